@@ -1,0 +1,63 @@
+# Device code. nvcc compiles each .cu alone, without torch: CMake 3.25 does not pass C++20 to nvcc 13, so the flags
+# are given here and CUDA is no CMake language of ours.
+#   MAGLEV_DEVICE_CODE  ON: kernels are linked in (torch has CUDA and nvcc is there)
+#   MAGLEV_CUDA=CHECK   kernels are compiled and left out, to keep them compiling where there is no GPU
+include_guard()
+
+find_program(MAGLEV_NVCC nvcc HINTS /usr/local/cuda/bin)
+set(MAGLEV_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities to build for")
+
+set(MAGLEV_DEVICE_CODE OFF)
+set(MAGLEV_CUDA_CHECK OFF)
+if(MAGLEV_CUDA STREQUAL "ON" OR (MAGLEV_CUDA STREQUAL "AUTO" AND MAGLEV_TORCH_CUDA AND MAGLEV_NVCC))
+  if(NOT MAGLEV_NVCC)
+    message(FATAL_ERROR "MAGLEV_CUDA=ON needs nvcc on PATH or in /usr/local/cuda/bin")
+  endif()
+  set(MAGLEV_DEVICE_CODE ON)
+elseif(MAGLEV_NVCC AND NOT MAGLEV_CUDA STREQUAL "OFF")
+  set(MAGLEV_CUDA_CHECK ON)
+elseif(MAGLEV_CUDA STREQUAL "CHECK")
+  message(FATAL_ERROR "MAGLEV_CUDA=CHECK needs nvcc on PATH or in /usr/local/cuda/bin")
+endif()
+
+set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off --fmad=false
+    -I${CMAKE_SOURCE_DIR})
+foreach(arch IN LISTS MAGLEV_CUDA_ARCHITECTURES)
+  list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})
+endforeach()
+
+# compiles one .cu; its object is linked into `target`, or only checked
+function(maglev_cuda_source target source)
+  if(NOT MAGLEV_DEVICE_CODE AND NOT MAGLEV_CUDA_CHECK)
+    return()
+  endif()
+  get_filename_component(name ${source} NAME_WE)
+  set(object ${CMAKE_BINARY_DIR}/device/${name}.o)
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/device
+    COMMAND ${MAGLEV_NVCC} ${MAGLEV_NVCC_FLAGS} -MD -MF ${object}.d -c ${source} -o ${object}
+    DEPENDS ${source} DEPFILE ${object}.d
+    COMMENT "nvcc ${name}.cu" VERBATIM)
+  if(MAGLEV_DEVICE_CODE)
+    target_sources(${target} PRIVATE ${object})
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  else()
+    add_custom_target(cuda_check_${name} ALL DEPENDS ${object})
+  endif()
+endfunction()
+
+# every kernels/<name>/<name>.cu, and the CUDA runtime
+function(maglev_device_code target)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*/*.cu)
+  foreach(source IN LISTS sources)
+    maglev_cuda_source(${target} ${source})
+  endforeach()
+  if(MAGLEV_DEVICE_CODE)
+    target_compile_definitions(${target} PUBLIC MAGLEV_DEVICE_CODE=1)
+    get_filename_component(bin ${MAGLEV_NVCC} DIRECTORY)
+    get_filename_component(root ${bin} DIRECTORY)
+    find_library(MAGLEV_CUDART cudart HINTS ${root}/lib64 ${root}/targets/x86_64-linux/lib REQUIRED)
+    target_link_libraries(${target} PUBLIC ${MAGLEV_CUDART})
+  endif()
+endfunction()

@@ -1,0 +1,151 @@
+# The plug-in tables. A folder is a plug-in: CMake reads the folder list and writes one readable table; there are no
+# registrars and no list kept by hand.
+include_guard()
+
+set(MAGLEV_GENERATED ${CMAKE_BINARY_DIR}/generated)
+
+# names of the folders of `dir` that hold at least one file matching `pattern`
+function(maglev_folders dir pattern out)
+  file(GLOB files CONFIGURE_DEPENDS LIST_DIRECTORIES false ${CMAKE_SOURCE_DIR}/${dir}/*/${pattern})
+  set(names)
+  foreach(file IN LISTS files)
+    get_filename_component(folder ${file} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    list(APPEND names ${name})
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+  list(SORT names)
+  set(${out} "${names}" PARENT_SCOPE)
+endfunction()
+
+# writes `content` only when it differs, so that an unchanged table compiles nothing
+function(maglev_write path content)
+  file(CONFIGURE OUTPUT ${path} CONTENT "${content}" @ONLY)
+endfunction()
+
+# every folder x of `dir` defines `row_type maglev::<dir>::x::entry()`; `function` returns them all in name order
+function(maglev_table target table row_type function header dir)
+  maglev_folders(${dir} "*.cpp" names)
+  set(declarations)
+  set(rows)
+  foreach(name IN LISTS names)
+    string(APPEND declarations "namespace ${dir}::${name} { ${row_type} entry(); }\n")
+    string(APPEND rows "      ${dir}::${name}::entry(),\n")
+  endforeach()
+  list(LENGTH names count)
+  set(file ${MAGLEV_GENERATED}/${table}_table.cpp)
+  maglev_write(${file} "// Written by CMake from the folders of ${dir}/.
+#include <array>
+
+#include \"${header}\"
+
+namespace maglev {
+${declarations}
+std::span<const ${row_type}> ${function}() {
+  static const std::array<${row_type}, ${count}> table{
+${rows}  };
+  return table;
+}
+
+}  // namespace maglev
+")
+  target_sources(${target} PRIVATE ${file})
+  set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# one translation unit per environment folder of `dir`, and its CUDA twin where device code is built
+function(maglev_environments target dir)
+  maglev_folders(${dir} "*.h" names)
+  foreach(name IN LISTS names)
+    string(REPLACE "_" ";" words ${name})
+    set(type)
+    foreach(word IN LISTS words)
+      string(SUBSTRING ${word} 0 1 head)
+      string(SUBSTRING ${word} 1 -1 tail)
+      string(TOUPPER ${head} head)
+      string(APPEND type ${head}${tail})
+    endforeach()
+    if(MAGLEV_DEVICE_CODE)
+      set(cuda_declaration "int reset_cuda(const EnvBatch&, const StepIo&, int64_t, void*);\nint step_cuda(const EnvBatch&, const StepIo&, int64_t, void*);\n")
+      set(cuda_rows "  row.reset_cuda = reset_cuda;\n  row.step_cuda = step_cuda;\n")
+    else()
+      set(cuda_declaration)
+      set(cuda_rows)
+    endif()
+    set(file ${MAGLEV_GENERATED}/env_${name}.cpp)
+    maglev_write(${file} "// Written by CMake from ${dir}/${name}/. The environment is struct maglev::${type}.
+#include \"${dir}/${name}/${name}.h\"
+#include \"engine/env/batch_cpu.h\"
+
+namespace maglev::envs::${name} {
+${cuda_declaration}
+EnvEntry entry() {
+  EnvEntry row = make_env_entry<${type}>(\"${name}\");
+${cuda_rows}  return row;
+}
+
+}  // namespace maglev::envs::${name}
+")
+    target_sources(${target} PRIVATE ${file})
+    set(cuda_file ${MAGLEV_GENERATED}/env_${name}.cu)
+    maglev_write(${cuda_file} "// Written by CMake from ${dir}/${name}/.
+#include \"${dir}/${name}/${name}.h\"
+#include \"engine/env/batch_cuda.cuh\"
+
+namespace maglev::envs::${name} {
+
+int reset_cuda(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
+  return launch_reset<${type}>(batch, io, count, stream);
+}
+
+int step_cuda(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
+  return launch_step<${type}>(batch, io, count, stream);
+}
+
+}  // namespace maglev::envs::${name}
+")
+    maglev_cuda_source(${target} ${cuda_file})
+  endforeach()
+endfunction()
+
+# env_table() over the environments of `dirs`, for one program
+function(maglev_env_table target)
+  set(declarations)
+  set(rows)
+  set(all)
+  foreach(dir IN LISTS ARGN)
+    maglev_folders(${dir} "*.h" names)
+    list(APPEND all ${names})
+  endforeach()
+  list(SORT all)
+  foreach(name IN LISTS all)
+    string(APPEND declarations "namespace envs::${name} { EnvEntry entry(); }\n")
+    string(APPEND rows "      envs::${name}::entry(),\n")
+  endforeach()
+  list(LENGTH all count)
+  set(file ${MAGLEV_GENERATED}/${target}_env_table.cpp)
+  maglev_write(${file} "// Written by CMake from the folders of ${ARGN}.
+#include <array>
+
+#include \"engine/env/entry.h\"
+
+namespace maglev {
+${declarations}
+std::span<const EnvEntry> env_table() {
+  static const std::array<EnvEntry, ${count}> table{
+${rows}  };
+  return table;
+}
+
+}  // namespace maglev
+")
+  target_sources(${target} PRIVATE ${file})
+  set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# the program with the environments of the given folders
+function(maglev_program name)
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/verbs/main.cpp)
+  maglev_env_table(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE maglev_verbs)
+endfunction()

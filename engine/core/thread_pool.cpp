@@ -1,0 +1,108 @@
+#include "engine/core/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+// spins before a worker sleeps: about 20 microseconds, longer than the gap between two environment steps
+constexpr int kSpins = 4000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads, std::function<void()> on_start) {
+  MAGLEV_ASSERT(threads >= 1, "a pool counts its caller");
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, on_start] { worker_main(on_start); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    round_.fetch_add(1);
+  }
+  wake_.notify_all();
+  for (auto& w : workers_) w.join();
+}
+
+void ThreadPool::run(int64_t blocks, const std::function<void(int64_t)>& work) {
+  if (blocks <= 0) return;
+  if (workers_.empty() || blocks == 1) {
+    for (int64_t b = 0; b < blocks; ++b) work(b);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    work_ = &work;
+    blocks_ = blocks;
+    next_.store(0);
+    busy_.store(int(workers_.size()));
+    round_.fetch_add(1);
+  }
+  wake_.notify_all();
+  drain();
+  // every worker must have left this round before the next may start
+  while (busy_.load(std::memory_order_acquire) != 0) relax();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ThreadPool::drain() {
+  for (;;) {
+    int64_t b = next_.fetch_add(1);
+    if (b >= blocks_) return;
+    try {
+      (*work_)(b);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      next_.store(blocks_);
+    }
+  }
+}
+
+void ThreadPool::worker_main(const std::function<void()>& on_start) {
+  if (on_start) on_start();
+  uint64_t seen = 0;
+  for (;;) {
+    for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) relax();
+    if (round_.load(std::memory_order_acquire) == seen) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return round_.load() != seen; });
+    }
+    seen = round_.load(std::memory_order_acquire);
+    if (stop_) return;
+    drain();
+    busy_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  int cpus = int(std::max(1u, std::thread::hardware_concurrency()));
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = std::max(1, CPU_COUNT(&set));
+  // cgroup v2: "<quota|max> <period>" in microseconds
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (file >> quota >> period && quota != "max" && period > 0)
+    cpus = std::min(cpus, std::max(1, int(std::ceil(std::stod(quota) / period))));
+  return cpus;
+}
+
+}  // namespace maglev

@@ -1,0 +1,49 @@
+#pragma once
+// Fork-join over a fixed number of blocks. Which thread runs a block is never visible in a result: blocks are
+// cut by the caller from sizes alone, so a run is the same for any number of threads.
+// Threads: one caller at a time; workers spin briefly between calls, then sleep.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace maglev {
+
+class ThreadPool {
+ public:
+  /// `threads` >= 1 counts the caller. `on_start` runs once on each worker before its first block.
+  explicit ThreadPool(int threads, std::function<void()> on_start = {});
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return int(workers_.size()) + 1; }
+
+  /// Runs work(block) for each block in [0, blocks), returns when all are done. The first exception is rethrown here.
+  void run(int64_t blocks, const std::function<void(int64_t)>& work);
+
+ private:
+  void worker_main(const std::function<void()>& on_start);
+  void drain();
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<uint64_t> round_{0};
+  std::atomic<int64_t> next_{0};
+  std::atomic<int> busy_{0};
+  std::atomic<bool> stop_{false};
+  int64_t blocks_ = 0;
+  const std::function<void(int64_t)>* work_ = nullptr;
+  std::exception_ptr error_;
+};
+
+/// Processors this process may use: the affinity mask, bounded by the cgroup's CPU quota, at least 1.
+int usable_cpus();
+
+}  // namespace maglev

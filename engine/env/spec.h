@@ -1,0 +1,70 @@
+#pragma once
+// What an environment shows and takes: observation columns, actions, limits, event counters. Torch-free; the store,
+// the networks and the Python face are all sized from it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maglev {
+
+enum class DType : uint8_t { u8, i32, f32 };
+
+constexpr int64_t dtype_bytes(DType t) { return t == DType::u8 ? 1 : 4; }
+
+/// Who may look at an observation column. A critic column is privileged: never shown to the policy.
+enum class Audience : uint8_t { both, critic };
+
+/// A u8 column may hold cell codes of `bits` each, packed little-endian (cell i at bit i*bits of the row), instead
+/// of channel values: lossless, 16 to 60 times smaller, and one stored window serves both palettes.
+/// The network sees channels x grid of f32: channel c of a cell with code k is palette[k * channels + c].
+struct CellCoding {
+  int bits = 0;                ///< 0: the column is plain values
+  std::vector<int64_t> grid = {};   ///< e.g. {11, 11}; rows first
+  int channels = 0;
+  std::vector<float> policy = {};   ///< [codes, channels]
+  std::vector<float> critic = {};   ///< [codes, channels], what the critic sees besides; empty: nothing more
+};
+
+/// One named observation column, one row per agent.
+struct ObsColumn {
+  std::string name = {};       ///< "vector", "image", "window", ...
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape = {};  ///< of a stored row, e.g. {4}; {H, W, C} for an image
+  Audience audience = Audience::both;
+  CellCoding cells = {};
+
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int64_t d : shape) n *= d;
+    return n;
+  }
+  int64_t row_bytes() const { return elements() * dtype_bytes(dtype); }
+};
+
+/// Actions are categorical heads (int32, one column a head) or bounded continuous (float, one column a dimension).
+struct ActionSpec {
+  std::vector<int64_t> heads = {};  ///< categories of each categorical head; empty: continuous
+  std::vector<float> low = {}, high = {};  ///< continuous bounds, one entry a dimension
+  bool masked = false;         ///< the environment says which categories are allowed; heads are concatenated
+
+  bool discrete() const { return !heads.empty(); }
+  /// Columns an action row has.
+  int64_t dims() const { return discrete() ? int64_t(heads.size()) : int64_t(low.size()); }
+  /// Sum of categories over heads: width of logits and of a mask row. 0 when continuous.
+  int64_t categories() const {
+    int64_t n = 0;
+    for (int64_t h : heads) n += h;
+    return n;
+  }
+};
+
+struct EnvSpec {
+  std::vector<ObsColumn> observations = {};
+  ActionSpec action = {};
+  int64_t max_steps = 0;            ///< episode limit after which it is truncated; 0: none
+  std::vector<std::string> events = {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
+  double solved_at = 0;             ///< mean return at which the field calls it solved; 0: no such figure
+};
+
+}  // namespace maglev

@@ -1,0 +1,44 @@
+#pragma once
+// Everything that must survive a restart, in one visit: the same function saves, restores and hashes, so nothing can
+// be written and forgotten on the way back.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace at {
+class Tensor;
+}
+
+namespace maglev {
+
+/// Visits state by name. A part with state has `void visit_state(StateVisitor&)` and passes references to its live
+/// values: saving reads them, loading overwrites them in place (a tensor keeps its storage, shape, dtype and device).
+class StateVisitor {
+ public:
+  virtual ~StateVisitor() = default;
+
+  void tensor(const std::string& name, at::Tensor& value) { visit_tensor(prefix_ + name, value); }
+  void integer(const std::string& name, int64_t& value) { visit_integer(prefix_ + name, value); }
+  void real(const std::string& name, double& value) { visit_real(prefix_ + name, value); }
+  void text(const std::string& name, std::string& value) { visit_text(prefix_ + name, value); }
+
+  /// Everything `visit` names lies under `name.`.
+  void section(const std::string& name, const std::function<void(StateVisitor&)>& visit) {
+    std::string outer = prefix_;
+    prefix_ += name + ".";
+    visit(*this);
+    prefix_ = outer;
+  }
+
+ protected:
+  virtual void visit_tensor(const std::string& name, at::Tensor& value) = 0;
+  virtual void visit_integer(const std::string& name, int64_t& value) = 0;
+  virtual void visit_real(const std::string& name, double& value) = 0;
+  virtual void visit_text(const std::string& name, std::string& value) = 0;
+
+ private:
+  std::string prefix_;
+};
+
+}  // namespace maglev

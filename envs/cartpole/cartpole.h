@@ -1,0 +1,68 @@
+#pragma once
+// Cart-pole balancing (Barto, Sutton and Anderson, 1983) with the constants and the Euler integrator of
+// Gymnasium's CartPole-v1.
+
+#include <cmath>
+
+#include "engine/env/env.h"
+
+namespace maglev {
+
+struct Cartpole {
+  static constexpr const char* kSummary = "balance a pole on a cart (Gymnasium CartPole-v1)";
+
+  struct Params {
+    int32_t max_steps = 500;
+
+    static void describe(OptionTable& t, Params& p) {
+      t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
+    }
+  };
+
+  struct State {
+    float x, x_dot, theta, theta_dot;
+    int32_t steps;
+  };
+
+  static EnvSpec spec(const Params& p) {
+    return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {4}}},
+            .action = {.heads = {2}},
+            .max_steps = p.max_steps,
+            .solved_at = 475};
+  }
+
+  MAGLEV_HD static void reset(const Params&, State& s, Rng& rng) {
+    s.x = rng.uniform(-0.05f, 0.05f);
+    s.x_dot = rng.uniform(-0.05f, 0.05f);
+    s.theta = rng.uniform(-0.05f, 0.05f);
+    s.theta_dot = rng.uniform(-0.05f, 0.05f);
+    s.steps = 0;
+  }
+
+  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
+    constexpr float gravity = 9.8f, mass_pole = 0.1f, total_mass = 1.1f, half_length = 0.5f;
+    constexpr float pole_mass_length = mass_pole * half_length, tau = 0.02f;
+    constexpr float theta_limit = 12 * 2 * 3.14159265358979f / 360, x_limit = 2.4f;
+    const float force = action.discrete[0] == 1 ? 10.f : -10.f;
+    const float cos_theta = cosf(s.theta), sin_theta = sinf(s.theta);
+    const float temp = (force + pole_mass_length * s.theta_dot * s.theta_dot * sin_theta) / total_mass;
+    const float theta_acc = (gravity * sin_theta - cos_theta * temp) /
+                            (half_length * (4.f / 3.f - mass_pole * cos_theta * cos_theta / total_mass));
+    const float x_acc = temp - pole_mass_length * theta_acc * cos_theta / total_mass;
+    s.x += tau * s.x_dot;
+    s.x_dot += tau * x_acc;
+    s.theta += tau * s.theta_dot;
+    s.theta_dot += tau * theta_acc;
+    s.steps += 1;
+    out.reward[0] = 1.f;
+    out.terminated = s.x < -x_limit || s.x > x_limit || s.theta < -theta_limit || s.theta > theta_limit;
+    out.truncated = s.steps >= p.max_steps;
+  }
+
+  MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
+    float* o = out.as<float>(0);
+    o[0] = s.x, o[1] = s.x_dot, o[2] = s.theta, o[3] = s.theta_dot;
+  }
+};
+
+}  // namespace maglev
