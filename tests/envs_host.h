@@ -2,8 +2,8 @@
 // N environments of one table row on the host, with plain vectors: what tests and the throughput program drive
 // without torch. Holds one row of everything; a step overwrites it.
 
+#include <algorithm>
 #include <cstring>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,7 +58,12 @@ class HostEnvs {
   HostEnvs(const HostEnvs&) = delete;
   HostEnvs& operator=(const HostEnvs&) = delete;
 
-  void reset() { env_.reset_cpu(batch_, io_, 0, count_); }
+  void reset() {
+    env_.reset_cpu(batch_, io_, 0, count_);
+    std::fill(reward.begin(), reward.end(), 0.f);
+    std::fill(terminated.begin(), terminated.end(), uint8_t(0));
+    std::fill(truncated.begin(), truncated.end(), uint8_t(0));
+  }
   void step() { env_.step_cpu(batch_, io_, 0, count_); }
   void step(int64_t begin, int64_t end) { env_.step_cpu(batch_, io_, begin, end); }
   EpisodeTotals take_totals() {
