@@ -1,6 +1,6 @@
 #pragma once
 // Cart-pole balancing (Barto, Sutton and Anderson, 1983) with the constants and the Euler integrator of
-// Gymnasium's CartPole-v1.
+// Gymnasium's CartPole-v1. Observation: position m, velocity m/s, pole angle rad from upright, its velocity rad/s.
 
 #include <cmath>
 
@@ -13,9 +13,11 @@ struct Cartpole {
 
   struct Params {
     int32_t max_steps = 500;
+    bool sutton_barto_reward = false;
 
     static void describe(OptionTable& t, Params& p) {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
+      t.add("sutton_barto_reward", p.sutton_barto_reward, "reward 0 a step and -1 for the fall, not 1 a step");
     }
   };
 
@@ -28,7 +30,7 @@ struct Cartpole {
     return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {4}}},
             .action = {.heads = {2}},
             .max_steps = p.max_steps,
-            .solved_at = 475};
+            .solved_at = p.sutton_barto_reward ? 0. : 475.};
   }
 
   MAGLEV_HD static void reset(const Params&, State& s, Rng& rng) {
@@ -54,9 +56,10 @@ struct Cartpole {
     s.theta += tau * s.theta_dot;
     s.theta_dot += tau * theta_acc;
     s.steps += 1;
-    out.reward[0] = 1.f;
     out.terminated = s.x < -x_limit || s.x > x_limit || s.theta < -theta_limit || s.theta > theta_limit;
     out.truncated = s.steps >= p.max_steps;
+    // the step that falls is rewarded like any other, unless the reward is Sutton and Barto's
+    out.reward[0] = !p.sutton_barto_reward ? 1.f : out.terminated ? -1.f : 0.f;
   }
 
   MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {

@@ -1,0 +1,249 @@
+#pragma once
+// The Goodhart grid: an agent forages on a torus where food gives energy and poison takes it, and the mode says whether
+// it sees, and is rewarded for, the truth or an "interestingness" that both share. Starving or eating poison kills.
+//
+// A step costs O(window + events): nothing walks the world but a reset, which clears its packed words.
+// Observation columns: `window`, the 2-bit cell codes of the view (what the policy makes of them is the mode's palette;
+// the critic's palette is the truth), and `density` for the critic: how much food and poison this world holds.
+// Both are written for the same state, so the privileged view never lags.
+
+#include <cmath>
+#include <string>
+
+#include "engine/core/error.h"
+#include "engine/env/env.h"
+#include "envs/goodhart/packed_torus.h"
+
+namespace maglev {
+
+struct Goodhart {
+  static constexpr const char* kSummary = "forage on a torus with true or proxy observations and rewards";
+
+  /// Observation and reward of each mode:
+  ///   ground_truth           truth                        energy
+  ///   ground_truth_blinded   interestingness              energy
+  ///   proxy_mortal           interestingness              interestingness
+  ///   proxy                  interestingness              interestingness, energy frozen: no deaths
+  ///   ground_truth_handhold  truth                        shaped towards the nearest food
+  ///   blind                  food and poison look alike   energy
+  enum Mode : int32_t { kTruth, kBlinded, kProxyMortal, kProxy, kHandhold, kBlind };
+  enum Energy : int32_t { kByMode, kLive, kFrozen };
+  enum Cell : uint32_t { kEmpty, kFood, kPoison };
+
+  struct Params {
+    int32_t mode = kTruth;
+    int32_t width = 128, height = 128;
+    int32_t view = 5, max_move = 1, max_steps = 512;
+    int32_t min_food = 64, max_food = 256, min_poison = 64, max_poison = 256;
+    bool respawn = true, keep_world = false, privileged = true;
+    int32_t energy = kByMode;
+    float energy_start = 1.f, move_cost = 0.01f, food_energy = 1.f, poison_energy = -2.f;
+    float food_interest = 1.f, poison_interest = 0.5f;
+    float death_penalty_ratio = 4.f, reward_limit = 20.f;
+    float handhold_food = 1.f, handhold_poison = -1.f, handhold_death = -2.f;
+    float shaping_gamma = 0.99f, shaping_scale = 0.5f, shaping_offset = 0.5f;
+
+    static void describe(OptionTable& t, Params& p) {
+      t.add("mode", p.mode, "what is seen and rewarded",
+            {.choices = {"ground_truth", "ground_truth_blinded", "proxy_mortal", "proxy", "ground_truth_handhold",
+                         "blind"}});
+      t.add("width", p.width, "columns of the torus", {.min = 2, .max = 4096, .unit = "cells"});
+      t.add("height", p.height, "rows of the torus", {.min = 2, .max = 4096, .unit = "cells"});
+      t.add("view", p.view, "radius of the square view", {.min = 1, .max = 31, .unit = "cells"});
+      t.add("max_move", p.max_move, "farthest move along each axis; (2d+1)^2-1 actions",
+            {.min = 1, .max = 15, .unit = "cells"});
+      t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
+      t.add("min_food", p.min_food, "least food of an episode's world", {.min = 0, .max = 1e7});
+      t.add("max_food", p.max_food, "most food of an episode's world", {.min = 0, .max = 1e7});
+      t.add("min_poison", p.min_poison, "least poison of an episode's world", {.min = 0, .max = 1e7});
+      t.add("max_poison", p.max_poison, "most poison of an episode's world", {.min = 0, .max = 1e7});
+      t.add("respawn", p.respawn, "what is eaten appears again elsewhere");
+      t.add("keep_world", p.keep_world, "keep counts and layout between episodes, move only the agent");
+      t.add("privileged", p.privileged, "give the critic the true view and the densities");
+      t.add("energy", p.energy, "whether energy changes and its lack kills; proxy freezes it by mode",
+            {.choices = {"by_mode", "live", "frozen"}});
+      t.add("energy_start", p.energy_start, "energy at the start of an episode", {.min = 1e-6, .max = 1e6});
+      t.add("move_cost", p.move_cost, "energy of one step", {.min = 0, .max = 1e3});
+      t.add("food_energy", p.food_energy, "energy gained by food", {.min = 0, .max = 1e3});
+      t.add("poison_energy", p.poison_energy, "energy gained by poison", {.min = -1e3, .max = 0});
+      t.add("food_interest", p.food_interest, "interestingness of food", {.min = -100, .max = 100});
+      t.add("poison_interest", p.poison_interest, "interestingness of poison", {.min = -100, .max = 100});
+      t.add("death_penalty_ratio", p.death_penalty_ratio, "penalty of death in the energy reward, times food_energy",
+            {.min = 0, .max = 1e3});
+      t.add("reward_limit", p.reward_limit, "rewards are clipped to plus and minus this", {.min = 1e-3, .max = 1e6});
+      t.add("handhold_food", p.handhold_food, "shaped reward of food", {.min = -100, .max = 100});
+      t.add("handhold_poison", p.handhold_poison, "shaped reward of poison", {.min = -100, .max = 100});
+      t.add("handhold_death", p.handhold_death, "shaped reward of death", {.min = -100, .max = 100});
+      t.add("shaping_gamma", p.shaping_gamma, "discount of the potential", {.min = 0, .max = 1});
+      t.add("shaping_scale", p.shaping_scale, "potential is scale / (distance to food + offset)",
+            {.min = 0, .max = 100});
+      t.add("shaping_offset", p.shaping_offset, "see shaping_scale", {.min = 1e-3, .max = 100});
+    }
+
+    static void check(const Params& p) {
+      auto text = [](int64_t n) { return std::to_string(n); };
+      if (p.min_food > p.max_food)
+        throw Error("[env] env.min_food must be at most env.max_food = " + text(p.max_food) + ", got " +
+                    text(p.min_food));
+      if (p.min_poison > p.max_poison)
+        throw Error("[env] env.min_poison must be at most env.max_poison = " + text(p.max_poison) + ", got " +
+                    text(p.min_poison));
+      const int64_t cells = int64_t(p.width) * p.height, items = int64_t(p.max_food) + p.max_poison;
+      if (items + 1 > cells)
+        throw Error("[env] env.max_food + env.max_poison and the agent must fit the " + text(p.width) + " x " +
+                    text(p.height) + " = " + text(cells) + " cells, got " + text(items) +
+                    " items; lower them or enlarge the world");
+      const int32_t side = p.width < p.height ? p.width : p.height;
+      if (p.view >= side)
+        throw Error("[env] env.view must be below the shorter side of the world, " + text(side) + ", got " +
+                    text(p.view));
+      if (p.max_move >= side)
+        throw Error("[env] env.max_move must be below the shorter side of the world, " + text(side) + ", got " +
+                    text(p.max_move));
+    }
+  };
+
+  /// The packed world follows.
+  struct State {
+    int32_t x, y;
+    float energy;
+    float potential;  ///< of this state, for shaping
+    int32_t steps;
+    int32_t food, poison;  ///< drawn for this world
+  };
+
+  static size_t state_bytes(const Params& p) {
+    return sizeof(State) + sizeof(uint32_t) * PackedTorus::word_count(p.width, p.height);
+  }
+
+  static EnvSpec spec(const Params& p) {
+    const int64_t side = 2 * p.view + 1;
+    // [codes, channels]; code 3 does not occur
+    const std::vector<float> truth{0, 0, 1, 0, 0, 1, 0, 0};
+    const std::vector<float> interest{
+        0, 0, p.food_interest, p.food_interest, p.poison_interest, p.poison_interest, 0, 0};
+    const std::vector<float> alike{0, 0, 1, 1, 1, 1, 0, 0};
+    const bool sees_truth = p.mode == kTruth || p.mode == kHandhold;
+
+    EnvSpec spec;
+    spec.observations.push_back({.name = "window",
+                                 .dtype = DType::u8,
+                                 .shape = {(2 * side * side + 7) / 8},
+                                 .cells = {.bits = 2,
+                                           .grid = {side, side},
+                                           .channels = 2,
+                                           .policy = sees_truth ? truth : p.mode == kBlind ? alike : interest,
+                                           .critic = p.privileged && !sees_truth ? truth : std::vector<float>{}}});
+    if (p.privileged)
+      spec.observations.push_back(
+          {.name = "density", .dtype = DType::f32, .shape = {2}, .audience = Audience::critic});
+    const int64_t moves = 2 * p.max_move + 1;
+    spec.action = {.heads = {moves * moves - 1}};
+    spec.max_steps = p.max_steps;
+    spec.events = {"food", "poison", "deaths", "energy"};
+    return spec;
+  }
+
+  MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {
+    const PackedTorus world = world_of(p, s);
+    // a slot's first episode begins its stream; only then is there no world to keep
+    if (!p.keep_world || rng.counter() == 0) {
+      world.clear_all();
+      s.food = p.min_food + int32_t(rng.below(uint32_t(p.max_food - p.min_food) + 1));
+      s.poison = p.min_poison + int32_t(rng.below(uint32_t(p.max_poison - p.min_poison) + 1));
+      for (int32_t i = 0; i < s.food; ++i) world.put(world.random_empty(rng, kNowhere), kFood);
+      for (int32_t i = 0; i < s.poison; ++i) world.put(world.random_empty(rng, kNowhere), kPoison);
+    }
+    const CellAt start = world.random_empty(rng, kNowhere);
+    s.x = start.x;
+    s.y = start.y;
+    s.energy = p.energy_start;
+    s.steps = 0;
+    s.potential = p.mode == kHandhold ? potential(p, s) : 0.f;
+  }
+
+  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out) {
+    const PackedTorus world = world_of(p, s);
+    // moves in the order dx, then dy, without the one that stays
+    // an index out of range takes the nearest, so that no sampler, however broken, reaches other memory
+    const int32_t side = 2 * p.max_move + 1, middle = side * side / 2, last = side * side - 2;
+    const int32_t given = action.discrete[0], a = given < 0 ? 0 : given > last ? last : given;
+    const int32_t k = a + (a >= middle);
+    s.x = PackedTorus::wrap(s.x + k / side - p.max_move, p.width);
+    s.y = PackedTorus::wrap(s.y + k % side - p.max_move, p.height);
+
+    const uint32_t cell = world.get({s.x, s.y});
+    const bool live = p.energy == kLive || (p.energy == kByMode && p.mode != kProxy);
+    float gained = -p.move_cost;
+    if (live) s.energy -= p.move_cost;
+    if (cell != kEmpty) {
+      const float meal = cell == kFood ? p.food_energy : p.poison_energy;
+      gained += meal;
+      if (live) s.energy += meal;
+      world.clear({s.x, s.y});
+      if (p.respawn) world.put(world.random_empty(rng, {s.x, s.y}), cell);
+      out.events[cell == kFood ? 0 : 1] = 1.f;
+    }
+    s.steps += 1;
+    out.terminated = s.energy <= 0.f;
+    out.truncated = s.steps >= p.max_steps;
+    out.events[2] = out.terminated ? 1.f : 0.f;
+    out.events[3] = gained;
+
+    float reward = 0.f;
+    if (p.mode == kProxy || p.mode == kProxyMortal) {
+      reward = cell == kFood ? p.food_interest : cell == kPoison ? p.poison_interest : 0.f;
+    } else if (p.mode == kHandhold) {
+      reward = (cell == kFood ? p.handhold_food : cell == kPoison ? p.handhold_poison : 0.f) - p.move_cost;
+      // potential-based: gamma * after - before; death has no potential, a time limit keeps that of its last state
+      const float before = s.potential;
+      s.potential = potential(p, s);
+      reward += p.shaping_gamma * (out.terminated ? 0.f : s.potential) - before;
+      if (out.terminated) reward += p.handhold_death;
+    } else {
+      reward = gained - (out.terminated ? p.death_penalty_ratio * p.food_energy : 0.f);
+    }
+    out.reward[0] = reward < -p.reward_limit ? -p.reward_limit : reward > p.reward_limit ? p.reward_limit : reward;
+  }
+
+  MAGLEV_HD static void observe(const Params& p, const State& s, int, const ObsOut& out) {
+    // the agent's own cell is always empty: it starts on an empty one, eats what it steps on, and nothing appears there
+    BitWriter window(out.as<uint8_t>(0));
+    world_of(p, s).visit_window({s.x, s.y}, p.view,
+                                [&](int32_t, int32_t, uint32_t bits, int32_t n) { window.push(bits, 2 * n); });
+    window.flush();
+    if (p.privileged) {
+      out.as<float>(1)[0] = from_middle(s.food, p.min_food, p.max_food);
+      out.as<float>(1)[1] = from_middle(s.poison, p.min_poison, p.max_poison);
+    }
+  }
+
+  MAGLEV_HD static PackedTorus world_of(const Params& p, const State& s) {
+    return {reinterpret_cast<uint32_t*>(const_cast<State*>(&s) + 1), p.width, p.height};
+  }
+
+  /// scale / (distance to the nearest food in view + offset), 0 with none in view.
+  MAGLEV_HD static float potential(const Params& p, const State& s) {
+    int32_t nearest = -1;
+    world_of(p, s).visit_window({s.x, s.y}, p.view, [&](int32_t i, int32_t j, uint32_t bits, int32_t n) {
+      if ((bits & 0x55555555u) == 0) return;
+      for (int32_t c = 0; c < n; ++c) {
+        if (((bits >> (2 * c)) & 3u) != kFood) continue;
+        const int32_t dy = i - p.view, dx = j + c - p.view, square = dx * dx + dy * dy;
+        nearest = nearest < 0 || square < nearest ? square : nearest;
+      }
+    });
+    return nearest < 0 ? 0.f : p.shaping_scale / (sqrtf(float(nearest)) + p.shaping_offset);
+  }
+
+ private:
+  static constexpr CellAt kNowhere{-1, -1};
+
+  /// A count within its range as -1 .. 1.
+  MAGLEV_HD static float from_middle(int32_t count, int32_t least, int32_t most) {
+    const float middle = 0.5f * float(least + most), half = 0.5f * float(most - least);
+    return (float(count) - middle) / (half > 0.f ? half : 1.f);
+  }
+};
+
+}  // namespace maglev

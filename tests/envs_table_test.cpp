@@ -1,0 +1,316 @@
+// What every environment of the table promises, whatever it is. A new folder is tested by being there.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <set>
+
+#include "tests/envs_host.h"
+
+namespace maglev {
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+class EveryEnv : public testing::TestWithParam<std::string> {
+ protected:
+  const EnvEntry& env() const { return find_env(GetParam()); }
+};
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& e : env_table()) all.emplace_back(e.name);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryEnv, testing::ValuesIn(names()),
+                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+
+Rng action_stream(uint64_t seed) { return Rng(seed, stream_id(Purpose::act, 0), 0); }
+
+uint64_t hash_of_run(HostEnvs& envs, int steps, uint64_t action_seed) {
+  Rng actions = action_stream(action_seed);
+  envs.reset();
+  uint64_t hash = envs.hash();
+  for (int t = 0; t < steps; ++t) {
+    envs.random_actions(actions);
+    envs.step();
+    hash = envs.hash(hash);
+  }
+  return hash;
+}
+
+/// All observation columns of one row, as bytes.
+std::string row_bytes(const HostEnvs& envs, int64_t row) {
+  std::string bytes;
+  for (int c = 0; c < int(envs.spec().observations.size()); ++c)
+    bytes.append(envs.obs<char>(c, row), size_t(envs.io().obs_row_bytes[c]));
+  return bytes;
+}
+
+TEST_P(EveryEnv, states_a_spec_that_fits_together) {
+  HostEnvs envs(env(), 1, 1);
+  const EnvSpec& spec = envs.spec();
+  ASSERT_GE(spec.observations.size(), 1u);
+  ASSERT_LE(spec.observations.size(), size_t(kMaxObsColumns));
+  std::set<std::string> columns;
+  bool shown_to_policy = false;
+  for (const auto& column : spec.observations) {
+    EXPECT_TRUE(columns.insert(column.name).second) << column.name << " twice";
+    EXPECT_GT(column.row_bytes(), 0);
+    shown_to_policy |= column.audience == Audience::both;
+    if (column.cells.bits == 0) continue;
+    int64_t cells = 1;
+    for (int64_t d : column.cells.grid) cells *= d;
+    EXPECT_EQ(column.dtype, DType::u8);
+    EXPECT_EQ(column.elements(), (cells * column.cells.bits + 7) / 8);
+    const size_t palette = size_t(column.cells.channels) << column.cells.bits;
+    EXPECT_EQ(column.cells.policy.size(), palette);
+    EXPECT_TRUE(column.cells.critic.empty() || column.cells.critic.size() == palette);
+  }
+  EXPECT_TRUE(shown_to_policy);
+  EXPECT_LE(spec.events.size(), size_t(kMaxEvents));
+  ASSERT_EQ(spec.action.low.size(), spec.action.high.size());
+  EXPECT_NE(spec.action.discrete(), !spec.action.low.empty());
+  for (int64_t categories : spec.action.heads) EXPECT_GE(categories, 2);
+  for (size_t i = 0; i < spec.action.low.size(); ++i) EXPECT_LT(spec.action.low[i], spec.action.high[i]);
+  EXPECT_EQ(env().slot_bytes(envs.batch().params) % 64, 0u);
+}
+
+TEST_P(EveryEnv, repeats_itself_with_the_same_seed_and_not_with_another) {
+  HostEnvs first(env(), 8, 1), again(env(), 8, 1), other(env(), 8, 2);
+  const uint64_t hash = hash_of_run(first, 300, 5);
+  EXPECT_EQ(hash, hash_of_run(again, 300, 5));
+  EXPECT_EQ(hash, hash_of_run(first, 300, 5)) << "a second reset begins from the same start";
+  EXPECT_NE(hash, hash_of_run(other, 300, 5));
+}
+
+TEST_P(EveryEnv, does_not_depend_on_how_the_batch_is_cut) {
+  const int64_t count = 37;
+  HostEnvs whole(env(), count, 1);
+  whole.reset();
+  for (int64_t block : {1, 5, 16, 36}) {
+    HostEnvs cut(env(), count, 1);
+    cut.reset();
+    whole.reset();
+    Rng a = action_stream(2), b = action_stream(2);
+    for (int t = 0; t < 120; ++t) {
+      whole.random_actions(a);
+      cut.random_actions(b);
+      whole.step();
+      // from the last block to the first
+      for (int64_t begin = (count - 1) / block * block; begin >= 0; begin -= block)
+        cut.step(begin, std::min(begin + block, count));
+      ASSERT_EQ(whole.hash(), cut.hash()) << "blocks of " << block << ", step " << t;
+    }
+  }
+}
+
+TEST_P(EveryEnv, gives_each_slot_the_run_it_would_have_alone) {
+  const int64_t count = 6;
+  HostEnvs together(env(), count, 1);
+  together.reset();
+  std::vector<std::unique_ptr<HostEnvs>> alone;
+  for (int64_t i = 0; i < count; ++i) {
+    alone.push_back(std::make_unique<HostEnvs>(env(), 1, 1, Settings{}, i));
+    alone.back()->reset();
+  }
+  Rng actions = action_stream(3);
+  std::set<std::string> runs;
+  std::vector<std::string> run(static_cast<size_t>(count));
+  for (int t = 0; t < 100; ++t) {
+    together.random_actions(actions);
+    together.step();
+    for (int64_t i = 0; i < count; ++i) {
+      HostEnvs& one = *alone[size_t(i)];
+      const int64_t width = env().agents * together.io().action_dims;
+      if (!one.actions_i32.empty()) std::copy_n(&together.actions_i32[size_t(i * width)], width, one.actions_i32.data());
+      if (!one.actions_f32.empty()) std::copy_n(&together.actions_f32[size_t(i * width)], width, one.actions_f32.data());
+      one.step();
+      for (int a = 0; a < env().agents; ++a) {
+        const int64_t row = i * env().agents + a;
+        ASSERT_EQ(row_bytes(together, row), row_bytes(one, a));
+        ASSERT_EQ(together.reward[size_t(row)], one.reward[size_t(a)]);
+        run[size_t(i)] += row_bytes(one, a);
+      }
+    }
+  }
+  runs.insert(run.begin(), run.end());
+  EXPECT_EQ(runs.size(), size_t(count)) << "two environments had the same run";
+}
+
+TEST_P(EveryEnv, keeps_the_final_observation_then_starts_anew_and_ignores_the_action) {
+  const Settings settings{{"max_steps", "9"}};
+  HostEnvs envs(env(), 32, 1, settings);
+  envs.reset();
+  Rng actions = action_stream(4);
+  std::vector<uint8_t> ended(size_t(envs.rows()), 0);
+  int64_t restarts = 0;
+  for (int t = 0; t < 60; ++t) {
+    envs.random_actions(actions);
+    // twins that take another action: what they give may differ only where the action counts
+    std::vector<std::byte> slots(envs.slot(0), envs.slot(envs.count()));
+    envs.step();
+    for (int64_t row = 0; row < envs.rows(); ++row) {
+      const size_t r = size_t(row);
+      ASSERT_EQ(bool(envs.is_first[r]), bool(ended[r])) << "row " << row << ", step " << t;
+      if (ended[r]) {
+        ++restarts;
+        EXPECT_EQ(envs.reward[r], 0.f);
+        EXPECT_FALSE(envs.terminated[r] || envs.truncated[r]);
+      }
+    }
+    if (std::count(ended.begin(), ended.end(), 1) > 0) {
+      HostEnvs twins(env(), 32, 1, settings);
+      twins.reset();
+      std::memcpy(twins.slot(0), slots.data(), slots.size());
+      twins.random_actions(actions);
+      twins.step();
+      for (int64_t row = 0; row < envs.rows(); ++row)
+        ASSERT_TRUE(!ended[size_t(row)] || row_bytes(envs, row) == row_bytes(twins, row));
+    }
+    for (size_t r = 0; r < ended.size(); ++r) ended[r] = envs.terminated[r] || envs.truncated[r];
+  }
+  EXPECT_GT(restarts, 32);
+}
+
+TEST_P(EveryEnv, truncates_at_its_limit_and_only_there) {
+  HostEnvs envs(env(), 16, 1, {{"max_steps", "7"}});
+  ASSERT_EQ(envs.spec().max_steps, 7);
+  envs.reset();
+  Rng actions = action_stream(5);
+  std::vector<int> length(size_t(envs.rows()), 0);
+  int truncations = 0;
+  for (int t = 0; t < 100; ++t) {
+    envs.random_actions(actions);
+    envs.step();
+    for (size_t r = 0; r < length.size(); ++r) {
+      length[r] = envs.is_first[r] ? 0 : length[r] + 1;
+      ASSERT_EQ(bool(envs.truncated[r]), length[r] == 7);
+      truncations += envs.truncated[r];
+    }
+  }
+  EXPECT_GT(truncations, 0);
+}
+
+TEST_P(EveryEnv, counts_its_episodes_steps_and_returns) {
+  HostEnvs envs(env(), 16, 1, {{"max_steps", "23"}});
+  envs.reset();
+  Rng actions = action_stream(6);
+  EpisodeTotals expected;
+  expected.return_min = std::numeric_limits<float>::infinity();
+  expected.return_max = -expected.return_min;
+  std::vector<float> running(size_t(envs.count()), 0.f);
+  std::vector<int> length(size_t(envs.count()), 0);
+  EpisodeTotals totals;
+  for (int t = 0; t < 200; ++t) {
+    envs.random_actions(actions);
+    envs.step();
+    for (int64_t i = 0; i < envs.count(); ++i) {
+      const size_t row = size_t(i * env().agents), e = size_t(i);
+      if (envs.is_first[row]) continue;
+      expected.steps += 1;
+      running[e] += envs.reward[row];
+      length[e] += 1;
+      if (!envs.terminated[row] && !envs.truncated[row]) continue;
+      expected.episodes += 1;
+      expected.return_sum += running[e];
+      expected.length_sum += length[e];
+      expected.return_min = std::min(expected.return_min, running[e]);
+      expected.return_max = std::max(expected.return_max, running[e]);
+      running[e] = 0;
+      length[e] = 0;
+    }
+    // taken twice on the way: nothing is lost or counted again
+    if (t == 50 || t == 120 || t == 199) {
+      const EpisodeTotals part = envs.take_totals();
+      totals.return_min = totals.episodes == 0 ? part.return_min : std::min(totals.return_min, part.return_min);
+      totals.return_max = totals.episodes == 0 ? part.return_max : std::max(totals.return_max, part.return_max);
+      totals.episodes += part.episodes;
+      totals.steps += part.steps;
+      totals.return_sum += part.return_sum;
+      totals.length_sum += part.length_sum;
+    }
+  }
+  EXPECT_GT(expected.episodes, 16);
+  EXPECT_EQ(totals.episodes, expected.episodes);
+  EXPECT_EQ(totals.steps, expected.steps);
+  EXPECT_DOUBLE_EQ(totals.length_sum, expected.length_sum);
+  EXPECT_NEAR(totals.return_sum, expected.return_sum, 1e-6 * std::abs(expected.return_sum));
+  EXPECT_EQ(totals.return_min, expected.return_min);
+  EXPECT_EQ(totals.return_max, expected.return_max);
+}
+
+TEST_P(EveryEnv, continues_from_a_copy_of_its_slots) {
+  HostEnvs first(env(), 8, 1);
+  hash_of_run(first, 77, 7);
+  HostEnvs second(env(), 8, 1);
+  second.reset();
+  std::memcpy(second.slot(0), first.slot(0), size_t(first.slot(first.count()) - first.slot(0)));
+  second.mask = first.mask;
+  Rng a = action_stream(8), b = action_stream(8);
+  for (int t = 0; t < 80; ++t) {
+    first.random_actions(a);
+    second.random_actions(b);
+    first.step();
+    second.step();
+    ASSERT_EQ(first.hash(), second.hash()) << "step " << t;
+  }
+}
+
+TEST_P(EveryEnv, clips_continuous_actions_to_their_bounds) {
+  HostEnvs inside(env(), 4, 1), outside(env(), 4, 1);
+  if (inside.spec().action.discrete()) return;
+  inside.reset();
+  outside.reset();
+  const int64_t dims = inside.io().action_dims;
+  for (int t = 0; t < 20; ++t) {
+    for (size_t i = 0; i < inside.actions_f32.size(); ++i) {
+      const size_t d = i % size_t(dims);
+      const bool up = (t + int(i)) % 2 == 0;
+      inside.actions_f32[i] = up ? inside.spec().action.high[d] : inside.spec().action.low[d];
+      outside.actions_f32[i] = up ? 1e6f : -1e6f;
+    }
+    inside.step();
+    outside.step();
+    ASSERT_EQ(inside.hash(), outside.hash()) << "step " << t;
+  }
+}
+
+TEST_P(EveryEnv, stays_finite_and_playable_over_fifty_thousand_random_steps) {
+  HostEnvs envs(env(), 50, 9);
+  envs.reset();
+  Rng actions = action_stream(9);
+  const EnvSpec& spec = envs.spec();
+  int64_t wrong = 0;
+  for (int t = 0; t < 1000; ++t) {
+    envs.random_actions(actions);
+    envs.step();
+    for (int64_t row = 0; row < envs.rows(); ++row) {
+      const size_t r = size_t(row);
+      wrong += !std::isfinite(envs.reward[r]);
+      wrong += envs.terminated[r] > 1 || envs.truncated[r] > 1 || envs.is_first[r] > 1;
+      for (int c = 0; c < int(spec.observations.size()); ++c) {
+        if (spec.observations[size_t(c)].dtype != DType::f32) continue;
+        for (int64_t k = 0; k < spec.observations[size_t(c)].elements(); ++k)
+          wrong += !std::isfinite(envs.obs<float>(c, row)[k]);
+      }
+      if (!spec.action.masked) continue;
+      // every head must leave a choice
+      const uint8_t* mask = &envs.mask[size_t(row * envs.io().mask_width)];
+      for (int64_t categories : spec.action.heads) {
+        wrong += std::count(mask, mask + categories, 1) == 0;
+        wrong += std::count_if(mask, mask + categories, [](uint8_t m) { return m > 1; }) != 0;
+        mask += categories;
+      }
+    }
+    ASSERT_EQ(wrong, 0) << "step " << t;
+  }
+  EXPECT_GT(envs.take_totals().episodes, 0);
+}
+
+}  // namespace
+}  // namespace maglev
