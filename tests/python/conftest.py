@@ -32,8 +32,16 @@ def engine():
     assert ENGINE.exists(), f"{ENGINE} is not built: run ./maglev build"
 
     def run(*arguments, timeout_s=120, **options):
-        return subprocess.run([ENGINE, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=timeout_s, check=False,
-                              env={**os.environ, "MAGLEV_HOME": str(HOME), **options.pop("env", {})}, **options)
+        return subprocess.run(
+            [ENGINE, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env={**os.environ, "MAGLEV_HOME": str(HOME), **options.pop("env", {})},
+            **options,
+        )
 
     return run

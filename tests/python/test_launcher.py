@@ -16,15 +16,15 @@ FILES = ["maglev", "CMakePresets.json", "requirements.txt", "requirements-test.t
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
-             'echo "cmake $*" >>"$CALLS"; mkdir -p .build/release; touch .build/release/CMakeCache.txt',
+    'echo "cmake $*" >>"$CALLS"; mkdir -p .build/release; touch .build/release/CMakeCache.txt',
     # a file named broken.cpp does not compile; the engine tells what it was given
     "ninja": 'case "$1" in --version) echo 1.11.1; exit;; esac\n'
-             'echo "begin ninja $*" >>"$CALLS"; sleep ${NINJA_SECONDS:-0}\n'
-             'if [ -e broken.cpp ]; then\n'
-             '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\ng++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
-             '  echo "end" >>"$CALLS"; exit 1\n'
-             'fi\n'
-             'cp engine.sh .build/release/maglev-engine; echo "[1/1] Linking"; echo "end" >>"$CALLS"',
+    'echo "begin ninja $*" >>"$CALLS"; sleep ${NINJA_SECONDS:-0}\n'
+    "if [ -e broken.cpp ]; then\n"
+    '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\ng++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
+    '  echo "end" >>"$CALLS"; exit 1\n'
+    "fi\n"
+    'cp engine.sh .build/release/maglev-engine; echo "[1/1] Linking"; echo "end" >>"$CALLS"',
 }
 ENGINE = """#!/bin/sh
 echo "arguments: $*"
@@ -48,6 +48,11 @@ class Checkout:
             made.mkdir(parents=True)
         for name in FILES:
             shutil.copy(home / name, self.folder / name)
+        shutil.copytree(
+            home / "launcher",
+            self.folder / "launcher",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
         for name, body in STUBS.items():
             (stubs / name).write_text(f"#!/bin/sh\n{body}\n")
             (stubs / name).chmod(0o755)
@@ -60,13 +65,24 @@ class Checkout:
         numpy = self.torch.parent / "numpy-2.0.0.dist-info"
         numpy.mkdir()
         (numpy / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 2.0.0\n")
-        self.env = {"PATH": f"{stubs}:/usr/bin:/bin", "HOME": str(folder), "CALLS": str(self.calls_file),
-                    "MAGLEV_NO_INSTALL": "1", "MAGLEV_TORCH": str(self.torch)}
+        self.env = {
+            "PATH": f"{stubs}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "CALLS": str(self.calls_file),
+            "MAGLEV_NO_INSTALL": "1",
+            "MAGLEV_TORCH": str(self.torch),
+        }
 
     def start(self, *arguments, cwd=None, **env):
-        return subprocess.Popen([sys.executable, self.folder / "maglev", *arguments], cwd=cwd or self.folder,
-                                env={**self.env, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [sys.executable, self.folder / "maglev", *arguments],
+            cwd=cwd or self.folder,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def run(self, *arguments, cwd=None, **env):
         process = self.start(*arguments, cwd=cwd, **env)
@@ -100,7 +116,13 @@ def made(tmp_path_factory, home):
 def test_help_names_the_main_commands_and_sets_nothing_up(fresh, arguments):
     done = fresh.run(*arguments)
     assert done.returncode == 0
-    for expected in ("./maglev train ppo goodhart", "./maglev test", "setup", "clean", "verbs of the engine: train"):
+    for expected in (
+        "./maglev train ppo goodhart",
+        "./maglev test",
+        "setup",
+        "clean",
+        "verbs of the engine: train",
+    ):
         assert expected in done.out
     assert not (fresh.folder / ".venv").exists() and not (fresh.folder / ".build").exists()
 
@@ -130,10 +152,16 @@ def test_missing_system_packages_are_named_in_one_line_with_the_command(fresh, t
 
 def test_missing_header_is_named_with_its_package(fresh, tmp_path):
     compiler = tmp_path / "stubs" / "g++"
-    compiler.write_text('#!/bin/sh\ncase "$*" in *-dumpversion*) echo 12;; *) echo "missing xxhash.h";; esac\n')
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *-dumpversion*) echo 12;; *) echo "missing xxhash.h";; esac\n'
+    )
     done = fresh.run("setup")
     assert done.returncode == 2
-    assert "missing: xxhash.h; install" in done.err and "libxxhash-dev" in done.err and "libgtest" not in done.err
+    assert (
+        "missing: xxhash.h; install" in done.err
+        and "libxxhash-dev" in done.err
+        and "libgtest" not in done.err
+    )
 
 
 def test_old_compiler_counts_as_missing(fresh, tmp_path):
@@ -165,7 +193,11 @@ def test_python_packages_are_not_installed_when_that_is_forbidden(fresh):
 def test_engine_gets_arguments_home_and_working_folder_and_its_status_is_returned(made, tmp_path):
     done = made.run("train", "ppo", "a b=1", cwd=tmp_path)
     assert done.returncode == 7
-    assert done.out.splitlines() == ["arguments: train ppo a b=1", f"folder: {tmp_path}", f"home: {made.folder}"]
+    assert done.out.splitlines() == [
+        "arguments: train ppo a b=1",
+        f"folder: {tmp_path}",
+        f"home: {made.folder}",
+    ]
 
 
 def test_signals_reach_the_engine(made, tmp_path):
@@ -186,8 +218,12 @@ def test_nothing_is_built_while_sources_stay_the_same(made):
 def test_edited_added_and_removed_sources_are_built(made):
     source = made.folder / "engine" / "part.cpp"
     source.parent.mkdir(exist_ok=True)
-    for change in (lambda: source.write_text("1"), lambda: source.write_text("2"),
-                   lambda: os.utime(source, (1, 1)), source.unlink):
+    for change in (
+        lambda: source.write_text("1"),
+        lambda: source.write_text("2"),
+        lambda: os.utime(source, (1, 1)),
+        source.unlink,
+    ):
         change()
         assert made.run("train").returncode == 7
         assert made.calls() == ["ninja"]
