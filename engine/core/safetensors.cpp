@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensor bytes are written as they lie in memory");
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 struct DTypeRow {
   std::string_view name;
