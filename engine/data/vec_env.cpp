@@ -56,19 +56,19 @@ void VecEnv::step(const StepIo& io) {
   });
 }
 
-EpisodeTotals VecEnv::take_totals() {
+EpisodeTotals VecEnv::take_totals(int64_t begin, int64_t end) {
   EpisodeTotals totals;
   if (slots_.is_cpu()) {
-    entry_->take_totals_cpu(batch(), totals, 0, N_);
+    entry_->take_totals_cpu(batch(), totals, begin, end);
     return totals;
   }
   // heads come to the host, are added there in order, and go back cleared
-  auto heads = slots_.narrow(1, 0, int64_t(kSlotHead));
+  auto heads = slots_.narrow(0, begin, end - begin).narrow(1, 0, int64_t(kSlotHead));
   auto host = heads.cpu().contiguous();
   EnvBatch b = batch();
   b.slots = static_cast<std::byte*>(host.data_ptr());
   b.slot_bytes = kSlotHead;
-  entry_->take_totals_cpu(b, totals, 0, N_);
+  entry_->take_totals_cpu(b, totals, 0, end - begin);
   heads.copy_(host);
   return totals;
 }

@@ -29,7 +29,9 @@ class VecEnv {
   /// One step of all; see StepIo for who reads and writes what. Same result for any number of threads.
   void step(const StepIo& io);
   /// Totals since the last call, then cleared. On CUDA this waits for the device: call it at a flush only.
-  EpisodeTotals take_totals();
+  EpisodeTotals take_totals() { return take_totals(0, N_); }
+  /// The same of environments [begin, end).
+  EpisodeTotals take_totals(int64_t begin, int64_t end);
 
   void visit_state(StateVisitor& visitor) { visitor.tensor("slots", slots_); }
 

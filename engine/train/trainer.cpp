@@ -104,7 +104,6 @@ void Trainer::check_finite() {
 }
 
 bool Trainer::flush_due() const {
-  if (done()) return true;
   int64_t every = experiment_->run.log_every;
   if (every == 0) every = experiment_->run.steps / kRowsPerRun;
   return (iterations_ - flushed_iterations_) * steps_per_iteration() >= std::max<int64_t>(1, every);
@@ -152,7 +151,7 @@ MetricRow Trainer::flush() {
   row.values.emplace_back("time/learn", times_.learn / total);
   row.values.emplace_back("time/copy", times_.copy / total);
   row.step = step();
-  row.seconds = seconds_before_ + end - started_s_;
+  row.seconds = seconds();
   row.steps_per_second = double((iterations_ - flushed_iterations_) * steps_per_iteration()) / total;
   row.episodes = episodes_;
   row.return_mean = return_mean_;
@@ -161,6 +160,8 @@ MetricRow Trainer::flush() {
   times_ = {};
   return row;
 }
+
+double Trainer::seconds() const { return seconds_before_ + now_s() - started_s_; }
 
 void Trainer::visit_state(StateVisitor& visitor) {
   visitor.section("algo", [&](StateVisitor& v) { algo_->visit_state(v); });

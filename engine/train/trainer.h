@@ -36,10 +36,15 @@ class Trainer {
   int64_t steps_per_iteration() const { return plan_->collect_steps * envs_->rows(); }
   int64_t iterations() const { return iterations_; }
   bool done() const { return step() >= experiment_->run.steps; }
+  /// Counted in iterations alone, so that a resumed run flushes where an unbroken one does.
   bool flush_due() const;
   bool save_due() const;
   /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the first.
   double return_mean() const { return return_mean_; }
+
+  /// Seconds the sessions before this one took; shown times continue from there.
+  void continue_clock(double seconds) { seconds_before_ = seconds; }
+  double seconds() const;
 
   /// Figures since the last flush. The only place a device value comes to the host.
   MetricRow flush();
@@ -47,6 +52,9 @@ class Trainer {
   /// Everything a resumed run needs to go on as if nothing happened. Between iterations only.
   void visit_state(StateVisitor& visitor);
 
+  const Experiment& experiment() const { return *experiment_; }
+  const Placement& placement() const { return placement_; }
+  ThreadPool& pool() { return pool_; }
   Algorithm& algorithm() { return *algo_; }
   VecEnv& envs() { return *envs_; }
   Rollout& rollout() { return *store_; }
