@@ -90,7 +90,8 @@ Json without_hash(const Manifest& m) {
             {"options_yaml", who.options_yaml},
             {"step", who.step},
             {"updates", who.updates},
-            {"return_mean", real_text(who.return_mean)}}},
+            {"return_mean", real_text(who.return_mean)},
+             {"seconds", real_text(who.seconds)}}},
           {"integers", m.state.integers},
           {"reals", reals},
           {"texts", texts},
@@ -109,7 +110,8 @@ Manifest from_json(const Json& json) {
                 .options_yaml = who.at("options_yaml"),
                 .step = who.at("step"),
                 .updates = who.at("updates"),
-                .return_mean = real_value(who.at("return_mean"))};
+                .return_mean = real_value(who.at("return_mean")),
+                .seconds = real_value(who.at("seconds"))};
   m.sequence = json.at("sequence");
   m.state.integers = json.at("integers").get<std::map<std::string, int64_t>>();
   for (const auto& [name, value] : json.at("reals").items()) m.state.reals[name] = real_value(value);

@@ -54,6 +54,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   carry_ = algo_->initial_carry(envs_->rows());
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
   envs_->reset(store_->first_io());
+  progress_.iteration_steps = steps_per_iteration();
+  progress_.total_steps = run.steps;
   started_s_ = flushed_s_ = now_s();
 }
 
@@ -69,7 +71,7 @@ void Trainer::iterate() {
       }
       Timed timed(times_.environment);
       envs_->step(store_->io(t));
-      progress_.store(t + 1, std::memory_order_relaxed);
+      progress_.iteration_step.store((t + 1) * envs_->rows(), std::memory_order_relaxed);
     }
   });
   check_finite();
@@ -80,7 +82,8 @@ void Trainer::iterate() {
   Timed timed(times_.copy);
   store_->roll_over();
   ++iterations_;
-  progress_.store(0, std::memory_order_relaxed);
+  progress_.iteration_step.store(0, std::memory_order_relaxed);
+  progress_.step.store(step(), std::memory_order_relaxed);
 }
 
 void Trainer::check_finite() {

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,8 +57,8 @@ class Trainer {
   Algorithm& algorithm() { return *algo_; }
   VecEnv& envs() { return *envs_; }
   Rollout& rollout() { return *store_; }
-  /// Time steps of the running iteration already collected; readable from any thread.
-  const std::atomic<int64_t>& progress() const { return progress_; }
+  /// How far the run is; readable from any thread.
+  const Progress& progress() const { return progress_; }
 
  private:
   void check_finite();
@@ -82,7 +81,7 @@ class Trainer {
   at::Tensor recent_;           ///< [kRecent, 2] f64: return sum and episodes of the last flushes, a ring
   int64_t recent_next_ = 0;
   double seconds_before_ = 0;   ///< of the sessions before this one
-  std::atomic<int64_t> progress_{0};
+  Progress progress_;
   PhaseTimes times_;
   double started_s_, flushed_s_;
 };

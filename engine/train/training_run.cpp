@@ -21,7 +21,8 @@ volatile std::sig_atomic_t signals_seen = 0;
 
 // the first asks for a save and an end, the second leaves at once
 void on_signal(int signal) {
-  if (++signals_seen > 1) _exit(128 + signal);
+  signals_seen = signals_seen + 1;
+  if (signals_seen > 1) _exit(128 + signal);
 }
 
 class SignalGuard {
@@ -42,9 +43,14 @@ class SignalGuard {
   struct sigaction old_int_ {}, old_term_ {};
 };
 
+// 1234567 as 1,234,567
 std::string count_text(int64_t n) {
-  std::string text = std::to_string(n);
-  for (int64_t at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
+  const std::string digits = std::to_string(n);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 
@@ -71,7 +77,6 @@ class Session {
       if (trainer_.step() == 0) save(/*must=*/true);
       while (!trainer_.done() && !signals_seen) {
         trainer_.iterate();
-        progress();
         bool flushed = trainer_.flush_due();
         if (flushed) push();
         const bool last = trainer_.done() || signals_seen;
@@ -106,7 +111,6 @@ class Session {
   }
 
   void push() { writer_.push(trainer_.flush()); }
-  void progress() {}
 
   void save(bool must) {
     const Experiment& experiment = trainer_.experiment();
