@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -389,6 +391,48 @@ TEST_F(Store, a_kill_at_any_file_operation_leaves_a_valid_newest_checkpoint) {
   }
   EXPECT_GE(kills, 15);
   RecordProperty("kills", kills);
+}
+
+TEST_F(Store, sixty_kills_at_random_times_lose_no_committed_checkpoint) {
+  Rng rng(3, 1, 0);
+  // kills fall anywhere in the time that three saves take on this machine
+  State first;
+  auto begin = std::chrono::steady_clock::now();
+  for (int64_t step : {1, 2, 3}) {
+    first.updates = step;
+    CheckpointStore(dir_, 2).save(identity(step), first.visit());
+  }
+  std::chrono::microseconds window = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin);
+  int64_t committed = 3;
+  for (int kill = 0; kill < 60; ++kill) {
+    int told[2];
+    ASSERT_EQ(::pipe(told), 0);
+    pid_t child = ::fork();
+    if (child == 0) {
+      CheckpointStore store(dir_, 2);
+      State state;
+      for (int64_t step = committed + 1;; ++step) {
+        state.updates = step;
+        store.save(identity(step, double(step % 7)), state.visit());
+        if (::write(told[1], &step, sizeof step) != sizeof step) ::_exit(1);
+      }
+    }
+    ::usleep(rng.below(uint32_t(window.count())));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(told[1]);
+    for (int64_t step; ::read(told[0], &step, sizeof step) == sizeof step;) committed = step;
+    ::close(told[0]);
+    std::string newest = CheckpointStore(dir_, 2).newest_valid();
+    ASSERT_NE(newest, "") << "after kill " << kill;
+    State loaded;
+    int64_t step = load_checkpoint(newest, identity(0), loaded.visit()).step;
+    ASSERT_GE(step, committed) << "after kill " << kill;
+    ASSERT_EQ(loaded.updates, step) << "after kill " << kill;
+    committed = step;
+  }
+  EXPECT_GT(committed, 10) << "the machine is too slow for this test to show anything";
 }
 
 TEST_F(Store, a_full_disk_at_any_operation_is_one_error_and_earlier_checkpoints_are_intact) {
