@@ -31,23 +31,32 @@ constexpr size_t kMaxWriteBytes = 1 << 30;
 const char* advice(int error) {
   switch (error) {
     case ENOSPC:
-    case EDQUOT: return "; free space or choose another --out";
+    case EDQUOT:
+      return "; free space or choose another --out";
     case EACCES:
     case EPERM:
-    case EROFS: return "; choose a folder you may write to with --out, or mend its permissions";
+    case EROFS:
+      return "; choose a folder you may write to with --out, or mend its permissions";
     case ENOENT:
-    case ENOTDIR: return "; check the path";
-    case EIO: return "; the disk reports a fault: check it before going on";
-    case EFBIG: return "; the file size limit (ulimit -f) is reached";
+    case ENOTDIR:
+      return "; check the path";
+    case EIO:
+      return "; the disk reports a fault: check it before going on";
+    case EFBIG:
+      return "; the file size limit (ulimit -f) is reached";
     case EMFILE:
-    case ENFILE: return "; too many files are open (ulimit -n)";
-    case EEXIST: return "; remove it or choose another name";
-    default: return "";
+    case ENFILE:
+      return "; too many files are open (ulimit -n)";
+    case EEXIST:
+      return "; remove it or choose another name";
+    default:
+      return "";
   }
 }
 
 [[noreturn]] void fail(const std::string& path, const char* what, int error) {
-  throw Error("[" + path + "] " + what + ": " + std::system_category().message(error) + advice(error));
+  throw Error("[" + path + "] " + what + ": " + std::system_category().message(error) +
+              advice(error));
 }
 
 // one operation with its injected fault; interrupted ones are repeated. -1 and errno on failure
@@ -56,8 +65,10 @@ int attempt(FileOp op, const std::string& path, Call call) {
   for (;;) {
     int fault = file_fault(op, path);
     int result = -1;
-    if (fault != kFaultNone) errno = fault;
-    else result = call();
+    if (fault != kFaultNone)
+      errno = fault;
+    else
+      result = call();
     if (result >= 0 || errno != EINTR) return result;
   }
 }
@@ -88,8 +99,10 @@ int write_all(int fd, const std::string& path, const std::byte* data, size_t siz
     int fault = file_fault(FileOp::write, path);
     if (fault == kFaultShort || fault == kFaultExit) most = (most + 1) / 2;
     ssize_t written = -1;
-    if (fault > 0) errno = fault;
-    else written = ::write(fd, data, most);
+    if (fault > 0)
+      errno = fault;
+    else
+      written = ::write(fd, data, most);
     if (fault == kFaultExit) ::_exit(137);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return errno;
@@ -113,7 +126,8 @@ int unlink_any(const std::string& path) {
 }
 
 void sync_file(int fd, const std::string& path) {
-  if (attempt(FileOp::sync, path, [&] { return ::fdatasync(fd); }) < 0) fail(path, "sync failed", errno);
+  if (attempt(FileOp::sync, path, [&] { return ::fdatasync(fd); }) < 0)
+    fail(path, "sync failed", errno);
 }
 
 }  // namespace
@@ -161,7 +175,8 @@ std::string read_file(const std::string& path, size_t limit) {
   ::close(fd);
   if (error) fail(path, "reading failed", error);
   if (uint64_t(info.st_size) > limit || text.size() > limit)
-    throw Error("[" + path + "] is over " + std::to_string(limit) + " bytes, the most such a file may have");
+    throw Error("[" + path + "] is over " + std::to_string(limit) +
+                " bytes, the most such a file may have");
   return text;
 }
 
@@ -172,7 +187,8 @@ void write_atomic(const std::string& path, std::string_view bytes) {
     file.write(bytes);
     file.finish();
   }
-  if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) < 0) {
+  if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) <
+      0) {
     int error = errno;
     unlink_any(temporary);
     fail(path, "cannot be replaced", error);
@@ -237,9 +253,11 @@ void rename_path(const std::string& from, const std::string& to) {
 
 void replace_link(const std::string& path, const std::string& target) {
   std::string temporary = temporary_beside(path);
-  if (attempt(FileOp::open, temporary, [&] { return ::symlink(target.c_str(), temporary.c_str()); }) < 0)
+  if (attempt(FileOp::open, temporary,
+              [&] { return ::symlink(target.c_str(), temporary.c_str()); }) < 0)
     fail(path, "link cannot be made", errno);
-  if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) < 0) {
+  if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) <
+      0) {
     int error = errno;
     unlink_any(temporary);
     fail(path, "link cannot be replaced", error);
@@ -326,7 +344,8 @@ void AppendFile::flush() {
   if (pending_.empty()) return;
   struct stat before;
   bool known = ::fstat(fd_, &before) == 0;
-  int error = write_all(fd_, path_, reinterpret_cast<const std::byte*>(pending_.data()), pending_.size());
+  int error =
+      write_all(fd_, path_, reinterpret_cast<const std::byte*>(pending_.data()), pending_.size());
   pending_.clear();
   if (!error) return;
   // half a line would spoil the file for its readers

@@ -1,8 +1,9 @@
 #pragma once
-// The file layer: everything that must survive a kill, a power cut or a full disk is written through these functions.
-// Each failure is one Error: "[path] what failed: why; what to do". Interrupted calls are repeated and short writes are
-// continued. engine/core/file_fault.h lets tests fail any operation.
-// Threads: functions may be called from any thread; an object belongs to one thread at a time.
+// The file layer: everything that must survive a kill, a power cut or a full disk is written
+// through these functions. Each failure is one Error: "[path] what failed: why; what to do".
+// Interrupted calls are repeated and short writes are continued. engine/core/file_fault.h lets
+// tests fail any operation. Threads: functions may be called from any thread; an object belongs to
+// one thread at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +19,9 @@ namespace maglev {
 /// The whole regular file. Throws when it is over `limit` bytes or is no regular file.
 std::string read_file(const std::string& path, size_t limit);
 
-/// Replaces or creates `path`: a reader finds the old bytes or the new ones, whatever happens in between, and once this
-/// returns the new ones survive a power cut. On failure the old file is intact and no temporary is left.
+/// Replaces or creates `path`: a reader finds the old bytes or the new ones, whatever happens in
+/// between, and once this returns the new ones survive a power cut. On failure the old file is
+/// intact and no temporary is left.
 void write_atomic(const std::string& path, std::string_view bytes);
 
 /// Follows links.
@@ -42,17 +44,20 @@ void replace_link(const std::string& path, const std::string& target);
 std::string read_link(const std::string& path);
 /// Makes names created in or removed from a folder durable.
 void sync_dir(const std::string& path);
-/// Bytes that may still be written where `path` is or would be; all ones when the system does not say.
+/// Bytes that may still be written where `path` is or would be; all ones when the system does not
+/// say.
 uint64_t free_bytes(const std::string& path);
 
-/// A name beside `path` for something unfinished; is_temporary() knows it again, also after a crash.
+/// A name beside `path` for something unfinished; is_temporary() knows it again, also after a
+/// crash.
 std::string temporary_beside(const std::string& path);
 bool is_temporary(std::string_view name);
 /// The folder part of a path; "." when there is none.
 std::string parent_of(const std::string& path);
 
-/// A new file, written once from begin to end. It is under its own name at once: write_atomic, or a folder renamed
-/// afterwards, makes it appear as a whole. Destroyed before finish() it removes the file.
+/// A new file, written once from begin to end. It is under its own name at once: write_atomic, or a
+/// folder renamed afterwards, makes it appear as a whole. Destroyed before finish() it removes the
+/// file.
 class FileWriter {
  public:
   /// Throws when the path exists.
@@ -90,8 +95,9 @@ class AppendFile {
   AppendFile& operator=(const AppendFile&) = delete;
 
   void append(std::string_view bytes) { pending_.append(bytes); }
-  /// Gives everything appended to the system: it then survives the end of this process. When that fails the file is cut
-  /// back to its last flushed length (best effort), what was pending is dropped, and Error is thrown.
+  /// Gives everything appended to the system: it then survives the end of this process. When that
+  /// fails the file is cut back to its last flushed length (best effort), what was pending is
+  /// dropped, and Error is thrown.
   void flush();
   /// flush(), and survives a power cut.
   void sync();
@@ -104,7 +110,8 @@ class AppendFile {
   std::string pending_;
 };
 
-/// The bytes of a regular file, read-only, without reading them all at once. The file must not shrink meanwhile.
+/// The bytes of a regular file, read-only, without reading them all at once. The file must not
+/// shrink meanwhile.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -119,13 +126,16 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// An exclusive lock between processes, held while the object lives; the system frees it when the process ends.
+/// An exclusive lock between processes, held while the object lives; the system frees it when the
+/// process ends.
 class FileLock {
  public:
   /// Creates the file when needed. Throws when another process holds the lock, naming the process.
   explicit FileLock(std::string path);
   ~FileLock();
-  FileLock(FileLock&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) { other.fd_ = -1; }
+  FileLock(FileLock&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) {
+    other.fd_ = -1;
+  }
   FileLock& operator=(FileLock&& other) noexcept;
 
   /// Whether any process (or object) holds it.

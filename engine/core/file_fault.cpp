@@ -19,13 +19,16 @@ struct Named {
   const char* name;
   int value;
 };
-constexpr Named kOps[] = {{"open", int(FileOp::open)},   {"read", int(FileOp::read)},
-                          {"write", int(FileOp::write)}, {"sync", int(FileOp::sync)},
-                          {"rename", int(FileOp::rename)}, {"unlink", int(FileOp::unlink)},
+constexpr Named kOps[] = {{"open", int(FileOp::open)},
+                          {"read", int(FileOp::read)},
+                          {"write", int(FileOp::write)},
+                          {"sync", int(FileOp::sync)},
+                          {"rename", int(FileOp::rename)},
+                          {"unlink", int(FileOp::unlink)},
                           {"any", -1}};
-constexpr Named kActions[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},
-                              {"EROFS", EROFS},   {"EACCES", EACCES}, {"EINTR", EINTR},
-                              {"EMFILE", EMFILE}, {"EFBIG", EFBIG},   {"SHORT", kFaultShort},
+constexpr Named kActions[] = {{"ENOSPC", ENOSPC},  {"EDQUOT", EDQUOT}, {"EIO", EIO},
+                              {"EROFS", EROFS},    {"EACCES", EACCES}, {"EINTR", EINTR},
+                              {"EMFILE", EMFILE},  {"EFBIG", EFBIG},   {"SHORT", kFaultShort},
                               {"EXIT", kFaultExit}};
 
 template <size_t n>

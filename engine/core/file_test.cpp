@@ -83,7 +83,8 @@ TEST_F(File, a_kill_at_any_operation_of_write_atomic_leaves_old_or_new) {
 
 TEST_F(File, a_failure_of_any_operation_leaves_the_old_file_and_no_temporary) {
   write_atomic(in("a"), "old");
-  for (const char* text : {"open:ENOSPC:1", "write:ENOSPC:1", "write:EIO:1", "sync:EIO:1", "rename:EROFS:1"}) {
+  for (const char* text :
+       {"open:ENOSPC:1", "write:ENOSPC:1", "write:EIO:1", "sync:EIO:1", "rename:EROFS:1"}) {
     fault(text);
     std::string error = error_of([&] { write_atomic(in("a"), "new"); });
     set_file_fault({});
@@ -96,7 +97,9 @@ TEST_F(File, a_failure_of_any_operation_leaves_the_old_file_and_no_temporary) {
 TEST_F(File, a_full_disk_says_what_to_do_in_one_line) {
   fault("write:ENOSPC:1+");
   std::string error = error_of([&] { write_atomic(in("a"), "new"); });
-  EXPECT_NE(error.find("No space left on device; free space or choose another --out"), std::string::npos) << error;
+  EXPECT_NE(error.find("No space left on device; free space or choose another --out"),
+            std::string::npos)
+      << error;
   EXPECT_EQ(error.find('\n'), std::string::npos);
 }
 
@@ -142,7 +145,8 @@ TEST_F(File, a_writer_counts_and_hashes_what_it_wrote) {
   file.finish();
   EXPECT_EQ(file.bytes(), 700005u);
   EXPECT_EQ(file.hash(), hash_of(read_file(in("a"), 1 << 20)));
-  EXPECT_NE(error_of([&] { FileWriter again(in("a")); }), "") << "an existing file must not be overwritten";
+  EXPECT_NE(error_of([&] { FileWriter again(in("a")); }), "")
+      << "an existing file must not be overwritten";
 }
 
 TEST_F(File, reading_refuses_large_files_missing_ones_and_what_is_no_file) {
@@ -151,7 +155,8 @@ TEST_F(File, reading_refuses_large_files_missing_ones_and_what_is_no_file) {
   EXPECT_NE(error_of([&] { read_file(in("a"), 4); }).find("over 4 bytes"), std::string::npos);
   EXPECT_NE(error_of([&] { read_file(in("none"), 4); }).find("No such file"), std::string::npos);
   EXPECT_NE(error_of([&] { read_file(dir_, 4); }).find("not a regular file"), std::string::npos);
-  EXPECT_NE(error_of([&] { MappedFile("/dev/zero"); }).find("not a regular file"), std::string::npos);
+  EXPECT_NE(error_of([&] { MappedFile("/dev/zero"); }).find("not a regular file"),
+            std::string::npos);
 }
 
 TEST_F(File, a_mapped_file_shows_its_bytes) {
@@ -237,8 +242,8 @@ TEST_F(File, free_space_is_told_for_paths_that_do_not_exist_yet) {
 }
 
 TEST(FileFaults, malformed_faults_are_refused) {
-  for (const char* text : {"write", "write:ENOSPC", "wrote:ENOSPC:1", "write:ENOSPACE:1", "write:ENOSPC:0",
-                           "write:ENOSPC:x"})
+  for (const char* text : {"write", "write:ENOSPC", "wrote:ENOSPC:1", "write:ENOSPACE:1",
+                           "write:ENOSPC:0", "write:ENOSPC:x"})
     EXPECT_NE(error_of([&] { parse_file_fault(text); }), "") << text;
   auto fault = parse_file_fault("write:ENOSPC:2+,any:EIO:1");
   EXPECT_EQ(fault(FileOp::open, ""), EIO);

@@ -1,6 +1,6 @@
 #pragma once
-// Content hashes: XXH3, 128 bits, as 32 lower-case hexadecimal digits. They find accidents (torn writes, flipped bits,
-// a run that is not the same run), not forgery.
+// Content hashes: XXH3, 128 bits, as 32 lower-case hexadecimal digits. They find accidents (torn
+// writes, flipped bits, a run that is not the same run), not forgery.
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -13,7 +13,8 @@
 namespace maglev {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensor bytes are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "tensor bytes are written as they lie in memory");
 
 using Json = nlohmann::json;
 
@@ -22,9 +23,19 @@ struct DTypeRow {
   int64_t bytes;
 };
 // in the order of SafeDType, which is also the order of the tensors in a file
-constexpr std::array<DTypeRow, 13> kDTypes{{{"F64", 8}, {"I64", 8}, {"U64", 8}, {"F32", 4}, {"I32", 4},
-                                            {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2}, {"U16", 2},
-                                            {"I8", 1}, {"U8", 1}, {"BOOL", 1}}};
+constexpr std::array<DTypeRow, 13> kDTypes{{{"F64", 8},
+                                            {"I64", 8},
+                                            {"U64", 8},
+                                            {"F32", 4},
+                                            {"I32", 4},
+                                            {"U32", 4},
+                                            {"F16", 2},
+                                            {"BF16", 2},
+                                            {"I16", 2},
+                                            {"U16", 2},
+                                            {"I8", 1},
+                                            {"U8", 1},
+                                            {"BOOL", 1}}};
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxDims = 32;
 constexpr const char* kMetadata = "__metadata__";
@@ -35,8 +46,10 @@ bool byte_count(const SafeTensorInfo& info, uint64_t& bytes) {
   bool empty = false;
   for (int64_t d : info.shape) {
     if (d < 0) return false;
-    if (d == 0) empty = true;
-    else if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes)) return false;
+    if (d == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes))
+      return false;
   }
   if (empty) bytes = 0;
   return true;
@@ -44,7 +57,8 @@ bool byte_count(const SafeTensorInfo& info, uint64_t& bytes) {
 
 bool name_allowed(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && name != kMetadata &&
-         std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+         std::none_of(name.begin(), name.end(),
+                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 // a name from a file, fit to be printed
@@ -54,8 +68,8 @@ std::string shown(std::string_view name) {
   return "'" + text + (name.size() > 80 ? "...'" : "'");
 }
 
-// Takes the header's JSON as it is parsed, so that a hostile header costs no more memory than its own size and a
-// repeated key is seen.
+// Takes the header's JSON as it is parsed, so that a hostile header costs no more memory than its
+// own size and a repeated key is seen.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   struct Row {
@@ -90,10 +104,12 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       metadata_key_ = text;
       return true;
     }
-    field_ = text == "dtype" ? Field::dtype
-             : text == "shape" ? Field::shape
-             : text == "data_offsets" ? Field::offsets : Field::none;
-    if (field_ == Field::none) return refuse("tensor " + shown(name_) + " has an unknown key " + shown(text));
+    field_ = text == "dtype"          ? Field::dtype
+             : text == "shape"        ? Field::shape
+             : text == "data_offsets" ? Field::offsets
+                                      : Field::none;
+    if (field_ == Field::none)
+      return refuse("tensor " + shown(name_) + " has an unknown key " + shown(text));
     if (seen_ & int(field_)) return refuse("tensor " + shown(name_) + " repeats " + text);
     seen_ |= int(field_);
     return true;
@@ -101,14 +117,18 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool string(std::string& text) override {
     if (depth_ != 2) return refuse("has a text where an object belongs");
     if (in_metadata_) return metadata[metadata_key_] = text, true;
-    if (field_ != Field::dtype || in_array_) return refuse("tensor " + shown(name_) + " has a text for a number");
-    auto row = std::find_if(kDTypes.begin(), kDTypes.end(), [&](const DTypeRow& d) { return d.name == text; });
-    if (row == kDTypes.end()) return refuse("tensor " + shown(name_) + " has the unknown dtype " + shown(text));
+    if (field_ != Field::dtype || in_array_)
+      return refuse("tensor " + shown(name_) + " has a text for a number");
+    auto row = std::find_if(kDTypes.begin(), kDTypes.end(),
+                            [&](const DTypeRow& d) { return d.name == text; });
+    if (row == kDTypes.end())
+      return refuse("tensor " + shown(name_) + " has the unknown dtype " + shown(text));
     rows.back().info.dtype = SafeDType(row - kDTypes.begin());
     return true;
   }
   bool start_array(size_t) override {
-    if (depth_ != 2 || in_metadata_ || in_array_ || (field_ != Field::shape && field_ != Field::offsets))
+    if (depth_ != 2 || in_metadata_ || in_array_ ||
+        (field_ != Field::shape && field_ != Field::offsets))
       return refuse("has an array where none belongs");
     in_array_ = true;
     offsets_ = 0;
@@ -157,7 +177,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       if (has_metadata_) return refuse("repeats __metadata__");
       return has_metadata_ = true;
     }
-    if (!name_allowed(text)) return refuse("has a tensor name that is empty, too long or has control characters");
+    if (!name_allowed(text))
+      return refuse("has a tensor name that is empty, too long or has control characters");
     if (!names_.insert(text).second) return refuse("repeats tensor " + shown(text));
     name_ = text;
     rows.emplace_back();
@@ -209,13 +230,17 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
   for (size_t i : order) {
     const SafeTensorInfo& t = tensors[i];
     if (!name_allowed(t.name))
-      throw Error("[" + out.path() + "] tensor names have 1 to 1024 bytes without control characters, got " +
+      throw Error("[" + out.path() +
+                  "] tensor names have 1 to 1024 bytes without control characters, got " +
                   shown(t.name));
-    if (!names.insert(t.name).second) throw Error("[" + out.path() + "] tensor " + shown(t.name) + " is given twice");
+    if (!names.insert(t.name).second)
+      throw Error("[" + out.path() + "] tensor " + shown(t.name) + " is given twice");
     uint64_t size = 0, end = 0;
     if (!byte_count(t, size) || __builtin_add_overflow(offset, size, &end))
-      throw Error("[" + out.path() + "] tensor " + shown(t.name) + " is too large: " + t.shape_text());
-    header.emplace(t.name, Json{{"dtype", safe_dtype_name(t.dtype)}, {"shape", t.shape},
+      throw Error("[" + out.path() + "] tensor " + shown(t.name) +
+                  " is too large: " + t.shape_text());
+    header.emplace(t.name, Json{{"dtype", safe_dtype_name(t.dtype)},
+                                {"shape", t.shape},
                                 {"data_offsets", {offset, end}}});
     sizes.push_back(size);
     offset = end;
@@ -228,7 +253,8 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > kMaxSafetensorsHeader)
-    throw Error("[" + out.path() + "] " + std::to_string(tensors.size()) + " tensors need a header over 16 MiB");
+    throw Error("[" + out.path() + "] " + std::to_string(tensors.size()) +
+                " tensors need a header over 16 MiB");
   uint64_t length = text.size();
   out.write(std::as_bytes(std::span(&length, 1)));
   out.write(text);
@@ -245,7 +271,8 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
   auto refuse = [&](const std::string& why) -> Error {
     return Error("[" + origin + "] is no valid safetensors file: " + why);
   };
-  if (file.size() < 8) throw refuse("it has " + std::to_string(file.size()) + " bytes, the least is 8");
+  if (file.size() < 8)
+    throw refuse("it has " + std::to_string(file.size()) + " bytes, the least is 8");
   uint64_t length = 0;
   std::memcpy(&length, file.data(), 8);
   if (length > kMaxSafetensorsHeader || length > file.size() - 8)
@@ -261,8 +288,9 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
   if (!parsed || !header.problem.empty()) throw refuse("the header " + header.problem);
 
   auto& rows = header.rows;
-  std::sort(rows.begin(), rows.end(),
-            [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
   std::span<const std::byte> data = file.subspan(8 + size_t(length));
   SafeTensors result;
   result.metadata = std::move(header.metadata);
@@ -272,8 +300,10 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
     uint64_t size = 0;
     std::string name = "tensor " + shown(row.info.name);
     if (row.begin > row.end || row.end > data.size())
-      throw refuse(name + " lies outside of the file's " + std::to_string(data.size()) + " data bytes");
-    if (row.begin != at) throw refuse(name + (row.begin < at ? " overlaps another" : " leaves a gap before it"));
+      throw refuse(name + " lies outside of the file's " + std::to_string(data.size()) +
+                   " data bytes");
+    if (row.begin != at)
+      throw refuse(name + (row.begin < at ? " overlaps another" : " leaves a gap before it"));
     if (!byte_count(row.info, size) || size != row.end - row.begin)
       throw refuse(name + " is " + row.info.shape_text() + ", which does not fit its " +
                    std::to_string(row.end - row.begin) + " bytes");
@@ -283,7 +313,8 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
     result.tensors.push_back(std::move(tensor));
     at = row.end;
   }
-  if (at != data.size()) throw refuse(std::to_string(data.size() - at) + " bytes follow the last tensor");
+  if (at != data.size())
+    throw refuse(std::to_string(data.size() - at) + " bytes follow the last tensor");
   return result;
 }
 

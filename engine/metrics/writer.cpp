@@ -68,8 +68,10 @@ void MetricWriter::thread_main() {
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
-    if (const auto* row = std::get_if<MetricRow>(&item)) each_sink([&](MetricSink& s) { s.write(*row); });
-    else each_sink([&](MetricSink& s) { s.note(std::get<std::string>(item)); });
+    if (const auto* row = std::get_if<MetricRow>(&item))
+      each_sink([&](MetricSink& s) { s.write(*row); });
+    else
+      each_sink([&](MetricSink& s) { s.note(std::get<std::string>(item)); });
     lock.lock();
     busy_ = false;
     drained_.notify_all();

@@ -1,7 +1,8 @@
 #pragma once
-// Takes metric rows from training and gives them to the sinks on a thread of its own, in order. A sink that fails is
-// switched off and reported once; training and the other sinks go on.
-// Threads: push, note, flush and close may be called from any thread; sinks are called from the writer's only.
+// Takes metric rows from training and gives them to the sinks on a thread of its own, in order. A
+// sink that fails is switched off and reported once; training and the other sinks go on. Threads:
+// push, note, flush and close may be called from any thread; sinks are called from the writer's
+// only.
 
 #include <condition_variable>
 #include <deque>
@@ -22,8 +23,8 @@ struct NamedSink {
   std::unique_ptr<MetricSink> sink;
 };
 
-/// Opens the sinks of the table that `names` lists. Throws Error when a name is unknown (near names are told) or a sink
-/// cannot be opened.
+/// Opens the sinks of the table that `names` lists. Throws Error when a name is unknown (near names
+/// are told) or a sink cannot be opened.
 std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names);
 
 class MetricWriter {
@@ -34,15 +35,17 @@ class MetricWriter {
   MetricWriter(const MetricWriter&) = delete;
   MetricWriter& operator=(const MetricWriter&) = delete;
 
-  /// Hands a row over and returns; no file or terminal is waited for. Only when kQueueRows rows are waiting, that is when
-  /// a disk has stood still for that many flushes, it waits for room: rows are never dropped.
+  /// Hands a row over and returns; no file or terminal is waited for. Only when kQueueRows rows are
+  /// waiting, that is when a disk has stood still for that many flushes, it waits for room: rows
+  /// are never dropped.
   void push(MetricRow row);
   /// A line for people, in order with the rows.
   void note(std::string text);
-  /// Waits until every sink has had everything pushed so far. Call it before a checkpoint is committed, so that a
-  /// run which continues from there has all rows up to there.
+  /// Waits until every sink has had everything pushed so far. Call it before a checkpoint is
+  /// committed, so that a run which continues from there has all rows up to there.
   void flush();
-  /// Gives the sinks what is left and the outcome, and ends the thread. Later rows are ignored. Once is enough.
+  /// Gives the sinks what is left and the outcome, and ends the thread. Later rows are ignored.
+  /// Once is enough.
   void close(const std::string& outcome);
 
   /// Names of the sinks that were switched off, in the order they failed.

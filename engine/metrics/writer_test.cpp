@@ -43,7 +43,8 @@ class Listener : public MetricSink {
   int fails_at_;
 };
 
-std::vector<NamedSink> sinks(std::unique_ptr<MetricSink> a, std::unique_ptr<MetricSink> b = nullptr) {
+std::vector<NamedSink> sinks(std::unique_ptr<MetricSink> a,
+                             std::unique_ptr<MetricSink> b = nullptr) {
   std::vector<NamedSink> list;
   list.push_back({"a", std::move(a)});
   if (b) list.push_back({"b", std::move(b)});
@@ -108,7 +109,8 @@ TEST(MetricWriter, a_full_queue_makes_the_caller_wait_and_loses_nothing) {
 
 TEST(MetricWriter, a_sink_that_fails_is_switched_off_and_told_once_while_others_go_on) {
   Heard broken, sound;
-  MetricWriter writer(sinks(std::make_unique<Listener>(broken, 1), std::make_unique<Listener>(sound)));
+  MetricWriter writer(
+      sinks(std::make_unique<Listener>(broken, 1), std::make_unique<Listener>(sound)));
   testing::internal::CaptureStderr();
   for (int i = 0; i < 4; ++i) writer.push(row(i));
   writer.flush();
@@ -117,8 +119,8 @@ TEST(MetricWriter, a_sink_that_fails_is_switched_off_and_told_once_while_others_
   std::string report = "[sinks.a] is switched off, training goes on: disk full";
   EXPECT_EQ(shown, "maglev: " + report + "\n");
   EXPECT_EQ(broken.all(), std::vector<std::string>{"row 0"});
-  EXPECT_EQ(sound.all(), (std::vector<std::string>{"row 0", "row 1", "note " + report, "row 2", "row 3",
-                                                   "close finished"}));
+  EXPECT_EQ(sound.all(), (std::vector<std::string>{"row 0", "row 1", "note " + report, "row 2",
+                                                   "row 3", "close finished"}));
   EXPECT_EQ(writer.failed(), std::vector<std::string>{"a"});
 }
 

@@ -22,9 +22,9 @@ struct DTypePair {
   at::ScalarType torch;
 };
 constexpr DTypePair kDTypes[] = {
-    {SafeDType::f64, at::kDouble},    {SafeDType::f32, at::kFloat}, {SafeDType::f16, at::kHalf},
-    {SafeDType::bf16, at::kBFloat16}, {SafeDType::i64, at::kLong},  {SafeDType::i32, at::kInt},
-    {SafeDType::i16, at::kShort},     {SafeDType::i8, at::kChar},   {SafeDType::u8, at::kByte},
+    {SafeDType::f64, at::kDouble},    {SafeDType::f32, at::kFloat},  {SafeDType::f16, at::kHalf},
+    {SafeDType::bf16, at::kBFloat16}, {SafeDType::i64, at::kLong},   {SafeDType::i32, at::kInt},
+    {SafeDType::i16, at::kShort},     {SafeDType::i8, at::kChar},    {SafeDType::u8, at::kByte},
     {SafeDType::u64, at::kUInt64},    {SafeDType::u32, at::kUInt32}, {SafeDType::u16, at::kUInt16},
     {SafeDType::boolean, at::kBool}};
 
@@ -55,8 +55,8 @@ std::span<const std::byte> bytes_of(const at::Tensor& host) {
 // everything a visit names; tensors are handles to the live ones
 class Collector : public StateVisitor {
  public:
-  StateSummary summary;                ///< tensors without hashes
-  std::vector<at::Tensor> tensors;     ///< in the order of summary.tensors
+  StateSummary summary;             ///< tensors without hashes
+  std::vector<at::Tensor> tensors;  ///< in the order of summary.tensors
   uint64_t bytes = 0;
 
   explicit Collector(const VisitState& visit) {
@@ -70,13 +70,19 @@ class Collector : public StateVisitor {
     by_name_.emplace(name, value);
     bytes += value.nbytes();
   }
-  void visit_integer(const std::string& name, int64_t& value) override { summary.integers[claim(name)] = value; }
-  void visit_real(const std::string& name, double& value) override { summary.reals[claim(name)] = value; }
-  void visit_text(const std::string& name, std::string& value) override { summary.texts[claim(name)] = value; }
+  void visit_integer(const std::string& name, int64_t& value) override {
+    summary.integers[claim(name)] = value;
+  }
+  void visit_real(const std::string& name, double& value) override {
+    summary.reals[claim(name)] = value;
+  }
+  void visit_text(const std::string& name, std::string& value) override {
+    summary.texts[claim(name)] = value;
+  }
 
   const std::string& claim(const std::string& name) {
-    if (summary.integers.contains(name) || summary.reals.contains(name) || summary.texts.contains(name) ||
-        by_name_.contains(name))
+    if (summary.integers.contains(name) || summary.reals.contains(name) ||
+        summary.texts.contains(name) || by_name_.contains(name))
       fault_of_ours(name, "a state name is used twice");
     return name;
   }
@@ -97,11 +103,18 @@ class Restorer : public StateVisitor {
     if (saved.bytes.empty()) return;
     // copy_ only reads from it
     void* data = const_cast<std::byte*>(saved.bytes.data());
-    value.detach().copy_(at::from_blob(data, saved.shape, at::TensorOptions().dtype(torch_dtype(saved.dtype))));
+    value.detach().copy_(
+        at::from_blob(data, saved.shape, at::TensorOptions().dtype(torch_dtype(saved.dtype))));
   }
-  void visit_integer(const std::string& name, int64_t& value) override { value = state_.integers.at(name); }
-  void visit_real(const std::string& name, double& value) override { value = state_.reals.at(name); }
-  void visit_text(const std::string& name, std::string& value) override { value = state_.texts.at(name); }
+  void visit_integer(const std::string& name, int64_t& value) override {
+    value = state_.integers.at(name);
+  }
+  void visit_real(const std::string& name, double& value) override {
+    value = state_.reals.at(name);
+  }
+  void visit_text(const std::string& name, std::string& value) override {
+    value = state_.texts.at(name);
+  }
 
   const StateSummary& state_;
   std::map<std::string_view, const SafeTensor*> tensors_;
@@ -109,8 +122,10 @@ class Restorer : public StateVisitor {
 
 std::string listed(const std::vector<std::string>& items) {
   std::string text;
-  for (size_t i = 0; i < std::min(items.size(), kMostListed); ++i) text += (i ? ", " : "") + items[i];
-  if (items.size() > kMostListed) text += " and " + std::to_string(items.size() - kMostListed) + " more";
+  for (size_t i = 0; i < std::min(items.size(), kMostListed); ++i)
+    text += (i ? ", " : "") + items[i];
+  if (items.size() > kMostListed)
+    text += " and " + std::to_string(items.size() - kMostListed) + " more";
   return text;
 }
 
@@ -129,7 +144,8 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
   std::vector<std::string> missing, left_over, differing;
   for (const auto& [name, kind] : in_run) {
     auto found = in_file.find(name);
-    if (found == in_file.end()) missing.push_back("'" + name + "'");
+    if (found == in_file.end())
+      missing.push_back("'" + name + "'");
     else if (found->second != kind)
       differing.push_back("'" + name + "' is " + kind + " here and " + found->second + " there");
   }
@@ -143,7 +159,8 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
   add("this run has no ", left_over);
   add("", differing);
   if (!why.empty())
-    throw Error("[" + dir + "] does not fit this run: " + why + "; resume with the settings it was saved with");
+    throw Error("[" + dir + "] does not fit this run: " + why +
+                "; resume with the settings it was saved with");
 }
 
 std::string step_name(int64_t step) {
@@ -166,7 +183,8 @@ int64_t next_sequence(const std::string& checkpoints, const std::vector<std::str
   return last + 1;
 }
 
-void write_checkpoint(const std::string& dir, Manifest& manifest, const std::vector<at::Tensor>& tensors) {
+void write_checkpoint(const std::string& dir, Manifest& manifest,
+                      const std::vector<at::Tensor>& tensors) {
   std::vector<SafeTensorInfo> infos;
   std::vector<std::string*> hashes;
   for (auto& [name, row] : manifest.state.tensors) {
@@ -176,11 +194,13 @@ void write_checkpoint(const std::string& dir, Manifest& manifest, const std::vec
   make_dir(dir);
   FileWriter state(dir + "/" + kStateFile);
   at::Tensor host;
-  write_safetensors(state, infos, {{"format", "pt"}, {"maglev", "checkpoint state; see manifest.json"}}, [&](size_t i) {
-    host = on_host(tensors[i]);
-    *hashes[i] = hash_of(bytes_of(host));
-    return bytes_of(host);
-  });
+  write_safetensors(state, infos,
+                    {{"format", "pt"}, {"maglev", "checkpoint state; see manifest.json"}},
+                    [&](size_t i) {
+                      host = on_host(tensors[i]);
+                      *hashes[i] = hash_of(bytes_of(host));
+                      return bytes_of(host);
+                    });
   state.finish();
   manifest.file_bytes = state.bytes();
   manifest.file_hash = state.hash();
@@ -192,15 +212,17 @@ void write_checkpoint(const std::string& dir, Manifest& manifest, const std::vec
 
 }  // namespace
 
-std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity, const VisitState& visit) {
+std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity,
+                            const VisitState& visit) {
   Collector live(visit);
   std::string name = step_name(identity.step), path, temporary;
   auto clean_up = [&] {
     if (temporary.empty()) return;
     try {
-      // renamed, but the folder could not be synced: it might be gone after a power cut, so it is taken back
+      // renamed, but the folder could not be synced: a power cut might take it, so it is taken back
       if (path_exists(path)) rename_path(path, temporary);
     } catch (const Error&) {
+      // the rename may have worked even so
     }
     try {
       remove_tree(temporary);
@@ -214,7 +236,8 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
     for (const auto& left : names)
       if (is_temporary(left)) remove_tree(checkpoints + "/" + left);
     if (uint64_t free = free_bytes(checkpoints); free < live.bytes + kSpareBytes)
-      throw Error("[" + checkpoints + "] needs " + std::to_string((live.bytes + kSpareBytes) >> 20) + " MiB, " +
+      throw Error("[" + checkpoints + "] needs " +
+                  std::to_string((live.bytes + kSpareBytes) >> 20) + " MiB, " +
                   std::to_string(free >> 20) + " MiB are free; free space or choose another --out");
 
     Manifest manifest;
@@ -238,12 +261,14 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
   }
 }
 
-CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected, const VisitState& visit) {
+CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
+                                   const VisitState& visit) {
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   const CheckpointIdentity& identity = checkpoint.manifest.identity;
   if (identity.algo != expected.algo || identity.env != expected.env)
-    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env + ", this run is " +
-                expected.algo + " on " + expected.env + "; choose a checkpoint of the same algorithm and environment");
+    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
+                ", this run is " + expected.algo + " on " + expected.env +
+                "; choose a checkpoint of the same algorithm and environment");
   check_same_names(dir, checkpoint.manifest.state, Collector(visit).summary);
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
@@ -254,7 +279,8 @@ CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdent
 std::string state_hash(const VisitState& visit) {
   Collector live(visit);
   size_t i = 0;
-  for (auto& [name, row] : live.summary.tensors) row.hash = hash_of(bytes_of(on_host(live.tensors[i++])));
+  for (auto& [name, row] : live.summary.tensors)
+    row.hash = hash_of(bytes_of(on_host(live.tensors[i++])));
   return live.summary.hash();
 }
 

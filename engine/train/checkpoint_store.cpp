@@ -45,18 +45,21 @@ std::vector<CheckpointRow> CheckpointStore::list() const {
       // newest_valid() tells why
     }
   }
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
   return rows;
 }
 
-std::string CheckpointStore::newest_valid(const std::function<void(const std::string&)>& note) const {
+std::string CheckpointStore::newest_valid(
+    const std::function<void(const std::string&)>& note) const {
   auto tell = [&](const std::string& text) {
     if (note) note(text);
   };
   std::vector<CheckpointRow> rows = list();
   for (const auto& name : list_dir(dir_)) {
     std::string path = dir_ + "/" + name;
-    bool listed = std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.path == path; });
+    bool listed =
+        std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.path == path; });
     if (!is_checkpoint_name(name) || listed) continue;
     try {
       read_manifest(path);
@@ -89,7 +92,8 @@ std::string CheckpointStore::save(const CheckpointIdentity& identity, const Visi
   std::string best = best_of(rows), link = dir_ + "/" + kBest;
   if (!best.empty() && read_link(link) != name_of(best)) replace_link(link, name_of(best));
   // the one just written is valid, so nothing more need be read before the old ones go
-  if (keep_last_ > 0 && rows.size() > size_t(keep_last_)) delete_all_but(rows, rows.size() - size_t(keep_last_));
+  if (keep_last_ > 0 && rows.size() > size_t(keep_last_))
+    delete_all_but(rows, rows.size() - size_t(keep_last_));
   return path;
 }
 
@@ -97,14 +101,15 @@ void CheckpointStore::collect_garbage() {
   std::vector<CheckpointRow> rows = list();
   if (keep_last_ <= 0 || rows.size() <= size_t(keep_last_)) return;
   size_t first_kept = rows.size() - size_t(keep_last_);
-  bool any_valid = std::any_of(rows.begin() + ptrdiff_t(first_kept), rows.end(), [](const auto& row) {
-    try {
-      verify_checkpoint(row.path);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  });
+  bool any_valid =
+      std::any_of(rows.begin() + ptrdiff_t(first_kept), rows.end(), [](const auto& row) {
+        try {
+          verify_checkpoint(row.path);
+          return true;
+        } catch (const Error&) {
+          return false;
+        }
+      });
   if (any_valid) delete_all_but(rows, first_kept);
 }
 

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -65,8 +67,14 @@ struct State {
 };
 
 CheckpointIdentity identity(int64_t step, double return_mean = std::nan("")) {
-  return {.algo = "ppo", .env = "cartpole", .engine_version = "0.1.0", .torch_version = "t",
-          .options_yaml = "seed: 1\n", .step = step, .updates = step / 10, .return_mean = return_mean};
+  return {.algo = "ppo",
+          .env = "cartpole",
+          .engine_version = "0.1.0",
+          .torch_version = "t",
+          .options_yaml = "seed: 1\n",
+          .step = step,
+          .updates = step / 10,
+          .return_mean = return_mean};
 }
 
 std::string error_of(const std::function<void()>& f) {
@@ -78,21 +86,26 @@ std::string error_of(const std::function<void()>& f) {
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 class Checkpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     // children are forked: no thread pool may be running
     at::set_num_threads(1);
-    dir_ = (std::filesystem::temp_directory_path() / ("maglev-ckpt-" + std::to_string(::getpid()))).string();
+    dir_ = (std::filesystem::temp_directory_path() / ("maglev-ckpt-" + std::to_string(::getpid())))
+               .string();
     std::filesystem::remove_all(dir_);
   }
   void TearDown() override {
     set_file_fault({});
     std::filesystem::remove_all(dir_);
   }
-  std::string save(State& state, int64_t step) { return save_checkpoint(dir_, identity(step), state.visit()); }
+  std::string save(State& state, int64_t step) {
+    return save_checkpoint(dir_, identity(step), state.visit());
+  }
 
   std::string dir_;
 };
@@ -126,8 +139,12 @@ TEST_F(Checkpoint, the_hash_sees_every_value) {
       [](State& s) { s.slots[63] = 0; },
       [](State& s) { s.flag[1] = true; },
       [](State& s) { s.scalar.fill_(8); },
-      [](State& s) { s.empty = at::empty({0, 4}); },
-      [](State& s) { s.weight = s.weight.detach().view({4, 3}); },
+      [](State& s) {
+        s.empty = at::empty({0, 4});
+      },
+      [](State& s) {
+        s.weight = s.weight.detach().view({4, 3});
+      },
       [](State& s) { s.updates++; },
       [](State& s) { s.lr = std::nextafter(s.lr, 1.0); },
       [](State& s) { s.unset = 0; },
@@ -142,7 +159,8 @@ TEST_F(Checkpoint, the_hash_sees_every_value) {
 }
 
 TEST_F(Checkpoint, every_kind_of_real_number_comes_back_exactly) {
-  for (double value : {0.0, -0.0, 0.1, 1e-310, 1.7976931348623157e308, double(INFINITY), -double(INFINITY), std::nan("7")}) {
+  for (double value : {0.0, -0.0, 0.1, 1e-310, 1.7976931348623157e308, double(INFINITY),
+                       -double(INFINITY), std::nan("7")}) {
     State saved, loaded;
     saved.lr = value;
     std::string path = save(saved, 1);
@@ -194,8 +212,10 @@ TEST_F(Checkpoint, every_changed_byte_is_found_before_anything_live_is_touched) 
     std::string file = path + "/" + name, content = read_file(file, 1 << 20);
     for (int round = 0; round < 1000; ++round) {
       std::string changed = content;
-      if (rng.below(4) == 0) changed.resize(rng.below(uint32_t(content.size())));
-      else changed[rng.below(uint32_t(content.size()))] ^= char(1 << rng.below(8));
+      if (rng.below(4) == 0)
+        changed.resize(rng.below(uint32_t(content.size())));
+      else
+        changed[rng.below(uint32_t(content.size()))] ^= char(1 << rng.below(8));
       std::filesystem::remove(file);
       std::ofstream(file, std::ios::binary) << changed;
       std::string error = error_of([&] { load_checkpoint(path, identity(0), live.visit()); });
@@ -226,6 +246,27 @@ TEST_F(Checkpoint, a_newer_format_says_so) {
   EXPECT_TRUE(contains(error_of([&] { read_manifest(parent_of(file)); }), "checkpoint format 2"));
 }
 
+TEST_F(Checkpoint, nothing_is_renamed_into_place_before_it_is_synced) {
+  State state;
+  save(state, 1);
+  std::map<std::string, bool> synced;  // each path written to or renamed into, with its folder
+  bool in_place = false, committed = false;
+  set_file_fault([&](FileOp op, const std::string& path) {
+    bool file = path.ends_with(kStateFile) || path.ends_with(kManifestFile);
+    if (op == FileOp::write) synced[path] = synced[parent_of(path)] = false;
+    if (op == FileOp::sync && (file || synced.contains(path))) synced[path] = true;
+    if (op == FileOp::sync && path == dir_ && in_place) committed = true;
+    if (op == FileOp::rename && path == dir_ + "/step_000000000002") {
+      in_place = true;
+      EXPECT_EQ(synced.size(), 3u) << "state, manifest and their folder";
+      for (const auto& [name, done] : synced) EXPECT_TRUE(done) << name;
+    }
+    return kFaultNone;
+  });
+  save(state, 2);
+  EXPECT_TRUE(committed) << "the folder of the new name must be synced at the end";
+}
+
 TEST_F(Checkpoint, the_same_step_is_saved_beside_and_not_over) {
   State state;
   std::string first = save(state, 7), second = save(state, 7);
@@ -237,7 +278,8 @@ TEST_F(Checkpoint, an_unwritable_folder_is_one_error) {
   State state;
   set_file_fault(parse_file_fault("open:EACCES:1"));
   std::string error = error_of([&] { save(state, 1); });
-  EXPECT_TRUE(contains(error, "was not saved") && contains(error, "Permission denied") && contains(error, "--out"))
+  EXPECT_TRUE(contains(error, "was not saved") && contains(error, "Permission denied") &&
+              contains(error, "--out"))
       << error;
   EXPECT_EQ(error.find('\n'), std::string::npos);
 }
@@ -279,7 +321,8 @@ TEST_F(Store, keeps_the_last_and_the_best) {
   EXPECT_EQ(store.best(), store.dir() + "/step_000000000200");
   EXPECT_EQ(store.newest_valid(), store.dir() + "/step_000000000500");
   store.save(identity(600, 50), state.visit());
-  EXPECT_EQ(steps(store), (std::vector<int64_t>{500, 600})) << "of equal returns the newest is the best";
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{500, 600}))
+      << "of equal returns the newest is the best";
 }
 
 TEST_F(Store, newest_is_the_last_saved_even_after_going_back) {
@@ -298,7 +341,8 @@ TEST_F(Store, skips_damaged_ones_with_a_note_and_keeps_the_only_valid_one) {
   for (int64_t step : {100, 200, 300}) all.save(identity(step), state.visit());
   std::ofstream(all.dir() + "/step_000000000300/" + kStateFile, std::ios::trunc) << "torn";
   std::vector<std::string> notes;
-  EXPECT_EQ(last.newest_valid([&](const std::string& n) { notes.push_back(n); }), all.dir() + "/step_000000000200");
+  EXPECT_EQ(last.newest_valid([&](const std::string& n) { notes.push_back(n); }),
+            all.dir() + "/step_000000000200");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_TRUE(contains(notes[0], "step_000000000300")) << notes[0];
   last.collect_garbage();
@@ -318,7 +362,8 @@ TEST_F(Store, a_kill_at_any_file_operation_leaves_a_valid_newest_checkpoint) {
   State first, second, third;
   second.change(1);
   third.change(2);
-  std::string hashes[] = {state_hash(first.visit()), state_hash(second.visit()), state_hash(third.visit())};
+  std::string hashes[] = {state_hash(first.visit()), state_hash(second.visit()),
+                          state_hash(third.visit())};
   int kills = 0;
   for (int k = 1;; ++k) {
     std::filesystem::remove_all(dir_);
@@ -336,7 +381,8 @@ TEST_F(Store, a_kill_at_any_file_operation_leaves_a_valid_newest_checkpoint) {
     ASSERT_NE(store.best(), "") << "killed at operation " << k;
     // the next save goes on from there and sweeps what was left
     store.save(identity(400, 4), third.visit());
-    ASSERT_EQ(list_dir(store.dir()), (std::vector<std::string>{"best", "step_000000000400"})) << "operation " << k;
+    ASSERT_EQ(list_dir(store.dir()), (std::vector<std::string>{"best", "step_000000000400"}))
+        << "operation " << k;
     if (!killed) {
       EXPECT_EQ(step, 300);
       break;
@@ -345,6 +391,48 @@ TEST_F(Store, a_kill_at_any_file_operation_leaves_a_valid_newest_checkpoint) {
   }
   EXPECT_GE(kills, 15);
   RecordProperty("kills", kills);
+}
+
+TEST_F(Store, sixty_kills_at_random_times_lose_no_committed_checkpoint) {
+  Rng rng(3, 1, 0);
+  // kills fall anywhere in the time that three saves take on this machine
+  State first;
+  auto begin = std::chrono::steady_clock::now();
+  for (int64_t step : {1, 2, 3}) {
+    first.updates = step;
+    CheckpointStore(dir_, 2).save(identity(step), first.visit());
+  }
+  std::chrono::microseconds window = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin);
+  int64_t committed = 3;
+  for (int kill = 0; kill < 60; ++kill) {
+    int told[2];
+    ASSERT_EQ(::pipe(told), 0);
+    pid_t child = ::fork();
+    if (child == 0) {
+      CheckpointStore store(dir_, 2);
+      State state;
+      for (int64_t step = committed + 1;; ++step) {
+        state.updates = step;
+        store.save(identity(step, double(step % 7)), state.visit());
+        if (::write(told[1], &step, sizeof step) != sizeof step) ::_exit(1);
+      }
+    }
+    ::usleep(rng.below(uint32_t(window.count())));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(told[1]);
+    for (int64_t step; ::read(told[0], &step, sizeof step) == sizeof step;) committed = step;
+    ::close(told[0]);
+    std::string newest = CheckpointStore(dir_, 2).newest_valid();
+    ASSERT_NE(newest, "") << "after kill " << kill;
+    State loaded;
+    int64_t step = load_checkpoint(newest, identity(0), loaded.visit()).step;
+    ASSERT_GE(step, committed) << "after kill " << kill;
+    ASSERT_EQ(loaded.updates, step) << "after kill " << kill;
+    committed = step;
+  }
+  EXPECT_GT(committed, 10) << "the machine is too slow for this test to show anything";
 }
 
 TEST_F(Store, a_full_disk_at_any_operation_is_one_error_and_earlier_checkpoints_are_intact) {
@@ -367,13 +455,15 @@ TEST_F(Store, a_full_disk_at_any_operation_is_one_error_and_earlier_checkpoints_
         break;
       }
       EXPECT_EQ(error.find('\n'), std::string::npos) << error;
-      EXPECT_TRUE(contains(error, "No space left on device") && contains(error, "free space")) << error;
+      EXPECT_TRUE(contains(error, "No space left on device") && contains(error, "free space"))
+          << error;
       bool saved = !contains(error, "was not saved");
       EXPECT_EQ(step, saved ? 200 : 100) << error;
       // then the link or the deletion of old ones failed, which the next save takes up again
       if (saved) continue;
       EXPECT_EQ(state_hash(loaded.visit()), before);
-      EXPECT_EQ(list_dir(store.dir()), (std::vector<std::string>{"best", "step_000000000100"})) << op << " " << k;
+      EXPECT_EQ(list_dir(store.dir()), (std::vector<std::string>{"best", "step_000000000100"}))
+          << op << " " << k;
     }
   }
 }

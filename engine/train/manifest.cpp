@@ -22,7 +22,8 @@ constexpr int kMaxDepth = 6;
 std::string real_text(double value) {
   char buffer[64];
   if (std::isnan(value)) {
-    auto end = std::to_chars(buffer, buffer + sizeof buffer, std::bit_cast<uint64_t>(value), 16).ptr;
+    auto end =
+        std::to_chars(buffer, buffer + sizeof buffer, std::bit_cast<uint64_t>(value), 16).ptr;
     return "nan:" + std::string(buffer, end);
   }
   auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
@@ -41,7 +42,9 @@ double real_value(const std::string& text) {
   return value;
 }
 
-std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
 
 bool is_utf8(const std::string& text) {
   try {
@@ -76,7 +79,8 @@ Json without_hash(const Manifest& m) {
   const CheckpointIdentity& who = m.identity;
   Json tensors = Json::object(), reals = Json::object(), texts = Json::object();
   for (const auto& [name, t] : m.state.tensors)
-    tensors[name] = {{"dtype", safe_dtype_name(t.info.dtype)}, {"shape", t.info.shape}, {"hash", t.hash}};
+    tensors[name] = {
+        {"dtype", safe_dtype_name(t.info.dtype)}, {"shape", t.info.shape}, {"hash", t.hash}};
   for (const auto& [name, value] : m.state.reals) reals[name] = real_text(value);
   for (const auto& [name, value] : m.state.texts) texts[name] = text_json(value);
   return {{"format", kFormat},
@@ -114,8 +118,10 @@ Manifest from_json(const Json& json) {
                 .seconds = real_value(who.at("seconds"))};
   m.sequence = json.at("sequence");
   m.state.integers = json.at("integers").get<std::map<std::string, int64_t>>();
-  for (const auto& [name, value] : json.at("reals").items()) m.state.reals[name] = real_value(value);
-  for (const auto& [name, value] : json.at("texts").items()) m.state.texts[name] = text_value(value);
+  for (const auto& [name, value] : json.at("reals").items())
+    m.state.reals[name] = real_value(value);
+  for (const auto& [name, value] : json.at("texts").items())
+    m.state.texts[name] = text_value(value);
   for (const auto& [name, t] : json.at("tensors").items()) {
     StateSummary::Tensor& tensor = m.state.tensors[name];
     tensor.info = {.name = name, .dtype = dtype_value(t.at("dtype")), .shape = t.at("shape")};
@@ -130,8 +136,10 @@ Manifest from_json(const Json& json) {
 
 std::string StateSummary::hash() const {
   Hash all;
-  for (const auto& [name, value] : integers) all.add_text("integer").add_text(name).add(&value, sizeof value);
-  for (const auto& [name, value] : reals) all.add_text("real").add_text(name).add(&value, sizeof value);
+  for (const auto& [name, value] : integers)
+    all.add_text("integer").add_text(name).add(&value, sizeof value);
+  for (const auto& [name, value] : reals)
+    all.add_text("real").add_text(name).add(&value, sizeof value);
   for (const auto& [name, value] : texts) all.add_text("text").add_text(name).add_text(value);
   for (const auto& [name, t] : tensors)
     all.add_text("tensor").add_text(name).add_text(t.info.shape_text()).add_text(t.hash);
@@ -155,8 +163,9 @@ Manifest Manifest::parse(const std::string& text, const std::string& origin) {
     });
     if (json.at("format") != kFormat) throw damaged("not a manifest");
     if (int64_t version = json.at("format_version"); version != kFormatVersion)
-      throw Error("[" + origin + "] has checkpoint format " + std::to_string(version) + ", this version of maglev reads " +
-                  std::to_string(kFormatVersion) + "; load it with the version that wrote it");
+      throw Error("[" + origin + "] has checkpoint format " + std::to_string(version) +
+                  ", this version of maglev reads " + std::to_string(kFormatVersion) +
+                  "; load it with the version that wrote it");
     Manifest manifest = from_json(json);
     // covers every value, unknown and repeated keys, and the hash itself
     if (manifest.text() != text) throw damaged("it does not match its hash");
@@ -183,8 +192,8 @@ VerifiedCheckpoint verify_checkpoint(const std::string& dir) {
   checkpoint.file = std::make_unique<MappedFile>(path);
   std::span<const std::byte> bytes = checkpoint.file->bytes();
   if (bytes.size() != manifest.file_bytes)
-    throw damaged("it has " + std::to_string(bytes.size()) + " bytes, " + std::to_string(manifest.file_bytes) +
-                  " were written");
+    throw damaged("it has " + std::to_string(bytes.size()) + " bytes, " +
+                  std::to_string(manifest.file_bytes) + " were written");
   bool whole = hash_of(bytes) == manifest.file_hash;
   checkpoint.tensors = parse_safetensors(bytes, path);
   if (!whole) {

@@ -1,7 +1,8 @@
 #pragma once
-// What a checkpoint folder says about itself, without torch: step_000000123456/{state.safetensors, manifest.json}.
-// The manifest holds the identity, all numbers and texts of the state, and hashes of everything. It is read back only
-// when it is byte for byte what would be written, so no change of it goes unseen.
+// What a checkpoint folder says about itself, without torch: step_000000123456/{state.safetensors,
+// manifest.json}. The manifest holds the identity, all numbers and texts of the state, and hashes
+// of everything. It is read back only when it is byte for byte what would be written, so no change
+// of it goes unseen.
 
 #include <cstdint>
 #include <limits>
@@ -43,9 +44,9 @@ struct StateSummary {
 
 struct Manifest {
   CheckpointIdentity identity;
-  int64_t sequence = 0;      ///< order of saving within a run; the newest checkpoint has the highest
+  int64_t sequence = 0;  ///< order of saving within a run; the newest checkpoint has the highest
   StateSummary state;
-  uint64_t file_bytes = 0;   ///< of state.safetensors
+  uint64_t file_bytes = 0;  ///< of state.safetensors
   std::string file_hash;
 
   std::string text() const;

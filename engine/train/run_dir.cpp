@@ -42,14 +42,16 @@ std::string host_name() {
 // a name that is safe as one part of a path
 std::string path_part(const std::string& text) {
   std::string part;
-  for (unsigned char c : text) part += std::isalnum(c) || c == '-' || c == '_' || c == '.' ? char(c) : '_';
+  for (unsigned char c : text)
+    part += std::isalnum(c) || c == '-' || c == '_' || c == '.' ? char(c) : '_';
   return part;
 }
 
 // a word as a shell reads it back
 std::string shell_word(const std::string& word) {
   bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("_-./=:,+@%").find(char(c)) != std::string_view::npos;
+    return std::isalnum(c) ||
+           std::string_view("_-./=:,+@%").find(char(c)) != std::string_view::npos;
   });
   if (plain) return word;
   std::string quoted = "'";
@@ -91,8 +93,8 @@ bool is_run(const std::string& path) {
 RunDir RunDir::create(const RunDirOptions& options) {
   if (options.out.empty()) {
     make_dirs(options.root);
-    std::string prefix = options.root + "/" + local_time("%Y-%m-%d") + "-" + path_part(options.algo) + "-" +
-                         path_part(options.env) + "-";
+    std::string prefix = options.root + "/" + local_time("%Y-%m-%d") + "-" +
+                         path_part(options.algo) + "-" + path_part(options.env) + "-";
     // two that start at once get two numbers
     std::string path = first_free(prefix);
     while (!make_dir(path)) path = first_free(prefix);
@@ -104,7 +106,8 @@ RunDir RunDir::create(const RunDirOptions& options) {
   RunDir run(path, FileLock(path + "/" + kLock));
   if (!is_run(path)) return run;
   if (!options.overwrite)
-    throw Error("[" + path + "] already holds a run; continue it with --resume, choose another --out, or give " +
+    throw Error("[" + path +
+                "] already holds a run; continue it with --resume, choose another --out, or give " +
                 "--overwrite to move it aside");
   // the lock goes along with the old folder, which nobody else can be training into
   std::string aside = first_free(path + ".old-");
@@ -126,11 +129,21 @@ void RunDir::write_status(RunStatus s) const {
   s.updated = now_s();
   s.pid = ::getpid();
   s.host = host_name();
-  Json json{{"algo", s.algo},       {"env", s.env},         {"state", s.state},     {"steps", s.steps},
-            {"total_steps", s.total_steps}, {"return_mean", nullptr}, {"started", s.started}, {"ended", s.ended},
-            {"updated", s.updated}, {"pid", s.pid},         {"host", s.host},       {"message", s.message}};
+  Json json{{"algo", s.algo},
+            {"env", s.env},
+            {"state", s.state},
+            {"steps", s.steps},
+            {"total_steps", s.total_steps},
+            {"return_mean", nullptr},
+            {"started", s.started},
+            {"ended", s.ended},
+            {"updated", s.updated},
+            {"pid", s.pid},
+            {"host", s.host},
+            {"message", s.message}};
   if (std::isfinite(s.return_mean)) json["return_mean"] = s.return_mean;
-  write_atomic(path_ + "/run.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_atomic(path_ + "/run.json",
+               json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void RunDir::log(const std::string& line) const {
@@ -144,7 +157,8 @@ void RunDir::write_reproduce(const Reproduce& how) const {
   for (const auto& word : how.command) command += (command.empty() ? "" : " ") + shell_word(word);
   utsname system{};
   ::uname(&system);
-  std::string text = "# How to get this run again\n\n    " + command + "\n\nThe settings are in config.yaml beside this file.\n\n";
+  std::string text = "# How to get this run again\n\n    " + command +
+                     "\n\nThe settings are in config.yaml beside this file.\n\n";
   auto row = [&](const char* what, const std::string& value) {
     if (!value.empty()) text += std::string("- ") + what + ": " + value + "\n";
   };
@@ -158,11 +172,15 @@ void RunDir::write_reproduce(const Reproduce& how) const {
   row("processors this process may use", std::to_string(usable_cpus()));
   row("system", system_value("/etc/os-release", "PRETTY_NAME"));
   row("kernel", std::string(system.sysname) + " " + system.release + " " + system.machine);
-  text += "\nOn a CPU the same seed, version and torch give the same run to the bit, for any number of threads.\n";
+  text +=
+      "\nOn a CPU the same seed, version and torch give the same run to the bit, for any number of "
+      "threads.\n";
   write_atomic(path_ + "/reproduce.md", text);
 }
 
-std::string read_config(const std::string& run) { return read_file(run + "/config.yaml", kMaxSmallFileBytes); }
+std::string read_config(const std::string& run) {
+  return read_file(run + "/config.yaml", kMaxSmallFileBytes);
+}
 
 RunStatus read_status(const std::string& run) {
   std::string path = run + "/run.json";
@@ -182,10 +200,13 @@ RunStatus read_status(const std::string& run) {
          .host = json.at("host"),
          .message = json.at("message")};
   } catch (const Json::exception&) {
-    throw Error("[" + path + "] is not the status of a run; it is written anew when the run is continued");
+    throw Error("[" + path +
+                "] is not the status of a run; it is written anew when the run is continued");
   }
-  // the system frees the lock however a process ends; another machine's locks cannot be seen from here
-  if (s.state == "running" && s.host == host_name() && !FileLock::held(run + "/" + kLock)) s.state = "killed";
+  // the system frees the lock however a process ends; another machine's locks cannot be seen from
+  // here
+  if (s.state == "running" && s.host == host_name() && !FileLock::held(run + "/" + kLock))
+    s.state = "killed";
   return s;
 }
 
@@ -203,8 +224,9 @@ std::vector<RunRow> list_runs(const std::string& root) {
     }
     rows.push_back(std::move(row));
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.status.started > b.status.started; });
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.status.started > b.status.started;
+  });
   return rows;
 }
 

@@ -24,12 +24,15 @@ std::string error_of(const std::function<void()>& f) {
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 class Runs : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = (std::filesystem::temp_directory_path() / ("maglev-runs-" + std::to_string(::getpid()))).string();
+    root_ = (std::filesystem::temp_directory_path() / ("maglev-runs-" + std::to_string(::getpid())))
+                .string();
     std::filesystem::remove_all(root_);
   }
   void TearDown() override {
@@ -37,11 +40,19 @@ class Runs : public ::testing::Test {
     std::filesystem::remove_all(root_);
   }
   RunDir create(const std::string& out = "", bool overwrite = false) const {
-    return RunDir::create({.out = out.empty() ? "" : root_ + "/" + out, .root = root_, .algo = "ppo",
-                           .env = "cartpole", .overwrite = overwrite});
+    return RunDir::create({.out = out.empty() ? "" : root_ + "/" + out,
+                           .root = root_,
+                           .algo = "ppo",
+                           .env = "cartpole",
+                           .overwrite = overwrite});
   }
   static RunStatus status(const std::string& state, double started) {
-    return {.algo = "ppo", .env = "cartpole", .state = state, .steps = 5, .total_steps = 9, .return_mean = 20.5,
+    return {.algo = "ppo",
+            .env = "cartpole",
+            .state = state,
+            .steps = 5,
+            .total_steps = 9,
+            .return_mean = 20.5,
             .started = started};
   }
 
@@ -79,8 +90,9 @@ TEST_F(Runs, two_processes_cannot_train_into_one_folder) {
   for (bool overwrite : {false, true}) {
     pid_t child = ::fork();
     if (child == 0) {
-      bool refused = contains(error_of([&] { create("x", overwrite); }), "held by another process") &&
-                     contains(error_of([&] { RunDir::open(root_ + "/x"); }), "held by another process");
+      bool refused =
+          contains(error_of([&] { create("x", overwrite); }), "held by another process") &&
+          contains(error_of([&] { RunDir::open(root_ + "/x"); }), "held by another process");
       ::_exit(refused ? 0 : 1);
     }
     int result = 0;
@@ -150,11 +162,15 @@ TEST_F(Runs, the_list_is_newest_first_and_shows_what_cannot_be_read) {
 
 TEST_F(Runs, reproduce_tells_the_command_as_a_shell_reads_it) {
   RunDir run = create("x");
-  run.write_reproduce({.command = {"./maglev", "train", "ppo", "a b", "it's"}, .seed = "7", .engine_version = "0.1.0",
-                       .torch_version = "2", .threads = 2});
+  run.write_reproduce({.command = {"./maglev", "train", "ppo", "a b", "it's"},
+                       .seed = "7",
+                       .engine_version = "0.1.0",
+                       .torch_version = "2",
+                       .threads = 2});
   std::string text = read_file(run.path() + "/reproduce.md", 1 << 16);
   EXPECT_TRUE(contains(text, "./maglev train ppo 'a b' 'it'\\''s'\n")) << text;
-  EXPECT_TRUE(contains(text, "- seed: 7\n") && contains(text, "- processor: ") && contains(text, "- kernel: Linux"))
+  EXPECT_TRUE(contains(text, "- seed: 7\n") && contains(text, "- processor: ") &&
+              contains(text, "- kernel: Linux"))
       << text;
   EXPECT_FALSE(contains(text, "git commit")) << "what is not known is left out";
 }

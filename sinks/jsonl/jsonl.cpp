@@ -1,5 +1,6 @@
-// metrics.jsonl: one JSON object a line with step, seconds, steps_per_second, return_mean, episodes and then the row's
-// values by name; what is not finite is null. Each line is given to the system at once, so a killed run keeps it.
+// metrics.jsonl: one JSON object a line with step, seconds, steps_per_second, return_mean, episodes
+// and then the row's values by name; what is not finite is null. Each line is given to the system
+// at once, so a killed run keeps it.
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,8 @@ namespace maglev::sinks::jsonl {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t(4) << 30;
-constexpr const char* kFixedKeys[] = {"step", "seconds", "steps_per_second", "return_mean", "episodes"};
+constexpr const char* kFixedKeys[] = {"step", "seconds", "steps_per_second", "return_mean",
+                                      "episodes"};
 
 // the shortest digits that read back to the same number
 std::string number(double value) {
@@ -26,7 +28,8 @@ std::string quoted(const std::string& text) {
 }
 
 std::string line_of(const MetricRow& row) {
-  std::string line = "{\"step\": " + std::to_string(row.step) + ", \"seconds\": " + number(row.seconds) +
+  std::string line = "{\"step\": " + std::to_string(row.step) +
+                     ", \"seconds\": " + number(row.seconds) +
                      ", \"steps_per_second\": " + number(row.steps_per_second) +
                      ", \"return_mean\": " + number(row.return_mean) +
                      ", \"episodes\": " + std::to_string(row.episodes);
@@ -41,8 +44,10 @@ std::string line_of(const MetricRow& row) {
 // whole lines of steps up to and including `last_step`
 std::string lines_until(const std::string& text, int64_t last_step) {
   std::string kept;
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    auto json = nlohmann::json::parse(text.begin() + ptrdiff_t(begin), text.begin() + ptrdiff_t(end), nullptr, false);
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    auto json = nlohmann::json::parse(text.begin() + ptrdiff_t(begin),
+                                      text.begin() + ptrdiff_t(end), nullptr, false);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
     if (json["step"].get<int64_t>() <= last_step) kept.append(text, begin, end + 1 - begin);
   }
@@ -78,7 +83,9 @@ SinkEntry entry() {
   return {.name = "jsonl",
           .summary = "metrics.jsonl in the run folder, one JSON object a line",
           .on_by_default = true,
-          .open = [](const RunInfo& info) -> std::unique_ptr<MetricSink> { return std::make_unique<Jsonl>(info); }};
+          .open = [](const RunInfo& info) -> std::unique_ptr<MetricSink> {
+            return std::make_unique<Jsonl>(info);
+          }};
 }
 
 }  // namespace maglev::sinks::jsonl

@@ -19,7 +19,9 @@ namespace {
 class JsonlSink : public ::testing::Test {
  protected:
   void SetUp() override {
-    info_.dir = (std::filesystem::temp_directory_path() / ("maglev-jsonl-" + std::to_string(::getpid()))).string();
+    info_.dir =
+        (std::filesystem::temp_directory_path() / ("maglev-jsonl-" + std::to_string(::getpid())))
+            .string();
     std::filesystem::remove_all(info_.dir);
     make_dirs(info_.dir);
   }
@@ -38,7 +40,8 @@ class JsonlSink : public ::testing::Test {
   std::vector<int64_t> steps() const {
     std::vector<int64_t> found;
     std::istringstream in(read_file(path(), 1 << 20));
-    for (std::string line; std::getline(in, line);) found.push_back(nlohmann::json::parse(line)["step"]);
+    for (std::string line; std::getline(in, line);)
+      found.push_back(nlohmann::json::parse(line)["step"]);
     return found;
   }
 
@@ -47,16 +50,22 @@ class JsonlSink : public ::testing::Test {
 
 TEST_F(JsonlSink, a_row_is_one_line_with_its_values_in_order) {
   auto sink = sinks::jsonl::entry().open(info_);
-  sink->write({.step = 128, .seconds = 0.5, .steps_per_second = 256, .episodes = 2, .return_mean = 20.25,
+  sink->write({.step = 128,
+               .seconds = 0.5,
+               .steps_per_second = 256,
+               .episodes = 2,
+               .return_mean = 20.25,
                .values = {{"loss/policy", -0.1}, {"step", 3}, {"odd \"name\"", 1e300}}});
   EXPECT_EQ(read_file(path(), 1000),
-            "{\"step\": 128, \"seconds\": 0.5, \"steps_per_second\": 256, \"return_mean\": 20.25, \"episodes\": 2, "
+            "{\"step\": 128, \"seconds\": 0.5, \"steps_per_second\": 256, \"return_mean\": 20.25, "
+            "\"episodes\": 2, "
             "\"loss/policy\": -0.1, \"value/step\": 3, \"odd \\\"name\\\"\": 1e+300}\n");
 }
 
 TEST_F(JsonlSink, figures_that_are_not_finite_are_null) {
   auto sink = sinks::jsonl::entry().open(info_);
-  sink->write({.step = 1, .return_mean = std::nan(""), .values = {{"a", INFINITY}, {"b", -INFINITY}}});
+  sink->write(
+      {.step = 1, .return_mean = std::nan(""), .values = {{"a", INFINITY}, {"b", -INFINITY}}});
   auto json = nlohmann::json::parse(read_file(path(), 1000));
   EXPECT_TRUE(json["return_mean"].is_null() && json["a"].is_null() && json["b"].is_null());
 }

@@ -84,7 +84,8 @@ std::string session_start_event(double wall_time, int64_t step) {
   return out;
 }
 
-std::string scalars_event(double wall_time, int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+std::string scalars_event(double wall_time, int64_t step,
+                          const std::vector<std::pair<std::string, double>>& scalars) {
   std::string summary;
   for (const auto& [tag, value] : scalars) {
     // Summary: repeated 1 value; Value: 1 tag, 2 simple_value (float)

@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of a TensorBoard event file: TFRecord framing around protobuf messages, written by hand (linking libprotobuf
-// beside torch breaks).
+// The bytes of a TensorBoard event file: TFRecord framing around protobuf messages, written by hand
+// (linking libprotobuf beside torch breaks).
 
 #include <cstdint>
 #include <string>
@@ -23,6 +23,7 @@ std::string version_event(double wall_time);
 std::string session_start_event(double wall_time, int64_t step);
 
 /// One summary of scalars (float in the file).
-std::string scalars_event(double wall_time, int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
+std::string scalars_event(double wall_time, int64_t step,
+                          const std::vector<std::pair<std::string, double>>& scalars);
 
 }  // namespace maglev::sinks::tensorboard

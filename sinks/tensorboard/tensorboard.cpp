@@ -1,5 +1,5 @@
-// TensorBoard scalars in the run folder: events.out.tfevents.<time>.<host>.<pid>. A continued run writes a new file that
-// tells readers to drop what lies behind its checkpoint.
+// TensorBoard scalars in the run folder: events.out.tfevents.<time>.<host>.<pid>. A continued run
+// writes a new file that tells readers to drop what lies behind its checkpoint.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,12 +24,14 @@ double wall_time() {
 std::string new_path(const std::string& dir) {
   auto seconds = static_cast<long long>(wall_time());
   for (const auto& name : list_dir(dir))
-    if (name.starts_with(kPrefix)) seconds = std::max(seconds, std::atoll(name.c_str() + kPrefix.size()) + 1);
+    if (name.starts_with(kPrefix))
+      seconds = std::max(seconds, std::atoll(name.c_str() + kPrefix.size()) + 1);
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   for (char* c = host; *c; ++c)
     if (*c == '/') *c = '_';
-  return dir + "/" + std::string(kPrefix) + std::to_string(seconds) + "." + host + "." + std::to_string(::getpid());
+  return dir + "/" + std::string(kPrefix) + std::to_string(seconds) + "." + host + "." +
+         std::to_string(::getpid());
 }
 
 class Tensorboard : public MetricSink {
@@ -37,7 +39,8 @@ class Tensorboard : public MetricSink {
   explicit Tensorboard(const RunInfo& info) : file_(new_path(info.dir)) {
     file_.append(record(version_event(wall_time())));
     // a reader drops this step and later ones, and the checkpoint's own row stays
-    if (info.resumed_at >= 0) file_.append(record(session_start_event(wall_time(), info.resumed_at + 1)));
+    if (info.resumed_at >= 0)
+      file_.append(record(session_start_event(wall_time(), info.resumed_at + 1)));
     file_.flush();
   }
 

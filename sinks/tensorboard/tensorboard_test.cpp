@@ -1,4 +1,5 @@
-// The bytes against published values; tests/python/test_formats.py reads whole files with TensorBoard's own reader.
+// The bytes against published values; tests/python/test_formats.py reads whole files with
+// TensorBoard's own reader.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -32,7 +33,9 @@ std::vector<std::string> records(std::string_view file) {
 class TensorboardSink : public ::testing::Test {
  protected:
   void SetUp() override {
-    info_.dir = (std::filesystem::temp_directory_path() / ("maglev-tb-" + std::to_string(::getpid()))).string();
+    info_.dir =
+        (std::filesystem::temp_directory_path() / ("maglev-tb-" + std::to_string(::getpid())))
+            .string();
     std::filesystem::remove_all(info_.dir);
     make_dirs(info_.dir);
   }
@@ -47,7 +50,15 @@ TEST(TensorboardEvents, checksums_equal_the_published_check_value) {
 }
 
 TEST(TensorboardEvents, a_scalar_has_protobufs_bytes) {
-  std::string expected("\x09\0\0\0\0\0\0\xf8\x3f" "\x10\xac\x02" "\x2a\x0a" "\x0a\x08" "\x0a\x01" "a" "\x15\0\0\0\x3f", 24);
+  std::string expected(
+      "\x09\0\0\0\0\0\0\xf8\x3f"
+      "\x10\xac\x02"
+      "\x2a\x0a"
+      "\x0a\x08"
+      "\x0a\x01"
+      "a"
+      "\x15\0\0\0\x3f",
+      24);
   EXPECT_EQ(scalars_event(1.5, 300, {{"a", 0.5}}), expected);
 }
 

@@ -90,3 +90,28 @@ def test_safetensors_names_and_metadata_are_kept(samples):
         assert len(file.keys()) == 2 * 13 + 2
         assert file.get_tensor("empty").shape == (0, 4)
         assert file.get_tensor('größe "1"').tolist() == [7]
+
+
+def write_with_fault(folder, fault):
+    return subprocess.run(
+        [BUILD / "tests" / "write_samples", folder],
+        env=os.environ | {"MAGLEV_FAULT": fault},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path):
+    result = write_with_fault(tmp_path / "full", "open:ENOSPC:1")
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1 and "free space" in result.stderr, result.stderr
+
+
+def test_a_process_can_be_killed_at_any_operation(tmp_path):
+    assert write_with_fault(tmp_path / "killed", "any:EXIT:20").returncode == 137
+
+
+def test_a_fault_that_is_misspelt_is_refused(tmp_path):
+    result = write_with_fault(tmp_path / "odd", "wrote:ENOSPC:1")
+    assert result.returncode == 2 and "MAGLEV_FAULT" in result.stderr
