@@ -1,5 +1,5 @@
-"""The launcher, in a copy of its files. Compiler, CMake and Ninja are stubs that note their calls; Python's venv and
-pip are real, torch and numpy are a folder that looks like them."""
+"""The launcher, in a copy of its files. Compiler, CMake and Ninja are stubs that note their calls;
+Python's venv and pip are real, torch and numpy are a folder that looks like them."""
 
 import json
 import os
@@ -21,7 +21,8 @@ STUBS = {
     "ninja": 'case "$1" in --version) echo 1.11.1; exit;; esac\n'
     'echo "begin ninja $*" >>"$CALLS"; sleep ${NINJA_SECONDS:-0}\n'
     "if [ -e broken.cpp ]; then\n"
-    '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\ng++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
+    '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\n"\n'
+    '  printf "g++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
     '  echo "end" >>"$CALLS"; exit 1\n'
     "fi\n"
     'cp engine.sh .build/release/maglev-engine; echo "[1/1] Linking"; echo "end" >>"$CALLS"',
