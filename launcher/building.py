@@ -186,7 +186,7 @@ def build(preset: str, target: str, setup: dict, fast: bool):
         if status != 0:
             if target == ENGINE and any("unknown target" in line for line in messages):
                 raise Failure(
-                    f"[build] this configuration has no engine: MAGLEV_TRAIN off in .build/{preset} "
+                    f"[build] there is no engine to build: MAGLEV_TRAIN is off for {preset} "
                     "(MAGLEV_CMAKE_ARGS?)"
                 )
             # ninja repeats the command below FAILED; the messages are what matters

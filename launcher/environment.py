@@ -44,7 +44,7 @@ MIN_TORCH = (2, 11)
 
 
 def torch_version(torch: Path) -> tuple[str, bool]:
-    """(version, has CUDA) of a torch package, read without importing it; ("", False): it is none."""
+    """(version, has CUDA) of a torch package, not imported; ("", False) if it is none."""
     if not (torch / "lib" / "libtorch_cpu.so").exists():
         return "", False
     values = {}
@@ -133,7 +133,7 @@ def pip_install(requirements: list[str], log, what: str) -> str:
         return ""
     if no_install():
         raise Failure(
-            f"[setup] missing Python packages: {', '.join(wanted)}; unset MAGLEV_NO_INSTALL, or run "
+            f"[setup] missing Python packages: {', '.join(wanted)}; unset MAGLEV_NO_INSTALL or run "
             f"{log_name(VENV_PYTHON)} -m pip install {shlex.join(wanted)}"
         )
     command = [
@@ -193,8 +193,8 @@ def install_python_packages(log) -> Path:
         torch = Path(chosen).resolve()
         if not torch_version(torch)[0]:
             raise Failure(
-                f"[setup] MAGLEV_TORCH={chosen} is no torch package: expected .../site-packages/torch with "
-                "lib/libtorch_cpu.so in it"
+                f"[setup] MAGLEV_TORCH={chosen} is no torch package: expected "
+                ".../site-packages/torch with lib/libtorch_cpu.so in it"
             )
     else:
         torch = launching_torch()

@@ -84,7 +84,7 @@ def missing_system_packages() -> list[tuple[str, str]]:
 
 
 def becomes_root() -> list[str] | None:
-    """What a command needs in front of it to run as root without asking; None if there is no way."""
+    """What a command needs in front of it to run as root unasked; None if there is no way."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") and output_of("sudo", "-n", "sh", "-c", "echo yes"):

@@ -153,6 +153,7 @@ def run_tests(arguments: list[str]) -> int:
         pytest = [str(VENV_PYTHON), "-m", "pytest", "tests/python", "-q"]
         suites.append(("pytest", pytest + (["-k", name] if name else [])))
 
+    outcome = r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in "
     summaries, failed, ran = [], False, False
     for suite, command in suites:
         child = subprocess.Popen(
@@ -169,10 +170,7 @@ def run_tests(arguments: list[str]) -> int:
         for line in child.stdout:
             sys.stdout.write(line)
             sys.stdout.flush()
-            if re.search(
-                r"tests passed, |No tests were found|\d+ (passed|failed|errors?|skipped|deselected)\b.* in ",
-                line,
-            ):
+            if re.search(r"tests passed, |No tests were found|" + outcome, line):
                 summary = line.strip(" =\n")
         status = child.wait()
         # pytest exits with 5 when a filter leaves it nothing to run
