@@ -139,7 +139,7 @@ def run_tests(arguments: list[str]) -> int:
     env["PATH"] = f"{VENV / 'bin'}:{os.path.dirname(setup['cmake'])}:{env.get('PATH', '')}"
 
     suites = []
-    if not only_python:
+    if only_cpp or not only_python:
         ctest = [
             str(Path(setup["cmake"]).with_name("ctest")),
             "--test-dir",
@@ -149,7 +149,7 @@ def run_tests(arguments: list[str]) -> int:
             str(usable_processors()),
         ]
         suites.append(("ctest", ctest + (["-R", name] if name else [])))
-    if not only_cpp:
+    if only_python or not only_cpp:
         pytest = [str(VENV_PYTHON), "-m", "pytest", "tests/python", "-q"]
         suites.append(("pytest", pytest + (["-k", name] if name else [])))
 

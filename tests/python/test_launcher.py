@@ -113,6 +113,14 @@ def made(tmp_path_factory, home):
     return checkout
 
 
+@pytest.fixture(scope="module")
+def without_numpy(tmp_path_factory, home):
+    """A checkout whose numpy is missing."""
+    checkout = Checkout(tmp_path_factory.mktemp("without_numpy"), home)
+    shutil.rmtree(checkout.torch.parent / "numpy-2.0.0.dist-info")
+    return checkout
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"], ["test", "--help"]])
 def test_help_names_the_main_commands_and_sets_nothing_up(fresh, arguments):
     done = fresh.run(*arguments)
@@ -176,18 +184,18 @@ def test_wrong_torch_folder_is_refused(fresh):
     assert done.returncode == 2 and "MAGLEV_TORCH=/usr is no torch package" in done.err
 
 
-def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(fresh):
-    shutil.rmtree(fresh.torch.parent / "numpy-2.0.0.dist-info")
-    done = fresh.run("setup", MAGLEV_NO_INSTALL="", PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null")
+def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(without_numpy):
+    done = without_numpy.run(
+        "setup", MAGLEV_NO_INSTALL="", PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null"
+    )
     errors = [line for line in done.err.splitlines() if line.startswith("maglev: ")]
     assert done.returncode == 2 and len(errors) == 1
     assert "could not fetch numpy==" in errors[0] and ".build/setup.log" in errors[0]
-    assert not (fresh.folder / ".venv" / "maglev.json").exists()
+    assert not (without_numpy.folder / ".venv" / "maglev.json").exists()
 
 
-def test_python_packages_are_not_installed_when_that_is_forbidden(fresh):
-    shutil.rmtree(fresh.torch.parent / "numpy-2.0.0.dist-info")
-    done = fresh.run("setup")
+def test_python_packages_are_not_installed_when_that_is_forbidden(without_numpy):
+    done = without_numpy.run("setup")
     assert done.returncode == 2 and "missing Python packages: numpy==" in done.err
 
 
