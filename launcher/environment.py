@@ -161,6 +161,8 @@ def pip_install(requirements: list[str], log, what: str) -> str:
     if status == 0:
         return ""
     reasons = [line[len("ERROR: ") :] for line in lines if line.startswith("ERROR: ")]
+    if any("Retrying (" in line for line in lines):
+        reasons.append("the package index cannot be reached")
     return (
         f"could not fetch {', '.join(line.split(';')[0].strip() for line in wanted)}: "
         f"{reasons[-1] if reasons else 'pip failed'} (log: {log_name(SETUP_LOG)})"

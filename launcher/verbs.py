@@ -170,7 +170,7 @@ def run_tests(arguments: list[str]) -> int:
         for line in child.stdout:
             sys.stdout.write(line)
             sys.stdout.flush()
-            if re.search(r"tests passed, |No tests were found|" + outcome, line):
+            if re.search(r"% tests passed\b|No tests were found|" + outcome, line):
                 summary = line.strip(" =\n")
         status = child.wait()
         # pytest exits with 5 when a filter leaves it nothing to run
