@@ -1,6 +1,6 @@
 """Configures with CMake and builds with Ninja when sources changed; one at a time.
 
-.build/<preset>/maglev.json says which configuration and which sources each target was last built from.
+.build/<preset>/maglev.json says from which configuration and sources each target was built.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def build_is_current(preset: str, target: str, fingerprint: str, configuration: 
 
 
 def configuration_of(preset: str, setup: dict) -> tuple[list[str], str]:
-    """CMake's arguments for a preset, and a key that changes with anything that needs a fresh configuration."""
+    """CMake's arguments, and a key that changes with all that needs a fresh configuration."""
     ccache = shutil.which("ccache") or ""
     arguments = [
         f"-DCMAKE_MAKE_PROGRAM={setup['ninja']}",
@@ -120,7 +120,7 @@ def configuration_of(preset: str, setup: dict) -> tuple[list[str], str]:
 def build_environment() -> dict:
     env = dict(os.environ)
     env["NINJA_STATUS"] = "[%f/%t] "
-    # ccache takes part in precompiled headers only with these; the base folder lets clones share results
+    # ccache handles precompiled headers only with these; the base folder lets clones share results
     env.setdefault(
         "CCACHE_SLOPPINESS", "pch_defines,time_macros,include_file_mtime,include_file_ctime"
     )
@@ -137,7 +137,7 @@ def fail_build(lines: list[str], what: str, log: Path):
 
 
 def build(preset: str, target: str, setup: dict, fast: bool):
-    """Brings `target` up to date. `fast` trusts an unchanged source tree. Called with the lock held."""
+    """Brings `target` up to date; `fast` trusts an unchanged source tree. The lock is held."""
     fingerprint = source_fingerprint()
     arguments, configuration = configuration_of(preset, setup)
     if fast and build_is_current(preset, target, fingerprint, configuration):
@@ -186,7 +186,7 @@ def build(preset: str, target: str, setup: dict, fast: bool):
         if status != 0:
             if target == ENGINE and any("unknown target" in line for line in messages):
                 raise Failure(
-                    f"[build] this configuration has no engine: MAGLEV_TRAIN is off in .build/{preset} "
+                    f"[build] there is no engine to build: MAGLEV_TRAIN is off for {preset} "
                     "(MAGLEV_CMAKE_ARGS?)"
                 )
             # ninja repeats the command below FAILED; the messages are what matters

@@ -1,4 +1,4 @@
-"""What the rest of the launcher speaks through: places, failures, the one-line progress, and child processes."""
+"""What the launcher speaks through: failures, one-line progress, child processes, state files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUILD = HOME / ".build"
 
 
 class Failure(Exception):
-    """Ends the launcher with one line and an exit status: 2 for the command or the machine, 1 for a failed build."""
+    """Ends the launcher with one line; status 2: the command or the machine, 1: a failed build."""
 
     def __init__(self, message: str, status: int = 2):
         super().__init__(message)

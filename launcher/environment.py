@@ -1,7 +1,7 @@
 """Set-up: .venv with torch, numpy and what else is missing.
 
-.venv/maglev.json says what set-up chose and from which requirements; it is written last, so that an interrupted set-up
-is done again.
+.venv/maglev.json says what set-up chose and from which requirements; it is written last, so that an
+interrupted set-up is done again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MIN_TORCH = (2, 11)
 
 
 def torch_version(torch: Path) -> tuple[str, bool]:
-    """(version, built with CUDA) of a torch package, read without importing it; ("", False) if it is none."""
+    """(version, has CUDA) of a torch package, not imported; ("", False) if it is none."""
     if not (torch / "lib" / "libtorch_cpu.so").exists():
         return "", False
     values = {}
@@ -54,7 +54,7 @@ def torch_version(torch: Path) -> tuple[str, bool]:
 
 
 def launching_torch() -> Path | None:
-    """The torch package of the interpreter that runs this script, if it is recent enough and not our own."""
+    """The torch of the interpreter that runs this script, if recent enough and not our own."""
     import importlib.util
 
     try:
@@ -89,7 +89,7 @@ def linked() -> bool:
     return any(VENV.glob("lib/python3*/site-packages/maglev_torch.pth"))
 
 
-# runs inside .venv: prints the requirements that are not met; with "any", any installed version will do
+# runs inside .venv: prints the requirements that are not met; with "any", every version will do
 UNMET = """
 import importlib.metadata, sys
 from pip._vendor.packaging.requirements import Requirement
@@ -127,14 +127,14 @@ def requirement_lines(name: str) -> list[str]:
 
 
 def pip_install(requirements: list[str], log, what: str) -> str:
-    """Installs what is not met yet; returns why it failed, or an empty string. Never replaces torch."""
+    """Installs what is not met; returns why it failed, or an empty string. Never replaces torch."""
     wanted = unmet(requirements)
     if not wanted:
         return ""
     if no_install():
         raise Failure(
-            f"[setup] missing Python packages: {', '.join(wanted)}; MAGLEV_NO_INSTALL is set: unset it, or "
-            f"run {log_name(VENV_PYTHON)} -m pip install {' '.join(shlex.quote(line) for line in wanted)}"
+            f"[setup] missing Python packages: {', '.join(wanted)}; unset MAGLEV_NO_INSTALL or run "
+            f"{log_name(VENV_PYTHON)} -m pip install {shlex.join(wanted)}"
         )
     command = [
         VENV_PYTHON,
@@ -161,6 +161,8 @@ def pip_install(requirements: list[str], log, what: str) -> str:
     if status == 0:
         return ""
     reasons = [line[len("ERROR: ") :] for line in lines if line.startswith("ERROR: ")]
+    if any("Retrying (" in line for line in lines):
+        reasons.append("the package index cannot be reached")
     return (
         f"could not fetch {', '.join(line.split(';')[0].strip() for line in wanted)}: "
         f"{reasons[-1] if reasons else 'pip failed'} (log: {log_name(SETUP_LOG)})"
@@ -193,8 +195,8 @@ def install_python_packages(log) -> Path:
         torch = Path(chosen).resolve()
         if not torch_version(torch)[0]:
             raise Failure(
-                f"[setup] MAGLEV_TORCH={chosen} is no torch package: expected .../site-packages/torch, with "
-                "lib/libtorch_cpu.so in it"
+                f"[setup] MAGLEV_TORCH={chosen} is no torch package: expected "
+                ".../site-packages/torch with lib/libtorch_cpu.so in it"
             )
     else:
         torch = launching_torch()

@@ -1,4 +1,4 @@
-"""What ./maglev does with its arguments: its own verbs, and everything else handed over to the engine."""
+"""What ./maglev does with its arguments: its own verbs; all else is handed over to the engine."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from launcher.environment import (
 
 LAUNCHER_VERBS = ("setup", "build", "test", "clean", "help")
 HELP = """\
-Maglev trains reinforcement-learning agents on one C++ engine. This command sets everything up, builds it when sources
-changed, and runs it.
+Maglev trains reinforcement-learning agents on one C++ engine. This command sets everything up,
+builds it when sources changed, and runs it.
 
-  ./maglev train ppo goodhart      train an agent; settings follow as name=value, e.g. seed=1 train.steps=200000
+  ./maglev train ppo goodhart      train an agent; settings follow as name=value, e.g. seed=1
   ./maglev test                    build and run every test
 
 verbs of this launcher
   setup                            make .venv, install what is missing
   build [--preset NAME]            set up and build everything (presets: {presets})
   test [-k NAME] [--cpp|--python] [--preset NAME]
-                                   build and run ctest, then pytest; -k runs the tests whose name holds NAME
+                                   build, run ctest, then pytest; -k: tests whose name holds NAME
   clean [--all]                    remove .build; with --all .venv and .carry too; runs/ stays
   help                             this text
 
 environment
   MAGLEV_TORCH=DIR                 use this torch package (.../site-packages/torch) and install none
-  MAGLEV_TORCH_INDEX=URL           another package index to look for torch in, for example one of CPU builds
+  MAGLEV_TORCH_INDEX=URL           one more package index for torch, e.g. one of CPU builds
   MAGLEV_CMAKE_ARGS="-DX=Y ..."    further arguments for CMake
   MAGLEV_JOBS=N                    compile jobs (default: usable processors, bounded by memory)
   MAGLEV_NO_INSTALL=1              install nothing: name what is missing and stop
@@ -139,7 +139,7 @@ def run_tests(arguments: list[str]) -> int:
     env["PATH"] = f"{VENV / 'bin'}:{os.path.dirname(setup['cmake'])}:{env.get('PATH', '')}"
 
     suites = []
-    if not only_python:
+    if only_cpp or not only_python:
         ctest = [
             str(Path(setup["cmake"]).with_name("ctest")),
             "--test-dir",
@@ -149,10 +149,11 @@ def run_tests(arguments: list[str]) -> int:
             str(usable_processors()),
         ]
         suites.append(("ctest", ctest + (["-R", name] if name else [])))
-    if not only_cpp:
+    if only_python or not only_cpp:
         pytest = [str(VENV_PYTHON), "-m", "pytest", "tests/python", "-q"]
         suites.append(("pytest", pytest + (["-k", name] if name else [])))
 
+    outcome = r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in "
     summaries, failed, ran = [], False, False
     for suite, command in suites:
         child = subprocess.Popen(
@@ -169,10 +170,7 @@ def run_tests(arguments: list[str]) -> int:
         for line in child.stdout:
             sys.stdout.write(line)
             sys.stdout.flush()
-            if re.search(
-                r"tests passed, |No tests were found|\d+ (passed|failed|error|skipped|deselected)\b.* in ",
-                line,
-            ):
+            if re.search(r"% tests passed\b|No tests were found|" + outcome, line):
                 summary = line.strip(" =\n")
         status = child.wait()
         # pytest exits with 5 when a filter leaves it nothing to run
@@ -219,7 +217,8 @@ def run_engine(arguments: list[str]) -> int:
         near = difflib.get_close_matches(arguments[0], [*known, *LAUNCHER_VERBS], 2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see ./maglev --help"
         raise Failure(
-            f"[command] unknown verb {arguments[0]!r}, known are {', '.join([*LAUNCHER_VERBS, *known])}; {hint}"
+            f"[command] unknown verb {arguments[0]!r}, "
+            f"known are {', '.join([*LAUNCHER_VERBS, *known])}; {hint}"
         )
     setup = read_json(SETUP_STATE)
     # nothing to do is the usual case: it takes no lock

@@ -1,6 +1,6 @@
-"""What the Python tests share: where the checkout, its build and its engine are, and how the engine is run.
+"""What the Python tests share: the checkout, its build, and how its engine is run.
 
-./maglev test sets MAGLEV_HOME, MAGLEV_BUILD and MAGLEV_ENGINE; run by hand, the release build is taken.
+./maglev test sets MAGLEV_HOME, MAGLEV_BUILD and MAGLEV_ENGINE; else the release build is taken.
 """
 
 import os
@@ -28,7 +28,7 @@ def build_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def engine():
-    """Runs the engine: engine("train", "ppo", ..., timeout_s=60) gives the finished process with its text output."""
+    """engine("train", "ppo", ..., timeout_s=60) runs it and gives the finished process."""
     assert ENGINE.exists(), f"{ENGINE} is not built: run ./maglev build"
 
     def run(*arguments, timeout_s=120, **options):

@@ -1,5 +1,5 @@
-"""The launcher, in a copy of its files. Compiler, CMake and Ninja are stubs that note their calls; Python's venv and
-pip are real, torch and numpy are a folder that looks like them."""
+"""The launcher, in a copy of its files. Compiler, CMake and Ninja are stubs that note their calls;
+Python's venv and pip are real, torch and numpy are a folder that looks like them."""
 
 import json
 import os
@@ -17,15 +17,24 @@ STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
     'echo "cmake $*" >>"$CALLS"; mkdir -p .build/release; touch .build/release/CMakeCache.txt',
+    "ctest": 'echo "${CTEST_SAYS:-100% tests passed, 0 tests failed out of 7}"\n'
+    'echo; echo "Total Test time (real) = 0.1 sec"; exit ${CTEST_STATUS:-0}',
     # a file named broken.cpp does not compile; the engine tells what it was given
     "ninja": 'case "$1" in --version) echo 1.11.1; exit;; esac\n'
     'echo "begin ninja $*" >>"$CALLS"; sleep ${NINJA_SECONDS:-0}\n'
     "if [ -e broken.cpp ]; then\n"
-    '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\ng++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
+    '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\n"\n'
+    '  printf "g++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
     '  echo "end" >>"$CALLS"; exit 1\n'
     "fi\n"
     'cp engine.sh .build/release/maglev-engine; echo "[1/1] Linking"; echo "end" >>"$CALLS"',
 }
+PYTEST = """
+import os
+status = int(os.environ.get("PYTEST_STATUS", 0))
+print("1 failed, 2 passed in 0.10s" if status else "3 passed in 0.10s")
+raise SystemExit(status)
+"""
 ENGINE = """#!/bin/sh
 echo "arguments: $*"
 echo "folder: $(pwd)"
@@ -62,9 +71,16 @@ class Checkout:
         (self.torch / "__init__.py").touch()
         (self.torch / "lib" / "libtorch_cpu.so").touch()
         (self.torch / "version.py").write_text("__version__ = '2.13.0'\ncuda = None\n")
-        numpy = self.torch.parent / "numpy-2.0.0.dist-info"
-        numpy.mkdir()
-        (numpy / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 2.0.0\n")
+        tests = (home / "requirements-test.txt").read_text().split("\n")
+        for name in ["numpy", *[line.split("==")[0] for line in tests if "==" in line]]:
+            package = self.torch.parent / f"{name.replace('-', '_')}-2.0.0.dist-info"
+            package.mkdir()
+            (package / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0.0\n"
+            )
+        pytest_stub = self.torch.parent / "pytest"
+        pytest_stub.mkdir()
+        (pytest_stub / "__main__.py").write_text(PYTEST)
         self.env = {
             "PATH": f"{stubs}:/usr/bin:/bin",
             "HOME": str(folder),
@@ -109,6 +125,14 @@ def made(tmp_path_factory, home):
     done = checkout.run("train")
     assert done.returncode == 7, done.err
     checkout.calls()
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def without_numpy(tmp_path_factory, home):
+    """A checkout whose numpy is missing."""
+    checkout = Checkout(tmp_path_factory.mktemp("without_numpy"), home)
+    shutil.rmtree(checkout.torch.parent / "numpy-2.0.0.dist-info")
     return checkout
 
 
@@ -175,18 +199,18 @@ def test_wrong_torch_folder_is_refused(fresh):
     assert done.returncode == 2 and "MAGLEV_TORCH=/usr is no torch package" in done.err
 
 
-def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(fresh):
-    shutil.rmtree(fresh.torch.parent / "numpy-2.0.0.dist-info")
-    done = fresh.run("setup", MAGLEV_NO_INSTALL="", PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null")
+def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(without_numpy):
+    done = without_numpy.run(
+        "setup", MAGLEV_NO_INSTALL="", PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null"
+    )
     errors = [line for line in done.err.splitlines() if line.startswith("maglev: ")]
     assert done.returncode == 2 and len(errors) == 1
     assert "could not fetch numpy==" in errors[0] and ".build/setup.log" in errors[0]
-    assert not (fresh.folder / ".venv" / "maglev.json").exists()
+    assert not (without_numpy.folder / ".venv" / "maglev.json").exists()
 
 
-def test_python_packages_are_not_installed_when_that_is_forbidden(fresh):
-    shutil.rmtree(fresh.torch.parent / "numpy-2.0.0.dist-info")
-    done = fresh.run("setup")
+def test_python_packages_are_not_installed_when_that_is_forbidden(without_numpy):
+    done = without_numpy.run("setup")
     assert done.returncode == 2 and "missing Python packages: numpy==" in done.err
 
 
@@ -263,6 +287,30 @@ def test_failed_build_shows_the_messages_and_is_tried_again(made):
     (made.folder / "broken.cpp").unlink()
     assert made.run("train").returncode == 7
     made.calls()
+
+
+@pytest.mark.parametrize(
+    ("ctest_says", "ctest_status", "pytest_status", "status"),
+    [
+        ("100% tests passed, 0 tests failed out of 7", 0, 0, 0),
+        ("100% tests passed out of 7", 0, 0, 0),
+        ("86% tests passed, 1 tests failed out of 7", 8, 0, 1),
+        ("100% tests passed out of 7", 0, 1, 1),
+    ],
+)
+def test_both_summaries_come_last_and_either_failure_counts(
+    made, ctest_says, ctest_status, pytest_status, status
+):
+    done = made.run(
+        "test",
+        CTEST_SAYS=ctest_says,
+        CTEST_STATUS=str(ctest_status),
+        PYTEST_STATUS=str(pytest_status),
+    )
+    made.calls()
+    pytest_says = "1 failed, 2 passed in 0.10s" if pytest_status else "3 passed in 0.10s"
+    assert done.out.splitlines()[-2:] == [ctest_says, pytest_says]
+    assert done.returncode == status
 
 
 def test_two_builds_at_once_run_one_after_the_other(made):
