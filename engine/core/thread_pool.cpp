@@ -51,28 +51,33 @@ void ThreadPool::run(int64_t blocks, const std::function<void(int64_t)>& work) {
     std::lock_guard lock(mutex_);
     work_ = &work;
     blocks_ = blocks;
-    next_.store(0);
-    busy_.store(int(workers_.size()));
+    done_.store(0, std::memory_order_relaxed);
+    unclaimed_.store(blocks, std::memory_order_release);
     round_.fetch_add(1);
   }
   wake_.notify_all();
   drain();
-  // every worker must have left this round before the next may start
-  while (busy_.load(std::memory_order_acquire) != 0) relax();
+  for (int spins = 0; done_.load(std::memory_order_acquire) != blocks; ++spins) {
+    // a worker may have lost its processor in the middle of a block: leave it this one
+    if (spins < kSpins) relax();
+    else std::this_thread::yield();
+  }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void ThreadPool::drain() {
-  for (;;) {
-    int64_t b = next_.fetch_add(1);
-    if (b >= blocks_) return;
+  for (int64_t left = unclaimed_.load(std::memory_order_acquire); left > 0;) {
+    // a round cannot end, nor the next begin, while a block of it is claimed and not done
+    if (!unclaimed_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
     try {
-      (*work_)(b);
+      (*work_)(blocks_ - left);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
-      next_.store(blocks_);
     }
+    done_.fetch_add(1, std::memory_order_release);
+    left = unclaimed_.load(std::memory_order_acquire);
   }
 }
 
@@ -88,7 +93,6 @@ void ThreadPool::worker_main(const std::function<void()>& on_start) {
     seen = round_.load(std::memory_order_acquire);
     if (stop_) return;
     drain();
-    busy_.fetch_sub(1, std::memory_order_release);
   }
 }
 
