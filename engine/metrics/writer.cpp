@@ -1,11 +1,15 @@
 #include "engine/metrics/writer.h"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 
 #include "engine/core/error.h"
 
 namespace maglev {
+namespace {
+constexpr std::chrono::milliseconds kTick{200};
+}
 
 std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names) {
   std::vector<std::string> known;
@@ -21,8 +25,8 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
   return sinks;
 }
 
-MetricWriter::MetricWriter(std::vector<NamedSink> sinks)
-    : sinks_(std::move(sinks)), thread_([this] { thread_main(); }) {}
+MetricWriter::MetricWriter(std::vector<NamedSink> sinks, const Progress* progress)
+    : progress_(progress), sinks_(std::move(sinks)), thread_([this] { thread_main(); }) {}
 
 MetricWriter::~MetricWriter() { close("stopped"); }
 
@@ -62,7 +66,14 @@ std::vector<std::string> MetricWriter::failed() const {
 void MetricWriter::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    filled_.wait(lock, [&] { return !queue_.empty() || closing_; });
+    const bool woken = filled_.wait_for(lock, kTick, [&] { return !queue_.empty() || closing_; });
+    if (!woken) {
+      if (!progress_) continue;
+      lock.unlock();
+      each_sink([&](MetricSink& s) { s.tick(*progress_); });
+      lock.lock();
+      continue;
+    }
     if (queue_.empty()) break;
     Item item = std::move(queue_.front());
     queue_.pop_front();

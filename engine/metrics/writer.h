@@ -29,7 +29,8 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
 
 class MetricWriter {
  public:
-  explicit MetricWriter(std::vector<NamedSink> sinks);
+  /// `progress`, where given, outlives the writer; sinks hear of it about five times a second between rows.
+  explicit MetricWriter(std::vector<NamedSink> sinks, const Progress* progress = nullptr);
   /// Closes with the outcome "stopped" unless close() was called.
   ~MetricWriter();
   MetricWriter(const MetricWriter&) = delete;
@@ -60,6 +61,7 @@ class MetricWriter {
   void thread_main();
   void each_sink(const std::function<void(MetricSink&)>& call);
 
+  const Progress* progress_;
   std::vector<NamedSink> sinks_;  ///< the writer thread's
   mutable std::mutex mutex_;
   std::condition_variable filled_, drained_;

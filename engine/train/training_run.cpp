@@ -107,7 +107,7 @@ class Session {
     if (names.empty())
       for (const auto& sink : sink_table())
         if (sink.on_by_default) names.emplace_back(sink.name);
-    return MetricWriter(open_sinks(info, names));
+    return MetricWriter(open_sinks(info, names), &trainer_.progress());
   }
 
   void push() { writer_.push(trainer_.flush()); }
