@@ -1,0 +1,158 @@
+"""Each mistake and each fault: one clear line, exit status not 0, and what was saved before is intact."""
+
+import json
+import shutil
+import signal
+
+import pytest
+
+SMALL = ["--bare", "--sinks", "jsonl", "train.steps=3200", "train.save_every=800", "env.count=4", "ppo.rollout=16", "ppo.epochs=1"]
+
+
+@pytest.fixture(scope="module")
+def trained(engine, tmp_path_factory):
+    run = tmp_path_factory.mktemp("trained") / "run"
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def complaint(done):
+    assert done.returncode not in (0, -signal.SIGSEGV, -signal.SIGABRT), done
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["train", "ppo", "cartpol"], "did you mean cartpole"),
+        (["train", "poo", "cartpole"], "did you mean ppo"),
+        (["trian", "ppo", "cartpole"], "did you mean train"),
+        (["train", "ppo"], "expects <algorithm> <environment>"),
+        (["train", "ppo", "cartpole", "ppo.lrr=1"], "did you mean ppo.lr"),
+        (["train", "ppo", "cartpole", "lr=1"], "ppo.lr"),
+        (["train", "ppo", "cartpole", "ppo.lr=fast"], "ppo.lr must be a number"),
+        (["train", "ppo", "cartpole", "ppo.gamma=1.5"], "ppo.gamma must be [0, 1], got '1.5'"),
+        (["train", "ppo", "cartpole", "env.count=0"], "env.count must be"),
+        (["train", "ppo", "cartpole", "ppo.network.kind=cnn"], "needs an image observation"),
+        (["train", "ppo", "cartpole", "ppo.minibatch=1e9"], "ppo.minibatch must be at most"),
+        (["train", "ppo", "cartpole", "device=tpu"], "must be auto, cpu, cuda"),
+        (["train", "ppo", "goodhart", "env.mode=truth"], "ground_truth"),
+        (["train", "ppo", "goodhart", "env.min_food=100000", "env.max_food=100000"], "env."),
+        (["train", "ppo", "cartpole", "--otu", "x"], "--out"),
+        (["train", "ppo", "cartpole", "--sinks", "jsnol"], "did you mean jsonl"),
+        (["train", "--resume", "no/such/run"], "no/such/run"),
+        (["eval", "no/such/run"], "no/such/run"),
+    ],
+)
+def test_wrong_words_are_answered(arguments, expected, engine, tmp_path):
+    done = engine(*arguments, cwd=tmp_path)
+    assert expected in complaint(done)
+    # a mistake leaves nothing behind
+    assert not (tmp_path / "runs").exists() or arguments[-1] == "jsnol"
+
+
+def test_a_settings_file_is_checked_with_its_line(engine, tmp_path):
+    (tmp_path / "bad.yaml").write_text("ppo:\n  lr: 0.1\n  gama: 0.9\n")
+    done = engine("train", "ppo", "cartpole", "--config", "bad.yaml", cwd=tmp_path)
+    line = complaint(done)
+    assert "bad.yaml:3" in line and "ppo.gamma" in line
+
+
+def test_an_existing_run_is_not_overwritten(trained, engine):
+    before = sorted(p.name for p in (trained / "checkpoints").iterdir())
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", trained)
+    assert "--overwrite" in complaint(done)
+    assert sorted(p.name for p in (trained / "checkpoints").iterdir()) == before
+
+
+def test_overwrite_moves_the_old_run_aside(trained, engine, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert len([p for p in tmp_path.iterdir() if (p / "run.json").exists()]) == 2
+
+
+def test_a_truncated_checkpoint_is_passed_over(trained, engine, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    newest = max((run / "checkpoints").glob("step_*"))
+    state = newest / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-100])
+    # asked for by name it is refused, with its path
+    assert newest.name in complaint(engine("eval", run, "--checkpoint", newest))
+    # resuming goes back to the one before it and says so
+    done = engine("train", "--resume", run, "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    assert newest.name in done.stderr
+
+
+def test_a_run_without_a_valid_checkpoint_says_so(trained, engine, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    for state in (run / "checkpoints").glob("step_*/state.safetensors"):
+        state.write_bytes(b"")
+    done = engine("train", "--resume", run)
+    assert done.returncode == 2
+    assert "no valid checkpoint" in done.stderr.splitlines()[-1]
+
+
+def test_a_checkpoint_of_another_environment_is_refused(trained, engine, tmp_path):
+    other = tmp_path / "other"
+    assert engine("train", "ppo", "acrobot", *SMALL, "--out", other).returncode == 0
+    foreign = max((trained / "checkpoints").glob("step_*"))
+    line = complaint(engine("eval", other, "--checkpoint", foreign))
+    assert "cartpole" in line and "acrobot" in line
+
+
+def test_another_network_does_not_load(trained, engine, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    line = complaint(engine("train", "--resume", run, "train.steps=6400", "ppo.network.hidden=[32, 32]"))
+    assert "fc0_weight" in line
+
+
+def test_a_folder_that_cannot_be_written_is_named(engine, tmp_path):
+    (tmp_path / "file").write_text("")
+    line = complaint(engine("train", "ppo", "cartpole", *SMALL, "--out", tmp_path / "file" / "run"))
+    assert str(tmp_path / "file") in line
+
+
+def test_a_disk_full_at_the_start_ends_the_run(engine, tmp_path):
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", tmp_path / "run", env={"MAGLEV_FAULT": "write:ENOSPC:6+"})
+    assert done.returncode == 2
+    assert "No space left" in done.stderr or "full" in done.stderr
+
+
+def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path):
+    run = tmp_path / "run"
+    # past the first checkpoint, before the last
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:40+"})
+    assert done.returncode == 2, done.stderr
+    assert "No space left" in done.stderr or "full" in done.stderr
+    manifests = list((run / "checkpoints").glob("step_*/manifest.json"))
+    assert manifests
+    # with room again, it goes on from what was kept
+    done = engine("train", "--resume", run, "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_failed_save_does_not_end_the_run(engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:16"})
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "finished"
+
+
+def test_nan_from_an_environment_stops_before_the_weights(engine, tmp_path):
+    run = tmp_path / "run"
+    # infinite gravity makes the first step of the pendulum infinite
+    done = engine("train", "ppo", "pendulum", *SMALL, "env.g=1e38", "--out", run)
+    line = complaint(done)
+    assert "not finite" in line and "environment" in line and "time step" in line
+    assert json.loads((run / "run.json").read_text())["state"] == "failed"
+    # the checkpoint before it loads
+    assert engine("eval", run, "--episodes", "1", "--checkpoint", max((run / "checkpoints").glob("step_*"))).returncode == 0

@@ -1,0 +1,90 @@
+"""What a run leaves behind, and what the other commands make of it."""
+
+import json
+
+import pytest
+import yaml
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+STEPS = 20480
+
+
+@pytest.fixture(scope="module")
+def run(engine, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run_folder") / "run"
+    done = engine("train", "ppo", "cartpole", f"train.steps={STEPS}", "seed=1", "env.count=8", "ppo.rollout=128",
+                  "ppo.minibatch=256", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_metrics_have_one_object_a_line(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["step"] == STEPS
+    for key in ("step", "seconds", "steps_per_second", "return_mean", "episodes"):
+        assert all(key in row for row in rows)
+    assert [r["step"] for r in rows] == sorted({r["step"] for r in rows})
+    assert rows[-1]["return_mean"] > 20 and rows[-1]["episodes"] > 100
+
+
+def test_tensorboard_reads_the_events(run):
+    events = EventAccumulator(str(run), size_guidance={"scalars": 0})
+    events.Reload()
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    tags = events.Tags()["scalars"]
+    assert {"return_mean", "loss/policy", "steps_per_second"} <= set(tags)
+    scalars = events.Scalars("loss/value")
+    assert [s.step for s in scalars] == [r["step"] for r in rows]
+    assert scalars[-1].value == pytest.approx(rows[-1]["loss/value"], rel=1e-6)
+
+
+def test_the_saved_settings_make_the_same_run(run, engine, tmp_path):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["ppo"]["minibatch"] == 256 and config["seed"] == 1
+    again = tmp_path / "again"
+    done = engine("train", "ppo", "cartpole", "--bare", "--config", run / "config.yaml", "--out", again)
+    assert done.returncode == 0, done.stderr
+
+    def final(folder):
+        manifests = [json.loads(p.read_text()) for p in (folder / "checkpoints").glob("step_*/manifest.json")]
+        return max(manifests, key=lambda m: m["sequence"])["state_hash"]
+
+    assert final(run) == final(again)
+    text = (run / "reproduce.md").read_text()
+    assert "train ppo cartpole" in text and "torch" in text
+
+
+def test_eval_is_fixed_and_reports_both_modes(run, engine):
+    first = engine("eval", run, "--episodes", "20", "--json")
+    second = engine("eval", run, "--episodes", "20", "--json", "--envs", "20")
+    assert first.returncode == 0, first.stderr
+    a, b = json.loads(first.stdout), json.loads(second.stdout)
+    assert [r["actions"] for r in a["results"]] == ["mean", "sample"]
+    for x, y in zip(a["results"], b["results"]):
+        assert x["returns"] == y["returns"] and len(x["returns"]) == 20
+        assert x["return_mean"] == pytest.approx(sum(x["returns"]) / 20)
+    table = engine("eval", run, "--episodes", "5")
+    assert "mean" in table.stdout and "sample" in table.stdout
+    steps = json.loads(engine("eval", run, "--steps", "640", "--envs", "64", "--json", "--actions", "mean").stdout)
+    assert steps["results"][0]["steps"] <= 640
+
+
+def test_runs_lists_it(run, engine):
+    done = engine("runs", run.parent)
+    assert "finished" in done.stdout and "cartpole" in done.stdout
+
+
+def test_a_run_without_out_gets_a_folder_of_its_own(engine, tmp_path):
+    for _ in range(2):
+        done = engine("train", "ppo", "cartpole", "train.steps=1024", "env.count=8", "--sinks", "jsonl", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    names = sorted(p.name for p in (tmp_path / "runs").iterdir())
+    assert len(names) == 2 and names[0].endswith("-ppo-cartpole-1") and names[1].endswith("-ppo-cartpole-2")
+
+
+def test_help_lists_every_setting(engine):
+    done = engine("train", "ppo", "goodhart", "--help")
+    assert done.returncode == 0
+    for name in ("train.steps", "seed", "device", "env.count", "env.mode", "ppo.rollout", "ppo.minibatch", "ppo.epochs",
+                 "ppo.lr", "ppo.gamma", "ppo.clip"):
+        assert f"  {name} " in done.stdout
