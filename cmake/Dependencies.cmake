@@ -8,6 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_path(MAGLEV_CLI11 CLI/CLI.hpp REQUIRED)
 find_path(MAGLEV_XXHASH xxhash.h REQUIRED)
 add_library(maglev_dependencies INTERFACE)
+target_include_directories(maglev_dependencies SYSTEM INTERFACE ${MAGLEV_CLI11} ${MAGLEV_XXHASH})
 target_link_libraries(maglev_dependencies INTERFACE Threads::Threads yaml-cpp nlohmann_json::nlohmann_json)
 
 if(MAGLEV_TRAIN)

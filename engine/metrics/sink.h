@@ -1,6 +1,7 @@
 #pragma once
 // Where metrics go. A row leaves the iteration once per flush, on a writer thread; sinks never run beside training code.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,10 +34,20 @@ struct RunInfo {
   std::string options_yaml;       ///< the resolved settings
 };
 
+/// How far the running iteration is. Written by training as it goes (relaxed stores), read by the writer thread.
+struct Progress {
+  std::atomic<int64_t> step{0};            ///< environment steps of finished iterations, all environments
+  std::atomic<int64_t> iteration_step{0};  ///< environment steps collected since, all environments
+  int64_t iteration_steps = 0;             ///< steps an iteration collects before it learns; constant
+  int64_t total_steps = 0;                 ///< of the whole run; constant
+};
+
 class MetricSink {
  public:
   virtual ~MetricSink() = default;
   virtual void write(const MetricRow& row) = 0;
+  /// Called about five times a second on the writer thread between rows, so that long iterations still show life.
+  virtual void tick(const Progress&) {}
   /// A line for people: a checkpoint was saved, a warning.
   virtual void note(const std::string&) {}
   /// The run ended: flush and close. `outcome` is "finished", "stopped" or an error.

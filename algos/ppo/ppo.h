@@ -1,0 +1,89 @@
+#pragma once
+// Proximal policy optimisation with a clipped surrogate (Schulman et al., "Proximal policy optimization algorithms",
+// 2017).
+//
+// Threads: a minibatch is cut into shards of fixed size and shards are dealt to a fixed number of lanes; each lane is a
+// replica of the networks with gradients of its own, and lanes are added in order. So a run does not depend on how many
+// threads there are, and memory for activations is that of one shard a thread.
+
+#include <memory>
+#include <vector>
+
+#include "algos/ppo/options.h"
+#include "engine/algo/algorithm.h"
+#include "engine/nn/actor_critic.h"
+#include "engine/nn/flat_params.h"
+#include "engine/nn/optimizer.h"
+
+namespace maglev::ppo {
+
+class Ppo : public Algorithm {
+ public:
+  /// Throws Error when settings contradict: a minibatch larger than the rollout, a network the observation cannot feed.
+  Ppo(const Options& options, const AlgoContext& context);
+
+  const DataPlan& plan() const override { return plan_; }
+  void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) override;
+  void update(const Batch& batch, Metrics& metrics) override;
+  void visit_state(StateVisitor& visitor) override;
+
+  // The stages of update, in order; a test may drive them with a batch and index lists of its own.
+
+  /// Bootstrap values, reward scaling, advantages, returns, value-head statistics, schedules of this update.
+  void prepare(const Batch& batch);
+  /// One optimiser step on rows `index` [B] i64 of the flattened rollout (t * rows + row). Rows that only reset an
+  /// environment count nothing.
+  void minibatch_step(const Batch& batch, const at::Tensor& index);
+  /// Observation statistics and counters, once all epochs are done.
+  void finish(const Batch& batch);
+
+  /// Figures of the last minibatch_step, [kFigures] f32.
+  enum Figure { policy_loss, value_loss, entropy, approx_kl, clip_fraction, ratio_deviation, loss, kFigures };
+  const at::Tensor& figures() const { return figures_; }
+  /// 1 once target_kl ended this update, else 0; device scalar f32.
+  const at::Tensor& stopped() const { return stop_; }
+  /// 1 - Var(returns - values) / Var(returns) of the rollout, device scalar f32; NaN when returns are constant.
+  at::Tensor explained_variance() const;
+
+  const at::Tensor& advantage() const { return advantage_; }  ///< [T, rows] f32
+  const at::Tensor& returns() const { return returns_; }      ///< [T, rows] f32, raw units
+  ActorCritic& network() { return *network_; }
+  const FlatParams& params() const { return *params_; }
+
+ private:
+  struct Lane {
+    std::shared_ptr<ActorCritic> network;
+    at::Tensor grad;     ///< [P] f32
+    at::Tensor figures;  ///< [kFigures] f32, sums over the lane's shards
+  };
+  enum Column { log_prob_column, value_column };
+
+  void build_lanes();
+  /// Adds one shard's gradients and figures to a lane. `count` = valid rows of the whole minibatch, device scalar.
+  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index, const at::Tensor& advantage,
+                   const at::Tensor& valid, const at::Tensor& count);
+  at::Tensor scheduled(double start, double end_share) const;
+
+  Options options_;
+  AlgoContext context_;
+  DataPlan plan_;
+  int64_t batch_rows_, minibatch_, shard_rows_;
+
+  std::shared_ptr<ActorCritic> network_;
+  std::unique_ptr<FlatParams> params_;
+  std::unique_ptr<FlatAdam> adam_;
+  std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
+  at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P], [lanes, kFigures]
+  std::vector<Lane> lanes_;
+
+  at::Tensor advantage_, returns_, valid_;             ///< [T, rows] f32
+  at::Tensor target_, old_value_;                      ///< [T, rows] f32, units of the value head
+  at::Tensor permutation_;                             ///< [T * rows] i64
+  at::Tensor lr_, clip_, entropy_coef_;                ///< device scalars f32, this update's
+  at::Tensor stop_, last_entropy_, figures_, grad_norm_;
+  at::Tensor steps_done_;                              ///< device scalar f64: environment rows so far
+  int64_t updates_ = 0;                                ///< numbers permutations
+  int64_t first_metric_ = -1;
+};
+
+}  // namespace maglev::ppo

@@ -1,0 +1,98 @@
+#pragma once
+// What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan and inside act and
+// update; the loop, the store, checkpoints, evaluation and metrics are the same for all.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/algo/metrics.h"
+#include "engine/config/options.h"
+#include "engine/core/philox.h"
+#include "engine/core/thread_pool.h"
+#include "engine/data/batch.h"
+#include "engine/env/spec.h"
+#include "engine/train/state.h"
+
+namespace maglev {
+
+/// What an algorithm wants from the store.
+struct DataPlan {
+  int64_t collect_steps = 0;           ///< T, time steps between updates
+  std::vector<ExtraColumn> columns;    ///< what act adds to a row
+  int64_t block_rows = 256;            ///< rows act works on at once; fixed, so that threads never show in a result
+};
+
+/// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward policies.
+struct Carry {
+  std::vector<at::Tensor> parts;
+};
+
+enum class ActMode {
+  sample,  ///< draw from the policy
+  mean,    ///< the most likely category, or the mean
+};
+
+/// Where act draws from: a row's numbers are a function of these and its index alone.
+struct ActKey {
+  uint64_t seed = 0;
+  Purpose purpose = Purpose::act;
+  int64_t step = 0;  ///< time steps since the run began
+};
+
+/// What an algorithm is made for.
+struct AlgoContext {
+  EnvSpec spec;
+  int64_t rows = 0;         ///< environments * agents
+  int64_t total_steps = 0;  ///< of the whole run, all rows: what schedules run over
+  uint64_t seed = 0;
+  at::Device device = at::kCPU;
+  ThreadPool* pool = nullptr;
+};
+
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+
+  virtual const DataPlan& plan() const = 0;
+  virtual Carry initial_carry(int64_t rows) const { (void)rows; return {}; }
+
+  /// Writes row.action and, unless evaluating, its extra columns. `row` may be any number of rows (evaluation).
+  virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
+  /// Learns from one batch as the plan asked for it. Returns no value to the host: figures go to `metrics`.
+  virtual void update(const Batch& batch, Metrics& metrics) = 0;
+
+  /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.
+  virtual void visit_state(StateVisitor& visitor) = 0;
+};
+
+/// Options of an algorithm, owned with their type forgotten.
+using OptionsBox = std::unique_ptr<void, void (*)(void*)>;
+
+struct AlgoEntry {
+  const char* name;
+  const char* summary;
+  OptionsBox (*make_options)();                                  ///< with defaults
+  void (*describe)(OptionTable& table, void* options);           ///< adds <name>.* settings
+  /// Throws Error on settings that contradict each other or the environment.
+  std::unique_ptr<Algorithm> (*make)(const void* options, const AlgoContext& context);
+};
+
+/// Every algorithm that was built in, by name.
+std::span<const AlgoEntry> algo_table();
+/// Throws Error with near names.
+const AlgoEntry& find_algo(std::string_view name);
+
+/// An OptionsBox of T.
+template <class T>
+OptionsBox box_options() {
+  return OptionsBox(new T(), [](void* p) { delete static_cast<T*>(p); });
+}
+
+}  // namespace maglev

@@ -1,0 +1,31 @@
+#pragma once
+// Device accumulators of an algorithm's figures: a weighted sum each, read once per flush.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace maglev {
+
+class Metrics {
+ public:
+  explicit Metrics(at::Device device);
+
+  /// Registers names once, at construction of the algorithm's first update; returns the index of the first.
+  int64_t declare(const std::vector<std::string>& names);
+  /// sums[first + i] += values[i] * weight, weights[first + i] += weight.
+  ///   values [K] f32; weight scalar f32 tensor (0 skips); both on the metrics' device
+  void add(int64_t first, const at::Tensor& values, const at::Tensor& weight);
+
+  /// Weighted means by name since the last take, then cleared; a figure with weight 0 is NaN. Waits for the device.
+  std::vector<std::pair<std::string, double>> take();
+
+ private:
+  std::vector<std::string> names_;
+  at::Tensor sums_;  ///< [2, capacity] f32: sums, weights
+};
+
+}  // namespace maglev

@@ -1,0 +1,29 @@
+#include "engine/data/device.h"
+
+#include <string>
+
+#include "engine/core/error.h"
+#ifdef MAGLEV_DEVICE_CODE
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime.h>
+#endif
+
+namespace maglev {
+
+#ifdef MAGLEV_DEVICE_CODE
+void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+void check_cuda(int error, const char* what) {
+  if (error != 0)
+    throw Error("[" + std::string(what) + "] the device refused the launch: " +
+                cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+#else
+void* current_stream() { return nullptr; }
+
+void check_cuda(int error, const char* what) {
+  MAGLEV_ASSERT(error == 0, what);
+}
+#endif
+
+}  // namespace maglev

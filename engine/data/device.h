@@ -1,0 +1,11 @@
+#pragma once
+// The one place that asks a device for its stream and reads its errors; the same calls in builds without device code.
+
+namespace maglev {
+
+/// The current cudaStream_t; null in builds without device code.
+void* current_stream();
+/// Throws Error when a launch returned a cudaError_t other than success.
+void check_cuda(int error, const char* what);
+
+}  // namespace maglev

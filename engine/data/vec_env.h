@@ -1,0 +1,51 @@
+#pragma once
+// N environments of one kind on one device: their slots, their settings, their totals.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/core/thread_pool.h"
+#include "engine/env/entry.h"
+#include "engine/train/state.h"
+
+namespace maglev {
+
+class VecEnv {
+ public:
+  /// `params` is entry.params_bytes of settings, copied. `first_env` shifts the random streams, e.g. for a rank.
+  /// Throws Error when `device` is CUDA and the engine was built without device code.
+  VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed, at::Device device, ThreadPool& pool,
+         int64_t first_env = 0);
+
+  const EnvEntry& entry() const { return *entry_; }
+  const EnvSpec& spec() const { return spec_; }
+  int64_t count() const { return N_; }
+  int64_t rows() const { return N_ * entry_->agents; }
+
+  /// Every environment begins its first episode; writes the observations of `io`.
+  void reset(const StepIo& io);
+  /// One step of all; see StepIo for who reads and writes what. Same result for any number of threads.
+  void step(const StepIo& io);
+  /// Totals since the last call, then cleared. On CUDA this waits for the device: call it at a flush only.
+  EpisodeTotals take_totals() { return take_totals(0, N_); }
+  /// The same of environments [begin, end).
+  EpisodeTotals take_totals(int64_t begin, int64_t end);
+
+  void visit_state(StateVisitor& visitor) { visitor.tensor("slots", slots_); }
+
+ private:
+  EnvBatch batch() const;
+
+  const EnvEntry* entry_;
+  EnvSpec spec_;
+  int64_t N_;
+  uint64_t seed_;
+  int64_t first_env_;
+  ThreadPool* pool_;
+  at::Tensor params_;  ///< [params_bytes] u8, on the device
+  at::Tensor slots_;   ///< [N, slot_bytes] u8, on the device
+};
+
+}  // namespace maglev

@@ -1,0 +1,111 @@
+#include "engine/host/cpu_cache.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace maglev {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr int kPerDoubling = 4;                 // size classes between two powers of two: at most 25 % is unused
+constexpr int kClasses = 48 * kPerDoubling;
+
+std::atomic<int64_t> system_allocations{0};
+std::atomic<int64_t> held_bytes{0};
+
+// one cache line before every block; `next` links free ones
+struct Head {
+  Head* next;
+  int32_t size_class;
+};
+static_assert(sizeof(Head) <= kAlignment);
+
+struct FreeList {
+  std::atomic_flag lock = ATOMIC_FLAG_INIT;
+  Head* first = nullptr;
+};
+std::array<FreeList, kClasses> free_lists;
+
+class Locked {
+ public:
+  explicit Locked(FreeList& list) : list_(list) {
+    while (list_.lock.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~Locked() { list_.lock.clear(std::memory_order_release); }
+
+ private:
+  FreeList& list_;
+};
+
+int class_of(size_t bytes) {
+  if (bytes <= kAlignment) return 0;
+  const int log2 = std::bit_width(bytes - 1) - 1;  // 2^log2 < bytes <= 2^(log2+1)
+  const size_t step = (size_t(1) << log2) / kPerDoubling;
+  const int part = int((bytes - (size_t(1) << log2) + step - 1) / step);  // 1..kPerDoubling
+  return (log2 - 6) * kPerDoubling + part;
+}
+
+size_t class_bytes(int size_class) {
+  if (size_class == 0) return kAlignment;
+  const int log2 = (size_class - 1) / kPerDoubling + 6, part = (size_class - 1) % kPerDoubling + 1;
+  return (size_t(1) << log2) + (size_t(1) << log2) / kPerDoubling * size_t(part);
+}
+
+void give_back(void* data) {
+  if (!data) return;
+  auto* head = reinterpret_cast<Head*>(static_cast<std::byte*>(data) - kAlignment);
+  FreeList& list = free_lists[size_t(head->size_class)];
+  Locked guard(list);
+  head->next = list.first;
+  list.first = head;
+}
+
+void* take(size_t bytes) {
+  const int size_class = class_of(bytes);
+  FreeList& list = free_lists[size_t(size_class)];
+  {
+    Locked guard(list);
+    if (Head* head = list.first) {
+      list.first = head->next;
+      return reinterpret_cast<std::byte*>(head) + kAlignment;
+    }
+  }
+  const size_t block = (class_bytes(size_class) + kAlignment + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, block);
+  if (!memory) throw std::bad_alloc();
+  system_allocations.fetch_add(1, std::memory_order_relaxed);
+  held_bytes.fetch_add(int64_t(block), std::memory_order_relaxed);
+  auto* head = new (memory) Head{nullptr, size_class};
+  return reinterpret_cast<std::byte*>(head) + kAlignment;
+}
+
+class CpuCache final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &give_back, c10::Device(c10::kCPU)};
+    void* data = take(bytes);
+    return {data, data, &give_back, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
+}  // namespace
+
+void use_cpu_cache() {
+  static CpuCache cache;
+  c10::SetCPUAllocator(&cache, /*priority=*/1);
+}
+
+int64_t cpu_cache_system_allocations() { return system_allocations.load(std::memory_order_relaxed); }
+int64_t cpu_cache_bytes() { return held_bytes.load(std::memory_order_relaxed); }
+
+}  // namespace maglev

@@ -1,0 +1,61 @@
+#include "engine/host/machine.h"
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+#include "engine/core/thread_pool.h"
+#include "engine/host/cpu_cache.h"
+
+namespace maglev {
+namespace {
+
+#ifdef MAGLEV_DEVICE_CODE
+constexpr bool kDeviceCode = true;
+#else
+constexpr bool kDeviceCode = false;
+#endif
+
+}  // namespace
+
+Placement place(const std::string& device, int64_t threads) {
+  Placement p{at::kCPU, int(threads), "", ""};
+  if (threads == 0) {
+    p.threads = usable_cpus();
+    p.threads_why = "what this process may use";
+  } else {
+    p.threads_why = "asked for";
+  }
+  const bool cuda = torch::cuda::is_available();
+  if (device == "auto") {
+    if (cuda && kDeviceCode) {
+      p.device = at::Device(at::kCUDA, 0);
+      p.device_why = "a CUDA device is here and this build has device code";
+    } else {
+      p.device_why = !cuda ? "no CUDA device is visible to torch" : "this build has no device code";
+    }
+    return p;
+  }
+  try {
+    p.device = at::Device(device);
+  } catch (const c10::Error&) {
+    throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
+  }
+  p.device_why = "asked for";
+  if (p.device.is_cpu()) return p;
+  if (!p.device.is_cuda()) throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
+  if (!p.device.has_index()) p.device = at::Device(at::kCUDA, 0);
+  if (!cuda) throw Error("[device] " + device + " was asked for, but torch sees no CUDA device; use device=cpu");
+  if (!kDeviceCode)
+    throw Error("[device] " + device + " was asked for, but this build has no device code; build with nvcc beside a CUDA torch");
+  if (p.device.index() >= int(torch::cuda::device_count()))
+    throw Error("[device] " + device + " was asked for, but torch sees " +
+                std::to_string(torch::cuda::device_count()) + " CUDA device(s)");
+  return p;
+}
+
+void claim_threads() {
+  use_cpu_cache();
+  at::set_num_threads(1);
+}
+
+}  // namespace maglev

@@ -1,0 +1,51 @@
+#include "engine/nn/flat_params.h"
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+
+FlatParams::FlatParams(torch::nn::Module& module) {
+  at::NoGradGuard no_grad;
+  int64_t total = 0;
+  for (const auto& p : module.named_parameters()) {
+    MAGLEV_ASSERT(p.value().scalar_type() == at::kFloat, "master weights are f32");
+    std::string child = p.key().substr(0, p.key().find('.'));
+    if (segments_.empty() || segments_.back().name != child) segments_.push_back({child, total, 0});
+    segments_.back().count += p.value().numel();
+    total += p.value().numel();
+  }
+  auto device = module.parameters().front().device();
+  data_ = at::zeros({total}, at::TensorOptions(at::kFloat).device(device));
+  int64_t at = 0;
+  for (auto& p : module.parameters()) {
+    auto view = data_.narrow(0, at, p.numel()).view(p.sizes());
+    view.copy_(p);
+    p.set_data(view);
+    at += p.numel();
+  }
+}
+
+void FlatParams::bind(torch::nn::Module& module, torch::nn::Module& replica, const at::Tensor& grad) const {
+  MAGLEV_ASSERT(grad.numel() == size(), "one gradient a parameter");
+  int64_t at = 0;
+  auto names = module.named_parameters();
+  auto replica_parameters = replica.named_parameters();
+  MAGLEV_ASSERT(names.size() == replica_parameters.size(), "a replica has the module's parameters");
+  for (auto& p : replica_parameters) {
+    const auto& original = names[p.key()];
+    p.value().set_data(data_.narrow(0, at, original.numel()).view(original.sizes()));
+    p.value().mutable_grad() = grad.narrow(0, at, original.numel()).view(original.sizes());
+    at += original.numel();
+  }
+  auto buffers = module.named_buffers();
+  for (auto& b : replica.named_buffers()) b.value().set_data(buffers[b.key()]);
+}
+
+void visit_module(torch::nn::Module& module, StateVisitor& visitor) {
+  for (auto& p : module.named_parameters()) visitor.tensor(p.key(), p.value());
+  for (auto& b : module.named_buffers()) visitor.tensor(b.key(), b.value());
+}
+
+}  // namespace maglev

@@ -1,0 +1,42 @@
+#pragma once
+// Running mean and variance as part of the policy: saved, restored, evaluated and exported with it.
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+namespace maglev {
+
+/// Standardises vectors [.., D] f32 by statistics of what was seen. Statistics change only in `absorb`, so acting and
+/// learning within one iteration see the same numbers.
+class RunningNorm : public torch::nn::Module {
+ public:
+  explicit RunningNorm(int64_t D, double clip = 10.0);
+
+  /// clamp((x - mean) / sqrt(var + 1e-8), -clip, clip).
+  at::Tensor forward(const at::Tensor& x) const;
+  /// Merges rows [M, D] into the statistics (Chan, Golub and LeVeque, 1983). Population variance. Sums run in f64.
+  void absorb(const at::Tensor& rows);
+
+ private:
+  double clip_;
+  at::Tensor mean_, var_, count_;  ///< [D], [D], [] f32, f32, f64
+};
+
+/// Scales rewards by the standard deviation of the discounted return, without moving their mean (Engstrom et al.,
+/// "Implementation matters in deep policy gradients", 2020).
+class RewardNorm : public torch::nn::Module {
+ public:
+  RewardNorm(int64_t rows, double gamma, double clip = 10.0);
+
+  /// reward [T, rows] f32 -> scaled copy; the running returns and their statistics take in this rollout first.
+  ///   done [T, rows] u8: the running return starts again behind it
+  at::Tensor absorb(const at::Tensor& reward, const at::Tensor& done);
+
+ private:
+  double gamma_, clip_;
+  at::Tensor running_;  ///< [rows] f32, discounted return so far
+  std::shared_ptr<RunningNorm> stats_;
+  at::Tensor var() const;
+};
+
+}  // namespace maglev

@@ -1,0 +1,93 @@
+#include "engine/nn/obs_encoder.h"
+
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+// row b of the table holds the channels of all cells packed in byte b, so decoding is one lookup a byte
+at::Tensor byte_table(const CellCoding& cells, const std::vector<float>& palette) {
+  const int64_t per_byte = 8 / cells.bits, codes = 1 << cells.bits, C = cells.channels;
+  auto table = at::zeros({256, per_byte * C});
+  auto out = table.accessor<float, 2>();
+  for (int64_t byte = 0; byte < 256; ++byte)
+    for (int64_t i = 0; i < per_byte; ++i) {
+      int64_t code = (byte >> (i * cells.bits)) & (codes - 1);
+      for (int64_t c = 0; c < C; ++c)
+        out[byte][i * C + c] = size_t(code * C + c) < palette.size() ? palette[size_t(code * C + c)] : 0.f;
+    }
+  return table;
+}
+
+int64_t product(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+}
+
+void append(at::Tensor& to, const at::Tensor& part) { to = to.defined() ? at::cat({to, part}, 1) : part; }
+
+}  // namespace
+
+ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
+  for (const auto& o : spec.observations) {
+    Column column{.spec = o, .norm = nullptr, .policy_table = {}, .critic_table = {}};
+    const bool critic_only = o.audience == Audience::critic;
+    if (o.cells.bits > 0) {
+      MAGLEV_ASSERT(o.cells.grid.size() == 2 && 8 % o.cells.bits == 0, "cells are a grid of 1, 2, 4 or 8 bits");
+      MAGLEV_ASSERT(!critic_only && channels_ == 0, "one image the policy sees");
+      column.policy_table = register_buffer(o.name + "_policy_table", byte_table(o.cells, o.cells.policy));
+      if (!o.cells.critic.empty()) {
+        column.critic_table = register_buffer(o.name + "_critic_table", byte_table(o.cells, o.cells.critic));
+        privileged_size_ += o.cells.channels * product(o.cells.grid);
+      }
+      channels_ = o.cells.channels, height_ = o.cells.grid[0], width_ = o.cells.grid[1];
+    } else if (o.dtype == DType::u8 && o.shape.size() == 3) {
+      MAGLEV_ASSERT(!critic_only && channels_ == 0, "one image the policy sees");
+      height_ = o.shape[0], width_ = o.shape[1], channels_ = o.shape[2];
+    } else {
+      (critic_only ? privileged_size_ : vector_size_) += o.elements();
+      if (normalize && o.dtype == DType::f32)
+        column.norm = register_module(o.name + "_norm", std::make_shared<RunningNorm>(o.elements()));
+    }
+    columns_.push_back(std::move(column));
+  }
+}
+
+at::Tensor ObsEncoder::decode_cells(const at::Tensor& bytes, const at::Tensor& table, const CellCoding& cells) const {
+  const int64_t B = bytes.size(0), C = cells.channels, count = product(cells.grid);
+  auto channels = table.index_select(0, bytes.reshape(-1).to(at::kInt)).view({B, -1});
+  return channels.narrow(1, 0, count * C).view({B, cells.grid[0], cells.grid[1], C});
+}
+
+ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns, bool want_privileged) const {
+  Output out;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const Column& column = columns_[i];
+    const ObsColumn& spec = column.spec;
+    const at::Tensor& x = columns[i];
+    const int64_t B = x.size(0);
+    if (spec.cells.bits > 0) {
+      out.policy.image = decode_cells(x, column.policy_table, spec.cells).permute({0, 3, 1, 2});
+      if (want_privileged && column.critic_table.defined())
+        append(out.privileged, decode_cells(x, column.critic_table, spec.cells).reshape({B, -1}));
+    } else if (spec.dtype == DType::u8 && spec.shape.size() == 3) {
+      out.policy.image = x.permute({0, 3, 1, 2}).to(at::kFloat).mul_(1.0 / 255);
+    } else {
+      if (spec.audience == Audience::critic && !want_privileged) continue;
+      auto flat = x.reshape({B, -1}).to(at::kFloat);
+      if (column.norm) flat = column.norm->forward(flat);
+      append(spec.audience == Audience::critic ? out.privileged : out.policy.vector, flat);
+    }
+  }
+  return out;
+}
+
+void ObsEncoder::absorb(const std::vector<at::Tensor>& columns) {
+  for (size_t i = 0; i < columns_.size(); ++i)
+    if (columns_[i].norm) columns_[i].norm->absorb(columns[i].reshape({-1, columns_[i].spec.elements()}));
+}
+
+}  // namespace maglev

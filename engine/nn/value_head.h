@@ -1,0 +1,58 @@
+#pragma once
+// Value heads behind one interface: callers learn in normalised units and read values in the reward's own units,
+// whichever head it is.
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+#include "engine/nn/init.h"
+
+namespace maglev {
+
+class FlatParams;
+
+/// A linear map of features [B, F] to one value a row, in normalised units. The plain head's unit is the reward's.
+class ValueHead : public torch::nn::Module {
+ public:
+  ValueHead(int64_t F, Initializer& init);
+
+  /// [B, F] f32 -> [B] f32, normalised units, with gradients.
+  at::Tensor forward(const at::Tensor& features) const;
+
+  virtual at::Tensor denormalize(const at::Tensor& value) const { return value; }
+  virtual at::Tensor normalize(const at::Tensor& value) const { return value; }
+
+  /// Takes in this iteration's returns [M] f32 before they become targets, each with weight [M] f32 (0 leaves it out).
+  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight) { (void)returns, (void)weight; }
+  /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never rescales.
+  /// The optimiser's moments of weight and bias follow it.
+  virtual at::Tensor rescaled_by() const { return {}; }
+
+ protected:
+  at::Tensor weight_, bias_;  ///< [1, F], [1]
+};
+
+/// PopArt (van Hasselt et al., "Learning values across many orders of magnitude", 2016): first and second moments of the
+/// returns normalise the targets; weight and bias are rescaled so that every denormalised output stays what it was.
+class PopArtHead : public ValueHead {
+ public:
+  /// Step size of the moments: max(1 / updates, beta_min).
+  PopArtHead(int64_t F, double beta_min, Initializer& init);
+
+  at::Tensor denormalize(const at::Tensor& value) const override;
+  at::Tensor normalize(const at::Tensor& value) const override;
+  void absorb(const at::Tensor& returns, const at::Tensor& weight) override;
+  at::Tensor rescaled_by() const override { return scale_; }
+
+ private:
+  double beta_min_;
+  at::Tensor mean_, second_, std_, count_, scale_;  ///< device scalars f32
+};
+
+/// "plain" or "popart".
+std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta, Initializer& init);
+
+}  // namespace maglev

@@ -1,0 +1,89 @@
+#pragma once
+// The loop's body and its clocks: collect, learn, report. Knows nothing of files, sinks or signals.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine/algo/algorithm.h"
+#include "engine/data/rollout.h"
+#include "engine/data/vec_env.h"
+#include "engine/host/machine.h"
+#include "engine/metrics/sink.h"
+#include "engine/train/experiment.h"
+#include "engine/train/step_graph.h"
+
+namespace maglev {
+
+/// Where an iteration's time went since it was last taken, seconds.
+struct PhaseTimes {
+  double environment = 0, policy = 0, learn = 0, copy = 0;
+};
+
+class Trainer {
+ public:
+  /// Builds environments, store and algorithm for `experiment` and begins the first episodes.
+  Trainer(const Experiment& experiment, const Placement& placement);
+
+  /// One iteration: a rollout and an update. Throws Error when an environment gives a number that is not finite, before
+  /// it reaches the algorithm; the error names environment, step and column.
+  void iterate();
+
+  int64_t step() const { return iterations_ * steps_per_iteration(); }       ///< environment steps done, all rows
+  int64_t steps_per_iteration() const { return plan_->collect_steps * envs_->rows(); }
+  int64_t iterations() const { return iterations_; }
+  bool done() const { return step() >= experiment_->run.steps; }
+  /// Counted in iterations alone, so that a resumed run flushes where an unbroken one does.
+  bool flush_due() const;
+  bool save_due() const;
+  /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the first.
+  double return_mean() const { return return_mean_; }
+
+  /// Seconds the sessions before this one took; shown times continue from there.
+  void continue_clock(double seconds) { seconds_before_ = seconds; }
+  double seconds() const;
+
+  /// Figures since the last flush. The only place a device value comes to the host.
+  MetricRow flush();
+
+  /// Everything a resumed run needs to go on as if nothing happened. Between iterations only.
+  void visit_state(StateVisitor& visitor);
+
+  const Experiment& experiment() const { return *experiment_; }
+  const Placement& placement() const { return placement_; }
+  ThreadPool& pool() { return pool_; }
+  Algorithm& algorithm() { return *algo_; }
+  VecEnv& envs() { return *envs_; }
+  Rollout& rollout() { return *store_; }
+  /// How far the run is; readable from any thread.
+  const Progress& progress() const { return progress_; }
+
+ private:
+  void check_finite();
+
+  const Experiment* experiment_;
+  Placement placement_;
+  ThreadPool pool_;
+  std::unique_ptr<VecEnv> envs_;
+  std::unique_ptr<Algorithm> algo_;
+  const DataPlan* plan_;
+  std::unique_ptr<Rollout> store_;
+  Carry carry_;
+  Metrics metrics_;
+  StepGraph collect_, update_;
+
+  int64_t iterations_ = 0;
+  int64_t flushed_iterations_ = 0;
+  int64_t episodes_ = 0;
+  double return_mean_;
+  at::Tensor recent_;           ///< [kRecent, 2] f64: return sum and episodes of the last flushes, a ring
+  int64_t recent_next_ = 0;
+  double seconds_before_ = 0;   ///< of the sessions before this one
+  Progress progress_;
+  PhaseTimes times_;
+  double started_s_, flushed_s_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,35 @@
+#pragma once
+// A run from its folder's point of view: settings, checkpoints, metrics, signals, and how it ends.
+
+#include <string>
+#include <vector>
+
+#include "engine/train/experiment.h"
+#include "engine/train/trainer.h"
+
+namespace maglev {
+
+/// Where a run goes and how people hear of it.
+struct RunRequest {
+  std::string out;                      ///< folder; empty: runs/<date>-<algo>-<env>-<n>
+  bool overwrite = false;               ///< `out` may hold a run, which is moved aside
+  std::vector<std::string> sinks;       ///< names; empty: those on by default
+  std::vector<std::string> command;     ///< argv, for reproduce.md
+};
+
+enum class RunOutcome {
+  finished,  ///< train.steps were done
+  stopped,   ///< SIGINT or SIGTERM: saved and left
+};
+
+/// Trains a new run to its end. Throws Error; what was saved before stays.
+RunOutcome train_new(const Experiment& experiment, const RunRequest& request);
+
+/// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never stopped. `overrides` are
+/// name=value; the settings before them are kept beside config.yaml.
+RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides, const RunRequest& request);
+
+/// The experiment a run folder was made with.
+std::unique_ptr<Experiment> experiment_of(const std::string& folder);
+
+}  // namespace maglev

@@ -1,0 +1,263 @@
+"""What ./maglev does with its arguments: its own verbs; all else is handed over to the engine."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from launcher.building import (
+    ENGINE,
+    build,
+    build_is_current,
+    configuration_of,
+    locked,
+    source_fingerprint,
+    usable_processors,
+)
+from launcher.console import BUILD, HOME, Failure, log_name, read_json, screen
+from launcher.environment import (
+    SETUP_STATE,
+    VENV,
+    VENV_PYTHON,
+    ensure_setup,
+    setup_is_current,
+    torch_version,
+)
+
+LAUNCHER_VERBS = ("setup", "build", "test", "clean", "help")
+HELP = """\
+Maglev trains reinforcement-learning agents on one C++ engine. This command sets everything up,
+builds it when sources changed, and runs it.
+
+  ./maglev train ppo goodhart      train an agent; settings follow as name=value, e.g. seed=1
+  ./maglev test                    build and run every test
+
+verbs of this launcher
+  setup                            make .venv, install what is missing
+  build [--preset NAME]            set up and build everything (presets: {presets})
+  test [-k NAME] [--cpp|--python] [--preset NAME]
+                                   build, run ctest, then pytest; -k: tests whose name holds NAME
+  clean [--all]                    remove .build; with --all .venv and .carry too; runs/ stays
+  help                             this text
+
+environment
+  MAGLEV_TORCH=DIR                 use this torch package (.../site-packages/torch) and install none
+  MAGLEV_TORCH_INDEX=URL           one more package index for torch, e.g. one of CPU builds
+  MAGLEV_CMAKE_ARGS="-DX=Y ..."    further arguments for CMake
+  MAGLEV_JOBS=N                    compile jobs (default: usable processors, bounded by memory)
+  MAGLEV_NO_INSTALL=1              install nothing: name what is missing and stop
+  NO_COLOR=1                       no colours
+"""
+
+
+def presets() -> list[str]:
+    return [
+        preset["name"]
+        for preset in read_json(HOME / "CMakePresets.json").get("configurePresets", [])
+        if not preset.get("hidden")
+    ]
+
+
+def take_option(arguments: list[str], name: str) -> str | None:
+    """Removes `name VALUE` or `name=VALUE` from the arguments and returns the value."""
+    for i, word in enumerate(arguments):
+        if word == name:
+            if i + 1 == len(arguments):
+                raise Failure(f"[command] {name} needs a value")
+            del arguments[i]
+            return arguments.pop(i)
+        if word.startswith(name + "="):
+            return arguments.pop(i)[len(name) + 1 :]
+    return None
+
+
+def take_flag(arguments: list[str], name: str) -> bool:
+    if name in arguments:
+        arguments.remove(name)
+        return True
+    return False
+
+
+def take_preset(arguments: list[str]) -> str:
+    preset = take_option(arguments, "--preset") or "release"
+    if preset not in presets():
+        raise Failure(f"[command] preset must be one of {', '.join(presets())}, got {preset!r}")
+    return preset
+
+
+def expect_none(verb: str, arguments: list[str]):
+    if arguments:
+        raise Failure(
+            f"[command] ./maglev {verb} does not take {arguments[0]!r}, see ./maglev --help"
+        )
+
+
+def engine_environment(preset: str) -> dict:
+    return {
+        **os.environ,
+        "MAGLEV_HOME": str(HOME),
+        "MAGLEV_BUILD": str(BUILD / preset),
+        "MAGLEV_ENGINE": str(BUILD / preset / ENGINE),
+    }
+
+
+def engine_verbs() -> list[str]:
+    """A folder with sources in verbs/ is a verb."""
+    return sorted({path.parent.name for path in HOME.glob("verbs/*/*.cpp")})
+
+
+def show_help() -> int:
+    print(HELP.format(presets=", ".join(presets())))
+    engine = BUILD / "release" / ENGINE
+    if engine.exists():
+        print(f"verbs of the engine ({log_name(engine)} --help)\n", flush=True)
+        return subprocess.run(
+            [engine, "--help"], env=engine_environment("release"), check=False
+        ).returncode
+    print(
+        "verbs of the engine: "
+        + (", ".join(engine_verbs()) or "none in this checkout")
+        + "\n(not built yet; each explains itself with ./maglev VERB --help)"
+    )
+    return 0
+
+
+def run_tests(arguments: list[str]) -> int:
+    preset = take_preset(arguments)
+    name = take_option(arguments, "-k")
+    only_cpp, only_python = take_flag(arguments, "--cpp"), take_flag(arguments, "--python")
+    expect_none("test", arguments)
+    with locked():
+        setup = ensure_setup(tests=True)
+        build(preset, "all", setup, fast=False)
+    env = engine_environment(preset)
+    env["PATH"] = f"{VENV / 'bin'}:{os.path.dirname(setup['cmake'])}:{env.get('PATH', '')}"
+
+    suites = []
+    if only_cpp or not only_python:
+        ctest = [
+            str(Path(setup["cmake"]).with_name("ctest")),
+            "--test-dir",
+            str(BUILD / preset),
+            "--output-on-failure",
+            "-j",
+            str(usable_processors()),
+        ]
+        suites.append(("ctest", ctest + (["-R", name] if name else [])))
+    if only_python or not only_cpp:
+        pytest = [str(VENV_PYTHON), "-m", "pytest", "tests/python", "-q"]
+        suites.append(("pytest", pytest + (["-k", name] if name else [])))
+
+    outcome = r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in "
+    summaries, failed, ran = [], False, False
+    for suite, command in suites:
+        child = subprocess.Popen(
+            command,
+            cwd=HOME,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        summary = ""
+        for line in child.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            if re.search(r"% tests passed\b|No tests were found|" + outcome, line):
+                summary = line.strip(" =\n")
+        status = child.wait()
+        # pytest exits with 5 when a filter leaves it nothing to run
+        empty = "No tests were found" in summary or (suite == "pytest" and status == 5)
+        ran = ran or not empty
+        failed = failed or (status != 0 and not empty)
+        summaries.append(summary or f"{suite} ended with status {status} and no summary")
+    print()
+    for summary in summaries:
+        print(summary)
+    if not ran:
+        raise Failure(
+            "[test] no test was run" + (f": none has {name!r} in its name" if name else ""),
+            status=1,
+        )
+    return 1 if failed else 0
+
+
+def clean(arguments: list[str]) -> int:
+    everything = take_flag(arguments, "--all")
+    expect_none("clean", arguments)
+    with locked():
+        for path in BUILD.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != "lock":
+                path.unlink()
+        if everything:
+            shutil.rmtree(VENV, ignore_errors=True)
+            shutil.rmtree(HOME / ".carry", ignore_errors=True)
+    return 0
+
+
+def run_engine(arguments: list[str]) -> int:
+    """Hands over to the engine; returns only by exception."""
+    engine = BUILD / "release" / ENGINE
+    known = engine_verbs()
+    # a mistyped verb must not cost a set-up; once built, the engine itself answers
+    if (
+        not engine.exists()
+        and not arguments[0].startswith("-")
+        and arguments[0].replace("-", "_") not in known
+    ):
+        near = difflib.get_close_matches(arguments[0], [*known, *LAUNCHER_VERBS], 2)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see ./maglev --help"
+        raise Failure(
+            f"[command] unknown verb {arguments[0]!r}, "
+            f"known are {', '.join([*LAUNCHER_VERBS, *known])}; {hint}"
+        )
+    setup = read_json(SETUP_STATE)
+    # nothing to do is the usual case: it takes no lock
+    if not (
+        setup_is_current(setup, False)
+        and build_is_current(
+            "release", ENGINE, source_fingerprint(), configuration_of("release", setup)[1]
+        )
+    ):
+        with locked():
+            setup = ensure_setup()
+            build("release", ENGINE, setup, fast=True)
+    os.execve(engine, [str(engine), *arguments], engine_environment("release"))
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("help", "--help", "-h"):
+        return show_help()
+    verb, rest = arguments[0], arguments[1:]
+    if verb in LAUNCHER_VERBS and any(word in ("--help", "-h") for word in rest):
+        return show_help()
+    if verb == "setup":
+        expect_none(verb, rest)
+        with locked():
+            setup = ensure_setup()
+        screen.say(f"set up: torch {torch_version(Path(setup['torch']))[0]} from {setup['torch']}")
+        return 0
+    if verb == "build":
+        preset = take_preset(rest)
+        expect_none(verb, rest)
+        with locked():
+            build(preset, "all", ensure_setup(), fast=False)
+        return 0
+    if verb == "test":
+        return run_tests(rest)
+    if verb == "clean":
+        return clean(rest)
+    return run_engine(arguments)
+
+
+def stop(number, frame):
+    raise SystemExit(128 + number)

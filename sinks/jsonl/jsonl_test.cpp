@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "engine/core/file_fault.h"
+#include "engine/metrics/writer.h"
+
+namespace maglev {
+namespace sinks::jsonl {
+SinkEntry entry();
+}
+namespace {
+
+class JsonlSink : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    info_.dir =
+        (std::filesystem::temp_directory_path() / ("maglev-jsonl-" + std::to_string(::getpid())))
+            .string();
+    std::filesystem::remove_all(info_.dir);
+    make_dirs(info_.dir);
+  }
+  void TearDown() override {
+    set_file_fault({});
+    std::filesystem::remove_all(info_.dir);
+  }
+  // writes rows of these steps as one process of the run would
+  void run(const std::vector<int64_t>& steps, int64_t resumed_at) {
+    info_.resumed_at = resumed_at;
+    auto sink = sinks::jsonl::entry().open(info_);
+    for (int64_t step : steps) sink->write({.step = step, .values = {}});
+    sink->close("finished");
+  }
+  std::string path() const { return info_.dir + "/metrics.jsonl"; }
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> found;
+    std::istringstream in(read_file(path(), 1 << 20));
+    for (std::string line; std::getline(in, line);)
+      found.push_back(nlohmann::json::parse(line)["step"]);
+    return found;
+  }
+
+  RunInfo info_;
+};
+
+TEST_F(JsonlSink, a_row_is_one_line_with_its_values_in_order) {
+  auto sink = sinks::jsonl::entry().open(info_);
+  sink->write({.step = 128,
+               .seconds = 0.5,
+               .steps_per_second = 256,
+               .episodes = 2,
+               .return_mean = 20.25,
+               .values = {{"loss/policy", -0.1}, {"step", 3}, {"odd \"name\"", 1e300}}});
+  EXPECT_EQ(read_file(path(), 1000),
+            "{\"step\": 128, \"seconds\": 0.5, \"steps_per_second\": 256, \"return_mean\": 20.25, "
+            "\"episodes\": 2, "
+            "\"loss/policy\": -0.1, \"value/step\": 3, \"odd \\\"name\\\"\": 1e+300}\n");
+}
+
+TEST_F(JsonlSink, figures_that_are_not_finite_are_null) {
+  auto sink = sinks::jsonl::entry().open(info_);
+  sink->write(
+      {.step = 1, .return_mean = std::nan(""), .values = {{"a", INFINITY}, {"b", -INFINITY}}});
+  auto json = nlohmann::json::parse(read_file(path(), 1000));
+  EXPECT_TRUE(json["return_mean"].is_null() && json["a"].is_null() && json["b"].is_null());
+}
+
+TEST_F(JsonlSink, a_continued_run_drops_later_rows_and_a_torn_line) {
+  run({100, 200, 300}, -1);
+  AppendFile torn(path());
+  torn.append("{\"step\": 150, \"sec");
+  torn.flush();
+  run({250}, 200);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{100, 200, 250}));
+  run({200}, 0);
+  EXPECT_EQ(steps(), std::vector<int64_t>{200});
+}
+
+TEST_F(JsonlSink, a_new_run_begins_with_an_empty_file) {
+  run({100}, -1);
+  run({1}, -1);
+  EXPECT_EQ(steps(), std::vector<int64_t>{1});
+}
+
+TEST_F(JsonlSink, a_full_disk_switches_it_off_and_keeps_whole_lines) {
+  MetricWriter writer(open_sinks(info_, {"jsonl"}));
+  testing::internal::CaptureStderr();
+  writer.push({.step = 1, .values = {}});
+  writer.flush();
+  set_file_fault(parse_file_fault("write:SHORT:1,write:ENOSPC:2+"));
+  writer.push({.step = 2, .values = {}});
+  writer.push({.step = 3, .values = {}});
+  writer.close("finished");
+  set_file_fault({});
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("free space"), std::string::npos);
+  EXPECT_EQ(writer.failed(), std::vector<std::string>{"jsonl"});
+  EXPECT_EQ(steps(), std::vector<int64_t>{1});
+}
+
+}  // namespace
+}  // namespace maglev

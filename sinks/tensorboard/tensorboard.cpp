@@ -1,0 +1,73 @@
+// TensorBoard scalars in the run folder: events.out.tfevents.<time>.<host>.<pid>. A continued run
+// writes a new file that tells readers to drop what lies behind its checkpoint.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+#include "engine/core/file.h"
+#include "engine/metrics/sink.h"
+#include "sinks/tensorboard/event.h"
+
+namespace maglev::sinks::tensorboard {
+namespace {
+
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// readers take files by name: later than any that is there
+std::string new_path(const std::string& dir) {
+  auto seconds = static_cast<long long>(wall_time());
+  for (const auto& name : list_dir(dir))
+    if (name.starts_with(kPrefix))
+      seconds = std::max(seconds, std::atoll(name.c_str() + kPrefix.size()) + 1);
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  for (char* c = host; *c; ++c)
+    if (*c == '/') *c = '_';
+  return dir + "/" + std::string(kPrefix) + std::to_string(seconds) + "." + host + "." +
+         std::to_string(::getpid());
+}
+
+class Tensorboard : public MetricSink {
+ public:
+  explicit Tensorboard(const RunInfo& info) : file_(new_path(info.dir)) {
+    file_.append(record(version_event(wall_time())));
+    // a reader drops this step and later ones, and the checkpoint's own row stays
+    if (info.resumed_at >= 0)
+      file_.append(record(session_start_event(wall_time(), info.resumed_at + 1)));
+    file_.flush();
+  }
+
+  void write(const MetricRow& row) override {
+    std::vector<std::pair<std::string, double>> scalars{{"return_mean", row.return_mean},
+                                                        {"steps_per_second", row.steps_per_second},
+                                                        {"episodes", double(row.episodes)}};
+    scalars.insert(scalars.end(), row.values.begin(), row.values.end());
+    std::erase_if(scalars, [](const auto& s) { return !std::isfinite(s.second); });
+    file_.append(record(scalars_event(wall_time(), row.step, scalars)));
+    file_.flush();
+  }
+  void close(const std::string&) override { file_.sync(); }
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace
+
+SinkEntry entry() {
+  return {.name = "tensorboard",
+          .summary = "TensorBoard events in the run folder: tensorboard --logdir runs",
+          .on_by_default = true,
+          .open = [](const RunInfo& info) -> std::unique_ptr<MetricSink> {
+            return std::make_unique<Tensorboard>(info);
+          }};
+}
+
+}  // namespace maglev::sinks::tensorboard

@@ -1,0 +1,47 @@
+"""What the Python tests share: the checkout, its build, and how its engine is run.
+
+./maglev test sets MAGLEV_HOME, MAGLEV_BUILD and MAGLEV_ENGINE; else the release build is taken.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HOME = Path(os.environ.get("MAGLEV_HOME", Path(__file__).resolve().parents[2]))
+BUILD = Path(os.environ.get("MAGLEV_BUILD", HOME / ".build" / "release"))
+ENGINE = Path(os.environ.get("MAGLEV_ENGINE", BUILD / "maglev-engine"))
+
+
+@pytest.fixture(scope="session")
+def home() -> Path:
+    """The checkout."""
+    return HOME
+
+
+@pytest.fixture(scope="session")
+def build_folder() -> Path:
+    """The build under test."""
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """engine("train", "ppo", ..., timeout_s=60) runs it and gives the finished process."""
+    assert ENGINE.exists(), f"{ENGINE} is not built: run ./maglev build"
+
+    def run(*arguments, timeout_s=120, **options):
+        return subprocess.run(
+            [ENGINE, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env={**os.environ, "MAGLEV_HOME": str(HOME), **options.pop("env", {})},
+            **options,
+        )
+
+    return run

@@ -1,0 +1,356 @@
+"""The launcher, in a copy of its files. Compiler, CMake and Ninja are stubs that note their calls;
+Python's venv and pip are real, torch and numpy are a folder that looks like them."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FILES = ["maglev", "CMakePresets.json", "requirements.txt", "requirements-test.txt"]
+STUBS = {
+    "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
+    "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
+    'echo "cmake $*" >>"$CALLS"; mkdir -p .build/release; touch .build/release/CMakeCache.txt',
+    "ctest": 'echo "${CTEST_SAYS:-100% tests passed, 0 tests failed out of 7}"\n'
+    'echo; echo "Total Test time (real) = 0.1 sec"; exit ${CTEST_STATUS:-0}',
+    # a file named broken.cpp does not compile; the engine tells what it was given
+    "ninja": 'case "$1" in --version) echo 1.11.1; exit;; esac\n'
+    'echo "begin ninja $*" >>"$CALLS"; sleep ${NINJA_SECONDS:-0}\n'
+    "if [ -e broken.cpp ]; then\n"
+    '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\n"\n'
+    '  printf "g++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
+    '  echo "end" >>"$CALLS"; exit 1\n'
+    "fi\n"
+    'cp engine.sh .build/release/maglev-engine; echo "[1/1] Linking"; echo "end" >>"$CALLS"',
+}
+PYTEST = """
+import os
+status = int(os.environ.get("PYTEST_STATUS", 0))
+print("1 failed, 2 passed in 0.10s" if status else "3 passed in 0.10s")
+raise SystemExit(status)
+"""
+ENGINE = """#!/bin/sh
+echo "arguments: $*"
+echo "folder: $(pwd)"
+echo "home: $MAGLEV_HOME"
+trap 'exit 33' TERM
+if [ "$2" = wait ]; then touch "$3"; while :; do sleep 0.05; done; fi
+exit 7
+"""
+
+
+class Checkout:
+    """A copy of the launcher with stubbed tools."""
+
+    def __init__(self, folder: Path, home: Path):
+        self.folder = folder / "checkout"
+        self.calls_file = folder / "calls"
+        self.torch = folder / "packages" / "torch"
+        stubs = folder / "stubs"
+        for made in (self.folder, stubs, self.torch / "lib", self.folder / "verbs" / "train"):
+            made.mkdir(parents=True)
+        for name in FILES:
+            shutil.copy(home / name, self.folder / name)
+        shutil.copytree(
+            home / "launcher",
+            self.folder / "launcher",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+        for name, body in STUBS.items():
+            (stubs / name).write_text(f"#!/bin/sh\n{body}\n")
+            (stubs / name).chmod(0o755)
+        (self.folder / "engine.sh").write_text(ENGINE)
+        (self.folder / "engine.sh").chmod(0o755)
+        (self.folder / "verbs" / "train" / "train.cpp").write_text("// a verb\n")
+        (self.torch / "__init__.py").touch()
+        (self.torch / "lib" / "libtorch_cpu.so").touch()
+        (self.torch / "version.py").write_text("__version__ = '2.13.0'\ncuda = None\n")
+        tests = (home / "requirements-test.txt").read_text().split("\n")
+        for name in ["numpy", *[line.split("==")[0] for line in tests if "==" in line]]:
+            package = self.torch.parent / f"{name.replace('-', '_')}-2.0.0.dist-info"
+            package.mkdir()
+            (package / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0.0\n"
+            )
+        pytest_stub = self.torch.parent / "pytest"
+        pytest_stub.mkdir()
+        (pytest_stub / "__main__.py").write_text(PYTEST)
+        self.env = {
+            "PATH": f"{stubs}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "CALLS": str(self.calls_file),
+            "MAGLEV_NO_INSTALL": "1",
+            "MAGLEV_TORCH": str(self.torch),
+        }
+
+    def start(self, *arguments, cwd=None, **env):
+        return subprocess.Popen(
+            [sys.executable, self.folder / "maglev", *arguments],
+            cwd=cwd or self.folder,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments, cwd=None, **env):
+        process = self.start(*arguments, cwd=cwd, **env)
+        process.out, process.err = process.communicate(timeout=120)
+        return process
+
+    def calls(self) -> list[str]:
+        """The build tools' calls since the last question."""
+        lines = self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
+        self.calls_file.unlink(missing_ok=True)
+        return [line.removeprefix("begin ").split()[0] for line in lines if line != "end"]
+
+
+@pytest.fixture
+def fresh(tmp_path, home):
+    """A checkout in which nothing was run."""
+    return Checkout(tmp_path, home)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, home):
+    """A checkout that is set up and built; tests leave it so."""
+    checkout = Checkout(tmp_path_factory.mktemp("made"), home)
+    done = checkout.run("train")
+    assert done.returncode == 7, done.err
+    checkout.calls()
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def without_numpy(tmp_path_factory, home):
+    """A checkout whose numpy is missing."""
+    checkout = Checkout(tmp_path_factory.mktemp("without_numpy"), home)
+    shutil.rmtree(checkout.torch.parent / "numpy-2.0.0.dist-info")
+    return checkout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"], ["test", "--help"]])
+def test_help_names_the_main_commands_and_sets_nothing_up(fresh, arguments):
+    done = fresh.run(*arguments)
+    assert done.returncode == 0
+    for expected in (
+        "./maglev train ppo goodhart",
+        "./maglev test",
+        "setup",
+        "clean",
+        "verbs of the engine: train",
+    ):
+        assert expected in done.out
+    assert not (fresh.folder / ".venv").exists() and not (fresh.folder / ".build").exists()
+
+
+def test_unknown_verb_is_answered_with_a_near_one_before_any_set_up(fresh):
+    done = fresh.run("trian", "ppo")
+    assert done.returncode == 2
+    assert "unknown verb 'trian'" in done.err and "did you mean train?" in done.err
+    assert not (fresh.folder / ".venv").exists()
+
+
+def test_unknown_preset_and_option_name_what_there_is(fresh):
+    preset, option = fresh.run("build", "--preset", "fast"), fresh.run("build", "--fast")
+    assert preset.returncode == option.returncode == 2
+    assert "release, dev, cuda, asan, got 'fast'" in preset.err
+    assert "does not take '--fast'" in option.err
+
+
+def test_missing_system_packages_are_named_in_one_line_with_the_command(fresh, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = fresh.run("setup", PATH=str(empty))
+    assert done.returncode == 2 and len(done.err.splitlines()) == 1
+    assert "g++ >= 11" in done.err and "apt-get install -y" in done.err
+    assert not (fresh.folder / ".venv").exists()
+
+
+def test_missing_header_is_named_with_its_package(fresh, tmp_path):
+    compiler = tmp_path / "stubs" / "g++"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *-dumpversion*) echo 12;; *) echo "missing xxhash.h";; esac\n'
+    )
+    done = fresh.run("setup")
+    assert done.returncode == 2
+    assert (
+        "missing: xxhash.h; install" in done.err
+        and "libxxhash-dev" in done.err
+        and "libgtest" not in done.err
+    )
+
+
+def test_old_compiler_counts_as_missing(fresh, tmp_path):
+    compiler = tmp_path / "stubs" / "g++"
+    compiler.write_text(compiler.read_text().replace("echo 12", "echo 9"))
+    assert "missing: g++ >= 11; install" in fresh.run("setup").err
+
+
+def test_wrong_torch_folder_is_refused(fresh):
+    done = fresh.run("setup", MAGLEV_TORCH="/usr")
+    assert done.returncode == 2 and "MAGLEV_TORCH=/usr is no torch package" in done.err
+
+
+def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(without_numpy):
+    done = without_numpy.run(
+        "setup", MAGLEV_NO_INSTALL="", PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null"
+    )
+    errors = [line for line in done.err.splitlines() if line.startswith("maglev: ")]
+    assert done.returncode == 2 and len(errors) == 1
+    assert "could not fetch numpy==" in errors[0] and ".build/setup.log" in errors[0]
+    assert not (without_numpy.folder / ".venv" / "maglev.json").exists()
+
+
+def test_python_packages_are_not_installed_when_that_is_forbidden(without_numpy):
+    done = without_numpy.run("setup")
+    assert done.returncode == 2 and "missing Python packages: numpy==" in done.err
+
+
+def test_engine_gets_arguments_home_and_working_folder_and_its_status_is_returned(made, tmp_path):
+    done = made.run("train", "ppo", "a b=1", cwd=tmp_path)
+    assert done.returncode == 7
+    assert done.out.splitlines() == [
+        "arguments: train ppo a b=1",
+        f"folder: {tmp_path}",
+        f"home: {made.folder}",
+    ]
+
+
+def test_signals_reach_the_engine(made, tmp_path):
+    process = made.start("train", "wait", str(tmp_path / "started"))
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 33
+
+
+def test_nothing_is_built_while_sources_stay_the_same(made):
+    made.run("train")
+    assert made.calls() == []
+
+
+def test_edited_added_and_removed_sources_are_built(made):
+    source = made.folder / "engine" / "part.cpp"
+    source.parent.mkdir(exist_ok=True)
+    for change in (
+        lambda: source.write_text("1"),
+        lambda: source.write_text("2"),
+        lambda: os.utime(source, (1, 1)),
+        source.unlink,
+    ):
+        change()
+        assert made.run("train").returncode == 7
+        assert made.calls() == ["ninja"]
+    made.run("train")
+    assert made.calls() == []
+
+
+def test_run_folders_and_documents_are_no_sources(made):
+    for folder in ("runs", "docs", ".cache"):
+        (made.folder / folder).mkdir()
+        (made.folder / folder / "file").write_text("x")
+    made.run("train")
+    assert made.calls() == []
+
+
+def test_removed_engine_is_built_again(made):
+    (made.folder / ".build" / "release" / "maglev-engine").unlink()
+    assert made.run("train").returncode == 7
+    assert made.calls() == ["ninja"]
+
+
+def test_changed_cmake_arguments_configure_afresh(made):
+    made.run("train", MAGLEV_CMAKE_ARGS="-DMAGLEV_CUDA=OFF")
+    assert made.calls() == ["cmake", "ninja"]
+    made.run("train")
+    assert made.calls() == ["cmake", "ninja"]
+
+
+def test_failed_build_shows_the_messages_and_is_tried_again(made):
+    (made.folder / "broken.cpp").touch()
+    for _ in range(2):
+        done = made.run("train")
+        assert done.returncode == 1
+        assert "broken.cpp:1: error: no" in done.err and "g++ -c" not in done.err
+        assert "g++ -c broken.cpp" in (made.folder / ".build" / "release" / "build.log").read_text()
+        assert made.calls() == ["ninja"]
+    (made.folder / "broken.cpp").unlink()
+    assert made.run("train").returncode == 7
+    made.calls()
+
+
+@pytest.mark.parametrize(
+    ("ctest_says", "ctest_status", "pytest_status", "status"),
+    [
+        ("100% tests passed, 0 tests failed out of 7", 0, 0, 0),
+        ("100% tests passed out of 7", 0, 0, 0),
+        ("86% tests passed, 1 tests failed out of 7", 8, 0, 1),
+        ("100% tests passed out of 7", 0, 1, 1),
+    ],
+)
+def test_both_summaries_come_last_and_either_failure_counts(
+    made, ctest_says, ctest_status, pytest_status, status
+):
+    done = made.run(
+        "test",
+        CTEST_SAYS=ctest_says,
+        CTEST_STATUS=str(ctest_status),
+        PYTEST_STATUS=str(pytest_status),
+    )
+    made.calls()
+    pytest_says = "1 failed, 2 passed in 0.10s" if pytest_status else "3 passed in 0.10s"
+    assert done.out.splitlines()[-2:] == [ctest_says, pytest_says]
+    assert done.returncode == status
+
+
+def test_two_builds_at_once_run_one_after_the_other(made):
+    (made.folder / "new.cpp").touch()
+    first = made.start("build", NINJA_SECONDS="1")
+    time.sleep(0.5)
+    second = made.start("build", NINJA_SECONDS="0")
+    errors = [process.communicate(timeout=30)[1] for process in (first, second)]
+    lines = [line.split()[0] for line in made.calls_file.read_text().splitlines()]
+    made.calls()
+    assert "waiting for another ./maglev" in errors[1]
+    assert lines == ["begin", "end", "begin", "end"]
+
+
+def test_set_up_runs_again_only_when_requirements_change(made):
+    log = made.folder / ".build" / "setup.log"
+    state = made.folder / ".venv" / "maglev.json"
+    before = log.stat().st_mtime_ns
+    assert made.run("setup").returncode == 0
+    assert log.stat().st_mtime_ns == before
+    key = json.loads(state.read_text())["key"]
+    with open(made.folder / "requirements.txt", "a") as requirements:
+        requirements.write("# changed\n")
+    assert made.run("setup").returncode == 0
+    assert log.stat().st_mtime_ns != before and json.loads(state.read_text())["key"] != key
+
+
+def test_half_made_environment_is_repaired(made):
+    python = made.folder / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nonexistent/python")
+    done = made.run("setup")
+    assert done.returncode == 0, done.err
+    assert subprocess.run([python, "-m", "pip", "--version"], check=False).returncode == 0
+
+
+def test_clean_removes_the_build_and_leaves_runs_and_environment(fresh):
+    for folder in (".build/release", ".venv", ".carry", "runs"):
+        (fresh.folder / folder).mkdir(parents=True)
+    assert fresh.run("clean").returncode == 0
+    assert not (fresh.folder / ".build" / "release").exists() and (fresh.folder / ".venv").exists()
+    assert fresh.run("clean", "--all").returncode == 0
+    assert not (fresh.folder / ".venv").exists() and (fresh.folder / "runs").exists()

@@ -1,0 +1,118 @@
+#include "verbs/arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <utility>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+// name=value with a name that could be a setting: letters, digits, dots and underscores
+bool is_setting(std::string_view word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string_view::npos || equals == 0) return false;
+  return std::all_of(word.begin(), word.begin() + long(equals), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  });
+}
+
+bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9'); }
+
+}  // namespace
+
+Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& words, Grammar grammar)
+    : verb_(verb), grammar_(std::move(grammar)) {
+  bool flags_over = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (!flags_over && word == "--") {
+      flags_over = true;
+    } else if (!flags_over && (word == "--help" || word == "-h")) {
+      help_ = true;
+    } else if (!flags_over && is_flag(word)) {
+      const size_t equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      const Flag* flag = find(name);
+      if (!flag) {
+        std::vector<std::string> known{"--help"};
+        for (const Flag& f : grammar_.flags) known.emplace_back(f.name);
+        throw Error(where() + unknown_name("flag", name, known));
+      }
+      const bool takes_value = *flag->value != 0;
+      if (!takes_value && equals != std::string::npos)
+        throw Error(where() + name + " takes no value, got '" + word.substr(equals + 1) + "'");
+      if (!takes_value) {
+        given_.emplace_back(name, "");
+      } else if (equals != std::string::npos) {
+        given_.emplace_back(name, word.substr(equals + 1));
+      } else {
+        if (i + 1 == words.size() || (is_flag(words[i + 1]) && find(words[i + 1].substr(0, words[i + 1].find('=')))))
+          throw Error(where() + name + " needs a value: " + name + " " + flag->value);
+        given_.emplace_back(name, words[++i]);
+      }
+    } else if (grammar_.settings && is_setting(word)) {
+      settings_.push_back(word);
+    } else {
+      positional_.push_back(word);
+    }
+  }
+  if (help_) return;
+  const std::string usage = "; usage: maglev " + std::string(verb_.usage);
+  if (positional_.size() < grammar_.least)
+    throw Error(where() + "expected " + grammar_.names + ", got " + std::to_string(positional_.size()) + " word(s)" + usage);
+  if (positional_.size() > grammar_.most)
+    throw Error(where() + "did not expect '" + positional_[grammar_.most] + "'" + usage);
+}
+
+std::string Arguments::help_text() const {
+  std::string text = std::string(verb_.summary) + "\n\nusage: maglev " + verb_.usage + "\n";
+  if (grammar_.flags.empty()) return text;
+  std::vector<std::string> names;
+  size_t width = 0;
+  for (const Flag& flag : grammar_.flags) {
+    names.push_back(std::string(flag.name) + (*flag.value ? " " + std::string(flag.value) : ""));
+    width = std::max(width, names.back().size());
+  }
+  text += "\n";
+  for (size_t i = 0; i < names.size(); ++i)
+    text += "  " + names[i] + std::string(width - names[i].size() + 2, ' ') + grammar_.flags[i].help + "\n";
+  return text;
+}
+
+int Arguments::print_help() const {
+  std::fputs(help_text().c_str(), stdout);
+  return 0;
+}
+
+bool Arguments::has(std::string_view flag) const { return value(flag).has_value(); }
+
+std::optional<std::string> Arguments::value(std::string_view flag) const {
+  MAGLEV_ASSERT(find(flag), "a verb asks only for flags of its grammar");
+  for (auto given = given_.rbegin(); given != given_.rend(); ++given)
+    if (given->first == flag) return given->second;
+  return std::nullopt;
+}
+
+std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, int64_t max) const {
+  const auto text = value(flag);
+  if (!text) return std::nullopt;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc() || end != text->data() + text->size() || number < min || number > max)
+    throw Error(where() + std::string(flag) + " must be a whole number from " + std::to_string(min) + " to " +
+                std::to_string(max) + ", got '" + *text + "'");
+  return number;
+}
+
+const Flag* Arguments::find(std::string_view name) const {
+  for (const Flag& flag : grammar_.flags)
+    if (name == flag.name) return &flag;
+  return nullptr;
+}
+
+std::string Arguments::where() const { return "[" + std::string(verb_.name) + "] "; }
+
+}  // namespace maglev

@@ -1,0 +1,70 @@
+#pragma once
+// The command line of one verb: flags, values, positional words and settings, read the same way by every verb.
+//
+//   const Arguments arguments(entry(), words, {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as JSON"}},
+//                                              .least = 1, .most = 2, .names = "<algorithm> <environment>"});
+//   if (arguments.help()) return arguments.print_help();
+//   if (auto out = arguments.value("--out")) ...
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "verbs/verb.h"
+
+namespace maglev {
+
+struct Flag {
+  const char* name;          ///< "--out"
+  const char* value = "";    ///< what follows it, e.g. "DIR"; empty: a switch
+  const char* help = "";
+};
+
+/// What a verb takes besides --help and -h.
+struct Grammar {
+  std::vector<Flag> flags = {};
+  size_t least = 0, most = 0;   ///< positional words
+  const char* names = "";       ///< the positional words, for errors, e.g. "<algorithm> <environment>"
+  bool settings = false;        ///< words of the form name=value are settings, not positional
+};
+
+/// Flags may stand anywhere, as `--out DIR` or `--out=DIR`; of a repeated one the last counts. After `--` nothing is a
+/// flag. Throws Error on an unknown flag (with near ones), a missing or needless value, too few or too many words.
+class Arguments {
+ public:
+  Arguments(const VerbEntry& verb, const std::vector<std::string>& words, Grammar grammar);
+
+  /// --help or -h was given: the words were not counted.
+  bool help() const { return help_; }
+  /// The verb's summary, usage and flags.
+  std::string help_text() const;
+  /// Prints help_text(); returns exit status 0.
+  int print_help() const;
+
+  /// Whether the flag was given.
+  bool has(std::string_view flag) const;
+  /// What was given for the flag; empty when it was not.
+  std::optional<std::string> value(std::string_view flag) const;
+  /// The same as a whole number in [min, max]. Throws Error when it is not one.
+  std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
+
+  const std::vector<std::string>& positional() const { return positional_; }
+  /// Words of the form name=value, in order; empty unless the grammar has settings.
+  const std::vector<std::string>& settings() const { return settings_; }
+
+ private:
+  const Flag* find(std::string_view name) const;
+  std::string where() const;
+
+  VerbEntry verb_;
+  Grammar grammar_;
+  bool help_ = false;
+  std::vector<std::pair<std::string, std::string>> given_;
+  std::vector<std::string> positional_, settings_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,97 @@
+#include "verbs/arguments.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const VerbEntry kVerb{.name = "train",
+                      .summary = "train an agent",
+                      .usage = "train <algorithm> <environment> [setting=value ...] [--out DIR]",
+                      .run = nullptr};
+
+Grammar grammar() {
+  return {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as JSON"}, {"--episodes", "N", "episodes"}},
+          .least = 1,
+          .most = 2,
+          .names = "<algorithm> <environment>",
+          .settings = true};
+}
+
+Arguments parse(const std::vector<std::string>& words) { return {kVerb, words, grammar()}; }
+
+std::string error_of(const std::vector<std::string>& words) {
+  try {
+    parse(words);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Arguments, flags_words_and_settings_may_come_in_any_order) {
+  auto a = parse({"ppo", "--out", "runs/a b", "ppo.lr=1e-3", "cartpole", "--json", "seed=-1"});
+  EXPECT_EQ(a.positional(), (Words{"ppo", "cartpole"}));
+  EXPECT_EQ(a.settings(), (Words{"ppo.lr=1e-3", "seed=-1"}));
+  EXPECT_EQ(a.value("--out"), "runs/a b");
+  EXPECT_TRUE(a.has("--json"));
+  EXPECT_FALSE(a.has("--episodes"));
+  EXPECT_FALSE(a.help());
+}
+
+TEST(Arguments, a_value_may_follow_an_equals_sign_and_the_last_one_counts) {
+  auto a = parse({"ppo", "--out=one", "--out=two=2"});
+  EXPECT_EQ(a.value("--out"), "two=2");
+}
+
+TEST(Arguments, nothing_is_a_flag_after_two_dashes) {
+  auto a = parse({"ppo", "--", "--out"});
+  EXPECT_EQ(a.positional(), (Words{"ppo", "--out"}));
+}
+
+TEST(Arguments, an_unknown_flag_is_answered_with_a_near_one) {
+  EXPECT_EQ(error_of({"ppo", "--ouT", "x"}), "[train] unknown flag '--ouT'; did you mean --out?");
+  EXPECT_TRUE(contains(error_of({"ppo", "--frobnicate"}), "known: --help, --out, --json, --episodes"));
+}
+
+TEST(Arguments, a_missing_or_needless_value_is_an_error) {
+  EXPECT_EQ(error_of({"ppo", "--out"}), "[train] --out needs a value: --out DIR");
+  EXPECT_EQ(error_of({"ppo", "--out", "--json"}), "[train] --out needs a value: --out DIR");
+  EXPECT_EQ(error_of({"ppo", "--json=yes"}), "[train] --json takes no value, got 'yes'");
+}
+
+TEST(Arguments, too_few_and_too_many_words_show_the_usage) {
+  EXPECT_TRUE(contains(error_of({}), "expected <algorithm> <environment>, got 0 word(s); usage: maglev train"));
+  EXPECT_TRUE(contains(error_of({"a", "b", "c"}), "did not expect 'c'; usage: maglev train"));
+}
+
+TEST(Arguments, whole_numbers_are_checked) {
+  EXPECT_EQ(parse({"ppo", "--episodes", "12"}).integer("--episodes", 1, 100), 12);
+  EXPECT_EQ(parse({"ppo"}).integer("--episodes", 1, 100), std::nullopt);
+  for (const char* bad : {"0", "101", "1.5", "ten", "", "-3"})
+    EXPECT_THROW(parse({"ppo", "--episodes", bad}).integer("--episodes", 1, 100), Error) << bad;
+}
+
+TEST(Arguments, help_counts_no_words_and_lists_every_flag) {
+  auto a = parse({"--help"});
+  ASSERT_TRUE(a.help());
+  for (const char* part : {"train an agent", "usage: maglev train <algorithm>", "--out DIR", "run folder", "--json"})
+    EXPECT_TRUE(contains(a.help_text(), part));
+}
+
+TEST(Arguments, a_word_with_an_equals_sign_is_positional_where_there_are_no_settings) {
+  Grammar plain = grammar();
+  plain.settings = false;
+  Arguments a(kVerb, {"x=1"}, plain);
+  EXPECT_EQ(a.positional(), (Words{"x=1"}));
+  EXPECT_TRUE(a.settings().empty());
+}
+
+}  // namespace
+}  // namespace maglev

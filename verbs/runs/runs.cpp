@@ -1,0 +1,50 @@
+// maglev runs: what was trained here.
+
+#include <cmath>
+#include <cstdio>
+
+#include "engine/train/run_dir.h"
+#include "verbs/arguments.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::runs {
+
+VerbEntry entry();
+
+namespace {
+
+std::string age_text(double seconds) {
+  const std::pair<double, const char*> units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}};
+  for (auto [size, unit] : units)
+    if (seconds >= size) return std::to_string(int64_t(seconds / size)) + " " + unit;
+  return std::to_string(int64_t(seconds)) + " s";
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder]"});
+  if (arguments.help()) return arguments.print_help();
+  const std::string root = arguments.positional().empty() ? "runs" : arguments.positional()[0];
+  const auto rows = list_runs(root);
+  if (rows.empty()) {
+    std::printf("no runs in %s; `maglev train ppo goodhart` makes one\n", root.c_str());
+    return 0;
+  }
+  size_t width = 4;
+  for (const auto& row : rows) width = std::max(width, row.name.size());
+  std::printf("%-*s  %-8s %-14s %-9s %14s %10s  %s\n", int(width), "run", "algo", "env", "state", "steps", "return", "updated");
+  for (const auto& row : rows) {
+    char mean[32] = "-";
+    if (std::isfinite(row.status.return_mean)) std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
+    std::printf("%-*s  %-8s %-14s %-9s %14ld %10s  %s ago\n", int(width), row.name.c_str(), row.status.algo.c_str(),
+                row.status.env.c_str(), row.status.state.c_str(), long(row.status.steps), mean, age_text(row.age_s).c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "runs", .summary = "list what was trained here", .usage = "runs [folder]", .run = run};
+}
+
+}  // namespace maglev::verbs::runs
