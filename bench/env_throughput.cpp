@@ -1,9 +1,11 @@
-// Environment steps per second on the host, without a policy: every environment of the table (or those named), with
-// random actions drawn beforehand, N environments in blocks of 64, on one thread and on all.
+// Environment steps per second on the host, without a policy: every environment of the table (or
+// those named), with random actions drawn beforehand, N environments in blocks of 64, on one thread
+// and on all.
 //
 //   env_throughput [--seconds 0.3] [--repeats 3] [ENV [name=value ...]] ...
 //
-// Prints the median over the repeats. Steps that only reset are counted apart: they are not in the figure.
+// Prints the median over the repeats. Steps that only reset are counted apart: they are not in the
+// figure.
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +63,8 @@ class Measurement {
     if (io_.action_i32) io_.action_i32 = i32_.data() + row;
     if (io_.action_f32) io_.action_f32 = f32_.data() + row;
     pool_.run((envs_.count() + kBlock - 1) / kBlock, [this](int64_t block) {
-      envs_.entry().step_cpu(envs_.batch(), io_, block * kBlock, std::min((block + 1) * kBlock, envs_.count()));
+      envs_.entry().step_cpu(envs_.batch(), io_, block * kBlock,
+                             std::min((block + 1) * kBlock, envs_.count()));
     });
   }
 
@@ -80,17 +83,22 @@ void run(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     if (words[i] == "--seconds" && i + 1 < words.size()) seconds = std::stod(words[++i]);
-    else if (words[i] == "--repeats" && i + 1 < words.size()) repeats = std::max(1, std::stoi(words[++i]));
-    else if (equals == std::string::npos) cases.push_back({std::string(find_env(words[i]).name), {}});
-    else if (cases.empty()) throw Error("[env_throughput] name the environment before its settings");
-    else cases.back().settings.emplace_back(words[i].substr(0, equals), words[i].substr(equals + 1));
+    else if (words[i] == "--repeats" && i + 1 < words.size())
+      repeats = std::max(1, std::stoi(words[++i]));
+    else if (equals == std::string::npos)
+      cases.push_back({std::string(find_env(words[i]).name), {}});
+    else if (cases.empty())
+      throw Error("[env_throughput] name the environment before its settings");
+    else
+      cases.back().settings.emplace_back(words[i].substr(0, equals), words[i].substr(equals + 1));
   }
   if (cases.empty())
     for (const auto& e : env_table()) cases.push_back({e.name, {}});
 
   std::vector<int> thread_counts{1};
   if (usable_cpus() > 1) thread_counts.push_back(usable_cpus());
-  std::printf("%-14s %8s %8s %16s %10s %10s\n", "environment", "N", "threads", "steps/s median", "min", "max");
+  std::printf("%-14s %8s %8s %16s %10s %10s\n", "environment", "N", "threads", "steps/s median",
+              "min", "max");
   for (const auto& which : cases)
     for (int threads : thread_counts)
       for (int64_t count : {64, 1024, 4096}) {
@@ -99,8 +107,9 @@ void run(const std::vector<std::string>& words) {
         std::vector<double> speeds;
         for (int r = 0; r < repeats; ++r) speeds.push_back(measurement.steps_per_second(seconds));
         std::sort(speeds.begin(), speeds.end());
-        std::printf("%-14s %8lld %8d %14.2f M %8.2f M %8.2f M\n", which.env.c_str(), static_cast<long long>(count),
-                    threads, speeds[speeds.size() / 2] / 1e6, speeds.front() / 1e6, speeds.back() / 1e6);
+        std::printf("%-14s %8lld %8d %14.2f M %8.2f M %8.2f M\n", which.env.c_str(),
+                    static_cast<long long>(count), threads, speeds[speeds.size() / 2] / 1e6,
+                    speeds.front() / 1e6, speeds.back() / 1e6);
         std::fflush(stdout);
       }
 }

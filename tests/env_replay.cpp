@@ -2,8 +2,9 @@
 //
 //   env_replay ENV STEPS [name=value ...] < input > output
 //
-// The first settings of an environment's State are `k` floats. Input, f32, until it ends: k state values, then STEPS
-// action values. Output, f32, for each step: k state values, the observation, reward, terminated, truncated.
+// The first members of an environment's State are `k` floats. Input, f32, until it ends: k state
+// values, then STEPS action values. Output, f32, for each step: k state values, the observation,
+// reward, terminated, truncated.
 
 #include <cstdio>
 #include <iostream>
@@ -17,10 +18,12 @@ namespace {
 size_t state_floats(std::string_view env) {
   if (env == "pendulum" || env == "mountain_car") return 2;
   if (env == "cartpole" || env == "acrobot") return 4;
-  throw Error("[env_replay] cartpole, pendulum, acrobot or mountain_car, got '" + std::string(env) + "'");
+  throw Error("[env_replay] cartpole, pendulum, acrobot or mountain_car, got '" + std::string(env) +
+              "'");
 }
 
-void replay(const std::string& name, int64_t steps, const std::vector<std::pair<std::string, std::string>>& settings) {
+void replay(const std::string& name, int64_t steps,
+            const std::vector<std::pair<std::string, std::string>>& settings) {
   const size_t k = state_floats(name);
   HostEnvs env(find_env(name), 1, 1, settings);
   const size_t obs = size_t(env.spec().observations[0].elements());
@@ -53,7 +56,8 @@ int main(int argc, char** argv) {
     for (int i = 3; i < argc; ++i) {
       const std::string text = argv[i];
       const size_t equals = text.find('=');
-      if (equals == std::string::npos) throw maglev::Error("[env_replay] settings are name=value, got '" + text + "'");
+      if (equals == std::string::npos)
+        throw maglev::Error("[env_replay] settings are name=value, got '" + text + "'");
       settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     }
     maglev::replay(argv[1], std::stoll(argv[2]), settings);

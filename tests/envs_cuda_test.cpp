@@ -1,13 +1,14 @@
-// Every environment on the GPU against the CPU: the same seeds and actions give the same rows. Cell codes, flags and
-// whole numbers must be equal to the bit; floats within the tolerance of one step, for the two libraries' sines differ
-// in the last place. Built where device code is built; skipped, saying so, where there is no device.
+// Every environment on the GPU against the CPU: the same seeds and actions give the same rows. Cell
+// codes, flags and whole numbers must be equal to the bit; floats within the tolerance of one step,
+// for the two libraries' sines differ in the last place. Built where device code is built; skipped,
+// saying so, where there is no device.
 
 #if defined(MAGLEV_DEVICE_CODE)
 
+#include <cmath>
+
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "tests/envs_host.h"
 
@@ -17,7 +18,8 @@ namespace {
 constexpr int64_t kCount = 256;
 constexpr int kSteps = 600;
 
-#define ASSERT_CUDA(call) ASSERT_EQ(cudaGetErrorString(cudaError_t(call)), std::string("no error")) << #call
+#define ASSERT_CUDA(call) \
+  ASSERT_EQ(cudaGetErrorString(cudaError_t(call)), std::string("no error")) << #call
 
 /// Device memory that goes with its owner.
 class DeviceBytes {
@@ -47,11 +49,14 @@ std::vector<std::string> names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, CudaEnv, testing::ValuesIn(names()),
-                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+                         [](const testing::TestParamInfo<std::string>& info) {
+                           return info.param;
+                         });
 
 TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
   int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no CUDA device on this machine";
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+    GTEST_SKIP() << "no CUDA device on this machine";
 
   const EnvEntry& env = find_env(GetParam());
   HostEnvs host(env, kCount, 1), from_device(env, kCount, 1);
@@ -60,7 +65,8 @@ TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
 
   // the host's pointers, each replaced by its twin on the device
   const size_t slot_bytes = size_t(host.slot(kCount) - host.slot(0));
-  DeviceBytes params, slots, reward, terminated, truncated, is_first, mask, actions, obs[kMaxObsColumns];
+  DeviceBytes params, slots, reward, terminated, truncated, is_first, mask, actions,
+      obs[kMaxObsColumns];
   EnvBatch batch = host.batch();
   StepIo io = host.io();
   void* device_params = params.allocate<void>(env.params_bytes);
@@ -125,13 +131,17 @@ TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
       for (size_t c = 0; c < host.spec().observations.size(); ++c) {
         const int64_t n = host.spec().observations[c].elements();
         if (host.spec().observations[c].dtype != DType::f32) {
-          ASSERT_EQ(std::memcmp(host.obs<std::byte>(int(c), row), from_device.obs<std::byte>(int(c), row),
-                                size_t(host.io().obs_row_bytes[c])), 0);
+          ASSERT_EQ(
+              std::memcmp(host.obs<std::byte>(int(c), row), from_device.obs<std::byte>(int(c), row),
+                          size_t(host.io().obs_row_bytes[c])),
+              0);
           continue;
         }
         for (int64_t k = 0; k < n; ++k) {
-          const float a = host.obs<float>(int(c), row)[k], b = from_device.obs<float>(int(c), row)[k];
-          ASSERT_LE(std::abs(a - b), 1e-3f * (1.f + std::abs(a))) << "step " << t << " row " << row << " value " << k;
+          const float a = host.obs<float>(int(c), row)[k],
+                      b = from_device.obs<float>(int(c), row)[k];
+          ASSERT_LE(std::abs(a - b), 1e-3f * (1.f + std::abs(a)))
+              << "step " << t << " row " << row << " value " << k;
         }
       }
     }

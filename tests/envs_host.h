@@ -1,6 +1,6 @@
 #pragma once
-// N environments of one table row on the host, with plain vectors: what tests and the throughput program drive
-// without torch. Holds one row of everything; a step overwrites it.
+// N environments of one table row on the host, with plain vectors: what tests and the throughput
+// program drive without torch. Holds one row of everything; a step overwrites it.
 
 #include <algorithm>
 #include <cstring>
@@ -17,7 +17,8 @@ class HostEnvs {
  public:
   /// `settings` are env.* settings without the prefix. Throws Error on bad ones, as a run would.
   HostEnvs(const EnvEntry& env, int64_t count, uint64_t seed,
-           const std::vector<std::pair<std::string, std::string>>& settings = {}, int64_t first_env = 0)
+           const std::vector<std::pair<std::string, std::string>>& settings = {},
+           int64_t first_env = 0)
       : env_(env), count_(count), params_(env.params_bytes / 8 + 1) {
     env.make_params(params_.data());
     OptionTable table;
@@ -29,7 +30,8 @@ class HostEnvs {
 
     rows_ = count * env.agents;
     slots_.resize(size_t(count) * slot_bytes_ / sizeof(Line));
-    batch_ = {params_.data(), reinterpret_cast<std::byte*>(slots_.data()), slot_bytes_, seed, first_env};
+    batch_ = {params_.data(), reinterpret_cast<std::byte*>(slots_.data()), slot_bytes_, seed,
+              first_env};
     obs_.resize(spec_.observations.size());
     for (size_t c = 0; c < obs_.size(); ++c) {
       io_.obs_row_bytes[c] = spec_.observations[c].row_bytes();
@@ -94,7 +96,8 @@ class HostEnvs {
 
   template <class T>
   const T* obs(int column, int64_t row) const {
-    return reinterpret_cast<const T*>(obs_[size_t(column)].data() + row * io_.obs_row_bytes[column]);
+    return reinterpret_cast<const T*>(obs_[size_t(column)].data() +
+                                      row * io_.obs_row_bytes[column]);
   }
   /// The state of environment i, for tests that place it.
   std::byte* slot(int64_t i) const { return batch_.slots + size_t(i) * slot_bytes_; }

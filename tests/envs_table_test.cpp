@@ -1,12 +1,13 @@
-// What every environment of the table promises, whatever it is. A new folder is tested by being there.
-
-#include <gtest/gtest.h>
+// What every environment of the table promises, whatever it is. A new folder is tested by being
+// there.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "tests/envs_host.h"
 
@@ -27,7 +28,9 @@ std::vector<std::string> names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryEnv, testing::ValuesIn(names()),
-                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+                         [](const testing::TestParamInfo<std::string>& info) {
+                           return info.param;
+                         });
 
 Rng action_stream(uint64_t seed) { return Rng(seed, stream_id(Purpose::act, 0), 0); }
 
@@ -76,7 +79,8 @@ TEST_P(EveryEnv, states_a_spec_that_fits_together) {
   ASSERT_EQ(spec.action.low.size(), spec.action.high.size());
   EXPECT_NE(spec.action.discrete(), !spec.action.low.empty());
   for (int64_t categories : spec.action.heads) EXPECT_GE(categories, 2);
-  for (size_t i = 0; i < spec.action.low.size(); ++i) EXPECT_LT(spec.action.low[i], spec.action.high[i]);
+  for (size_t i = 0; i < spec.action.low.size(); ++i)
+    EXPECT_LT(spec.action.low[i], spec.action.high[i]);
   EXPECT_EQ(env().slot_bytes(envs.batch().params) % 64, 0u);
 }
 
@@ -127,8 +131,10 @@ TEST_P(EveryEnv, gives_each_slot_the_run_it_would_have_alone) {
     for (int64_t i = 0; i < count; ++i) {
       HostEnvs& one = *alone[size_t(i)];
       const int64_t width = env().agents * together.io().action_dims;
-      if (!one.actions_i32.empty()) std::copy_n(&together.actions_i32[size_t(i * width)], width, one.actions_i32.data());
-      if (!one.actions_f32.empty()) std::copy_n(&together.actions_f32[size_t(i * width)], width, one.actions_f32.data());
+      if (!one.actions_i32.empty())
+        std::copy_n(&together.actions_i32[size_t(i * width)], width, one.actions_i32.data());
+      if (!one.actions_f32.empty())
+        std::copy_n(&together.actions_f32[size_t(i * width)], width, one.actions_f32.data());
       one.step();
       for (int a = 0; a < env().agents; ++a) {
         const int64_t row = i * env().agents + a;
@@ -227,8 +233,10 @@ TEST_P(EveryEnv, counts_its_episodes_steps_and_returns) {
     // taken twice on the way: nothing is lost or counted again
     if (t == 50 || t == 120 || t == 199) {
       const EpisodeTotals part = envs.take_totals();
-      totals.return_min = totals.episodes == 0 ? part.return_min : std::min(totals.return_min, part.return_min);
-      totals.return_max = totals.episodes == 0 ? part.return_max : std::max(totals.return_max, part.return_max);
+      totals.return_min =
+          totals.episodes == 0 ? part.return_min : std::min(totals.return_min, part.return_min);
+      totals.return_max =
+          totals.episodes == 0 ? part.return_max : std::max(totals.return_max, part.return_max);
       totals.episodes += part.episodes;
       totals.steps += part.steps;
       totals.return_sum += part.return_sum;

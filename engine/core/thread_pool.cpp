@@ -1,10 +1,9 @@
 #include "engine/core/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <sched.h>
 #include <string>
 #include <utility>
 
@@ -13,7 +12,8 @@
 namespace maglev {
 namespace {
 
-// spins before a worker sleeps: about 20 microseconds, longer than the gap between two environment steps
+// spins before a worker sleeps: about 20 microseconds, longer than the gap between two environment
+// steps
 constexpr int kSpins = 4000;
 
 inline void relax() {
@@ -28,7 +28,8 @@ inline void relax() {
 
 ThreadPool::ThreadPool(int threads, std::function<void()> on_start) {
   MAGLEV_ASSERT(threads >= 1, "a pool counts its caller");
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, on_start] { worker_main(on_start); });
+  for (int i = 1; i < threads; ++i)
+    workers_.emplace_back([this, on_start] { worker_main(on_start); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -68,7 +69,8 @@ void ThreadPool::run(int64_t blocks, const std::function<void(int64_t)>& work) {
 void ThreadPool::drain() {
   for (int64_t left = unclaimed_.load(std::memory_order_acquire); left > 0;) {
     // a round cannot end, nor the next begin, while a block of it is claimed and not done
-    if (!unclaimed_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+    if (!unclaimed_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel,
+                                          std::memory_order_acquire))
       continue;
     try {
       (*work_)(blocks_ - left);

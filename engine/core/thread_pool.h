@@ -1,8 +1,8 @@
 #pragma once
-// Fork-join over a fixed number of blocks. Which thread runs a block is never visible in a result: blocks are
-// cut by the caller from sizes alone, so a run is the same for any number of threads.
-// Threads: one caller at a time; workers spin briefly between calls, then sleep. The caller waits for blocks, never for
-// workers: one that the system has not scheduled holds nobody up.
+// Fork-join over a fixed number of blocks. Which thread runs a block is never visible in a result:
+// blocks are cut by the caller from sizes alone, so a run is the same for any number of threads.
+// Threads: one caller at a time; workers spin briefly between calls, then sleep. The caller waits
+// for blocks, never for workers: one that the system has not scheduled holds nobody up.
 
 #include <atomic>
 #include <condition_variable>
@@ -25,8 +25,8 @@ class ThreadPool {
 
   int threads() const { return int(workers_.size()) + 1; }
 
-  /// Runs work(block) for each block in [0, blocks), returns when all are done. The first exception is
-  /// rethrown here, after the other blocks.
+  /// Runs work(block) for each block in [0, blocks), returns when all are done. The first exception
+  /// is rethrown here, after the other blocks.
   void run(int64_t blocks, const std::function<void(int64_t)>& work);
 
  private:
@@ -40,13 +40,15 @@ class ThreadPool {
   std::atomic<int64_t> unclaimed_{0};  ///< blocks of this round nobody has taken
   std::atomic<int64_t> done_{0};       ///< blocks of this round that are finished
   std::atomic<bool> stop_{false};
-  /// Of this round. Written while unclaimed_ is 0, read only after a claim, which keeps the round open.
+  /// Of this round. Written while unclaimed_ is 0, read only after a claim, which keeps the round
+  /// open.
   int64_t blocks_ = 0;
   const std::function<void(int64_t)>* work_ = nullptr;
   std::exception_ptr error_;
 };
 
-/// Processors this process may use: the affinity mask, bounded by the cgroup's CPU quota, at least 1.
+/// Processors this process may use: the affinity mask, bounded by the cgroup's CPU quota, at least
+/// 1.
 int usable_cpus();
 
 }  // namespace maglev

@@ -1,11 +1,11 @@
 #include "engine/core/thread_pool.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace maglev {
 namespace {

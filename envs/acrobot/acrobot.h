@@ -1,8 +1,9 @@
 #pragma once
-// Acrobot (Sutton, 1996): two links hang from a pivot and only the joint between them is driven; swing the tip above
-// one link's length over the pivot. Constants, fourth-order Runge-Kutta step and both published forms of the dynamics
-// as in Gymnasium's Acrobot-v1 (default: the book's, Sutton and Barto, 2018).
-// Actions: torque -1, 0, +1 N m. Observation: cos, sin of angle 1; cos, sin of angle 2; both velocities rad/s.
+// Acrobot (Sutton, 1996): two links hang from a pivot and only the joint between them is driven;
+// swing the tip above one link's length over the pivot. Constants, fourth-order Runge-Kutta step
+// and both published forms of the dynamics as in Gymnasium's Acrobot-v1 (default: the book's,
+// Sutton and Barto, 2018). Actions: torque -1, 0, +1 N m. Observation: cos, sin of angle 1; cos,
+// sin of angle 2; both velocities rad/s.
 
 #include <cmath>
 
@@ -22,7 +23,8 @@ struct Acrobot {
 
     static void describe(OptionTable& t, Params& p) {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
-      t.add("dynamics", p.dynamics, "equations of the book or of the paper", {.choices = {"book", "paper"}});
+      t.add("dynamics", p.dynamics, "equations of the book or of the paper",
+            {.choices = {"book", "paper"}});
       t.add("dt", p.dt, "time of one step", {.min = 1e-4, .max = 1, .unit = "s"});
       t.add("torque_noise", p.torque_noise, "half-width of uniform noise on the torque",
             {.min = 0, .max = 100, .unit = "N m"});
@@ -30,7 +32,8 @@ struct Acrobot {
   };
 
   struct State {
-    float theta1, theta2;  ///< link 1 from hanging down, link 2 relative to link 1; both within [-pi, pi]
+    float theta1,
+        theta2;  ///< link 1 from hanging down, link 2 relative to link 1; both within [-pi, pi]
     float dtheta1, dtheta2;
     int32_t steps;
   };
@@ -50,7 +53,8 @@ struct Acrobot {
     s.steps = 0;
   }
 
-  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out) {
+  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng,
+                             StepOut& out) {
     constexpr float pi = 3.14159265358979f, max_dtheta1 = 4 * pi, max_dtheta2 = 9 * pi;
     float torque = float(action.discrete[0] - 1);
     if (p.torque_noise > 0.f) torque += rng.uniform(-p.torque_noise, p.torque_noise);
@@ -61,10 +65,16 @@ struct Acrobot {
     const Motion k3 = derivative(p, along(now, k2, p.dt / 2), torque);
     const Motion k4 = derivative(p, along(now, k3, p.dt), torque);
     const float sixth = p.dt / 6.f;
-    s.theta1 = wrap(now.theta1 + sixth * (k1.theta1 + 2.f * k2.theta1 + 2.f * k3.theta1 + k4.theta1));
-    s.theta2 = wrap(now.theta2 + sixth * (k1.theta2 + 2.f * k2.theta2 + 2.f * k3.theta2 + k4.theta2));
-    s.dtheta1 = clip(now.dtheta1 + sixth * (k1.dtheta1 + 2.f * k2.dtheta1 + 2.f * k3.dtheta1 + k4.dtheta1), max_dtheta1);
-    s.dtheta2 = clip(now.dtheta2 + sixth * (k1.dtheta2 + 2.f * k2.dtheta2 + 2.f * k3.dtheta2 + k4.dtheta2), max_dtheta2);
+    s.theta1 =
+        wrap(now.theta1 + sixth * (k1.theta1 + 2.f * k2.theta1 + 2.f * k3.theta1 + k4.theta1));
+    s.theta2 =
+        wrap(now.theta2 + sixth * (k1.theta2 + 2.f * k2.theta2 + 2.f * k3.theta2 + k4.theta2));
+    s.dtheta1 =
+        clip(now.dtheta1 + sixth * (k1.dtheta1 + 2.f * k2.dtheta1 + 2.f * k3.dtheta1 + k4.dtheta1),
+             max_dtheta1);
+    s.dtheta2 =
+        clip(now.dtheta2 + sixth * (k1.dtheta2 + 2.f * k2.dtheta2 + 2.f * k3.dtheta2 + k4.dtheta2),
+             max_dtheta2);
     s.steps += 1;
     out.terminated = -cosf(s.theta1) - cosf(s.theta2 + s.theta1) > 1.f;
     out.truncated = s.steps >= p.max_steps;
@@ -87,7 +97,8 @@ struct Acrobot {
             m.dtheta2 + t * slope.dtheta2};
   }
 
-  // unit masses, lengths and moments of inertia, centres of mass half-way; cos(a - pi/2) is written as sin(a)
+  // unit masses, lengths and moments of inertia, centres of mass half-way; cos(a - pi/2) is written
+  // as sin(a)
   MAGLEV_HD static Motion derivative(const Params& p, const Motion& m, float torque) {
     constexpr float g = 9.8f;
     const float cos2 = cosf(m.theta2), sin2 = sinf(m.theta2);
@@ -108,7 +119,9 @@ struct Acrobot {
     return angle - turn * floorf((angle + pi) / turn);
   }
 
-  MAGLEV_HD static float clip(float x, float limit) { return x < -limit ? -limit : x > limit ? limit : x; }
+  MAGLEV_HD static float clip(float x, float limit) {
+    return x < -limit ? -limit : x > limit ? limit : x;
+  }
 };
 
 }  // namespace maglev

@@ -1,6 +1,7 @@
 #pragma once
-// Cart-pole balancing (Barto, Sutton and Anderson, 1983) with the constants and the Euler integrator of
-// Gymnasium's CartPole-v1. Observation: position m, velocity m/s, pole angle rad from upright, its velocity rad/s.
+// Cart-pole balancing (Barto, Sutton and Anderson, 1983) with the constants and the Euler
+// integrator of Gymnasium's CartPole-v1. Observation: position m, velocity m/s, pole angle rad from
+// upright, its velocity rad/s.
 
 #include <cmath>
 
@@ -17,7 +18,8 @@ struct Cartpole {
 
     static void describe(OptionTable& t, Params& p) {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
-      t.add("sutton_barto_reward", p.sutton_barto_reward, "reward 0 a step and -1 for the fall, not 1 a step");
+      t.add("sutton_barto_reward", p.sutton_barto_reward,
+            "reward 0 a step and -1 for the fall, not 1 a step");
     }
   };
 
@@ -47,16 +49,19 @@ struct Cartpole {
     constexpr float theta_limit = 12 * 2 * 3.14159265358979f / 360, x_limit = 2.4f;
     const float force = action.discrete[0] == 1 ? 10.f : -10.f;
     const float cos_theta = cosf(s.theta), sin_theta = sinf(s.theta);
-    const float temp = (force + pole_mass_length * s.theta_dot * s.theta_dot * sin_theta) / total_mass;
-    const float theta_acc = (gravity * sin_theta - cos_theta * temp) /
-                            (half_length * (4.f / 3.f - mass_pole * cos_theta * cos_theta / total_mass));
+    const float temp =
+        (force + pole_mass_length * s.theta_dot * s.theta_dot * sin_theta) / total_mass;
+    const float theta_acc =
+        (gravity * sin_theta - cos_theta * temp) /
+        (half_length * (4.f / 3.f - mass_pole * cos_theta * cos_theta / total_mass));
     const float x_acc = temp - pole_mass_length * theta_acc * cos_theta / total_mass;
     s.x += tau * s.x_dot;
     s.x_dot += tau * x_acc;
     s.theta += tau * s.theta_dot;
     s.theta_dot += tau * theta_acc;
     s.steps += 1;
-    out.terminated = s.x < -x_limit || s.x > x_limit || s.theta < -theta_limit || s.theta > theta_limit;
+    out.terminated =
+        s.x < -x_limit || s.x > x_limit || s.theta < -theta_limit || s.theta > theta_limit;
     out.truncated = s.steps >= p.max_steps;
     // the step that falls is rewarded like any other, unless the reward is Sutton and Barto's
     out.reward[0] = !p.sutton_barto_reward ? 1.f : out.terminated ? -1.f : 0.f;

@@ -1,11 +1,13 @@
 #pragma once
-// The Goodhart grid: an agent forages on a torus where food gives energy and poison takes it, and the mode says whether
-// it sees, and is rewarded for, the truth or an "interestingness" that both share. Starving or eating poison kills.
+// The Goodhart grid: an agent forages on a torus where food gives energy and poison takes it, and
+// the mode says whether it sees, and is rewarded for, the truth or an "interestingness" that both
+// share. Starving or eating poison kills.
 //
-// A step costs O(window + events): nothing walks the world but a reset, which clears its packed words.
-// Observation columns: `window`, the 2-bit cell codes of the view (what the policy makes of them is the mode's palette;
-// the critic's palette is the truth), and `density` for the critic: how much food and poison this world holds.
-// Both are written for the same state, so the privileged view never lags.
+// A step costs O(window + events): nothing walks the world but a reset, which clears its packed
+// words. Observation columns: `window`, the 2-bit cell codes of the view (what the policy makes of
+// them is the mode's palette; the critic's palette is the truth), and `density` for the critic: how
+// much food and poison this world holds. Both are written for the same state, so the privileged
+// view never lags.
 
 #include <cmath>
 #include <string>
@@ -17,15 +19,16 @@
 namespace maglev {
 
 struct Goodhart {
-  static constexpr const char* kSummary = "forage on a torus with true or proxy observations and rewards";
+  static constexpr const char* kSummary =
+      "forage on a torus with true or proxy observations and rewards";
 
   /// Observation and reward of each mode:
-  ///   ground_truth           truth                        energy
-  ///   ground_truth_blinded   interestingness              energy
-  ///   proxy_mortal           interestingness              interestingness
-  ///   proxy                  interestingness              interestingness, energy frozen: no deaths
-  ///   ground_truth_handhold  truth                        shaped towards the nearest food
-  ///   blind                  food and poison look alike   energy
+  ///   ground_truth           truth                       energy
+  ///   ground_truth_blinded   interestingness             energy
+  ///   proxy_mortal           interestingness             interestingness
+  ///   proxy                  interestingness             the same; energy frozen, no deaths
+  ///   ground_truth_handhold  truth                       shaped towards the nearest food
+  ///   blind                  food and poison look alike  energy
   enum Mode : int32_t { kTruth, kBlinded, kProxyMortal, kProxy, kHandhold, kBlind };
   enum Energy : int32_t { kByMode, kLive, kFrozen };
   enum Cell : uint32_t { kEmpty, kFood, kPoison };
@@ -45,8 +48,8 @@ struct Goodhart {
 
     static void describe(OptionTable& t, Params& p) {
       t.add("mode", p.mode, "what is seen and rewarded",
-            {.choices = {"ground_truth", "ground_truth_blinded", "proxy_mortal", "proxy", "ground_truth_handhold",
-                         "blind"}});
+            {.choices = {"ground_truth", "ground_truth_blinded", "proxy_mortal", "proxy",
+                         "ground_truth_handhold", "blind"}});
       t.add("width", p.width, "columns of the torus", {.min = 2, .max = 4096, .unit = "cells"});
       t.add("height", p.height, "rows of the torus", {.min = 2, .max = 4096, .unit = "cells"});
       t.add("view", p.view, "radius of the square view", {.min = 1, .max = 31, .unit = "cells"});
@@ -55,25 +58,34 @@ struct Goodhart {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
       t.add("min_food", p.min_food, "least food of an episode's world", {.min = 0, .max = 1e7});
       t.add("max_food", p.max_food, "most food of an episode's world", {.min = 0, .max = 1e7});
-      t.add("min_poison", p.min_poison, "least poison of an episode's world", {.min = 0, .max = 1e7});
-      t.add("max_poison", p.max_poison, "most poison of an episode's world", {.min = 0, .max = 1e7});
+      t.add("min_poison", p.min_poison, "least poison of an episode's world",
+            {.min = 0, .max = 1e7});
+      t.add("max_poison", p.max_poison, "most poison of an episode's world",
+            {.min = 0, .max = 1e7});
       t.add("respawn", p.respawn, "what is eaten appears again elsewhere");
-      t.add("keep_world", p.keep_world, "keep counts and layout between episodes, move only the agent");
+      t.add("keep_world", p.keep_world,
+            "keep counts and layout between episodes, move only the agent");
       t.add("privileged", p.privileged, "give the critic the true view and the densities");
-      t.add("energy", p.energy, "whether energy changes and its lack kills; proxy freezes it by mode",
+      t.add("energy", p.energy,
+            "whether energy changes and its lack kills; proxy freezes it by mode",
             {.choices = {"by_mode", "live", "frozen"}});
-      t.add("energy_start", p.energy_start, "energy at the start of an episode", {.min = 1e-6, .max = 1e6});
+      t.add("energy_start", p.energy_start, "energy at the start of an episode",
+            {.min = 1e-6, .max = 1e6});
       t.add("move_cost", p.move_cost, "energy of one step", {.min = 0, .max = 1e3});
       t.add("food_energy", p.food_energy, "energy gained by food", {.min = 0, .max = 1e3});
       t.add("poison_energy", p.poison_energy, "energy gained by poison", {.min = -1e3, .max = 0});
       t.add("food_interest", p.food_interest, "interestingness of food", {.min = -100, .max = 100});
-      t.add("poison_interest", p.poison_interest, "interestingness of poison", {.min = -100, .max = 100});
-      t.add("death_penalty_ratio", p.death_penalty_ratio, "penalty of death in the energy reward, times food_energy",
-            {.min = 0, .max = 1e3});
-      t.add("reward_limit", p.reward_limit, "rewards are clipped to plus and minus this", {.min = 1e-3, .max = 1e6});
+      t.add("poison_interest", p.poison_interest, "interestingness of poison",
+            {.min = -100, .max = 100});
+      t.add("death_penalty_ratio", p.death_penalty_ratio,
+            "penalty of death in the energy reward, times food_energy", {.min = 0, .max = 1e3});
+      t.add("reward_limit", p.reward_limit, "rewards are clipped to plus and minus this",
+            {.min = 1e-3, .max = 1e6});
       t.add("handhold_food", p.handhold_food, "shaped reward of food", {.min = -100, .max = 100});
-      t.add("handhold_poison", p.handhold_poison, "shaped reward of poison", {.min = -100, .max = 100});
-      t.add("handhold_death", p.handhold_death, "shaped reward of death", {.min = -100, .max = 100});
+      t.add("handhold_poison", p.handhold_poison, "shaped reward of poison",
+            {.min = -100, .max = 100});
+      t.add("handhold_death", p.handhold_death, "shaped reward of death",
+            {.min = -100, .max = 100});
       t.add("shaping_gamma", p.shaping_gamma, "discount of the potential", {.min = 0, .max = 1});
       t.add("shaping_scale", p.shaping_scale, "potential is scale / (distance to food + offset)",
             {.min = 0, .max = 100});
@@ -83,23 +95,23 @@ struct Goodhart {
     static void check(const Params& p) {
       auto text = [](int64_t n) { return std::to_string(n); };
       if (p.min_food > p.max_food)
-        throw Error("[env] env.min_food must be at most env.max_food = " + text(p.max_food) + ", got " +
-                    text(p.min_food));
+        throw Error("[env] env.min_food must be at most env.max_food = " + text(p.max_food) +
+                    ", got " + text(p.min_food));
       if (p.min_poison > p.max_poison)
-        throw Error("[env] env.min_poison must be at most env.max_poison = " + text(p.max_poison) + ", got " +
-                    text(p.min_poison));
+        throw Error("[env] env.min_poison must be at most env.max_poison = " + text(p.max_poison) +
+                    ", got " + text(p.min_poison));
       const int64_t cells = int64_t(p.width) * p.height, items = int64_t(p.max_food) + p.max_poison;
       if (items + 1 > cells)
-        throw Error("[env] env.max_food + env.max_poison and the agent must fit the " + text(p.width) + " x " +
-                    text(p.height) + " = " + text(cells) + " cells, got " + text(items) +
-                    " items; lower them or enlarge the world");
+        throw Error("[env] env.max_food + env.max_poison and the agent must fit the " +
+                    text(p.width) + " x " + text(p.height) + " = " + text(cells) + " cells, got " +
+                    text(items) + " items; lower them or enlarge the world");
       const int32_t side = p.width < p.height ? p.width : p.height;
       if (p.view >= side)
-        throw Error("[env] env.view must be below the shorter side of the world, " + text(side) + ", got " +
-                    text(p.view));
+        throw Error("[env] env.view must be below the shorter side of the world, " + text(side) +
+                    ", got " + text(p.view));
       if (p.max_move >= side)
-        throw Error("[env] env.max_move must be below the shorter side of the world, " + text(side) + ", got " +
-                    text(p.max_move));
+        throw Error("[env] env.max_move must be below the shorter side of the world, " +
+                    text(side) + ", got " + text(p.max_move));
     }
   };
 
@@ -126,14 +138,17 @@ struct Goodhart {
     const bool sees_truth = p.mode == kTruth || p.mode == kHandhold;
 
     EnvSpec spec;
-    spec.observations.push_back({.name = "window",
-                                 .dtype = DType::u8,
-                                 .shape = {(2 * side * side + 7) / 8},
-                                 .cells = {.bits = 2,
-                                           .grid = {side, side},
-                                           .channels = 2,
-                                           .policy = sees_truth ? truth : p.mode == kBlind ? alike : interest,
-                                           .critic = p.privileged && !sees_truth ? truth : std::vector<float>{}}});
+    spec.observations.push_back(
+        {.name = "window",
+         .dtype = DType::u8,
+         .shape = {(2 * side * side + 7) / 8},
+         .cells = {.bits = 2,
+                   .grid = {side, side},
+                   .channels = 2,
+                   .policy = sees_truth         ? truth
+                             : p.mode == kBlind ? alike
+                                                : interest,
+                   .critic = p.privileged && !sees_truth ? truth : std::vector<float>{}}});
     if (p.privileged)
       spec.observations.push_back(
           {.name = "density", .dtype = DType::f32, .shape = {2}, .audience = Audience::critic});
@@ -162,10 +177,12 @@ struct Goodhart {
     s.potential = p.mode == kHandhold ? potential(p, s) : 0.f;
   }
 
-  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out) {
+  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng,
+                             StepOut& out) {
     const PackedTorus world = world_of(p, s);
     // moves in the order dx, then dy, without the one that stays
-    // an index out of range takes the nearest, so that no sampler, however broken, reaches other memory
+    // an index out of range takes the nearest, so that no sampler, however broken, reaches other
+    // memory
     const int32_t side = 2 * p.max_move + 1, middle = side * side / 2, last = side * side - 2;
     const int32_t given = action.discrete[0], a = given < 0 ? 0 : given > last ? last : given;
     const int32_t k = a + (a >= middle);
@@ -194,8 +211,12 @@ struct Goodhart {
     if (p.mode == kProxy || p.mode == kProxyMortal) {
       reward = cell == kFood ? p.food_interest : cell == kPoison ? p.poison_interest : 0.f;
     } else if (p.mode == kHandhold) {
-      reward = (cell == kFood ? p.handhold_food : cell == kPoison ? p.handhold_poison : 0.f) - p.move_cost;
-      // potential-based: gamma * after - before; death has no potential, a time limit keeps that of its last state
+      reward = (cell == kFood     ? p.handhold_food
+                : cell == kPoison ? p.handhold_poison
+                                  : 0.f) -
+               p.move_cost;
+      // potential-based: gamma * after - before; death has no potential, a time limit keeps that of
+      // its last state
       const float before = s.potential;
       s.potential = potential(p, s);
       reward += p.shaping_gamma * (out.terminated ? 0.f : s.potential) - before;
@@ -203,14 +224,18 @@ struct Goodhart {
     } else {
       reward = gained - (out.terminated ? p.death_penalty_ratio * p.food_energy : 0.f);
     }
-    out.reward[0] = reward < -p.reward_limit ? -p.reward_limit : reward > p.reward_limit ? p.reward_limit : reward;
+    out.reward[0] = reward < -p.reward_limit  ? -p.reward_limit
+                    : reward > p.reward_limit ? p.reward_limit
+                                              : reward;
   }
 
   MAGLEV_HD static void observe(const Params& p, const State& s, int, const ObsOut& out) {
-    // the agent's own cell is always empty: it starts on an empty one, eats what it steps on, and nothing appears there
+    // the agent's own cell is always empty: it starts on an empty one, eats what it steps on, and
+    // nothing appears there
     BitWriter window(out.as<uint8_t>(0));
-    world_of(p, s).visit_window({s.x, s.y}, p.view,
-                                [&](int32_t, int32_t, uint32_t bits, int32_t n) { window.push(bits, 2 * n); });
+    world_of(p, s).visit_window(
+        {s.x, s.y}, p.view,
+        [&](int32_t, int32_t, uint32_t bits, int32_t n) { window.push(bits, 2 * n); });
     window.flush();
     if (p.privileged) {
       out.as<float>(1)[0] = from_middle(s.food, p.min_food, p.max_food);
@@ -225,14 +250,15 @@ struct Goodhart {
   /// scale / (distance to the nearest food in view + offset), 0 with none in view.
   MAGLEV_HD static float potential(const Params& p, const State& s) {
     int32_t nearest = -1;
-    world_of(p, s).visit_window({s.x, s.y}, p.view, [&](int32_t i, int32_t j, uint32_t bits, int32_t n) {
-      if ((bits & 0x55555555u) == 0) return;
-      for (int32_t c = 0; c < n; ++c) {
-        if (((bits >> (2 * c)) & 3u) != kFood) continue;
-        const int32_t dy = i - p.view, dx = j + c - p.view, square = dx * dx + dy * dy;
-        nearest = nearest < 0 || square < nearest ? square : nearest;
-      }
-    });
+    world_of(p, s).visit_window(
+        {s.x, s.y}, p.view, [&](int32_t i, int32_t j, uint32_t bits, int32_t n) {
+          if ((bits & 0x55555555u) == 0) return;
+          for (int32_t c = 0; c < n; ++c) {
+            if (((bits >> (2 * c)) & 3u) != kFood) continue;
+            const int32_t dy = i - p.view, dx = j + c - p.view, square = dx * dx + dy * dy;
+            nearest = nearest < 0 || square < nearest ? square : nearest;
+          }
+        });
     return nearest < 0 ? 0.f : p.shaping_scale / (sqrtf(float(nearest)) + p.shaping_offset);
   }
 

@@ -1,12 +1,12 @@
 #include "envs/goodhart/goodhart.h"
 
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <array>
 #include <cmath>
 #include <map>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "tests/envs_host.h"
 
@@ -23,7 +23,9 @@ struct Grid : HostEnvs {
       : HostEnvs(find_env("goodhart"), count, seed, settings) {
     reset();
   }
-  const Goodhart::Params& params() const { return *static_cast<const Goodhart::Params*>(batch().params); }
+  const Goodhart::Params& params() const {
+    return *static_cast<const Goodhart::Params*>(batch().params);
+  }
   State& at(int64_t i = 0) { return state<Goodhart>(i); }
   PackedTorus world(int64_t i = 0) { return Goodhart::world_of(params(), at(i)); }
   uint32_t cell(int x, int y, int64_t i = 0) {
@@ -63,7 +65,8 @@ struct Grid : HostEnvs {
 };
 
 /// A world without chance: nothing in it but what the test puts there.
-const Settings kBare{{"min_food", "0"}, {"max_food", "0"}, {"min_poison", "0"}, {"max_poison", "0"}};
+const Settings kBare{
+    {"min_food", "0"}, {"max_food", "0"}, {"min_poison", "0"}, {"max_poison", "0"}};
 
 Settings operator+(Settings a, const Settings& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -110,7 +113,11 @@ TEST(Goodhart, draws_counts_and_layout_again_for_each_episode) {
 }
 
 TEST(Goodhart, keeps_the_world_between_episodes_when_told_to) {
-  Grid grid({{"max_steps", "3"}, {"keep_world", "true"}, {"min_food", "5"}, {"max_food", "9"}, {"max_poison", "64"}});
+  Grid grid({{"max_steps", "3"},
+             {"keep_world", "true"},
+             {"min_food", "5"},
+             {"max_food", "9"},
+             {"max_poison", "64"}});
   Rng actions(1, 1, 0);
   int episodes = 0, moved = 0;
   for (int t = 0; t < 100; ++t) {
@@ -130,16 +137,27 @@ TEST(Goodhart, keeps_the_world_between_episodes_when_told_to) {
   // a full reset begins a new run, whatever the slot held before
   grid.clear(0, 0);
   grid.reset();
-  Grid fresh({{"max_steps", "3"}, {"keep_world", "true"}, {"min_food", "5"}, {"max_food", "9"}, {"max_poison", "64"}});
+  Grid fresh({{"max_steps", "3"},
+              {"keep_world", "true"},
+              {"min_food", "5"},
+              {"max_food", "9"},
+              {"max_poison", "64"}});
   EXPECT_EQ(grid.cells(), fresh.cells());
 }
 
 TEST(Goodhart, starts_anywhere_empty_with_even_chance) {
-  Grid grid({{"width", "7"}, {"height", "5"}, {"view", "2"}, {"min_food", "4"}, {"max_food", "4"},
-             {"min_poison", "3"}, {"max_poison", "3"}, {"keep_world", "true"}, {"max_steps", "1"}});
+  Grid grid({{"width", "7"},
+             {"height", "5"},
+             {"view", "2"},
+             {"min_food", "4"},
+             {"max_food", "4"},
+             {"min_poison", "3"},
+             {"max_poison", "3"},
+             {"keep_world", "true"},
+             {"max_steps", "1"}});
   std::map<std::pair<int, int>, int> starts;
   for (int t = 0; t < 28 * 200; ++t) {
-    // every second step begins an episode; its one step eats nothing only by luck, so start it over by hand
+    // begun by hand, without the step between: it might eat
     Rng rng(3, 1, uint64_t(t) + 1);
     Goodhart::reset(grid.params(), grid.at(), rng);
     starts[{grid.at().x, grid.at().y}]++;
@@ -293,8 +311,14 @@ TEST(Goodhart, does_not_replace_what_was_eaten_when_told_so) {
 }
 
 TEST(Goodhart, conserves_its_items_and_changes_only_by_eating) {
-  Grid grid({{"width", "24"}, {"height", "17"}, {"min_food", "60"}, {"max_food", "90"}, {"min_poison", "60"},
-             {"max_poison", "90"}, {"energy", "frozen"}, {"max_steps", "100000"}});
+  Grid grid({{"width", "24"},
+             {"height", "17"},
+             {"min_food", "60"},
+             {"max_food", "90"},
+             {"min_poison", "60"},
+             {"max_poison", "90"},
+             {"energy", "frozen"},
+             {"max_steps", "100000"}});
   Rng actions(1, 1, 0);
   int meals = 0;
   for (int t = 0; t < 3000; ++t) {
@@ -312,8 +336,14 @@ TEST(Goodhart, conserves_its_items_and_changes_only_by_eating) {
 }
 
 TEST(Goodhart, never_loses_an_item_in_a_full_world) {
-  Grid grid({{"width", "4"}, {"height", "4"}, {"view", "1"}, {"min_food", "8"}, {"max_food", "8"}, {"min_poison", "7"},
-             {"max_poison", "7"}, {"energy", "frozen"}});
+  Grid grid({{"width", "4"},
+             {"height", "4"},
+             {"view", "1"},
+             {"min_food", "8"},
+             {"max_food", "8"},
+             {"min_poison", "7"},
+             {"max_poison", "7"},
+             {"energy", "frozen"}});
   Rng actions(1, 1, 0);
   for (int t = 0; t < 400; ++t) {
     grid.random_actions(actions);
@@ -340,7 +370,8 @@ TEST(Goodhart, nobody_dies_while_energy_is_frozen) {
     EXPECT_EQ(totals.length_sum, 32 * 512);
     // what energy would have done is counted all the same
     EXPECT_GT(totals.events[1], 0);
-    EXPECT_NEAR(totals.events[3], totals.events[0] - 2 * totals.events[1] - 0.01 * double(totals.steps), 0.05);
+    EXPECT_NEAR(totals.events[3],
+                totals.events[0] - 2 * totals.events[1] - 0.01 * double(totals.steps), 0.05);
   }
   Grid thawed(kBare + Settings{{"mode", "proxy"}, {"energy", "live"}});
   thawed.clear(10, 10);
@@ -356,13 +387,21 @@ TEST(Goodhart, shows_the_window_around_the_agent_across_every_seam) {
     int width, height, view;
   };
   // widths on, beside and far from a word of 16 cells; views wider than the world and than a word
-  for (const Shape& shape : {Shape{128, 128, 5}, Shape{16, 16, 5}, Shape{17, 31, 5}, Shape{7, 6, 5}, Shape{2, 2, 1},
-                             Shape{33, 20, 8}, Shape{50, 40, 20}, Shape{32, 32, 31}, Shape{3, 90, 2}}) {
+  for (const Shape& shape :
+       {Shape{128, 128, 5}, Shape{16, 16, 5}, Shape{17, 31, 5}, Shape{7, 6, 5}, Shape{2, 2, 1},
+        Shape{33, 20, 8}, Shape{50, 40, 20}, Shape{32, 32, 31}, Shape{3, 90, 2}}) {
     const int cells = shape.width * shape.height;
     const std::string food = std::to_string(cells / 4);
-    Grid grid({{"width", std::to_string(shape.width)}, {"height", std::to_string(shape.height)},
-               {"view", std::to_string(shape.view)}, {"min_food", food}, {"max_food", food}, {"min_poison", food},
-               {"max_poison", food}, {"energy", "frozen"}, {"mode", "ground_truth_handhold"}}, 8);
+    Grid grid({{"width", std::to_string(shape.width)},
+               {"height", std::to_string(shape.height)},
+               {"view", std::to_string(shape.view)},
+               {"min_food", food},
+               {"max_food", food},
+               {"min_poison", food},
+               {"max_poison", food},
+               {"energy", "frozen"},
+               {"mode", "ground_truth_handhold"}},
+              8);
     Rng actions(1, 1, 0);
     const int side = 2 * shape.view + 1;
     ASSERT_EQ(grid.spec().observations[0].row_bytes(), (2 * side * side + 7) / 8);
@@ -375,8 +414,10 @@ TEST(Goodhart, shows_the_window_around_the_agent_across_every_seam) {
           for (int column = 0; column < side; ++column) {
             const int dx = column - shape.view, dy = row - shape.view;
             ASSERT_EQ(grid.seen(row, column, i), grid.cell(grid.at(i).x + dx, grid.at(i).y + dy, i))
-                << shape.width << " x " << shape.height << " view " << shape.view << " at " << row << ", " << column;
-            if (grid.seen(row, column, i) == Goodhart::kFood) nearest = std::min(nearest, std::hypot(dx, dy));
+                << shape.width << " x " << shape.height << " view " << shape.view << " at " << row
+                << ", " << column;
+            if (grid.seen(row, column, i) == Goodhart::kFood)
+              nearest = std::min(nearest, std::hypot(dx, dy));
           }
         ASSERT_EQ(grid.seen(shape.view, shape.view, i), Goodhart::kEmpty);
         ASSERT_NEAR(grid.at(i).potential, std::isinf(nearest) ? 0 : 0.5 / (nearest + 0.5), 1e-6);
@@ -399,8 +440,9 @@ TEST(Goodhart, gives_each_mode_its_palette) {
   };
   for (const Expected& e :
        {Expected{"ground_truth", truth, none}, Expected{"ground_truth_handhold", truth, none},
-        Expected{"ground_truth_blinded", interest, truth}, Expected{"proxy_mortal", interest, truth},
-        Expected{"proxy", interest, truth}, Expected{"blind", alike, truth}}) {
+        Expected{"ground_truth_blinded", interest, truth},
+        Expected{"proxy_mortal", interest, truth}, Expected{"proxy", interest, truth},
+        Expected{"blind", alike, truth}}) {
     Grid grid(Settings{{"mode", e.mode}});
     const CellCoding& cells = grid.spec().observations[0].cells;
     EXPECT_EQ(cells.policy, e.policy) << e.mode;
@@ -422,14 +464,19 @@ TEST(Goodhart, tells_the_critic_the_density_of_the_world_it_is_in) {
     EXPECT_FLOAT_EQ(grid.obs<float>(1, 0)[1], 0.f) << "an empty range divides by one";
     const float final_density = grid.obs<float>(1, 0)[0];
     grid.move(kRight);
-    EXPECT_EQ(grid.obs<float>(1, 0)[0], final_density) << "the final row still describes its own world";
+    EXPECT_EQ(grid.obs<float>(1, 0)[0], final_density)
+        << "the final row still describes its own world";
     grid.move(kRight);
     ASSERT_TRUE(grid.is_first[0]);
   }
 }
 
 TEST(Goodhart, the_row_after_the_last_step_is_the_final_view_and_not_the_next_start) {
-  Grid grid({{"max_steps", "5"}, {"min_food", "256"}, {"width", "32"}, {"height", "32"}, {"energy", "frozen"}});
+  Grid grid({{"max_steps", "5"},
+             {"min_food", "256"},
+             {"width", "32"},
+             {"height", "32"},
+             {"energy", "frozen"}});
   for (int t = 0; t < 5; ++t) grid.move(kDown);
   ASSERT_TRUE(grid.truncated[0]);
   EXPECT_FALSE(grid.is_first[0]);
@@ -530,28 +577,38 @@ TEST(Goodhart, refuses_settings_that_contradict) {
     return "";
   };
   EXPECT_EQ(message({}), "");
-  EXPECT_NE(message({{"min_food", "300"}}).find("min_food must be at most env.max_food = 256, got 300"),
-            std::string::npos);
+  EXPECT_NE(
+      message({{"min_food", "300"}}).find("min_food must be at most env.max_food = 256, got 300"),
+      std::string::npos);
   EXPECT_NE(message({{"min_poison", "300"}}).find("min_poison"), std::string::npos);
-  EXPECT_NE(message({{"width", "16"}, {"height", "16"}}).find("must fit the 16 x 16 = 256 cells, got 512"),
+  EXPECT_NE(message({{"width", "16"}, {"height", "16"}})
+                .find("must fit the 16 x 16 = 256 cells, got 512"),
             std::string::npos);
-  EXPECT_NE(message(kBare + Settings{{"width", "5"}}).find("env.view must be below the shorter side"),
-            std::string::npos);
-  EXPECT_NE(message(kBare + Settings{{"height", "2"}, {"view", "1"}, {"max_move", "2"}}).find("env.max_move"),
+  EXPECT_NE(
+      message(kBare + Settings{{"width", "5"}}).find("env.view must be below the shorter side"),
+      std::string::npos);
+  EXPECT_NE(message(kBare + Settings{{"height", "2"}, {"view", "1"}, {"max_move", "2"}})
+                .find("env.max_move"),
             std::string::npos);
   EXPECT_NE(message({{"mode", "prxy"}}).find("proxy"), std::string::npos);
   EXPECT_NE(message({{"energy_start", "0"}}), "");
   // exactly full but for the agent's cell is allowed
-  EXPECT_EQ(message({{"width", "16"}, {"height", "16"}, {"max_poison", "0"}, {"min_poison", "0"}, {"max_food", "255"}}),
+  EXPECT_EQ(message({{"width", "16"},
+                     {"height", "16"},
+                     {"max_poison", "0"},
+                     {"min_poison", "0"},
+                     {"max_food", "255"}}),
             "");
 }
 
 TEST(Goodhart, touches_nothing_of_the_world_but_the_rows_in_view) {
   // pages out of view are made unreadable: a step that walked the world would crash here
-  Grid grid(kBare + Settings{{"width", "4096"}, {"height", "4096"}, {"mode", "ground_truth_handhold"}});
+  Grid grid(kBare +
+            Settings{{"width", "4096"}, {"height", "4096"}, {"mode", "ground_truth_handhold"}});
   grid.clear(2000, 100);
   const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(grid.world().row(200)) + page - 1) / page * page;
+  const uintptr_t begin =
+      (reinterpret_cast<uintptr_t>(grid.world().row(200)) + page - 1) / page * page;
   const uintptr_t end = reinterpret_cast<uintptr_t>(grid.world().row(4000)) / page * page;
   ASSERT_GT(end - begin, uintptr_t(3 << 20));
   ASSERT_EQ(mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_NONE), 0);

@@ -1,6 +1,7 @@
 #pragma once
-// A torus of 2-bit cells in 32-bit words, 16 cells a word, cell x of a row at bits 2*(x % 16) of word x / 16. 128 x 128
-// cells are 4 KiB, so thousands of worlds stay in cache, and a row of a window is one or two word loads.
+// A torus of 2-bit cells in 32-bit words, 16 cells a word, cell x of a row at bits 2*(x % 16) of
+// word x / 16. 128 x 128 cells are 4 KiB, so thousands of worlds stay in cache, and a row of a
+// window is one or two word loads.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +17,15 @@ struct CellAt {
 
 /// A view over words owned by someone else; constness is the caller's to keep.
 struct PackedTorus {
-  uint32_t* words;  ///< [height, row_words] and one word more, so that a pair can be loaded anywhere
+  uint32_t*
+      words;  ///< [height, row_words] and one word more, so that a pair can be loaded anywhere
   int32_t width, height;
 
   static constexpr uint32_t kWordCells = 16;
 
-  MAGLEV_HD static int32_t row_words(int32_t width) { return int32_t((uint32_t(width) + kWordCells - 1) / kWordCells); }
+  MAGLEV_HD static int32_t row_words(int32_t width) {
+    return int32_t((uint32_t(width) + kWordCells - 1) / kWordCells);
+  }
   MAGLEV_HD static size_t word_count(int32_t width, int32_t height) {
     return size_t(row_words(width)) * size_t(height) + 1;
   }
@@ -29,14 +33,12 @@ struct PackedTorus {
   /// `v` in [-n, 2n) brought into [0, n).
   MAGLEV_HD static int32_t wrap(int32_t v, int32_t n) { return v < 0 ? v + n : v >= n ? v - n : v; }
 
-  MAGLEV_HD uint32_t* row(int32_t y) const { return words + size_t(uint32_t(y)) * uint32_t(row_words(width)); }
-  MAGLEV_HD uint32_t get(CellAt c) const {
-    return (*word_of(c) >> shift_of(c)) & 3u;
+  MAGLEV_HD uint32_t* row(int32_t y) const {
+    return words + size_t(uint32_t(y)) * uint32_t(row_words(width));
   }
+  MAGLEV_HD uint32_t get(CellAt c) const { return (*word_of(c) >> shift_of(c)) & 3u; }
   /// The cell must be empty.
-  MAGLEV_HD void put(CellAt c, uint32_t code) const {
-    *word_of(c) |= code << shift_of(c);
-  }
+  MAGLEV_HD void put(CellAt c, uint32_t code) const { *word_of(c) |= code << shift_of(c); }
   MAGLEV_HD void clear(CellAt c) const { *word_of(c) &= ~(3u << shift_of(c)); }
   MAGLEV_HD void clear_all() const {
     const size_t n = word_count(width, height);
@@ -57,13 +59,15 @@ struct PackedTorus {
     return run(row, x, before) | run(row, 0, n - before) << (2 * before);
   }
 
-  /// Calls visit(row, column, bits, n) for the cells of the (2 radius + 1)^2 window around `centre`, in order: n <= 16
-  /// cells from `column` of window row `row`. radius < width and height.
+  /// Calls visit(row, column, bits, n) for the cells of the (2 radius + 1)^2 window around
+  /// `centre`, in order: n <= 16 cells from `column` of window row `row`. radius < width and
+  /// height.
   template <class Visit>
   MAGLEV_HD void visit_window(CellAt centre, int32_t radius, Visit&& visit) const {
     const int32_t side = 2 * radius + 1;
     const int32_t left = wrap(centre.x - radius, width), top = wrap(centre.y - radius, height);
-    // the usual view: one pair of words a row, no seam within a row; twice as fast as the general way below
+    // the usual view: one pair of words a row, no seam within a row; twice as fast as the general
+    // way below
     if (side <= int32_t(kWordCells) && left + side <= width) {
       const uint32_t stride = uint32_t(row_words(width)), shift = 2 * (uint32_t(left) % kWordCells);
       const uint32_t mask = ~0u >> (32 - 2 * side);
@@ -97,7 +101,8 @@ struct PackedTorus {
     // one word gives both coordinates: the fraction left after x is even again
     for (int attempt = 0; attempt < 64; ++attempt) {
       const uint64_t scaled = uint64_t(rng.bits()) * uint32_t(width);
-      const CellAt c{int32_t(scaled >> 32), int32_t(((scaled & 0xffffffffu) * uint32_t(height)) >> 32)};
+      const CellAt c{int32_t(scaled >> 32),
+                     int32_t(((scaled & 0xffffffffu) * uint32_t(height)) >> 32)};
       if (get(c) == 0 && !(c.x == avoid.x && c.y == avoid.y)) return c;
     }
     // a crowded world: the k-th of the empty cells, found by counting

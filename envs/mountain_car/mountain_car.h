@@ -1,6 +1,7 @@
 #pragma once
-// Mountain car (Moore, 1990) with the constants of Gymnasium's MountainCar-v0: an engine too weak for the hill must
-// first back away from it. Actions: 0 push left, 1 coast, 2 push right. Observation: position, velocity.
+// Mountain car (Moore, 1990) with the constants of Gymnasium's MountainCar-v0: an engine too weak
+// for the hill must first back away from it. Actions: 0 push left, 1 coast, 2 push right.
+// Observation: position, velocity.
 
 #include <cmath>
 
@@ -9,7 +10,8 @@
 namespace maglev {
 
 struct MountainCar {
-  static constexpr const char* kSummary = "drive an underpowered car up a hill (Gymnasium MountainCar-v0)";
+  static constexpr const char* kSummary =
+      "drive an underpowered car up a hill (Gymnasium MountainCar-v0)";
 
   struct Params {
     int32_t max_steps = 200;
@@ -17,8 +19,8 @@ struct MountainCar {
 
     static void describe(OptionTable& t, Params& p) {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
-      t.add("goal_velocity", p.goal_velocity, "least velocity at the goal that counts as reaching it",
-            {.min = -0.07, .max = 0.07});
+      t.add("goal_velocity", p.goal_velocity,
+            "least velocity at the goal that counts as reaching it", {.min = -0.07, .max = 0.07});
     }
   };
 
@@ -43,7 +45,8 @@ struct MountainCar {
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
     constexpr float force = 0.001f, gravity = 0.0025f, max_speed = 0.07f;
     constexpr float left_wall = -1.2f, right_wall = 0.6f, goal = 0.5f;
-    const float velocity = s.velocity + (float(action.discrete[0] - 1) * force - cosf(3.f * s.position) * gravity);
+    const float velocity =
+        s.velocity + (float(action.discrete[0] - 1) * force - cosf(3.f * s.position) * gravity);
     s.velocity = velocity < -max_speed ? -max_speed : velocity > max_speed ? max_speed : velocity;
     const float position = s.position + s.velocity;
     s.position = position < left_wall ? left_wall : position > right_wall ? right_wall : position;

@@ -1,6 +1,7 @@
 #pragma once
-// Pendulum swing-up with the constants, integrator and reward of Gymnasium's Pendulum-v1. One torque in [-2, 2] N m;
-// observation: cos and sin of the angle from upright, angular velocity rad/s. Never terminates.
+// Pendulum swing-up with the constants, integrator and reward of Gymnasium's Pendulum-v1. One
+// torque in [-2, 2] N m; observation: cos and sin of the angle from upright, angular velocity
+// rad/s. Never terminates.
 
 #include <cmath>
 
@@ -42,13 +43,15 @@ struct Pendulum {
 
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
     constexpr float mass = 1.f, length = 1.f, dt = 0.05f;
-    // comparisons, not fminf: a NaN action stays a NaN and is reported, instead of becoming a torque
+    // comparisons, not fminf: a NaN action stays a NaN and is reported, instead of becoming a
+    // torque
     float torque = action.continuous[0];
     torque = torque < -kMaxTorque ? -kMaxTorque : torque > kMaxTorque ? kMaxTorque : torque;
     const float theta = wrap(s.theta);
     out.reward[0] = -(theta * theta + 0.1f * s.theta_dot * s.theta_dot + 0.001f * torque * torque);
 
-    const float acceleration = 3.f * p.g / (2.f * length) * sinf(theta) + 3.f / (mass * length * length) * torque;
+    const float acceleration =
+        3.f * p.g / (2.f * length) * sinf(theta) + 3.f / (mass * length * length) * torque;
     const float speed = s.theta_dot + acceleration * dt;
     s.theta_dot = speed < -kMaxSpeed ? -kMaxSpeed : speed > kMaxSpeed ? kMaxSpeed : speed;
     s.theta = wrap(theta + s.theta_dot * dt);

@@ -1,7 +1,7 @@
-"""The classic environments against the gymnasium package: the same states and actions give the same steps.
+"""The classic environments against the gymnasium package: same states, same actions, same steps.
 
-Ours run in float32, Gymnasium's in float64. `env_replay` (tests/env_replay.cpp) is found under $MAGLEV_BUILD, default
-.build/release.
+Ours run in float32, Gymnasium's in float64. `env_replay` (tests/env_replay.cpp) is found under
+$MAGLEV_BUILD, default .build/release.
 """
 
 import os
@@ -81,11 +81,13 @@ def random_actions(env, rng, shape):
     if isinstance(env.action_space, gym.spaces.Discrete):
         return rng.integers(env.action_space.n, size=shape).astype(np.float32)
     # half as far again as the bounds: both sides clip
-    return rng.uniform(1.5 * env.action_space.low[0], 1.5 * env.action_space.high[0], shape).astype(np.float32)
+    low, high = 1.5 * env.action_space.low[0], 1.5 * env.action_space.high[0]
+    return rng.uniform(low, high, shape).astype(np.float32)
 
 
 def gym_action(env, action):
-    return int(action) if isinstance(env.action_space, gym.spaces.Discrete) else np.array([action], np.float32)
+    discrete = isinstance(env.action_space, gym.spaces.Discrete)
+    return int(action) if discrete else np.array([action], np.float32)
 
 
 def replay(case, states, actions, *settings):
@@ -93,7 +95,8 @@ def replay(case, states, actions, *settings):
     n, k = states.shape
     steps = actions.shape[1]
     data = np.concatenate([states, actions], axis=1).astype(np.float32).tobytes()
-    run = subprocess.run([REPLAY, case.ours, str(steps), *settings], input=data, capture_output=True, check=False)
+    command = [REPLAY, case.ours, str(steps), *settings]
+    run = subprocess.run(command, input=data, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr.decode()
     out = np.frombuffer(run.stdout, np.float32).reshape(n, steps, -1)
     return {"state": out[..., :k], "obs": out[..., k:-3], "reward": out[..., -3],
@@ -108,7 +111,9 @@ def set_state(env, state):
 def assert_close(case, ours, theirs, tolerance, what):
     error = np.abs(ours - theirs) / (1 + np.abs(theirs))
     worst = int(error.reshape(len(error), -1).max(axis=1).argmax())
-    assert error.max() <= tolerance, f"{case.ours} {what}: row {worst}, ours {ours[worst]}, gymnasium {theirs[worst]}"
+    assert error.max() <= tolerance, (
+        f"{case.ours} {what}: row {worst}, ours {ours[worst]}, gymnasium {theirs[worst]}"
+    )
 
 
 def unwound(case, ours, theirs):
@@ -165,7 +170,8 @@ def test_one_step_from_the_same_state_is_the_same(case):
     np.testing.assert_array_equal(ours["terminated"][sure], theirs["terminated"][sure])
     assert_close(case, ours["reward"][sure], theirs["reward"][sure], 1e-5, "reward")
     assert_close(case, ours["obs"], theirs["obs"], case.tolerance, "observation")
-    assert_close(case, unwound(case, ours["state"], theirs["state"]), theirs["state"], case.tolerance, "state")
+    state = unwound(case, ours["state"], theirs["state"])
+    assert_close(case, state, theirs["state"], case.tolerance, "state")
 
 
 @cases
@@ -185,7 +191,8 @@ def test_free_runs_stay_together(case):
             obs, reward, terminated, truncated, _ = env.step(gym_action(env, actions[i, t]))
             scale = 1 + np.abs(obs)
             assert (np.abs(ours["obs"][i, t] - obs) / scale).max() <= case.drift_tolerance, (i, t)
-            assert abs(ours["reward"][i, t] - reward) <= case.drift_tolerance * (1 + abs(reward)), (i, t)
+            reward_error = abs(ours["reward"][i, t] - reward)
+            assert reward_error <= case.drift_tolerance * (1 + abs(reward)), (i, t)
             assert ours["terminated"][i, t] == terminated
             assert ours["truncated"][i, t] == truncated
             if terminated or truncated:
@@ -195,7 +202,8 @@ def test_free_runs_stay_together(case):
 @cases
 def test_the_default_limit_truncates_at_the_same_step(case):
     limit = gym.spec(case.gym_id).max_episode_steps
-    # coasting never ends by itself, but for the cart, whose own limit is checked in the environment's unit tests
+    # coasting never ends by itself, but for the cart: its 500 steps are in
+    # tests/envs_classic_test.cpp
     if case.ours == "cartpole":
         limit, settings, env = 5, ["max_steps=5"], make(case, max_episode_steps=5)
     else:
@@ -212,7 +220,8 @@ def test_the_default_limit_truncates_at_the_same_step(case):
 
 
 def test_acrobot_at_its_velocity_limits_differs_by_float32_rounding_only():
-    # at 12 and 28 rad/s one step multiplies rounding errors by thousands: few rows may leave 1e-5, none 1e-3
+    # at 12 and 28 rad/s one step multiplies rounding errors by thousands: few rows may leave 1e-5,
+    # none 1e-3
     case = CASES[2]
     rng = np.random.default_rng(5)
     env = make(case)
@@ -235,7 +244,8 @@ def test_pendulum_follows_its_gravity():
     state = np.array([[0.5, 1.0]], np.float32)
     set_state(env, state[0])
     obs = env.step(np.array([1.0], np.float32))[0]
-    np.testing.assert_allclose(replay(case, state, np.ones((1, 1)), "g=3.5")["obs"][0, 0], obs, rtol=1e-5)
+    ours = replay(case, state, np.ones((1, 1)), "g=3.5")["obs"][0, 0]
+    np.testing.assert_allclose(ours, obs, rtol=1e-5)
 
 
 def test_cartpole_gives_the_sutton_barto_reward():

@@ -1,8 +1,9 @@
 #pragma once
-// A complete environment to learn from and to copy: an agent walks a corridor from its left end to the goal at its
-// right end. This one file is all there is: the folder's name in PascalCase is the struct's name, and the build finds
-// it. It then runs on CPU threads and, where CUDA is built, as a kernel; the settings below become `env.length=20` on
-// the command line, and every test that walks the environment table covers it.
+// A complete environment to learn from and to copy: an agent walks a corridor from its left end to
+// the goal at its right end. This one file is all there is: the folder's name in PascalCase is the
+// struct's name, and the build finds it. It then runs on CPU threads and, where CUDA is built, as a
+// kernel; the settings below become `env.length=20` on the command line, and every test that walks
+// the environment table covers it.
 
 #include "engine/env/env.h"
 
@@ -12,7 +13,8 @@ struct Corridor {
   // one line for `maglev envs`
   static constexpr const char* kSummary = "walk to the right end of a corridor (an example)";
 
-  // Settings: plain numbers with defaults, constant during a run. describe() names each, its range and its help.
+  // Settings: plain numbers with defaults, constant during a run. describe() names each, its range
+  // and its help.
   struct Params {
     int32_t length = 8;
     int32_t max_steps = 64;
@@ -25,7 +27,8 @@ struct Corridor {
     }
   };
 
-  // All an episode needs, in plain values: a checkpoint copies it byte by byte, and so does the GPU.
+  // All an episode needs, in plain values: a checkpoint copies it byte by byte, and so does the
+  // GPU.
   struct State {
     int32_t position;  ///< 0 .. length - 1
     int32_t steps;
@@ -39,14 +42,17 @@ struct Corridor {
             .events = {"slips"}};
   }
 
-  // A new episode. Random numbers come from `rng` and nowhere else: that keeps runs repeatable on any machine.
+  // A new episode. Random numbers come from `rng` and nowhere else: that keeps runs repeatable on
+  // any machine.
   MAGLEV_HD static void reset(const Params&, State& s, Rng&) {
     s.position = 0;
     s.steps = 0;
   }
 
-  // One step. The runner has zeroed `out`, and begins the next episode by itself after terminated or truncated.
-  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out) {
+  // One step. The runner has zeroed `out`, and begins the next episode by itself after terminated
+  // or truncated.
+  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng,
+                             StepOut& out) {
     if (rng.uniform() < p.slip) {
       out.events[0] = 1.f;
     } else {
@@ -54,13 +60,15 @@ struct Corridor {
       s.position = next < 0 ? 0 : next;
     }
     s.steps += 1;
-    // terminated: the task is over and the future is worth nothing; truncated: time ran out, the future still counts
+    // terminated: the task is over and the future is worth nothing; truncated: time ran out, the
+    // future still counts
     out.terminated = s.position == p.length - 1;
     out.truncated = s.steps >= p.max_steps;
     out.reward[0] = out.terminated ? 1.f : -0.01f;
   }
 
-  // What the agent sees of a state, and which actions it has: no way left through the wall at the left end.
+  // What the agent sees of a state, and which actions it has: no way left through the wall at the
+  // left end.
   MAGLEV_HD static void observe(const Params& p, const State& s, int /*agent*/, const ObsOut& out) {
     out.as<float>(0)[0] = float(s.position) / float(p.length - 1);
     out.mask[0] = s.position > 0;
