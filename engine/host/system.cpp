@@ -1,0 +1,294 @@
+#include "engine/host/system.h"
+
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace maglev {
+namespace {
+
+constexpr int64_t kMiB = int64_t(1) << 20, kGiB = int64_t(1) << 30;
+// version 1 shows "no limit" as the largest multiple of the page size
+constexpr int64_t kNoLimit = int64_t(1) << 60;
+
+// files of /proc and /sys say they are empty: read until they end
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return file ? text.str() : "";
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  while (!text.empty() && space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// calls each(line) for the lines of text
+template <class Each>
+void for_lines(std::string_view text, Each each) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    each(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+// "name : value"; both trimmed
+std::pair<std::string_view, std::string_view> split(std::string_view line, char at) {
+  const size_t place = line.find(at);
+  if (place == std::string_view::npos) return {trimmed(line), {}};
+  return {trimmed(line.substr(0, place)), trimmed(line.substr(place + 1))};
+}
+
+std::optional<int64_t> whole(std::string_view text) {
+  text = trimmed(text);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  return value;
+}
+
+void name_vector_units(std::string_view flags, std::vector<std::string>& names) {
+  static constexpr std::pair<const char*, const char*> kUnits[] = {
+      {"sse4_2", "sse4.2"},           {"avx", "avx"},           {"avx2", "avx2"},         {"fma", "fma"},
+      {"avx_vnni", "avx-vnni"},       {"avx512f", "avx512"},    {"avx512_vnni", "avx512-vnni"},
+      {"avx512_bf16", "avx512-bf16"}, {"avx512_fp16", "avx512-fp16"}, {"amx_bf16", "amx-bf16"}, {"amx_int8", "amx-int8"},
+      {"asimd", "neon"},              {"sve", "sve"},           {"bf16", "bf16"}};
+  std::set<std::string_view> have;
+  while (!flags.empty()) {
+    const size_t end = std::min(flags.find(' '), flags.size());
+    have.insert(flags.substr(0, end));
+    flags.remove_prefix(std::min(end + 1, flags.size()));
+  }
+  for (const auto& [flag, name] : kUnits)
+    if (have.contains(flag)) names.emplace_back(name);
+}
+
+// the folders from a process's group up to the mount: a limit may stand at any of them. Inside a container the group's
+// path may not exist below the mount, which then is the group itself.
+std::vector<std::string> group_folders(const std::string& mount, const std::string& group) {
+  std::vector<std::string> folders;
+  std::filesystem::path path = group;
+  for (; path.has_relative_path(); path = path.parent_path()) folders.push_back(mount + path.string());
+  folders.push_back(mount);
+  return folders;
+}
+
+void probe_limits(const std::string& root, Processor& processor, Memory& memory) {
+  const std::string groups = read(root + "/proc/self/cgroup"), mount = root + "/sys/fs/cgroup";
+  const auto tighter_quota = [&](double quota) {
+    if (quota > 0 && (processor.quota == 0 || quota < processor.quota)) processor.quota = quota;
+  };
+  const auto tighter_memory = [&](int64_t limit, const std::string& used) {
+    if (limit <= 0 || (memory.limit != 0 && limit >= memory.limit)) return;
+    memory.limit = limit;
+    memory.limit_used = parse_limit(read(used));
+  };
+  for (const std::string& folder : group_folders(mount, parse_cgroup(groups, ""))) {
+    tighter_quota(parse_cpu_max(read(folder + "/cpu.max")));
+    tighter_memory(parse_limit(read(folder + "/memory.max")), folder + "/memory.current");
+  }
+  for (const std::string& folder : group_folders(mount + "/cpu", parse_cgroup(groups, "cpu"))) {
+    const auto quota = whole(read(folder + "/cpu.cfs_quota_us")), period = whole(read(folder + "/cpu.cfs_period_us"));
+    if (quota && period && *quota > 0 && *period > 0) tighter_quota(double(*quota) / double(*period));
+  }
+  for (const std::string& folder : group_folders(mount + "/memory", parse_cgroup(groups, "memory")))
+    tighter_memory(parse_limit(read(folder + "/memory.limit_in_bytes")), folder + "/memory.usage_in_bytes");
+  // a limit above what the machine has limits nothing
+  if (memory.total > 0 && memory.limit >= memory.total) memory.limit = memory.limit_used = 0;
+}
+
+std::string os_name(const std::string& text) {
+  std::string name;
+  for_lines(text, [&](std::string_view line) {
+    const auto [key, value] = split(line, '=');
+    if (key == "PRETTY_NAME") name = value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
+  });
+  return name.empty() ? "unknown" : name;
+}
+
+std::optional<bool> turbo_state(const std::string& root) {
+  const std::string cpu = root + "/sys/devices/system/cpu/";
+  if (const auto off = whole(read(cpu + "intel_pstate/no_turbo"))) return *off == 0;
+  if (const auto boost = whole(read(cpu + "cpufreq/boost"))) return *boost == 1;
+  return std::nullopt;
+}
+
+std::string output_of(const char* command) {
+  std::string text;
+  FILE* pipe = popen(command, "r");
+  if (!pipe) return text;
+  char part[512];
+  while (size_t count = std::fread(part, 1, sizeof part, pipe)) text.append(part, count);
+  return pclose(pipe) == 0 ? text : "";
+}
+
+// the driver's own list, where its tool is missing: names only
+std::vector<Gpu> gpus_of_driver(const std::string& root) {
+  std::vector<Gpu> gpus;
+  std::error_code error;
+  for (const auto& folder : std::filesystem::directory_iterator(root + "/proc/driver/nvidia/gpus", error))
+    for_lines(read(folder.path().string() + "/information"), [&](std::string_view line) {
+      const auto [key, value] = split(line, ':');
+      if (key == "Model") gpus.push_back({.name = std::string(value)});
+    });
+  return gpus;
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value == std::round(value) ? "%.0f" : "%.1f", value);
+  return text;
+}
+
+}  // namespace
+
+int64_t Memory::left() const { return limit > 0 ? std::min(available, std::max<int64_t>(0, limit - limit_used)) : available; }
+
+System probe_system(const std::string& path, const std::string& root) {
+  System system;
+  system.os = os_name(read(root + "/etc/os-release"));
+  utsname names{};
+  if (uname(&names) == 0) system.kernel = std::string(names.sysname) + " " + names.release + " " + names.machine;
+  Processor& processor = system.processor;
+  parse_cpuinfo(read(root + "/proc/cpuinfo"), processor);
+  cpu_set_t set;
+  processor.affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : processor.present;
+  const std::string frequency = root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+  processor.governor = trimmed(read(frequency));
+  processor.turbo = turbo_state(root);
+  processor.load = std::atof(read(root + "/proc/loadavg").c_str());
+  parse_meminfo(read(root + "/proc/meminfo"), system.memory);
+  probe_limits(root, processor, system.memory);
+  system.disk.path = path;
+  struct statvfs disk {};
+  if (statvfs(path.c_str(), &disk) == 0) {
+    system.disk.total = int64_t(disk.f_blocks) * int64_t(disk.f_frsize);
+    system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);
+  }
+  if (root.empty())
+    system.gpus = parse_gpus(output_of(
+        "nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap --format=csv,noheader,nounits 2>/dev/null"));
+  if (system.gpus.empty()) system.gpus = gpus_of_driver(root);
+  return system;
+}
+
+double parse_cpu_max(std::string_view text) {
+  const auto [quota, period] = split(trimmed(text), ' ');
+  const auto granted = whole(quota), every = whole(period);
+  return granted && every && *granted > 0 && *every > 0 ? double(*granted) / double(*every) : 0;
+}
+
+void parse_meminfo(std::string_view text, Memory& memory) {
+  int64_t spare = 0;
+  bool told = false;
+  for_lines(text, [&](std::string_view line) {
+    const auto [key, value] = split(line, ':');
+    const int64_t bytes = whole(value).value_or(0) * 1024;
+    if (key == "MemTotal") memory.total = bytes;
+    if (key == "MemAvailable") memory.available = bytes, told = true;
+    if (key == "MemFree" || key == "Buffers" || key == "Cached") spare += bytes;
+  });
+  if (!told) memory.available = spare;
+}
+
+int64_t parse_limit(std::string_view text) {
+  const int64_t limit = whole(text).value_or(0);
+  return limit < 0 || limit >= kNoLimit ? 0 : limit;
+}
+
+void parse_cpuinfo(std::string_view text, Processor& processor) {
+  std::set<std::pair<std::string, std::string>> cores;
+  std::string package, model;
+  for_lines(text, [&](std::string_view line) {
+    const auto [key, value] = split(line, ':');
+    if (key == "processor") ++processor.present;
+    if (key == "model name" && model.empty()) model = value;
+    if (key == "physical id") package = value;
+    if (key == "core id") cores.emplace(package, value);
+    if ((key == "flags" || key == "Features") && processor.vector_units.empty())
+      name_vector_units(value, processor.vector_units);
+  });
+  if (!model.empty()) processor.model = model;
+  processor.cores = int(cores.size());
+}
+
+std::string parse_cgroup(std::string_view text, std::string_view controller) {
+  std::string group;
+  for_lines(text, [&](std::string_view line) {
+    const auto [number, rest] = split(line, ':');
+    const auto [controllers, path] = split(rest, ':');
+    if (controller.empty()) {
+      if (number == "0" && controllers.empty()) group = path;
+      return;
+    }
+    for (std::string_view left = controllers; !left.empty();) {
+      const size_t end = std::min(left.find(','), left.size());
+      if (left.substr(0, end) == controller) group = path;
+      left.remove_prefix(std::min(end + 1, left.size()));
+    }
+  });
+  return group;
+}
+
+std::vector<Gpu> parse_gpus(std::string_view csv) {
+  std::vector<Gpu> gpus;
+  for_lines(csv, [&](std::string_view line) {
+    const auto [name, sizes] = split(line, ',');
+    const auto [total, rest] = split(sizes, ',');
+    const auto [free, capability] = split(rest, ',');
+    if (name.empty() || total.empty()) return;
+    gpus.push_back({.name = std::string(name),
+                    .memory_total = whole(total).value_or(0) * kMiB,
+                    .memory_free = whole(free).value_or(0) * kMiB,
+                    .capability = std::string(capability)});
+  });
+  return gpus;
+}
+
+std::vector<std::string> system_warnings(const System& system, int threads) {
+  std::vector<std::string> warnings;
+  const Processor& cpu = system.processor;
+  if (cpu.quota > 0 && cpu.quota < cpu.affinity)
+    warnings.push_back("the cgroup grants " + number_text(cpu.quota) + " of " + std::to_string(cpu.affinity) +
+                       " processors' time: more threads than that are paused by the kernel");
+  const double room = cpu.quota > 0 ? std::min<double>(cpu.quota, cpu.affinity) : cpu.affinity;
+  if (room > 0 && threads > std::ceil(room))
+    warnings.push_back(std::to_string(threads) + " threads on " + number_text(room) +
+                       " usable processors wait for each other: set threads=0 to use what there is");
+  if (cpu.present > 0 && cpu.load > 0.5 * cpu.present)
+    warnings.push_back("other programs keep " + number_text(std::round(cpu.load * 10) / 10) + " of " +
+                       std::to_string(cpu.present) + " processors busy: figures measured now are too low");
+  if (cpu.governor == "powersave" && !cpu.turbo.value_or(false))
+    warnings.push_back("the frequency governor is powersave: `cpupower frequency-set -g performance` is faster");
+  if (cpu.turbo && !*cpu.turbo) warnings.push_back("turbo is off: the processor stays at its base clock");
+  if (system.memory.total > 0 && system.memory.left() < 2 * kGiB)
+    warnings.push_back("only " + bytes_text(system.memory.left()) + " of memory is left: use fewer environments (env.count)");
+  if (system.disk.total > 0 && system.disk.available < 2 * kGiB)
+    warnings.push_back("only " + bytes_text(system.disk.available) + " of disk is left at " + system.disk.path +
+                       ": checkpoints may fail; give another folder with --out");
+  return warnings;
+}
+
+std::string bytes_text(int64_t bytes) {
+  char text[32];
+  if (bytes >= kGiB) std::snprintf(text, sizeof text, "%.1f GiB", double(bytes) / double(kGiB));
+  else std::snprintf(text, sizeof text, "%.0f MiB", double(bytes) / double(kMiB));
+  return text;
+}
+
+}  // namespace maglev

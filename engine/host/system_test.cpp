@@ -1,0 +1,164 @@
+#include "engine/host/system.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace maglev {
+namespace {
+
+constexpr int64_t kGiB = int64_t(1) << 30;
+
+// a folder with another machine's files
+class Machine {
+ public:
+  Machine() {
+    root_ = std::filesystem::path(testing::TempDir()) /
+            ("machine-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(root_);
+  }
+  ~Machine() { std::filesystem::remove_all(root_); }
+  Machine& file(const std::string& path, const std::string& text) {
+    const auto full = root_.string() + path;
+    std::filesystem::create_directories(std::filesystem::path(full).parent_path());
+    std::ofstream(full) << text;
+    return *this;
+  }
+  System probe() const { return probe_system("/", root_.string()); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+bool mentions(const std::vector<std::string>& warnings, const std::string& part) {
+  for (const auto& warning : warnings)
+    if (warning.find(part) != std::string::npos) return true;
+  return false;
+}
+
+TEST(SystemProbe, a_quota_is_read_as_processors) {
+  EXPECT_DOUBLE_EQ(parse_cpu_max("150000 100000\n"), 1.5);
+  EXPECT_EQ(parse_cpu_max("max 100000\n"), 0);
+  EXPECT_EQ(parse_cpu_max(""), 0);
+  EXPECT_EQ(parse_cpu_max("100000 0"), 0);
+  EXPECT_EQ(parse_cpu_max("100000"), 0);
+}
+
+TEST(SystemProbe, meminfo_gives_bytes_and_old_kernels_an_estimate) {
+  Memory memory;
+  parse_meminfo("MemTotal:       2048 kB\nMemFree:  100 kB\nMemAvailable:   1024 kB\nBuffers: 1 kB\nCached: 1 kB\n", memory);
+  EXPECT_EQ(memory.total, 2048 * 1024);
+  EXPECT_EQ(memory.available, 1024 * 1024);
+  Memory old;
+  parse_meminfo("MemTotal: 2048 kB\nMemFree: 100 kB\nBuffers: 10 kB\nCached: 5 kB\nSwapCached: 7 kB\n", old);
+  EXPECT_EQ(old.available, 115 * 1024);
+}
+
+TEST(SystemProbe, no_memory_limit_is_zero_however_it_is_written) {
+  EXPECT_EQ(parse_limit("max\n"), 0);
+  EXPECT_EQ(parse_limit("9223372036854771712\n"), 0);
+  EXPECT_EQ(parse_limit("-1"), 0);
+  EXPECT_EQ(parse_limit("1073741824\n"), kGiB);
+}
+
+TEST(SystemProbe, cpuinfo_gives_model_cores_and_vector_units) {
+  const std::string one = "model name\t: Example CPU @ 3 GHz\nphysical id\t: 0\ncore id\t\t: ",
+                    flags = "\nflags\t\t: fpu avx avx2 fma avx512f avx512_bf16 amx_bf16\n\n";
+  Processor x86;
+  parse_cpuinfo("processor\t: 0\n" + one + "0" + flags + "processor\t: 1\n" + one + "1" + flags + "processor\t: 2\n" + one +
+                    "0" + flags + "processor\t: 3\n" + one + "1" + flags, x86);
+  EXPECT_EQ(x86.model, "Example CPU @ 3 GHz");
+  EXPECT_EQ(x86.present, 4);
+  EXPECT_EQ(x86.cores, 2);
+  EXPECT_EQ(x86.vector_units, (std::vector<std::string>{"avx", "avx2", "fma", "avx512", "avx512-bf16", "amx-bf16"}));
+  Processor arm;
+  parse_cpuinfo("processor\t: 0\nFeatures\t: fp asimd sve bf16\n", arm);
+  EXPECT_EQ(arm.vector_units, (std::vector<std::string>{"neon", "sve", "bf16"}));
+  EXPECT_EQ(arm.model, "unknown");
+}
+
+TEST(SystemProbe, the_group_of_either_version_is_found) {
+  const char* both = "5:cpuacct,cpu:/batch\n4:memory:/job/7\n0::/user.slice/a:b\n";
+  EXPECT_EQ(parse_cgroup(both, ""), "/user.slice/a:b");
+  EXPECT_EQ(parse_cgroup(both, "cpu"), "/batch");
+  EXPECT_EQ(parse_cgroup(both, "memory"), "/job/7");
+  EXPECT_EQ(parse_cgroup(both, "io"), "");
+}
+
+TEST(SystemProbe, gpus_are_read_from_the_drivers_tool) {
+  const auto gpus = parse_gpus("NVIDIA H200, 143771, 143000, 9.0\nNVIDIA T4, 15360, [N/A], 7.5\n\nno devices\n");
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0].name, "NVIDIA H200");
+  EXPECT_EQ(gpus[0].memory_total, int64_t(143771) << 20);
+  EXPECT_EQ(gpus[0].capability, "9.0");
+  EXPECT_EQ(gpus[1].memory_free, 0);
+}
+
+TEST(SystemProbe, the_tightest_limit_on_the_way_up_counts) {
+  Machine machine;
+  machine.file("/proc/self/cgroup", "0::/pod/container\n")
+      .file("/proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n")
+      .file("/sys/fs/cgroup/pod/cpu.max", "150000 100000\n")
+      .file("/sys/fs/cgroup/pod/container/cpu.max", "400000 100000\n")
+      .file("/sys/fs/cgroup/pod/container/memory.max", "4294967296\n")
+      .file("/sys/fs/cgroup/pod/container/memory.current", "1073741824\n");
+  const System system = machine.probe();
+  EXPECT_DOUBLE_EQ(system.processor.quota, 1.5);
+  EXPECT_EQ(system.memory.limit, 4 * kGiB);
+  EXPECT_EQ(system.memory.left(), 3 * kGiB);
+}
+
+TEST(SystemProbe, limits_of_cgroup_version_1_are_read) {
+  Machine machine;
+  machine.file("/proc/self/cgroup", "4:memory:/not/visible/here\n2:cpu:/\n")
+      .file("/proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n")
+      .file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "250000\n")
+      .file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
+      .file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n")
+      .file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
+  const System system = machine.probe();
+  EXPECT_DOUBLE_EQ(system.processor.quota, 2.5);
+  EXPECT_EQ(system.memory.left(), kGiB);
+}
+
+TEST(SystemProbe, an_empty_machine_is_unknown_and_not_an_error) {
+  Machine machine;
+  const System system = machine.probe();
+  EXPECT_EQ(system.os, "unknown");
+  EXPECT_EQ(system.processor.quota, 0);
+  EXPECT_EQ(system.memory.limit, 0);
+  EXPECT_TRUE(system.gpus.empty());
+}
+
+TEST(SystemProbe, this_machine_has_processors_and_memory) {
+  const System system = probe_system(".");
+  EXPECT_GE(system.processor.present, system.processor.affinity);
+  EXPECT_GE(system.processor.affinity, 1);
+  EXPECT_GT(system.memory.total, system.memory.left());
+  EXPECT_GT(system.memory.left(), 0);
+  EXPECT_GT(system.disk.total, 0);
+}
+
+TEST(SystemWarnings, a_roomy_idle_machine_has_none) {
+  System system;
+  system.processor = {.present = 8, .cores = 8, .affinity = 8, .load = 0.2};
+  system.memory = {.total = 16 * kGiB, .available = 12 * kGiB};
+  system.disk = {.path = "/data", .total = 100 * kGiB, .available = 50 * kGiB};
+  EXPECT_TRUE(system_warnings(system, 8).empty());
+}
+
+TEST(SystemWarnings, each_shortage_is_named) {
+  System system;
+  system.processor = {.present = 8, .affinity = 8, .quota = 1.5, .governor = "powersave", .turbo = false, .load = 7};
+  system.memory = {.total = 16 * kGiB, .available = 12 * kGiB, .limit = 2 * kGiB, .limit_used = kGiB};
+  system.disk = {.path = "/data", .total = 100 * kGiB, .available = kGiB / 2};
+  const auto warnings = system_warnings(system, 8);
+  EXPECT_EQ(warnings.size(), 7u);
+  for (const char* part : {"grants 1.5 of 8 processors", "8 threads on 1.5", "keep 7 of 8 processors busy", "powersave",
+                           "turbo is off", "only 1.0 GiB of memory", "only 512 MiB of disk is left at /data"})
+    EXPECT_TRUE(mentions(warnings, part)) << part;
+}
+
+}  // namespace
+}  // namespace maglev

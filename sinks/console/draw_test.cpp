@@ -1,0 +1,284 @@
+#include "sinks/console/draw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace maglev::sinks::console {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+RunInfo run_info() {
+  RunInfo run;
+  run.dir = "runs/one";
+  run.algo = "ppo";
+  run.env = "goodhart";
+  run.device = "cpu";
+  run.total_steps = 1'000'000;
+  return run;
+}
+
+MetricRow row_at(int64_t step, double mean_return) {
+  MetricRow row;
+  row.step = step;
+  row.seconds = double(step) / 10'000;
+  row.steps_per_second = 10'000;
+  row.episodes = step / 100;
+  row.return_mean = mean_return;
+  row.values = {{"episode/return_min", 9},      {"episode/return_max", 500},     {"episode/length_mean", 182.4},
+                {"events/food_per_1k", 101.25}, {"events/poison_per_1k", 1.5},   {"loss/policy", -0.0125},
+                {"loss/value", 43.25},          {"loss/entropy", 0.5},           {"loss/approx_kl", 0.004},
+                {"loss/clip_fraction", 0.0812}, {"loss/explained_variance", 0.9}, {"loss/grad_norm", kNaN},
+                {"time/environment", 0.2},      {"time/policy", 0.3},            {"time/learn", 0.4},
+                {"time/copy", 0.05}};
+  return row;
+}
+
+View view_of_a_run() {
+  View view(run_info(), 0);
+  for (int i = 1; i <= 5; ++i) view.apply(row_at(100'000 * i, 20.0 * i), 10.0 * i);
+  return view;
+}
+
+std::vector<std::string> texts(const std::vector<Line>& lines) {
+  std::vector<std::string> all;
+  for (const Line& line : lines) {
+    all.push_back(line.text(false));
+    all.back().erase(all.back().find_last_not_of(' ') + 1);
+  }
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string all;
+  for (const auto& line : lines) all += line + "\n";
+  return all;
+}
+
+TEST(ConsoleText, figures_are_short_and_nan_is_a_dash) {
+  EXPECT_EQ(figure_text(kNaN), "-");
+  EXPECT_EQ(figure_text(0), "0");
+  EXPECT_EQ(figure_text(-0.0), "0");
+  EXPECT_EQ(figure_text(500), "500");
+  EXPECT_EQ(figure_text(182.44), "182.4");
+  EXPECT_EQ(figure_text(43.214), "43.21");
+  EXPECT_EQ(figure_text(9.9999), "10.00");
+  EXPECT_EQ(figure_text(-0.01234), "-0.0123");
+  EXPECT_EQ(figure_text(2.5e-4), "2.50e-04");
+  EXPECT_EQ(figure_text(1234567), "1.23e+06");
+  EXPECT_EQ(figure_text(-std::numeric_limits<double>::infinity()), "-inf");
+}
+
+TEST(ConsoleText, counts_have_three_digits_and_a_letter_from_ten_thousand) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(1000), "1,000");
+  EXPECT_EQ(count_text(9999), "9,999");
+  EXPECT_EQ(count_text(9999.7), "10.0k");
+  EXPECT_EQ(count_text(472'600), "473k");
+  EXPECT_EQ(count_text(999'600), "1.00M");
+  EXPECT_EQ(count_text(1'000'000), "1M");
+  EXPECT_EQ(count_text(12.34e9), "12.3G");
+  EXPECT_EQ(count_text(kNaN), "-");
+}
+
+TEST(ConsoleText, durations_read_as_clocks) {
+  EXPECT_EQ(duration_text(0), "0:00");
+  EXPECT_EQ(duration_text(59.9), "0:59");
+  EXPECT_EQ(duration_text(754), "12:34");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+  EXPECT_EQ(duration_text(2 * 86400 + 3 * 3600 + 5), "2d 03:00:05");
+  EXPECT_EQ(duration_text(kNaN), "-");
+  EXPECT_EQ(duration_text(-1), "0:00");
+}
+
+TEST(ConsoleText, parts_of_a_bar_add_up_to_its_width) {
+  EXPECT_EQ(apportion({0.5, 0.25, 0.25}, 8), (std::vector<int>{4, 2, 2}));
+  EXPECT_EQ(apportion({kNaN, 0, -1}, 8), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(apportion({kNaN, 1, 1}, 8), (std::vector<int>{0, 4, 4}));
+  for (int width = 0; width < 60; ++width) {
+    const auto parts = apportion({0.21, 0.33, 0.43, 0.01, 0.02}, width);
+    EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), 0), width);
+  }
+}
+
+TEST(ConsoleText, a_chart_rises_with_its_values) {
+  EXPECT_EQ(chart({0, 1, 2, 3, 4, 5, 6, 7}, 8, 1, true)[0], "▁▂▃▄▅▆▇█");
+  EXPECT_EQ(chart({0, 1}, 8, 2, true), (std::vector<std::string>{" █", "▁█"}));
+  EXPECT_EQ(chart({0, 1, 2}, 8, 1, false)[0], ".:#");
+  EXPECT_EQ(chart({0, 0, 7, 7}, 2, 1, true)[0], "▁█");
+  EXPECT_EQ(display_width(chart({5, 5, 5}, 8, 1, true)[0]), 3);
+  EXPECT_EQ(chart({}, 8, 1, true)[0], "");
+}
+
+TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
+  const Terminal terminal{.live = true, .colour = false, .unicode = true, .columns = 110, .rows = 30};
+  EXPECT_EQ(joined(texts(live_lines(view_of_a_run(), terminal))),
+            R"( ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━──────────────────────────────────────────────────   50.0%
+ ⠴ 500k of 1M steps    10k steps/s    elapsed 0:50    left 0:50
+
+ return    100       last 9 … 500                   100 ▏    █
+ best      100       at 500k steps                      ▏  ▁██
+ episodes  5,000     length 182.4 steps                 ▏ ▁███
+                                                     20 ▏▁████
+
+ losses    policy         -0.0125   value            43.25   entropy         0.5000   approx kl       0.0040
+           clip fraction   0.0812   explained var   0.9000   grad norm            -
+ per 1k    food             101.2   poison           1.500
+
+ time      ██████▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒░·  █ environment 20%  ▓ policy 30%  ▒ learn 40%  ░ copy 5%  · other 5%
+)");
+}
+
+TEST(Console, a_narrow_ascii_terminal_stacks_them) {
+  const Terminal terminal{.live = true, .colour = false, .unicode = false, .columns = 60, .rows = 24};
+  EXPECT_EQ(joined(texts(live_lines(view_of_a_run(), terminal))),
+            R"( =========================>------------------------   50.0%
+ / 500k of 1M steps  10k/s  0:50  eta 0:50
+
+ return    100       last 9 .. 500   best 100
+ episodes  5,000     length 182.4 steps
+ history   .::##
+
+ losses    policy         -0.0125   value            43.25
+           entropy         0.5000   approx kl       0.0040
+           clip fraction   0.0812   explained var   0.9000
+           grad norm            -
+ per 1k    food             101.2   poison           1.500
+
+ time      EEEEEEEEEEPPPPPPPPPPPPPPLLLLLLLLLLLLLLLLLLLCCC..
+           env 20% policy 30% learn 40% copy 5% other 5%
+)");
+}
+
+TEST(Console, colours_change_no_character) {
+  const Terminal terminal{.live = true, .colour = true, .unicode = true, .columns = 110, .rows = 30};
+  const auto lines = live_lines(view_of_a_run(), terminal);
+  const std::string text = lines.back().text(true);
+  for (const char* ink : {"\x1b[32m", "\x1b[34m", "\x1b[35m", "\x1b[33m"}) EXPECT_NE(text.find(ink), std::string::npos);
+  for (const Line& line : lines) EXPECT_EQ(line.text(false).find('\x1b'), std::string::npos);
+}
+
+TEST(Console, no_line_is_wider_and_no_region_higher_than_the_terminal) {
+  View view = view_of_a_run();
+  view.dir = std::string(300, 'd');
+  for (bool unicode : {true, false})
+    for (int columns = 1; columns <= 200; ++columns)
+      for (int rows : {1, 2, 3, 8, 15, 50}) {
+        const Terminal terminal{.live = true, .colour = true, .unicode = unicode, .columns = columns, .rows = rows};
+        const auto lines = live_lines(view, terminal);
+        ASSERT_LE(int(lines.size()), std::max(1, rows - 1)) << columns << "x" << rows;
+        for (const Line& line : lines) ASSERT_LE(display_width(line.text(false)), columns) << line.text(false);
+        for (const Line& line : header_lines(view, terminal)) ASSERT_LE(line.width(), columns);
+      }
+}
+
+TEST(Console, a_low_terminal_keeps_progress_return_and_time) {
+  const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 6};
+  const auto lines = texts(live_lines(view_of_a_run(), terminal));
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_NE(lines[0].find("50.0%"), std::string::npos);
+  EXPECT_NE(lines[2].find("return    100"), std::string::npos);
+  EXPECT_NE(lines[3].find("time"), std::string::npos);
+}
+
+TEST(Console, before_the_first_episode_figures_are_dashes) {
+  View view(run_info(), 0);
+  MetricRow row;
+  row.step = 1000;
+  row.return_mean = kNaN;
+  row.steps_per_second = 500;
+  row.values = {{"episode/return_min", kNaN}, {"episode/length_mean", kNaN}, {"loss/policy", kNaN}};
+  view.apply(row, 2);
+  const Terminal terminal{.live = true, .unicode = true, .columns = 110, .rows = 30};
+  const std::string text = joined(texts(live_lines(view, terminal)));
+  EXPECT_NE(text.find("return    -\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("nan"), std::string::npos) << text;
+  EXPECT_NE(plain_line(view).find("return=- "), std::string::npos);
+  EXPECT_EQ(plain_line(view).find("nan"), std::string::npos);
+}
+
+TEST(Console, a_plain_line_is_pairs_in_columns) {
+  View view(run_info(), 0);
+  view.apply(row_at(9'000, 9), 1);
+  const std::string early = plain_line(view);
+  view.apply(row_at(900'000, 123.456), 90);
+  const std::string late = plain_line(view);
+  EXPECT_EQ(late,
+            "step=900000  done=90.0%  return=123.5     episodes=9000   length=182.4  steps/s=10000    elapsed=1:30    "
+            "left=0:10    food/1k=101.2   poison/1k=1.500   policy=-0.0125   value=43.25     entropy=0.5000    "
+            "approx_kl=0.0040    clip_fraction=0.0812    explained_var=0.9000");
+  for (const char* name : {"done=", "return=", "episodes=", "left=", "food/1k=", "approx_kl="})
+    EXPECT_EQ(early.find(name), late.find(name)) << name;
+}
+
+TEST(Console, the_summary_says_how_to_go_on) {
+  const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 24};
+  EXPECT_EQ(joined(texts(summary_lines(view_of_a_run(), terminal, "stopped"))), R"(
+ stopped   500000 steps in 0:50, 10k steps/s
+ return    100, best 100 at 500k steps
+ run       runs/one
+ evaluate  ./maglev eval runs/one
+ resume    ./maglev train --resume runs/one
+)");
+  const std::string failed = joined(texts(summary_lines(view_of_a_run(), terminal, "[env] cartpole gave NaN")));
+  EXPECT_NE(failed.find(" failed    500000"), std::string::npos);
+  EXPECT_NE(failed.find(" because   [env] cartpole gave NaN"), std::string::npos);
+  const std::string finished = joined(texts(summary_lines(view_of_a_run(), terminal, "finished")));
+  EXPECT_EQ(finished.find("--resume"), std::string::npos);
+}
+
+TEST(View, an_eta_follows_the_smoothed_rate) {
+  View view(run_info(), 0);
+  EXPECT_TRUE(std::isnan(view.left_s()));
+  view.apply(row_at(100'000, 1), 10);
+  EXPECT_DOUBLE_EQ(view.left_s(), 90);
+  MetricRow slow = row_at(200'000, 1);
+  view.apply(slow, 20);
+  slow.step = 300'000, slow.seconds += 1, slow.steps_per_second = 1'000;
+  view.apply(slow, 21);
+  EXPECT_GT(view.steps_per_second, 5'000);
+  EXPECT_LT(view.steps_per_second, 10'000);
+}
+
+TEST(View, ticks_move_the_step_and_the_clock_between_rows) {
+  View view(run_info(), 100);
+  Progress progress;
+  progress.iteration_steps = 8'000;
+  progress.total_steps = 1'000'000;
+  progress.iteration_step = 2'000;
+  view.apply(progress, 102);
+  EXPECT_EQ(view.step, 2'000);
+  EXPECT_DOUBLE_EQ(view.elapsed_s, 2);
+  EXPECT_DOUBLE_EQ(view.steps_per_second, 1'000);
+  EXPECT_DOUBLE_EQ(view.iteration_share, 0.25);
+  const Terminal terminal{.live = true, .unicode = true, .columns = 110, .rows = 30};
+  EXPECT_NE(live_lines(view, terminal)[1].text(false).find("collecting 25%"), std::string::npos);
+}
+
+TEST(View, a_resumed_run_counts_its_speed_from_where_it_resumed) {
+  RunInfo run = run_info();
+  run.resumed_at = 500'000;
+  View view(run, 0);
+  Progress progress;
+  progress.step = 501'000;
+  view.apply(progress, 1);
+  EXPECT_DOUBLE_EQ(view.steps_per_second, 1'000);
+  const Terminal terminal{.live = true, .unicode = true, .columns = 110, .rows = 30};
+  EXPECT_NE(header_lines(view, terminal)[0].text(false).find("resumed at 500k"), std::string::npos);
+}
+
+TEST(View, a_long_history_is_thinned_and_keeps_its_shape) {
+  View view(run_info(), 0);
+  for (int i = 0; i < 100'000; ++i) view.apply(row_at(i, double(i)), i);
+  ASSERT_LT(view.history.size(), kHistory);
+  ASSERT_GE(view.history.size(), kHistory / 2);
+  for (size_t i = 1; i < view.history.size(); ++i)
+    ASSERT_NEAR(view.history[i] - view.history[i - 1], view.history[1] - view.history[0], 1e-6);
+}
+
+}  // namespace
+}  // namespace maglev::sinks::console

@@ -1,0 +1,89 @@
+#include "sinks/console/view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace maglev::sinks::console {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kSmooth_s = 10;
+
+}  // namespace
+
+View::View(const RunInfo& run, double now_s)
+    : algo(run.algo),
+      env(run.env),
+      device(run.device),
+      dir(run.dir),
+      total_steps(run.total_steps),
+      resumed_at(run.resumed_at),
+      step(std::max<int64_t>(0, run.resumed_at)),
+      steps_per_second(kNaN),
+      best_return(kNaN),
+      began_s_(now_s),
+      row_at_s_(now_s),
+      began_step_(step) {
+  row.return_mean = kNaN;
+}
+
+void View::apply(const MetricRow& next, double now_s) {
+  const double interval_s = rows == 0 ? now_s - began_s_ : next.seconds - row.seconds;
+  // the first row's rate holds lazy initialisation too: later rows take over quickly
+  const double weight = rows < 2 || std::isnan(steps_per_second) ? 1 : 1 - std::exp(-std::max(0.0, interval_s) / kSmooth_s);
+  if (std::isfinite(next.steps_per_second))
+    steps_per_second = weight == 1 ? next.steps_per_second
+                                   : steps_per_second + weight * (next.steps_per_second - steps_per_second);
+  row = next;
+  row_at_s_ = now_s;
+  step = next.step;
+  elapsed_s = next.seconds;
+  ++rows;
+  ++beats;
+  if (!std::isfinite(next.return_mean)) return;
+  if (std::isnan(best_return) || next.return_mean > best_return) best_return = next.return_mean, best_step = next.step;
+  remember(next.return_mean);
+}
+
+void View::apply(const Progress& progress, double now_s) {
+  const int64_t collected = progress.iteration_step.load(std::memory_order_relaxed);
+  step = std::max(step, progress.step.load(std::memory_order_relaxed) + collected);
+  if (total_steps > 0) step = std::min(step, total_steps);
+  elapsed_s = row.seconds + now_s - row_at_s_;
+  if (rows == 0 && step > began_step_ && now_s > began_s_) steps_per_second = double(step - began_step_) / (now_s - began_s_);
+  ticked = true;
+  iteration_share = progress.iteration_steps > 0 ? std::min(1.0, double(collected) / double(progress.iteration_steps)) : 0;
+  iteration_s = steps_per_second > 0 ? double(progress.iteration_steps) / steps_per_second : 0;
+  ++beats;
+}
+
+double View::share() const {
+  return total_steps > 0 ? std::clamp(double(step) / double(total_steps), 0.0, 1.0) : 0;
+}
+
+double View::left_s() const {
+  if (total_steps <= 0 || !(steps_per_second > 0)) return kNaN;
+  return double(std::max<int64_t>(0, total_steps - step)) / steps_per_second;
+}
+
+double View::figure(const std::string& name) const {
+  for (const auto& [known, value] : row.values)
+    if (known == name) return value;
+  return kNaN;
+}
+
+void View::remember(double mean_return) {
+  history_sum_ += mean_return;
+  if (++history_pending_ < history_stride_) return;
+  history.push_back(history_sum_ / double(history_pending_));
+  history_sum_ = 0;
+  history_pending_ = 0;
+  if (history.size() < kHistory) return;
+  // full: neighbours become one, and each later entry stands for twice as many rows
+  for (size_t i = 0; i < kHistory / 2; ++i) history[i] = (history[2 * i] + history[2 * i + 1]) / 2;
+  history.resize(kHistory / 2);
+  history_stride_ *= 2;
+}
+
+}  // namespace maglev::sinks::console

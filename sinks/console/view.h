@@ -1,0 +1,55 @@
+#pragma once
+// What people are told of a run, gathered from rows and ticks. Plain data: drawing it is draw.h's work.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/metrics/sink.h"
+
+namespace maglev::sinks::console {
+
+struct View {
+  std::string algo, env, device, dir;
+  int64_t total_steps = 0;
+  int64_t resumed_at = -1;
+
+  int64_t step = 0;              ///< as of the last row or tick
+  double elapsed_s = 0;          ///< since the run began, over resumes
+  double steps_per_second;       ///< smoothed over about ten seconds; NaN before the first figure
+  MetricRow row;                 ///< the last one
+  int64_t rows = 0;              ///< seen so far
+  double best_return;            ///< highest mean return of a row; NaN before the first
+  int64_t best_step = 0;
+  std::vector<double> history;   ///< mean returns, evenly spaced, at most kHistory of them
+
+  /// The running iteration: share collected in [0, 1]; 1 while it learns. Unknown until a tick.
+  bool ticked = false;
+  double iteration_share = 0;
+  double iteration_s = 0;        ///< what an iteration takes at the present rate, seconds
+  int64_t beats = 0;             ///< ticks and rows, for the sign of life
+
+  /// `now_s`: any steady clock.
+  View(const RunInfo& run, double now_s);
+  void apply(const MetricRow& row, double now_s);
+  void apply(const Progress& progress, double now_s);
+
+  /// Share of the run that is done, in [0, 1].
+  double share() const;
+  /// Seconds left at the present rate; NaN when unknown.
+  double left_s() const;
+  /// A figure of the last row; NaN when it has none.
+  double figure(const std::string& name) const;
+
+ private:
+  void remember(double mean_return);
+
+  double began_s_, row_at_s_;
+  int64_t began_step_;
+  int64_t history_stride_ = 1, history_pending_ = 0;
+  double history_sum_ = 0;
+};
+
+constexpr size_t kHistory = 512;
+
+}  // namespace maglev::sinks::console
