@@ -250,6 +250,21 @@ def run_case(name):
     return our_options(c), numbers, tensors
 
 
+def expect_exercised(name, tensors):
+    """A case whose recording lacks what it is there for compares nothing."""
+    def total(tensor):
+        return sum(np.nansum(tensors[f"{k}/{tensor}"]) for k in range(ITERATIONS))
+
+    c = settings(name)
+    assert total("truncated") > 0, f"{name}: no episode was cut off"
+    assert sum(tensors[f"{k}/figures"][:, 4].sum() for k in range(ITERATIONS)) > 0, f"{name}: no ratio was clipped"
+    stopped = sum(np.isnan(tensors[f"{k}/grad_norms"]).sum() for k in range(ITERATIONS))
+    assert (stopped > 0) == (c["target_kl"] is not None), f"{name}: target_kl stopped {stopped} updates"
+    if c["env"] == "masked":
+        single = sum((tensors[f"{k}/mask"].sum(-1) == 1).sum() for k in range(ITERATIONS))
+        assert single > 0, f"{name}: no row with one allowed action"
+
+
 def write(path, options, numbers, tensors):
     with open(path, "wb") as file:
         for key, value in options.items():
@@ -270,7 +285,9 @@ def main():
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
     for name in sys.argv[2:] or CASES:
-        write(folder / f"{name}.case", *run_case(name))
+        options, numbers, tensors = run_case(name)
+        expect_exercised(name, tensors)
+        write(folder / f"{name}.case", options, numbers, tensors)
 
 
 if __name__ == "__main__":
