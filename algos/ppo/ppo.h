@@ -45,6 +45,8 @@ class Ppo : public Algorithm {
   /// 1 - Var(returns - values) / Var(returns) of the rollout, device scalar f32; NaN when returns are constant.
   at::Tensor explained_variance() const;
 
+  /// L2 norm of the last minibatch_step's gradient before clipping, device scalar f32.
+  const at::Tensor& grad_norm() const { return grad_norm_; }
   const at::Tensor& advantage() const { return advantage_; }  ///< [T, rows] f32
   const at::Tensor& returns() const { return returns_; }      ///< [T, rows] f32, raw units
   ActorCritic& network() { return *network_; }

@@ -1,0 +1,294 @@
+"""Runs stable-baselines3 on small problems and writes down everything its PPO saw, drew and computed.
+
+    python tests/parity/sb3_fixture.py OUT [CASE ...]
+
+writes OUT/<case>.case: a text header, then the tensors' bytes in its order (tests/parity/case_file.h reads it).
+sb3_replay feeds the recorded rollouts and permutations to this engine's PPO and compares all else.
+"""
+
+import pathlib
+import sys
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import torch
+from sb3_cases import CASES, ITERATIONS, settings
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import PPO
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
+
+HEADS = {"cartpole": [2], "pendulum": [], "heads": [3, 2, 4], "masked": [5], "pixels": [3]}
+DTYPES = {"float32": "f32", "int64": "i64", "uint8": "u8"}
+ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
+
+
+class Walk(gym.Env):
+    """A drifting point that pays for actions that fit its signs; ends and is cut off at random."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        heads = HEADS[kind]
+        self.action_space = gym.spaces.MultiDiscrete(heads) if len(heads) > 1 else gym.spaces.Discrete(heads[0])
+        if kind == "pixels":
+            self.observation_space = gym.spaces.Box(0, 255, (6, 5, 3), np.uint8)
+        else:
+            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+
+    def observe(self):
+        if self.kind != "pixels":
+            return self.point.astype(np.float32)
+        noise = self.np_random.integers(0, 40, (6, 5, 3))
+        return (noise + 100 + 50 * np.sign(self.point[:3])).astype(np.uint8)
+
+    def action_masks(self):
+        mask = self.point[0] + np.arange(5) * self.point[1] > 0
+        mask[int(10 * abs(self.point[2])) % 5] = True
+        return mask
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.point = self.np_random.normal(size=4)
+        return self.observe(), {}
+
+    def step(self, action):
+        wanted = int(self.point[0] > 0) + int(self.point[1] > 0)
+        reward = float(np.sum(np.asarray(action) == wanted)) - 0.3
+        self.point = 0.8 * self.point + 0.6 * self.np_random.normal(size=4)
+        end = self.np_random.random()
+        return self.observe(), reward, end < 0.05, 0.03 < end < 0.1, {}
+
+
+def make_env(name):
+    if name == "cartpole":
+        return gym.make("CartPole-v1", max_episode_steps=20)
+    if name == "pendulum":
+        return gym.wrappers.TransformReward(gym.make("Pendulum-v1", max_episode_steps=25), lambda r: 0.1 * r)
+    return Walk(name)
+
+
+class Recorder(VecEnvWrapper):
+    """Keeps what the environments gave, before the algorithm changes it in place."""
+
+    def reset(self):
+        first = self.venv.reset()
+        self.obs, self.steps = [first.copy()], []
+        return first
+
+    def step_wait(self):
+        obs, reward, done, infos = self.venv.step_wait()
+        truncated = np.array([bool(i.get("TimeLimit.truncated", False)) for i in infos])
+        final = np.zeros_like(obs)
+        for n in np.flatnonzero(done):
+            final[n] = infos[n]["terminal_observation"]
+        self.steps.append(dict(reward=reward.astype(np.float32), terminated=(done & ~truncated).astype(np.uint8),
+                               truncated=truncated.astype(np.uint8), final_obs=final))
+        self.obs.append(obs.copy())
+        return obs, reward, done, infos
+
+
+class Dense(BaseFeaturesExtractor):
+    """The trunk policy and value share."""
+
+    def __init__(self, space, activation):
+        super().__init__(space, 32)
+        self.fc = torch.nn.Linear(space.shape[0], 32)
+        self.activation = activation()
+
+    def forward(self, x):
+        return self.activation(self.fc(x))
+
+
+class Convolutions(BaseFeaturesExtractor):
+    """3x3 convolutions that keep the picture's size, joined with channels innermost."""
+
+    def __init__(self, space, activation):
+        super().__init__(space, 6 * space.shape[1] * space.shape[2])
+        self.conv0 = torch.nn.Conv2d(space.shape[0], 4, 3, padding=1)
+        self.conv1 = torch.nn.Conv2d(4, 6, 3, padding=1)
+        self.activation = activation()
+
+    def forward(self, x):
+        x = self.activation(self.conv1(self.activation(self.conv0(x))))
+        return x.permute(0, 2, 3, 1).flatten(1)
+
+
+def policy_arguments(c):
+    activation = ACTIVATIONS[c["activation"]]
+    arguments = dict(activation_fn=activation, net_arch=dict(pi=[32, 24], vf=[32, 24]))
+    if c["net"] == "shared":
+        arguments |= dict(features_extractor_class=Dense, features_extractor_kwargs=dict(activation=activation),
+                          net_arch=dict(pi=[], vf=[16]))
+    if c["net"] == "cnn":
+        arguments |= dict(features_extractor_class=Convolutions, features_extractor_kwargs=dict(activation=activation),
+                          net_arch=dict(pi=[16], vf=[16]), share_features_extractor=False)
+    return arguments
+
+
+def weights(policy, net):
+    """Parameters under this engine's names."""
+    ours = {"action_net": "policy", "value_net": "value_head.", "log_std": "log_std"}
+    layers = {"shared": [("features_extractor.fc", "policy_trunk.fc0"), ("mlp_extractor.value_net.0", "critic.fc0")],
+              "cnn": [("mlp_extractor.policy_net.0", "policy_trunk.fc0"), ("mlp_extractor.value_net.0", "value_trunk.fc0"),
+                      *((f"{a}features_extractor.conv{i}", f"{b}_trunk.conv{i}")
+                        for a, b in (("", "policy"), ("vf_", "value")) for i in (0, 1))],
+              "apart": [(f"mlp_extractor.{p}_net.{2 * i}", f"{p}_trunk.fc{i}") for p in ("policy", "value") for i in (0, 1)]}
+    ours |= dict(layers[net])
+    named = {}
+    for name, value in policy.named_parameters():
+        layer, _, kind = name.rpartition(".")
+        prefix = ours[layer or name]
+        key = prefix if not layer else prefix + kind if prefix.endswith(".") else f"{prefix}_{kind}"
+        named[key] = value.detach().numpy().copy()
+    return named
+
+
+class Spy:
+    """Records one train(): the permutations drawn, and per minibatch the figures standing in its local variables."""
+
+    def __init__(self, model):
+        self.model, self.permutations, self.figures, self.norms = model, [], [], []
+
+    def note(self, frame):
+        v = frame.f_locals
+        self.figures.append([torch.as_tensor(v[k]).item() for k in ("policy_loss", "value_loss", "entropy_loss", "approx_kl_div",
+                                                   "clip_fraction", "loss")])
+
+    def run(self, train):
+        permutation, zero_grad = np.random.permutation, self.model.policy.optimizer.zero_grad
+        clip, record = torch.nn.utils.clip_grad_norm_, self.model.logger.record
+
+        def recorded_permutation(n):
+            self.permutations.append(permutation(n))
+            return self.permutations[-1].copy()
+
+        def noting_zero_grad(*args, **kwargs):
+            self.note(sys._getframe(1))
+            return zero_grad(*args, **kwargs)
+
+        def noting_clip(*args, **kwargs):
+            self.norms.append(float(clip(*args, **kwargs)))
+
+        def noting_record(key, value, *args, **kwargs):
+            # a minibatch that target_kl stopped never came to its optimiser step
+            frame = sys._getframe(1)
+            if key == "train/loss" and not frame.f_locals["continue_training"]:
+                self.note(frame)
+                self.norms.append(float("nan"))
+            if key == "train/explained_variance":
+                self.explained_variance = value
+            return record(key, value, *args, **kwargs)
+
+        np.random.permutation, self.model.policy.optimizer.zero_grad = recorded_permutation, noting_zero_grad
+        torch.nn.utils.clip_grad_norm_, self.model.logger.record = noting_clip, noting_record
+        try:
+            train()
+        finally:
+            np.random.permutation, torch.nn.utils.clip_grad_norm_ = permutation, clip
+            del self.model.policy.optimizer.zero_grad, self.model.logger.record
+
+
+def iteration(model, recorder, net):
+    """One train() of `model`: its inputs and its results by name."""
+    buffer, S = model.rollout_buffer, model.n_steps
+    out = {name: np.stack([step[name] for step in recorder.steps[-S:]]) for name in recorder.steps[-1]}
+    out["obs"] = np.stack(recorder.obs[-S - 1:])  # the last one bootstraps
+    discrete = isinstance(model.action_space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete))
+    out["action"] = buffer.actions.astype(np.int64 if discrete else np.float32)
+    if hasattr(buffer, "action_masks"):
+        out["mask"] = buffer.action_masks.astype(np.uint8)
+    for name in ("values", "log_probs", "advantages", "returns"):
+        out[name] = getattr(buffer, name).astype(np.float32).copy()
+    spy = Spy(model)
+    spy.run(type(model).train.__get__(model))
+    out["permutations"] = np.stack(spy.permutations).astype(np.int64)
+    out["figures"] = np.array(spy.figures, np.float32)
+    out["figures"][:, 2] *= -1  # entropy, not its loss
+    out["grad_norms"] = np.array(spy.norms, np.float32)
+    out["explained_variance"] = np.array(spy.explained_variance, np.float32)
+    return out | {f"weights/{k}": v for k, v in weights(model.policy, net).items()}
+
+
+def our_options(c):
+    """The same settings in this engine's words."""
+    pair = lambda v: v if isinstance(v, tuple) else (v, 1.0)  # noqa: E731
+    (lr, lr_end), (clip, clip_end) = pair(c["learning_rate"]), pair(c["clip_range"])
+    network = {"apart": {"hidden": "[32, 24]"}, "shared": {"hidden": "[32]", "shared": "true", "critic_hidden": "[16]"},
+               "cnn": {"hidden": "[16]", "channels": "[4, 6]"}}[c["net"]]
+    return {
+        "epochs": c["n_epochs"], "lr": lr, "lr_end": lr_end, "clip": clip, "clip_end": clip_end, "gamma": c["gamma"],
+        "lambda": c["gae_lambda"], "value_clip": c["clip_range_vf"] or 0, "value_coef": c["vf_coef"],
+        "entropy": c["ent_coef"], "max_grad_norm": c["max_grad_norm"], "target_kl": c["target_kl"] or 0,
+        "normalize_advantage": "minibatch" if c["normalize_advantage"] else "off",
+        "network.activation": c["activation"],
+    } | {f"network.{k}": v for k, v in network.items()}
+
+
+def run_case(name):
+    c = settings(name)
+    recorder = Recorder(DummyVecEnv([lambda: make_env(c["env"])] * c["n_envs"]))
+    schedule = lambda v: (lambda left: v[0] * (v[1] + (1 - v[1]) * left)) if isinstance(v, tuple) else v  # noqa: E731
+    same = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range_vf", "ent_coef", "vf_coef",
+            "max_grad_norm", "target_kl", "normalize_advantage", "seed")
+    algorithm = MaskablePPO if c["env"] == "masked" else PPO
+    kind = "CnnPolicy" if c["net"] == "cnn" else "MlpPolicy"
+    model = algorithm(kind, recorder, learning_rate=schedule(c["learning_rate"]), clip_range=schedule(c["clip_range"]),
+                      policy_kwargs=policy_arguments(c), device="cpu", **{k: c[k] for k in same})
+    tensors = {f"initial/{k}": v for k, v in weights(model.policy, c["net"]).items()}
+    done = []
+
+    def train():
+        done.append(iteration(model, recorder, c["net"]))
+
+    model.train = train
+    model.learn(ITERATIONS * c["n_steps"] * c["n_envs"])
+    for k, result in enumerate(done):
+        tensors |= {f"{k}/{key}": value for key, value in result.items()}
+    tensors["heads"] = np.array(HEADS[c["env"]], np.int64)
+    numbers = {"iterations": ITERATIONS, "steps": c["n_steps"], "envs": c["n_envs"], "batch_size": c["batch_size"]}
+    return our_options(c), numbers, tensors
+
+
+def expect_exercised(name, tensors):
+    """A case whose recording lacks what it is there for compares nothing."""
+    def total(tensor):
+        return sum(np.nansum(tensors[f"{k}/{tensor}"]) for k in range(ITERATIONS))
+
+    c = settings(name)
+    assert total("truncated") > 0, f"{name}: no episode was cut off"
+    assert sum(tensors[f"{k}/figures"][:, 4].sum() for k in range(ITERATIONS)) > 0, f"{name}: no ratio was clipped"
+    stopped = sum(np.isnan(tensors[f"{k}/grad_norms"]).sum() for k in range(ITERATIONS))
+    assert (stopped > 0) == (c["target_kl"] is not None), f"{name}: target_kl stopped {stopped} updates"
+    if c["env"] == "masked":
+        single = sum((tensors[f"{k}/mask"].sum(-1) == 1).sum() for k in range(ITERATIONS))
+        assert single > 0, f"{name}: no row with one allowed action"
+
+
+def write(path, options, numbers, tensors):
+    with open(path, "wb") as file:
+        for key, value in options.items():
+            file.write(f"option {key} {value}\n".encode())
+        for key, value in numbers.items():
+            file.write(f"number {key} {value}\n".encode())
+        for key, value in tensors.items():
+            shape = " ".join(str(d) for d in value.shape)
+            file.write(f"tensor {key} {DTYPES[value.dtype.name]} {value.ndim} {shape}\n".encode())
+        file.write(b"end\n")
+        for value in tensors.values():
+            file.write(np.ascontiguousarray(value).tobytes())
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
+    for name in sys.argv[2:] or CASES:
+        options, numbers, tensors = run_case(name)
+        expect_exercised(name, tensors)
+        write(folder / f"{name}.case", options, numbers, tensors)
+
+
+if __name__ == "__main__":
+    main()
