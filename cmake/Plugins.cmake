@@ -53,9 +53,16 @@ ${rows}  };
   set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# one translation unit per environment folder of `dir`, and its CUDA twin where device code is built
+# one translation unit per environment folder of `dir`, and its CUDA twin where device code is built. A name that an
+# earlier call built, such as an example copied into envs/, is taken from there.
 function(maglev_environments target dir)
   maglev_folders(${dir} "*.h" names)
+  get_property(built GLOBAL PROPERTY MAGLEV_BUILT_ENVIRONMENTS)
+  list(REMOVE_ITEM names "" ${built})
+  set_property(GLOBAL APPEND PROPERTY MAGLEV_BUILT_ENVIRONMENTS ${names})
+  list(JOIN names ", " listed)
+  maglev_write(${MAGLEV_GENERATED}/${target}_environments.cpp "// Written by CMake: ${target} holds the environments ${listed} of ${dir}/.\n")
+  target_sources(${target} PRIVATE ${MAGLEV_GENERATED}/${target}_environments.cpp)
   foreach(name IN LISTS names)
     string(REPLACE "_" ";" words ${name})
     set(type)
@@ -117,6 +124,7 @@ function(maglev_env_table target)
     maglev_folders(${dir} "*.h" names)
     list(APPEND all ${names})
   endforeach()
+  list(REMOVE_DUPLICATES all)
   list(SORT all)
   foreach(name IN LISTS all)
     string(APPEND declarations "namespace envs::${name} { EnvEntry entry(); }\n")

@@ -74,7 +74,9 @@ void Trainer::iterate() {
       progress_.iteration_step.store((t + 1) * envs_->rows(), std::memory_order_relaxed);
     }
   });
-  check_finite();
+  // on a GPU reading the answer would make it wait, so there the check rides on iterations that report anyway; gradients
+  // that are not finite change nothing in between
+  if (placement_.device.is_cpu() || flush_due_at(iterations_ + 1)) check_finite();
   {
     Timed timed(times_.learn);
     update_.run([&] { algo_->update(store_->batch(), metrics_); });
@@ -106,10 +108,10 @@ void Trainer::check_finite() {
     if (columns[c].dtype == DType::f32) check(batch.obs[c].narrow(0, 1, plan_->collect_steps), "observation '" + columns[c].name + "'", 1);
 }
 
-bool Trainer::flush_due() const {
+bool Trainer::flush_due_at(int64_t iterations) const {
   int64_t every = experiment_->run.log_every;
   if (every == 0) every = experiment_->run.steps / kRowsPerRun;
-  return (iterations_ - flushed_iterations_) * steps_per_iteration() >= std::max<int64_t>(1, every);
+  return (iterations - flushed_iterations_) * steps_per_iteration() >= std::max<int64_t>(1, every);
 }
 
 bool Trainer::save_due() const {

@@ -28,7 +28,7 @@ class Trainer {
   Trainer(const Experiment& experiment, const Placement& placement);
 
   /// One iteration: a rollout and an update. Throws Error when an environment gives a number that is not finite, before
-  /// it reaches the algorithm; the error names environment, step and column.
+  /// it reaches the algorithm (on CUDA: at the next report); the error names environment, step and column.
   void iterate();
 
   int64_t step() const { return iterations_ * steps_per_iteration(); }       ///< environment steps done, all rows
@@ -36,7 +36,7 @@ class Trainer {
   int64_t iterations() const { return iterations_; }
   bool done() const { return step() >= experiment_->run.steps; }
   /// Counted in iterations alone, so that a resumed run flushes where an unbroken one does.
-  bool flush_due() const;
+  bool flush_due() const { return flush_due_at(iterations_); }
   bool save_due() const;
   /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the first.
   double return_mean() const { return return_mean_; }
@@ -61,6 +61,7 @@ class Trainer {
   const Progress& progress() const { return progress_; }
 
  private:
+  bool flush_due_at(int64_t iterations) const;
   void check_finite();
 
   const Experiment* experiment_;

@@ -1,0 +1,47 @@
+"""Adding an environment is one new folder and no other edit."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+# what the environments' layer is built from: no torch
+PARTS = ["CMakeLists.txt", "cmake", "engine", "envs", "examples", "kernels", "sinks", "tests", "bench"]
+
+
+def test_the_example_environment_trains(build_folder, home, tmp_path):
+    program = build_folder / "maglev-examples"
+    arguments = ["train", "ppo", "corridor", "train.steps=16384", "env.count=8", "ppo.minibatch=256", "ppo.lr=3e-3", "env.length=6",
+                 "--sinks", "jsonl", "--out", tmp_path / "run"]
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "MAGLEV_HOME": str(home)})
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    # 1 at the goal, -0.01 for each of the other steps: a straight walk of 5 cells with a slip now and then
+    assert rows[-1]["return_mean"] > 0.93
+    assert rows[-1]["events/slips_per_1k"] == pytest.approx(100, abs=40)
+
+
+def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
+    for part in PARTS:
+        source = home / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
+    shutil.copytree(tmp_path / "examples" / "envs" / "corridor", tmp_path / "envs" / "corridor")
+    cmake = shutil.which("cmake", path=f"{home / '.venv' / 'bin'}:{os.environ['PATH']}")
+    ninja = shutil.which("ninja", path=f"{home / '.venv' / 'bin'}:{os.environ['PATH']}")
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    build = tmp_path / "build"
+
+    def run(*command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False,
+                              env={**os.environ, "CCACHE_BASEDIR": str(tmp_path), "CCACHE_NOHASHDIR": "1"})
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    run(cmake, "-S", tmp_path, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DMAGLEV_TRAIN=OFF", "-DMAGLEV_CUDA=OFF",
+        *launcher)
+    run(ninja, "-C", build, "env_throughput")
+    out = run(build / "tests" / "env_throughput", "--seconds", "0.02", "--repeats", "1", "corridor", "length=5")
+    assert "corridor" in out
