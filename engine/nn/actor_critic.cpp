@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/core/error.h"
+#include "engine/nn/linear.h"
 
 namespace maglev {
 namespace {
@@ -19,7 +20,9 @@ at::Tensor activate(at::Tensor x, int kind) {
   switch (kind) {
     case tanh_: return x.tanh_();
     case relu_: return x.relu_();
-    default: return at::silu(x);
+    default:
+      // ATen's silu rounds the last elements of a tensor differently; through tanh it does not
+      return x.is_cpu() ? 0.5 * x * (1 + at::tanh(0.5 * x)) : at::silu(x);
   }
 }
 
@@ -81,7 +84,7 @@ at::Tensor Trunk::forward(const NetInput& input, const at::Tensor& extra) const 
   }
   for (const auto* part : {&input.vector, &extra})
     if (part->defined()) x = x.defined() ? at::cat({x, *part}, 1) : *part;
-  for (size_t i = 0; i < weight_.size(); ++i) x = activate(at::linear(x, weight_[i], bias_[i]), activation_);
+  for (size_t i = 0; i < weight_.size(); ++i) x = activate(linear(x, weight_[i], bias_[i]), activation_);
   return x;
 }
 
@@ -127,7 +130,7 @@ Evaluation ActorCritic::forward(const std::vector<at::Tensor>& columns, Want wan
   Evaluation out;
   at::Tensor features;
   if (want.policy || !value_trunk_) features = policy_trunk_->forward(in.policy, {});
-  if (want.policy) out.logits = at::linear(features, policy_weight_, policy_bias_);
+  if (want.policy) out.logits = linear(features, policy_weight_, policy_bias_);
   if (want.value) {
     auto values = value_trunk_ ? value_trunk_->forward(in.policy, in.privileged) : features;
     values = critic_->forward({{}, values}, value_trunk_ ? at::Tensor() : in.privileged);

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
+#include "engine/nn/linear.h"
 
 namespace maglev {
 namespace {
@@ -17,7 +18,7 @@ ValueHead::ValueHead(int64_t F, Initializer& init) {
 }
 
 at::Tensor ValueHead::forward(const at::Tensor& features) const {
-  return at::linear(features, weight_, bias_).squeeze(1);
+  return linear(features, weight_, bias_).squeeze(1);
 }
 
 PopArtHead::PopArtHead(int64_t F, double beta_min, Initializer& init) : ValueHead(F, init), beta_min_(beta_min) {

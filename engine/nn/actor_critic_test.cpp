@@ -1,0 +1,203 @@
+#include "engine/nn/actor_critic.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+#include "engine/host/machine.h"
+#include "tests/close.h"
+
+namespace maglev {
+namespace {
+
+EnvSpec vectors() {
+  return {.observations = {{.name = "vector", .shape = {6}},
+                           {.name = "secret", .shape = {3}, .audience = Audience::critic}},
+          .action = {.heads = {3, 2}}};
+}
+
+// 5x5 cells of 4 bits in 13 bytes, 4 channels; the critic sees 4 more
+EnvSpec cells() {
+  CellCoding coding{.bits = 4, .grid = {5, 5}, .channels = 4};
+  for (int code = 0; code < 16; ++code)
+    for (int c = 0; c < 4; ++c) {
+      coding.policy.push_back(code == c ? 1.f : 0.1f * float(code % 3));
+      coding.critic.push_back(code == 4 + c ? 1.f : 0.f);
+    }
+  return {.observations = {{.name = "window", .dtype = DType::u8, .shape = {13}, .cells = coding},
+                           {.name = "own", .shape = {2}}},
+          .action = {.heads = {6}}};
+}
+
+EnvSpec pixels() {
+  return {.observations = {{.name = "image", .dtype = DType::u8, .shape = {6, 5, 3}}},
+          .action = {.low = {-1, -1}, .high = {1, 1}}};
+}
+
+EnvSpec one_action() { return {.observations = {{.name = "vector", .shape = {6}}}, .action = {.low = {-1}, .high = {1}}}; }
+
+std::vector<at::Tensor> observations(const EnvSpec& spec, int64_t rows) {
+  torch::manual_seed(6);
+  std::vector<at::Tensor> columns;
+  for (const auto& o : spec.observations) {
+    std::vector<int64_t> sizes{rows};
+    sizes.insert(sizes.end(), o.shape.begin(), o.shape.end());
+    columns.push_back(o.dtype == DType::u8 ? at::randint(256, sizes, at::kByte) : at::randn(sizes));
+  }
+  return columns;
+}
+
+std::vector<at::Tensor> rows_of(const std::vector<at::Tensor>& columns, int64_t begin, int64_t count) {
+  std::vector<at::Tensor> part;
+  for (const auto& c : columns) part.push_back(c.narrow(0, begin, count));
+  return part;
+}
+
+NetworkOptions small() { return {.hidden = {24, 16}, .channels = {4, 6}}; }
+
+struct Variant {
+  const char* name;
+  EnvSpec spec;
+  NetworkOptions options;
+};
+
+std::vector<Variant> variants() {
+  auto with = [](auto change) {
+    auto o = small();
+    change(o);
+    return o;
+  };
+  return {{"mlp", vectors(), small()},
+          {"mlp of 64", vectors(), {}},
+          {"mlp shared", vectors(), with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
+          {"mlp popart relu", vectors(), with([](auto& o) { o.value_head = "popart", o.activation = "relu"; })},
+          {"mlp normalised silu", vectors(), with([](auto& o) { o.normalize_obs = true, o.activation = "silu"; })},
+          {"cnn on cells", cells(), with([](auto& o) { o.activation = "relu"; })},
+          {"cnn on cells shared", cells(), with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
+          {"cnn on pixels", pixels(), small()},
+          {"mlp with one action", one_action(), small()},
+          {"mlp on pixels", pixels(), with([](auto& o) { o.kind = "mlp"; })}};
+}
+
+TEST(ActorCritic, gives_a_row_of_logits_and_a_value_for_each_row) {
+  for (const auto& v : variants()) {
+    ActorCritic network(v.spec, v.options, Initializer(1));
+    auto out = network.forward(observations(v.spec, 9), {});
+    const int64_t width = v.spec.action.discrete() ? v.spec.action.categories() : v.spec.action.dims();
+    EXPECT_EQ(out.logits.sizes(), (std::vector<int64_t>{9, width})) << v.name;
+    EXPECT_EQ(out.value.sizes(), std::vector<int64_t>{9}) << v.name;
+    EXPECT_EQ(network.log_std().defined(), !v.spec.action.discrete()) << v.name;
+  }
+}
+
+// acting sees other numbers of rows at once than learning does; a ratio of exactly 1 rests on this
+TEST(ActorCritic, how_many_rows_come_together_never_changes_a_row) {
+  claim_threads();
+  at::NoGradGuard no_grad;
+  for (const auto& v : variants()) {
+    ActorCritic network(v.spec, v.options, Initializer(1));
+    const auto columns = observations(v.spec, 256);
+    const auto whole = network.forward(columns, {});
+    for (int64_t rows : {1, 2, 3, 7, 8, 31, 100})
+      for (int64_t begin : {int64_t(0), 256 - rows}) {
+        auto part = network.forward(rows_of(columns, begin, rows), {});
+        EXPECT_TRUE(close(part.logits, whole.logits.narrow(0, begin, rows), 0)) << v.name << ", rows " << rows;
+        EXPECT_TRUE(close(part.value, whole.value.narrow(0, begin, rows), 0)) << v.name << ", rows " << rows;
+      }
+  }
+}
+
+TEST(ActorCritic, asked_for_one_output_gives_it_alone_and_unchanged) {
+  at::NoGradGuard no_grad;
+  for (const auto& v : variants()) {
+    ActorCritic network(v.spec, v.options, Initializer(1));
+    const auto columns = observations(v.spec, 16);
+    auto both = network.forward(columns, {});
+    auto policy = network.forward(columns, {.policy = true, .value = false});
+    auto value = network.forward(columns, {.policy = false, .value = true});
+    EXPECT_TRUE(close(policy.logits, both.logits, 0)) << v.name;
+    EXPECT_TRUE(close(value.value, both.value, 0)) << v.name;
+    EXPECT_FALSE(policy.value.defined() || value.logits.defined()) << v.name;
+  }
+}
+
+TEST(ActorCritic, a_privileged_column_moves_the_value_and_never_the_policy) {
+  at::NoGradGuard no_grad;
+  for (const auto& v : variants()) {
+    if (v.spec.observations.size() < 2 || v.spec.observations[1].audience != Audience::critic) continue;
+    ActorCritic network(v.spec, v.options, Initializer(1));
+    auto columns = observations(v.spec, 16);
+    auto before = network.forward(columns, {});
+    columns[1] = columns[1] + 1;
+    auto after = network.forward(columns, {});
+    EXPECT_TRUE(close(after.logits, before.logits, 0)) << v.name;
+    EXPECT_TRUE((after.value != before.value).all().item<bool>()) << v.name;
+  }
+}
+
+// codes 4..7 differ for the critic, and codes 3k+1 look alike to the policy beyond its first four
+TEST(ActorCritic, what_only_the_critics_palette_tells_apart_never_reaches_the_policy) {
+  at::NoGradGuard no_grad;
+  for (bool shared : {false, true}) {
+    auto options = small();
+    options.shared = shared;
+    ActorCritic network(cells(), options, Initializer(1));
+    auto columns = observations(cells(), 16);
+    columns[0].fill_(0x44);  // both cells of a byte hold code 4
+    auto before = network.forward(columns, {});
+    columns[0].fill_(0x77);  // 7 % 3 == 4 % 3
+    auto after = network.forward(columns, {});
+    EXPECT_TRUE(close(after.logits, before.logits, 0));
+    EXPECT_TRUE((after.value != before.value).all().item<bool>());
+  }
+}
+
+TEST(ActorCritic, gradients_of_the_policy_reach_nothing_privileged) {
+  auto spec = vectors();
+  ActorCritic network(spec, small(), Initializer(1));
+  auto columns = observations(spec, 8);
+  columns[1].requires_grad_(true);
+  auto out = network.forward(columns, {});
+  auto of_logits = torch::autograd::grad({out.logits.sum()}, {columns[1]}, {}, true, false, /*allow_unused=*/true);
+  auto of_value = torch::autograd::grad({out.value.sum()}, {columns[1]});
+  EXPECT_FALSE(of_logits[0].defined());
+  EXPECT_GT(of_value[0].abs().sum().item<float>(), 0);
+}
+
+TEST(ActorCritic, a_shared_trunk_learns_from_both_and_two_trunks_from_one_each) {
+  for (bool shared : {false, true}) {
+    auto options = small();
+    options.shared = shared;
+    ActorCritic network(vectors(), options, Initializer(1));
+    network.forward(observations(vectors(), 8), {}).value.sum().backward();
+    auto trunk = network.named_parameters()["policy_trunk.fc0_weight"].grad();
+    EXPECT_EQ(trunk.defined() && trunk.abs().sum().item<float>() > 0, shared);
+    EXPECT_EQ(network.named_parameters().contains("value_trunk.fc0_weight"), !shared);
+  }
+}
+
+TEST(ActorCritic, weights_begin_orthogonal_with_the_gains_of_ppo) {
+  ActorCritic network(vectors(), {.hidden = {32, 32}}, Initializer(1));
+  auto gram = [&](const char* name) {
+    auto w = network.named_parameters()[name].detach();
+    w = w.flatten(1);
+    return w.size(0) <= w.size(1) ? w.matmul(w.t()) : w.t().matmul(w);
+  };
+  EXPECT_TRUE(close(gram("policy_trunk.fc0_weight"), at::eye(6) * 2, 1e-5));
+  EXPECT_TRUE(close(gram("value_trunk.fc1_weight"), at::eye(32) * 2, 1e-5));
+  EXPECT_TRUE(close(gram("policy_weight") * 1e4, at::eye(5), 1e-4));
+  EXPECT_TRUE(close(gram("value_head.weight"), at::eye(1), 1e-5));
+  for (const auto& p : network.named_parameters()) {
+    if (!p.key().ends_with("bias")) continue;
+    EXPECT_EQ(p.value().abs().sum().item<float>(), 0) << p.key();
+  }
+}
+
+TEST(ActorCritic, convolutions_need_an_image) {
+  auto options = small();
+  options.kind = "cnn";
+  EXPECT_THROW(ActorCritic(vectors(), options, Initializer(1)), Error);
+}
+
+}  // namespace
+}  // namespace maglev

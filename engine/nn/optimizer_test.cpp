@@ -1,0 +1,158 @@
+#include "engine/nn/optimizer.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "engine/nn/flat_params.h"
+#include "tests/close.h"
+
+namespace maglev {
+namespace {
+
+struct TwoLayers : torch::nn::Module {
+  TwoLayers() {
+    first = register_module("first", torch::nn::Linear(5, 7));
+    second = register_module("second", torch::nn::Linear(7, 2));
+    shift = register_buffer("shift", at::zeros({5}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return second(at::tanh(first(x + shift))); }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  at::Tensor shift;
+};
+
+at::Tensor no_skip() { return at::zeros({}); }
+
+TEST(FlatParams, the_module_keeps_its_values_and_reads_the_flat_buffer) {
+  torch::manual_seed(1);
+  TwoLayers net;
+  auto x = at::randn({3, 5});
+  auto before = net.forward(x);
+  FlatParams flat(net);
+  EXPECT_EQ(flat.size(), 5 * 7 + 7 + 7 * 2 + 2);
+  EXPECT_TRUE(close(net.forward(x), before, 0));
+  flat.data().zero_();
+  EXPECT_TRUE(close(net.forward(x), at::zeros({3, 2}), 0));
+}
+
+TEST(FlatParams, replicas_share_values_and_buffers_and_own_their_gradients) {
+  torch::manual_seed(2);
+  TwoLayers net, replica, other;
+  FlatParams flat(net);
+  auto grad = at::zeros({flat.size()}), other_grad = at::zeros({flat.size()});
+  flat.bind(net, replica, grad);
+  flat.bind(net, other, other_grad);
+  net.shift.fill_(0.5);
+  auto x = at::randn({4, 5});
+  EXPECT_TRUE(close(replica.forward(x), net.forward(x), 0));
+  replica.forward(x).sum().backward();
+  EXPECT_GT(grad.abs().sum().item<float>(), 0);
+  EXPECT_TRUE(close(other_grad, at::zeros({flat.size()}), 0));
+  EXPECT_FALSE(net.first->weight.grad().defined());
+  flat.data().add_(0.1);
+  EXPECT_TRUE(close(replica.forward(x), net.forward(x), 0));
+}
+
+// gradients land in the order of the flat buffer
+TEST(FlatParams, a_replicas_gradient_is_the_modules_own) {
+  torch::manual_seed(3);
+  TwoLayers net, replica;
+  FlatParams flat(net);
+  auto grad = at::zeros({flat.size()});
+  flat.bind(net, replica, grad);
+  auto x = at::randn({4, 5});
+  replica.forward(x).square().sum().backward();
+  net.forward(x).square().sum().backward();
+  std::vector<at::Tensor> own;
+  for (const auto& p : net.parameters()) own.push_back(p.grad().flatten());
+  EXPECT_TRUE(close(grad, at::cat(own), 0));
+}
+
+// gradients of changing size, so that some steps clip and some do not
+at::Tensor gradient(int64_t step, int64_t size) {
+  torch::manual_seed(uint64_t(100 + step));
+  return at::randn({size}) * (step % 3 == 0 ? 0.01 : 1.0);
+}
+
+void expect_equals_torch(double weight_decay, double max_norm) {
+  torch::manual_seed(4);
+  TwoLayers net, reference;
+  FlatParams flat(net);
+  {
+    at::NoGradGuard no_grad;
+    for (size_t i = 0; i < net.parameters().size(); ++i) reference.parameters()[i].copy_(net.parameters()[i]);
+  }
+  FlatAdam adam(flat, {.eps = 1e-5, .weight_decay = weight_decay, .max_grad_norm = max_norm});
+  std::unique_ptr<torch::optim::Optimizer> torch_adam;
+  if (weight_decay > 0)
+    torch_adam = std::make_unique<torch::optim::AdamW>(
+        reference.parameters(), torch::optim::AdamWOptions(1e-2).eps(1e-5).weight_decay(weight_decay));
+  else
+    torch_adam = std::make_unique<torch::optim::Adam>(reference.parameters(), torch::optim::AdamOptions(1e-2).eps(1e-5));
+  for (int64_t step = 0; step < 20; ++step) {
+    auto grad = gradient(step, flat.size());
+    int64_t at = 0;
+    for (auto& p : reference.parameters()) {
+      p.mutable_grad() = grad.narrow(0, at, p.numel()).view(p.sizes()).clone();
+      at += p.numel();
+    }
+    double norm = max_norm > 0 ? torch::nn::utils::clip_grad_norm_(reference.parameters(), max_norm)
+                               : grad.norm().item<double>();
+    torch_adam->step();
+    auto ours = adam.step(grad, at::full({}, 1e-2f), no_skip());
+    EXPECT_NEAR(ours.item<double>(), norm, 1e-5);
+  }
+  for (size_t i = 0; i < net.parameters().size(); ++i)
+    EXPECT_TRUE(close(net.parameters()[i], reference.parameters()[i], 1e-6));
+}
+
+TEST(FlatAdam, equals_torch_adam_over_20_steps) { expect_equals_torch(0, 0); }
+TEST(FlatAdam, equals_torch_adam_behind_clip_grad_norm) { expect_equals_torch(0, 0.5); }
+TEST(FlatAdam, equals_torch_adamw) { expect_equals_torch(0.1, 0.5); }
+
+// moments and step count must stay too, or the next step would differ
+void expect_left_out(const at::Tensor& bad_grad, const at::Tensor& skip, float nonfinite) {
+  torch::manual_seed(5);
+  TwoLayers net, twin;
+  FlatParams flat(net), twin_flat(twin);
+  twin_flat.data().copy_(flat.data());
+  FlatAdam adam(flat, {}), twin_adam(twin_flat, {});
+  auto lr = at::full({}, 1e-2f);
+  for (int64_t step = 0; step < 3; ++step) {
+    auto grad = gradient(step, flat.size()), twin_grad = grad.clone(), left_out = bad_grad.clone();
+    adam.step(left_out, lr, skip);
+    adam.step(grad, lr, no_skip());
+    twin_adam.step(twin_grad, lr, no_skip());
+    ASSERT_TRUE(close(flat.data(), twin_flat.data(), 0)) << "step " << step;
+  }
+  EXPECT_EQ(adam.nonfinite().item<float>(), nonfinite);
+}
+
+TEST(FlatAdam, a_gradient_that_is_not_finite_changes_nothing_and_is_counted) {
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    auto grad = at::ones({58});
+    grad[17] = bad;
+    expect_left_out(grad, no_skip(), 3);
+  }
+}
+
+TEST(FlatAdam, a_skipped_step_changes_nothing) { expect_left_out(at::ones({58}), at::ones({}), 0); }
+
+TEST(FlatAdam, clips_each_module_by_its_own_norm) {
+  TwoLayers net;
+  FlatParams flat(net);
+  ASSERT_EQ(flat.segments().size(), 2u);
+  FlatAdam adam(flat, {.max_grad_norm = 0.5, .clip_per_module = true});
+  auto grad = at::full({flat.size()}, 1e-3f);
+  grad.narrow(0, 0, 42).fill_(10);  // the first layer is far over its norm, the second far below
+  auto expected = grad.clone();
+  expected.narrow(0, 0, 42).mul_(0.5 / (10 * std::sqrt(42.0) + 1e-6));
+  const double whole = grad.norm().item<double>();
+  auto norm = adam.step(grad, at::zeros({}), no_skip());
+  EXPECT_TRUE(close(grad, expected, 1e-6));
+  EXPECT_NEAR(norm.item<double>(), whole, 1e-3);
+}
+
+}  // namespace
+}  // namespace maglev
