@@ -20,6 +20,18 @@ elseif(MAGLEV_CUDA STREQUAL "CHECK")
   message(FATAL_ERROR "MAGLEV_CUDA=CHECK needs nvcc on PATH or in /usr/local/cuda/bin")
 endif()
 
+# for people: maglev doctor says it
+list(JOIN MAGLEV_CUDA_ARCHITECTURES ", sm_" MAGLEV_DEVICE_CODE_STATE)
+if(MAGLEV_DEVICE_CODE)
+  set(MAGLEV_DEVICE_CODE_STATE "built for sm_${MAGLEV_DEVICE_CODE_STATE}")
+elseif(MAGLEV_CUDA_CHECK)
+  set(MAGLEV_DEVICE_CODE_STATE "compile-checked only, torch here has no CUDA")
+elseif(MAGLEV_NVCC)
+  set(MAGLEV_DEVICE_CODE_STATE "switched off with MAGLEV_CUDA=OFF")
+else()
+  set(MAGLEV_DEVICE_CODE_STATE "none, nvcc was not found")
+endif()
+
 set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off --fmad=false
     -I${CMAKE_SOURCE_DIR})
 foreach(arch IN LISTS MAGLEV_CUDA_ARCHITECTURES)

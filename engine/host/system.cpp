@@ -271,8 +271,8 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
     warnings.push_back(std::to_string(threads) + " threads on " + number_text(room) +
                        " usable processors wait for each other: set threads=0 to use what there is");
   if (cpu.present > 0 && cpu.load > 0.5 * cpu.present)
-    warnings.push_back("other programs keep " + number_text(std::round(cpu.load * 10) / 10) + " of " +
-                       std::to_string(cpu.present) + " processors busy: figures measured now are too low");
+    warnings.push_back("the load is " + number_text(std::round(cpu.load * 10) / 10) + " on " + std::to_string(cpu.present) +
+                       " processors: other programs are running, and figures measured now are too low");
   if (cpu.governor == "powersave" && !cpu.turbo.value_or(false))
     warnings.push_back("the frequency governor is powersave: `cpupower frequency-set -g performance` is faster");
   if (cpu.turbo && !*cpu.turbo) warnings.push_back("turbo is off: the processor stays at its base clock");

@@ -155,7 +155,7 @@ TEST(SystemWarnings, each_shortage_is_named) {
   system.disk = {.path = "/data", .total = 100 * kGiB, .available = kGiB / 2};
   const auto warnings = system_warnings(system, 8);
   EXPECT_EQ(warnings.size(), 7u);
-  for (const char* part : {"grants 1.5 of 8 processors", "8 threads on 1.5", "keep 7 of 8 processors busy", "powersave",
+  for (const char* part : {"grants 1.5 of 8 processors", "8 threads on 1.5", "the load is 7 on 8 processors", "powersave",
                            "turbo is off", "only 1.0 GiB of memory", "only 512 MiB of disk is left at /data"})
     EXPECT_TRUE(mentions(warnings, part)) << part;
 }

@@ -1,0 +1,83 @@
+#include "verbs/doctor/measure.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/core/thread_pool.h"
+
+namespace maglev::verbs::doctor {
+namespace {
+
+constexpr double kEach_s = 0.2;
+constexpr int64_t kSize = 384;  // three f32 matrices fit a core's second-level cache
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// how often the threads together did `work(thread)` a second, over about kEach_s
+double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
+  std::atomic<int64_t> done{0};
+  const double begin = now_s();
+  pool.run(pool.threads(), [&](int64_t thread) {
+    while (now_s() - begin < kEach_s) {
+      work(thread);
+      done.fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  return double(done.load()) / (now_s() - begin);
+}
+
+double product_gflops(ThreadPool& pool) {
+  torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> left, right, out;
+  for (int i = 0; i < pool.threads(); ++i) {
+    left.push_back(at::rand({kSize, kSize}));
+    right.push_back(at::rand({kSize, kSize}));
+    out.push_back(at::empty({kSize, kSize}));
+  }
+  const auto multiply = [&](int64_t t) { at::mm_out(out[size_t(t)], left[size_t(t)], right[size_t(t)]); };
+  // the first product of a thread sets its library up
+  pool.run(pool.threads(), multiply);
+  return rate(pool, multiply) * 2 * double(kSize * kSize * kSize) / 1e9;
+}
+
+double triad_gigabytes_s(ThreadPool& pool, long bytes) {
+  const int64_t parts = pool.threads();
+  const int64_t count = std::max<int64_t>(1024, bytes / 12 / parts);  // floats of one array of one thread
+  const auto array = [&] { return std::unique_ptr<float[]>(new float[size_t(count * parts)]); };
+  const auto a = array(), b = array(), c = array();
+  // pages come to be where the thread that uses them runs
+  pool.run(parts, [&](int64_t p) {
+    std::fill_n(a.get() + p * count, count, 0.f);
+    std::fill_n(b.get() + p * count, count, 1.f);
+    std::fill_n(c.get() + p * count, count, 2.f);
+  });
+  const double passes = rate(pool, [&](int64_t p) {
+    float* to = a.get() + p * count;
+    const float* x = b.get() + p * count;
+    const float* y = c.get() + p * count;
+    for (int64_t i = 0; i < count; ++i) to[i] = x[i] + 3.f * y[i];
+  });
+  return passes * double(count) * 12 / 1e9;
+}
+
+}  // namespace
+
+Measured measure(int threads, long bytes) {
+  const double begin = now_s();
+  ThreadPool pool(threads);
+  Measured measured;
+  measured.gflops = product_gflops(pool);
+  measured.gigabytes_s = triad_gigabytes_s(pool, bytes);
+  measured.seconds = now_s() - begin;
+  return measured;
+}
+
+}  // namespace maglev::verbs::doctor

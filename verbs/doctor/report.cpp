@@ -1,0 +1,193 @@
+#include "verbs/doctor/report.h"
+
+#include <ATen/Version.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "verbs/table.h"
+
+namespace maglev::verbs::doctor {
+namespace {
+
+constexpr int kLabel = 18;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
+  return text.empty() ? "unknown" : text;
+}
+
+std::string number_text(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string cores_text(const Processor& cpu) {
+  std::string text = std::to_string(cpu.affinity) + " of " + std::to_string(cpu.present) + " usable";
+  if (cpu.cores > 0 && cpu.cores != cpu.present) text += ", " + std::to_string(cpu.cores) + " physical";
+  return text + (cpu.quota > 0 ? ", quota " + number_text("%g", cpu.quota) : ", no quota");
+}
+
+std::string memory_text(const Memory& memory) {
+  std::string text = bytes_text(memory.available) + " available of " + bytes_text(memory.total);
+  if (memory.limit > 0) text += ", limited to " + bytes_text(memory.limit) + " with " + bytes_text(memory.limit_used) + " in use";
+  return text;
+}
+
+Section machine_section(const System& system) {
+  const Processor& cpu = system.processor;
+  Section section{"machine", {}};
+  section.facts = {
+      {"system", {{"os", system.os}, {"kernel", system.kernel}}, system.os + ", " + system.kernel},
+      {"processor", cpu.model, cpu.model},
+      {"processors",
+       {{"present", cpu.present}, {"physical", cpu.cores}, {"affinity", cpu.affinity}, {"quota", cpu.quota}, {"load", cpu.load}},
+       cores_text(cpu) + ", load " + number_text("%.1f", cpu.load)},
+      {"vector_units", cpu.vector_units, joined(cpu.vector_units)},
+      {"memory",
+       {{"total_bytes", system.memory.total},
+        {"available_bytes", system.memory.available},
+        {"limit_bytes", system.memory.limit},
+        {"limit_used_bytes", system.memory.limit_used}},
+       memory_text(system.memory)},
+      {"disk",
+       {{"path", system.disk.path}, {"total_bytes", system.disk.total}, {"available_bytes", system.disk.available}},
+       bytes_text(system.disk.available) + " free of " + bytes_text(system.disk.total) + " at " + system.disk.path}};
+  Fact gpus{.key = "gpus", .value = nlohmann::json::array()};
+  for (const Gpu& gpu : system.gpus) {
+    gpus.value.push_back({{"name", gpu.name},
+                          {"memory_total_bytes", gpu.memory_total},
+                          {"memory_free_bytes", gpu.memory_free},
+                          {"capability", gpu.capability}});
+    gpus.text += (gpus.text.empty() ? "" : "; ") + gpu.name;
+    if (gpu.memory_total > 0) gpus.text += ", " + bytes_text(gpu.memory_free) + " free of " + bytes_text(gpu.memory_total);
+    if (!gpu.capability.empty()) gpus.text += ", capability " + gpu.capability;
+  }
+  if (gpus.text.empty()) gpus.text = "none that the NVIDIA driver knows";
+  section.facts.push_back(std::move(gpus));
+  return section;
+}
+
+Section build_section(const Build& build) {
+  return {"build",
+          {{"maglev",
+            {{"version", build.version}, {"type", build.type}, {"optimised", build.optimised}},
+            build.version + ", " + build.type + (build.optimised ? "" : ", not optimised")},
+           {"compiler", build.compiler, build.compiler},
+           {"torch",
+            {{"version", build.torch}, {"cuda", build.torch_cuda}, {"cpu_kernels", build.torch_kernels}, {"cuda_devices", build.cuda_devices}},
+            build.torch + (build.torch_cuda.empty() ? ", CPU only" : ", CUDA " + build.torch_cuda + " with " +
+                           std::to_string(build.cuda_devices) + " device(s)") + ", " + build.torch_kernels + " kernels"},
+           {"device_code", build.device_code, build.device_code}}};
+}
+
+Fact chosen(const char* key, nlohmann::json value, const std::string& text, const std::string& why) {
+  return {key, {{"value", std::move(value)}, {"why", why}}, text + ": " + why};
+}
+
+std::string label_of(const Fact& fact) {
+  std::string label = fact.label.empty() ? fact.key : fact.label;
+  std::replace(label.begin(), label.end(), '_', ' ');
+  return label;
+}
+
+Section run_section(const Placement& placement) {
+  return {"a run uses",
+          {chosen("device", placement.device.str(), placement.device.str(), placement.device_why),
+           chosen("threads", placement.threads, std::to_string(placement.threads), placement.threads_why),
+           chosen("precision", "f32", "f32", "every network and environment of this build computes in f32")}};
+}
+
+std::vector<std::string> build_warnings(const System& system, const Build& build) {
+  std::vector<std::string> warnings;
+  if (!build.optimised) warnings.push_back("this build is not optimised: build with CMAKE_BUILD_TYPE=Release");
+  if (!system.gpus.empty() && build.torch_cuda.empty())
+    warnings.push_back("a GPU is here, but this torch has no CUDA: install a CUDA build of torch and build again");
+  else if (!system.gpus.empty() && build.cuda_devices == 0)
+    warnings.push_back("a GPU is here, but torch sees none: compare the driver's CUDA version with torch's " + build.torch_cuda);
+  return warnings;
+}
+
+}  // namespace
+
+Build probe_build() {
+  Build build;
+  build.version = MAGLEV_VERSION;
+  build.type = MAGLEV_BUILD_TYPE;
+  build.device_code = MAGLEV_DEVICE_CODE_STATE;
+#if defined(__clang__)
+  build.compiler = "Clang " __clang_version__;
+#else
+  build.compiler = "GCC " __VERSION__;
+#endif
+#ifdef __OPTIMIZE__
+  build.optimised = true;
+#endif
+  build.torch = TORCH_VERSION;
+  build.torch_kernels = at::get_cpu_capability();
+  const auto& hooks = at::detail::getCUDAHooks();
+  if (hooks.hasCUDART()) {
+    const long version = hooks.versionCUDART();
+    build.torch_cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+  build.cuda_devices = int(torch::cuda::device_count());
+  return build;
+}
+
+Report make_report(const System& system, const Build& build, const Placement& placement) {
+  Report report{{machine_section(system), build_section(build), run_section(placement)},
+                system_warnings(system, placement.threads)};
+  for (auto& warning : build_warnings(system, build)) report.warnings.push_back(std::move(warning));
+  return report;
+}
+
+Section measured_section(const Measured& measured, int threads) {
+  const std::string on = threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";
+  return {"measured",
+          {{"matrix_product_gflops", measured.gflops, number_text("%.0f", measured.gflops) + " GFLOP/s in f32" + on, "matrix product"},
+           {"memory_gigabytes_s", measured.gigabytes_s, number_text("%.1f", measured.gigabytes_s) + " GB/s read and written" + on, "memory"},
+           {"seconds", measured.seconds, number_text("%.2f", measured.seconds) + " s", "measuring took"}}};
+}
+
+std::string report_text(const Report& report, const Terminal& terminal) {
+  std::string text;
+  const int width = terminal.live ? std::max(20, terminal.columns - kLabel) : std::numeric_limits<int>::max();
+  for (const Section& section : report.sections) {
+    text += (text.empty() ? "" : "\n") + Line().add(section.name, Ink::bold).text(terminal.colour) + "\n";
+    for (const Fact& fact : section.facts) {
+      const auto lines = wrapped(fact.text, width);
+      for (size_t i = 0; i < lines.size(); ++i) {
+        Line line;
+        line.add("  ").add(i == 0 ? label_of(fact) : "", Ink::dim).pad_to(kLabel).add(lines[i]);
+        text += line.text(terminal.colour) + "\n";
+      }
+    }
+  }
+  text += "\n";
+  if (report.warnings.empty()) text += Line().add("no warnings", Ink::green).text(terminal.colour) + "\n";
+  for (const std::string& warning : report.warnings) {
+    const auto lines = wrapped(warning, terminal.live ? std::max(20, terminal.columns - 9) : std::numeric_limits<int>::max());
+    for (size_t i = 0; i < lines.size(); ++i)
+      text += Line().add(i == 0 ? "warning: " : "         ", Ink::yellow).add(lines[i]).text(terminal.colour) + "\n";
+  }
+  return text;
+}
+
+std::string report_json(const Report& report) {
+  nlohmann::ordered_json json;
+  for (const Section& section : report.sections) {
+    std::string name = section.name;
+    std::replace(name.begin(), name.end(), ' ', '_');
+    for (const Fact& fact : section.facts) json[name][fact.key] = fact.value;
+  }
+  json["warnings"] = report.warnings;
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace maglev::verbs::doctor

@@ -1,0 +1,76 @@
+#include "verbs/table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kGap = 2;
+constexpr int kLeastLast = 24;  // a last column narrower than this is left to the terminal to wrap
+
+}  // namespace
+
+Table::Table(std::vector<std::string> headings) : headings_(std::move(headings)) {
+  for (std::string& heading : headings_) {
+    right_.push_back(heading.starts_with('>'));
+    if (right_.back()) heading.erase(0, 1);
+  }
+}
+
+void Table::add(std::vector<std::string> cells) {
+  MAGLEV_ASSERT(cells.size() == headings_.size(), "a row has a cell for each heading");
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::text(const Terminal& terminal) const {
+  const size_t last = headings_.size() - 1;
+  std::vector<int> widths;
+  for (size_t c = 0; c < headings_.size(); ++c) {
+    widths.push_back(display_width(headings_[c]));
+    for (const auto& row : rows_) widths[c] = std::max(widths[c], display_width(row[c]));
+  }
+  int before_last = 0;
+  for (size_t c = 0; c < last; ++c) before_last += widths[c] + kGap;
+  const int room = terminal.columns - before_last;
+  const int last_width = terminal.live && room >= kLeastLast ? room : std::numeric_limits<int>::max();
+
+  std::string text;
+  const auto add_row = [&](const std::vector<std::string>& cells, Ink ink) {
+    Line line;
+    for (size_t c = 0; c < last; ++c) {
+      const int spare = widths[c] - display_width(cells[c]);
+      const int end = line.width() + widths[c] + kGap;
+      if (right_[c]) line.pad_to(line.width() + spare);
+      line.add(cells[c], c == 0 && ink == Ink::plain ? Ink::bold : ink).pad_to(end);
+    }
+    const auto parts = wrapped(cells[last], last_width);
+    if (right_[last]) line.pad_to(line.width() + widths[last] - display_width(parts[0]));
+    text += line.add(parts[0], ink).text(terminal.colour) + "\n";
+    for (size_t i = 1; i < parts.size(); ++i) text += Line().pad_to(before_last).add(parts[i], ink).text(terminal.colour) + "\n";
+  };
+  add_row(headings_, Ink::dim);
+  for (const auto& row : rows_) add_row(row, Ink::plain);
+  return text;
+}
+
+std::vector<std::string> wrapped(const std::string& text, int columns) {
+  std::vector<std::string> lines{""};
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::string& line = lines.back();
+    if (line.empty()) line = word;
+    else if (display_width(line) + 1 + display_width(word) <= columns) line += " " + word;
+    else lines.push_back(word);
+  }
+  return lines;
+}
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+}  // namespace maglev

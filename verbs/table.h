@@ -1,0 +1,32 @@
+#pragma once
+// Text tables for people: columns as wide as their widest cell, the last one wrapped where the terminal ends.
+
+#include <string>
+#include <vector>
+
+#include "engine/core/terminal.h"
+
+namespace maglev {
+
+class Table {
+ public:
+  /// A heading that begins with '>' aligns its column right.
+  explicit Table(std::vector<std::string> headings);
+  /// As many cells as headings.
+  void add(std::vector<std::string> cells);
+  /// Every line ends in a line end. Wraps only when the terminal is live; a file gets whole lines.
+  std::string text(const Terminal& terminal) const;
+
+ private:
+  std::vector<std::string> headings_;
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// The text broken at spaces into lines of at most `columns`; a longer word stands alone.
+std::vector<std::string> wrapped(const std::string& text, int columns);
+
+/// Prints to standard output.
+void print(const std::string& text);
+
+}  // namespace maglev

@@ -1,0 +1,36 @@
+#include "verbs/table.h"
+
+#include <gtest/gtest.h>
+
+namespace maglev {
+namespace {
+
+Table fruit() {
+  Table table({"name", ">count", "about"});
+  table.add({"apple", "5", "grows on trees and is eaten in many countries"});
+  table.add({"fig", "1200", "sweet"});
+  return table;
+}
+
+TEST(Table, aligns_columns_and_wraps_nothing_in_a_file) {
+  EXPECT_EQ(fruit().text({.live = false, .columns = 20}),
+            "name   count  about\n"
+            "apple      5  grows on trees and is eaten in many countries\n"
+            "fig     1200  sweet\n");
+}
+
+TEST(Table, wraps_the_last_column_where_the_terminal_ends) {
+  EXPECT_EQ(fruit().text({.live = true, .columns = 40}),
+            "name   count  about\n"
+            "apple      5  grows on trees and is\n"
+            "              eaten in many countries\n"
+            "fig     1200  sweet\n");
+}
+
+TEST(Table, a_word_longer_than_the_line_stands_alone) {
+  EXPECT_EQ(wrapped("a longwordindeed b c", 4), (std::vector<std::string>{"a", "longwordindeed", "b c"}));
+  EXPECT_EQ(wrapped("", 4), std::vector<std::string>{""});
+}
+
+}  // namespace
+}  // namespace maglev
