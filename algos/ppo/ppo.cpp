@@ -117,13 +117,13 @@ void Ppo::prepare(const Batch& batch) {
     value[T].narrow(0, begin, count).copy_(network_->value_head().denormalize(out.value));
   });
 
+  // a step whose next row is first only reset its environment
+  valid_.copy_(1 - batch.is_first.narrow(0, 1, T));
   auto reward = batch.reward;
-  if (reward_norm_) reward = reward_norm_->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated));
+  if (reward_norm_) reward = reward_norm_->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated), valid_);
   gae_(advantage_, reward, value, batch.terminated, batch.is_first, options_.gamma, options_.lambda);
   auto values = value.narrow(0, 0, T);
   at::add_out(returns_, advantage_, values);
-  // a step whose next row is first only reset its environment
-  valid_.copy_(1 - batch.is_first.narrow(0, 1, T));
 
   // targets in the value head's units; the optimiser's moments follow its weights
   auto& head = network_->value_head();

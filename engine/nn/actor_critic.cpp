@@ -12,9 +12,9 @@ namespace {
 
 enum Activation { tanh_, relu_, silu_ };
 
-// below this many rows the BLAS takes other code paths with other rounding; padded, a row's result does not depend on
-// how many rows come with it
-constexpr int64_t kLeastRows = 8;
+// the BLAS computes rows in groups and rounds those of a last, shorter group differently; in whole groups, a row's result
+// does not depend on how many rows come with it
+constexpr int64_t kRowGroup = 8;
 
 at::Tensor activate(at::Tensor x, int kind) {
   switch (kind) {
@@ -121,7 +121,7 @@ ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Ini
 }
 
 Evaluation ActorCritic::forward(const std::vector<at::Tensor>& columns, Want want) const {
-  const int64_t B = columns[0].size(0), rows = std::max(B, kLeastRows);
+  const int64_t B = columns[0].size(0), rows = (B + kRowGroup - 1) / kRowGroup * kRowGroup;
   auto in = encoder_->forward(columns, want.value);
   if (rows != B) {
     in.policy = pad(in.policy, rows);

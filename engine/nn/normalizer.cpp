@@ -14,17 +14,19 @@ at::Tensor RunningNorm::forward(const at::Tensor& x) const {
   return at::clamp((x - mean_) * at::rsqrt(var_ + 1e-8), -clip_, clip_);
 }
 
-void RunningNorm::absorb(const at::Tensor& rows) {
+void RunningNorm::absorb(const at::Tensor& rows, const at::Tensor& weight) {
   at::NoGradGuard no_grad;
   auto x = rows.to(at::kDouble);
-  const double fresh = double(x.size(0));
-  auto [batch_var, batch_mean] = at::var_mean(x, at::IntArrayRef{0}, /*unbiased=*/false);
+  auto w = weight.defined() ? weight.to(at::kDouble).unsqueeze(1) : at::ones({x.size(0), 1}, x.options());
+  auto fresh = w.sum(), some = fresh.clamp_min(1);
+  auto batch_mean = (x * w).sum(0) / some;
+  auto batch_var = ((x - batch_mean).square() * w).sum(0) / some;
   auto mean = mean_.to(at::kDouble), var = var_.to(at::kDouble);
-  auto total = count_ + fresh;
+  auto total = count_ + fresh, all = total.clamp_min(1);
   auto delta = batch_mean - mean;
-  auto m2 = var * count_ + batch_var * fresh + delta * delta * count_ * fresh / total;
-  mean_.copy_(mean + delta * fresh / total);
-  var_.copy_(m2 / total);
+  auto m2 = var * count_ + batch_var * fresh + delta * delta * count_ * fresh / all;
+  mean_.copy_(mean + delta * fresh / all);
+  var_.copy_(m2 / all);
   count_.copy_(total);
 }
 
@@ -33,7 +35,7 @@ RewardNorm::RewardNorm(int64_t rows, double gamma, double clip) : gamma_(gamma),
   stats_ = register_module("stats", std::make_shared<RunningNorm>(1));
 }
 
-at::Tensor RewardNorm::absorb(const at::Tensor& reward, const at::Tensor& done) {
+at::Tensor RewardNorm::absorb(const at::Tensor& reward, const at::Tensor& done, const at::Tensor& valid) {
   at::NoGradGuard no_grad;
   const int64_t T = reward.size(0);
   auto returns = at::empty_like(reward);
@@ -42,7 +44,7 @@ at::Tensor RewardNorm::absorb(const at::Tensor& reward, const at::Tensor& done) 
     returns[t].copy_(running_);
     running_.mul_(1 - done[t].to(at::kFloat));
   }
-  stats_->absorb(returns.reshape({-1, 1}));
+  stats_->absorb(returns.reshape({-1, 1}), valid.reshape(-1));
   return at::clamp(reward * at::rsqrt(var() + 1e-8), -clip_, clip_);
 }
 

@@ -14,8 +14,9 @@ class RunningNorm : public torch::nn::Module {
 
   /// clamp((x - mean) / sqrt(var + 1e-8), -clip, clip).
   at::Tensor forward(const at::Tensor& x) const;
-  /// Merges rows [M, D] into the statistics (Chan, Golub and LeVeque, 1983). Population variance. Sums run in f64.
-  void absorb(const at::Tensor& rows);
+  /// Merges rows [M, D] into the statistics (Chan, Golub and LeVeque, 1983), each with weight [M] where one is given (0
+  /// leaves it out). Population variance. Sums run in f64.
+  void absorb(const at::Tensor& rows, const at::Tensor& weight = {});
 
  private:
   double clip_;
@@ -30,7 +31,8 @@ class RewardNorm : public torch::nn::Module {
 
   /// reward [T, rows] f32 -> scaled copy; the running returns and their statistics take in this rollout first.
   ///   done [T, rows] u8: the running return starts again behind it
-  at::Tensor absorb(const at::Tensor& reward, const at::Tensor& done);
+  ///   valid [T, rows] f32: 0 leaves a step that only reset out of the statistics
+  at::Tensor absorb(const at::Tensor& reward, const at::Tensor& done, const at::Tensor& valid);
 
  private:
   double gamma_, clip_;

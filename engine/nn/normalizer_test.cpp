@@ -40,7 +40,7 @@ TEST(RewardNorm, divides_by_the_deviation_of_the_discounted_return) {
   RewardNorm norm(2, /*gamma=*/0.5);
   auto reward = torch::tensor({{1.f, 2.f}, {3.f, -1.f}, {0.f, 4.f}});
   auto done = torch::tensor({{0, 0}, {1, 0}, {0, 0}}).to(at::kByte);
-  auto scaled = norm.absorb(reward, done);
+  auto scaled = norm.absorb(reward, done, at::ones({3, 2}));
   // returns so far: column 0: 1, 3.5, then a new episode: 0; column 1: 2, 0, 4
   auto returns = at::tensor({1.f, 3.5f, 0.f, 2.f, 0.f, 4.f});
   EXPECT_TRUE(close(scaled, reward / at::std(returns, /*unbiased=*/false), 1e-6));
@@ -49,9 +49,24 @@ TEST(RewardNorm, divides_by_the_deviation_of_the_discounted_return) {
 TEST(RewardNorm, returns_run_on_over_rollouts) {
   RewardNorm norm(1, /*gamma=*/1.0);
   auto none = at::zeros({2, 1}, at::kByte);
-  norm.absorb(at::ones({2, 1}), none);
-  auto scaled = norm.absorb(at::ones({2, 1}), none);
+  norm.absorb(at::ones({2, 1}), none, at::ones({2, 1}));
+  auto scaled = norm.absorb(at::ones({2, 1}), none, at::ones({2, 1}));
   EXPECT_TRUE(close(scaled, at::ones({2, 1}) / at::std(at::tensor({1.f, 2.f, 3.f, 4.f}), /*unbiased=*/false), 1e-6));
+}
+
+TEST(RewardNorm, a_step_that_only_reset_is_not_a_return_of_0) {
+  auto deviation = at::std(at::tensor({3.f, 5.f, 8.f}), /*unbiased=*/false);
+  RewardNorm norm(1, /*gamma=*/1.0);
+  auto reward = torch::tensor({{3.f}, {2.f}, {0.f}, {8.f}}), valid = torch::tensor({{1.f}, {1.f}, {0.f}, {1.f}});
+  auto scaled = norm.absorb(reward, torch::tensor({{0}, {1}, {0}, {0}}).to(at::kByte), valid);
+  EXPECT_TRUE(close(scaled, reward / deviation, 1e-6));
+}
+
+TEST(RunningNorm, rows_of_weight_0_are_left_out_even_when_all_are) {
+  RunningNorm norm(1);
+  norm.absorb(torch::tensor({{1.f}, {900.f}, {3.f}}), at::tensor({1.f, 0.f, 1.f}));
+  norm.absorb(torch::tensor({{900.f}}), at::zeros({1}));
+  EXPECT_TRUE(close(norm.forward(torch::tensor({{1.f}, {3.f}})), torch::tensor({{-1.f}, {1.f}}), 1e-6));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
 
 HEADS = {"cartpole": [2], "pendulum": [], "heads": [3, 2, 4], "masked": [5], "pixels": [3]}
+SAFE_EDGE = 2e-6
 DTYPES = {"float32": "f32", "int64": "i64", "uint8": "u8"}
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 
@@ -130,10 +131,11 @@ def weights(policy, net):
     """Parameters under this engine's names."""
     ours = {"action_net": "policy", "value_net": "value_head.", "log_std": "log_std"}
     layers = {"shared": [("features_extractor.fc", "policy_trunk.fc0"), ("mlp_extractor.value_net.0", "critic.fc0")],
-              "cnn": [("mlp_extractor.policy_net.0", "policy_trunk.fc0"), ("mlp_extractor.value_net.0", "value_trunk.fc0"),
+              "cnn": [*((f"mlp_extractor.{p}_net.0", f"{p}_trunk.fc0") for p in ("policy", "value")),
                       *((f"{a}features_extractor.conv{i}", f"{b}_trunk.conv{i}")
                         for a, b in (("", "policy"), ("vf_", "value")) for i in (0, 1))],
-              "apart": [(f"mlp_extractor.{p}_net.{2 * i}", f"{p}_trunk.fc{i}") for p in ("policy", "value") for i in (0, 1)]}
+              "apart": [(f"mlp_extractor.{p}_net.{2 * i}", f"{p}_trunk.fc{i}")
+                        for p in ("policy", "value") for i in (0, 1)]}
     ours |= dict(layers[net])
     named = {}
     for name, value in policy.named_parameters():
@@ -149,11 +151,16 @@ class Spy:
 
     def __init__(self, model):
         self.model, self.permutations, self.figures, self.norms = model, [], [], []
+        self.edge = np.inf  # how near a ratio or a value came to where its clip begins
 
     def note(self, frame):
         v = frame.f_locals
-        self.figures.append([torch.as_tensor(v[k]).item() for k in ("policy_loss", "value_loss", "entropy_loss", "approx_kl_div",
-                                                   "clip_fraction", "loss")])
+        moved = [(v["ratio"] - 1, v["clip_range"])]
+        if "clip_range_vf" in v:
+            moved.append((v["values"] - v["rollout_data"].old_values, v["clip_range_vf"]))
+        self.edge = min(self.edge, *((by.abs() - clip).abs().min().item() for by, clip in moved))
+        self.figures.append([torch.as_tensor(v[name]).item() for name in (
+            "policy_loss", "value_loss", "entropy_loss", "approx_kl_div", "clip_fraction", "loss")])
 
     def run(self, train):
         permutation, zero_grad = np.random.permutation, self.model.policy.optimizer.zero_grad
@@ -190,7 +197,7 @@ class Spy:
 
 
 def iteration(model, recorder, net):
-    """One train() of `model`: its inputs and its results by name."""
+    """One train() of `model`: its inputs and its results by name, and its Spy's edge."""
     buffer, S = model.rollout_buffer, model.n_steps
     out = {name: np.stack([step[name] for step in recorder.steps[-S:]]) for name in recorder.steps[-1]}
     out["obs"] = np.stack(recorder.obs[-S - 1:])  # the last one bootstraps
@@ -207,7 +214,7 @@ def iteration(model, recorder, net):
     out["figures"][:, 2] *= -1  # entropy, not its loss
     out["grad_norms"] = np.array(spy.norms, np.float32)
     out["explained_variance"] = np.array(spy.explained_variance, np.float32)
-    return out | {f"weights/{k}": v for k, v in weights(model.policy, net).items()}
+    return out | {f"weights/{k}": v for k, v in weights(model.policy, net).items()}, spy.edge
 
 
 def our_options(c):
@@ -226,15 +233,29 @@ def our_options(c):
 
 
 def run_case(name):
+    """Options, numbers and tensors of a case's file.
+
+    A row that stands on the edge of a clip falls to either side by rounding alone, and from there two correct programs
+    part. Such a recording is made again from another seed; about one in thirty is.
+    """
     c = settings(name)
+    for seed in range(c["seed"], c["seed"] + 20):
+        tensors, edge = record(c, seed)
+        if edge > SAFE_EDGE:
+            return our_options(c), {"iterations": ITERATIONS, "steps": c["n_steps"], "envs": c["n_envs"],
+                                    "batch_size": c["batch_size"]}, tensors
+    raise RuntimeError(f"{name}: every recording has a row on the edge of a clip")
+
+
+def record(c, seed):
     recorder = Recorder(DummyVecEnv([lambda: make_env(c["env"])] * c["n_envs"]))
     schedule = lambda v: (lambda left: v[0] * (v[1] + (1 - v[1]) * left)) if isinstance(v, tuple) else v  # noqa: E731
     same = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range_vf", "ent_coef", "vf_coef",
-            "max_grad_norm", "target_kl", "normalize_advantage", "seed")
+            "max_grad_norm", "target_kl", "normalize_advantage")
     algorithm = MaskablePPO if c["env"] == "masked" else PPO
     kind = "CnnPolicy" if c["net"] == "cnn" else "MlpPolicy"
     model = algorithm(kind, recorder, learning_rate=schedule(c["learning_rate"]), clip_range=schedule(c["clip_range"]),
-                      policy_kwargs=policy_arguments(c), device="cpu", **{k: c[k] for k in same})
+                      policy_kwargs=policy_arguments(c), device="cpu", seed=seed, **{k: c[k] for k in same})
     tensors = {f"initial/{k}": v for k, v in weights(model.policy, c["net"]).items()}
     done = []
 
@@ -243,11 +264,10 @@ def run_case(name):
 
     model.train = train
     model.learn(ITERATIONS * c["n_steps"] * c["n_envs"])
-    for k, result in enumerate(done):
+    for k, (result, _) in enumerate(done):
         tensors |= {f"{k}/{key}": value for key, value in result.items()}
     tensors["heads"] = np.array(HEADS[c["env"]], np.int64)
-    numbers = {"iterations": ITERATIONS, "steps": c["n_steps"], "envs": c["n_envs"], "batch_size": c["batch_size"]}
-    return our_options(c), numbers, tensors
+    return tensors, min(edge for _, edge in done)
 
 
 def expect_exercised(name, tensors):
