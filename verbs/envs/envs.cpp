@@ -37,13 +37,18 @@ std::string joined(const Numbers& numbers) {
   return text;
 }
 
-// "vector f32[4]"; cell codes as the network sees them
+// "vector f32[4]"
 std::string column_text(const ObsColumn& column) {
-  std::string text = column.name + " " + dtype_name(column.dtype) + "[" + joined(column.shape) + "]";
+  return column.name + " " + dtype_name(column.dtype) + "[" + joined(column.shape) + "]";
+}
+
+// the same, with what cell codes stand for and who may look
+std::string full_column_text(const ObsColumn& column) {
+  std::string text = column_text(column);
   if (column.cells.bits > 0)
-    text += " = " + std::to_string(column.cells.channels) + "x" + "[" + joined(column.cells.grid) + "] in " +
-            std::to_string(column.cells.bits) + " bits";
-  if (column.audience == Audience::critic) text += " (critic only)";
+    text += ", [" + joined(column.cells.grid) + "] cells of " + std::to_string(column.cells.bits) + " bits, seen as " +
+            std::to_string(column.cells.channels) + " channels";
+  if (column.audience == Audience::critic) text += ", for the critic only";
   return text;
 }
 
@@ -104,7 +109,7 @@ void print_one(const EnvEntry& entry) {
   Defaults defaults(entry);
   const EnvSpec spec = defaults.spec();
   std::string text = std::string(entry.name) + ": " + entry.summary + "\n\n";
-  for (const ObsColumn& column : spec.observations) text += "  observation  " + column_text(column) + "\n";
+  for (const ObsColumn& column : spec.observations) text += "  observation  " + full_column_text(column) + "\n";
   text += "  actions      " + actions_text(spec.action) + "\n";
   text += "  agents       " + std::to_string(entry.agents) + "\n";
   text += "  limit        " + limit_text(spec) + (spec.max_steps > 0 ? " steps" : "") + "\n";

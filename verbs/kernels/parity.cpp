@@ -1,17 +1,26 @@
 #include "verbs/kernels/parity.h"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "engine/core/error.h"
+#include "verbs/table.h"
 
 namespace maglev::verbs::kernels {
 namespace {
+
+#ifdef MAGLEV_DEVICE_CODE
+constexpr bool kDeviceCode = true;
+#else
+constexpr bool kDeviceCode = false;
+#endif
 
 std::string described(const at::Tensor& tensor) {
   std::string text = std::string(at::toString(tensor.scalar_type())) + " [";
@@ -41,6 +50,16 @@ double share_used(const at::Tensor& reference, const at::Tensor& fused, double t
     worst = std::max(worst, std::isnan(share) ? std::numeric_limits<double>::infinity() : share);
   }
   return worst;
+}
+
+std::string share_text(const Parity& parity, double tolerance) {
+  if (!parity.problem.empty()) return parity.problem;
+  if (parity.different == 0) return "equal bit for bit";
+  const std::string different = std::to_string(parity.different) + " of " + std::to_string(parity.elements) + " differ in bits";
+  if (tolerance == 0) return different + ", none may";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g", 100 * parity.share, tolerance);
+  return std::string(text) + ", " + different;
 }
 
 }  // namespace
@@ -76,6 +95,25 @@ double tolerance_scale() {
   if (*end != 0 || !(scale >= 0) || std::isinf(scale))
     throw Error("[kernels] MAGLEV_TOL_SCALE must be a number >= 0, got '" + std::string(text) + "'");
   return scale;
+}
+
+int print_parity(const std::vector<KernelEntry>& kernels) {
+  const double scale = tolerance_scale();
+  std::vector<at::Device> devices{at::kCPU};
+  if (kDeviceCode && torch::cuda::is_available()) devices.emplace_back(at::kCUDA, 0);
+  Table table({"kernel", "device", "case", "", "difference"});
+  int cases = 0, failed = 0;
+  for (const KernelEntry& kernel : kernels)
+    for (const at::Device& device : devices)
+      for (const KernelCase& one : kernel.cases(device)) {
+        const Parity parity = check_parity(one, scale);
+        table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED", share_text(parity, one.tolerance * scale)});
+        ++cases;
+        failed += !parity.ok;
+      }
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  print("\n" + std::to_string(cases) + " cases, " + std::to_string(failed) + " failed\n");
+  return failed > 0 ? 1 : 0;
 }
 
 }  // namespace maglev::verbs::kernels

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/algo/kernel.h"
 
@@ -23,5 +24,9 @@ Parity check_parity(const KernelCase& kernel_case, double scale);
 /// MAGLEV_TOL_SCALE, 1 when unset: 0 shows how far the fused kernels are from bit for bit. Throws Error when it is not
 /// a number >= 0.
 double tolerance_scale();
+
+/// Checks every case of the kernels on the CPU and, where device code is built and torch sees one, on a CUDA device, and
+/// prints a line each with the share of the tolerance used. Returns the exit status: 1 when one failed.
+int print_parity(const std::vector<KernelEntry>& kernels);
 
 }  // namespace maglev::verbs::kernels
