@@ -51,6 +51,14 @@ std::string whole_percent(double share) {
   return std::to_string(std::lround(100 * share)) + "%";
 }
 
+// short runs to a tenth of a second
+std::string took_text(double seconds) {
+  if (!(seconds < 60)) return duration_text(seconds);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", seconds);
+  return text;
+}
+
 Line labelled(const char* label) {
   Line line;
   line.add(" ").add(label, Ink::dim).pad_to(kLabel);
@@ -237,8 +245,7 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
 // figures on the left, the history of the mean return on the right
 std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   constexpr int kLeft = 52;
-  Line history_label = labelled("");
-  std::array<Line, kChartHeight> left{return_line(view, terminal), best_line(view), episodes_line(view), history_label};
+  std::array<Line, kChartHeight> left{return_line(view, terminal), best_line(view), episodes_line(view), Line()};
   const bool drawn = view.history.size() >= 2;
   std::vector<Ranked> lines;
   if (drawn) {
@@ -326,7 +333,7 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal, cons
   std::vector<Line> lines{Line()};
   Line head;
   head.add(" ").add(finished || stopped ? outcome : "failed", finished ? Ink::green : stopped ? Ink::yellow : Ink::red);
-  head.pad_to(kLabel).add(std::to_string(view.step), Ink::bold).add(" steps in " + duration_text(view.elapsed_s));
+  head.pad_to(kLabel).add(std::to_string(view.step), Ink::bold).add(" steps in " + took_text(view.elapsed_s));
   if (view.elapsed_s > 0) head.add(", " + count_text(double(view.step) / view.elapsed_s) + " steps/s");
   lines.push_back(head);
   if (!finished && !stopped) lines.push_back(labelled("because").add(outcome, Ink::red));

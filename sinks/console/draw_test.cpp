@@ -218,7 +218,7 @@ TEST(Console, a_plain_line_is_pairs_in_columns) {
 TEST(Console, the_summary_says_how_to_go_on) {
   const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 24};
   EXPECT_EQ(joined(texts(summary_lines(view_of_a_run(), terminal, "stopped"))), R"(
- stopped   500000 steps in 0:50, 10k steps/s
+ stopped   500000 steps in 50.0 s, 10k steps/s
  return    100, best 100 at 500k steps
  run       runs/one
  evaluate  ./maglev eval runs/one
