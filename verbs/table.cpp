@@ -41,7 +41,8 @@ std::string Table::text(const Terminal& terminal) const {
   const int room = terminal.columns - before_last;
   const bool below = terminal.live && last > 0 && room < kLeastLast;
   const int indent = below ? kIndent : before_last;
-  const int last_width = terminal.live ? std::max(kLeastLast, terminal.columns - indent) : std::numeric_limits<int>::max();
+  const int last_width = terminal.live ? std::max(kLeastLast, terminal.columns - indent)
+                                       : std::numeric_limits<int>::max();
 
   std::string text;
   const auto add_row = [&](const std::vector<std::string>& cells, Ink ink) {

@@ -39,7 +39,8 @@ TEST(Table, puts_the_last_column_below_where_there_is_no_room_beside) {
 }
 
 TEST(Table, a_word_longer_than_the_line_stands_alone) {
-  EXPECT_EQ(wrapped("a longwordindeed b c", 4), (std::vector<std::string>{"a", "longwordindeed", "b c"}));
+  EXPECT_EQ(wrapped("a longwordindeed b c", 4),
+            (std::vector<std::string>{"a", "longwordindeed", "b c"}));
   EXPECT_EQ(wrapped("", 4), std::vector<std::string>{""});
 }
 

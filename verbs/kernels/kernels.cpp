@@ -33,7 +33,8 @@ const KernelEntry& find_kernel(const std::string& name) {
 void list() {
   Table table({"name", ">cases", "built for", "what it does"});
   for (const KernelEntry& kernel : kernel_table())
-    table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()), kDeviceCode ? "CPU, CUDA" : "CPU", kernel.summary});
+    table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()),
+               kDeviceCode ? "CPU, CUDA" : "CPU", kernel.summary});
   print(table.text(probe_terminal(STDOUT_FILENO)));
   print("\nmaglev kernels test holds each to its reference.\n");
 }

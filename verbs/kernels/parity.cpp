@@ -1,14 +1,14 @@
 #include "verbs/kernels/parity.h"
 
-#include <torch/torch.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <unistd.h>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "verbs/table.h"
@@ -24,7 +24,8 @@ constexpr bool kDeviceCode = false;
 
 std::string described(const at::Tensor& tensor) {
   std::string text = std::string(at::toString(tensor.scalar_type())) + " [";
-  for (int64_t i = 0; i < tensor.dim(); ++i) text += (i ? ", " : "") + std::to_string(tensor.size(i));
+  for (int64_t i = 0; i < tensor.dim(); ++i)
+    text += (i ? ", " : "") + std::to_string(tensor.size(i));
   return text + "]";
 }
 
@@ -33,7 +34,8 @@ int64_t different_elements(const at::Tensor& a, const at::Tensor& b) {
   const auto* right = static_cast<const std::byte*>(b.const_data_ptr());
   const size_t bytes = a.element_size();
   int64_t count = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) count += std::memcmp(left + size_t(i) * bytes, right + size_t(i) * bytes, bytes) != 0;
+  for (int64_t i = 0; i < a.numel(); ++i)
+    count += std::memcmp(left + size_t(i) * bytes, right + size_t(i) * bytes, bytes) != 0;
   return count;
 }
 
@@ -55,7 +57,8 @@ double share_used(const at::Tensor& reference, const at::Tensor& fused, double t
 std::string share_text(const Parity& parity, double tolerance) {
   if (!parity.problem.empty()) return parity.problem;
   if (parity.different == 0) return "equal bit for bit";
-  const std::string different = std::to_string(parity.different) + " of " + std::to_string(parity.elements) + " differ in bits";
+  const std::string different = std::to_string(parity.different) + " of " +
+                                std::to_string(parity.elements) + " differ in bits";
   if (tolerance == 0) return different + ", none may";
   char text[64];
   std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g", 100 * parity.share, tolerance);
@@ -68,21 +71,24 @@ Parity check_parity(const KernelCase& kernel_case, double scale) {
   const auto expected = kernel_case.reference(), came = kernel_case.fused();
   Parity parity;
   if (expected.size() != came.size()) {
-    parity.problem = "expected " + std::to_string(expected.size()) + " outputs, got " + std::to_string(came.size());
+    parity.problem = "expected " + std::to_string(expected.size()) + " outputs, got " +
+                     std::to_string(came.size());
     return parity;
   }
   const double tolerance = kernel_case.tolerance * scale;
   for (size_t i = 0; i < expected.size(); ++i) {
     const at::Tensor a = expected[i].cpu().contiguous(), b = came[i].cpu().contiguous();
     if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) {
-      parity.problem = "output " + std::to_string(i) + " must be " + described(a) + ", got " + described(b);
+      parity.problem =
+          "output " + std::to_string(i) + " must be " + described(a) + ", got " + described(b);
       return parity;
     }
     parity.elements += a.numel();
     parity.different += different_elements(a, b);
     if (tolerance > 0) parity.share = std::max(parity.share, share_used(a, b, tolerance));
   }
-  if (tolerance == 0 && parity.different > 0) parity.share = std::numeric_limits<double>::infinity();
+  if (tolerance == 0 && parity.different > 0)
+    parity.share = std::numeric_limits<double>::infinity();
   parity.ok = parity.share <= 1;
   return parity;
 }
@@ -93,7 +99,8 @@ double tolerance_scale() {
   char* end = nullptr;
   const double scale = std::strtod(text, &end);
   if (*end != 0 || !(scale >= 0) || std::isinf(scale))
-    throw Error("[kernels] MAGLEV_TOL_SCALE must be a number >= 0, got '" + std::string(text) + "'");
+    throw Error("[kernels] MAGLEV_TOL_SCALE must be a number >= 0, got '" + std::string(text) +
+                "'");
   return scale;
 }
 
@@ -107,7 +114,8 @@ int print_parity(const std::vector<KernelEntry>& kernels) {
     for (const at::Device& device : devices)
       for (const KernelCase& one : kernel.cases(device)) {
         const Parity parity = check_parity(one, scale);
-        table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED", share_text(parity, one.tolerance * scale)});
+        table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED",
+                   share_text(parity, one.tolerance * scale)});
         ++cases;
         failed += !parity.ok;
       }

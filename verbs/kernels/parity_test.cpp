@@ -1,12 +1,13 @@
 #include "verbs/kernels/parity.h"
 
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 
@@ -72,7 +73,8 @@ TEST(Parity, another_shape_or_dtype_is_named) {
 }
 
 TEST(Parity, one_failed_case_is_named_and_makes_the_status_1) {
-  const auto right = +[](at::Device) { return std::vector{pair_of(at::ones({2}), at::ones({2}), 0)}; };
+  const auto right =
+      +[](at::Device) { return std::vector{pair_of(at::ones({2}), at::ones({2}), 0)}; };
   const auto wrong = +[](at::Device) {
     KernelCase off = pair_of(at::ones({2}), at::full({2}, 1.5), 0.1);
     off.name = "off";
@@ -82,9 +84,12 @@ TEST(Parity, one_failed_case_is_named_and_makes_the_status_1) {
   EXPECT_EQ(print_parity({{"right", "", right}, {"wrong", "", wrong}}), 1);
   std::fflush(stdout);
   const std::string text = testing::internal::GetCapturedStdout();
-  EXPECT_NE(text.find("wrong   cpu     off   FAILED  250% of tolerance 0.1, 2 of 2 differ in bits"), std::string::npos) << text;
+  EXPECT_NE(text.find("wrong   cpu     off   FAILED  250% of tolerance 0.1, 2 of 2 differ in bits"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("2 cases, 1 failed"), std::string::npos) << text;
-  EXPECT_NE(text.find("right   cpu     pair  ok      equal bit for bit"), std::string::npos) << text;
+  EXPECT_NE(text.find("right   cpu     pair  ok      equal bit for bit"), std::string::npos)
+      << text;
 }
 
 TEST(Parity, the_scale_comes_from_the_environment) {
