@@ -36,13 +36,13 @@ class Measurement {
  public:
   Measurement(const Case& which, int64_t count, ThreadPool& pool)
       : envs_(find_env(which.env), count, 1, which.settings), pool_(pool), io_(envs_.io()) {
+    envs_.reset();
     Rng rng(1, stream_id(Purpose::act, 0), 0);
     for (int64_t t = 0; t < kActionRows; ++t) {
       envs_.random_actions(rng);
       i32_.insert(i32_.end(), envs_.actions_i32.begin(), envs_.actions_i32.end());
       f32_.insert(f32_.end(), envs_.actions_f32.begin(), envs_.actions_f32.end());
     }
-    envs_.reset();
     // past the first episodes, so that resets are spread over time
     for (int t = 0; t < 600; ++t) step();
   }

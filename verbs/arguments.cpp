@@ -15,11 +15,14 @@ bool is_setting(std::string_view word) {
   const size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
   return std::all_of(word.begin(), word.begin() + long(equals), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
   });
 }
 
-bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9'); }
+bool is_flag(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
+}
 
 }  // namespace
 
@@ -49,7 +52,8 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
       } else if (equals != std::string::npos) {
         given_.emplace_back(name, word.substr(equals + 1));
       } else {
-        if (i + 1 == words.size() || (is_flag(words[i + 1]) && find(words[i + 1].substr(0, words[i + 1].find('=')))))
+        if (i + 1 == words.size() ||
+            (is_flag(words[i + 1]) && find(words[i + 1].substr(0, words[i + 1].find('=')))))
           throw Error(where() + name + " needs a value: " + name + " " + flag->value);
         given_.emplace_back(name, words[++i]);
       }
@@ -62,7 +66,8 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
   if (help_) return;
   const std::string usage = "; usage: maglev " + std::string(verb_.usage);
   if (positional_.size() < grammar_.least)
-    throw Error(where() + "expected " + grammar_.names + ", got " + std::to_string(positional_.size()) + " word(s)" + usage);
+    throw Error(where() + "expected " + grammar_.names + ", got " +
+                std::to_string(positional_.size()) + " word(s)" + usage);
   if (positional_.size() > grammar_.most)
     throw Error(where() + "did not expect '" + positional_[grammar_.most] + "'" + usage);
 }
@@ -78,7 +83,8 @@ std::string Arguments::help_text() const {
   }
   text += "\n";
   for (size_t i = 0; i < names.size(); ++i)
-    text += "  " + names[i] + std::string(width - names[i].size() + 2, ' ') + grammar_.flags[i].help + "\n";
+    text += "  " + names[i] + std::string(width - names[i].size() + 2, ' ') +
+            grammar_.flags[i].help + "\n";
   return text;
 }
 
@@ -102,8 +108,8 @@ std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, in
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
   if (error != std::errc() || end != text->data() + text->size() || number < min || number > max)
-    throw Error(where() + std::string(flag) + " must be a whole number from " + std::to_string(min) + " to " +
-                std::to_string(max) + ", got '" + *text + "'");
+    throw Error(where() + std::string(flag) + " must be a whole number from " +
+                std::to_string(min) + " to " + std::to_string(max) + ", got '" + *text + "'");
   return number;
 }
 

@@ -1,8 +1,12 @@
 #pragma once
-// The command line of one verb: flags, values, positional words and settings, read the same way by every verb.
+// The command line of one verb: flags, values, positional words and settings, read the same way by
+// every verb.
 //
-//   const Arguments arguments(entry(), words, {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as JSON"}},
-//                                              .least = 1, .most = 2, .names = "<algorithm> <environment>"});
+//   const Arguments arguments(entry(), words,
+//                             {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as JSON"}},
+//                              .least = 1,
+//                              .most = 2,
+//                              .names = "<algorithm> <environment>"});
 //   if (arguments.help()) return arguments.print_help();
 //   if (auto out = arguments.value("--out")) ...
 
@@ -19,21 +23,22 @@
 namespace maglev {
 
 struct Flag {
-  const char* name;          ///< "--out"
-  const char* value = "";    ///< what follows it, e.g. "DIR"; empty: a switch
+  const char* name;        ///< "--out"
+  const char* value = "";  ///< what follows it, e.g. "DIR"; empty: a switch
   const char* help = "";
 };
 
 /// What a verb takes besides --help and -h.
 struct Grammar {
   std::vector<Flag> flags = {};
-  size_t least = 0, most = 0;   ///< positional words
-  const char* names = "";       ///< the positional words, for errors, e.g. "<algorithm> <environment>"
-  bool settings = false;        ///< words of the form name=value are settings, not positional
+  size_t least = 0, most = 0;  ///< positional words
+  const char* names = "";  ///< the positional words, for errors, e.g. "<algorithm> <environment>"
+  bool settings = false;   ///< words of the form name=value are settings, not positional
 };
 
-/// Flags may stand anywhere, as `--out DIR` or `--out=DIR`; of a repeated one the last counts. After `--` nothing is a
-/// flag. Throws Error on an unknown flag (with near ones), a missing or needless value, too few or too many words.
+/// Flags may stand anywhere, as `--out DIR` or `--out=DIR`; of a repeated one the last counts.
+/// After `--` nothing is a flag. Throws Error on an unknown flag (with near ones), a missing or
+/// needless value, too few or too many words.
 class Arguments {
  public:
   Arguments(const VerbEntry& verb, const std::vector<std::string>& words, Grammar grammar);

@@ -9,7 +9,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 const VerbEntry kVerb{.name = "train",
                       .summary = "train an agent",
@@ -17,7 +19,9 @@ const VerbEntry kVerb{.name = "train",
                       .run = nullptr};
 
 Grammar grammar() {
-  return {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as JSON"}, {"--episodes", "N", "episodes"}},
+  return {.flags = {{"--out", "DIR", "run folder"},
+                    {"--json", "", "as JSON"},
+                    {"--episodes", "N", "episodes"}},
           .least = 1,
           .most = 2,
           .names = "<algorithm> <environment>",
@@ -57,7 +61,8 @@ TEST(Arguments, nothing_is_a_flag_after_two_dashes) {
 
 TEST(Arguments, an_unknown_flag_is_answered_with_a_near_one) {
   EXPECT_EQ(error_of({"ppo", "--ouT", "x"}), "[train] unknown flag '--ouT'; did you mean --out?");
-  EXPECT_TRUE(contains(error_of({"ppo", "--frobnicate"}), "known: --help, --out, --json, --episodes"));
+  EXPECT_TRUE(
+      contains(error_of({"ppo", "--frobnicate"}), "known: --help, --out, --json, --episodes"));
 }
 
 TEST(Arguments, a_missing_or_needless_value_is_an_error) {
@@ -67,7 +72,8 @@ TEST(Arguments, a_missing_or_needless_value_is_an_error) {
 }
 
 TEST(Arguments, too_few_and_too_many_words_show_the_usage) {
-  EXPECT_TRUE(contains(error_of({}), "expected <algorithm> <environment>, got 0 word(s); usage: maglev train"));
+  EXPECT_TRUE(contains(error_of({}),
+                       "expected <algorithm> <environment>, got 0 word(s); usage: maglev train"));
   EXPECT_TRUE(contains(error_of({"a", "b", "c"}), "did not expect 'c'; usage: maglev train"));
 }
 
@@ -81,7 +87,8 @@ TEST(Arguments, whole_numbers_are_checked) {
 TEST(Arguments, help_counts_no_words_and_lists_every_flag) {
   auto a = parse({"--help"});
   ASSERT_TRUE(a.help());
-  for (const char* part : {"train an agent", "usage: maglev train <algorithm>", "--out DIR", "run folder", "--json"})
+  for (const char* part :
+       {"train an agent", "usage: maglev train <algorithm>", "--out DIR", "run folder", "--json"})
     EXPECT_TRUE(contains(a.help_text(), part));
 }
 

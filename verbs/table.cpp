@@ -12,7 +12,8 @@ namespace maglev {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kLeastLast = 24;  // a last column narrower than this is left to the terminal to wrap
+constexpr int kLeastLast = 24;  // a last column narrower than this goes below its row
+constexpr int kIndent = 4;
 
 }  // namespace
 
@@ -38,7 +39,10 @@ std::string Table::text(const Terminal& terminal) const {
   int before_last = 0;
   for (size_t c = 0; c < last; ++c) before_last += widths[c] + kGap;
   const int room = terminal.columns - before_last;
-  const int last_width = terminal.live && room >= kLeastLast ? room : std::numeric_limits<int>::max();
+  const bool below = terminal.live && last > 0 && room < kLeastLast;
+  const int indent = below ? kIndent : before_last;
+  const int last_width = terminal.live ? std::max(kLeastLast, terminal.columns - indent)
+                                       : std::numeric_limits<int>::max();
 
   std::string text;
   const auto add_row = [&](const std::vector<std::string>& cells, Ink ink) {
@@ -50,9 +54,11 @@ std::string Table::text(const Terminal& terminal) const {
       line.add(cells[c], c == 0 && ink == Ink::plain ? Ink::bold : ink).pad_to(end);
     }
     const auto parts = wrapped(cells[last], last_width);
-    if (right_[last]) line.pad_to(line.width() + widths[last] - display_width(parts[0]));
-    text += line.add(parts[0], ink).text(terminal.colour) + "\n";
-    for (size_t i = 1; i < parts.size(); ++i) text += Line().pad_to(before_last).add(parts[i], ink).text(terminal.colour) + "\n";
+    if (!below && right_[last]) line.pad_to(line.width() + widths[last] - display_width(parts[0]));
+    if (!below) line.add(parts[0], ink);
+    text += line.text(terminal.colour) + "\n";
+    for (size_t i = below ? 0 : 1; i < parts.size(); ++i)
+      text += Line().pad_to(indent).add(parts[i], ink).text(terminal.colour) + "\n";
   };
   add_row(headings_, Ink::dim);
   for (const auto& row : rows_) add_row(row, Ink::plain);

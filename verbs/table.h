@@ -1,5 +1,6 @@
 #pragma once
-// Text tables for people: columns as wide as their widest cell, the last one wrapped where the terminal ends.
+// Text tables for people: columns as wide as their widest cell, the last one wrapped where the
+// terminal ends, or below its row where there is no room beside it.
 
 #include <string>
 #include <vector>

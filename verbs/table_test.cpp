@@ -27,8 +27,20 @@ TEST(Table, wraps_the_last_column_where_the_terminal_ends) {
             "fig     1200  sweet\n");
 }
 
+TEST(Table, puts_the_last_column_below_where_there_is_no_room_beside) {
+  EXPECT_EQ(fruit().text({.live = true, .columns = 32}),
+            "name   count  \n"
+            "    about\n"
+            "apple      5  \n"
+            "    grows on trees and is eaten\n"
+            "    in many countries\n"
+            "fig     1200  \n"
+            "    sweet\n");
+}
+
 TEST(Table, a_word_longer_than_the_line_stands_alone) {
-  EXPECT_EQ(wrapped("a longwordindeed b c", 4), (std::vector<std::string>{"a", "longwordindeed", "b c"}));
+  EXPECT_EQ(wrapped("a longwordindeed b c", 4),
+            (std::vector<std::string>{"a", "longwordindeed", "b c"}));
   EXPECT_EQ(wrapped("", 4), std::vector<std::string>{""});
 }
 

@@ -1,11 +1,11 @@
 #include "engine/core/terminal.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <unistd.h>
+
+#include <sys/ioctl.h>
 
 namespace maglev {
 namespace {
@@ -19,7 +19,11 @@ struct Character {
 Character front(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
-  const size_t bytes = lead < 0x80 ? 1 : (lead >> 5) == 6 ? 2 : (lead >> 4) == 14 ? 3 : (lead >> 3) == 30 ? 4 : 0;
+  const size_t bytes = lead < 0x80         ? 1
+                       : (lead >> 5) == 6  ? 2
+                       : (lead >> 4) == 14 ? 3
+                       : (lead >> 3) == 30 ? 4
+                                           : 0;
   if (bytes == 1) return {lead, 1};
   if (bytes == 0 || bytes > text.size()) return {0xFFFD, 1};
   char32_t code = lead & (0x7F >> bytes);
@@ -33,9 +37,12 @@ Character front(std::string_view text) {
 int width_of(char32_t c) {
   const auto in = [c](char32_t low, char32_t high) { return c >= low && c <= high; };
   if (c < 0x20 || in(0x7F, 0x9F)) return 0;
-  if (in(0x300, 0x36F) || in(0x200B, 0x200F) || in(0x20D0, 0x20FF) || in(0xFE00, 0xFE0F) || in(0xFE20, 0xFE2F)) return 0;
-  if (in(0x1100, 0x115F) || in(0x2E80, 0xA4CF) || in(0xAC00, 0xD7A3) || in(0xF900, 0xFAFF) || in(0xFE30, 0xFE6F) ||
-      in(0xFF00, 0xFF60) || in(0xFFE0, 0xFFE6) || in(0x1F300, 0x1FAFF) || in(0x20000, 0x3FFFD))
+  if (in(0x300, 0x36F) || in(0x200B, 0x200F) || in(0x20D0, 0x20FF) || in(0xFE00, 0xFE0F) ||
+      in(0xFE20, 0xFE2F))
+    return 0;
+  if (in(0x1100, 0x115F) || in(0x2E80, 0xA4CF) || in(0xAC00, 0xD7A3) || in(0xF900, 0xFAFF) ||
+      in(0xFE30, 0xFE6F) || in(0xFF00, 0xFF60) || in(0xFFE0, 0xFFE6) || in(0x1F300, 0x1FAFF) ||
+      in(0x20000, 0x3FFFD))
     return 2;
   return 1;
 }
@@ -72,15 +79,24 @@ std::string_view ellipsis(int columns, bool unicode) {
 
 const char* code_of(Ink ink) {
   switch (ink) {
-    case Ink::plain: return "";
-    case Ink::bold: return "\x1b[1m";
-    case Ink::dim: return "\x1b[2m";
-    case Ink::red: return "\x1b[31m";
-    case Ink::green: return "\x1b[32m";
-    case Ink::yellow: return "\x1b[33m";
-    case Ink::blue: return "\x1b[34m";
-    case Ink::magenta: return "\x1b[35m";
-    case Ink::cyan: return "\x1b[36m";
+    case Ink::plain:
+      return "";
+    case Ink::bold:
+      return "\x1b[1m";
+    case Ink::dim:
+      return "\x1b[2m";
+    case Ink::red:
+      return "\x1b[31m";
+    case Ink::green:
+      return "\x1b[32m";
+    case Ink::yellow:
+      return "\x1b[33m";
+    case Ink::blue:
+      return "\x1b[34m";
+    case Ink::magenta:
+      return "\x1b[35m";
+    case Ink::cyan:
+      return "\x1b[36m";
   }
   return "";
 }
@@ -98,13 +114,16 @@ Terminal terminal_from(const TerminalFacts& facts) {
   const std::string term = variable("TERM");
   terminal.live = facts.is_tty && !term.empty() && term != "dumb";
   const std::string force = variable("CLICOLOR_FORCE");
-  terminal.colour = (terminal.live || (!force.empty() && force != "0")) && variable("NO_COLOR").empty();
+  terminal.colour =
+      (terminal.live || (!force.empty() && force != "0")) && variable("NO_COLOR").empty();
   // the first of the three that is set decides, as in setlocale
   std::string locale;
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
     if (locale.empty()) locale = variable(name);
-  std::transform(locale.begin(), locale.end(), locale.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  terminal.unicode = locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  std::transform(locale.begin(), locale.end(), locale.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  terminal.unicode =
+      locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
   const int columns = facts.columns > 0 ? facts.columns : number(variable("COLUMNS").c_str());
   const int rows = facts.rows > 0 ? facts.rows : number(variable("LINES").c_str());
   if (columns > 0) terminal.columns = columns;
@@ -113,7 +132,8 @@ Terminal terminal_from(const TerminalFacts& facts) {
 }
 
 Terminal probe_terminal(int fd) {
-  TerminalFacts facts{.is_tty = isatty(fd) == 1, .variable = [](const char* name) { return std::getenv(name); }};
+  TerminalFacts facts{.is_tty = isatty(fd) == 1,
+                      .variable = [](const char* name) { return std::getenv(name); }};
   winsize size{};
   if (facts.is_tty && ioctl(fd, TIOCGWINSZ, &size) == 0) {
     facts.columns = size.ws_col;

@@ -1,6 +1,6 @@
 #pragma once
-// What the terminal can show, and lines of coloured text whose width is known. No cursor control: who draws in place
-// owns that.
+// What the terminal can show, and lines of coloured text whose width is known. No cursor control:
+// who draws in place owns that.
 
 #include <functional>
 #include <string>
@@ -20,22 +20,23 @@ struct Terminal {
 struct TerminalFacts {
   bool is_tty = false;
   int columns = 0, rows = 0;  ///< as TIOCGWINSZ says; 0: unknown
-  /// An environment variable, null when unset. Read: TERM, NO_COLOR, CLICOLOR_FORCE, LC_ALL, LC_CTYPE, LANG,
-  /// COLUMNS, LINES.
+  /// An environment variable, null when unset. Read: TERM, NO_COLOR, CLICOLOR_FORCE, LC_ALL,
+  /// LC_CTYPE, LANG, COLUMNS, LINES.
   std::function<const char*(const char*)> variable;
 };
 
-/// NO_COLOR (not empty) forbids colours; CLICOLOR_FORCE (not empty, not 0) allows them where there is no terminal.
+/// NO_COLOR (not empty) forbids colours; CLICOLOR_FORCE (not empty, not 0) allows them where there
+/// is no terminal.
 Terminal terminal_from(const TerminalFacts& facts);
-/// The terminal behind a file descriptor, as it is now. Cheap: read it again before each drawing and no signal for a
-/// changed size is needed.
+/// The terminal behind a file descriptor, as it is now. Cheap: read it again before each drawing
+/// and no signal for a changed size is needed.
 Terminal probe_terminal(int fd);
 
-/// Columns the UTF-8 text takes: 0 for combining marks and control characters, 2 for wide East Asian characters and
-/// emoji. A byte that is not UTF-8 counts as one.
+/// Columns the UTF-8 text takes: 0 for combining marks and control characters, 2 for wide East
+/// Asian characters and emoji. A byte that is not UTF-8 counts as one.
 int display_width(std::string_view text);
-/// The text cut to at most `columns`; what is cut ends in an ellipsis ("..." where there is no unicode). Control
-/// characters become spaces.
+/// The text cut to at most `columns`; what is cut ends in an ellipsis ("..." where there is no
+/// unicode). Control characters become spaces.
 std::string fit(std::string_view text, int columns, bool unicode);
 
 /// Colours of the terminal's own palette, so that they suit its background.

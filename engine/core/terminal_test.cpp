@@ -1,17 +1,19 @@
 #include "engine/core/terminal.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 namespace maglev {
 namespace {
 
-Terminal terminal_with(bool is_tty, const std::map<std::string, std::string>& variables, int columns = 0, int rows = 0) {
-  return terminal_from({.is_tty = is_tty, .columns = columns, .rows = rows, .variable = [&](const char* name) {
-                          auto found = variables.find(name);
-                          return found == variables.end() ? nullptr : found->second.c_str();
-                        }});
+Terminal terminal_with(bool is_tty, const std::map<std::string, std::string>& variables,
+                       int columns = 0, int rows = 0) {
+  return terminal_from(
+      {.is_tty = is_tty, .columns = columns, .rows = rows, .variable = [&](const char* name) {
+         auto found = variables.find(name);
+         return found == variables.end() ? nullptr : found->second.c_str();
+       }});
 }
 
 TEST(Terminal, redraws_only_on_a_terminal_that_can) {
@@ -64,7 +66,8 @@ TEST(Fit, cuts_with_an_ellipsis_and_never_exceeds_the_width) {
   EXPECT_EQ(fit("東京都", 4, true), "東…");
   EXPECT_EQ(fit("a\tb\x1b[2J", 20, true), "a b [2J");
   for (int columns = 0; columns < 8; ++columns)
-    for (bool unicode : {true, false}) EXPECT_LE(display_width(fit("a東b京cd", columns, unicode)), columns);
+    for (bool unicode : {true, false})
+      EXPECT_LE(display_width(fit("a東b京cd", columns, unicode)), columns);
 }
 
 TEST(Line, colours_cost_no_width) {
@@ -82,7 +85,8 @@ TEST(Line, is_fitted_across_spans) {
   EXPECT_EQ(line.fitted(5, true).text(false), "abcd…");
   EXPECT_EQ(line.fitted(4, true).text(false), "abc…");
   EXPECT_EQ(line.fitted(5, false).text(false), "ab...");
-  for (int columns = 0; columns < 12; ++columns) EXPECT_LE(line.fitted(columns, false).width(), columns);
+  for (int columns = 0; columns < 12; ++columns)
+    EXPECT_LE(line.fitted(columns, false).width(), columns);
 }
 
 }  // namespace

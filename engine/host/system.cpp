@@ -1,9 +1,5 @@
 #include "engine/host/system.h"
 
-#include <sched.h>
-#include <sys/statvfs.h>
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,9 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <set>
 #include <sstream>
 #include <utility>
+
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
 
 namespace maglev {
 namespace {
@@ -63,11 +63,20 @@ std::optional<int64_t> whole(std::string_view text) {
 }
 
 void name_vector_units(std::string_view flags, std::vector<std::string>& names) {
-  static constexpr std::pair<const char*, const char*> kUnits[] = {
-      {"sse4_2", "sse4.2"},           {"avx", "avx"},           {"avx2", "avx2"},         {"fma", "fma"},
-      {"avx_vnni", "avx-vnni"},       {"avx512f", "avx512"},    {"avx512_vnni", "avx512-vnni"},
-      {"avx512_bf16", "avx512-bf16"}, {"avx512_fp16", "avx512-fp16"}, {"amx_bf16", "amx-bf16"}, {"amx_int8", "amx-int8"},
-      {"asimd", "neon"},              {"sve", "sve"},           {"bf16", "bf16"}};
+  static constexpr std::pair<const char*, const char*> kUnits[] = {{"sse4_2", "sse4.2"},
+                                                                   {"avx", "avx"},
+                                                                   {"avx2", "avx2"},
+                                                                   {"fma", "fma"},
+                                                                   {"avx_vnni", "avx-vnni"},
+                                                                   {"avx512f", "avx512"},
+                                                                   {"avx512_vnni", "avx512-vnni"},
+                                                                   {"avx512_bf16", "avx512-bf16"},
+                                                                   {"avx512_fp16", "avx512-fp16"},
+                                                                   {"amx_bf16", "amx-bf16"},
+                                                                   {"amx_int8", "amx-int8"},
+                                                                   {"asimd", "neon"},
+                                                                   {"sve", "sve"},
+                                                                   {"bf16", "bf16"}};
   std::set<std::string_view> have;
   while (!flags.empty()) {
     const size_t end = std::min(flags.find(' '), flags.size());
@@ -78,12 +87,13 @@ void name_vector_units(std::string_view flags, std::vector<std::string>& names) 
     if (have.contains(flag)) names.emplace_back(name);
 }
 
-// the folders from a process's group up to the mount: a limit may stand at any of them. Inside a container the group's
-// path may not exist below the mount, which then is the group itself.
+// the folders from a process's group up to the mount: a limit may stand at any of them. Inside a
+// container the group's path may not exist below the mount, which then is the group itself.
 std::vector<std::string> group_folders(const std::string& mount, const std::string& group) {
   std::vector<std::string> folders;
   std::filesystem::path path = group;
-  for (; path.has_relative_path(); path = path.parent_path()) folders.push_back(mount + path.string());
+  for (; path.has_relative_path(); path = path.parent_path())
+    folders.push_back(mount + path.string());
   folders.push_back(mount);
   return folders;
 }
@@ -103,11 +113,14 @@ void probe_limits(const std::string& root, Processor& processor, Memory& memory)
     tighter_memory(parse_limit(read(folder + "/memory.max")), folder + "/memory.current");
   }
   for (const std::string& folder : group_folders(mount + "/cpu", parse_cgroup(groups, "cpu"))) {
-    const auto quota = whole(read(folder + "/cpu.cfs_quota_us")), period = whole(read(folder + "/cpu.cfs_period_us"));
-    if (quota && period && *quota > 0 && *period > 0) tighter_quota(double(*quota) / double(*period));
+    const auto quota = whole(read(folder + "/cpu.cfs_quota_us")),
+               period = whole(read(folder + "/cpu.cfs_period_us"));
+    if (quota && period && *quota > 0 && *period > 0)
+      tighter_quota(double(*quota) / double(*period));
   }
   for (const std::string& folder : group_folders(mount + "/memory", parse_cgroup(groups, "memory")))
-    tighter_memory(parse_limit(read(folder + "/memory.limit_in_bytes")), folder + "/memory.usage_in_bytes");
+    tighter_memory(parse_limit(read(folder + "/memory.limit_in_bytes")),
+                   folder + "/memory.usage_in_bytes");
   // a limit above what the machine has limits nothing
   if (memory.total > 0 && memory.limit >= memory.total) memory.limit = memory.limit_used = 0;
 }
@@ -116,7 +129,8 @@ std::string os_name(const std::string& text) {
   std::string name;
   for_lines(text, [&](std::string_view line) {
     const auto [key, value] = split(line, '=');
-    if (key == "PRETTY_NAME") name = value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
+    if (key == "PRETTY_NAME")
+      name = value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
   });
   return name.empty() ? "unknown" : name;
 }
@@ -141,7 +155,8 @@ std::string output_of(const char* command) {
 std::vector<Gpu> gpus_of_driver(const std::string& root) {
   std::vector<Gpu> gpus;
   std::error_code error;
-  for (const auto& folder : std::filesystem::directory_iterator(root + "/proc/driver/nvidia/gpus", error))
+  for (const auto& folder :
+       std::filesystem::directory_iterator(root + "/proc/driver/nvidia/gpus", error))
     for_lines(read(folder.path().string() + "/information"), [&](std::string_view line) {
       const auto [key, value] = split(line, ':');
       if (key == "Model") gpus.push_back({.name = std::string(value)});
@@ -157,17 +172,21 @@ std::string number_text(double value) {
 
 }  // namespace
 
-int64_t Memory::left() const { return limit > 0 ? std::min(available, std::max<int64_t>(0, limit - limit_used)) : available; }
+int64_t Memory::left() const {
+  return limit > 0 ? std::min(available, std::max<int64_t>(0, limit - limit_used)) : available;
+}
 
 System probe_system(const std::string& path, const std::string& root) {
   System system;
   system.os = os_name(read(root + "/etc/os-release"));
   utsname names{};
-  if (uname(&names) == 0) system.kernel = std::string(names.sysname) + " " + names.release + " " + names.machine;
+  if (uname(&names) == 0)
+    system.kernel = std::string(names.sysname) + " " + names.release + " " + names.machine;
   Processor& processor = system.processor;
   parse_cpuinfo(read(root + "/proc/cpuinfo"), processor);
   cpu_set_t set;
-  processor.affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : processor.present;
+  processor.affinity =
+      sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : processor.present;
   const std::string frequency = root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
   processor.governor = trimmed(read(frequency));
   processor.turbo = turbo_state(root);
@@ -181,8 +200,9 @@ System probe_system(const std::string& path, const std::string& root) {
     system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);
   }
   if (root.empty())
-    system.gpus = parse_gpus(output_of(
-        "nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap --format=csv,noheader,nounits 2>/dev/null"));
+    system.gpus =
+        parse_gpus(output_of("nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap "
+                             "--format=csv,noheader,nounits 2>/dev/null"));
   if (system.gpus.empty()) system.gpus = gpus_of_driver(root);
   return system;
 }
@@ -264,23 +284,30 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
   std::vector<std::string> warnings;
   const Processor& cpu = system.processor;
   if (cpu.quota > 0 && cpu.quota < cpu.affinity)
-    warnings.push_back("the cgroup grants " + number_text(cpu.quota) + " of " + std::to_string(cpu.affinity) +
+    warnings.push_back("the cgroup grants " + number_text(cpu.quota) + " of " +
+                       std::to_string(cpu.affinity) +
                        " processors' time: more threads than that are paused by the kernel");
   const double room = cpu.quota > 0 ? std::min<double>(cpu.quota, cpu.affinity) : cpu.affinity;
   if (room > 0 && threads > std::ceil(room))
-    warnings.push_back(std::to_string(threads) + " threads on " + number_text(room) +
-                       " usable processors wait for each other: set threads=0 to use what there is");
+    warnings.push_back(
+        std::to_string(threads) + " threads on " + number_text(room) +
+        " usable processors wait for each other: set threads=0 to use what there is");
   if (cpu.present > 0 && cpu.load > 0.5 * cpu.present)
-    warnings.push_back("the load is " + number_text(std::round(cpu.load * 10) / 10) + " on " + std::to_string(cpu.present) +
-                       " processors: other programs are running, and figures measured now are too low");
+    warnings.push_back(
+        "the load is " + number_text(std::round(cpu.load * 10) / 10) + " on " +
+        std::to_string(cpu.present) +
+        " processors: other programs are running, and figures measured now are too low");
   if (cpu.governor == "powersave" && !cpu.turbo.value_or(false))
-    warnings.push_back("the frequency governor is powersave: `cpupower frequency-set -g performance` is faster");
-  if (cpu.turbo && !*cpu.turbo) warnings.push_back("turbo is off: the processor stays at its base clock");
+    warnings.push_back(
+        "the frequency governor is powersave: `cpupower frequency-set -g performance` is faster");
+  if (cpu.turbo && !*cpu.turbo)
+    warnings.push_back("turbo is off: the processor stays at its base clock");
   if (system.memory.total > 0 && system.memory.left() < 2 * kGiB)
-    warnings.push_back("only " + bytes_text(system.memory.left()) + " of memory is left: use fewer environments (env.count)");
+    warnings.push_back("only " + bytes_text(system.memory.left()) +
+                       " of memory is left: use fewer environments (env.count)");
   if (system.disk.total > 0 && system.disk.available < 2 * kGiB)
-    warnings.push_back("only " + bytes_text(system.disk.available) + " of disk is left at " + system.disk.path +
-                       ": checkpoints may fail; give another folder with --out");
+    warnings.push_back("only " + bytes_text(system.disk.available) + " of disk is left at " +
+                       system.disk.path + ": checkpoints may fail; give another folder with --out");
   return warnings;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What this machine is: processor, memory, disk, GPUs, and the limits this process runs under. Reads files of the
-// kernel; what they say is parsed by pure functions. No torch.
+// What this machine is: processor, memory, disk, GPUs, and the limits this process runs under.
+// Reads files of the kernel; what they say is parsed by pure functions. No torch.
 
 #include <cstdint>
 #include <optional>
@@ -12,27 +12,29 @@ namespace maglev {
 
 struct Processor {
   std::string model = "unknown";
-  int present = 0;              ///< logical processors the machine has online
-  int cores = 0;                ///< physical ones among them; 0: unknown
-  int affinity = 0;             ///< logical processors this process may be scheduled on
-  double quota = 0;             ///< processors' worth of time the cgroup grants; 0: no limit
+  int present = 0;   ///< logical processors the machine has online
+  int cores = 0;     ///< physical ones among them; 0: unknown
+  int affinity = 0;  ///< logical processors this process may be scheduled on
+  double quota = 0;  ///< processors' worth of time the cgroup grants; 0: no limit
   std::vector<std::string> vector_units;  ///< e.g. "avx2", "avx512", "avx512-bf16", "amx-bf16"
-  std::string governor;         ///< of frequency scaling, e.g. "powersave"; empty: unknown
-  std::optional<bool> turbo;    ///< whether the processor may exceed its base clock; unknown in most virtual machines
-  double load = 0;              ///< runnable tasks, mean of the last minute
+  std::string governor;  ///< of frequency scaling, e.g. "powersave"; empty: unknown
+  /// Whether the processor may exceed its base clock; unknown in most virtual machines.
+  std::optional<bool> turbo;
+  double load = 0;  ///< runnable tasks, mean of the last minute
 };
 
 /// Bytes.
 struct Memory {
   int64_t total = 0, available = 0;
-  int64_t limit = 0, limit_used = 0;  ///< the tightest cgroup limit and what counts against it; 0: no limit
+  /// The tightest cgroup limit and what counts against it; 0: no limit.
+  int64_t limit = 0, limit_used = 0;
   /// What this process can still take.
   int64_t left() const;
 };
 
 struct Disk {
   std::string path;
-  int64_t total = 0, available = 0;   ///< bytes; 0: unknown
+  int64_t total = 0, available = 0;  ///< bytes; 0: unknown
 };
 
 struct Gpu {
@@ -46,27 +48,30 @@ struct System {
   Processor processor;
   Memory memory;
   Disk disk;
-  std::vector<Gpu> gpus;        ///< that the driver knows, whether or not torch can use them
+  std::vector<Gpu> gpus;  ///< that the driver knows, whether or not torch can use them
 };
 
-/// The machine this runs on; `path` is where the disk is asked about. `root` is put before /proc, /sys and /etc, so
-/// that tests can show it another machine. What cannot be read stays unknown; throws nothing.
+/// The machine this runs on; `path` is where the disk is asked about. `root` is put before /proc,
+/// /sys and /etc, so that tests can show it another machine. What cannot be read stays unknown;
+/// throws nothing.
 System probe_system(const std::string& path, const std::string& root = "");
 
 // The parsers, of a file's whole text.
 
 /// cgroup v2 cpu.max: "<quota|max> <period>". 0: no limit or not understood.
 double parse_cpu_max(std::string_view text);
-/// Fills total and available from /proc/meminfo; kernels without MemAvailable get MemFree + Buffers + Cached.
+/// Fills total and available from /proc/meminfo; kernels without MemAvailable get MemFree + Buffers
+/// + Cached.
 void parse_meminfo(std::string_view text, Memory& memory);
 /// A limit in bytes: "max", nonsense and the huge numbers cgroup v1 shows for none are 0.
 int64_t parse_limit(std::string_view text);
 /// Fills model, present, cores and vector_units from /proc/cpuinfo (x86 and ARM).
 void parse_cpuinfo(std::string_view text, Processor& processor);
-/// The group of this process in /proc/self/cgroup: of `controller` in version 1, of version 2 when that is empty.
-/// Empty when there is none.
+/// The group of this process in /proc/self/cgroup: of `controller` in version 1, of version 2 when
+/// that is empty. Empty when there is none.
 std::string parse_cgroup(std::string_view text, std::string_view controller);
-/// Lines of `nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap --format=csv,noheader,nounits`.
+/// Lines of `nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap
+/// --format=csv,noheader,nounits`.
 std::vector<Gpu> parse_gpus(std::string_view csv);
 
 /// What will make a run with `threads` threads slow or fail, one sentence each, with what to do.

@@ -1,9 +1,9 @@
 #include "engine/host/system.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
+
+#include <gtest/gtest.h>
 
 namespace maglev {
 namespace {
@@ -14,8 +14,9 @@ constexpr int64_t kGiB = int64_t(1) << 30;
 class Machine {
  public:
   Machine() {
-    root_ = std::filesystem::path(testing::TempDir()) /
-            ("machine-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    root_ =
+        std::filesystem::path(testing::TempDir()) /
+        ("machine-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(root_);
   }
   ~Machine() { std::filesystem::remove_all(root_); }
@@ -47,11 +48,15 @@ TEST(SystemProbe, a_quota_is_read_as_processors) {
 
 TEST(SystemProbe, meminfo_gives_bytes_and_old_kernels_an_estimate) {
   Memory memory;
-  parse_meminfo("MemTotal:       2048 kB\nMemFree:  100 kB\nMemAvailable:   1024 kB\nBuffers: 1 kB\nCached: 1 kB\n", memory);
+  parse_meminfo(
+      "MemTotal:       2048 kB\nMemFree:  100 kB\nMemAvailable:   1024 kB\nBuffers: 1 kB\nCached: "
+      "1 kB\n",
+      memory);
   EXPECT_EQ(memory.total, 2048 * 1024);
   EXPECT_EQ(memory.available, 1024 * 1024);
   Memory old;
-  parse_meminfo("MemTotal: 2048 kB\nMemFree: 100 kB\nBuffers: 10 kB\nCached: 5 kB\nSwapCached: 7 kB\n", old);
+  parse_meminfo(
+      "MemTotal: 2048 kB\nMemFree: 100 kB\nBuffers: 10 kB\nCached: 5 kB\nSwapCached: 7 kB\n", old);
   EXPECT_EQ(old.available, 115 * 1024);
 }
 
@@ -66,12 +71,14 @@ TEST(SystemProbe, cpuinfo_gives_model_cores_and_vector_units) {
   const std::string one = "model name\t: Example CPU @ 3 GHz\nphysical id\t: 0\ncore id\t\t: ",
                     flags = "\nflags\t\t: fpu avx avx2 fma avx512f avx512_bf16 amx_bf16\n\n";
   Processor x86;
-  parse_cpuinfo("processor\t: 0\n" + one + "0" + flags + "processor\t: 1\n" + one + "1" + flags + "processor\t: 2\n" + one +
-                    "0" + flags + "processor\t: 3\n" + one + "1" + flags, x86);
+  parse_cpuinfo("processor\t: 0\n" + one + "0" + flags + "processor\t: 1\n" + one + "1" + flags +
+                    "processor\t: 2\n" + one + "0" + flags + "processor\t: 3\n" + one + "1" + flags,
+                x86);
   EXPECT_EQ(x86.model, "Example CPU @ 3 GHz");
   EXPECT_EQ(x86.present, 4);
   EXPECT_EQ(x86.cores, 2);
-  EXPECT_EQ(x86.vector_units, (std::vector<std::string>{"avx", "avx2", "fma", "avx512", "avx512-bf16", "amx-bf16"}));
+  EXPECT_EQ(x86.vector_units,
+            (std::vector<std::string>{"avx", "avx2", "fma", "avx512", "avx512-bf16", "amx-bf16"}));
   Processor arm;
   parse_cpuinfo("processor\t: 0\nFeatures\t: fp asimd sve bf16\n", arm);
   EXPECT_EQ(arm.vector_units, (std::vector<std::string>{"neon", "sve", "bf16"}));
@@ -87,7 +94,8 @@ TEST(SystemProbe, the_group_of_either_version_is_found) {
 }
 
 TEST(SystemProbe, gpus_are_read_from_the_drivers_tool) {
-  const auto gpus = parse_gpus("NVIDIA H200, 143771, 143000, 9.0\nNVIDIA T4, 15360, [N/A], 7.5\n\nno devices\n");
+  const auto gpus =
+      parse_gpus("NVIDIA H200, 143771, 143000, 9.0\nNVIDIA T4, 15360, [N/A], 7.5\n\nno devices\n");
   ASSERT_EQ(gpus.size(), 2u);
   EXPECT_EQ(gpus[0].name, "NVIDIA H200");
   EXPECT_EQ(gpus[0].memory_total, int64_t(143771) << 20);
@@ -150,13 +158,20 @@ TEST(SystemWarnings, a_roomy_idle_machine_has_none) {
 
 TEST(SystemWarnings, each_shortage_is_named) {
   System system;
-  system.processor = {.present = 8, .affinity = 8, .quota = 1.5, .governor = "powersave", .turbo = false, .load = 7};
-  system.memory = {.total = 16 * kGiB, .available = 12 * kGiB, .limit = 2 * kGiB, .limit_used = kGiB};
+  system.processor = {.present = 8,
+                      .affinity = 8,
+                      .quota = 1.5,
+                      .governor = "powersave",
+                      .turbo = false,
+                      .load = 7};
+  system.memory = {
+      .total = 16 * kGiB, .available = 12 * kGiB, .limit = 2 * kGiB, .limit_used = kGiB};
   system.disk = {.path = "/data", .total = 100 * kGiB, .available = kGiB / 2};
   const auto warnings = system_warnings(system, 8);
   EXPECT_EQ(warnings.size(), 7u);
-  for (const char* part : {"grants 1.5 of 8 processors", "8 threads on 1.5", "the load is 7 on 8 processors", "powersave",
-                           "turbo is off", "only 1.0 GiB of memory", "only 512 MiB of disk is left at /data"})
+  for (const char* part : {"grants 1.5 of 8 processors", "8 threads on 1.5",
+                           "the load is 7 on 8 processors", "powersave", "turbo is off",
+                           "only 1.0 GiB of memory", "only 512 MiB of disk is left at /data"})
     EXPECT_TRUE(mentions(warnings, part)) << part;
 }
 

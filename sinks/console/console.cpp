@@ -1,11 +1,10 @@
 #include "sinks/console/console.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <limits>
+#include <unistd.h>
 #include <utility>
 
 #include "sinks/console/draw.h"
@@ -52,8 +51,9 @@ Console::Console(const RunInfo& run, Screen screen)
     redraw(true);
     return;
   }
-  std::string text = "maglev: " + run.algo + " on " + run.env + ", " + std::to_string(run.total_steps) + " steps, device " +
-                     run.device + ", run " + run.dir;
+  std::string text = "maglev: " + run.algo + " on " + run.env + ", " +
+                     std::to_string(run.total_steps) + " steps, device " + run.device + ", run " +
+                     run.dir;
   if (run.resumed_at >= 0) text += ", resumed at step " + std::to_string(run.resumed_at);
   screen_.write(text + "\n");
 }
@@ -109,7 +109,8 @@ void Console::redraw(bool must) {
 std::string Console::to_top(const Terminal& terminal) const {
   // a terminal made narrower has wrapped what was drawn
   int lines = 0;
-  for (int width : drawn_widths_) lines += std::max(1, (width + terminal.columns - 1) / terminal.columns);
+  for (int width : drawn_widths_)
+    lines += std::max(1, (width + terminal.columns - 1) / terminal.columns);
   lines = std::min(lines, terminal.rows - 1);
   return lines > 0 ? "\r\x1b[" + std::to_string(lines) + "A" : "\r";
 }
@@ -123,19 +124,22 @@ void Console::print_plain(bool must) {
 }
 
 SinkEntry entry() {
-  return {.name = "console",
-          .summary = "live progress on a terminal, plain lines elsewhere",
-          .on_by_default = true,
-          .open = [](const RunInfo& run) -> std::unique_ptr<MetricSink> {
-            if (run.quiet) return std::make_unique<Silent>();
-            return std::make_unique<Console>(
-                run, Screen{.write = write_all,
-                            .terminal = [] { return probe_terminal(STDOUT_FILENO); },
-                            .now_s = [] {
-                              using namespace std::chrono;
-                              return duration<double>(steady_clock::now().time_since_epoch()).count();
-                            }});
-          }};
+  return {
+      .name = "console",
+      .summary = "live progress on a terminal, plain lines elsewhere",
+      .on_by_default = true,
+      .open = [](const RunInfo& run) -> std::unique_ptr<MetricSink> {
+        if (run.quiet) return std::make_unique<Silent>();
+        return std::make_unique<Console>(
+            run,
+            Screen{.write = write_all,
+                   .terminal = [] { return probe_terminal(STDOUT_FILENO); },
+                   .now_s =
+                       [] {
+                         using namespace std::chrono;
+                         return duration<double>(steady_clock::now().time_since_epoch()).count();
+                       }});
+      }};
 }
 
 }  // namespace maglev::sinks::console

@@ -1,8 +1,8 @@
 #pragma once
 // What people see while training: a region redrawn in place on a terminal, plain lines elsewhere.
 // Threads: every call on one thread at a time (the writer's).
-// Invariants: between calls the cursor is visible and at the beginning of the line below the region, so whatever ends
-// the process leaves a usable terminal.
+// Invariants: between calls the cursor is visible and at the beginning of the line below the
+// region, so whatever ends the process leaves a usable terminal.
 
 #include <functional>
 #include <string>
@@ -18,8 +18,8 @@ namespace maglev::sinks::console {
 /// Where a console writes and what it knows of the world; replaced in tests.
 struct Screen {
   std::function<void(std::string_view)> write;
-  std::function<Terminal()> terminal;   ///< as it is now
-  std::function<double()> now_s;        ///< a steady clock
+  std::function<Terminal()> terminal;  ///< as it is now
+  std::function<double()> now_s;       ///< a steady clock
 };
 
 class Console : public MetricSink {
@@ -41,7 +41,7 @@ class Console : public MetricSink {
   Screen screen_;
   View view_;
   bool live_;
-  std::vector<int> drawn_widths_;   ///< of the lines on the screen now
+  std::vector<int> drawn_widths_;  ///< of the lines on the screen now
   double drawn_at_s_, printed_at_s_;
   int64_t printed_rows_ = 0;
   bool closed_ = false;

@@ -1,9 +1,9 @@
 #include "sinks/console/console.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <memory>
+
+#include <gtest/gtest.h>
 
 namespace maglev::sinks::console {
 namespace {

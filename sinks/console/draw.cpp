@@ -8,9 +8,9 @@
 namespace maglev::sinks::console {
 namespace {
 
-constexpr int kLabel = 11;     // columns of the row's name, margin included
-constexpr int kWide = 100;     // from here on the chart stands beside the figures
-constexpr int kCell = 22;      // columns of one figure in a grid
+constexpr int kLabel = 11;  // columns of the row's name, margin included
+constexpr int kWide = 100;  // from here on the chart stands beside the figures
+constexpr int kCell = 22;   // columns of one figure in a grid
 constexpr int kChartHeight = 4;
 constexpr size_t kLossLines = 3;  // the first lines of the losses that stay while others go
 
@@ -18,8 +18,8 @@ struct Phase {
   const char* name;
   const char* brief;
   Ink ink;
-  const char* shade;   // where there is no colour
-  char letter;         // where there is no unicode
+  const char* shade;  // where there is no colour
+  char letter;        // where there is no unicode
 };
 constexpr std::array<Phase, 5> kPhases{{{"environment", "env", Ink::green, "█", 'E'},
                                         {"policy", "policy", Ink::blue, "▓", 'P'},
@@ -32,7 +32,18 @@ struct Ranked {
   Line line;
   int rank;
 };
-enum Rank { bar, status, mean_return, phases, losses, episodes, events, history, space, more_losses };
+enum Rank {
+  bar,
+  status,
+  mean_return,
+  phases,
+  losses,
+  episodes,
+  events,
+  history,
+  space,
+  more_losses
+};
 
 std::string repeat(std::string_view text, int times) {
   std::string all;
@@ -49,6 +60,14 @@ std::string percent(double share) {
 std::string whole_percent(double share) {
   if (std::isnan(share)) return "-";
   return std::to_string(std::lround(100 * share)) + "%";
+}
+
+// short runs to a tenth of a second
+std::string took_text(double seconds) {
+  if (!(seconds < 60)) return duration_text(seconds);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", seconds);
+  return text;
 }
 
 Line labelled(const char* label) {
@@ -85,22 +104,28 @@ std::string doing(const View& view) {
 }
 
 Line status_line(const View& view, const Terminal& terminal) {
-  static constexpr std::array<const char*, 10> kSpin{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
+  static constexpr std::array<const char*, 10> kSpin{"⠋", "⠙", "⠹", "⠸", "⠼",
+                                                     "⠴", "⠦", "⠧", "⠇", "⠏"};
   static constexpr std::array<const char*, 4> kAsciiSpin{"|", "/", "-", "\\"};
   const bool over = view.total_steps > 0 && view.step >= view.total_steps;
   Line line;
   line.add(" ");
   if (over) line.add(terminal.unicode ? "✓" : "*", Ink::green);
-  else line.add(terminal.unicode ? kSpin[size_t(view.beats) % kSpin.size()] : kAsciiSpin[size_t(view.beats) % kAsciiSpin.size()], Ink::cyan);
+  else
+    line.add(terminal.unicode ? kSpin[size_t(view.beats) % kSpin.size()]
+                              : kAsciiSpin[size_t(view.beats) % kAsciiSpin.size()],
+             Ink::cyan);
   line.add(" ").add(count_text(double(view.step)), Ink::bold);
   line.add(" of " + count_text(double(view.total_steps)) + " steps");
   const bool brief = terminal.columns < 64;
   const std::string gap = brief ? "  " : "    ";
   line.add(gap).add(count_text(view.steps_per_second), Ink::bold).add(brief ? "/s" : " steps/s");
   line.add(gap).add(brief ? "" : "elapsed ", Ink::dim).add(duration_text(view.elapsed_s));
-  if (!over) line.add(gap).add(brief ? "eta " : "left ", Ink::dim).add(duration_text(view.left_s()));
+  if (!over)
+    line.add(gap).add(brief ? "eta " : "left ", Ink::dim).add(duration_text(view.left_s()));
   const std::string now = doing(view);
-  if (!now.empty() && line.width() + int(gap.size() + now.size()) <= terminal.columns) line.add(gap).add(now, Ink::dim);
+  if (!now.empty() && line.width() + int(gap.size() + now.size()) <= terminal.columns)
+    line.add(gap).add(now, Ink::dim);
   return line;
 }
 
@@ -108,14 +133,17 @@ Line return_line(const View& view, const Terminal& terminal) {
   Line line = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   line.pad_to(kLabel + 10);
   const double low = view.figure("episode/return_min"), high = view.figure("episode/return_max");
-  if (std::isfinite(low)) line.add("last ", Ink::dim).add(figure_text(low) + (terminal.unicode ? " … " : " .. ") + figure_text(high));
+  if (std::isfinite(low))
+    line.add("last ", Ink::dim)
+        .add(figure_text(low) + (terminal.unicode ? " … " : " .. ") + figure_text(high));
   return line;
 }
 
 Line best_line(const View& view) {
   Line line = labelled("best").add(figure_text(view.best_return));
   line.pad_to(kLabel + 10);
-  if (std::isfinite(view.best_return)) line.add("at ", Ink::dim).add(count_text(double(view.best_step)) + " steps");
+  if (std::isfinite(view.best_return))
+    line.add("at ", Ink::dim).add(count_text(double(view.best_step)) + " steps");
   return line;
 }
 
@@ -141,7 +169,8 @@ std::string readable(std::string_view name) {
 
 // the figures an algorithm reports, those people look at first in front
 std::vector<Item> loss_items(const View& view) {
-  static constexpr std::array<const char*, 6> kFirst{"policy", "value", "entropy", "approx_kl", "clip_fraction", "explained_variance"};
+  static constexpr std::array<const char*, 6> kFirst{
+      "policy", "value", "entropy", "approx_kl", "clip_fraction", "explained_variance"};
   std::vector<Item> first, rest;
   for (const char* name : kFirst)
     for (const auto& [known, value] : view.row.values)
@@ -149,7 +178,8 @@ std::vector<Item> loss_items(const View& view) {
   for (const auto& [known, value] : view.row.values) {
     if (!known.starts_with("loss/")) continue;
     const std::string name = known.substr(5);
-    if (std::find(kFirst.begin(), kFirst.end(), name) == kFirst.end()) rest.push_back({readable(name), value});
+    if (std::find(kFirst.begin(), kFirst.end(), name) == kFirst.end())
+      rest.push_back({readable(name), value});
   }
   first.insert(first.end(), rest.begin(), rest.end());
   return first;
@@ -204,8 +234,11 @@ Line legend(const std::vector<double>& shares, const Terminal& terminal, bool br
   for (size_t i = 0; i < kPhases.size(); ++i) {
     const Phase& phase = kPhases[i];
     if (i > 0) line.add(brief ? " " : "  ");
-    if (!brief) line.add(terminal.unicode && terminal.colour ? "■" : mark_of(phase, terminal), phase.ink).add(" ");
-    line.add(brief ? phase.brief : phase.name, brief ? phase.ink : Ink::dim).add(" " + whole_percent(shares[i]));
+    if (!brief)
+      line.add(terminal.unicode && terminal.colour ? "■" : mark_of(phase, terminal), phase.ink)
+          .add(" ");
+    line.add(brief ? phase.brief : phase.name, brief ? phase.ink : Ink::dim)
+        .add(" " + whole_percent(shares[i]));
   }
   return line;
 }
@@ -217,38 +250,47 @@ std::vector<Line> time_lines(const View& view, const Terminal& terminal) {
   if (kLabel + names.width() > terminal.columns) names = legend(shares, terminal, true);
   const int beside = terminal.columns - kLabel - names.width() - 3;
   const bool one_line = beside >= 16;
-  const std::vector<int> widths = apportion(shares, one_line ? beside : std::max(4, terminal.columns - kLabel - 1));
+  const std::vector<int> widths =
+      apportion(shares, one_line ? beside : std::max(4, terminal.columns - kLabel - 1));
   Line line = labelled("time");
-  for (size_t i = 0; i < kPhases.size(); ++i) line.add(repeat(mark_of(kPhases[i], terminal), widths[i]), kPhases[i].ink);
+  for (size_t i = 0; i < kPhases.size(); ++i)
+    line.add(repeat(mark_of(kPhases[i], terminal), widths[i]), kPhases[i].ink);
   if (one_line) return {line.add("  ").add(names)};
   return {line, labelled("").add(names)};
 }
 
 std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
   Line best = return_line(view, terminal);
-  if (std::isfinite(view.best_return)) best.add("   best ", Ink::dim).add(figure_text(view.best_return));
+  if (std::isfinite(view.best_return))
+    best.add("   best ", Ink::dim).add(figure_text(view.best_return));
   std::vector<Ranked> lines{{std::move(best), mean_return}, {episodes_line(view), episodes}};
   const int width = terminal.columns - kLabel - 1;
   if (view.history.size() >= 2)
-    lines.push_back({labelled("history").add(chart(view.history, width, 1, terminal.unicode)[0], Ink::cyan), history});
+    lines.push_back(
+        {labelled("history").add(chart(view.history, width, 1, terminal.unicode)[0], Ink::cyan),
+         history});
   return lines;
 }
 
 // figures on the left, the history of the mean return on the right
 std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   constexpr int kLeft = 52;
-  Line history_label = labelled("");
-  std::array<Line, kChartHeight> left{return_line(view, terminal), best_line(view), episodes_line(view), history_label};
+  std::array<Line, kChartHeight> left{return_line(view, terminal), best_line(view),
+                                      episodes_line(view), Line()};
   const bool drawn = view.history.size() >= 2;
   std::vector<Ranked> lines;
   if (drawn) {
     const auto [low, high] = std::minmax_element(view.history.begin(), view.history.end());
     const std::array<std::string, kChartHeight> axis{figure_text(*high), "", "", figure_text(*low)};
     const int axis_width = int(std::max(axis[0].size(), axis[3].size()));
-    const auto rows = chart(view.history, terminal.columns - kLeft - axis_width - 4, kChartHeight, terminal.unicode);
+    const auto rows = chart(view.history, terminal.columns - kLeft - axis_width - 4, kChartHeight,
+                            terminal.unicode);
     for (size_t i = 0; i < left.size(); ++i) {
       left[i].pad_to(kLeft + axis_width - int(axis[i].size())).add(axis[i], Ink::dim);
-      left[i].pad_to(kLeft + axis_width).add(terminal.unicode ? " ▏" : " | ", Ink::dim).add(rows[i], Ink::cyan);
+      left[i]
+          .pad_to(kLeft + axis_width)
+          .add(terminal.unicode ? " ▏" : " | ", Ink::dim)
+          .add(rows[i], Ink::cyan);
     }
   }
   constexpr std::array<int, kChartHeight> ranks{mean_return, history, episodes, history};
@@ -262,24 +304,37 @@ std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
 std::vector<Line> header_lines(const View& view, const Terminal& terminal) {
   const std::string dot = terminal.unicode ? "  ·  " : "  -  ";
   Line title;
-  title.add(" maglev", Ink::bold).add(dot, Ink::dim).add(view.algo, Ink::cyan).add(" on ").add(view.env, Ink::cyan);
-  title.add(dot, Ink::dim).add(count_text(double(view.total_steps)) + " steps").add(dot, Ink::dim).add(view.device);
-  if (view.resumed_at >= 0) title.add(dot, Ink::dim).add("resumed at " + count_text(double(view.resumed_at)), Ink::yellow);
+  title.add(" maglev", Ink::bold)
+      .add(dot, Ink::dim)
+      .add(view.algo, Ink::cyan)
+      .add(" on ")
+      .add(view.env, Ink::cyan);
+  title.add(dot, Ink::dim)
+      .add(count_text(double(view.total_steps)) + " steps")
+      .add(dot, Ink::dim)
+      .add(view.device);
+  if (view.resumed_at >= 0)
+    title.add(dot, Ink::dim).add("resumed at " + count_text(double(view.resumed_at)), Ink::yellow);
   Line folder;
   folder.add(" " + view.dir, Ink::dim);
-  return {title.fitted(terminal.columns, terminal.unicode), folder.fitted(terminal.columns, terminal.unicode), Line()};
+  return {title.fitted(terminal.columns, terminal.unicode),
+          folder.fitted(terminal.columns, terminal.unicode), Line()};
 }
 
 std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
-  std::vector<Ranked> all{{progress_line(view, terminal), bar}, {status_line(view, terminal), status}};
+  std::vector<Ranked> all{{progress_line(view, terminal), bar},
+                          {status_line(view, terminal), status}};
   if (view.rows > 0) {
     all.push_back({Line(), space});
-    for (auto& ranked : terminal.columns >= kWide ? wide_figures(view, terminal) : narrow_figures(view, terminal))
+    for (auto& ranked :
+         terminal.columns >= kWide ? wide_figures(view, terminal) : narrow_figures(view, terminal))
       all.push_back(std::move(ranked));
     const auto losses_grid = grid("losses", loss_items(view), terminal.columns);
     if (!losses_grid.empty()) all.push_back({Line(), space});
-    for (size_t i = 0; i < losses_grid.size(); ++i) all.push_back({losses_grid[i], i < kLossLines ? losses : more_losses});
-    for (const Line& line : grid("per 1k", event_items(view), terminal.columns)) all.push_back({line, events});
+    for (size_t i = 0; i < losses_grid.size(); ++i)
+      all.push_back({losses_grid[i], i < kLossLines ? losses : more_losses});
+    for (const Line& line : grid("per 1k", event_items(view), terminal.columns))
+      all.push_back({line, events});
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
   }
@@ -292,7 +347,8 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
     all.erase(last);
   }
   std::vector<Line> lines;
-  for (const Ranked& ranked : all) lines.push_back(ranked.line.fitted(terminal.columns, terminal.unicode));
+  for (const Ranked& ranked : all)
+    lines.push_back(ranked.line.fitted(terminal.columns, terminal.unicode));
   return lines;
 }
 
@@ -307,10 +363,14 @@ std::string plain_line(const View& view) {
   pair("return", figure_text(view.row.return_mean), 16);
   pair("episodes", std::to_string(view.row.episodes), 15);
   pair("length", figure_text(view.figure("episode/length_mean")), 13);
-  pair("steps/s", std::isfinite(view.steps_per_second) ? std::to_string(std::llround(view.steps_per_second)) : "-", 16);
+  pair("steps/s",
+       std::isfinite(view.steps_per_second) ? std::to_string(std::llround(view.steps_per_second))
+                                            : "-",
+       16);
   pair("elapsed", duration_text(view.elapsed_s), 15);
   pair("left", duration_text(view.left_s()), 12);
-  for (const Item& item : event_items(view)) pair(item.name + "/1k", figure_text(item.value), item.name.size() + 11);
+  for (const Item& item : event_items(view))
+    pair(item.name + "/1k", figure_text(item.value), item.name.size() + 11);
   const auto figures = loss_items(view);
   for (size_t i = 0; i < figures.size() && i < 6; ++i) {
     std::string name = figures[i].name;
@@ -321,25 +381,34 @@ std::string plain_line(const View& view) {
   return text;
 }
 
-std::vector<Line> summary_lines(const View& view, const Terminal& terminal, const std::string& outcome) {
+std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
+                                const std::string& outcome) {
   const bool finished = outcome == "finished", stopped = outcome == "stopped";
   std::vector<Line> lines{Line()};
   Line head;
-  head.add(" ").add(finished || stopped ? outcome : "failed", finished ? Ink::green : stopped ? Ink::yellow : Ink::red);
-  head.pad_to(kLabel).add(std::to_string(view.step), Ink::bold).add(" steps in " + duration_text(view.elapsed_s));
-  if (view.elapsed_s > 0) head.add(", " + count_text(double(view.step) / view.elapsed_s) + " steps/s");
+  head.add(" ").add(finished || stopped ? outcome : "failed", finished  ? Ink::green
+                                                              : stopped ? Ink::yellow
+                                                                        : Ink::red);
+  head.pad_to(kLabel)
+      .add(std::to_string(view.step), Ink::bold)
+      .add(" steps in " + took_text(view.elapsed_s));
+  if (view.elapsed_s > 0)
+    head.add(", " + count_text(double(view.step) / view.elapsed_s) + " steps/s");
   lines.push_back(head);
   if (!finished && !stopped) lines.push_back(labelled("because").add(outcome, Ink::red));
   Line reached = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   if (std::isfinite(view.best_return))
-    reached.add(", best ").add(figure_text(view.best_return), Ink::bold).add(" at " + count_text(double(view.best_step)) + " steps");
+    reached.add(", best ")
+        .add(figure_text(view.best_return), Ink::bold)
+        .add(" at " + count_text(double(view.best_step)) + " steps");
   lines.push_back(reached);
   lines.push_back(labelled("run").add(view.dir));
   lines.push_back(labelled("evaluate").add("./maglev eval " + view.dir));
   if (!finished) lines.push_back(labelled("resume").add("./maglev train --resume " + view.dir));
   // commands are there to be copied: they are never cut, the terminal wraps them
   for (Line& line : lines)
-    if (terminal.live && &line < &lines[lines.size() - (finished ? 2 : 3)]) line = line.fitted(terminal.columns, terminal.unicode);
+    if (terminal.live && &line < &lines[lines.size() - (finished ? 2 : 3)])
+      line = line.fitted(terminal.columns, terminal.unicode);
   return lines;
 }
 

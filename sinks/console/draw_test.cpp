@@ -1,10 +1,10 @@
 #include "sinks/console/draw.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <numeric>
+
+#include <gtest/gtest.h>
 
 namespace maglev::sinks::console {
 namespace {
@@ -28,11 +28,21 @@ MetricRow row_at(int64_t step, double mean_return) {
   row.steps_per_second = 10'000;
   row.episodes = step / 100;
   row.return_mean = mean_return;
-  row.values = {{"episode/return_min", 9},      {"episode/return_max", 500},     {"episode/length_mean", 182.4},
-                {"events/food_per_1k", 101.25}, {"events/poison_per_1k", 1.5},   {"loss/policy", -0.0125},
-                {"loss/value", 43.25},          {"loss/entropy", 0.5},           {"loss/approx_kl", 0.004},
-                {"loss/clip_fraction", 0.0812}, {"loss/explained_variance", 0.9}, {"loss/grad_norm", kNaN},
-                {"time/environment", 0.2},      {"time/policy", 0.3},            {"time/learn", 0.4},
+  row.values = {{"episode/return_min", 9},
+                {"episode/return_max", 500},
+                {"episode/length_mean", 182.4},
+                {"events/food_per_1k", 101.25},
+                {"events/poison_per_1k", 1.5},
+                {"loss/policy", -0.0125},
+                {"loss/value", 43.25},
+                {"loss/entropy", 0.5},
+                {"loss/approx_kl", 0.004},
+                {"loss/clip_fraction", 0.0812},
+                {"loss/explained_variance", 0.9},
+                {"loss/grad_norm", kNaN},
+                {"time/environment", 0.2},
+                {"time/policy", 0.3},
+                {"time/learn", 0.4},
                 {"time/copy", 0.05}};
   return row;
 }
@@ -115,9 +125,11 @@ TEST(ConsoleText, a_chart_rises_with_its_values) {
 }
 
 TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
-  const Terminal terminal{.live = true, .colour = false, .unicode = true, .columns = 110, .rows = 30};
-  EXPECT_EQ(joined(texts(live_lines(view_of_a_run(), terminal))),
-            R"( ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━──────────────────────────────────────────────────   50.0%
+  const Terminal terminal{
+      .live = true, .colour = false, .unicode = true, .columns = 110, .rows = 30};
+  EXPECT_EQ(
+      joined(texts(live_lines(view_of_a_run(), terminal))),
+      R"( ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━──────────────────────────────────────────────────   50.0%
  ⠴ 500k of 1M steps    10k steps/s    elapsed 0:50    left 0:50
 
  return    100       last 9 … 500                   100 ▏    █
@@ -134,7 +146,8 @@ TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
 }
 
 TEST(Console, a_narrow_ascii_terminal_stacks_them) {
-  const Terminal terminal{.live = true, .colour = false, .unicode = false, .columns = 60, .rows = 24};
+  const Terminal terminal{
+      .live = true, .colour = false, .unicode = false, .columns = 60, .rows = 24};
   EXPECT_EQ(joined(texts(live_lines(view_of_a_run(), terminal))),
             R"( =========================>------------------------   50.0%
  / 500k of 1M steps  10k/s  0:50  eta 0:50
@@ -155,10 +168,12 @@ TEST(Console, a_narrow_ascii_terminal_stacks_them) {
 }
 
 TEST(Console, colours_change_no_character) {
-  const Terminal terminal{.live = true, .colour = true, .unicode = true, .columns = 110, .rows = 30};
+  const Terminal terminal{
+      .live = true, .colour = true, .unicode = true, .columns = 110, .rows = 30};
   const auto lines = live_lines(view_of_a_run(), terminal);
   const std::string text = lines.back().text(true);
-  for (const char* ink : {"\x1b[32m", "\x1b[34m", "\x1b[35m", "\x1b[33m"}) EXPECT_NE(text.find(ink), std::string::npos);
+  for (const char* ink : {"\x1b[32m", "\x1b[34m", "\x1b[35m", "\x1b[33m"})
+    EXPECT_NE(text.find(ink), std::string::npos);
   for (const Line& line : lines) EXPECT_EQ(line.text(false).find('\x1b'), std::string::npos);
 }
 
@@ -168,10 +183,12 @@ TEST(Console, no_line_is_wider_and_no_region_higher_than_the_terminal) {
   for (bool unicode : {true, false})
     for (int columns = 1; columns <= 200; ++columns)
       for (int rows : {1, 2, 3, 8, 15, 50}) {
-        const Terminal terminal{.live = true, .colour = true, .unicode = unicode, .columns = columns, .rows = rows};
+        const Terminal terminal{
+            .live = true, .colour = true, .unicode = unicode, .columns = columns, .rows = rows};
         const auto lines = live_lines(view, terminal);
         ASSERT_LE(int(lines.size()), std::max(1, rows - 1)) << columns << "x" << rows;
-        for (const Line& line : lines) ASSERT_LE(display_width(line.text(false)), columns) << line.text(false);
+        for (const Line& line : lines)
+          ASSERT_LE(display_width(line.text(false)), columns) << line.text(false);
         for (const Line& line : header_lines(view, terminal)) ASSERT_LE(line.width(), columns);
       }
 }
@@ -208,8 +225,10 @@ TEST(Console, a_plain_line_is_pairs_in_columns) {
   view.apply(row_at(900'000, 123.456), 90);
   const std::string late = plain_line(view);
   EXPECT_EQ(late,
-            "step=900000  done=90.0%  return=123.5     episodes=9000   length=182.4  steps/s=10000    elapsed=1:30    "
-            "left=0:10    food/1k=101.2   poison/1k=1.500   policy=-0.0125   value=43.25     entropy=0.5000    "
+            "step=900000  done=90.0%  return=123.5     episodes=9000   length=182.4  steps/s=10000 "
+            "   elapsed=1:30    "
+            "left=0:10    food/1k=101.2   poison/1k=1.500   policy=-0.0125   value=43.25     "
+            "entropy=0.5000    "
             "approx_kl=0.0040    clip_fraction=0.0812    explained_var=0.9000");
   for (const char* name : {"done=", "return=", "episodes=", "left=", "food/1k=", "approx_kl="})
     EXPECT_EQ(early.find(name), late.find(name)) << name;
@@ -218,13 +237,14 @@ TEST(Console, a_plain_line_is_pairs_in_columns) {
 TEST(Console, the_summary_says_how_to_go_on) {
   const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 24};
   EXPECT_EQ(joined(texts(summary_lines(view_of_a_run(), terminal, "stopped"))), R"(
- stopped   500000 steps in 0:50, 10k steps/s
+ stopped   500000 steps in 50.0 s, 10k steps/s
  return    100, best 100 at 500k steps
  run       runs/one
  evaluate  ./maglev eval runs/one
  resume    ./maglev train --resume runs/one
 )");
-  const std::string failed = joined(texts(summary_lines(view_of_a_run(), terminal, "[env] cartpole gave NaN")));
+  const std::string failed =
+      joined(texts(summary_lines(view_of_a_run(), terminal, "[env] cartpole gave NaN")));
   EXPECT_NE(failed.find(" failed    500000"), std::string::npos);
   EXPECT_NE(failed.find(" because   [env] cartpole gave NaN"), std::string::npos);
   const std::string finished = joined(texts(summary_lines(view_of_a_run(), terminal, "finished")));

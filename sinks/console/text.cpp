@@ -44,14 +44,19 @@ std::string count_text(double count) {
   double value = count / 1000;
   while (value >= 999.5 && letter + 1 < kLetters.size()) value /= 1000, ++letter;
   if (value == std::round(value)) return printed("%.0f", value) + kLetters[letter];
-  return printed(value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : "%.2f", value) + kLetters[letter];
+  return printed(value >= 99.95   ? "%.0f"
+                 : value >= 9.995 ? "%.1f"
+                                  : "%.2f",
+                 value) +
+         kLetters[letter];
 }
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds > 3e9) return "-";
   const auto s = int64_t(std::max(0.0, seconds));
   char text[64];
-  const int days = int(s / 86400), hours = int(s / 3600 % 24), minutes = int(s / 60 % 60), rest = int(s % 60);
+  const int days = int(s / 86400), hours = int(s / 3600 % 24), minutes = int(s / 60 % 60),
+            rest = int(s % 60);
   if (days > 0) std::snprintf(text, sizeof text, "%dd %02d:%02d:%02d", days, hours, minutes, rest);
   else if (hours > 0) std::snprintf(text, sizeof text, "%d:%02d:%02d", hours, minutes, rest);
   else std::snprintf(text, sizeof text, "%d:%02d", minutes, rest);
@@ -75,12 +80,14 @@ std::vector<int> apportion(const std::vector<double>& shares, int width) {
     left -= columns[i];
     remainders.emplace_back(columns[i] - exact, i);
   }
-  std::stable_sort(remainders.begin(), remainders.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  std::stable_sort(remainders.begin(), remainders.end(),
+                   [](auto& a, auto& b) { return a.first < b.first; });
   for (int i = 0; i < left; ++i) columns[remainders[size_t(i) % remainders.size()].second]++;
   return columns;
 }
 
-std::vector<std::string> chart(const std::vector<double>& values, int width, int height, bool unicode) {
+std::vector<std::string> chart(const std::vector<double>& values, int width, int height,
+                               bool unicode) {
   std::vector<std::string> lines(size_t(std::max(0, height)));
   if (values.empty() || width <= 0 || height <= 0) return lines;
   const size_t columns = std::min(size_t(width), values.size());
@@ -95,7 +102,8 @@ std::vector<std::string> chart(const std::vector<double>& values, int width, int
   const int per_row = unicode ? 8 : 3;
   const double span = *high - *low;
   for (double point : points) {
-    // the lowest entry has one eighth, the highest fills the chart; a flat history lies in the middle
+    // the lowest entry has one eighth, the highest fills the chart; a flat history lies in the
+    // middle
     const double share = span > 0 ? (point - *low) / span : 0.5;
     const int filled = 1 + int(std::lround(share * (height * per_row - 1)));
     for (int row = 0; row < height; ++row) {

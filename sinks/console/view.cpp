@@ -31,10 +31,13 @@ View::View(const RunInfo& run, double now_s)
 void View::apply(const MetricRow& next, double now_s) {
   const double interval_s = rows == 0 ? now_s - began_s_ : next.seconds - row.seconds;
   // the first row's rate holds lazy initialisation too: later rows take over quickly
-  const double weight = rows < 2 || std::isnan(steps_per_second) ? 1 : 1 - std::exp(-std::max(0.0, interval_s) / kSmooth_s);
+  const double weight = rows < 2 || std::isnan(steps_per_second)
+                            ? 1
+                            : 1 - std::exp(-std::max(0.0, interval_s) / kSmooth_s);
   if (std::isfinite(next.steps_per_second))
-    steps_per_second = weight == 1 ? next.steps_per_second
-                                   : steps_per_second + weight * (next.steps_per_second - steps_per_second);
+    steps_per_second = weight == 1
+                           ? next.steps_per_second
+                           : steps_per_second + weight * (next.steps_per_second - steps_per_second);
   row = next;
   row_at_s_ = now_s;
   step = next.step;
@@ -42,7 +45,8 @@ void View::apply(const MetricRow& next, double now_s) {
   ++rows;
   ++beats;
   if (!std::isfinite(next.return_mean)) return;
-  if (std::isnan(best_return) || next.return_mean > best_return) best_return = next.return_mean, best_step = next.step;
+  if (std::isnan(best_return) || next.return_mean > best_return)
+    best_return = next.return_mean, best_step = next.step;
   remember(next.return_mean);
 }
 
@@ -51,9 +55,12 @@ void View::apply(const Progress& progress, double now_s) {
   step = std::max(step, progress.step.load(std::memory_order_relaxed) + collected);
   if (total_steps > 0) step = std::min(step, total_steps);
   elapsed_s = row.seconds + now_s - row_at_s_;
-  if (rows == 0 && step > began_step_ && now_s > began_s_) steps_per_second = double(step - began_step_) / (now_s - began_s_);
+  if (rows == 0 && step > began_step_ && now_s > began_s_)
+    steps_per_second = double(step - began_step_) / (now_s - began_s_);
   ticked = true;
-  iteration_share = progress.iteration_steps > 0 ? std::min(1.0, double(collected) / double(progress.iteration_steps)) : 0;
+  iteration_share = progress.iteration_steps > 0
+                        ? std::min(1.0, double(collected) / double(progress.iteration_steps))
+                        : 0;
   iteration_s = steps_per_second > 0 ? double(progress.iteration_steps) / steps_per_second : 0;
   ++beats;
 }

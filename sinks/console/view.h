@@ -1,5 +1,6 @@
 #pragma once
-// What people are told of a run, gathered from rows and ticks. Plain data: drawing it is draw.h's work.
+// What people are told of a run, gathered from rows and ticks. Plain data: drawing it is draw.h's
+// work.
 
 #include <cstdint>
 #include <string>
@@ -14,20 +15,20 @@ struct View {
   int64_t total_steps = 0;
   int64_t resumed_at = -1;
 
-  int64_t step = 0;              ///< as of the last row or tick
-  double elapsed_s = 0;          ///< since the run began, over resumes
-  double steps_per_second;       ///< smoothed over about ten seconds; NaN before the first figure
-  MetricRow row;                 ///< the last one
-  int64_t rows = 0;              ///< seen so far
-  double best_return;            ///< highest mean return of a row; NaN before the first
+  int64_t step = 0;         ///< as of the last row or tick
+  double elapsed_s = 0;     ///< since the run began, over resumes
+  double steps_per_second;  ///< smoothed over about ten seconds; NaN before the first figure
+  MetricRow row;            ///< the last one
+  int64_t rows = 0;         ///< seen so far
+  double best_return;       ///< highest mean return of a row; NaN before the first
   int64_t best_step = 0;
-  std::vector<double> history;   ///< mean returns, evenly spaced, at most kHistory of them
+  std::vector<double> history;  ///< mean returns, evenly spaced, at most kHistory of them
 
   /// The running iteration: share collected in [0, 1]; 1 while it learns. Unknown until a tick.
   bool ticked = false;
   double iteration_share = 0;
-  double iteration_s = 0;        ///< what an iteration takes at the present rate, seconds
-  int64_t beats = 0;             ///< ticks and rows, for the sign of life
+  double iteration_s = 0;  ///< what an iteration takes at the present rate, seconds
+  int64_t beats = 0;       ///< ticks and rows, for the sign of life
 
   /// `now_s`: any steady clock.
   View(const RunInfo& run, double now_s);

@@ -26,14 +26,13 @@ def build_folder() -> Path:
     return BUILD
 
 
-@pytest.fixture(scope="session")
-def engine():
-    """engine("train", "ppo", ..., timeout_s=60) runs it and gives the finished process."""
-    assert ENGINE.exists(), f"{ENGINE} is not built: run ./maglev build"
+def runner(program):
+    """run("train", "ppo", ..., timeout_s=60) gives the finished process."""
+    assert program.exists(), f"{program} is not built: run ./maglev build"
 
     def run(*arguments, timeout_s=120, **options):
         return subprocess.run(
-            [ENGINE, *map(str, arguments)],
+            [program, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -45,3 +44,15 @@ def engine():
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """Runs the engine."""
+    return runner(ENGINE)
+
+
+@pytest.fixture(scope="session")
+def examples():
+    """Runs the engine with the environments of examples/ and tests/ besides."""
+    return runner(BUILD / "maglev-examples")

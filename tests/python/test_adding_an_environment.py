@@ -11,12 +11,9 @@ import pytest
 PARTS = ["CMakeLists.txt", "cmake", "engine", "envs", "examples", "kernels", "sinks", "tests", "bench"]
 
 
-def test_the_example_environment_trains(build_folder, home, tmp_path):
-    program = build_folder / "maglev-examples"
-    arguments = ["train", "ppo", "corridor", "train.steps=16384", "env.count=8", "ppo.minibatch=256", "ppo.lr=3e-3", "env.length=6",
-                 "--sinks", "jsonl", "--out", tmp_path / "run"]
-    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
-                          env={**os.environ, "MAGLEV_HOME": str(home)})
+def test_the_example_environment_trains(examples, tmp_path):
+    done = examples("train", "ppo", "corridor", "train.steps=16384", "env.count=8", "ppo.minibatch=256", "ppo.lr=3e-3",
+                    "env.length=6", "--sinks", "jsonl", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     # 1 at the goal, -0.01 for each of the other steps: a straight walk of 5 cells with a slip now and then

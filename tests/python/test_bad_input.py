@@ -147,12 +147,16 @@ def test_one_failed_save_does_not_end_the_run(engine, tmp_path):
     assert json.loads((run / "run.json").read_text())["state"] == "finished"
 
 
-def test_nan_from_an_environment_stops_before_the_weights(engine, tmp_path):
+@pytest.mark.parametrize("where", ["reward", "observation"])
+def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_path):
     run = tmp_path / "run"
-    # infinite gravity makes the first step of the pendulum infinite
-    done = engine("train", "ppo", "pendulum", *SMALL, "env.g=1e38", "--out", run)
+    done = examples("train", "ppo", "faulty", *SMALL, f"env.where={where}", "env.step=300", "--out", run)
     line = complaint(done)
-    assert "not finite" in line and "environment" in line and "time step" in line
+    # which column, which environment, when: time steps count from 0, an observation belongs to the step it is seen at
+    when = {"reward": 299, "observation": 300}[where]
+    assert "not finite" in line and where in line and "environment 0" in line and f"time step {when}" in line, line
     assert json.loads((run / "run.json").read_text())["state"] == "failed"
-    # the checkpoint before it loads
-    assert engine("eval", run, "--episodes", "1", "--checkpoint", max((run / "checkpoints").glob("step_*"))).returncode == 0
+    # the newest checkpoint is from before it, and whole
+    newest = max((run / "checkpoints").glob("step_*"))
+    assert json.loads((newest / "manifest.json").read_text())["identity"]["step"] <= 300 * 4
+    assert examples("eval", run, "--episodes", "1", "--checkpoint", newest).returncode == 0

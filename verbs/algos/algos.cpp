@@ -30,7 +30,8 @@ void print_one(const AlgoEntry& algo) {
   OptionsBox options = algo.make_options();
   OptionTable table;
   table.section(algo.name, [&](OptionTable& t) { algo.describe(t, options.get()); });
-  print(std::string(algo.name) + ": " + algo.summary + "\n\nsettings, as name=value of maglev train:\n\n" + table.help());
+  print(std::string(algo.name) + ": " + algo.summary +
+        "\n\nsettings, as name=value of maglev train:\n\n" + table.help());
 }
 
 int run(const std::vector<std::string>& words) {
@@ -44,7 +45,10 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "algos", .summary = "algorithms of this build", .usage = "algos [<algorithm>]", .run = run};
+  return {.name = "algos",
+          .summary = "algorithms of this build",
+          .usage = "algos [<algorithm>]",
+          .run = run};
 }
 
 }  // namespace maglev::verbs::algos

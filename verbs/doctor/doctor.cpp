@@ -1,9 +1,9 @@
-// maglev doctor: what machine this is, what a run will use of it and why, and what will slow it down.
-
-#include <unistd.h>
+// maglev doctor: what machine this is, what a run will use of it and why, and what will slow it
+// down.
 
 #include <algorithm>
 #include <filesystem>
+#include <unistd.h>
 
 #include "engine/config/options.h"
 #include "engine/host/machine.h"
@@ -22,14 +22,17 @@ namespace {
 constexpr int64_t kMeasuredBytes = int64_t(192) << 20;
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words,
-                            {.flags = {{"--json", "", "the same as JSON"}, {"--quick", "", "measure nothing"}}, .settings = true});
+  const Arguments arguments(
+      entry(), words,
+      {.flags = {{"--json", "", "the same as JSON"}, {"--quick", "", "measure nothing"}},
+       .settings = true});
   if (arguments.help()) return arguments.print_help();
   std::string device = "auto";
   int64_t threads = 0;
   OptionTable table;
   table.add("device", device, "auto, cpu, cuda or cuda:<index>");
-  table.add("threads", threads, "threads; 0: as many as the process may use", {.min = 0, .max = 1024});
+  table.add("threads", threads, "threads; 0: as many as the process may use",
+            {.min = 0, .max = 1024});
   for (const std::string& setting : arguments.settings()) table.override_with(setting);
 
   claim_threads();
@@ -38,9 +41,11 @@ int run(const std::vector<std::string>& words) {
   Report report = make_report(system, probe_build(), placement);
   if (!arguments.has("--quick")) {
     const int64_t bytes = std::min(kMeasuredBytes, system.memory.left() / 4);
-    report.sections.push_back(measured_section(measure(placement.threads, bytes), placement.threads));
+    report.sections.push_back(
+        measured_section(measure(placement.threads, bytes), placement.threads));
   }
-  print(arguments.has("--json") ? report_json(report) : report_text(report, probe_terminal(STDOUT_FILENO)));
+  print(arguments.has("--json") ? report_json(report)
+                                : report_text(report, probe_terminal(STDOUT_FILENO)));
   return 0;
 }
 

@@ -1,13 +1,13 @@
 #include "verbs/doctor/measure.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
+
+#include <torch/torch.h>
 
 #include "engine/core/thread_pool.h"
 
@@ -42,7 +42,9 @@ double product_gflops(ThreadPool& pool) {
     right.push_back(at::rand({kSize, kSize}));
     out.push_back(at::empty({kSize, kSize}));
   }
-  const auto multiply = [&](int64_t t) { at::mm_out(out[size_t(t)], left[size_t(t)], right[size_t(t)]); };
+  const auto multiply = [&](int64_t t) {
+    at::mm_out(out[size_t(t)], left[size_t(t)], right[size_t(t)]);
+  };
   // the first product of a thread sets its library up
   pool.run(pool.threads(), multiply);
   return rate(pool, multiply) * 2 * double(kSize * kSize * kSize) / 1e9;
@@ -50,7 +52,8 @@ double product_gflops(ThreadPool& pool) {
 
 double triad_gigabytes_s(ThreadPool& pool, long bytes) {
   const int64_t parts = pool.threads();
-  const int64_t count = std::max<int64_t>(1024, bytes / 12 / parts);  // floats of one array of one thread
+  const int64_t count =
+      std::max<int64_t>(1024, bytes / 12 / parts);  // floats of one array of one thread
   const auto array = [&] { return std::unique_ptr<float[]>(new float[size_t(count * parts)]); };
   const auto a = array(), b = array(), c = array();
   // pages come to be where the thread that uses them runs

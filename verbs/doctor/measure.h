@@ -1,16 +1,18 @@
 #pragma once
-// Two figures of this machine, measured in well under a second: how fast it multiplies and how fast it moves memory.
+// Two figures of this machine, measured in well under a second: how fast it multiplies and how fast
+// it moves memory.
 
 namespace maglev::verbs::doctor {
 
 struct Measured {
-  double gflops = 0;          ///< f32 matrix products, all threads together, 10^9 operations a second
-  double gigabytes_s = 0;     ///< a[i] = b[i] + s * c[i] over arrays larger than caches, 10^9 bytes a second
-  double seconds = 0;         ///< measuring took
+  double gflops = 0;  ///< f32 matrix products, all threads together, 10^9 operations a second
+  double gigabytes_s =
+      0;  ///< a[i] = b[i] + s * c[i] over arrays larger than caches, 10^9 bytes a second
+  double seconds = 0;  ///< measuring took
 };
 
-/// Runs on `threads` threads as training does: each thread multiplies matrices of its own. `bytes` of memory are taken
-/// for the second figure.
+/// Runs on `threads` threads as training does: each thread multiplies matrices of its own. `bytes`
+/// of memory are taken for the second figure.
 Measured measure(int threads, long bytes);
 
 }  // namespace maglev::verbs::doctor

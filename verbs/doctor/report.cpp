@@ -1,13 +1,13 @@
 #include "verbs/doctor/report.h"
 
-#include <ATen/Version.h>
-#include <ATen/detail/CUDAHooksInterface.h>
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <utility>
+
+#include <ATen/Version.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <torch/torch.h>
 
 #include "verbs/table.h"
 
@@ -29,14 +29,18 @@ std::string number_text(const char* format, double value) {
 }
 
 std::string cores_text(const Processor& cpu) {
-  std::string text = std::to_string(cpu.affinity) + " of " + std::to_string(cpu.present) + " usable";
-  if (cpu.cores > 0 && cpu.cores != cpu.present) text += ", " + std::to_string(cpu.cores) + " physical";
+  std::string text =
+      std::to_string(cpu.affinity) + " of " + std::to_string(cpu.present) + " usable";
+  if (cpu.cores > 0 && cpu.cores != cpu.present)
+    text += ", " + std::to_string(cpu.cores) + " physical";
   return text + (cpu.quota > 0 ? ", quota " + number_text("%g", cpu.quota) : ", no quota");
 }
 
 std::string memory_text(const Memory& memory) {
   std::string text = bytes_text(memory.available) + " available of " + bytes_text(memory.total);
-  if (memory.limit > 0) text += ", limited to " + bytes_text(memory.limit) + " with " + bytes_text(memory.limit_used) + " in use";
+  if (memory.limit > 0)
+    text += ", limited to " + bytes_text(memory.limit) + " with " + bytes_text(memory.limit_used) +
+            " in use";
   return text;
 }
 
@@ -47,7 +51,11 @@ Section machine_section(const System& system) {
       {"system", {{"os", system.os}, {"kernel", system.kernel}}, system.os + ", " + system.kernel},
       {"processor", cpu.model, cpu.model},
       {"processors",
-       {{"present", cpu.present}, {"physical", cpu.cores}, {"affinity", cpu.affinity}, {"quota", cpu.quota}, {"load", cpu.load}},
+       {{"present", cpu.present},
+        {"physical", cpu.cores},
+        {"affinity", cpu.affinity},
+        {"quota", cpu.quota},
+        {"load", cpu.load}},
        cores_text(cpu) + ", load " + number_text("%.1f", cpu.load)},
       {"vector_units", cpu.vector_units, joined(cpu.vector_units)},
       {"memory",
@@ -57,8 +65,11 @@ Section machine_section(const System& system) {
         {"limit_used_bytes", system.memory.limit_used}},
        memory_text(system.memory)},
       {"disk",
-       {{"path", system.disk.path}, {"total_bytes", system.disk.total}, {"available_bytes", system.disk.available}},
-       bytes_text(system.disk.available) + " free of " + bytes_text(system.disk.total) + " at " + system.disk.path}};
+       {{"path", system.disk.path},
+        {"total_bytes", system.disk.total},
+        {"available_bytes", system.disk.available}},
+       bytes_text(system.disk.available) + " free of " + bytes_text(system.disk.total) + " at " +
+           system.disk.path}};
   Fact gpus{.key = "gpus", .value = nlohmann::json::array()};
   for (const Gpu& gpu : system.gpus) {
     gpus.value.push_back({{"name", gpu.name},
@@ -66,7 +77,8 @@ Section machine_section(const System& system) {
                           {"memory_free_bytes", gpu.memory_free},
                           {"capability", gpu.capability}});
     gpus.text += (gpus.text.empty() ? "" : "; ") + gpu.name;
-    if (gpu.memory_total > 0) gpus.text += ", " + bytes_text(gpu.memory_free) + " free of " + bytes_text(gpu.memory_total);
+    if (gpu.memory_total > 0)
+      gpus.text += ", " + bytes_text(gpu.memory_free) + " free of " + bytes_text(gpu.memory_total);
     if (!gpu.capability.empty()) gpus.text += ", capability " + gpu.capability;
   }
   if (gpus.text.empty()) gpus.text = "none that the NVIDIA driver knows";
@@ -81,13 +93,20 @@ Section build_section(const Build& build) {
             build.version + ", " + build.type + (build.optimised ? "" : ", not optimised")},
            {"compiler", build.compiler, build.compiler},
            {"torch",
-            {{"version", build.torch}, {"cuda", build.torch_cuda}, {"cpu_kernels", build.torch_kernels}, {"cuda_devices", build.cuda_devices}},
-            build.torch + (build.torch_cuda.empty() ? ", CPU only" : ", CUDA " + build.torch_cuda + " with " +
-                           std::to_string(build.cuda_devices) + " device(s)") + ", " + build.torch_kernels + " kernels"},
+            {{"version", build.torch},
+             {"cuda", build.torch_cuda},
+             {"cpu_kernels", build.torch_kernels},
+             {"cuda_devices", build.cuda_devices}},
+            build.torch +
+                (build.torch_cuda.empty() ? ", CPU only"
+                                          : ", CUDA " + build.torch_cuda + " with " +
+                                                std::to_string(build.cuda_devices) + " device(s)") +
+                ", " + build.torch_kernels + " kernels"},
            {"device_code", build.device_code, build.device_code}}};
 }
 
-Fact chosen(const char* key, nlohmann::json value, const std::string& text, const std::string& why) {
+Fact chosen(const char* key, nlohmann::json value, const std::string& text,
+            const std::string& why) {
   return {key, {{"value", std::move(value)}, {"why", why}}, text + ": " + why};
 }
 
@@ -100,17 +119,23 @@ std::string label_of(const Fact& fact) {
 Section run_section(const Placement& placement) {
   return {"a run uses",
           {chosen("device", placement.device.str(), placement.device.str(), placement.device_why),
-           chosen("threads", placement.threads, std::to_string(placement.threads), placement.threads_why),
-           chosen("precision", "f32", "f32", "every network and environment of this build computes in f32")}};
+           chosen("threads", placement.threads, std::to_string(placement.threads),
+                  placement.threads_why),
+           chosen("precision", "f32", "f32",
+                  "every network and environment of this build computes in f32")}};
 }
 
 std::vector<std::string> build_warnings(const System& system, const Build& build) {
   std::vector<std::string> warnings;
-  if (!build.optimised) warnings.push_back("this build is not optimised: build with CMAKE_BUILD_TYPE=Release");
+  if (!build.optimised)
+    warnings.push_back("this build is not optimised: build with CMAKE_BUILD_TYPE=Release");
   if (!system.gpus.empty() && build.torch_cuda.empty())
-    warnings.push_back("a GPU is here, but this torch has no CUDA: install a CUDA build of torch and build again");
+    warnings.push_back(
+        "a GPU is here, but this torch has no CUDA: install a CUDA build of torch and build again");
   else if (!system.gpus.empty() && build.cuda_devices == 0)
-    warnings.push_back("a GPU is here, but torch sees none: compare the driver's CUDA version with torch's " + build.torch_cuda);
+    warnings.push_back(
+        "a GPU is here, but torch sees none: compare the driver's CUDA version with torch's " +
+        build.torch_cuda);
   return warnings;
 }
 
@@ -148,18 +173,24 @@ Report make_report(const System& system, const Build& build, const Placement& pl
 }
 
 Section measured_section(const Measured& measured, int threads) {
-  const std::string on = threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";
+  const std::string on =
+      threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";
   return {"measured",
-          {{"matrix_product_gflops", measured.gflops, number_text("%.0f", measured.gflops) + " GFLOP/s in f32" + on, "matrix product"},
-           {"memory_gigabytes_s", measured.gigabytes_s, number_text("%.1f", measured.gigabytes_s) + " GB/s read and written" + on, "memory"},
-           {"seconds", measured.seconds, number_text("%.2f", measured.seconds) + " s", "measuring took"}}};
+          {{"matrix_product_gflops", measured.gflops,
+            number_text("%.0f", measured.gflops) + " GFLOP/s in f32" + on, "matrix product"},
+           {"memory_gigabytes_s", measured.gigabytes_s,
+            number_text("%.1f", measured.gigabytes_s) + " GB/s read and written" + on, "memory"},
+           {"seconds", measured.seconds, number_text("%.2f", measured.seconds) + " s",
+            "measuring took"}}};
 }
 
 std::string report_text(const Report& report, const Terminal& terminal) {
   std::string text;
-  const int width = terminal.live ? std::max(20, terminal.columns - kLabel) : std::numeric_limits<int>::max();
+  const int width =
+      terminal.live ? std::max(20, terminal.columns - kLabel) : std::numeric_limits<int>::max();
   for (const Section& section : report.sections) {
-    text += (text.empty() ? "" : "\n") + Line().add(section.name, Ink::bold).text(terminal.colour) + "\n";
+    text += (text.empty() ? "" : "\n") + Line().add(section.name, Ink::bold).text(terminal.colour) +
+            "\n";
     for (const Fact& fact : section.facts) {
       const auto lines = wrapped(fact.text, width);
       for (size_t i = 0; i < lines.size(); ++i) {
@@ -170,11 +201,17 @@ std::string report_text(const Report& report, const Terminal& terminal) {
     }
   }
   text += "\n";
-  if (report.warnings.empty()) text += Line().add("no warnings", Ink::green).text(terminal.colour) + "\n";
+  if (report.warnings.empty())
+    text += Line().add("no warnings", Ink::green).text(terminal.colour) + "\n";
   for (const std::string& warning : report.warnings) {
-    const auto lines = wrapped(warning, terminal.live ? std::max(20, terminal.columns - 9) : std::numeric_limits<int>::max());
+    const auto lines = wrapped(warning, terminal.live ? std::max(20, terminal.columns - 9)
+                                                      : std::numeric_limits<int>::max());
     for (size_t i = 0; i < lines.size(); ++i)
-      text += Line().add(i == 0 ? "warning: " : "         ", Ink::yellow).add(lines[i]).text(terminal.colour) + "\n";
+      text += Line()
+                  .add(i == 0 ? "warning: " : "         ", Ink::yellow)
+                  .add(lines[i])
+                  .text(terminal.colour) +
+              "\n";
   }
   return text;
 }

@@ -1,10 +1,10 @@
 #pragma once
 // What doctor says: one list of facts, shown as text or as JSON.
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "engine/core/terminal.h"
 #include "engine/host/machine.h"
@@ -14,7 +14,7 @@
 namespace maglev::verbs::doctor {
 
 struct Fact {
-  std::string key;         ///< of the JSON object
+  std::string key;  ///< of the JSON object
   nlohmann::json value;
   std::string text;        ///< the value for people
   std::string label = {};  ///< the key for people; empty: the key with '_' as space
@@ -34,8 +34,9 @@ struct Report {
 struct Build {
   std::string version, type, compiler, device_code;
   bool optimised = false;
-  std::string torch, torch_cuda, torch_kernels;  ///< torch_cuda: "" when torch has none; torch_kernels: e.g. "AVX2"
-  int cuda_devices = 0;                          ///< that torch sees
+  std::string torch, torch_cuda,
+      torch_kernels;     ///< torch_cuda: "" when torch has none; torch_kernels: e.g. "AVX2"
+  int cuda_devices = 0;  ///< that torch sees
 };
 Build probe_build();
 

@@ -11,28 +11,44 @@ System roomy() {
   System system;
   system.os = "Example OS 1";
   system.kernel = "Linux 6.1 x86_64";
-  system.processor = {.model = "Example CPU", .present = 8, .cores = 4, .affinity = 6, .vector_units = {"avx2", "fma"}};
+  system.processor = {.model = "Example CPU",
+                      .present = 8,
+                      .cores = 4,
+                      .affinity = 6,
+                      .vector_units = {"avx2", "fma"}};
   system.memory = {.total = 16 * kGiB, .available = 12 * kGiB};
   system.disk = {.path = "/data", .total = 100 * kGiB, .available = 50 * kGiB};
   return system;
 }
 
 Build cpu_build() {
-  return {.version = "0.1.0", .type = "Release", .compiler = "GCC 12", .device_code = "none", .optimised = true,
-          .torch = "2.13.0", .torch_cuda = "", .torch_kernels = "AVX2"};
+  return {.version = "0.1.0",
+          .type = "Release",
+          .compiler = "GCC 12",
+          .device_code = "none",
+          .optimised = true,
+          .torch = "2.13.0",
+          .torch_cuda = "",
+          .torch_kernels = "AVX2"};
 }
 
-Placement placement() { return {at::kCPU, 6, "no CUDA device is visible to torch", "what this process may use"}; }
+Placement placement() {
+  return {at::kCPU, 6, "no CUDA device is visible to torch", "what this process may use"};
+}
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(DoctorReport, says_what_a_run_uses_and_why) {
-  const std::string text = report_text(make_report(roomy(), cpu_build(), placement()), {.columns = 120});
-  for (const char* line : {"  device          cpu: no CUDA device is visible to torch\n",
-                           "  threads         6: what this process may use\n",
-                           "  processors      6 of 8 usable, 4 physical, no quota, load 0.0\n",
-                           "  vector units    avx2 fma\n", "  memory          12.0 GiB available of 16.0 GiB\n",
-                           "  torch           2.13.0, CPU only, AVX2 kernels\n", "no warnings\n"})
+  const std::string text =
+      report_text(make_report(roomy(), cpu_build(), placement()), {.columns = 120});
+  for (const char* line :
+       {"  device          cpu: no CUDA device is visible to torch\n",
+        "  threads         6: what this process may use\n",
+        "  processors      6 of 8 usable, 4 physical, no quota, load 0.0\n",
+        "  vector units    avx2 fma\n", "  memory          12.0 GiB available of 16.0 GiB\n",
+        "  torch           2.13.0, CPU only, AVX2 kernels\n", "no warnings\n"})
     EXPECT_TRUE(contains(text, line)) << line << text;
 }
 
@@ -42,7 +58,8 @@ TEST(DoctorReport, json_has_every_fact_of_the_text) {
   const auto json = nlohmann::json::parse(report_json(report));
   for (const Section& section : report.sections) {
     const std::string name = section.name == "a run uses" ? "a_run_uses" : section.name;
-    for (const Fact& fact : section.facts) EXPECT_EQ(json.at(name).at(fact.key), fact.value) << name << "." << fact.key;
+    for (const Fact& fact : section.facts)
+      EXPECT_EQ(json.at(name).at(fact.key), fact.value) << name << "." << fact.key;
   }
   EXPECT_EQ(json.at("a_run_uses").at("threads").at("value"), 6);
   EXPECT_TRUE(json.at("warnings").empty());
@@ -50,7 +67,10 @@ TEST(DoctorReport, json_has_every_fact_of_the_text) {
 
 TEST(DoctorReport, a_gpu_that_torch_cannot_use_is_a_warning) {
   System system = roomy();
-  system.gpus = {{.name = "Example GPU", .memory_total = 80 * kGiB, .memory_free = 79 * kGiB, .capability = "9.0"}};
+  system.gpus = {{.name = "Example GPU",
+                  .memory_total = 80 * kGiB,
+                  .memory_free = 79 * kGiB,
+                  .capability = "9.0"}};
   const Report report = make_report(system, cpu_build(), placement());
   ASSERT_EQ(report.warnings.size(), 1u);
   EXPECT_TRUE(contains(report.warnings[0], "this torch has no CUDA"));

@@ -1,9 +1,8 @@
 // maglev envs: the environments of this build, what they show and take, and their settings.
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdio>
+#include <unistd.h>
 
 #include "engine/config/options.h"
 #include "engine/env/entry.h"
@@ -19,9 +18,12 @@ namespace {
 
 const char* dtype_name(DType dtype) {
   switch (dtype) {
-    case DType::u8: return "u8";
-    case DType::i32: return "i32";
-    case DType::f32: return "f32";
+    case DType::u8:
+      return "u8";
+    case DType::i32:
+      return "i32";
+    case DType::f32:
+      return "f32";
   }
   return "?";
 }
@@ -37,36 +39,47 @@ std::string joined(const Numbers& numbers) {
   return text;
 }
 
-// "vector f32[4]"; cell codes as the network sees them
+// "vector f32[4]"
 std::string column_text(const ObsColumn& column) {
-  std::string text = column.name + " " + dtype_name(column.dtype) + "[" + joined(column.shape) + "]";
+  return column.name + " " + dtype_name(column.dtype) + "[" + joined(column.shape) + "]";
+}
+
+// the same, with what cell codes stand for and who may look
+std::string full_column_text(const ObsColumn& column) {
+  std::string text = column_text(column);
   if (column.cells.bits > 0)
-    text += " = " + std::to_string(column.cells.channels) + "x" + "[" + joined(column.cells.grid) + "] in " +
-            std::to_string(column.cells.bits) + " bits";
-  if (column.audience == Audience::critic) text += " (critic only)";
+    text += ", [" + joined(column.cells.grid) + "] cells of " + std::to_string(column.cells.bits) +
+            " bits, seen as " + std::to_string(column.cells.channels) + " channels";
+  if (column.audience == Audience::critic) text += ", for the critic only";
   return text;
 }
 
 std::string observations_text(const EnvSpec& spec) {
   std::string text;
-  for (const ObsColumn& column : spec.observations) text += (text.empty() ? "" : ", ") + column_text(column);
+  for (const ObsColumn& column : spec.observations)
+    text += (text.empty() ? "" : ", ") + column_text(column);
   return text;
 }
 
 std::string actions_text(const ActionSpec& action) {
   if (action.discrete()) {
-    const std::string heads = action.heads.size() == 1 ? std::to_string(action.heads[0]) + " choices"
-                                                       : "choices [" + joined(action.heads) + "]";
+    const std::string heads = action.heads.size() == 1
+                                  ? std::to_string(action.heads[0]) + " choices"
+                                  : "choices [" + joined(action.heads) + "]";
     return heads + (action.masked ? ", masked" : "");
   }
   bool same = true;
-  for (size_t i = 0; i < action.low.size(); ++i) same = same && action.low[i] == action.low[0] && action.high[i] == action.high[0];
-  const std::string dims = std::to_string(action.dims()) + (action.dims() == 1 ? " number" : " numbers");
+  for (size_t i = 0; i < action.low.size(); ++i)
+    same = same && action.low[i] == action.low[0] && action.high[i] == action.high[0];
+  const std::string dims =
+      std::to_string(action.dims()) + (action.dims() == 1 ? " number" : " numbers");
   if (same) return dims + " in [" + joined(std::vector<float>{action.low[0], action.high[0]}) + "]";
   return dims + " from [" + joined(action.low) + "] to [" + joined(action.high) + "]";
 }
 
-std::string limit_text(const EnvSpec& spec) { return spec.max_steps > 0 ? std::to_string(spec.max_steps) : "none"; }
+std::string limit_text(const EnvSpec& spec) {
+  return spec.max_steps > 0 ? std::to_string(spec.max_steps) : "none";
+}
 std::string solved_text(const EnvSpec& spec) {
   return spec.solved_at != 0 ? joined(std::vector<double>{spec.solved_at}) : "-";
 }
@@ -75,7 +88,8 @@ std::string solved_text(const EnvSpec& spec) {
 class Defaults {
  public:
   explicit Defaults(const EnvEntry& entry)
-      : entry_(&entry), bytes_((entry.params_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
+      : entry_(&entry),
+        bytes_((entry.params_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
     entry.make_params(bytes_.data());
   }
   EnvSpec spec() const { return entry_->spec(bytes_.data()); }
@@ -94,7 +108,8 @@ void print_all() {
   Table table({"name", "observations", "actions", ">limit", ">solved at", "what it is"});
   for (const EnvEntry& entry : env_table()) {
     const EnvSpec spec = Defaults(entry).spec();
-    table.add({entry.name, observations_text(spec), actions_text(spec.action), limit_text(spec), solved_text(spec), entry.summary});
+    table.add({entry.name, observations_text(spec), actions_text(spec.action), limit_text(spec),
+               solved_text(spec), entry.summary});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
   print("\nmaglev envs <name> shows the settings of one.\n");
@@ -104,15 +119,18 @@ void print_one(const EnvEntry& entry) {
   Defaults defaults(entry);
   const EnvSpec spec = defaults.spec();
   std::string text = std::string(entry.name) + ": " + entry.summary + "\n\n";
-  for (const ObsColumn& column : spec.observations) text += "  observation  " + column_text(column) + "\n";
+  for (const ObsColumn& column : spec.observations)
+    text += "  observation  " + full_column_text(column) + "\n";
   text += "  actions      " + actions_text(spec.action) + "\n";
   text += "  agents       " + std::to_string(entry.agents) + "\n";
   text += "  limit        " + limit_text(spec) + (spec.max_steps > 0 ? " steps" : "") + "\n";
-  text += "  solved at    " + (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";
+  text += "  solved at    " +
+          (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";
   for (const std::string& event : spec.events) text += "  event        " + event + "\n";
   text += "  runs on      CPU threads" + std::string(entry.step_cuda ? ", CUDA" : "") + "\n";
   const std::string settings = defaults.settings();
-  text += settings.empty() ? "\nIt has no settings.\n" : "\nsettings, as name=value of maglev train:\n\n" + settings;
+  text += settings.empty() ? "\nIt has no settings.\n"
+                           : "\nsettings, as name=value of maglev train:\n\n" + settings;
   print(text);
 }
 
@@ -127,7 +145,10 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "envs", .summary = "environments of this build", .usage = "envs [<environment>]", .run = run};
+  return {.name = "envs",
+          .summary = "environments of this build",
+          .usage = "envs [<environment>]",
+          .run = run};
 }
 
 }  // namespace maglev::verbs::envs

@@ -1,21 +1,31 @@
 #include "verbs/kernels/parity.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <unistd.h>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
+#include "verbs/table.h"
 
 namespace maglev::verbs::kernels {
 namespace {
 
+#ifdef MAGLEV_DEVICE_CODE
+constexpr bool kDeviceCode = true;
+#else
+constexpr bool kDeviceCode = false;
+#endif
+
 std::string described(const at::Tensor& tensor) {
   std::string text = std::string(at::toString(tensor.scalar_type())) + " [";
-  for (int64_t i = 0; i < tensor.dim(); ++i) text += (i ? ", " : "") + std::to_string(tensor.size(i));
+  for (int64_t i = 0; i < tensor.dim(); ++i)
+    text += (i ? ", " : "") + std::to_string(tensor.size(i));
   return text + "]";
 }
 
@@ -24,7 +34,8 @@ int64_t different_elements(const at::Tensor& a, const at::Tensor& b) {
   const auto* right = static_cast<const std::byte*>(b.const_data_ptr());
   const size_t bytes = a.element_size();
   int64_t count = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) count += std::memcmp(left + size_t(i) * bytes, right + size_t(i) * bytes, bytes) != 0;
+  for (int64_t i = 0; i < a.numel(); ++i)
+    count += std::memcmp(left + size_t(i) * bytes, right + size_t(i) * bytes, bytes) != 0;
   return count;
 }
 
@@ -43,27 +54,41 @@ double share_used(const at::Tensor& reference, const at::Tensor& fused, double t
   return worst;
 }
 
+std::string share_text(const Parity& parity, double tolerance) {
+  if (!parity.problem.empty()) return parity.problem;
+  if (parity.different == 0) return "equal bit for bit";
+  const std::string different = std::to_string(parity.different) + " of " +
+                                std::to_string(parity.elements) + " differ in bits";
+  if (tolerance == 0) return different + ", none may";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g", 100 * parity.share, tolerance);
+  return std::string(text) + ", " + different;
+}
+
 }  // namespace
 
 Parity check_parity(const KernelCase& kernel_case, double scale) {
   const auto expected = kernel_case.reference(), came = kernel_case.fused();
   Parity parity;
   if (expected.size() != came.size()) {
-    parity.problem = "expected " + std::to_string(expected.size()) + " outputs, got " + std::to_string(came.size());
+    parity.problem = "expected " + std::to_string(expected.size()) + " outputs, got " +
+                     std::to_string(came.size());
     return parity;
   }
   const double tolerance = kernel_case.tolerance * scale;
   for (size_t i = 0; i < expected.size(); ++i) {
     const at::Tensor a = expected[i].cpu().contiguous(), b = came[i].cpu().contiguous();
     if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) {
-      parity.problem = "output " + std::to_string(i) + " must be " + described(a) + ", got " + described(b);
+      parity.problem =
+          "output " + std::to_string(i) + " must be " + described(a) + ", got " + described(b);
       return parity;
     }
     parity.elements += a.numel();
     parity.different += different_elements(a, b);
     if (tolerance > 0) parity.share = std::max(parity.share, share_used(a, b, tolerance));
   }
-  if (tolerance == 0 && parity.different > 0) parity.share = std::numeric_limits<double>::infinity();
+  if (tolerance == 0 && parity.different > 0)
+    parity.share = std::numeric_limits<double>::infinity();
   parity.ok = parity.share <= 1;
   return parity;
 }
@@ -74,8 +99,29 @@ double tolerance_scale() {
   char* end = nullptr;
   const double scale = std::strtod(text, &end);
   if (*end != 0 || !(scale >= 0) || std::isinf(scale))
-    throw Error("[kernels] MAGLEV_TOL_SCALE must be a number >= 0, got '" + std::string(text) + "'");
+    throw Error("[kernels] MAGLEV_TOL_SCALE must be a number >= 0, got '" + std::string(text) +
+                "'");
   return scale;
+}
+
+int print_parity(const std::vector<KernelEntry>& kernels) {
+  const double scale = tolerance_scale();
+  std::vector<at::Device> devices{at::kCPU};
+  if (kDeviceCode && torch::cuda::is_available()) devices.emplace_back(at::kCUDA, 0);
+  Table table({"kernel", "device", "case", "", "difference"});
+  int cases = 0, failed = 0;
+  for (const KernelEntry& kernel : kernels)
+    for (const at::Device& device : devices)
+      for (const KernelCase& one : kernel.cases(device)) {
+        const Parity parity = check_parity(one, scale);
+        table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED",
+                   share_text(parity, one.tolerance * scale)});
+        ++cases;
+        failed += !parity.ok;
+      }
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  print("\n" + std::to_string(cases) + " cases, " + std::to_string(failed) + " failed\n");
+  return failed > 0 ? 1 : 0;
 }
 
 }  // namespace maglev::verbs::kernels

@@ -1,11 +1,13 @@
 #include "verbs/kernels/parity.h"
 
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 
@@ -68,6 +70,26 @@ TEST(Parity, another_shape_or_dtype_is_named) {
   EXPECT_EQ(shape.problem, "output 0 must be Float [2, 3], got Float [3, 2]");
   EXPECT_EQ(check_parity(pair_of(at::ones({2}), at::ones({2}, at::kDouble), 1), 1).problem,
             "output 0 must be Float [2], got Double [2]");
+}
+
+TEST(Parity, one_failed_case_is_named_and_makes_the_status_1) {
+  const auto right =
+      +[](at::Device) { return std::vector{pair_of(at::ones({2}), at::ones({2}), 0)}; };
+  const auto wrong = +[](at::Device) {
+    KernelCase off = pair_of(at::ones({2}), at::full({2}, 1.5), 0.1);
+    off.name = "off";
+    return std::vector{off};
+  };
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(print_parity({{"right", "", right}, {"wrong", "", wrong}}), 1);
+  std::fflush(stdout);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_NE(text.find("wrong   cpu     off   FAILED  250% of tolerance 0.1, 2 of 2 differ in bits"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("2 cases, 1 failed"), std::string::npos) << text;
+  EXPECT_NE(text.find("right   cpu     pair  ok      equal bit for bit"), std::string::npos)
+      << text;
 }
 
 TEST(Parity, the_scale_comes_from_the_environment) {
