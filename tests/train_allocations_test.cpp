@@ -12,7 +12,8 @@ namespace {
 TEST(Allocations, an_iteration_asks_the_system_for_nothing_once_warm) {
   claim_threads();
   Experiment experiment("ppo", "cartpole");
-  for (const char* setting : {"env.count=24", "ppo.rollout=32", "ppo.minibatch=200", "ppo.shard_rows=64"})
+  for (const char* setting :
+       {"env.count=24", "ppo.rollout=32", "ppo.minibatch=200", "ppo.shard_rows=64"})
     experiment.table().override_with(setting);
   // threads meet at different times from run to run; one thread shows exactly what an iteration needs
   Trainer trainer(experiment, place("cpu", 1));

@@ -1,7 +1,8 @@
 // Every fused operation against its reference, over the cases it lists.
 
-#include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/algo/kernel.h"
 #include "tests/close.h"
@@ -25,7 +26,9 @@ TEST_P(Kernel, gives_what_its_reference_gives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Kernel, testing::Range<size_t>(0, kernel_table().size()),
-                         [](const auto& info) { return std::string(kernel_table()[info.param].name); });
+                         [](const auto& info) {
+                           return std::string(kernel_table()[info.param].name);
+                         });
 
 }  // namespace
 }  // namespace maglev

@@ -14,12 +14,14 @@ using maglev::VerbEntry;
 
 void print_help() {
   std::printf("usage: maglev <command> [arguments]\n\n");
-  for (const VerbEntry& verb : maglev::verb_table()) std::printf("  %-10s %s\n", verb.name, verb.summary);
+  for (const VerbEntry& verb : maglev::verb_table())
+    std::printf("  %-10s %s\n", verb.name, verb.summary);
   std::printf("\nmaglev <command> --help explains a command.\n");
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
+      arguments[0] == "help") {
     print_help();
     return 0;
   }

@@ -5,7 +5,8 @@ namespace maglev::ppo {
 void Options::describe(OptionTable& t) {
   const Rule share{.min = 0, .max = 1};
   t.add("rollout", rollout, "time steps between updates", {.min = 1, .max = 1e6, .unit = "steps"});
-  t.add("minibatch", minibatch, "rows an optimiser step learns from; 0: the whole rollout", {.min = 0, .max = 1e9, .unit = "rows"});
+  t.add("minibatch", minibatch, "rows an optimiser step learns from; 0: the whole rollout",
+        {.min = 0, .max = 1e9, .unit = "rows"});
   t.add("epochs", epochs, "passes over a rollout", {.min = 1, .max = 1000});
   t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
   t.add("lr_end", lr_end, "learning rate at the end, as a share of lr", share);
@@ -13,24 +14,33 @@ void Options::describe(OptionTable& t) {
   t.add("lambda", lambda, "trace decay of GAE", share);
   t.add("clip", clip, "probability ratios are clipped to 1 +- this", {.min = 0, .max = 10});
   t.add("clip_end", clip_end, "clip at the end, as a share of clip", share);
-  t.add("value_clip", value_clip, "values move at most this far from the rollout's, in units of the value head; 0: free",
+  t.add("value_clip", value_clip,
+        "values move at most this far from the rollout's, in units of the value head; 0: free",
         {.min = 0, .max = 1e6});
-  t.add("value_clip_loss", value_clip_loss, "clipped: error of the clipped value; max: the larger error of each row",
+  t.add("value_clip_loss", value_clip_loss,
+        "clipped: error of the clipped value; max: the larger error of each row",
         {.choices = {"clipped", "max"}});
   t.add("value_coef", value_coef, "weight of the value loss", {.min = 0, .max = 1e3});
   t.add("entropy", entropy, "weight of the entropy bonus", {.min = 0, .max = 1e3});
   t.add("entropy_end", entropy_end, "entropy weight at the end, as a share of entropy", share);
-  t.add("entropy_floor", entropy_floor, "mean entropy below which the penalty pushes back", {.min = 0, .max = 100, .unit = "nats"});
-  t.add("entropy_floor_penalty", entropy_floor_penalty, "entropy weight added below the floor", {.min = 0, .max = 1e3});
+  t.add("entropy_floor", entropy_floor, "mean entropy below which the penalty pushes back",
+        {.min = 0, .max = 100, .unit = "nats"});
+  t.add("entropy_floor_penalty", entropy_floor_penalty, "entropy weight added below the floor",
+        {.min = 0, .max = 1e3});
   t.add("normalize_advantage", normalize_advantage, "advantages to mean 0 and deviation 1 over",
         {.choices = {"minibatch", "batch", "off"}});
-  t.add("normalize_reward", normalize_reward, "scale rewards by the deviation of the discounted return");
-  t.add("max_grad_norm", max_grad_norm, "gradients are clipped to this L2 norm; 0: never", {.min = 0, .max = 1e6});
-  t.add("clip_grad", clip_grad, "one norm over all parameters, or one a module", {.choices = {"global", "module"}});
-  t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never", {.min = 0, .max = 100, .unit = "nats"});
+  t.add("normalize_reward", normalize_reward,
+        "scale rewards by the deviation of the discounted return");
+  t.add("max_grad_norm", max_grad_norm, "gradients are clipped to this L2 norm; 0: never",
+        {.min = 0, .max = 1e6});
+  t.add("clip_grad", clip_grad, "one norm over all parameters, or one a module",
+        {.choices = {"global", "module"}});
+  t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never",
+        {.min = 0, .max = 100, .unit = "nats"});
   t.add("adam_eps", adam_eps, "epsilon of Adam", {.min = 0, .max = 1});
   t.add("weight_decay", weight_decay, "decoupled weight decay (AdamW)", {.min = 0, .max = 10});
-  t.add("shard_rows", shard_rows, "rows a thread learns from at once; 0: chosen from the network's size",
+  t.add("shard_rows", shard_rows,
+        "rows a thread learns from at once; 0: chosen from the network's size",
         {.min = 0, .max = 1e9, .unit = "rows"});
   t.section("network", [this](OptionTable& s) { network.describe(s); });
 }

@@ -1,8 +1,8 @@
 #include "algos/ppo/ppo.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "engine/nn/distribution.h"
@@ -24,22 +24,25 @@ at::Tensor flat_steps(const at::Tensor& t, int64_t T) { return flat(t.narrow(0, 
 
 }  // namespace
 
-Ppo::Ppo(const Options& options, const AlgoContext& context) : options_(options), context_(context) {
+Ppo::Ppo(const Options& options, const AlgoContext& context)
+    : options_(options), context_(context) {
   plan_.collect_steps = options.rollout;
   plan_.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
   batch_rows_ = options.rollout * context.rows;
   minibatch_ = options.minibatch == 0 ? batch_rows_ : options.minibatch;
   if (minibatch_ > batch_rows_)
-    throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " + std::to_string(batch_rows_) +
-                " rows, got " + std::to_string(minibatch_));
+    throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
+                std::to_string(batch_rows_) + " rows, got " + std::to_string(minibatch_));
 
-  network_ = std::make_shared<ActorCritic>(context.spec, options.network, Initializer(context.seed));
+  network_ =
+      std::make_shared<ActorCritic>(context.spec, options.network, Initializer(context.seed));
   network_->to(context.device);
   params_ = std::make_unique<FlatParams>(*network_);
-  adam_ = std::make_unique<FlatAdam>(*params_, AdamOptions{.eps = options.adam_eps,
-                                                           .weight_decay = options.weight_decay,
-                                                           .max_grad_norm = options.max_grad_norm,
-                                                           .clip_per_module = options.clip_grad == "module"});
+  adam_ = std::make_unique<FlatAdam>(*params_,
+                                     AdamOptions{.eps = options.adam_eps,
+                                                 .weight_decay = options.weight_decay,
+                                                 .max_grad_norm = options.max_grad_norm,
+                                                 .clip_per_module = options.clip_grad == "module"});
   if (options.normalize_reward) {
     reward_norm_ = std::make_shared<RewardNorm>(context.rows, options.gamma);
     reward_norm_->to(context.device);
@@ -47,13 +50,15 @@ Ppo::Ppo(const Options& options, const AlgoContext& context) : options_(options)
 
   shard_rows_ = options.shard_rows;
   if (context.device.is_cuda()) shard_rows_ = minibatch_;
-  else if (shard_rows_ == 0) shard_rows_ = std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
+  else if (shard_rows_ == 0)
+    shard_rows_ = std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
   shard_rows_ = std::min(shard_rows_, std::max<int64_t>(64, (minibatch_ + 1) / 2));
   plan_.block_rows = context.device.is_cuda() ? context.rows : std::min<int64_t>(256, shard_rows_);
 
   auto f32 = at::TensorOptions(at::kFloat).device(context.device);
   const std::vector<int64_t> steps{options.rollout, context.rows};
-  advantage_ = at::zeros(steps, f32), returns_ = at::zeros(steps, f32), valid_ = at::zeros(steps, f32);
+  advantage_ = at::zeros(steps, f32), returns_ = at::zeros(steps, f32),
+  valid_ = at::zeros(steps, f32);
   target_ = at::zeros(steps, f32), old_value_ = at::zeros(steps, f32);
   permutation_ = at::zeros({batch_rows_}, f32.dtype(at::kLong));
   lr_ = at::zeros({}, f32), clip_ = at::zeros({}, f32), entropy_coef_ = at::zeros({}, f32);
@@ -70,7 +75,8 @@ void Ppo::build_lanes() {
   lane_grads_ = at::zeros({count, params_->size()}, params_->data().options());
   lane_figures_ = at::zeros({count, int64_t(kFigures)}, params_->data().options());
   for (int64_t l = 0; l < count; ++l) {
-    auto replica = std::make_shared<ActorCritic>(context_.spec, options_.network, Initializer::none());
+    auto replica =
+        std::make_shared<ActorCritic>(context_.spec, options_.network, Initializer::none());
     replica->to(context_.device);
     params_->bind(*network_, *replica, lane_grads_[l]);
     lanes_.push_back({replica, lane_grads_[l], lane_figures_[l]});
@@ -88,11 +94,13 @@ void Ppo::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
     block.extra[value_column].copy_(network_->value_head().denormalize(out.value));
   };
   if (row.blocks.size() <= 1) return act_block(row);
-  context_.pool->run(int64_t(row.blocks.size()), [&](int64_t b) { act_block(row.blocks[size_t(b)]); });
+  context_.pool->run(int64_t(row.blocks.size()),
+                     [&](int64_t b) { act_block(row.blocks[size_t(b)]); });
 }
 
 at::Tensor Ppo::scheduled(double start, double end_share) const {
-  auto progress = at::clamp_max(steps_done_ / double(std::max<int64_t>(1, context_.total_steps)), 1.0);
+  auto progress =
+      at::clamp_max(steps_done_ / double(std::max<int64_t>(1, context_.total_steps)), 1.0);
   return (start * (1 + (end_share - 1) * progress)).to(at::kFloat);
 }
 
@@ -120,8 +128,11 @@ void Ppo::prepare(const Batch& batch) {
   // a step whose next row is first only reset its environment
   valid_.copy_(1 - batch.is_first.narrow(0, 1, T));
   auto reward = batch.reward;
-  if (reward_norm_) reward = reward_norm_->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated), valid_);
-  gae_(advantage_, reward, value, batch.terminated, batch.is_first, options_.gamma, options_.lambda);
+  if (reward_norm_)
+    reward =
+        reward_norm_->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated), valid_);
+  gae_(advantage_, reward, value, batch.terminated, batch.is_first, options_.gamma,
+       options_.lambda);
   auto values = value.narrow(0, 0, T);
   at::add_out(returns_, advantage_, values);
 
@@ -170,21 +181,23 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
   context_.pool->run(lanes, [&](int64_t l) {
     for (int64_t s = l; s < shards; s += lanes) {
       const int64_t begin = s * shard_rows_, rows = std::min(shard_rows_, B - begin);
-      learn_shard(batch, lanes_[size_t(l)], index.narrow(0, begin, rows), advantage.narrow(0, begin, rows),
-                  valid.narrow(0, begin, rows), count);
+      learn_shard(batch, lanes_[size_t(l)], index.narrow(0, begin, rows),
+                  advantage.narrow(0, begin, rows), valid.narrow(0, begin, rows), count);
     }
   });
   auto grad = lanes == 1 ? lane_grads_[0] : lane_grads_.narrow(0, 0, lanes).sum(0);
   at::sum_out(figures_, lane_figures_.narrow(0, 0, lanes), 0);
 
   // the step that sees the policy too far away is left out, and all behind it
-  if (options_.target_kl > 0) stop_.copy_(at::logical_or(stop_ != 0, figures_[approx_kl] > 1.5 * options_.target_kl));
+  if (options_.target_kl > 0)
+    stop_.copy_(at::logical_or(stop_ != 0, figures_[approx_kl] > 1.5 * options_.target_kl));
   grad_norm_.copy_(adam_->step(grad, lr_, stop_));
   last_entropy_.copy_(figures_[entropy]);
 }
 
-void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index, const at::Tensor& advantage,
-                      const at::Tensor& valid, const at::Tensor& count) {
+void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
+                      const at::Tensor& advantage, const at::Tensor& valid,
+                      const at::Tensor& count) {
   at::AutoGradMode with_grad(true);
   const int64_t T = options_.rollout;
   std::vector<at::Tensor> obs;
@@ -208,7 +221,8 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index, c
     auto old = flat(old_value_).index_select(0, index);
     auto near = old + at::clamp(out.value - old, -options_.value_clip, options_.value_clip);
     error = (near - target).square();
-    if (options_.value_clip_loss == "max") error = at::maximum(error, (out.value - target).square());
+    if (options_.value_clip_loss == "max")
+      error = at::maximum(error, (out.value - target).square());
   } else {
     error = (out.value - target).square();
   }
@@ -217,7 +231,8 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index, c
   // below the floor the mean entropy of the minibatch before adds its penalty
   auto coef = entropy_coef_;
   if (options_.entropy_floor_penalty > 0)
-    coef = coef + options_.entropy_floor_penalty * (last_entropy_ < options_.entropy_floor).to(at::kFloat);
+    coef = coef +
+           options_.entropy_floor_penalty * (last_entropy_ < options_.entropy_floor).to(at::kFloat);
   auto total = policy + options_.value_coef * value - coef * mean_entropy;
   total.backward();
 
@@ -225,7 +240,9 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index, c
   auto kl = ((ratio - 1 - log_ratio) * weight).sum();
   auto deviation = at::abs(ratio - 1);
   auto far = ((deviation > clip_).to(at::kFloat) * weight).sum();
-  lane.figures.add_(at::stack({policy, value, mean_entropy, kl, far, (deviation * weight).sum(), total}).detach());
+  lane.figures.add_(
+      at::stack({policy, value, mean_entropy, kl, far, (deviation * weight).sum(), total})
+          .detach());
 }
 
 at::Tensor Ppo::explained_variance() const {
@@ -236,18 +253,21 @@ at::Tensor Ppo::explained_variance() const {
     return ((x - mean).square() * valid).sum() / total;
   };
   auto spread = variance(target);
-  return at::where(spread > 0, 1 - variance(error) / spread, std::numeric_limits<float>::quiet_NaN());
+  return at::where(spread > 0, 1 - variance(error) / spread,
+                   std::numeric_limits<float>::quiet_NaN());
 }
 
 void Ppo::update(const Batch& batch, Metrics& metrics) {
   at::NoGradGuard no_grad;
   if (first_metric_ < 0)
-    first_metric_ = metrics.declare({"loss/policy", "loss/value", "loss/entropy", "loss/approx_kl", "loss/clip_fraction",
-                                     "loss/ratio_deviation", "loss/total", "loss/grad_norm", "loss/learning_rate",
+    first_metric_ = metrics.declare({"loss/policy", "loss/value", "loss/entropy", "loss/approx_kl",
+                                     "loss/clip_fraction", "loss/ratio_deviation", "loss/total",
+                                     "loss/grad_norm", "loss/learning_rate",
                                      "loss/explained_variance", "loss/nonfinite_steps"});
   prepare(batch);
   for (int64_t e = 0; e < options_.epochs; ++e) {
-    const Permutation permutation(context_.seed, uint64_t(updates_ * options_.epochs + e), uint64_t(batch_rows_));
+    const Permutation permutation(context_.seed, uint64_t(updates_ * options_.epochs + e),
+                                  uint64_t(batch_rows_));
     constexpr int64_t kPart = 4096;
     context_.pool->run((batch_rows_ + kPart - 1) / kPart, [&](int64_t p) {
       auto part = permutation_.narrow(0, p * kPart, std::min(kPart, batch_rows_ - p * kPart));
@@ -255,7 +275,8 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
     });
     for (int64_t begin = 0; begin < batch_rows_; begin += minibatch_) {
       auto before = stop_.clone();
-      minibatch_step(batch, permutation_.narrow(0, begin, std::min(minibatch_, batch_rows_ - begin)));
+      minibatch_step(batch,
+                     permutation_.narrow(0, begin, std::min(minibatch_, batch_rows_ - begin)));
       metrics.add(first_metric_, at::cat({figures_, at::stack({grad_norm_, lr_})}), 1 - before);
     }
   }
@@ -276,7 +297,8 @@ void Ppo::finish(const Batch& batch) {
 void Ppo::visit_state(StateVisitor& visitor) {
   visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
   visitor.section("adam", [&](StateVisitor& v) { adam_->visit_state(v); });
-  if (reward_norm_) visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
+  if (reward_norm_)
+    visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
   visitor.tensor("last_entropy", last_entropy_);
   visitor.tensor("steps_done", steps_done_);
   visitor.integer("updates", updates_);

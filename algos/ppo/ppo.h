@@ -38,7 +38,16 @@ class Ppo : public Algorithm {
   void finish(const Batch& batch);
 
   /// Figures of the last minibatch_step, [kFigures] f32.
-  enum Figure { policy_loss, value_loss, entropy, approx_kl, clip_fraction, ratio_deviation, loss, kFigures };
+  enum Figure {
+    policy_loss,
+    value_loss,
+    entropy,
+    approx_kl,
+    clip_fraction,
+    ratio_deviation,
+    loss,
+    kFigures
+  };
   const at::Tensor& figures() const { return figures_; }
   /// 1 once target_kl ended this update, else 0; device scalar f32.
   const at::Tensor& stopped() const { return stop_; }
@@ -62,8 +71,8 @@ class Ppo : public Algorithm {
 
   void build_lanes();
   /// Adds one shard's gradients and figures to a lane. `count` = valid rows of the whole minibatch, device scalar.
-  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index, const at::Tensor& advantage,
-                   const at::Tensor& valid, const at::Tensor& count);
+  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
+                   const at::Tensor& advantage, const at::Tensor& valid, const at::Tensor& count);
   at::Tensor scheduled(double start, double end_share) const;
 
   Options options_;
@@ -78,13 +87,13 @@ class Ppo : public Algorithm {
   at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P], [lanes, kFigures]
   std::vector<Lane> lanes_;
 
-  at::Tensor advantage_, returns_, valid_;             ///< [T, rows] f32
-  at::Tensor target_, old_value_;                      ///< [T, rows] f32, units of the value head
-  at::Tensor permutation_;                             ///< [T * rows] i64
-  at::Tensor lr_, clip_, entropy_coef_;                ///< device scalars f32, this update's
+  at::Tensor advantage_, returns_, valid_;  ///< [T, rows] f32
+  at::Tensor target_, old_value_;           ///< [T, rows] f32, units of the value head
+  at::Tensor permutation_;                  ///< [T * rows] i64
+  at::Tensor lr_, clip_, entropy_coef_;     ///< device scalars f32, this update's
   at::Tensor stop_, last_entropy_, figures_, grad_norm_;
-  at::Tensor steps_done_;                              ///< device scalar f64: environment rows so far
-  int64_t updates_ = 0;                                ///< numbers permutations
+  at::Tensor steps_done_;  ///< device scalar f64: environment rows so far
+  int64_t updates_ = 0;    ///< numbers permutations
   int64_t first_metric_ = -1;
 };
 

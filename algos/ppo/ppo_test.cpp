@@ -1,7 +1,8 @@
 #include "algos/ppo/ppo.h"
 
-#include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 #include "engine/data/rollout.h"
@@ -15,9 +16,12 @@ namespace {
 using ppo::Options;
 using ppo::Ppo;
 
-EnvSpec vectors() { return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.heads = {3}}}; }
+EnvSpec vectors() {
+  return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.heads = {3}}};
+}
 EnvSpec masked_heads() {
-  return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.heads = {4, 3}, .masked = true}};
+  return {.observations = {{.name = "vector", .shape = {5}}},
+          .action = {.heads = {4, 3}, .masked = true}};
 }
 EnvSpec one_continuous() {
   return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.low = {-1}, .high = {1}}};
@@ -26,7 +30,8 @@ EnvSpec one_continuous() {
 EnvSpec cells() {
   CellCoding coding{.bits = 4, .grid = {11, 11}, .channels = 7};
   for (int code = 0; code < 16; ++code)
-    for (int c = 0; c < 7; ++c) coding.policy.push_back(code == c), coding.critic.push_back(code == 7 + c);
+    for (int c = 0; c < 7; ++c)
+      coding.policy.push_back(code == c), coding.critic.push_back(code == 7 + c);
   return {.observations = {{.name = "window", .dtype = DType::u8, .shape = {61}, .cells = coding}},
           .action = {.heads = {6}}};
 }
@@ -47,9 +52,10 @@ class Learner {
       : spec_((claim_threads(), spec)),
         pool_(threads),
         metrics_(at::kCPU),
-        ppo(options, {.spec = spec, .rows = rows, .total_steps = 1'000'000, .seed = 3, .pool = &pool_}),
-        store(spec, {.T = options.rollout, .rows = rows, .block_rows = ppo.plan().block_rows}, ppo.plan().columns,
-              at::kCPU) {}
+        ppo(options,
+            {.spec = spec, .rows = rows, .total_steps = 1'000'000, .seed = 3, .pool = &pool_}),
+        store(spec, {.T = options.rollout, .rows = rows, .block_rows = ppo.plan().block_rows},
+              ppo.plan().columns, at::kCPU) {}
 
   /// Rollout number `i`: the same for the same number; only what act writes depends on the weights.
   const Batch& collect(int64_t i) {
@@ -58,7 +64,8 @@ class Learner {
     for (auto obs : batch.obs) obs.scalar_type() == at::kByte ? obs.random_(0, 256) : obs.normal_();
     if (auto mask = batch.mask; mask.defined()) {
       mask.copy_(at::rand(mask.sizes()) < 0.5);
-      for (int64_t h = 0, begin = 0; h < spec_.action.dims(); begin += spec_.action.heads[size_t(h++)])
+      for (int64_t h = 0, begin = 0; h < spec_.action.dims();
+           begin += spec_.action.heads[size_t(h++)])
         mask.select(2, begin).fill_(1);
     }
     end_episodes(batch);
@@ -132,10 +139,12 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_exactly_1) {
       learner.ppo.prepare(batch);
       auto order = all_rows(learner);
       const int64_t part = learner.rows() * 2 / 3 + 1;
-      for (const auto& index : {order, order.narrow(0, 0, part), order.narrow(0, part, learner.rows() - part)}) {
+      for (const auto& index :
+           {order, order.narrow(0, 0, part), order.narrow(0, part, learner.rows() - part)}) {
         learner.ppo.minibatch_step(batch, index);
         auto figures = learner.ppo.figures();
-        EXPECT_EQ(figures[Ppo::ratio_deviation].item<float>(), 0) << spec.observations[0].name << " rows " << rows;
+        EXPECT_EQ(figures[Ppo::ratio_deviation].item<float>(), 0)
+            << spec.observations[0].name << " rows " << rows;
         EXPECT_EQ(figures[Ppo::approx_kl].item<float>(), 0);
       }
     }
@@ -152,7 +161,8 @@ TEST(Ppo, the_number_of_threads_changes_no_weight) {
       Learner learner(spec, 64, options, threads);
       for (int64_t i = 0; i < 3; ++i) learner.update(i);
       if (threads == 1) one = learner.weights();
-      EXPECT_TRUE(close(learner.weights(), one, 0)) << threads << " threads, " << spec.observations[0].name;
+      EXPECT_TRUE(close(learner.weights(), one, 0))
+          << threads << " threads, " << spec.observations[0].name;
     }
   }
 }
@@ -218,7 +228,8 @@ TEST(Ppo, rows_that_only_reset_have_no_influence) {
     if (disturbed) {
       auto only_resets = batch.is_first.narrow(0, 1, 16) == 1;
       EXPECT_GT(only_resets.sum().item<int64_t>(), 10);
-      auto terminal = at::logical_and(only_resets.narrow(0, 1, 15), batch.terminated.narrow(0, 0, 15) == 1);
+      auto terminal =
+          at::logical_and(only_resets.narrow(0, 1, 15), batch.terminated.narrow(0, 0, 15) == 1);
       auto shift = [](const at::Tensor& column, const at::Tensor& where, double by) {
         column.copy_(at::where(where, column + by, column));
       };
@@ -272,7 +283,8 @@ TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
     learner.ppo.prepare(batch);
     for (int i = 0; i < 8; ++i) learner.ppo.minibatch_step(batch, all_rows(learner));
     at::NoGradGuard no_grad;
-    auto value = learner.ppo.network().forward({batch.obs[0].narrow(0, 0, 16).flatten(0, 1)}, {}).value;
+    auto value =
+        learner.ppo.network().forward({batch.obs[0].narrow(0, 0, 16).flatten(0, 1)}, {}).value;
     auto old = batch.extra[1].narrow(0, 0, 16).flatten(), target = learner.ppo.returns().flatten();
     auto error = (old + at::clamp(value - old, -0.05, 0.05) - target).square();
     if (kind == "max") error = at::maximum(error, (value - target).square());
@@ -295,10 +307,12 @@ TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_valu
     return learner.ppo.network().value_head().denormalize(out.value);
   };
   const auto before = values(), weight = state(learner.ppo, "network.value_head.weight").clone();
-  const auto first = state(learner.ppo, "adam.first_moment").clone(), second = state(learner.ppo, "adam.second_moment").clone();
+  const auto first = state(learner.ppo, "adam.first_moment").clone(),
+             second = state(learner.ppo, "adam.second_moment").clone();
   learner.ppo.prepare(batch);
   EXPECT_TRUE(close(values(), before, 1e-4));
-  const double scale = (state(learner.ppo, "network.value_head.weight") / weight).mean().item<double>();
+  const double scale =
+      (state(learner.ppo, "network.value_head.weight") / weight).mean().item<double>();
   EXPECT_LT(scale, 0.5);
   // the head's parameters are the last ones of the flat buffer
   const int64_t head = weight.numel() + 1, rest = first.numel() - head;

@@ -2,8 +2,6 @@
 // What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan and inside act and
 // update; the loop, the store, checkpoints, evaluation and metrics are the same for all.
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "engine/algo/metrics.h"
 #include "engine/config/options.h"
@@ -24,9 +24,10 @@ namespace maglev {
 
 /// What an algorithm wants from the store.
 struct DataPlan {
-  int64_t collect_steps = 0;           ///< T, time steps between updates
-  std::vector<ExtraColumn> columns;    ///< what act adds to a row
-  int64_t block_rows = 256;            ///< rows act works on at once; fixed, so that threads never show in a result
+  int64_t collect_steps = 0;         ///< T, time steps between updates
+  std::vector<ExtraColumn> columns;  ///< what act adds to a row
+  int64_t block_rows =
+      256;  ///< rows act works on at once; fixed, so that threads never show in a result
 };
 
 /// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward policies.
@@ -61,7 +62,10 @@ class Algorithm {
   virtual ~Algorithm() = default;
 
   virtual const DataPlan& plan() const = 0;
-  virtual Carry initial_carry(int64_t rows) const { (void)rows; return {}; }
+  virtual Carry initial_carry(int64_t rows) const {
+    (void)rows;
+    return {};
+  }
 
   /// Writes row.action and, unless evaluating, its extra columns. `row` may be any number of rows (evaluation).
   virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
@@ -78,8 +82,8 @@ using OptionsBox = std::unique_ptr<void, void (*)(void*)>;
 struct AlgoEntry {
   const char* name;
   const char* summary;
-  OptionsBox (*make_options)();                                  ///< with defaults
-  void (*describe)(OptionTable& table, void* options);           ///< adds <name>.* settings
+  OptionsBox (*make_options)();                         ///< with defaults
+  void (*describe)(OptionTable& table, void* options);  ///< adds <name>.* settings
   /// Throws Error on settings that contradict each other or the environment.
   std::unique_ptr<Algorithm> (*make)(const void* options, const AlgoContext& context);
 };

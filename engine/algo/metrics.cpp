@@ -1,8 +1,8 @@
 #include "engine/algo/metrics.h"
 
-#include <torch/torch.h>
-
 #include <limits>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 
@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kCapacity = 128;
 }
 
-Metrics::Metrics(at::Device device) : sums_(at::zeros({2, kCapacity}, at::TensorOptions(at::kFloat).device(device))) {}
+Metrics::Metrics(at::Device device)
+    : sums_(at::zeros({2, kCapacity}, at::TensorOptions(at::kFloat).device(device))) {}
 
 int64_t Metrics::declare(const std::vector<std::string>& names) {
   int64_t first = int64_t(names_.size());
@@ -35,7 +36,8 @@ std::vector<std::pair<std::string, double>> Metrics::take() {
   const float* weight = sum + kCapacity;
   std::vector<std::pair<std::string, double>> values;
   for (size_t i = 0; i < names_.size(); ++i)
-    values.emplace_back(names_[i], weight[i] > 0 ? double(sum[i]) / weight[i] : std::numeric_limits<double>::quiet_NaN());
+    values.emplace_back(names_[i], weight[i] > 0 ? double(sum[i]) / weight[i]
+                                                 : std::numeric_limits<double>::quiet_NaN());
   return values;
 }
 

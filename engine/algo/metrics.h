@@ -1,12 +1,12 @@
 #pragma once
 // Device accumulators of an algorithm's figures: a weighted sum each, read once per flush.
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 namespace maglev {
 

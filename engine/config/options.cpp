@@ -1,12 +1,12 @@
 #include "engine/config/options.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <sstream>
+
+#include <yaml-cpp/yaml.h>
 
 #include "engine/core/error.h"
 
@@ -37,10 +37,14 @@ std::string number_text(T value) {
 
 std::string quoted(const std::string& text) {
   // plain words need no quotes; anything YAML could read as something else gets them
-  bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '/' || c == '.';
-  }) && std::isalpha(static_cast<unsigned char>(text[0])) && text != "true" && text != "false" && text != "null" &&
-               text != "yes" && text != "no" && text != "on" && text != "off" && text != "y" && text != "n";
+  bool plain = !text.empty() &&
+               std::all_of(text.begin(), text.end(),
+                           [](unsigned char c) {
+                             return std::isalnum(c) || c == '_' || c == '/' || c == '.';
+                           }) &&
+               std::isalpha(static_cast<unsigned char>(text[0])) && text != "true" &&
+               text != "false" && text != "null" && text != "yes" && text != "no" && text != "on" &&
+               text != "off" && text != "y" && text != "n";
   if (plain) return text;
   std::string out = "\"";
   for (char c : text) {
@@ -59,9 +63,10 @@ std::string range_text(const Rule& rule) {
   return "";
 }
 
-[[noreturn]] void reject(std::string_view where, const std::string& name, const std::string& expected,
-                         std::string_view came) {
-  throw Error("[" + std::string(where) + "] " + name + " must be " + expected + ", got '" + std::string(came) + "'");
+[[noreturn]] void reject(std::string_view where, const std::string& name,
+                         const std::string& expected, std::string_view came) {
+  throw Error("[" + std::string(where) + "] " + name + " must be " + expected + ", got '" +
+              std::string(came) + "'");
 }
 
 // accepts 1e6 and 1_000_000 for integers, as people write step counts
@@ -77,7 +82,9 @@ bool parse_integer(std::string text, T& out) {
   auto [dend, derror] = std::from_chars(first, last, value);
   if (derror != std::errc() || dend != last || value != std::floor(value)) return false;
   if (std::abs(value) > 9007199254740992.0 || (std::is_unsigned_v<T> && value < 0)) return false;
-  if (value > double(std::numeric_limits<T>::max()) || value < double(std::numeric_limits<T>::lowest())) return false;
+  if (value > double(std::numeric_limits<T>::max()) ||
+      value < double(std::numeric_limits<T>::lowest()))
+    return false;
   out = T(value);
   return true;
 }
@@ -88,7 +95,8 @@ bool parse_real(std::string_view text, T& out) {
   if (text == "-.inf" || text == "-inf") return out = -std::numeric_limits<T>::infinity(), true;
   if (!text.empty() && text[0] == '+') text.remove_prefix(1);
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty() && !std::isnan(out);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() &&
+         !std::isnan(out);
 }
 
 std::string choices_text(const std::vector<std::string>& choices) {
@@ -100,20 +108,20 @@ std::string choices_text(const std::vector<std::string>& choices) {
 }  // namespace
 
 std::string Field::text() const {
-  return std::visit(
-      overloaded{[](const bool* m) -> std::string { return *m ? "true" : "false"; },
-                 [&](const int32_t* m) {
-                   if (rule.choices.empty()) return number_text(*m);
-                   return rule.choices.at(size_t(*m));
-                 },
-                 [](const std::string* m) { return quoted(*m); },
-                 [](const std::vector<int64_t>* m) {
-                   std::string text = "[";
-                   for (size_t i = 0; i < m->size(); ++i) text += (i ? ", " : "") + number_text((*m)[i]);
-                   return text + "]";
-                 },
-                 [](const auto* m) { return number_text(*m); }},
-      member);
+  return std::visit(overloaded{[](const bool* m) -> std::string { return *m ? "true" : "false"; },
+                               [&](const int32_t* m) {
+                                 if (rule.choices.empty()) return number_text(*m);
+                                 return rule.choices.at(size_t(*m));
+                               },
+                               [](const std::string* m) { return quoted(*m); },
+                               [](const std::vector<int64_t>* m) {
+                                 std::string text = "[";
+                                 for (size_t i = 0; i < m->size(); ++i)
+                                   text += (i ? ", " : "") + number_text((*m)[i]);
+                                 return text + "]";
+                               },
+                               [](const auto* m) { return number_text(*m); }},
+                    member);
 }
 
 void Field::set(std::string_view text, std::string_view where) {
@@ -126,62 +134,68 @@ void Field::set(std::string_view text, std::string_view where) {
       throw Error("[" + std::string(where) + "] " + unknown_name(name, text, rule.choices));
     return int32_t(it - rule.choices.begin());
   };
-  std::visit(
-      overloaded{
-          [&](bool* m) {
-            if (text == "true" || text == "yes" || text == "on" || text == "1") *m = true;
-            else if (text == "false" || text == "no" || text == "off" || text == "0") *m = false;
-            else reject(where, name, "true or false", text);
-          },
-          [&](std::string* m) {
-            if (!rule.choices.empty()) check_choice();
-            *m = std::string(text);
-          },
-          [&](std::vector<int64_t>* m) {
-            std::vector<int64_t> values;
-            std::string body(text);
-            if (!body.empty() && body.front() == '[' && body.back() == ']') body = body.substr(1, body.size() - 2);
-            std::replace(body.begin(), body.end(), ',', ' ');
-            std::istringstream in(body);
-            for (std::string word; in >> word;) {
-              int64_t value = 0;
-              if (!parse_integer(word, value)) reject(where, name, "a list of whole numbers such as [64, 64]", text);
-              check_range(double(value));
-              values.push_back(value);
-            }
-            *m = std::move(values);
-          },
-          [&](int32_t* m) {
-            if (!rule.choices.empty()) {
-              *m = check_choice();
-              return;
-            }
-            int32_t value = 0;
-            if (!parse_integer(std::string(text), value)) reject(where, name, "a whole number", text);
-            check_range(double(value));
-            *m = value;
-          },
-          [&]<class T>(T* m) {
-            T value = 0;
-            if constexpr (std::is_integral_v<T>) {
-              if (!parse_integer(std::string(text), value)) reject(where, name, "a whole number", text);
-            } else {
-              if (!parse_real(text, value)) reject(where, name, "a number", text);
-            }
-            check_range(double(value));
-            *m = value;
-          }},
-      member);
+  std::visit(overloaded{[&](bool* m) {
+                          if (text == "true" || text == "yes" || text == "on" || text == "1")
+                            *m = true;
+                          else if (text == "false" || text == "no" || text == "off" || text == "0")
+                            *m = false;
+                          else reject(where, name, "true or false", text);
+                        },
+                        [&](std::string* m) {
+                          if (!rule.choices.empty()) check_choice();
+                          *m = std::string(text);
+                        },
+                        [&](std::vector<int64_t>* m) {
+                          std::vector<int64_t> values;
+                          std::string body(text);
+                          if (!body.empty() && body.front() == '[' && body.back() == ']')
+                            body = body.substr(1, body.size() - 2);
+                          std::replace(body.begin(), body.end(), ',', ' ');
+                          std::istringstream in(body);
+                          for (std::string word; in >> word;) {
+                            int64_t value = 0;
+                            if (!parse_integer(word, value))
+                              reject(where, name, "a list of whole numbers such as [64, 64]", text);
+                            check_range(double(value));
+                            values.push_back(value);
+                          }
+                          *m = std::move(values);
+                        },
+                        [&](int32_t* m) {
+                          if (!rule.choices.empty()) {
+                            *m = check_choice();
+                            return;
+                          }
+                          int32_t value = 0;
+                          if (!parse_integer(std::string(text), value))
+                            reject(where, name, "a whole number", text);
+                          check_range(double(value));
+                          *m = value;
+                        },
+                        [&]<class T>(T* m) {
+                          T value = 0;
+                          if constexpr (std::is_integral_v<T>) {
+                            if (!parse_integer(std::string(text), value))
+                              reject(where, name, "a whole number", text);
+                          } else {
+                            if (!parse_real(text, value)) reject(where, name, "a number", text);
+                          }
+                          check_range(double(value));
+                          *m = value;
+                        }},
+             member);
 }
 
-void OptionTable::add_field(std::string_view name, Field::Member member, std::string help, Rule rule) {
+void OptionTable::add_field(std::string_view name, Field::Member member, std::string help,
+                            Rule rule) {
   Field field{prefix_ + std::string(name), member, std::move(help), std::move(rule), ""};
   MAGLEV_ASSERT(!find(field.name), "two settings with one name");
   field.initial = field.text();
   fields_.push_back(std::move(field));
 }
 
-void OptionTable::section(std::string_view prefix, const std::function<void(OptionTable&)>& describe) {
+void OptionTable::section(std::string_view prefix,
+                          const std::function<void(OptionTable&)>& describe) {
   std::string outer = prefix_;
   prefix_ += std::string(prefix) + ".";
   describe(*this);
@@ -218,35 +232,39 @@ void OptionTable::load(const std::string& path) {
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), std::streamsize(text.size()));
   text.resize(size_t(file.gcount()));
-  if (text.size() > kMaxFileBytes) throw Error("[" + path + "] is over 1 MiB; settings files are small");
+  if (text.size() > kMaxFileBytes)
+    throw Error("[" + path + "] is over 1 MiB; settings files are small");
   load_text(text, path);
 }
 
 void OptionTable::load_text(const std::string& yaml, const std::string& origin) {
-  std::function<void(const YAML::Node&, const std::string&, int)> visit = [&](const YAML::Node& node,
-                                                                             const std::string& name, int depth) {
-    std::string where = origin;
-    if (node.Mark().line >= 0) where += ":" + std::to_string(node.Mark().line + 1);
-    if (depth > kMaxDepth) throw Error("[" + where + "] nested deeper than " + std::to_string(kMaxDepth));
-    if (node.IsMap()) {
-      for (const auto& item : node) {
-        std::string key = item.first.as<std::string>();
-        visit(item.second, name.empty() ? key : name + "." + key, depth + 1);
-      }
-    } else if (name.empty()) {
-      if (!node.IsNull()) throw Error("[" + where + "] settings files are maps of name: value");
-    } else if (node.IsSequence()) {
-      std::string list = "[";
-      for (size_t i = 0; i < node.size(); ++i) list += (i ? ", " : "") + node[i].as<std::string>();
-      set(name, list + "]", where);
-    } else {
-      set(name, node.IsNull() ? "" : node.as<std::string>(), where);
-    }
-  };
+  std::function<void(const YAML::Node&, const std::string&, int)> visit =
+      [&](const YAML::Node& node, const std::string& name, int depth) {
+        std::string where = origin;
+        if (node.Mark().line >= 0) where += ":" + std::to_string(node.Mark().line + 1);
+        if (depth > kMaxDepth)
+          throw Error("[" + where + "] nested deeper than " + std::to_string(kMaxDepth));
+        if (node.IsMap()) {
+          for (const auto& item : node) {
+            std::string key = item.first.as<std::string>();
+            visit(item.second, name.empty() ? key : name + "." + key, depth + 1);
+          }
+        } else if (name.empty()) {
+          if (!node.IsNull()) throw Error("[" + where + "] settings files are maps of name: value");
+        } else if (node.IsSequence()) {
+          std::string list = "[";
+          for (size_t i = 0; i < node.size(); ++i)
+            list += (i ? ", " : "") + node[i].as<std::string>();
+          set(name, list + "]", where);
+        } else {
+          set(name, node.IsNull() ? "" : node.as<std::string>(), where);
+        }
+      };
   try {
     visit(YAML::Load(yaml), "", 0);
   } catch (const YAML::Exception& e) {
-    throw Error("[" + origin + ":" + std::to_string(e.mark.line + 1) + "] is not valid YAML: " + e.msg);
+    throw Error("[" + origin + ":" + std::to_string(e.mark.line + 1) +
+                "] is not valid YAML: " + e.msg);
   }
 }
 
@@ -258,7 +276,8 @@ std::string OptionTable::yaml() const {
     std::istringstream in(f.name);
     for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
     size_t shared = 0;
-    while (shared < open.size() && shared + 1 < parts.size() && open[shared] == parts[shared]) ++shared;
+    while (shared < open.size() && shared + 1 < parts.size() && open[shared] == parts[shared])
+      ++shared;
     open.resize(shared);
     for (size_t i = shared; i + 1 < parts.size(); ++i) {
       out += std::string(2 * i, ' ') + parts[i] + ":\n";
@@ -277,8 +296,8 @@ std::string OptionTable::help() const {
     std::string about = f.rule.choices.empty() ? range_text(f.rule) : choices_text(f.rule.choices);
     std::string unit = f.rule.unit;
     if (!unit.empty()) about += (about.empty() ? "" : " ") + unit;
-    out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " + f.initial +
-           (about.empty() ? "" : "; " + about) + ")\n";
+    out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
+           f.initial + (about.empty() ? "" : "; " + about) + ")\n";
   }
   return out;
 }

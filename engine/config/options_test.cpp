@@ -67,8 +67,9 @@ TEST(Options, unknown_names_are_answered_with_near_ones) {
   auto text = error_of([&] { t.override_with("ppo.lrr=0.1"); });
   EXPECT_NE(text.find("unknown setting 'ppo.lrr'"), std::string::npos) << text;
   EXPECT_NE(text.find("ppo.lr"), std::string::npos) << text;
-  EXPECT_NE(error_of([&] { t.load_text("a: 1\nppo:\n  netwrok: mlp\n", "f.yaml"); }).find("f.yaml:1"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { t.load_text("a: 1\nppo:\n  netwrok: mlp\n", "f.yaml"); }).find("f.yaml:1"),
+      std::string::npos);
 }
 
 TEST(Options, values_out_of_range_or_of_another_type_are_refused) {

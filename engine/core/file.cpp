@@ -1,21 +1,21 @@
 #include "engine/core/file.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
 #include <limits>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
+
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "engine/core/error.h"
 #include "engine/core/file_fault.h"
@@ -65,10 +65,8 @@ int attempt(FileOp op, const std::string& path, Call call) {
   for (;;) {
     int fault = file_fault(op, path);
     int result = -1;
-    if (fault != kFaultNone)
-      errno = fault;
-    else
-      result = call();
+    if (fault != kFaultNone) errno = fault;
+    else result = call();
     if (result >= 0 || errno != EINTR) return result;
   }
 }
@@ -99,10 +97,8 @@ int write_all(int fd, const std::string& path, const std::byte* data, size_t siz
     int fault = file_fault(FileOp::write, path);
     if (fault == kFaultShort || fault == kFaultExit) most = (most + 1) / 2;
     ssize_t written = -1;
-    if (fault > 0)
-      errno = fault;
-    else
-      written = ::write(fd, data, most);
+    if (fault > 0) errno = fault;
+    else written = ::write(fd, data, most);
     if (fault == kFaultExit) ::_exit(137);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return errno;

@@ -1,13 +1,12 @@
 #include "engine/core/file_fault.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <unistd.h>
 #include <vector>
 
 #include "engine/core/error.h"

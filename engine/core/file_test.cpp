@@ -1,13 +1,13 @@
 #include "engine/core/file.h"
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "engine/core/error.h"
 #include "engine/core/file_fault.h"

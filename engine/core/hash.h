@@ -3,12 +3,12 @@
 // writes, flipped bits, a run that is not the same run), not forgery.
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <xxhash.h>
 
 namespace maglev {
 

@@ -1,10 +1,9 @@
 #include "engine/core/permute.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace maglev {
 namespace {

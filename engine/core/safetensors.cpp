@@ -4,9 +4,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 
@@ -46,10 +47,8 @@ bool byte_count(const SafeTensorInfo& info, uint64_t& bytes) {
   bool empty = false;
   for (int64_t d : info.shape) {
     if (d < 0) return false;
-    if (d == 0)
-      empty = true;
-    else if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes))
-      return false;
+    if (d == 0) empty = true;
+    else if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes)) return false;
   }
   if (empty) bytes = 0;
   return true;

@@ -1,11 +1,11 @@
 #include "engine/core/safetensors.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 #include "engine/core/philox.h"

@@ -102,12 +102,20 @@ int usable_cpus() {
   cpu_set_t set;
   int cpus = int(std::max(1u, std::thread::hardware_concurrency()));
   if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = std::max(1, CPU_COUNT(&set));
-  // cgroup v2: "<quota|max> <period>" in microseconds
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (file >> quota >> period && quota != "max" && period > 0)
-    cpus = std::min(cpus, std::max(1, int(std::ceil(std::stod(quota) / period))));
+  // cgroup v2, "<quota|max> <period>" in microseconds: the tightest from this process's group up
+  std::ifstream own("/proc/self/cgroup");
+  std::string group;
+  for (std::string line; std::getline(own, line);)
+    if (line.starts_with("0::")) group = line.substr(3);
+  for (;;) {
+    std::ifstream file("/sys/fs/cgroup" + group + "/cpu.max");
+    std::string quota;
+    double period = 0;
+    if (file >> quota >> period && quota != "max" && period > 0)
+      cpus = std::min(cpus, std::max(1, int(std::ceil(std::stod(quota) / period))));
+    if (group.empty()) break;
+    group.resize(group.find_last_of('/') == std::string::npos ? 0 : group.find_last_of('/'));
+  }
   return cpus;
 }
 

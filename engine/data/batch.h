@@ -2,11 +2,11 @@
 // The named columns algorithms read and write. A Row is one time step of all environment rows; a Batch is what an
 // update sees. Both are views with fixed shapes and addresses.
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "engine/env/spec.h"
 
@@ -22,27 +22,28 @@ struct ExtraColumn {
 
 /// One time step t. `rows` = environments * agents. Writer of each column in brackets.
 struct Row {
-  int64_t first = 0;               ///< index of row 0 of this view in the whole batch: its random stream
-  std::vector<at::Tensor> obs;     ///< [rows, shape] per observation column [environments]
-  at::Tensor mask;                 ///< [rows, categories] u8, 1 = allowed; undefined without masks [environments]
-  at::Tensor is_first;             ///< [rows] u8: obs begins an episode [environments]
-  at::Tensor action;               ///< [rows, dims] i32 or f32 [algorithm]
-  std::vector<at::Tensor> extra;   ///< plan().columns in order [algorithm]; undefined where row T has none
-  std::vector<Row> blocks;         ///< this row cut into blocks of fixed size, for threads
+  int64_t first = 0;  ///< index of row 0 of this view in the whole batch: its random stream
+  std::vector<at::Tensor> obs;  ///< [rows, shape] per observation column [environments]
+  at::Tensor mask;  ///< [rows, categories] u8, 1 = allowed; undefined without masks [environments]
+  at::Tensor is_first;  ///< [rows] u8: obs begins an episode [environments]
+  at::Tensor action;    ///< [rows, dims] i32 or f32 [algorithm]
+  std::vector<at::Tensor>
+      extra;                ///< plan().columns in order [algorithm]; undefined where row T has none
+  std::vector<Row> blocks;  ///< this row cut into blocks of fixed size, for threads
 
   int64_t rows() const { return is_first.size(0); }
 };
 
 /// A whole rollout [T or T+1, rows, ...] or sampled sequences [L or L+1, B, ...], time first.
 struct Batch {
-  std::vector<at::Tensor> obs;     ///< [T+1, rows, shape]
-  at::Tensor mask;                 ///< [T+1, rows, categories] u8, or undefined
-  at::Tensor is_first;             ///< [T+1, rows] u8
-  at::Tensor action;               ///< [T, rows, dims]
-  at::Tensor reward;               ///< [T, rows] f32
-  at::Tensor terminated;           ///< [T, rows] u8
-  at::Tensor truncated;            ///< [T, rows] u8
-  std::vector<at::Tensor> extra;   ///< [T or T+1, rows, ...]
+  std::vector<at::Tensor> obs;    ///< [T+1, rows, shape]
+  at::Tensor mask;                ///< [T+1, rows, categories] u8, or undefined
+  at::Tensor is_first;            ///< [T+1, rows] u8
+  at::Tensor action;              ///< [T, rows, dims]
+  at::Tensor reward;              ///< [T, rows] f32
+  at::Tensor terminated;          ///< [T, rows] u8
+  at::Tensor truncated;           ///< [T, rows] u8
+  std::vector<at::Tensor> extra;  ///< [T or T+1, rows, ...]
 };
 
 }  // namespace maglev

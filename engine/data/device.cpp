@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <c10/cuda/CUDAStream.h>
+
 #include <cuda_runtime.h>
 #endif
 
@@ -21,9 +22,7 @@ void check_cuda(int error, const char* what) {
 #else
 void* current_stream() { return nullptr; }
 
-void check_cuda(int error, const char* what) {
-  MAGLEV_ASSERT(error == 0, what);
-}
+void check_cuda(int error, const char* what) { MAGLEV_ASSERT(error == 0, what); }
 #endif
 
 }  // namespace maglev

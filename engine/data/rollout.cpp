@@ -1,8 +1,8 @@
 #include "engine/data/rollout.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 
@@ -11,16 +11,19 @@ namespace {
 
 at::ScalarType scalar_type(DType t) {
   switch (t) {
-    case DType::u8: return at::kByte;
-    case DType::i32: return at::kInt;
-    case DType::f32: return at::kFloat;
+    case DType::u8:
+      return at::kByte;
+    case DType::i32:
+      return at::kInt;
+    case DType::f32:
+      return at::kFloat;
   }
   MAGLEV_ASSERT(false, "every DType has a scalar type");
   return at::kFloat;
 }
 
-at::Tensor column(int64_t times, int64_t rows, const std::vector<int64_t>& shape, at::ScalarType dtype,
-                  at::Device device) {
+at::Tensor column(int64_t times, int64_t rows, const std::vector<int64_t>& shape,
+                  at::ScalarType dtype, at::Device device) {
   std::vector<int64_t> sizes{times, rows};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   return at::zeros(sizes, at::TensorOptions(dtype).device(device));
@@ -46,13 +49,16 @@ Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<Extr
   const int64_t T = shape.T, R = shape.rows;
   for (const auto& c : spec.observations)
     batch_.obs.push_back(column(T + 1, R, c.shape, scalar_type(c.dtype), device));
-  if (spec.action.masked) batch_.mask = column(T + 1, R, {spec.action.categories()}, at::kByte, device).fill_(1);
+  if (spec.action.masked)
+    batch_.mask = column(T + 1, R, {spec.action.categories()}, at::kByte, device).fill_(1);
   batch_.is_first = column(T + 1, R, {}, at::kByte, device);
-  batch_.action = column(T, R, {spec.action.dims()}, spec.action.discrete() ? at::kInt : at::kFloat, device);
+  batch_.action =
+      column(T, R, {spec.action.dims()}, spec.action.discrete() ? at::kInt : at::kFloat, device);
   batch_.reward = column(T, R, {}, at::kFloat, device);
   batch_.terminated = column(T, R, {}, at::kByte, device);
   batch_.truncated = column(T, R, {}, at::kByte, device);
-  for (const auto& c : columns) batch_.extra.push_back(column(T + (c.has_last ? 1 : 0), R, c.shape, c.dtype, device));
+  for (const auto& c : columns)
+    batch_.extra.push_back(column(T + (c.has_last ? 1 : 0), R, c.shape, c.dtype, device));
 
   for (int64_t t = 0; t <= T; ++t) {
     auto at_time = [&](const at::Tensor& all) {
@@ -100,7 +106,8 @@ void Rollout::roll_over() {
 
 void Rollout::visit_state(StateVisitor& visitor) {
   Row& first = rows_.front();
-  for (size_t c = 0; c < first.obs.size(); ++c) visitor.tensor("obs" + std::to_string(c), first.obs[c]);
+  for (size_t c = 0; c < first.obs.size(); ++c)
+    visitor.tensor("obs" + std::to_string(c), first.obs[c]);
   if (first.mask.defined()) visitor.tensor("mask", first.mask);
   visitor.tensor("is_first", first.is_first);
 }

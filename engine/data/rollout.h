@@ -2,9 +2,9 @@
 // On-policy storage [T+1, rows]: act writes its columns of row t, the environments write theirs of rows t and t+1,
 // nothing is copied or stacked. All views are made once, here.
 
-#include <ATen/core/Tensor.h>
-
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "engine/data/batch.h"
 #include "engine/env/entry.h"
@@ -20,7 +20,8 @@ struct RolloutShape {
 
 class Rollout {
  public:
-  Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns, at::Device device);
+  Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
+          at::Device device);
 
   const RolloutShape& shape() const { return shape_; }
   Row& row(int64_t t) { return rows_[size_t(t)]; }

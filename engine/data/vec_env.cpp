@@ -1,8 +1,8 @@
 #include "engine/data/vec_env.h"
 
-#include <torch/torch.h>
-
 #include <cstring>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "engine/data/device.h"
@@ -15,12 +15,14 @@ constexpr int64_t kBlock = 64;
 
 }  // namespace
 
-VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed, at::Device device,
-               ThreadPool& pool, int64_t first_env)
+VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed,
+               at::Device device, ThreadPool& pool, int64_t first_env)
     : entry_(&entry), N_(N), seed_(seed), first_env_(first_env), pool_(&pool) {
   if (N < 1) throw Error("[env] env.count must be at least 1, got " + std::to_string(N));
   if (device.is_cuda() && !entry.step_cuda)
-    throw Error("[env] this build has no device code; use device=cpu, or build where torch has CUDA and nvcc is there");
+    throw Error(
+        "[env] this build has no device code; use device=cpu, or build where torch has CUDA and "
+        "nvcc is there");
   entry.check(params);
   spec_ = entry.spec(params);
   MAGLEV_ASSERT(spec_.observations.size() <= size_t(kMaxObsColumns), "raise kMaxObsColumns");
@@ -41,7 +43,8 @@ EnvBatch VecEnv::batch() const {
 }
 
 void VecEnv::reset(const StepIo& io) {
-  if (slots_.is_cuda()) return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
+  if (slots_.is_cuda())
+    return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
   EnvBatch b = batch();
   pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
     entry_->reset_cpu(b, io, i * kBlock, std::min(N_, (i + 1) * kBlock));
@@ -49,7 +52,8 @@ void VecEnv::reset(const StepIo& io) {
 }
 
 void VecEnv::step(const StepIo& io) {
-  if (slots_.is_cuda()) return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
+  if (slots_.is_cuda())
+    return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
   EnvBatch b = batch();
   pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
     entry_->step_cpu(b, io, i * kBlock, std::min(N_, (i + 1) * kBlock));

@@ -1,10 +1,10 @@
 #pragma once
 // N environments of one kind on one device: their slots, their settings, their totals.
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "engine/core/thread_pool.h"
 #include "engine/env/entry.h"
@@ -16,8 +16,8 @@ class VecEnv {
  public:
   /// `params` is entry.params_bytes of settings, copied. `first_env` shifts the random streams, e.g. for a rank.
   /// Throws Error when `device` is CUDA and the engine was built without device code.
-  VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed, at::Device device, ThreadPool& pool,
-         int64_t first_env = 0);
+  VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed, at::Device device,
+         ThreadPool& pool, int64_t first_env = 0);
 
   const EnvEntry& entry() const { return *entry_; }
   const EnvSpec& spec() const { return spec_; }

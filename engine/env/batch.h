@@ -13,8 +13,8 @@ MAGLEV_HD typename E::State& state_of(std::byte* slot) {
 
 /// Writes the observation rows of slot i at row t+1.
 template <class E>
-MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::State& state, const StepIo& io,
-                            int64_t i, uint8_t first) {
+MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::State& state,
+                            const StepIo& io, int64_t i, uint8_t first) {
   constexpr int agents = agents_of<E>();
   for (int a = 0; a < agents; ++a) {
     int64_t row = i * agents + a;
@@ -28,8 +28,8 @@ MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::
 }
 
 template <class E>
-MAGLEV_HD void begin_episode(const typename E::Params& params, const EnvBatch& batch, SlotHead& head,
-                             typename E::State& state, int64_t i) {
+MAGLEV_HD void begin_episode(const typename E::Params& params, const EnvBatch& batch,
+                             SlotHead& head, typename E::State& state, int64_t i) {
   Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
   E::reset(params, state, rng);
   head.rng_counter = rng.counter();
@@ -103,8 +103,10 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
 MAGLEV_HD void take_slot_totals(SlotHead& head, EpisodeTotals& into) {
   if (head.episodes > 0) {
     bool first = into.episodes == 0;
-    into.return_min = first || head.return_min < into.return_min ? head.return_min : into.return_min;
-    into.return_max = first || head.return_max > into.return_max ? head.return_max : into.return_max;
+    into.return_min =
+        first || head.return_min < into.return_min ? head.return_min : into.return_min;
+    into.return_max =
+        first || head.return_max > into.return_max ? head.return_max : into.return_max;
     into.return_sum += head.return_sum;
     into.length_sum += head.length_sum;
     into.episodes += head.episodes;

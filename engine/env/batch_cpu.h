@@ -19,9 +19,12 @@ EnvEntry make_env_entry(const char* name) {
   entry.agents = agents_of<E>();
   entry.params_bytes = sizeof(Params);
   entry.make_params = [](void* p) { new (p) Params{}; };
-  entry.describe = [](OptionTable& table, void* p) { Params::describe(table, *static_cast<Params*>(p)); };
+  entry.describe = [](OptionTable& table, void* p) {
+    Params::describe(table, *static_cast<Params*>(p));
+  };
   entry.check = []([[maybe_unused]] const void* p) {
-    if constexpr (requires(const Params& q) { Params::check(q); }) Params::check(*static_cast<const Params*>(p));
+    if constexpr (requires(const Params& q) { Params::check(q); })
+      Params::check(*static_cast<const Params*>(p));
   };
   entry.spec = [](const void* p) { return E::spec(*static_cast<const Params*>(p)); };
   entry.slot_bytes = [](const void* p) {
@@ -34,9 +37,11 @@ EnvEntry make_env_entry(const char* name) {
   entry.step_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) step_slot<E>(batch, io, i);
   };
-  entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin, int64_t end) {
+  entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin,
+                             int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      take_slot_totals(*reinterpret_cast<SlotHead*>(batch.slots + size_t(i) * batch.slot_bytes), into);
+      take_slot_totals(*reinterpret_cast<SlotHead*>(batch.slots + size_t(i) * batch.slot_bytes),
+                       into);
   };
   return entry;
 }

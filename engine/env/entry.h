@@ -19,16 +19,16 @@ namespace maglev {
 /// observation with reward 0 and sets is_first.
 struct StepIo {
   const int32_t* action_i32 = nullptr;  ///< [rows, dims], categorical
-  const float* action_f32 = nullptr;    ///< [rows, dims], continuous, as sampled (environments clip)
+  const float* action_f32 = nullptr;  ///< [rows, dims], continuous, as sampled (environments clip)
   std::byte* obs[kMaxObsColumns] = {};  ///< [rows, row_bytes], row t+1
   int64_t obs_row_bytes[kMaxObsColumns] = {};
-  uint8_t* mask = nullptr;              ///< [rows, categories], row t+1; null unless masked
+  uint8_t* mask = nullptr;  ///< [rows, categories], row t+1; null unless masked
   int64_t mask_width = 0;
   int64_t action_dims = 0;
-  float* reward = nullptr;              ///< [rows], row t
-  uint8_t* terminated = nullptr;        ///< [rows], row t
-  uint8_t* truncated = nullptr;         ///< [rows], row t
-  uint8_t* is_first = nullptr;          ///< [rows], row t+1: that observation begins an episode
+  float* reward = nullptr;        ///< [rows], row t
+  uint8_t* terminated = nullptr;  ///< [rows], row t
+  uint8_t* truncated = nullptr;   ///< [rows], row t
+  uint8_t* is_first = nullptr;    ///< [rows], row t+1: that observation begins an episode
 };
 
 /// Totals since they were last taken. Of agent 0 where there are several.
@@ -36,19 +36,19 @@ struct EpisodeTotals {
   double return_sum = 0, length_sum = 0;
   float return_min = 0, return_max = 0;  ///< over finished episodes; 0 when there are none
   int64_t episodes = 0;
-  int64_t steps = 0;                     ///< transitions, without the steps that only reset
+  int64_t steps = 0;  ///< transitions, without the steps that only reset
   double events[kMaxEvents] = {};
 };
 
 /// The head of every environment's slot; the state follows at kSlotHead.
 struct SlotHead {
   uint64_t rng_counter;
-  double return_sum, length_sum;         ///< of episodes finished since taken
+  double return_sum, length_sum;  ///< of episodes finished since taken
   float return_min, return_max;
-  float episode_return;                  ///< of the running episode
+  float episode_return;  ///< of the running episode
   int32_t episode_length;
-  int32_t episodes, steps;               ///< since taken
-  float events[kMaxEvents];              ///< since taken
+  int32_t episodes, steps;   ///< since taken
+  float events[kMaxEvents];  ///< since taken
   uint32_t needs_reset;
 };
 constexpr size_t kSlotHead = 128;
@@ -57,10 +57,10 @@ static_assert(sizeof(SlotHead) <= kSlotHead);
 /// N slots of one environment. `params` and `slots` are on the device that runs them.
 struct EnvBatch {
   const void* params;
-  std::byte* slots;      ///< [N, slot_bytes]
+  std::byte* slots;  ///< [N, slot_bytes]
   size_t slot_bytes;
   uint64_t seed;
-  int64_t first_env;     ///< index of slot 0 in the whole run, for its random stream
+  int64_t first_env;  ///< index of slot 0 in the whole run, for its random stream
 };
 
 struct EnvEntry {
@@ -69,11 +69,11 @@ struct EnvEntry {
   int agents;
 
   size_t params_bytes;
-  void (*make_params)(void* params);                      ///< writes the defaults
-  void (*describe)(OptionTable& table, void* params);     ///< adds env.* settings, bound to params
-  void (*check)(const void* params);                      ///< throws Error on settings that contradict
+  void (*make_params)(void* params);                   ///< writes the defaults
+  void (*describe)(OptionTable& table, void* params);  ///< adds env.* settings, bound to params
+  void (*check)(const void* params);                   ///< throws Error on settings that contradict
   EnvSpec (*spec)(const void* params);
-  size_t (*slot_bytes)(const void* params);               ///< multiple of 64
+  size_t (*slot_bytes)(const void* params);  ///< multiple of 64
 
   /// Slots [begin, end) begin their first episode; writes observations, masks and is_first = 1.
   void (*reset_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);

@@ -1,8 +1,8 @@
 #include "engine/env/entry.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 

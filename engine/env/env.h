@@ -28,19 +28,21 @@ struct Actions {
 
 /// What one step of one environment gives. The runner zeroes it before the call.
 struct StepOut {
-  float* reward;     ///< [agents]
-  bool terminated;   ///< the task ended: no future value
-  bool truncated;    ///< cut by a limit: the future still has value; both flags may be true
-  float* events;     ///< [spec.events], counts of this step
+  float* reward;    ///< [agents]
+  bool terminated;  ///< the task ended: no future value
+  bool truncated;   ///< cut by a limit: the future still has value; both flags may be true
+  float* events;    ///< [spec.events], counts of this step
 };
 
 /// Where one agent's observation goes: row pointers in the order of spec.observations.
 struct ObsOut {
   void* column[kMaxObsColumns];
-  uint8_t* mask;     ///< [spec.action.categories()], 1 = allowed; null unless spec.action.masked
+  uint8_t* mask;  ///< [spec.action.categories()], 1 = allowed; null unless spec.action.masked
 
   template <class T>
-  MAGLEV_HD T* as(int i) const { return static_cast<T*>(column[i]); }
+  MAGLEV_HD T* as(int i) const {
+    return static_cast<T*>(column[i]);
+  }
 };
 
 /// Agents of an environment: E::kAgents when it has one, else 1.
@@ -66,16 +68,17 @@ size_t state_bytes_of(const typename E::Params& params) {
 ///   reset    a new episode;  step  one transition (no auto-reset: the runner does it);  observe  one agent's row
 /// reset, step and observe are MAGLEV_HD and draw only from the Rng they get.
 template <class E>
-concept Env = std::is_trivially_copyable_v<typename E::State> && std::is_trivially_copyable_v<typename E::Params> &&
-              requires(typename E::Params& params, const typename E::Params& p, typename E::State& s,
-                       const typename E::State& cs, OptionTable& table, Rng& rng, const Actions& actions,
-                       StepOut& out, const ObsOut& obs) {
-                { E::Params::describe(table, params) };
-                { E::spec(p) } -> std::same_as<EnvSpec>;
-                { E::reset(p, s, rng) };
-                { E::step(p, s, actions, rng, out) };
-                { E::observe(p, cs, /*agent=*/0, obs) };
-                { E::kSummary } -> std::convertible_to<const char*>;
-              };
+concept Env = std::is_trivially_copyable_v<typename E::State> &&
+    std::is_trivially_copyable_v<typename E::Params> &&
+    requires(typename E::Params& params, const typename E::Params& p, typename E::State& s,
+             const typename E::State& cs, OptionTable& table, Rng& rng, const Actions& actions,
+             StepOut& out, const ObsOut& obs) {
+  {E::Params::describe(table, params)};
+  { E::spec(p) } -> std::same_as<EnvSpec>;
+  {E::reset(p, s, rng)};
+  {E::step(p, s, actions, rng, out)};
+  {E::observe(p, cs, /*agent=*/0, obs)};
+  { E::kSummary } -> std::convertible_to<const char*>;
+};
 
 }  // namespace maglev

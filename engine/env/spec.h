@@ -19,16 +19,17 @@ enum class Audience : uint8_t { both, critic };
 /// of channel values: lossless, 16 to 60 times smaller, and one stored window serves both palettes.
 /// The network sees channels x grid of f32: channel c of a cell with code k is palette[k * channels + c].
 struct CellCoding {
-  int bits = 0;                ///< 0: the column is plain values
-  std::vector<int64_t> grid = {};   ///< e.g. {11, 11}; rows first
+  int bits = 0;                    ///< 0: the column is plain values
+  std::vector<int64_t> grid = {};  ///< e.g. {11, 11}; rows first
   int channels = 0;
-  std::vector<float> policy = {};   ///< [codes, channels]
-  std::vector<float> critic = {};   ///< [codes, channels], what the critic sees besides; empty: nothing more
+  std::vector<float> policy = {};  ///< [codes, channels]
+  std::vector<float> critic =
+      {};  ///< [codes, channels], what the critic sees besides; empty: nothing more
 };
 
 /// One named observation column, one row per agent.
 struct ObsColumn {
-  std::string name = {};       ///< "vector", "image", "window", ...
+  std::string name = {};  ///< "vector", "image", "window", ...
   DType dtype = DType::f32;
   std::vector<int64_t> shape = {};  ///< of a stored row, e.g. {4}; {H, W, C} for an image
   Audience audience = Audience::both;
@@ -46,7 +47,8 @@ struct ObsColumn {
 struct ActionSpec {
   std::vector<int64_t> heads = {};  ///< categories of each categorical head; empty: continuous
   std::vector<float> low = {}, high = {};  ///< continuous bounds, one entry a dimension
-  bool masked = false;         ///< the environment says which categories are allowed; heads are concatenated
+  bool masked =
+      false;  ///< the environment says which categories are allowed; heads are concatenated
 
   bool discrete() const { return !heads.empty(); }
   /// Columns an action row has.
@@ -62,9 +64,10 @@ struct ActionSpec {
 struct EnvSpec {
   std::vector<ObsColumn> observations = {};
   ActionSpec action = {};
-  int64_t max_steps = 0;            ///< episode limit after which it is truncated; 0: none
-  std::vector<std::string> events = {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
-  double solved_at = 0;             ///< mean return at which the field calls it solved; 0: no such figure
+  int64_t max_steps = 0;  ///< episode limit after which it is truncated; 0: none
+  std::vector<std::string> events =
+      {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
+  double solved_at = 0;  ///< mean return at which the field calls it solved; 0: no such figure
 };
 
 }  // namespace maglev

@@ -1,8 +1,5 @@
 #include "engine/host/cpu_cache.h"
 
-#include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
-
 #include <array>
 #include <atomic>
 #include <bit>
@@ -10,11 +7,14 @@
 #include <cstring>
 #include <new>
 
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
 namespace maglev {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr int kPerDoubling = 4;                 // size classes between two powers of two: at most 25 % is unused
+constexpr int kPerDoubling = 4;  // size classes between two powers of two: at most 25 % is unused
 constexpr int kClasses = 48 * kPerDoubling;
 
 std::atomic<int64_t> system_allocations{0};
@@ -78,7 +78,8 @@ void* take(size_t bytes) {
       return reinterpret_cast<std::byte*>(head) + kAlignment;
     }
   }
-  const size_t block = (class_bytes(size_class) + kAlignment + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t block =
+      (class_bytes(size_class) + kAlignment + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, block);
   if (!memory) throw std::bad_alloc();
   system_allocations.fetch_add(1, std::memory_order_relaxed);
@@ -95,7 +96,9 @@ class CpuCache final : public c10::Allocator {
     return {data, data, &give_back, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
 };
 
 }  // namespace
@@ -105,7 +108,9 @@ void use_cpu_cache() {
   c10::SetCPUAllocator(&cache, /*priority=*/1);
 }
 
-int64_t cpu_cache_system_allocations() { return system_allocations.load(std::memory_order_relaxed); }
+int64_t cpu_cache_system_allocations() {
+  return system_allocations.load(std::memory_order_relaxed);
+}
 int64_t cpu_cache_bytes() { return held_bytes.load(std::memory_order_relaxed); }
 
 }  // namespace maglev

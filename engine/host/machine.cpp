@@ -42,11 +42,16 @@ Placement place(const std::string& device, int64_t threads) {
   }
   p.device_why = "asked for";
   if (p.device.is_cpu()) return p;
-  if (!p.device.is_cuda()) throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
+  if (!p.device.is_cuda())
+    throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
   if (!p.device.has_index()) p.device = at::Device(at::kCUDA, 0);
-  if (!cuda) throw Error("[device] " + device + " was asked for, but torch sees no CUDA device; use device=cpu");
+  if (!cuda)
+    throw Error("[device] " + device +
+                " was asked for, but torch sees no CUDA device; use device=cpu");
   if (!kDeviceCode)
-    throw Error("[device] " + device + " was asked for, but this build has no device code; build with nvcc beside a CUDA torch");
+    throw Error(
+        "[device] " + device +
+        " was asked for, but this build has no device code; build with nvcc beside a CUDA torch");
   if (p.device.index() >= int(torch::cuda::device_count()))
     throw Error("[device] " + device + " was asked for, but torch sees " +
                 std::to_string(torch::cuda::device_count()) + " CUDA device(s)");

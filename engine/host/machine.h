@@ -1,10 +1,10 @@
 #pragma once
 // Which device and how many threads a run uses, and why.
 
-#include <c10/core/Device.h>
-
 #include <string>
 #include <vector>
+
+#include <c10/core/Device.h>
 
 namespace maglev {
 

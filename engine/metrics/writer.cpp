@@ -81,8 +81,7 @@ void MetricWriter::thread_main() {
     lock.unlock();
     if (const auto* row = std::get_if<MetricRow>(&item))
       each_sink([&](MetricSink& s) { s.write(*row); });
-    else
-      each_sink([&](MetricSink& s) { s.note(std::get<std::string>(item)); });
+    else each_sink([&](MetricSink& s) { s.note(std::get<std::string>(item)); });
     lock.lock();
     busy_ = false;
     drained_.notify_all();

@@ -1,10 +1,10 @@
 #include "engine/metrics/writer.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 

@@ -1,8 +1,8 @@
 #include "engine/nn/actor_critic.h"
 
-#include <torch/torch.h>
-
 #include <cmath>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "engine/nn/linear.h"
@@ -18,8 +18,10 @@ constexpr int64_t kRowGroup = 8;
 
 at::Tensor activate(at::Tensor x, int kind) {
   switch (kind) {
-    case tanh_: return x.tanh_();
-    case relu_: return x.relu_();
+    case tanh_:
+      return x.tanh_();
+    case relu_:
+      return x.relu_();
     default:
       // ATen's silu rounds the last elements of a tensor differently; through tanh it does not
       return x.is_cpu() ? 0.5 * x * (1 + at::tanh(0.5 * x)) : at::silu(x);
@@ -41,33 +43,42 @@ NetInput pad(const NetInput& in, int64_t rows) {
 void NetworkOptions::describe(OptionTable& t) {
   t.add("kind", kind, "network", {.choices = {"auto", "mlp", "cnn"}});
   t.add("hidden", hidden, "fully connected layers", {.min = 1, .max = 65536, .unit = "units"});
-  t.add("channels", channels, "convolution layers of a cnn", {.min = 1, .max = 4096, .unit = "channels"});
-  t.add("critic_hidden", critic_hidden, "layers between features and value", {.min = 1, .max = 65536, .unit = "units"});
+  t.add("channels", channels, "convolution layers of a cnn",
+        {.min = 1, .max = 4096, .unit = "channels"});
+  t.add("critic_hidden", critic_hidden, "layers between features and value",
+        {.min = 1, .max = 65536, .unit = "units"});
   t.add("activation", activation, "activation", {.choices = {"tanh", "relu", "silu"}});
   t.add("shared", shared, "one trunk for policy and value");
   t.add("value_head", value_head, "value head", {.choices = {"plain", "popart"}});
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});
-  t.add("log_std", log_std, "initial log standard deviation of continuous actions", {.min = -10, .max = 5});
+  t.add("log_std", log_std, "initial log standard deviation of continuous actions",
+        {.min = -10, .max = 5});
   t.add("normalize_obs", normalize_obs, "standardise vector observations by running statistics");
 }
 
 Trunk::Trunk(Shape shape, const NetworkOptions& options, bool cnn, Initializer& init)
-    : activation_(options.activation == "tanh" ? tanh_ : options.activation == "relu" ? relu_ : silu_) {
+    : activation_(options.activation == "tanh"   ? tanh_
+                  : options.activation == "relu" ? relu_
+                                                 : silu_) {
   const double gain = std::sqrt(2.0);
   int64_t channels = shape.channels;
   if (cnn) {
     for (size_t i = 0; i < options.channels.size(); ++i) {
       const int64_t out = options.channels[i];
-      conv_weight_.push_back(register_parameter("conv" + std::to_string(i) + "_weight", at::zeros({out, channels, 3, 3})));
-      conv_bias_.push_back(register_parameter("conv" + std::to_string(i) + "_bias", at::zeros({out})));
+      conv_weight_.push_back(register_parameter("conv" + std::to_string(i) + "_weight",
+                                                at::zeros({out, channels, 3, 3})));
+      conv_bias_.push_back(
+          register_parameter("conv" + std::to_string(i) + "_bias", at::zeros({out})));
       init.orthogonal(conv_weight_.back(), gain);
       channels = out;
     }
   }
   features_ = channels * shape.height * shape.width + shape.vector + shape.extra;
   for (size_t i = 0; i < options.hidden.size(); ++i) {
-    weight_.push_back(register_parameter("fc" + std::to_string(i) + "_weight", at::zeros({options.hidden[i], features_})));
-    bias_.push_back(register_parameter("fc" + std::to_string(i) + "_bias", at::zeros({options.hidden[i]})));
+    weight_.push_back(register_parameter("fc" + std::to_string(i) + "_weight",
+                                         at::zeros({options.hidden[i], features_})));
+    bias_.push_back(
+        register_parameter("fc" + std::to_string(i) + "_bias", at::zeros({options.hidden[i]})));
     init.orthogonal(weight_.back(), gain);
     features_ = options.hidden[i];
   }
@@ -84,7 +95,8 @@ at::Tensor Trunk::forward(const NetInput& input, const at::Tensor& extra) const 
   }
   for (const auto* part : {&input.vector, &extra})
     if (part->defined()) x = x.defined() ? at::cat({x, *part}, 1) : *part;
-  for (size_t i = 0; i < weight_.size(); ++i) x = activate(linear(x, weight_[i], bias_[i]), activation_);
+  for (size_t i = 0; i < weight_.size(); ++i)
+    x = activate(linear(x, weight_[i], bias_[i]), activation_);
   return x;
 }
 
@@ -92,22 +104,29 @@ ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Ini
   encoder_ = register_module("encoder", std::make_shared<ObsEncoder>(spec, options.normalize_obs));
   const bool image = encoder_->channels() > 0;
   if (options.kind == "cnn" && !image)
-    throw Error("[network] kind=cnn needs an image observation, this environment has vectors only; use kind=mlp");
+    throw Error(
+        "[network] kind=cnn needs an image observation, this environment has vectors only; use "
+        "kind=mlp");
   const bool cnn = options.kind == "cnn" || (options.kind == "auto" && image);
-  Trunk::Shape shape{encoder_->channels(), encoder_->height(), encoder_->width(), encoder_->vector_size(), 0};
+  Trunk::Shape shape{encoder_->channels(), encoder_->height(), encoder_->width(),
+                     encoder_->vector_size(), 0};
   pixels_ = cnn ? shape.height * shape.width : 1;
 
-  policy_trunk_ = register_module("policy_trunk", std::make_shared<Trunk>(shape, options, cnn, init));
+  policy_trunk_ =
+      register_module("policy_trunk", std::make_shared<Trunk>(shape, options, cnn, init));
   if (!options.shared) {
     auto with_extra = shape;
     with_extra.extra = encoder_->privileged_size();
-    value_trunk_ = register_module("value_trunk", std::make_shared<Trunk>(with_extra, options, cnn, init));
+    value_trunk_ =
+        register_module("value_trunk", std::make_shared<Trunk>(with_extra, options, cnn, init));
   }
   const int64_t outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims();
-  policy_weight_ = register_parameter("policy_weight", at::zeros({outputs, policy_trunk_->features()}));
+  policy_weight_ =
+      register_parameter("policy_weight", at::zeros({outputs, policy_trunk_->features()}));
   policy_bias_ = register_parameter("policy_bias", at::zeros({outputs}));
   init.orthogonal(policy_weight_, 0.01);
-  if (!spec.action.discrete()) log_std_ = register_parameter("log_std", at::full({outputs}, options.log_std));
+  if (!spec.action.discrete())
+    log_std_ = register_parameter("log_std", at::full({outputs}, options.log_std));
 
   // a shared trunk leaves the privileged inputs to the layers behind it
   NetworkOptions head = options;
@@ -117,7 +136,8 @@ ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Ini
   critic_shape.extra = options.shared ? encoder_->privileged_size() : 0;
   critic_ = register_module("critic", std::make_shared<Trunk>(critic_shape, head, false, init));
   value_head_ = register_module(
-      "value_head", make_value_head(options.value_head, critic_->features(), options.popart_beta, init));
+      "value_head",
+      make_value_head(options.value_head, critic_->features(), options.popart_beta, init));
 }
 
 Evaluation ActorCritic::forward(const std::vector<at::Tensor>& columns, Want want) const {

@@ -1,12 +1,12 @@
 #pragma once
 // Policy and value networks over encoded observations: MLP or CNN trunks, apart or shared, with a privileged critic.
 
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
-
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include "engine/config/options.h"
 #include "engine/env/spec.h"
@@ -17,15 +17,16 @@
 namespace maglev {
 
 struct NetworkOptions {
-  std::string kind = "auto";                    ///< auto: cnn where there is an image, else mlp
-  std::vector<int64_t> hidden = {64, 64};       ///< fully connected layers, behind the convolutions of a cnn
-  std::vector<int64_t> channels = {32, 64, 64}; ///< convolution layers of a cnn, 3x3, padding 1
-  std::vector<int64_t> critic_hidden = {};      ///< layers between features and value head
+  std::string kind = "auto";  ///< auto: cnn where there is an image, else mlp
+  std::vector<int64_t> hidden = {64,
+                                 64};  ///< fully connected layers, behind the convolutions of a cnn
+  std::vector<int64_t> channels = {32, 64, 64};  ///< convolution layers of a cnn, 3x3, padding 1
+  std::vector<int64_t> critic_hidden = {};       ///< layers between features and value head
   std::string activation = "tanh";
-  bool shared = false;                          ///< one trunk for policy and value
+  bool shared = false;  ///< one trunk for policy and value
   std::string value_head = "plain";
   double popart_beta = 1e-3;
-  double log_std = 0;                           ///< initial, for continuous actions
+  double log_std = 0;  ///< initial, for continuous actions
   bool normalize_obs = false;
 
   void describe(OptionTable& table);
@@ -35,7 +36,8 @@ struct NetworkOptions {
 class Trunk : public torch::nn::Module {
  public:
   struct Shape {
-    int64_t channels, height, width, vector, extra;  ///< extra: privileged inputs joined to the first dense layer
+    int64_t channels, height, width, vector,
+        extra;  ///< extra: privileged inputs joined to the first dense layer
   };
   Trunk(Shape shape, const NetworkOptions& options, bool cnn, Initializer& init);
 
@@ -50,8 +52,9 @@ class Trunk : public torch::nn::Module {
 
 /// What the networks give for rows of observations.
 struct Evaluation {
-  at::Tensor logits;  ///< [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
-  at::Tensor value;   ///< [B] f32, normalised units of the value head; undefined if not asked
+  at::Tensor
+      logits;  ///< [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
+  at::Tensor value;  ///< [B] f32, normalised units of the value head; undefined if not asked
 };
 
 class ActorCritic : public torch::nn::Module {
@@ -64,7 +67,9 @@ class ActorCritic : public torch::nn::Module {
   /// columns: [B, shape] each, as stored.
   Evaluation forward(const std::vector<at::Tensor>& columns, Want want) const;
 
-  const at::Tensor& log_std() const { return log_std_; }  ///< [dims]; undefined for categorical actions
+  const at::Tensor& log_std() const {
+    return log_std_;
+  }  ///< [dims]; undefined for categorical actions
   ValueHead& value_head() const { return *value_head_; }
   ObsEncoder& encoder() const { return *encoder_; }
   /// Multiply-adds a row costs in one forward pass: what shards are sized by.

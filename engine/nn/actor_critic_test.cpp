@@ -1,7 +1,8 @@
 #include "engine/nn/actor_critic.h"
 
-#include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/error.h"
 #include "engine/host/machine.h"
@@ -34,7 +35,9 @@ EnvSpec pixels() {
           .action = {.low = {-1, -1}, .high = {1, 1}}};
 }
 
-EnvSpec one_action() { return {.observations = {{.name = "vector", .shape = {6}}}, .action = {.low = {-1}, .high = {1}}}; }
+EnvSpec one_action() {
+  return {.observations = {{.name = "vector", .shape = {6}}}, .action = {.low = {-1}, .high = {1}}};
+}
 
 std::vector<at::Tensor> observations(const EnvSpec& spec, int64_t rows) {
   torch::manual_seed(6);
@@ -47,7 +50,8 @@ std::vector<at::Tensor> observations(const EnvSpec& spec, int64_t rows) {
   return columns;
 }
 
-std::vector<at::Tensor> rows_of(const std::vector<at::Tensor>& columns, int64_t begin, int64_t count) {
+std::vector<at::Tensor> rows_of(const std::vector<at::Tensor>& columns, int64_t begin,
+                                int64_t count) {
   std::vector<at::Tensor> part;
   for (const auto& c : columns) part.push_back(c.narrow(0, begin, count));
   return part;
@@ -70,10 +74,13 @@ std::vector<Variant> variants() {
   return {{"mlp", vectors(), small()},
           {"mlp of 64", vectors(), {}},
           {"mlp shared", vectors(), with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
-          {"mlp popart relu", vectors(), with([](auto& o) { o.value_head = "popart", o.activation = "relu"; })},
-          {"mlp normalised silu", vectors(), with([](auto& o) { o.normalize_obs = true, o.activation = "silu"; })},
+          {"mlp popart relu", vectors(),
+           with([](auto& o) { o.value_head = "popart", o.activation = "relu"; })},
+          {"mlp normalised silu", vectors(),
+           with([](auto& o) { o.normalize_obs = true, o.activation = "silu"; })},
           {"cnn on cells", cells(), with([](auto& o) { o.activation = "relu"; })},
-          {"cnn on cells shared", cells(), with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
+          {"cnn on cells shared", cells(),
+           with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
           {"cnn on pixels", pixels(), small()},
           {"mlp with one action", one_action(), small()},
           {"mlp on pixels", pixels(), with([](auto& o) { o.kind = "mlp"; })}};
@@ -83,7 +90,8 @@ TEST(ActorCritic, gives_a_row_of_logits_and_a_value_for_each_row) {
   for (const auto& v : variants()) {
     ActorCritic network(v.spec, v.options, Initializer(1));
     auto out = network.forward(observations(v.spec, 9), {});
-    const int64_t width = v.spec.action.discrete() ? v.spec.action.categories() : v.spec.action.dims();
+    const int64_t width =
+        v.spec.action.discrete() ? v.spec.action.categories() : v.spec.action.dims();
     EXPECT_EQ(out.logits.sizes(), (std::vector<int64_t>{9, width})) << v.name;
     EXPECT_EQ(out.value.sizes(), std::vector<int64_t>{9}) << v.name;
     EXPECT_EQ(network.log_std().defined(), !v.spec.action.discrete()) << v.name;
@@ -101,8 +109,10 @@ TEST(ActorCritic, how_many_rows_come_together_never_changes_a_row) {
     for (int64_t rows : {1, 2, 3, 7, 8, 31, 100})
       for (int64_t begin : {int64_t(0), 256 - rows}) {
         auto part = network.forward(rows_of(columns, begin, rows), {});
-        EXPECT_TRUE(close(part.logits, whole.logits.narrow(0, begin, rows), 0)) << v.name << ", rows " << rows;
-        EXPECT_TRUE(close(part.value, whole.value.narrow(0, begin, rows), 0)) << v.name << ", rows " << rows;
+        EXPECT_TRUE(close(part.logits, whole.logits.narrow(0, begin, rows), 0))
+            << v.name << ", rows " << rows;
+        EXPECT_TRUE(close(part.value, whole.value.narrow(0, begin, rows), 0))
+            << v.name << ", rows " << rows;
       }
   }
 }
@@ -124,7 +134,8 @@ TEST(ActorCritic, asked_for_one_output_gives_it_alone_and_unchanged) {
 TEST(ActorCritic, a_privileged_column_moves_the_value_and_never_the_policy) {
   at::NoGradGuard no_grad;
   for (const auto& v : variants()) {
-    if (v.spec.observations.size() < 2 || v.spec.observations[1].audience != Audience::critic) continue;
+    if (v.spec.observations.size() < 2 || v.spec.observations[1].audience != Audience::critic)
+      continue;
     ActorCritic network(v.spec, v.options, Initializer(1));
     auto columns = observations(v.spec, 16);
     auto before = network.forward(columns, {});
@@ -158,7 +169,8 @@ TEST(ActorCritic, gradients_of_the_policy_reach_nothing_privileged) {
   auto columns = observations(spec, 8);
   columns[1].requires_grad_(true);
   auto out = network.forward(columns, {});
-  auto of_logits = torch::autograd::grad({out.logits.sum()}, {columns[1]}, {}, true, false, /*allow_unused=*/true);
+  auto of_logits = torch::autograd::grad({out.logits.sum()}, {columns[1]}, {}, true, false,
+                                         /*allow_unused=*/true);
   auto of_value = torch::autograd::grad({out.value.sum()}, {columns[1]});
   EXPECT_FALSE(of_logits[0].defined());
   EXPECT_GT(of_value[0].abs().sum().item<float>(), 0);

@@ -1,8 +1,8 @@
 #include "engine/nn/distribution.h"
 
-#include <torch/torch.h>
-
 #include <cmath>
+
+#include <torch/torch.h>
 
 #include "kernels/philox/philox_op.h"
 
@@ -23,9 +23,14 @@ at::Tensor gaussian_log_prob(const DistParams& p, const at::Tensor& action) {
 
 }  // namespace
 
-at::Tensor sample(const ActionSpec& spec, const DistParams& p, ActMode mode, const ActKey& key, int64_t first_row,
-                  at::Tensor& action) {
-  PhiloxFill fill{.seed = key.seed, .purpose = key.purpose, .first_row = first_row, .step = key.step, .rows = 0, .width = 0};
+at::Tensor sample(const ActionSpec& spec, const DistParams& p, ActMode mode, const ActKey& key,
+                  int64_t first_row, at::Tensor& action) {
+  PhiloxFill fill{.seed = key.seed,
+                  .purpose = key.purpose,
+                  .first_row = first_row,
+                  .step = key.step,
+                  .rows = 0,
+                  .width = 0};
   if (!spec.discrete()) {
     if (mode == ActMode::mean) {
       action.copy_(p.logits);

@@ -13,7 +13,8 @@ namespace maglev {
 struct DistParams {
   at::Tensor logits;   ///< [B, categories], or the mean [B, dims]
   at::Tensor log_std;  ///< [dims]; undefined for categorical
-  at::Tensor mask;     ///< [B, categories] u8; undefined: all allowed. A row must allow something in every head.
+  at::Tensor
+      mask;  ///< [B, categories] u8; undefined: all allowed. A row must allow something in every head.
 };
 
 /// Writes action [B, dims] (i32 or f32); returns log-probability [B] f32. Rows' numbers come from `key` and first_row.

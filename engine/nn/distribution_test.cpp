@@ -1,9 +1,10 @@
 #include "engine/nn/distribution.h"
 
-#include <gtest/gtest.h>
+#include <cmath>
+
 #include <torch/torch.h>
 
-#include <cmath>
+#include <gtest/gtest.h>
 
 #include "tests/close.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 ActionSpec heads(std::vector<int64_t> sizes) { return {.heads = std::move(sizes)}; }
 ActionSpec continuous(int64_t dims) {
-  return {.low = std::vector<float>(size_t(dims), -1.f), .high = std::vector<float>(size_t(dims), 1.f)};
+  return {.low = std::vector<float>(size_t(dims), -1.f),
+          .high = std::vector<float>(size_t(dims), 1.f)};
 }
 ActKey key(int64_t step = 0) { return {.seed = 5, .step = step}; }
 at::Tensor actions(const ActionSpec& spec, int64_t rows) {
@@ -38,8 +40,10 @@ TEST(Distribution, draws_follow_the_softmax) {
   auto row = at::tensor({0.3f, -1.f, 2.f, 0.f, 1.1f});
   auto action = actions(spec, n);
   sample(spec, {row.expand({n, 5}), {}, {}}, ActMode::sample, key(), 0, action);
-  auto counts = at::bincount(action.flatten(), {}, 5).to(at::kDouble), expected = at::softmax(row, 0).to(at::kDouble) * n;
-  EXPECT_LT(((counts - expected).square() / expected).sum().item<double>(), 23.5);  // 4 degrees, p = 0.0001
+  auto counts = at::bincount(action.flatten(), {}, 5).to(at::kDouble),
+       expected = at::softmax(row, 0).to(at::kDouble) * n;
+  EXPECT_LT(((counts - expected).square() / expected).sum().item<double>(),
+            23.5);  // 4 degrees, p = 0.0001
 }
 
 TEST(Distribution, excluded_categories_are_never_drawn_and_count_nothing) {
@@ -110,7 +114,8 @@ TEST(Distribution, gaussian_draws_have_their_mean_and_deviation) {
 TEST(Distribution, mean_mode_takes_the_likeliest_category_and_the_mean) {
   auto discrete = heads({3, 2});
   auto category = actions(discrete, 1);
-  sample(discrete, {torch::tensor({{0.f, 3.f, 1.f, 2.f, -1.f}}), {}, {}}, ActMode::mean, key(), 0, category);
+  sample(discrete, {torch::tensor({{0.f, 3.f, 1.f, 2.f, -1.f}}), {}, {}}, ActMode::mean, key(), 0,
+         category);
   EXPECT_TRUE(close(category, torch::tensor({{1, 0}}).to(at::kInt), 0));
   auto mean = torch::tensor({{0.5f, -0.25f}});
   auto action = actions(continuous(2), 1);

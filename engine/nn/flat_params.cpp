@@ -27,7 +27,8 @@ FlatParams::FlatParams(torch::nn::Module& module) {
   }
 }
 
-void FlatParams::bind(torch::nn::Module& module, torch::nn::Module& replica, const at::Tensor& grad) const {
+void FlatParams::bind(torch::nn::Module& module, torch::nn::Module& replica,
+                      const at::Tensor& grad) const {
   MAGLEV_ASSERT(grad.numel() == size(), "one gradient a parameter");
   int64_t at = 0;
   auto names = module.named_parameters();

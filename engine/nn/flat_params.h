@@ -2,11 +2,11 @@
 // A module's parameters as views of one flat f32 buffer, and replicas of the module for threads: all replicas read the
 // same parameters and buffers, each writes gradients of its own. Optimiser, clipping and checkpoints see one tensor.
 
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
-
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include "engine/train/state.h"
 

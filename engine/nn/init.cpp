@@ -12,7 +12,8 @@ void Initializer::orthogonal(at::Tensor weight, double gain) {
   const int64_t rows = weight.size(0), columns = weight.numel() / rows;
   const bool wide = rows < columns;
   auto normal = at::empty({std::max(rows, columns), std::min(rows, columns)});
-  philox_normal_(normal, {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
+  philox_normal_(normal,
+                 {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
   auto [q, r] = at::linalg_qr(normal);
   // the sign of R's diagonal makes Q uniform over orthogonal matrices
   q = q * at::diagonal(r).sign();

@@ -1,10 +1,10 @@
 #pragma once
 // Initial weights from the run's own generator: the same network for the same seed on every machine and device.
 
+#include <cstdint>
+
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/linear.h>
-
-#include <cstdint>
 
 namespace maglev {
 

@@ -17,7 +17,8 @@ at::Tensor RunningNorm::forward(const at::Tensor& x) const {
 void RunningNorm::absorb(const at::Tensor& rows, const at::Tensor& weight) {
   at::NoGradGuard no_grad;
   auto x = rows.to(at::kDouble);
-  auto w = weight.defined() ? weight.to(at::kDouble).unsqueeze(1) : at::ones({x.size(0), 1}, x.options());
+  auto w = weight.defined() ? weight.to(at::kDouble).unsqueeze(1)
+                            : at::ones({x.size(0), 1}, x.options());
   auto fresh = w.sum(), some = fresh.clamp_min(1);
   auto batch_mean = (x * w).sum(0) / some;
   auto batch_var = ((x - batch_mean).square() * w).sum(0) / some;
@@ -35,7 +36,8 @@ RewardNorm::RewardNorm(int64_t rows, double gamma, double clip) : gamma_(gamma),
   stats_ = register_module("stats", std::make_shared<RunningNorm>(1));
 }
 
-at::Tensor RewardNorm::absorb(const at::Tensor& reward, const at::Tensor& done, const at::Tensor& valid) {
+at::Tensor RewardNorm::absorb(const at::Tensor& reward, const at::Tensor& done,
+                              const at::Tensor& valid) {
   at::NoGradGuard no_grad;
   const int64_t T = reward.size(0);
   auto returns = at::empty_like(reward);

@@ -1,8 +1,8 @@
 #include "engine/nn/obs_encoder.h"
 
-#include <torch/torch.h>
-
 #include <numeric>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 
@@ -18,7 +18,8 @@ at::Tensor byte_table(const CellCoding& cells, const std::vector<float>& palette
     for (int64_t i = 0; i < per_byte; ++i) {
       int64_t code = (byte >> (i * cells.bits)) & (codes - 1);
       for (int64_t c = 0; c < C; ++c)
-        out[byte][i * C + c] = size_t(code * C + c) < palette.size() ? palette[size_t(code * C + c)] : 0.f;
+        out[byte][i * C + c] =
+            size_t(code * C + c) < palette.size() ? palette[size_t(code * C + c)] : 0.f;
     }
   return table;
 }
@@ -27,7 +28,9 @@ int64_t product(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
 }
 
-void append(at::Tensor& to, const at::Tensor& part) { to = to.defined() ? at::cat({to, part}, 1) : part; }
+void append(at::Tensor& to, const at::Tensor& part) {
+  to = to.defined() ? at::cat({to, part}, 1) : part;
+}
 
 }  // namespace
 
@@ -36,11 +39,14 @@ ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
     Column column{.spec = o, .norm = nullptr, .policy_table = {}, .critic_table = {}};
     const bool critic_only = o.audience == Audience::critic;
     if (o.cells.bits > 0) {
-      MAGLEV_ASSERT(o.cells.grid.size() == 2 && 8 % o.cells.bits == 0, "cells are a grid of 1, 2, 4 or 8 bits");
+      MAGLEV_ASSERT(o.cells.grid.size() == 2 && 8 % o.cells.bits == 0,
+                    "cells are a grid of 1, 2, 4 or 8 bits");
       MAGLEV_ASSERT(!critic_only && channels_ == 0, "one image the policy sees");
-      column.policy_table = register_buffer(o.name + "_policy_table", byte_table(o.cells, o.cells.policy));
+      column.policy_table =
+          register_buffer(o.name + "_policy_table", byte_table(o.cells, o.cells.policy));
       if (!o.cells.critic.empty()) {
-        column.critic_table = register_buffer(o.name + "_critic_table", byte_table(o.cells, o.cells.critic));
+        column.critic_table =
+            register_buffer(o.name + "_critic_table", byte_table(o.cells, o.cells.critic));
         privileged_size_ += o.cells.channels * product(o.cells.grid);
       }
       channels_ = o.cells.channels, height_ = o.cells.grid[0], width_ = o.cells.grid[1];
@@ -50,19 +56,22 @@ ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
     } else {
       (critic_only ? privileged_size_ : vector_size_) += o.elements();
       if (normalize && o.dtype == DType::f32)
-        column.norm = register_module(o.name + "_norm", std::make_shared<RunningNorm>(o.elements()));
+        column.norm =
+            register_module(o.name + "_norm", std::make_shared<RunningNorm>(o.elements()));
     }
     columns_.push_back(std::move(column));
   }
 }
 
-at::Tensor ObsEncoder::decode_cells(const at::Tensor& bytes, const at::Tensor& table, const CellCoding& cells) const {
+at::Tensor ObsEncoder::decode_cells(const at::Tensor& bytes, const at::Tensor& table,
+                                    const CellCoding& cells) const {
   const int64_t B = bytes.size(0), C = cells.channels, count = product(cells.grid);
   auto channels = table.index_select(0, bytes.reshape(-1).to(at::kInt)).view({B, -1});
   return channels.narrow(1, 0, count * C).view({B, cells.grid[0], cells.grid[1], C});
 }
 
-ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns, bool want_privileged) const {
+ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns,
+                                       bool want_privileged) const {
   Output out;
   for (size_t i = 0; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
@@ -87,7 +96,8 @@ ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns, b
 
 void ObsEncoder::absorb(const std::vector<at::Tensor>& columns) {
   for (size_t i = 0; i < columns_.size(); ++i)
-    if (columns_[i].norm) columns_[i].norm->absorb(columns[i].reshape({-1, columns_[i].spec.elements()}));
+    if (columns_[i].norm)
+      columns_[i].norm->absorb(columns[i].reshape({-1, columns_[i].spec.elements()}));
 }
 
 }  // namespace maglev

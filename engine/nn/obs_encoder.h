@@ -2,10 +2,10 @@
 // From stored observation columns to what networks take: scaling of bytes, cell codes through their palettes,
 // running normalisation of vectors. One encoder serves acting and learning, so both see the same numbers.
 
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
-
-#include <vector>
 
 #include "engine/env/spec.h"
 #include "engine/nn/normalizer.h"
@@ -44,10 +44,11 @@ class ObsEncoder : public torch::nn::Module {
  private:
   struct Column {
     ObsColumn spec;
-    std::shared_ptr<RunningNorm> norm;     ///< null unless normalised
-    at::Tensor policy_table, critic_table; ///< [256, cells a byte * channels] f32, for cell codes
+    std::shared_ptr<RunningNorm> norm;      ///< null unless normalised
+    at::Tensor policy_table, critic_table;  ///< [256, cells a byte * channels] f32, for cell codes
   };
-  at::Tensor decode_cells(const at::Tensor& bytes, const at::Tensor& table, const CellCoding& cells) const;
+  at::Tensor decode_cells(const at::Tensor& bytes, const at::Tensor& table,
+                          const CellCoding& cells) const;
 
   std::vector<Column> columns_;
   int64_t channels_ = 0, height_ = 0, width_ = 0, vector_size_ = 0, privileged_size_ = 0;

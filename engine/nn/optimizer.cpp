@@ -4,7 +4,8 @@
 
 namespace maglev {
 
-FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options) : options_(options), data_(params.data()) {
+FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options)
+    : options_(options), data_(params.data()) {
   if (options.clip_per_module) groups_ = params.segments();
   else groups_ = {{"all", 0, params.size()}};
   first_ = at::zeros_like(data_);
@@ -19,7 +20,8 @@ at::Tensor FlatAdam::step(at::Tensor& grad, const at::Tensor& lr, const at::Tens
   for (const auto& group : groups_) {
     auto part = grad.narrow(0, group.begin, group.count);
     auto norm = at::linalg_vector_norm(part);
-    if (options_.max_grad_norm > 0) part.mul_(at::clamp_max(options_.max_grad_norm / (norm + 1e-6), 1.0));
+    if (options_.max_grad_norm > 0)
+      part.mul_(at::clamp_max(options_.max_grad_norm / (norm + 1e-6), 1.0));
     squares = squares.defined() ? squares + norm * norm : norm * norm;
   }
   auto norm = at::sqrt(squares);
@@ -28,11 +30,11 @@ at::Tensor FlatAdam::step(at::Tensor& grad, const at::Tensor& lr, const at::Tens
   auto found = at::logical_or(bad != 0, skip != 0).to(at::kFloat);
   steps_.add_(1 - found);
   if (options_.weight_decay > 0)
-    at::_fused_adamw_({data_}, {grad}, {first_}, {second_}, {}, {steps_}, lr, options_.beta1, options_.beta2,
-                      options_.weight_decay, options_.eps, false, false, {}, found);
+    at::_fused_adamw_({data_}, {grad}, {first_}, {second_}, {}, {steps_}, lr, options_.beta1,
+                      options_.beta2, options_.weight_decay, options_.eps, false, false, {}, found);
   else
-    at::_fused_adam_({data_}, {grad}, {first_}, {second_}, {}, {steps_}, lr, options_.beta1, options_.beta2, 0.0,
-                     options_.eps, false, false, {}, found);
+    at::_fused_adam_({data_}, {grad}, {first_}, {second_}, {}, {steps_}, lr, options_.beta1,
+                     options_.beta2, 0.0, options_.eps, false, false, {}, found);
   return norm;
 }
 

@@ -12,9 +12,10 @@ namespace maglev {
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-5;
-  double weight_decay = 0;         ///< decoupled (AdamW) when above 0
-  double max_grad_norm = 0.5;      ///< L2; 0: no clipping
-  bool clip_per_module = false;    ///< each direct child of the module by itself instead of all together
+  double weight_decay = 0;     ///< decoupled (AdamW) when above 0
+  double max_grad_norm = 0.5;  ///< L2; 0: no clipping
+  bool clip_per_module =
+      false;  ///< each direct child of the module by itself instead of all together
 };
 
 /// Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) with gradient clipping by norm.

@@ -1,9 +1,10 @@
 #include "engine/nn/optimizer.h"
 
-#include <gtest/gtest.h>
+#include <limits>
+
 #include <torch/torch.h>
 
-#include <limits>
+#include <gtest/gtest.h>
 
 #include "engine/nn/flat_params.h"
 #include "tests/close.h"
@@ -81,15 +82,18 @@ void expect_equals_torch(double weight_decay, double max_norm) {
   FlatParams flat(net);
   {
     at::NoGradGuard no_grad;
-    for (size_t i = 0; i < net.parameters().size(); ++i) reference.parameters()[i].copy_(net.parameters()[i]);
+    for (size_t i = 0; i < net.parameters().size(); ++i)
+      reference.parameters()[i].copy_(net.parameters()[i]);
   }
   FlatAdam adam(flat, {.eps = 1e-5, .weight_decay = weight_decay, .max_grad_norm = max_norm});
   std::unique_ptr<torch::optim::Optimizer> torch_adam;
   if (weight_decay > 0)
     torch_adam = std::make_unique<torch::optim::AdamW>(
-        reference.parameters(), torch::optim::AdamWOptions(1e-2).eps(1e-5).weight_decay(weight_decay));
+        reference.parameters(),
+        torch::optim::AdamWOptions(1e-2).eps(1e-5).weight_decay(weight_decay));
   else
-    torch_adam = std::make_unique<torch::optim::Adam>(reference.parameters(), torch::optim::AdamOptions(1e-2).eps(1e-5));
+    torch_adam = std::make_unique<torch::optim::Adam>(reference.parameters(),
+                                                      torch::optim::AdamOptions(1e-2).eps(1e-5));
   for (int64_t step = 0; step < 20; ++step) {
     auto grad = gradient(step, flat.size());
     int64_t at = 0;
@@ -130,7 +134,8 @@ void expect_left_out(const at::Tensor& bad_grad, const at::Tensor& skip, float n
 }
 
 TEST(FlatAdam, a_gradient_that_is_not_finite_changes_nothing_and_is_counted) {
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     auto grad = at::ones({58});
     grad[17] = bad;
     expect_left_out(grad, no_skip(), 3);

@@ -9,7 +9,7 @@ namespace maglev {
 namespace {
 // below this spread returns count as constant
 constexpr double kMinStd = 1e-4;
-}
+}  // namespace
 
 ValueHead::ValueHead(int64_t F, Initializer& init) {
   weight_ = register_parameter("weight", at::zeros({1, F}));
@@ -21,7 +21,8 @@ at::Tensor ValueHead::forward(const at::Tensor& features) const {
   return linear(features, weight_, bias_).squeeze(1);
 }
 
-PopArtHead::PopArtHead(int64_t F, double beta_min, Initializer& init) : ValueHead(F, init), beta_min_(beta_min) {
+PopArtHead::PopArtHead(int64_t F, double beta_min, Initializer& init)
+    : ValueHead(F, init), beta_min_(beta_min) {
   mean_ = register_buffer("mean", at::zeros({}));
   second_ = register_buffer("second_moment", at::ones({}));
   std_ = register_buffer("std", at::ones({}));
@@ -49,7 +50,8 @@ void PopArtHead::absorb(const at::Tensor& returns, const at::Tensor& weight) {
   bias_.copy_((bias_ * old_std + old_mean - mean_) / std_);
 }
 
-std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta, Initializer& init) {
+std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta,
+                                           Initializer& init) {
   if (kind == "plain") return std::make_shared<ValueHead>(F, init);
   MAGLEV_ASSERT(kind == "popart", "the option table knows the kinds");
   return std::make_shared<PopArtHead>(F, popart_beta, init);

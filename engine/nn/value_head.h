@@ -2,11 +2,11 @@
 // Value heads behind one interface: callers learn in normalised units and read values in the reward's own units,
 // whichever head it is.
 
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
-
 #include <memory>
 #include <string>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include "engine/nn/init.h"
 
@@ -26,7 +26,9 @@ class ValueHead : public torch::nn::Module {
   virtual at::Tensor normalize(const at::Tensor& value) const { return value; }
 
   /// Takes in this iteration's returns [M] f32 before they become targets, each with weight [M] f32 (0 leaves it out).
-  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight) { (void)returns, (void)weight; }
+  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight) {
+    (void)returns, (void)weight;
+  }
   /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never rescales.
   /// The optimiser's moments of weight and bias follow it.
   virtual at::Tensor rescaled_by() const { return {}; }
@@ -53,6 +55,7 @@ class PopArtHead : public ValueHead {
 };
 
 /// "plain" or "popart".
-std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta, Initializer& init);
+std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta,
+                                           Initializer& init);
 
 }  // namespace maglev

@@ -1,7 +1,8 @@
 #include "engine/nn/value_head.h"
 
-#include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include <gtest/gtest.h>
 
 #include "tests/close.h"
 
@@ -56,7 +57,8 @@ TEST(ValueHead, popart_targets_have_mean_0_and_deviation_1) {
 TEST(ValueHead, popart_leaves_out_returns_of_weight_0) {
   at::NoGradGuard no_grad;
   auto all = head("popart"), some = head("popart");
-  auto returns = at::tensor({1.f, 5.f, 1e6f, -3.f, 1e6f}), weight = at::tensor({1.f, 1.f, 0.f, 1.f, 0.f});
+  auto returns = at::tensor({1.f, 5.f, 1e6f, -3.f, 1e6f}),
+       weight = at::tensor({1.f, 1.f, 0.f, 1.f, 0.f});
   all->absorb(at::tensor({1.f, 5.f, -3.f}), at::ones({3}));
   some->absorb(returns, weight);
   EXPECT_TRUE(close(some->normalize(returns), all->normalize(returns), 1e-6));
@@ -65,7 +67,9 @@ TEST(ValueHead, popart_leaves_out_returns_of_weight_0) {
 TEST(ValueHead, popart_averages_first_and_then_forgets_at_its_least_step) {
   at::NoGradGuard no_grad;
   auto popart = head("popart", /*beta=*/0.5);
-  auto absorb = [&](float value) { popart->absorb(at::tensor({value - 1, value + 1}), at::ones({2})); };
+  auto absorb = [&](float value) {
+    popart->absorb(at::tensor({value - 1, value + 1}), at::ones({2}));
+  };
   absorb(4), absorb(8);  // means 4, then 6
   absorb(10);            // 1/3 would give 7.33; the least step gives 8
   EXPECT_TRUE(close(popart->normalize(at::tensor({8.f})), at::zeros({1}), 1e-6));

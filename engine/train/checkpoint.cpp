@@ -1,12 +1,12 @@
 #include "engine/train/checkpoint.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
 #include "engine/core/error.h"
 
@@ -144,8 +144,7 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
   std::vector<std::string> missing, left_over, differing;
   for (const auto& [name, kind] : in_run) {
     auto found = in_file.find(name);
-    if (found == in_file.end())
-      missing.push_back("'" + name + "'");
+    if (found == in_file.end()) missing.push_back("'" + name + "'");
     else if (found->second != kind)
       differing.push_back("'" + name + "' is " + kind + " here and " + found->second + " there");
   }

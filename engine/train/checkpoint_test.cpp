@@ -1,18 +1,19 @@
 #include "engine/train/checkpoint.h"
 
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <unistd.h>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "engine/core/error.h"
 #include "engine/core/file_fault.h"
@@ -212,10 +213,8 @@ TEST_F(Checkpoint, every_changed_byte_is_found_before_anything_live_is_touched) 
     std::string file = path + "/" + name, content = read_file(file, 1 << 20);
     for (int round = 0; round < 1000; ++round) {
       std::string changed = content;
-      if (rng.below(4) == 0)
-        changed.resize(rng.below(uint32_t(content.size())));
-      else
-        changed[rng.below(uint32_t(content.size()))] ^= char(1 << rng.below(8));
+      if (rng.below(4) == 0) changed.resize(rng.below(uint32_t(content.size())));
+      else changed[rng.below(uint32_t(content.size()))] ^= char(1 << rng.below(8));
       std::filesystem::remove(file);
       std::ofstream(file, std::ios::binary) << changed;
       std::string error = error_of([&] { load_checkpoint(path, identity(0), live.visit()); });

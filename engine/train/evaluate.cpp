@@ -1,11 +1,11 @@
 #include "engine/train/evaluate.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "engine/data/rollout.h"
@@ -24,7 +24,8 @@ void add(EpisodeTotals& into, const EpisodeTotals& part) {
 void summarise(EvalResult& result, const std::vector<double>& lengths) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), n = double(result.returns.size());
   result.episodes = int64_t(result.returns.size());
-  result.return_mean = result.return_std = result.return_min = result.return_max = result.length_mean = nan;
+  result.return_mean = result.return_std = result.return_min = result.return_max =
+      result.length_mean = nan;
   if (result.returns.empty()) return;
   double sum = 0, squares = 0, length = 0;
   for (double r : result.returns) sum += r;
@@ -39,15 +40,19 @@ void summarise(EvalResult& result, const std::vector<double>& lengths) {
 
 }  // namespace
 
-EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement, ThreadPool& pool,
-                    const EvalOptions& options) {
+EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+                    ThreadPool& pool, const EvalOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  const int64_t N = options.envs > 0 ? options.envs : std::min(kMostEnvs, options.steps > 0 ? 64 : options.episodes);
+  const int64_t N = options.envs > 0
+                        ? options.envs
+                        : std::min(kMostEnvs, options.steps > 0 ? 64 : options.episodes);
   if (options.steps == 0 && options.episodes < 1)
-    throw Error("[eval] needs at least 1 episode or 1 step, got " + std::to_string(options.episodes));
+    throw Error("[eval] needs at least 1 episode or 1 step, got " +
+                std::to_string(options.episodes));
   VecEnv envs(experiment.env(), experiment.env_params(), N, options.seed, placement.device, pool);
   const EnvSpec& spec = envs.spec();
-  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = algorithm.plan().block_rows}, {}, placement.device);
+  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = algorithm.plan().block_rows}, {},
+                placement.device);
   Carry carry = algorithm.initial_carry(envs.rows());
   envs.reset(store.first_io());
 
@@ -55,15 +60,18 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   std::vector<int64_t> owed(size_t(N), 0);
   for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
   int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
-  const int64_t most_steps = options.steps > 0 ? (options.steps + N - 1) / N : std::numeric_limits<int64_t>::max();
+  const int64_t most_steps =
+      options.steps > 0 ? (options.steps + N - 1) / N : std::numeric_limits<int64_t>::max();
 
-  EvalResult result{.mode = options.mode == ActMode::mean ? "mean" : "sample", .seed = options.seed, .envs = N};
+  EvalResult result{
+      .mode = options.mode == ActMode::mean ? "mean" : "sample", .seed = options.seed, .envs = N};
   std::vector<std::vector<double>> returns(static_cast<size_t>(N));
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
   const int64_t agents = envs.entry().agents;
   for (int64_t t = 0; t < most_steps && open > 0; ++t) {
-    algorithm.act(store.row(0), carry, options.mode, {.seed = options.seed, .purpose = Purpose::eval, .step = t});
+    algorithm.act(store.row(0), carry, options.mode,
+                  {.seed = options.seed, .purpose = Purpose::eval, .step = t});
     envs.step(store.io(0));
     auto host = [](const at::Tensor& x) { return x[0].cpu(); };
     auto reward = host(store.batch().reward), terminated = host(store.batch().terminated);
@@ -91,7 +99,8 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   summarise(result, lengths);
   result.steps = totals.steps;
   for (size_t k = 0; k < spec.events.size(); ++k)
-    result.events_per_1k.emplace_back(spec.events[k], totals.steps ? 1000 * totals.events[k] / double(totals.steps) : 0);
+    result.events_per_1k.emplace_back(
+        spec.events[k], totals.steps ? 1000 * totals.events[k] / double(totals.steps) : 0);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }

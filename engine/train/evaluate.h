@@ -13,15 +13,17 @@
 namespace maglev {
 
 struct EvalOptions {
-  int64_t episodes = 100;  ///< each environment's first ones count, so short episodes are not favoured
-  int64_t steps = 0;       ///< > 0: run this many steps of all environments together instead of counting episodes
-  int64_t envs = 0;        ///< environments at once; 0: one an episode, at most 256
+  int64_t episodes =
+      100;  ///< each environment's first ones count, so short episodes are not favoured
+  int64_t steps =
+      0;  ///< > 0: run this many steps of all environments together instead of counting episodes
+  int64_t envs = 0;  ///< environments at once; 0: one an episode, at most 256
   uint64_t seed = 1'000'003;
   ActMode mode = ActMode::mean;
 };
 
 struct EvalResult {
-  std::string mode;        ///< "mean" or "sample"
+  std::string mode;  ///< "mean" or "sample"
   uint64_t seed = 0;
   int64_t envs = 0, episodes = 0, steps = 0;
   /// Over finished episodes; NaN when none finished.
@@ -32,7 +34,7 @@ struct EvalResult {
 };
 
 /// Evaluates `algorithm` on `experiment`'s environment. Throws Error on settings that contradict each other.
-EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement, ThreadPool& pool,
-                    const EvalOptions& options);
+EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+                    ThreadPool& pool, const EvalOptions& options);
 
 }  // namespace maglev

@@ -8,15 +8,20 @@ namespace maglev {
 
 Experiment::Experiment(const std::string& algo, const std::string& env)
     : algo_(&find_algo(algo)), env_(&find_env(env)), algo_options_(algo_->make_options()) {
-  env_params_.resize((env_->params_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  env_params_.resize((env_->params_bytes + sizeof(std::max_align_t) - 1) /
+                     sizeof(std::max_align_t));
   env_->make_params(env_params_.data());
   table_.add("seed", run.seed, "seed of everything random", {.min = 0, .max = 9e15});
   table_.add("device", run.device, "auto, cpu, cuda or cuda:<index>");
-  table_.add("threads", run.threads, "threads; 0: as many as the process may use", {.min = 0, .max = 1024});
+  table_.add("threads", run.threads, "threads; 0: as many as the process may use",
+             {.min = 0, .max = 1024});
   table_.section("train", [&](OptionTable& t) {
-    t.add("steps", run.steps, "environment steps to train for, all environments", {.min = 1, .max = 9e15, .unit = "steps"});
-    t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps", {.min = 0, .max = 9e15, .unit = "steps"});
-    t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run", {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("steps", run.steps, "environment steps to train for, all environments",
+          {.min = 1, .max = 9e15, .unit = "steps"});
+    t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
+          {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
   });
   table_.section("env", [&](OptionTable& t) {
@@ -27,7 +32,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
 }
 
 std::string Experiment::load_proven(const std::string& home) {
-  auto path = std::filesystem::path(home) / "configs" / algo_->name / (std::string(env_->name) + ".yaml");
+  auto path =
+      std::filesystem::path(home) / "configs" / algo_->name / (std::string(env_->name) + ".yaml");
   if (!std::filesystem::exists(path)) return "";
   table_.load(path.string());
   return path.string();

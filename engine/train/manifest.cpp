@@ -3,8 +3,9 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 
@@ -95,7 +96,7 @@ Json without_hash(const Manifest& m) {
             {"step", who.step},
             {"updates", who.updates},
             {"return_mean", real_text(who.return_mean)},
-             {"seconds", real_text(who.seconds)}}},
+            {"seconds", real_text(who.seconds)}}},
           {"integers", m.state.integers},
           {"reals", reals},
           {"texts", texts},

@@ -1,14 +1,14 @@
 #include "engine/train/run_dir.h"
 
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
 #include <fstream>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
+#include <sys/utsname.h>
 
 #include "engine/core/error.h"
 #include "engine/core/thread_pool.h"

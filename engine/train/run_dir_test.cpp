@@ -1,13 +1,13 @@
 #include "engine/train/run_dir.h"
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "engine/core/error.h"
 #include "engine/core/file_fault.h"

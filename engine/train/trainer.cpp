@@ -1,17 +1,17 @@
 #include "engine/train/trainer.h"
 
-#include <torch/torch.h>
-
 #include <chrono>
 #include <cmath>
 #include <limits>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 
 namespace maglev {
 namespace {
 
-constexpr int64_t kRecent = 128;     // flushes whose returns are remembered
+constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
 constexpr int64_t kRecentEpisodes = 100;
 constexpr int64_t kRowsPerRun = 2000;
 
@@ -39,8 +39,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       metrics_(placement.device),
       return_mean_(std::numeric_limits<double>::quiet_NaN()) {
   const RunOptions& run = experiment.run;
-  envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count, run.seed,
-                                   placement.device, pool_);
+  envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count,
+                                   run.seed, placement.device, pool_);
   algo_ = experiment.algo().make(experiment.algo_options(), {.spec = envs_->spec(),
                                                              .rows = envs_->rows(),
                                                              .total_steps = run.steps,
@@ -49,7 +49,9 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                                              .pool = &pool_});
   plan_ = &algo_->plan();
   store_ = std::make_unique<Rollout>(
-      envs_->spec(), RolloutShape{.T = plan_->collect_steps, .rows = envs_->rows(), .block_rows = plan_->block_rows},
+      envs_->spec(),
+      RolloutShape{
+          .T = plan_->collect_steps, .rows = envs_->rows(), .block_rows = plan_->block_rows},
       plan_->columns, placement.device);
   carry_ = algo_->initial_carry(envs_->rows());
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
@@ -98,14 +100,17 @@ void Trainer::check_finite() {
     auto bad = at::isfinite(flat).all(2).logical_not().nonzero();
     if (bad.size(0) == 0) return;
     const int64_t t = bad[0][0].item<int64_t>(), row = bad[0][1].item<int64_t>();
-    throw Error("[env] " + std::string(experiment_->env().name) + " gave a number that is not finite: " + name +
-                " of environment " + std::to_string(row / envs_->entry().agents) + " at time step " +
+    throw Error("[env] " + std::string(experiment_->env().name) +
+                " gave a number that is not finite: " + name + " of environment " +
+                std::to_string(row / envs_->entry().agents) + " at time step " +
                 std::to_string(iterations_ * plan_->collect_steps + t + first_time) +
                 "; the update was not made, checkpoints before it are intact");
   };
   check(batch.reward, "reward", 0);
   for (size_t c = 0; c < columns.size(); ++c)
-    if (columns[c].dtype == DType::f32) check(batch.obs[c].narrow(0, 1, plan_->collect_steps), "observation '" + columns[c].name + "'", 1);
+    if (columns[c].dtype == DType::f32)
+      check(batch.obs[c].narrow(0, 1, plan_->collect_steps),
+            "observation '" + columns[c].name + "'", 1);
 }
 
 bool Trainer::flush_due_at(int64_t iterations) const {
@@ -142,10 +147,12 @@ MetricRow Trainer::flush() {
   const double nan = std::numeric_limits<double>::quiet_NaN(), episodes = double(totals.episodes);
   row.values.emplace_back("episode/return_min", totals.episodes ? totals.return_min : nan);
   row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : nan);
-  row.values.emplace_back("episode/length_mean", totals.episodes ? totals.length_sum / episodes : nan);
+  row.values.emplace_back("episode/length_mean",
+                          totals.episodes ? totals.length_sum / episodes : nan);
   const auto& events = envs_->spec().events;
   for (size_t k = 0; k < events.size(); ++k)
-    row.values.emplace_back("events/" + events[k] + "_per_1k", totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
+    row.values.emplace_back("events/" + events[k] + "_per_1k",
+                            totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
   for (auto& figure : metrics_.take()) row.values.push_back(std::move(figure));
 
   const double end = now_s(), interval = end - flushed_s_;
@@ -157,7 +164,8 @@ MetricRow Trainer::flush() {
   row.values.emplace_back("time/copy", times_.copy / total);
   row.step = step();
   row.seconds = seconds();
-  row.steps_per_second = double((iterations_ - flushed_iterations_) * steps_per_iteration()) / total;
+  row.steps_per_second =
+      double((iterations_ - flushed_iterations_) * steps_per_iteration()) / total;
   row.episodes = episodes_;
   row.return_mean = return_mean_;
   flushed_s_ = end;

@@ -1,11 +1,11 @@
 #pragma once
 // The loop's body and its clocks: collect, learn, report. Knows nothing of files, sinks or signals.
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
+
+#include <ATen/core/Tensor.h>
 
 #include "engine/algo/algorithm.h"
 #include "engine/data/rollout.h"
@@ -31,7 +31,9 @@ class Trainer {
   /// it reaches the algorithm (on CUDA: at the next report); the error names environment, step and column.
   void iterate();
 
-  int64_t step() const { return iterations_ * steps_per_iteration(); }       ///< environment steps done, all rows
+  int64_t step() const {
+    return iterations_ * steps_per_iteration();
+  }  ///< environment steps done, all rows
   int64_t steps_per_iteration() const { return plan_->collect_steps * envs_->rows(); }
   int64_t iterations() const { return iterations_; }
   bool done() const { return step() >= experiment_->run.steps; }
@@ -79,9 +81,9 @@ class Trainer {
   int64_t flushed_iterations_ = 0;
   int64_t episodes_ = 0;
   double return_mean_;
-  at::Tensor recent_;           ///< [kRecent, 2] f64: return sum and episodes of the last flushes, a ring
+  at::Tensor recent_;  ///< [kRecent, 2] f64: return sum and episodes of the last flushes, a ring
   int64_t recent_next_ = 0;
-  double seconds_before_ = 0;   ///< of the sessions before this one
+  double seconds_before_ = 0;  ///< of the sessions before this one
   Progress progress_;
   PhaseTimes times_;
   double started_s_, flushed_s_;

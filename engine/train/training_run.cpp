@@ -1,12 +1,11 @@
 #include "engine/train/training_run.h"
 
-#include <torch/version.h>
-
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-
 #include <unistd.h>
+
+#include <torch/version.h>
 
 #include "engine/core/error.h"
 #include "engine/core/version.h"
@@ -40,7 +39,8 @@ class SignalGuard {
   }
 
  private:
-  struct sigaction old_int_ {}, old_term_ {};
+  struct sigaction old_int_ {
+  }, old_term_{};
 };
 
 // 1234567 as 1,234,567
@@ -58,7 +58,10 @@ std::string count_text(int64_t n) {
 class Session {
  public:
   Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
-      : trainer_(trainer), dir_(dir), store_(dir.path(), int(trainer.experiment().run.keep)), writer_(open(request, resumed_at)) {
+      : trainer_(trainer),
+        dir_(dir),
+        store_(dir.path(), int(trainer.experiment().run.keep)),
+        writer_(open(request, resumed_at)) {
     const Experiment& experiment = trainer.experiment();
     status_ = {.algo = experiment.algo().name,
                .env = experiment.env().name,
@@ -99,7 +102,8 @@ class Session {
     RunInfo info{.dir = dir_.path(),
                  .algo = experiment.algo().name,
                  .env = experiment.env().name,
-                 .device = trainer_.placement().device.str(),
+                 .device = trainer_.placement().device.str() + ", " +
+                           std::to_string(trainer_.placement().threads) + " threads, f32",
                  .total_steps = experiment.run.steps,
                  .resumed_at = resumed_at,
                  .options_yaml = experiment.table().yaml()};
@@ -204,16 +208,20 @@ std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
   return experiment;
 }
 
-RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides, const RunRequest& request) {
+RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides,
+                        const RunRequest& request) {
   RunDir dir = RunDir::open(folder);
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   for (const auto& o : overrides) experiment->table().override_with(o);
   Trainer trainer(*experiment, place(experiment->run.device, experiment->run.threads));
   CheckpointStore store(dir.path(), int(experiment->run.keep));
-  const std::string checkpoint = store.newest_valid([](const std::string& note) { std::fprintf(stderr, "maglev: %s\n", note.c_str()); });
+  const std::string checkpoint = store.newest_valid(
+      [](const std::string& note) { std::fprintf(stderr, "maglev: %s\n", note.c_str()); });
   if (checkpoint.empty())
-    throw Error("[" + folder + "] holds no valid checkpoint to resume from; start the run again with the command in reproduce.md");
+    throw Error("[" + folder +
+                "] holds no valid checkpoint to resume from; start the run again with the command "
+                "in reproduce.md");
   CheckpointIdentity identity =
       load_checkpoint(checkpoint, {.algo = experiment->algo().name, .env = experiment->env().name},
                       [&](StateVisitor& v) { trainer.visit_state(v); });

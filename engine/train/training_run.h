@@ -11,10 +11,10 @@ namespace maglev {
 
 /// Where a run goes and how people hear of it.
 struct RunRequest {
-  std::string out;                      ///< folder; empty: runs/<date>-<algo>-<env>-<n>
-  bool overwrite = false;               ///< `out` may hold a run, which is moved aside
-  std::vector<std::string> sinks;       ///< names; empty: those on by default
-  std::vector<std::string> command;     ///< argv, for reproduce.md
+  std::string out;                   ///< folder; empty: runs/<date>-<algo>-<env>-<n>
+  bool overwrite = false;            ///< `out` may hold a run, which is moved aside
+  std::vector<std::string> sinks;    ///< names; empty: those on by default
+  std::vector<std::string> command;  ///< argv, for reproduce.md
 };
 
 enum class RunOutcome {
@@ -27,7 +27,8 @@ RunOutcome train_new(const Experiment& experiment, const RunRequest& request);
 
 /// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never stopped. `overrides` are
 /// name=value; the settings before them are kept beside config.yaml.
-RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides, const RunRequest& request);
+RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides,
+                        const RunRequest& request);
 
 /// The experiment a run folder was made with.
 std::unique_ptr<Experiment> experiment_of(const std::string& folder);

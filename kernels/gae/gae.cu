@@ -14,7 +14,8 @@ __global__ void gae_columns(GaeArgs args) {
 
 int gae_cuda(const GaeArgs& args, void* stream) {
   constexpr int threads = 128;
-  gae_columns<<<unsigned((args.N + threads - 1) / threads), threads, 0, static_cast<cudaStream_t>(stream)>>>(args);
+  gae_columns<<<unsigned((args.N + threads - 1) / threads), threads, 0,
+                static_cast<cudaStream_t>(stream)>>>(args);
   return int(cudaGetLastError());
 }
 

@@ -11,13 +11,13 @@ namespace maglev {
 /// Columns time first; `next_is_first` is is_first of rows 1..T: where it is set, the step only reset the
 /// environment and its advantage is 0.
 struct GaeArgs {
-  const float* reward;            ///< [T, N]
-  const float* value;             ///< [T+1, N], row T is the bootstrap
-  const uint8_t* terminated;      ///< [T, N]
-  const uint8_t* next_is_first;   ///< [T, N]
-  float* advantage;               ///< [T, N], written
+  const float* reward;           ///< [T, N]
+  const float* value;            ///< [T+1, N], row T is the bootstrap
+  const uint8_t* terminated;     ///< [T, N]
+  const uint8_t* next_is_first;  ///< [T, N]
+  float* advantage;              ///< [T, N], written
   int64_t T, N;
-  float gamma, lambda;            ///< in [0, 1]
+  float gamma, lambda;  ///< in [0, 1]
 };
 
 /// One environment's column, walking back. The row after an episode's last one holds its final observation, so a

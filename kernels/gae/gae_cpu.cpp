@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include "kernels/gae/gae.h"
+
+#include <algorithm>
 
 namespace maglev {
 

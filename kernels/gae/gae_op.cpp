@@ -1,8 +1,8 @@
 #include "kernels/gae/gae_op.h"
 
-#include <torch/torch.h>
-
 #include <string>
+
+#include <torch/torch.h>
 
 #include "engine/algo/kernel.h"
 #include "engine/core/error.h"
@@ -16,8 +16,8 @@ void expect_shape(const char* what, const at::Tensor& t, int64_t T, int64_t N) {
   if (t.dim() == 2 && t.size(0) == T && t.size(1) == N && t.is_contiguous()) return;
   std::string came;
   for (int64_t s : t.sizes()) came += (came.empty() ? "" : ", ") + std::to_string(s);
-  throw Error("[gae] " + std::string(what) + " must be contiguous [" + std::to_string(T) + ", " + std::to_string(N) +
-              "], got [" + came + "]");
+  throw Error("[gae] " + std::string(what) + " must be contiguous [" + std::to_string(T) + ", " +
+              std::to_string(N) + "], got [" + came + "]");
 }
 
 struct Inputs {
@@ -30,23 +30,27 @@ Inputs make_inputs(int64_t T, int64_t N, at::Device device) {
   auto is_first = at::zeros({T + 1, N}, at::kByte);
   if (T > 1) is_first.narrow(0, 2, T - 1).copy_(done.narrow(0, 0, T - 1));
   auto terminated = at::logical_and(done, at::rand({T, N}, gen) < 0.5).to(at::kByte);
-  return {at::randn({T, N}, gen).to(device), at::randn({T + 1, N}, gen).to(device), terminated.to(device),
-          is_first.to(device)};
+  return {at::randn({T, N}, gen).to(device), at::randn({T + 1, N}, gen).to(device),
+          terminated.to(device), is_first.to(device)};
 }
 
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
-  for (auto [T, N] : {std::pair<int64_t, int64_t>{1, 1}, {7, 3}, {128, 8}, {128, 192}, {32, 1024}}) {
+  for (auto [T, N] :
+       {std::pair<int64_t, int64_t>{1, 1}, {7, 3}, {128, 8}, {128, 192}, {32, 1024}}) {
     Inputs in = make_inputs(T, N, device);
     list.push_back({.name = "T=" + std::to_string(T) + " N=" + std::to_string(N),
-                    .reference = [=] {
-                      return std::vector{gae_reference(in.reward, in.value, in.terminated, in.is_first, 0.99, 0.95)};
-                    },
-                    .fused = [=] {
-                      auto out = at::empty_like(in.reward);
-                      gae_(out, in.reward, in.value, in.terminated, in.is_first, 0.99, 0.95);
-                      return std::vector{out};
-                    },
+                    .reference =
+                        [=] {
+                          return std::vector{gae_reference(in.reward, in.value, in.terminated,
+                                                           in.is_first, 0.99, 0.95)};
+                        },
+                    .fused =
+                        [=] {
+                          auto out = at::empty_like(in.reward);
+                          gae_(out, in.reward, in.value, in.terminated, in.is_first, 0.99, 0.95);
+                          return std::vector{out};
+                        },
                     .tolerance = 1e-5,
                     .bytes = T * N * (4 + 4 + 1 + 1 + 4),
                     .flops = T * N * 7});
@@ -56,8 +60,8 @@ std::vector<KernelCase> cases(at::Device device) {
 
 }  // namespace
 
-void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value, const at::Tensor& terminated,
-          const at::Tensor& is_first, double gamma, double lambda) {
+void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value,
+          const at::Tensor& terminated, const at::Tensor& is_first, double gamma, double lambda) {
   const int64_t T = reward.size(0), N = reward.size(1);
   expect_shape("reward", reward, T, N);
   expect_shape("value", value, T + 1, N);
@@ -80,8 +84,9 @@ void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& val
   gae_cpu(args);
 }
 
-at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value, const at::Tensor& terminated,
-                         const at::Tensor& is_first, double gamma, double lambda) {
+at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value,
+                         const at::Tensor& terminated, const at::Tensor& is_first, double gamma,
+                         double lambda) {
   const int64_t T = reward.size(0);
   auto advantage = at::zeros_like(reward);
   auto next = at::zeros_like(reward[0]);

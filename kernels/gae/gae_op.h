@@ -8,11 +8,12 @@ namespace maglev {
 ///   terminated [T, N] u8       is_first [T+1, N] u8: a step whose next row is first only reset, and gets 0
 ///   advantage [T, N] f32, written; all contiguous on one device. gamma, lambda in [0, 1]. Graph-safe.
 /// Throws Error if a shape differs.
-void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value, const at::Tensor& terminated,
-          const at::Tensor& is_first, double gamma, double lambda);
+void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value,
+          const at::Tensor& terminated, const at::Tensor& is_first, double gamma, double lambda);
 
 /// The same in plain ATen, one time step after another.
-at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value, const at::Tensor& terminated,
-                         const at::Tensor& is_first, double gamma, double lambda);
+at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value,
+                         const at::Tensor& terminated, const at::Tensor& is_first, double gamma,
+                         double lambda);
 
 }  // namespace maglev

@@ -1,8 +1,10 @@
-#include <gtest/gtest.h>
+#include "kernels/gae/gae.h"
+
 #include <torch/torch.h>
 
+#include <gtest/gtest.h>
+
 #include "engine/core/error.h"
-#include "kernels/gae/gae.h"
 #include "kernels/gae/gae_op.h"
 #include "tests/close.h"
 
@@ -45,7 +47,8 @@ TEST(Gae, walking_columns_and_rows_agree_to_the_bit) {
   torch::manual_seed(3);
   const int64_t T = 37, N = 11;
   auto reward = at::randn({T, N}), value = at::randn({T + 1, N});
-  auto terminated = (at::rand({T, N}) < 0.1).to(at::kByte), first = (at::rand({T + 1, N}) < 0.1).to(at::kByte);
+  auto terminated = (at::rand({T, N}) < 0.1).to(at::kByte),
+       first = (at::rand({T + 1, N}) < 0.1).to(at::kByte);
   auto rows = at::zeros({T, N}), columns = at::zeros({T, N});
   gae_(rows, reward, value, terminated, first, 0.99, 0.95);
   GaeArgs args{.reward = reward.data_ptr<float>(),

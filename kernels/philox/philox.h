@@ -26,16 +26,20 @@ void philox_normal_cpu(const PhiloxFill& fill, float* out);
 void permutation_cpu(const Permutation& permutation, int64_t first, int64_t count, int64_t* out);
 
 /// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
-int permutation_cuda(const Permutation& permutation, int64_t first, int64_t count, int64_t* out, void* stream);
+int permutation_cuda(const Permutation& permutation, int64_t first, int64_t count, int64_t* out,
+                     void* stream);
 int philox_uniform_cuda(const PhiloxFill& fill, float* out, void* stream);
 int philox_normal_cuda(const PhiloxFill& fill, float* out, void* stream);
 
 /// Block `j` of a row's numbers at a step.
 MAGLEV_HD PhiloxBlock philox_row_block(const PhiloxFill& f, int64_t row, int64_t j) {
-  return philox(f.seed, stream_id(f.purpose, uint64_t(f.first_row + row)), (uint64_t(f.step) << 16) | uint64_t(j));
+  return philox(f.seed, stream_id(f.purpose, uint64_t(f.first_row + row)),
+                (uint64_t(f.step) << 16) | uint64_t(j));
 }
 
 /// Uniform in (0, 1): never 0, so that its logarithm is finite.
-MAGLEV_HD float open_uniform(uint32_t word) { return (float(word >> 9) + 0.5f) * (1.f / 8388608.f); }
+MAGLEV_HD float open_uniform(uint32_t word) {
+  return (float(word >> 9) + 0.5f) * (1.f / 8388608.f);
+}
 
 }  // namespace maglev

@@ -1,6 +1,6 @@
-#include <cmath>
-
 #include "kernels/philox/philox.h"
+
+#include <cmath>
 
 namespace maglev {
 
@@ -9,7 +9,8 @@ void philox_uniform_cpu(const PhiloxFill& fill, float* out) {
     float* row = out + i * fill.width;
     for (int64_t j = 0; j < fill.width; j += 4) {
       PhiloxBlock block = philox_row_block(fill, i, j / 4);
-      for (int64_t k = 0; k < 4 && j + k < fill.width; ++k) row[j + k] = open_uniform(block.word[k]);
+      for (int64_t k = 0; k < 4 && j + k < fill.width; ++k)
+        row[j + k] = open_uniform(block.word[k]);
     }
   }
 }

@@ -11,11 +11,13 @@ namespace {
 
 template <class Cpu, class Cuda>
 void fill_(at::Tensor& out, PhiloxFill fill, Cpu cpu, [[maybe_unused]] Cuda cuda) {
-  MAGLEV_ASSERT(out.dim() == 2 && out.is_contiguous() && out.scalar_type() == at::kFloat, "[rows, width] f32");
+  MAGLEV_ASSERT(out.dim() == 2 && out.is_contiguous() && out.scalar_type() == at::kFloat,
+                "[rows, width] f32");
   fill.rows = out.size(0);
   fill.width = out.size(1);
 #ifdef MAGLEV_DEVICE_CODE
-  if (out.is_cuda()) return check_cuda(cuda(fill, out.data_ptr<float>(), current_stream()), "philox");
+  if (out.is_cuda())
+    return check_cuda(cuda(fill, out.data_ptr<float>(), current_stream()), "philox");
 #endif
   MAGLEV_ASSERT(out.is_cpu(), "a kernel runs where its tensor is");
   cpu(fill, out.data_ptr<float>());
@@ -33,17 +35,24 @@ std::vector<at::Tensor> uniform_reference(const PhiloxFill& fill) {
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [rows, width] : {std::pair<int64_t, int64_t>{8, 2}, {33, 7}, {256, 8}}) {
-    PhiloxFill fill{.seed = 11, .purpose = Purpose::act, .first_row = 5, .step = 77, .rows = rows, .width = width};
-    list.push_back({.name = "uniform rows=" + std::to_string(rows) + " width=" + std::to_string(width),
-                    .reference = [=] { return uniform_reference(fill); },
-                    .fused =
-                        [=] {
-                          auto out = at::empty({fill.rows, fill.width}, at::TensorOptions(at::kFloat).device(device));
-                          philox_uniform_(out, fill);
-                          return std::vector<at::Tensor>{out};
-                        },
-                    .tolerance = 0,
-                    .bytes = rows * width * 4});
+    PhiloxFill fill{.seed = 11,
+                    .purpose = Purpose::act,
+                    .first_row = 5,
+                    .step = 77,
+                    .rows = rows,
+                    .width = width};
+    list.push_back(
+        {.name = "uniform rows=" + std::to_string(rows) + " width=" + std::to_string(width),
+         .reference = [=] { return uniform_reference(fill); },
+         .fused =
+             [=] {
+               auto out =
+                   at::empty({fill.rows, fill.width}, at::TensorOptions(at::kFloat).device(device));
+               philox_uniform_(out, fill);
+               return std::vector<at::Tensor>{out};
+             },
+         .tolerance = 0,
+         .bytes = rows * width * 4});
   }
   return list;
 }
@@ -51,18 +60,28 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 #ifdef MAGLEV_DEVICE_CODE
-void philox_uniform_(at::Tensor& out, PhiloxFill fill) { fill_(out, fill, philox_uniform_cpu, philox_uniform_cuda); }
-void philox_normal_(at::Tensor& out, PhiloxFill fill) { fill_(out, fill, philox_normal_cpu, philox_normal_cuda); }
+void philox_uniform_(at::Tensor& out, PhiloxFill fill) {
+  fill_(out, fill, philox_uniform_cpu, philox_uniform_cuda);
+}
+void philox_normal_(at::Tensor& out, PhiloxFill fill) {
+  fill_(out, fill, philox_normal_cpu, philox_normal_cuda);
+}
 #else
-void philox_uniform_(at::Tensor& out, PhiloxFill fill) { fill_(out, fill, philox_uniform_cpu, nullptr); }
-void philox_normal_(at::Tensor& out, PhiloxFill fill) { fill_(out, fill, philox_normal_cpu, nullptr); }
+void philox_uniform_(at::Tensor& out, PhiloxFill fill) {
+  fill_(out, fill, philox_uniform_cpu, nullptr);
+}
+void philox_normal_(at::Tensor& out, PhiloxFill fill) {
+  fill_(out, fill, philox_normal_cpu, nullptr);
+}
 #endif
 
 void fill_permutation(at::Tensor& out, const Permutation& permutation, int64_t first) {
-  MAGLEV_ASSERT(out.dim() == 1 && out.is_contiguous() && out.scalar_type() == at::kLong, "[count] i64");
+  MAGLEV_ASSERT(out.dim() == 1 && out.is_contiguous() && out.scalar_type() == at::kLong,
+                "[count] i64");
 #ifdef MAGLEV_DEVICE_CODE
   if (out.is_cuda())
-    return check_cuda(permutation_cuda(permutation, first, out.size(0), out.data_ptr<int64_t>(), current_stream()),
+    return check_cuda(permutation_cuda(permutation, first, out.size(0), out.data_ptr<int64_t>(),
+                                       current_stream()),
                       "permutation");
 #endif
   permutation_cpu(permutation, first, out.size(0), out.data_ptr<int64_t>());

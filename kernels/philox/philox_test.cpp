@@ -1,7 +1,8 @@
-#include <gtest/gtest.h>
+#include <cmath>
+
 #include <torch/torch.h>
 
-#include <cmath>
+#include <gtest/gtest.h>
 
 #include "kernels/philox/philox_op.h"
 #include "tests/close.h"
@@ -10,7 +11,8 @@ namespace maglev {
 namespace {
 
 PhiloxFill at_step(int64_t step, int64_t first_row = 0, Purpose purpose = Purpose::act) {
-  return {.seed = 9, .purpose = purpose, .first_row = first_row, .step = step, .rows = 0, .width = 0};
+  return {
+      .seed = 9, .purpose = purpose, .first_row = first_row, .step = step, .rows = 0, .width = 0};
 }
 
 at::Tensor normals(int64_t rows, int64_t width, const PhiloxFill& fill) {
@@ -42,18 +44,22 @@ TEST(PhiloxFill, uniforms_are_even_and_never_0_or_1) {
   EXPECT_LT(x.max().item<float>(), 1.f);
   auto counts = at::histc(x, 64, 0, 1).to(at::kDouble);
   const double expected = double(n) / 64;
-  EXPECT_LT(((counts - expected).square() / expected).sum().item<double>(), 117.0);  // 63 degrees, p = 0.00004
+  EXPECT_LT(((counts - expected).square() / expected).sum().item<double>(),
+            117.0);  // 63 degrees, p = 0.00004
 }
 
 TEST(PhiloxFill, neighbouring_rows_steps_and_columns_are_uncorrelated) {
   const int64_t n = 20000;
-  auto correlation = [](const at::Tensor& a, const at::Tensor& b) { return (a * b).mean().item<double>(); };
+  auto correlation = [](const at::Tensor& a, const at::Tensor& b) {
+    return (a * b).mean().item<double>();
+  };
   auto x = normals(n, 3, at_step(5)), later = normals(n, 3, at_step(6));
   const double bound = 4 / std::sqrt(double(n));
   EXPECT_NEAR(correlation(x.select(1, 0), x.select(1, 1)), 0, bound);
   EXPECT_NEAR(correlation(x.select(1, 1), x.select(1, 2)), 0, bound);
   EXPECT_NEAR(correlation(x.select(1, 0), later.select(1, 0)), 0, bound);
-  EXPECT_NEAR(correlation(x.narrow(0, 0, n - 1).select(1, 0), x.narrow(0, 1, n - 1).select(1, 0)), 0, bound);
+  EXPECT_NEAR(correlation(x.narrow(0, 0, n - 1).select(1, 0), x.narrow(0, 1, n - 1).select(1, 0)),
+              0, bound);
 }
 
 // threads fill blocks of rows: the cut must never show

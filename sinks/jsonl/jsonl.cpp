@@ -3,6 +3,7 @@
 // at once, so a killed run keeps it.
 #include <charconv>
 #include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "engine/core/file.h"

@@ -1,11 +1,10 @@
 // TensorBoard scalars in the run folder: events.out.tfevents.<time>.<host>.<pid>. A continued run
 // writes a new file that tells readers to drop what lies behind its checkpoint.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <unistd.h>
 
 #include "engine/core/file.h"
 #include "engine/metrics/sink.h"

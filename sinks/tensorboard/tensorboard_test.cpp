@@ -1,11 +1,11 @@
 // The bytes against published values; tests/python/test_formats.py reads whole files with
 // TensorBoard's own reader.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "engine/core/file.h"
 #include "engine/metrics/sink.h"

@@ -2,13 +2,13 @@
 // Reads what sb3_fixture.py writes: lines "option <name> <value>", "number <name> <i>", "tensor <name> <dtype> <ndim>
 // <sizes>" up to "end", then the tensors' bytes in that order.
 
-#include <torch/torch.h>
-
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <torch/torch.h>
 
 #include "engine/core/error.h"
 
@@ -39,14 +39,18 @@ struct CaseFile {
         words >> dtype >> ndim;
         std::vector<int64_t> sizes(ndim);
         for (auto& s : sizes) words >> s;
-        tensors[name] = at::empty(sizes, dtype == "f32" ? at::kFloat : dtype == "i64" ? at::kLong : at::kByte);
+        tensors[name] = at::empty(sizes, dtype == "f32"   ? at::kFloat
+                                         : dtype == "i64" ? at::kLong
+                                                          : at::kByte);
         order.push_back(name);
       }
       if (!words) throw Error("[case file] " + path + " has a line that cannot be read: " + line);
     }
     for (const auto& name : order)
-      file.read(static_cast<char*>(tensors[name].data_ptr()), std::streamsize(tensors[name].nbytes()));
-    if (!file) throw Error("[case file] " + path + " is missing or cut short: run sb3_fixture.py again");
+      file.read(static_cast<char*>(tensors[name].data_ptr()),
+                std::streamsize(tensors[name].nbytes()));
+    if (!file)
+      throw Error("[case file] " + path + " is missing or cut short: run sb3_fixture.py again");
   }
 
   const at::Tensor& operator[](const std::string& name) const {

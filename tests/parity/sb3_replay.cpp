@@ -26,7 +26,8 @@ constexpr double kTolerance = 1e-5;
 
 EnvSpec spec_of(const CaseFile& c) {
   const auto &obs = c["0/obs"], &heads = c["heads"];
-  ObsColumn column{.name = "observation", .dtype = obs.scalar_type() == at::kByte ? DType::u8 : DType::f32};
+  ObsColumn column{.name = "observation",
+                   .dtype = obs.scalar_type() == at::kByte ? DType::u8 : DType::f32};
   column.shape.assign(obs.sizes().begin() + 2, obs.sizes().end());
   EnvSpec spec{.observations = {column}};
   spec.action.heads.assign(heads.data_ptr<int64_t>(), heads.data_ptr<int64_t>() + heads.numel());
@@ -42,7 +43,8 @@ EnvSpec spec_of(const CaseFile& c) {
 /// of its own, and columns filled up to T with rows that only reset.
 struct LaidOut {
   Batch batch;
-  at::Tensor real;  ///< [envs * steps] i64: flat row of the recorded step, in the order env * steps + t
+  at::Tensor
+      real;  ///< [envs * steps] i64: flat row of the recorded step, in the order env * steps + t
 };
 
 /// Rows a column needs at most: its steps and one more for each episode's end.
@@ -50,7 +52,8 @@ int64_t padded_steps(const CaseFile& c) {
   int64_t most = 0;
   for (int64_t k = 0; k < c.numbers.at("iterations"); ++k) {
     const auto i = std::to_string(k);
-    auto ends = at::bitwise_or(c[i + "/terminated"], c[i + "/truncated"]).sum(0).max().item<int64_t>();
+    auto ends =
+        at::bitwise_or(c[i + "/terminated"], c[i + "/truncated"]).sum(0).max().item<int64_t>();
     most = std::max(most, c.numbers.at("steps") + ends);
   }
   return most;
@@ -59,7 +62,8 @@ int64_t padded_steps(const CaseFile& c) {
 LaidOut lay_out(const CaseFile& c, const EnvSpec& spec, int64_t iteration, int64_t T) {
   const int64_t S = c.numbers.at("steps"), N = c.numbers.at("envs");
   auto in = [&](const char* name) { return c[std::to_string(iteration) + "/" + name]; };
-  const auto obs = in("obs"), final_obs = in("final_obs"), action = in("action"), reward = in("reward");
+  const auto obs = in("obs"), final_obs = in("final_obs"), action = in("action"),
+             reward = in("reward");
   const auto terminated = in("terminated"), truncated = in("truncated");
   auto sizes = obs.sizes().vec();
   sizes[0] = T + 1;
@@ -105,7 +109,8 @@ class Differences {
     MAGLEV_ASSERT(a.sizes() == b.sizes(), "as many figures here as there");
     auto difference = at::abs(a - b) / at::clamp_min(at::abs(b), 1.0);
     difference = at::where(at::logical_and(at::isnan(a), at::isnan(b)), 0.0, difference);
-    const double worst = at::nan_to_num(difference, std::numeric_limits<double>::infinity()).max().item<double>();
+    const double worst =
+        at::nan_to_num(difference, std::numeric_limits<double>::infinity()).max().item<double>();
     auto [at, fresh] = worst_.emplace(quantity, worst);
     if (!fresh) at->second = std::max(at->second, worst);
   }
@@ -127,11 +132,12 @@ class Replay {
     options.rollout = T_;
     options.minibatch = minibatch_;
     // schedules run over rows, of which the padded layout has more
-    ppo_ = std::make_unique<ppo::Ppo>(options, AlgoContext{.spec = spec_,
-                                                           .rows = N,
-                                                           .total_steps = c.numbers.at("iterations") * T_ * N,
-                                                           .seed = 1,
-                                                           .pool = &pool_});
+    ppo_ = std::make_unique<ppo::Ppo>(
+        options, AlgoContext{.spec = spec_,
+                             .rows = N,
+                             .total_steps = c.numbers.at("iterations") * T_ * N,
+                             .seed = 1,
+                             .pool = &pool_});
     at::NoGradGuard no_grad;
     for (auto& p : ppo_->network().named_parameters()) p.value().copy_(c["initial/" + p.key()]);
   }
@@ -157,15 +163,18 @@ class Replay {
     ppo_->prepare(batch);
     compare_steps("advantages", ppo_->advantage());
     compare_steps("returns", ppo_->returns());
-    differences_.add("explained_variance", ppo_->explained_variance(), theirs("explained_variance"));
+    differences_.add("explained_variance", ppo_->explained_variance(),
+                     theirs("explained_variance"));
 
     // every epoch that was begun, in the recorded order; behind a stop nothing may move any more
-    const auto permutations = theirs("permutations"), figures = theirs("figures"), norms = theirs("grad_norms");
+    const auto permutations = theirs("permutations"), figures = theirs("figures"),
+               norms = theirs("grad_norms");
     const int64_t rows = permutations.size(1), recorded = figures.size(0);
     int64_t m = 0;
     for (int64_t e = 0; e < permutations.size(0); ++e)
       for (int64_t begin = 0; begin < rows; begin += minibatch_, ++m) {
-        auto index = real.index_select(0, permutations[e].narrow(0, begin, std::min(minibatch_, rows - begin)));
+        auto index = real.index_select(
+            0, permutations[e].narrow(0, begin, std::min(minibatch_, rows - begin)));
         ppo_->minibatch_step(batch, index);
         const bool stopped = ppo_->stopped().item<float>() != 0;
         if (m < recorded) compare_figures(figures[m], norms[m], stopped);
@@ -179,9 +188,12 @@ class Replay {
 
   void compare_figures(const at::Tensor& theirs, const at::Tensor& norm, bool stopped) {
     using ppo::Ppo;
-    const std::pair<const char*, int> names[] = {
-        {"policy_loss", Ppo::policy_loss}, {"value_loss", Ppo::value_loss},       {"entropy", Ppo::entropy},
-        {"approx_kl", Ppo::approx_kl},     {"clip_fraction", Ppo::clip_fraction}, {"loss", Ppo::loss}};
+    const std::pair<const char*, int> names[] = {{"policy_loss", Ppo::policy_loss},
+                                                 {"value_loss", Ppo::value_loss},
+                                                 {"entropy", Ppo::entropy},
+                                                 {"approx_kl", Ppo::approx_kl},
+                                                 {"clip_fraction", Ppo::clip_fraction},
+                                                 {"loss", Ppo::loss}};
     int64_t i = 0;
     for (auto [name, figure] : names) differences_.add(name, ppo_->figures()[figure], theirs[i++]);
     // the minibatch that stopped the other side has no gradient there
@@ -197,7 +209,8 @@ class Replay {
     const int64_t count = batch.reward.numel();
     DistParams dist{out.logits.narrow(0, 0, count), network.log_std(), {}};
     if (batch.mask.defined()) dist.mask = batch.mask.flatten(0, 1).narrow(0, 0, count);
-    batch.extra[0].copy_(log_prob(spec_.action, dist, batch.action.flatten(0, 1)).log_prob.view_as(batch.extra[0]));
+    batch.extra[0].copy_(
+        log_prob(spec_.action, dist, batch.action.flatten(0, 1)).log_prob.view_as(batch.extra[0]));
   }
 
   const CaseFile& case_;
@@ -214,7 +227,8 @@ bool replay(const std::filesystem::path& path) {
   const std::string name = path.stem().string();
   bool ok = true;
   for (const auto& [quantity, worst] : differences.worst()) {
-    std::printf("%s %s %.2e%s\n", name.c_str(), quantity.c_str(), worst, worst <= kTolerance ? "" : " above 1e-5");
+    std::printf("%s %s %.2e%s\n", name.c_str(), quantity.c_str(), worst,
+                worst <= kTolerance ? "" : " above 1e-5");
     ok = ok && worst <= kTolerance;
   }
   std::printf("%s %s\n", name.c_str(), ok ? "ok" : "FAILED");
@@ -230,7 +244,8 @@ int run(const std::vector<std::string>& arguments) {
   if (paths.empty())
     for (const auto& entry : std::filesystem::directory_iterator(arguments[0]))
       if (entry.path().extension() == ".case") paths.push_back(entry.path());
-  if (paths.empty()) throw Error("[parity] no .case files in " + arguments[0] + ": run sb3_fixture.py first");
+  if (paths.empty())
+    throw Error("[parity] no .case files in " + arguments[0] + ": run sb3_fixture.py first");
   std::sort(paths.begin(), paths.end());
   bool ok = true;
   for (const auto& path : paths) ok = replay(path) && ok;

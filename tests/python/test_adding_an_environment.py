@@ -8,14 +8,38 @@ import subprocess
 import pytest
 
 # what the environments' layer is built from: no torch
-PARTS = ["CMakeLists.txt", "cmake", "engine", "envs", "examples", "kernels", "sinks", "tests", "bench"]
+PARTS = [
+    "CMakeLists.txt",
+    "cmake",
+    "engine",
+    "envs",
+    "examples",
+    "kernels",
+    "sinks",
+    "tests",
+    "bench",
+]
 
 
 def test_the_example_environment_trains(examples, tmp_path):
-    done = examples("train", "ppo", "corridor", "train.steps=16384", "env.count=8", "ppo.minibatch=256", "ppo.lr=3e-3",
-                    "env.length=6", "--sinks", "jsonl", "--out", tmp_path / "run")
+    done = examples(
+        "train",
+        "ppo",
+        "corridor",
+        "train.steps=16384",
+        "env.count=8",
+        "ppo.minibatch=256",
+        "ppo.lr=3e-3",
+        "env.length=6",
+        "--sinks",
+        "jsonl",
+        "--out",
+        tmp_path / "run",
+    )
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
     # 1 at the goal, -0.01 for each of the other steps: a straight walk of 5 cells with a slip now and then
     assert rows[-1]["return_mean"] > 0.93
     assert rows[-1]["events/slips_per_1k"] == pytest.approx(100, abs=40)
@@ -32,13 +56,38 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
     build = tmp_path / "build"
 
     def run(*command):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False,
-                              env={**os.environ, "CCACHE_BASEDIR": str(tmp_path), "CCACHE_NOHASHDIR": "1"})
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env={**os.environ, "CCACHE_BASEDIR": str(tmp_path), "CCACHE_NOHASHDIR": "1"},
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
-    run(cmake, "-S", tmp_path, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DMAGLEV_TRAIN=OFF", "-DMAGLEV_CUDA=OFF",
-        *launcher)
+    run(
+        cmake,
+        "-S",
+        tmp_path,
+        "-B",
+        build,
+        "-G",
+        "Ninja",
+        f"-DCMAKE_MAKE_PROGRAM={ninja}",
+        "-DMAGLEV_TRAIN=OFF",
+        "-DMAGLEV_CUDA=OFF",
+        *launcher,
+    )
     run(ninja, "-C", build, "env_throughput")
-    out = run(build / "tests" / "env_throughput", "--seconds", "0.02", "--repeats", "1", "corridor", "length=5")
+    out = run(
+        build / "tests" / "env_throughput",
+        "--seconds",
+        "0.02",
+        "--repeats",
+        "1",
+        "corridor",
+        "length=5",
+    )
     assert "corridor" in out

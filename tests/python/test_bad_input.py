@@ -6,7 +6,16 @@ import signal
 
 import pytest
 
-SMALL = ["--bare", "--sinks", "jsonl", "train.steps=3200", "train.save_every=800", "env.count=4", "ppo.rollout=16", "ppo.epochs=1"]
+SMALL = [
+    "--bare",
+    "--sinks",
+    "jsonl",
+    "train.steps=3200",
+    "train.save_every=800",
+    "env.count=4",
+    "ppo.rollout=16",
+    "ppo.epochs=1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +120,9 @@ def test_a_checkpoint_of_another_environment_is_refused(trained, engine, tmp_pat
 def test_another_network_does_not_load(trained, engine, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(trained, run, symlinks=True)
-    line = complaint(engine("train", "--resume", run, "train.steps=6400", "ppo.network.hidden=[32, 32]"))
+    line = complaint(
+        engine("train", "--resume", run, "train.steps=6400", "ppo.network.hidden=[32, 32]")
+    )
     assert "fc0_weight" in line
 
 
@@ -122,7 +133,15 @@ def test_a_folder_that_cannot_be_written_is_named(engine, tmp_path):
 
 
 def test_a_disk_full_at_the_start_ends_the_run(engine, tmp_path):
-    done = engine("train", "ppo", "cartpole", *SMALL, "--out", tmp_path / "run", env={"MAGLEV_FAULT": "write:ENOSPC:6+"})
+    done = engine(
+        "train",
+        "ppo",
+        "cartpole",
+        *SMALL,
+        "--out",
+        tmp_path / "run",
+        env={"MAGLEV_FAULT": "write:ENOSPC:6+"},
+    )
     assert done.returncode == 2
     assert "No space left" in done.stderr or "full" in done.stderr
 
@@ -130,7 +149,9 @@ def test_a_disk_full_at_the_start_ends_the_run(engine, tmp_path):
 def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path):
     run = tmp_path / "run"
     # past the first checkpoint, before the last
-    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:40+"})
+    done = engine(
+        "train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:40+"}
+    )
     assert done.returncode == 2, done.stderr
     assert "No space left" in done.stderr or "full" in done.stderr
     manifests = list((run / "checkpoints").glob("step_*/manifest.json"))
@@ -142,7 +163,9 @@ def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path):
 
 def test_one_failed_save_does_not_end_the_run(engine, tmp_path):
     run = tmp_path / "run"
-    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:16"})
+    done = engine(
+        "train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:16"}
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads((run / "run.json").read_text())["state"] == "finished"
 
@@ -150,11 +173,18 @@ def test_one_failed_save_does_not_end_the_run(engine, tmp_path):
 @pytest.mark.parametrize("where", ["reward", "observation"])
 def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_path):
     run = tmp_path / "run"
-    done = examples("train", "ppo", "faulty", *SMALL, f"env.where={where}", "env.step=300", "--out", run)
+    done = examples(
+        "train", "ppo", "faulty", *SMALL, f"env.where={where}", "env.step=300", "--out", run
+    )
     line = complaint(done)
     # which column, which environment, when: time steps count from 0, an observation belongs to the step it is seen at
     when = {"reward": 299, "observation": 300}[where]
-    assert "not finite" in line and where in line and "environment 0" in line and f"time step {when}" in line, line
+    assert (
+        "not finite" in line
+        and where in line
+        and "environment 0" in line
+        and f"time step {when}" in line
+    ), line
     assert json.loads((run / "run.json").read_text())["state"] == "failed"
     # the newest checkpoint is from before it, and whole
     newest = max((run / "checkpoints").glob("step_*"))

@@ -14,25 +14,57 @@ CASES = {
     "cartpole": ["ppo.network.value_head=popart", "ppo.network.normalize_obs=true", "threads=2"],
     "acrobot": ["ppo.normalize_reward=true", "ppo.network.normalize_obs=true"],
     "mountain_car": ["ppo.network.normalize_obs=true", "ppo.clip_grad=module"],
-    "pendulum": ["ppo.network.normalize_obs=true", "ppo.normalize_reward=true", "ppo.target_kl=0.01"],
-    "goodhart": ["env.width=32", "env.height=32", "env.min_food=4", "env.max_food=16", "env.min_poison=4",
-                 "env.max_poison=16", "ppo.network.value_head=popart", "ppo.network.kind=mlp"],
+    "pendulum": [
+        "ppo.network.normalize_obs=true",
+        "ppo.normalize_reward=true",
+        "ppo.target_kl=0.01",
+    ],
+    "goodhart": [
+        "env.width=32",
+        "env.height=32",
+        "env.min_food=4",
+        "env.max_food=16",
+        "env.min_poison=4",
+        "env.max_poison=16",
+        "ppo.network.value_head=popart",
+        "ppo.network.kind=mlp",
+    ],
 }
 STEPS = 64 * 100
-COMMON = ["--bare", "--sinks", "jsonl", f"train.steps={STEPS}", f"train.save_every={STEPS // 10}", "env.count=4", "ppo.rollout=16",
-          "ppo.minibatch=16", "ppo.epochs=2", "ppo.lr_end=0.1", "ppo.clip_end=0.5", "ppo.entropy=0.01",
-          "ppo.entropy_end=0", "seed=3"]
+COMMON = [
+    "--bare",
+    "--sinks",
+    "jsonl",
+    f"train.steps={STEPS}",
+    f"train.save_every={STEPS // 10}",
+    "env.count=4",
+    "ppo.rollout=16",
+    "ppo.minibatch=16",
+    "ppo.epochs=2",
+    "ppo.lr_end=0.1",
+    "ppo.clip_end=0.5",
+    "ppo.entropy=0.01",
+    "ppo.entropy_end=0",
+    "seed=3",
+]
 
 
 def newest_manifest(run):
-    manifests = [json.loads(p.read_text()) for p in (run / "checkpoints").glob("step_*/manifest.json")]
+    manifests = [
+        json.loads(p.read_text()) for p in (run / "checkpoints").glob("step_*/manifest.json")
+    ]
     return max(manifests, key=lambda m: m["sequence"])
 
 
 def start(*arguments):
-    return subprocess.Popen([ENGINE, "train", *map(str, arguments)], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, "MAGLEV_HOME": str(HOME)})
+    return subprocess.Popen(
+        [ENGINE, "train", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+    )
 
 
 def wait_for_checkpoints(run, count, process, timeout_s=60):
@@ -48,7 +80,10 @@ def wait_for_checkpoints(run, count, process, timeout_s=60):
 def metric_rows(run):
     """What metrics.jsonl says of learning; times differ from run to run."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in r.items() if not k.startswith(("time/", "seconds", "steps_per_second"))} for r in rows]
+    return [
+        {k: v for k, v in r.items() if not k.startswith(("time/", "seconds", "steps_per_second"))}
+        for r in rows
+    ]
 
 
 @pytest.mark.parametrize("env", CASES)
@@ -105,7 +140,9 @@ def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     assert status["state"] == "stopped"
     assert newest_manifest(run)["identity"]["step"] == status["steps"] > 0
     # and it goes on from there
-    done = engine("train", "--resume", run, f"train.steps={status['steps'] + 6400}", "--sinks", "jsonl")
+    done = engine(
+        "train", "--resume", run, f"train.steps={status['steps'] + 6400}", "--sinks", "jsonl"
+    )
     assert done.returncode == 0, done.stderr
     assert newest_manifest(run)["identity"]["step"] >= status["steps"] + 6400
 
@@ -113,7 +150,12 @@ def test_a_signal_saves_and_leaves(number, engine, tmp_path):
 def test_a_finished_run_is_extended(engine, tmp_path):
     short, whole = tmp_path / "short", tmp_path / "whole"
     constant = [a for a in COMMON if "_end=" not in a]
-    assert engine("train", "ppo", "acrobot", *constant, f"train.steps={STEPS // 2}", "--out", short).returncode == 0
+    assert (
+        engine(
+            "train", "ppo", "acrobot", *constant, f"train.steps={STEPS // 2}", "--out", short
+        ).returncode
+        == 0
+    )
     assert engine("train", "ppo", "acrobot", *constant, "--out", whole).returncode == 0
     again = engine("train", "--resume", short)
     assert again.returncode == 2 and "train.steps=" in again.stderr
@@ -128,8 +170,18 @@ def test_the_number_of_threads_does_not_change_a_run(engine, tmp_path):
     hashes = set()
     for threads in (1, 2, 3):
         run = tmp_path / str(threads)
-        done = engine("train", "ppo", "cartpole", *COMMON, "env.count=300", "ppo.minibatch=1600", f"threads={threads}",
-                      "train.steps=48000", "--out", run)
+        done = engine(
+            "train",
+            "ppo",
+            "cartpole",
+            *COMMON,
+            "env.count=300",
+            "ppo.minibatch=1600",
+            f"threads={threads}",
+            "train.steps=48000",
+            "--out",
+            run,
+        )
         assert done.returncode == 0, done.stderr
         hashes.add(newest_manifest(run)["state_hash"])
     assert len(hashes) == 1
@@ -139,6 +191,9 @@ def test_the_seed_changes_a_run(engine, tmp_path):
     hashes = set()
     for seed in (1, 2):
         run = tmp_path / str(seed)
-        assert engine("train", "ppo", "cartpole", *COMMON, f"seed={seed}", "--out", run).returncode == 0
+        assert (
+            engine("train", "ppo", "cartpole", *COMMON, f"seed={seed}", "--out", run).returncode
+            == 0
+        )
         hashes.add(newest_manifest(run)["state_hash"])
     assert len(hashes) == 2

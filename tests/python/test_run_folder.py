@@ -12,8 +12,18 @@ STEPS = 20480
 @pytest.fixture(scope="module")
 def run(engine, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run_folder") / "run"
-    done = engine("train", "ppo", "cartpole", f"train.steps={STEPS}", "seed=1", "env.count=8", "ppo.rollout=128",
-                  "ppo.minibatch=256", "--out", folder)
+    done = engine(
+        "train",
+        "ppo",
+        "cartpole",
+        f"train.steps={STEPS}",
+        "seed=1",
+        "env.count=8",
+        "ppo.rollout=128",
+        "ppo.minibatch=256",
+        "--out",
+        folder,
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -42,11 +52,15 @@ def test_the_saved_settings_make_the_same_run(run, engine, tmp_path):
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["ppo"]["minibatch"] == 256 and config["seed"] == 1
     again = tmp_path / "again"
-    done = engine("train", "ppo", "cartpole", "--bare", "--config", run / "config.yaml", "--out", again)
+    done = engine(
+        "train", "ppo", "cartpole", "--bare", "--config", run / "config.yaml", "--out", again
+    )
     assert done.returncode == 0, done.stderr
 
     def final(folder):
-        manifests = [json.loads(p.read_text()) for p in (folder / "checkpoints").glob("step_*/manifest.json")]
+        manifests = [
+            json.loads(p.read_text()) for p in (folder / "checkpoints").glob("step_*/manifest.json")
+        ]
         return max(manifests, key=lambda m: m["sequence"])["state_hash"]
 
     assert final(run) == final(again)
@@ -65,7 +79,9 @@ def test_eval_is_fixed_and_reports_both_modes(run, engine):
         assert x["return_mean"] == pytest.approx(sum(x["returns"]) / 20)
     table = engine("eval", run, "--episodes", "5")
     assert "mean" in table.stdout and "sample" in table.stdout
-    steps = json.loads(engine("eval", run, "--steps", "640", "--envs", "64", "--json", "--actions", "mean").stdout)
+    steps = json.loads(
+        engine("eval", run, "--steps", "640", "--envs", "64", "--json", "--actions", "mean").stdout
+    )
     assert steps["results"][0]["steps"] <= 640
 
 
@@ -76,15 +92,39 @@ def test_runs_lists_it(run, engine):
 
 def test_a_run_without_out_gets_a_folder_of_its_own(engine, tmp_path):
     for _ in range(2):
-        done = engine("train", "ppo", "cartpole", "train.steps=1024", "env.count=8", "--sinks", "jsonl", cwd=tmp_path)
+        done = engine(
+            "train",
+            "ppo",
+            "cartpole",
+            "train.steps=1024",
+            "env.count=8",
+            "--sinks",
+            "jsonl",
+            cwd=tmp_path,
+        )
         assert done.returncode == 0, done.stderr
     names = sorted(p.name for p in (tmp_path / "runs").iterdir())
-    assert len(names) == 2 and names[0].endswith("-ppo-cartpole-1") and names[1].endswith("-ppo-cartpole-2")
+    assert (
+        len(names) == 2
+        and names[0].endswith("-ppo-cartpole-1")
+        and names[1].endswith("-ppo-cartpole-2")
+    )
 
 
 def test_help_lists_every_setting(engine):
     done = engine("train", "ppo", "goodhart", "--help")
     assert done.returncode == 0
-    for name in ("train.steps", "seed", "device", "env.count", "env.mode", "ppo.rollout", "ppo.minibatch", "ppo.epochs",
-                 "ppo.lr", "ppo.gamma", "ppo.clip"):
+    for name in (
+        "train.steps",
+        "seed",
+        "device",
+        "env.count",
+        "env.mode",
+        "ppo.rollout",
+        "ppo.minibatch",
+        "ppo.epochs",
+        "ppo.lr",
+        "ppo.gamma",
+        "ppo.clip",
+    ):
         assert f"  {name} " in done.stdout

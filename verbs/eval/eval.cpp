@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
@@ -20,37 +21,50 @@ VerbEntry entry();
 namespace {
 
 Grammar grammar() {
-  return {.flags = {{"--episodes", "N", "episodes, each environment's first ones (default 100)"},
-                    {"--steps", "N", "run this many environment steps instead of counting episodes"},
-                    {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
-                    {"--seed", "S", "seed of the evaluation's environments and draws (default 1000003)"},
-                    {"--actions", "HOW", "mean, sample or both (default both)"},
-                    {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
-                    {"--json", "", "print JSON instead of a table"}},
-          .least = 1,
-          .most = 1,
-          .names = "<run>",
-          .settings = true};
+  return {
+      .flags = {{"--episodes", "N", "episodes, each environment's first ones (default 100)"},
+                {"--steps", "N", "run this many environment steps instead of counting episodes"},
+                {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
+                {"--seed", "S",
+                 "seed of the evaluation's environments and draws (default 1000003)"},
+                {"--actions", "HOW", "mean, sample or both (default both)"},
+                {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
+                {"--json", "", "print JSON instead of a table"}},
+      .least = 1,
+      .most = 1,
+      .names = "<run>",
+      .settings = true};
 }
 
-nlohmann::json number(double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr); }
+nlohmann::json number(double x) {
+  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
+}
 
 nlohmann::json to_json(const EvalResult& r) {
   nlohmann::json events = nlohmann::json::object();
   for (const auto& [name, value] : r.events_per_1k) events[name] = number(value);
-  return {{"actions", r.mode},         {"seed", r.seed},
-          {"envs", r.envs},            {"episodes", r.episodes},
-          {"steps", r.steps},          {"return_mean", number(r.return_mean)},
-          {"return_std", number(r.return_std)}, {"return_min", number(r.return_min)},
-          {"return_max", number(r.return_max)}, {"length_mean", number(r.length_mean)},
-          {"events_per_1k", events},   {"returns", r.returns},
+  return {{"actions", r.mode},
+          {"seed", r.seed},
+          {"envs", r.envs},
+          {"episodes", r.episodes},
+          {"steps", r.steps},
+          {"return_mean", number(r.return_mean)},
+          {"return_std", number(r.return_std)},
+          {"return_min", number(r.return_min)},
+          {"return_max", number(r.return_max)},
+          {"length_mean", number(r.length_mean)},
+          {"events_per_1k", events},
+          {"returns", r.returns},
           {"seconds", r.seconds}};
 }
 
 std::string checkpoint_of(const std::string& folder, const std::string& which) {
   CheckpointStore store(folder, 0);
-  std::string path = which == "latest" ? store.newest_valid() : which == "best" ? store.best() : which;
-  if (path.empty()) throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
+  std::string path = which == "latest" ? store.newest_valid()
+                     : which == "best" ? store.best()
+                                       : which;
+  if (path.empty())
+    throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
   return path;
 }
 
@@ -65,11 +79,13 @@ int run(const std::vector<std::string>& words) {
   options.episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(options.episodes);
   options.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
   options.envs = arguments.integer("--envs", 1, 1 << 20).value_or(0);
-  options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(int64_t(options.seed)));
+  options.seed =
+      uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(int64_t(options.seed)));
 
   claim_threads();
   auto trained = experiment_of(folder);
-  const std::string checkpoint = checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
+  const std::string checkpoint =
+      checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
   Trainer trainer(*trained, place(trained->run.device, trained->run.threads));
   const CheckpointIdentity identity =
       load_checkpoint(checkpoint, {.algo = trained->algo().name, .env = trained->env().name},
@@ -78,23 +94,30 @@ int run(const std::vector<std::string>& words) {
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
   for (const auto& setting : arguments.settings()) {
-    if (!setting.starts_with("env.")) throw Error("[eval] only env.* settings may differ from training, got '" + setting + "'");
+    if (!setting.starts_with("env."))
+      throw Error("[eval] only env.* settings may differ from training, got '" + setting + "'");
     judged->table().override_with(setting);
   }
 
-  nlohmann::json report = {{"run", folder}, {"checkpoint", checkpoint}, {"step", identity.step}, {"results", nlohmann::json::array()}};
+  nlohmann::json report = {{"run", folder},
+                           {"checkpoint", checkpoint},
+                           {"step", identity.step},
+                           {"results", nlohmann::json::array()}};
   if (!arguments.has("--json"))
-    std::printf("%s on %s, step %ld, %s\n%-8s %9s %10s %10s %10s %10s %10s\n", trained->algo().name, trained->env().name,
-                long(identity.step), checkpoint.c_str(), "actions", "episodes", "return", "std", "min", "max", "length");
+    std::printf("%s on %s, step %ld, %s\n%-8s %9s %10s %10s %10s %10s %10s\n", trained->algo().name,
+                trained->env().name, long(identity.step), checkpoint.c_str(), "actions", "episodes",
+                "return", "std", "min", "max", "length");
   for (ActMode mode : {ActMode::mean, ActMode::sample}) {
     if (how != "both" && (how == "mean") != (mode == ActMode::mean)) continue;
     options.mode = mode;
-    EvalResult r = evaluate(trainer.algorithm(), *judged, trainer.placement(), trainer.pool(), options);
+    EvalResult r =
+        evaluate(trainer.algorithm(), *judged, trainer.placement(), trainer.pool(), options);
     report["results"].push_back(to_json(r));
     if (arguments.has("--json")) continue;
-    std::printf("%-8s %9ld %10.2f %10.2f %10.2f %10.2f %10.1f", r.mode.c_str(), long(r.episodes), r.return_mean,
-                r.return_std, r.return_min, r.return_max, r.length_mean);
-    for (const auto& [name, value] : r.events_per_1k) std::printf("  %s/1k %.2f", name.c_str(), value);
+    std::printf("%-8s %9ld %10.2f %10.2f %10.2f %10.2f %10.1f", r.mode.c_str(), long(r.episodes),
+                r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean);
+    for (const auto& [name, value] : r.events_per_1k)
+      std::printf("  %s/1k %.2f", name.c_str(), value);
     std::printf("\n");
   }
   write_atomic(folder + "/eval.json", report.dump(2) + "\n");
@@ -107,7 +130,9 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "eval",
           .summary = "judge a run's policy: fixed seeds, mean and sampled actions",
-          .usage = "eval <run> [--episodes N | --steps N] [--actions mean|sample|both] [env.setting=value ...]",
+          .usage =
+              "eval <run> [--episodes N | --steps N] [--actions mean|sample|both] "
+              "[env.setting=value ...]",
           .run = run};
 }
 

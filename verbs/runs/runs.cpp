@@ -31,12 +31,15 @@ int run(const std::vector<std::string>& words) {
   }
   size_t width = 4;
   for (const auto& row : rows) width = std::max(width, row.name.size());
-  std::printf("%-*s  %-8s %-14s %-9s %14s %10s  %s\n", int(width), "run", "algo", "env", "state", "steps", "return", "updated");
+  std::printf("%-*s  %-8s %-14s %-9s %14s %10s  %s\n", int(width), "run", "algo", "env", "state",
+              "steps", "return", "updated");
   for (const auto& row : rows) {
     char mean[32] = "-";
-    if (std::isfinite(row.status.return_mean)) std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
-    std::printf("%-*s  %-8s %-14s %-9s %14ld %10s  %s ago\n", int(width), row.name.c_str(), row.status.algo.c_str(),
-                row.status.env.c_str(), row.status.state.c_str(), long(row.status.steps), mean, age_text(row.age_s).c_str());
+    if (std::isfinite(row.status.return_mean))
+      std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
+    std::printf("%-*s  %-8s %-14s %-9s %14ld %10s  %s ago\n", int(width), row.name.c_str(),
+                row.status.algo.c_str(), row.status.env.c_str(), row.status.state.c_str(),
+                long(row.status.steps), mean, age_text(row.age_s).c_str());
   }
   return 0;
 }
@@ -44,7 +47,10 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "runs", .summary = "list what was trained here", .usage = "runs [folder]", .run = run};
+  return {.name = "runs",
+          .summary = "list what was trained here",
+          .usage = "runs [folder]",
+          .run = run};
 }
 
 }  // namespace maglev::verbs::runs

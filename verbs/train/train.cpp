@@ -19,16 +19,20 @@ namespace {
 constexpr int kStopped = 130;
 
 Grammar grammar() {
-  return {.flags = {{"--out", "DIR", "run folder (default runs/<date>-<algorithm>-<environment>-<n>)"},
-                    {"--overwrite", "", "DIR may hold a run; it is moved aside, not deleted"},
-                    {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
-                    {"--bare", "", "do not load the proven settings of configs/<algorithm>/<environment>.yaml"},
-                    {"--resume", "RUN", "continue this run from its newest checkpoint"},
-                    {"--sinks", "NAMES", "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
-          .least = 0,
-          .most = 2,
-          .names = "<algorithm> <environment>",
-          .settings = true};
+  return {
+      .flags = {{"--out", "DIR", "run folder (default runs/<date>-<algorithm>-<environment>-<n>)"},
+                {"--overwrite", "", "DIR may hold a run; it is moved aside, not deleted"},
+                {"--config", "FILE",
+                 "settings from YAML or JSON, before those on the command line"},
+                {"--bare", "",
+                 "do not load the proven settings of configs/<algorithm>/<environment>.yaml"},
+                {"--resume", "RUN", "continue this run from its newest checkpoint"},
+                {"--sinks", "NAMES",
+                 "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
+      .least = 0,
+      .most = 2,
+      .names = "<algorithm> <environment>",
+      .settings = true};
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -65,11 +69,15 @@ int run(const std::vector<std::string>& words) {
   request.command.insert(request.command.end(), words.begin(), words.end());
 
   if (auto folder = arguments.value("--resume")) {
-    if (!names.empty()) throw Error("[train] --resume takes algorithm and environment from the run; leave out '" + names[0] + "'");
+    if (!names.empty())
+      throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
+                  names[0] + "'");
     return exit_status(train_resume(*folder, arguments.settings(), request));
   }
   if (names.size() != 2)
-    throw Error("[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` and `maglev algos` list them");
+    throw Error(
+        "[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` "
+        "and `maglev algos` list them");
   Experiment experiment(names[0], names[1]);
   const char* home = std::getenv("MAGLEV_HOME");
   if (!arguments.has("--bare")) experiment.load_proven(home ? home : ".");
@@ -83,7 +91,9 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "train",
           .summary = "train an agent, or continue a run",
-          .usage = "train <algorithm> <environment> [setting=value ...] | train --resume RUN [setting=value ...]",
+          .usage =
+              "train <algorithm> <environment> [setting=value ...] | train --resume RUN "
+              "[setting=value ...]",
           .run = run};
 }
 

@@ -25,7 +25,8 @@ struct Faulty {
   };
 
   static EnvSpec spec(const Params&) {
-    return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {1}}}, .action = {.heads = {2}}};
+    return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {1}}},
+            .action = {.heads = {2}}};
   }
 
   MAGLEV_HD static void reset(const Params&, State& s, Rng&) { s.steps = 0; }
