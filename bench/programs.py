@@ -1,0 +1,134 @@
+"""Our programs and how their figures are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from machine import cores
+from measure import HOME, PEER_PYTHON, TIMEOUT_S, Finished, Unavailable, execute
+
+PEERS = Path(__file__).resolve().parent / "peers"
+
+
+@dataclass
+class Programs:
+    engine: Path
+    throughput: Path
+
+    @staticmethod
+    def found(engine: str, throughput: str) -> Programs:
+        """Those named, or those of the release build. What is missing is said when it is needed."""
+        build = HOME / ".build" / "release"
+        return Programs(
+            Path(engine or build / "maglev-engine").resolve(),
+            Path(throughput or build / "tests" / "env_throughput").resolve(),
+        )
+
+
+def need(program: Path) -> Path:
+    if not os.access(program, os.X_OK):
+        raise Unavailable(f"{program.name} is not built; `./maglev test` builds all programs")
+    return program
+
+
+def env_throughput(programs: Programs, settings: list, seconds: float, one_core: bool) -> dict:
+    """{(environments, threads): steps/s} of one environment."""
+    command = [need(programs.throughput), "--seconds", seconds, "--repeats", 1, *settings]
+    rows = {}
+    for line in execute(command, one_core).output.splitlines():
+        fields = line.split()
+        # environment, environments, threads, median, "M", ...
+        if len(fields) > 4 and fields[1].isdigit() and fields[4] == "M":
+            rows[int(fields[1]), int(fields[2])] = float(fields[3]) * 1e6
+    return rows
+
+
+def train(programs: Programs, folder: Path, words: list) -> Finished:
+    """Trains into `folder`, made anew, on the processor and with metrics to a file only."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return execute(train_command(programs, folder, words))
+
+
+def train_command(programs: Programs, folder: Path, words: list) -> list:
+    return [
+        need(programs.engine),
+        "train",
+        *words,
+        "device=cpu",
+        "--sinks",
+        "jsonl",
+        "--out",
+        folder,
+    ]
+
+
+def training_speed(folder: Path) -> float:
+    """Steps/s between the first row of metrics.jsonl and the last: construction is left out."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    if len(rows) < 2:
+        raise Unavailable("the run is too short: metrics.jsonl has fewer than 2 rows")
+    return (rows[-1]["step"] - rows[0]["step"]) / (rows[-1]["seconds"] - rows[0]["seconds"])
+
+
+def evaluate(programs: Programs, folder: Path, words: list) -> dict:
+    """The result of `eval`, with the wall time of the whole command as `eval_s`."""
+    done = execute([need(programs.engine), "eval", folder, *words, "--json"])
+    return {**json.loads(done.output)["results"][0], "eval_s": done.seconds}
+
+
+def engine_version(folder: Path) -> str:
+    """What the engine that made this run was built from and with."""
+    lines = (folder / "reproduce.md").read_text().splitlines()
+    told = dict(line[2:].split(": ", 1) for line in lines if line.startswith("- ") and ": " in line)
+    return f"commit {told.get('git commit', '?')}, torch {told.get('torch', '?')}"
+
+
+def peer_version(module: str, python: Path) -> str:
+    """Version of a Python peer; throws Unavailable when it cannot be imported."""
+    code = f"import importlib.metadata as m; import {module}; print(m.version('{module}'))"
+    command = [str(python), "-W", "ignore", "-c", code]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Unavailable("there is no .venv-bench; run bench/setup.sh") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise Unavailable(f"not installed in .venv-bench ({last}); see .venv-bench/setup.log")
+    return done.stdout.split()[-1]
+
+
+def sb3_command(folder: Path, env: str, threads: int, *words) -> list:
+    """SB3's PPO with the settings of our run in `folder`."""
+    return [
+        *(PEER_PYTHON, PEERS / "sb3_ppo.py", "--config", folder / "config.yaml"),
+        *("--env", env, "--threads", threads, *words),
+    ]
+
+
+def sb3_threads(options, folder: Path, env: str, steps: int) -> int:
+    """Torch threads for SB3: those asked for, else the faster of 1 and all over `steps`."""
+    if options.sb3_threads:
+        return options.sb3_threads
+    best, told, limit_s = 1, [], TIMEOUT_S
+    fastest = 0.0
+    for threads in sorted({1, cores()}):
+        try:
+            done = execute(sb3_command(folder, env, threads, "--speed", steps), limit_s=limit_s)
+        except Unavailable as why:
+            if threads == 1:
+                raise
+            told.append(f"{threads} threads gave up ({why})")
+            continue
+        speed = done.report()["steps_per_second"]
+        told.append(f"{threads} thread(s) {speed:.0f} steps/s")
+        if speed > fastest:
+            best, fastest = threads, speed
+        # threads that wait for each other on a busy machine can take forever
+        limit_s = 3 * done.seconds + 10
+    options.say("  stable-baselines3 warm-up: " + ", ".join(told))
+    return best
