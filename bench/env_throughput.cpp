@@ -101,7 +101,7 @@ void run(const std::vector<std::string>& words) {
               "min", "max");
   for (const auto& which : cases)
     for (int threads : thread_counts)
-      for (int64_t count : {64, 1024, 4096}) {
+      for (int64_t count : {8, 64, 1024, 4096}) {
         ThreadPool pool(threads);
         Measurement measurement(which, count, pool);
         std::vector<double> speeds;
