@@ -23,18 +23,12 @@ function(maglev_write path content)
   file(CONFIGURE OUTPUT ${path} CONTENT "${content}" @ONLY)
 endfunction()
 
-# every folder x of `dir` defines `row_type maglev::<dir>::x::entry()`; `function` returns them all in name order
-function(maglev_table target table row_type function header dir)
-  maglev_folders(${dir} "*.cpp" names)
-  set(declarations)
-  set(rows)
-  foreach(name IN LISTS names)
-    string(APPEND declarations "namespace ${dir}::${name} { ${row_type} entry(); }\n")
-    string(APPEND rows "      ${dir}::${name}::entry(),\n")
-  endforeach()
-  list(LENGTH names count)
-  set(file ${MAGLEV_GENERATED}/${table}_table.cpp)
-  maglev_write(${file} "// Written by CMake from the folders of ${dir}/.
+# writes `function`(), which returns the rows of `row_type` in the given order, into `target`
+function(maglev_write_table target file row_type function header declarations rows)
+  string(REGEX MATCHALL "entry\\(\\),\n" entries "${rows}")
+  list(LENGTH entries count)
+  set(path ${MAGLEV_GENERATED}/${file}.cpp)
+  maglev_write(${path} "// Written by CMake from a list of folders.
 #include <array>
 
 #include \"${header}\"
@@ -49,8 +43,20 @@ ${rows}  };
 
 }  // namespace maglev
 ")
-  target_sources(${target} PRIVATE ${file})
-  set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  target_sources(${target} PRIVATE ${path})
+  set_source_files_properties(${path} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# every folder x of `dir` defines `row_type maglev::<dir>::x::entry()`; `function` returns them all in name order
+function(maglev_table target table row_type function header dir)
+  maglev_folders(${dir} "*.cpp" names)
+  set(declarations)
+  set(rows)
+  foreach(name IN LISTS names)
+    string(APPEND declarations "namespace ${dir}::${name} { ${row_type} entry(); }\n")
+    string(APPEND rows "      ${dir}::${name}::entry(),\n")
+  endforeach()
+  maglev_write_table(${target} ${table}_table ${row_type} ${function} ${header} "${declarations}" "${rows}")
 endfunction()
 
 # one translation unit per environment folder of `dir`, and its CUDA twin where device code is built. A name that an
@@ -130,25 +136,7 @@ function(maglev_env_table target)
     string(APPEND declarations "namespace envs::${name} { EnvEntry entry(); }\n")
     string(APPEND rows "      envs::${name}::entry(),\n")
   endforeach()
-  list(LENGTH all count)
-  set(file ${MAGLEV_GENERATED}/${target}_env_table.cpp)
-  maglev_write(${file} "// Written by CMake from the folders of ${ARGN}.
-#include <array>
-
-#include \"engine/env/entry.h\"
-
-namespace maglev {
-${declarations}
-std::span<const EnvEntry> env_table() {
-  static const std::array<EnvEntry, ${count}> table{
-${rows}  };
-  return table;
-}
-
-}  // namespace maglev
-")
-  target_sources(${target} PRIVATE ${file})
-  set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  maglev_write_table(${target} ${target}_env_table EnvEntry env_table engine/env/entry.h "${declarations}" "${rows}")
 endfunction()
 
 # the program with the environments of the given folders

@@ -15,12 +15,9 @@ MIN_GCC = 11
 # header -> the Debian and Ubuntu package that holds it
 HEADERS = {
     "yaml-cpp/yaml.h": "libyaml-cpp-dev",
-    "CLI/CLI.hpp": "libcli11-dev",
     "nlohmann/json.hpp": "nlohmann-json3-dev",
     "xxhash.h": "libxxhash-dev",
     "gtest/gtest.h": "libgtest-dev",
-    "gmock/gmock.h": "libgmock-dev",
-    "rapidcheck.h": "librapidcheck-dev",
 }
 
 

@@ -1,6 +1,6 @@
 #pragma once
-// Comparison of tensors within a tolerance. MAGLEV_TOL_SCALE multiplies every tolerance: 0 shows what is not equal to the
-// bit, and a message tells which share of its tolerance a comparison used.
+// Comparison of tensors within a tolerance. MAGLEV_TOL_SCALE multiplies every tolerance: 0 shows
+// what is not equal to the bit, and a message tells which share of its tolerance a comparison used.
 
 #include <cstdlib>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace maglev {
 
-/// |ours - reference| <= tolerance * max(1, |reference|) everywhere; 0 = bit for bit. NaN equals nothing.
+/// |ours - reference| <= tolerance * max(1, |reference|) everywhere; 0 = bit for bit. NaN equals
+/// nothing.
 inline testing::AssertionResult close(const at::Tensor& ours, const at::Tensor& reference,
                                       double tolerance) {
   static const char* scale = std::getenv("MAGLEV_TOL_SCALE");

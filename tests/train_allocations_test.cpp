@@ -15,7 +15,8 @@ TEST(Allocations, an_iteration_asks_the_system_for_nothing_once_warm) {
   for (const char* setting :
        {"env.count=24", "ppo.rollout=32", "ppo.minibatch=200", "ppo.shard_rows=64"})
     experiment.table().override_with(setting);
-  // threads meet at different times from run to run; one thread shows exactly what an iteration needs
+  // threads meet at different times from run to run; one thread shows exactly what an iteration
+  // needs
   Trainer trainer(experiment, place("cpu", 1));
   for (int i = 0; i < 5; ++i) trainer.iterate(), trainer.flush();
   const int64_t before = cpu_cache_system_allocations();

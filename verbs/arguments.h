@@ -3,7 +3,8 @@
 // every verb.
 //
 //   const Arguments arguments(entry(), words,
-//                             {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as JSON"}},
+//                             {.flags = {{"--out", "DIR", "run folder"}, {"--json", "", "as
+//                             JSON"}},
 //                              .least = 1,
 //                              .most = 2,
 //                              .names = "<algorithm> <environment>"});

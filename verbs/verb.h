@@ -11,7 +11,8 @@ struct VerbEntry {
   const char* name;
   const char* summary;  ///< one line
   const char* usage;    ///< shown by `maglev <name> --help`, after "usage: maglev "
-  /// Arguments behind the name. Returns the exit status; throws Error for a user's mistake (exit status 2).
+  /// Arguments behind the name. Returns the exit status; throws Error for a user's mistake (exit
+  /// status 2).
   int (*run)(const std::vector<std::string>& arguments);
 };
 

@@ -7,7 +7,8 @@
 
 namespace maglev::ppo {
 
-/// Settings of PPO. Values at the end of a linear schedule are shares of the value at its beginning; 1 keeps it constant.
+/// Settings of PPO. Values at the end of a linear schedule are shares of the value at its
+/// beginning; 1 keeps it constant.
 struct Options {
   int64_t rollout = 128;
   int64_t minibatch = 0;

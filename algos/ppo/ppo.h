@@ -1,10 +1,11 @@
 #pragma once
-// Proximal policy optimisation with a clipped surrogate (Schulman et al., "Proximal policy optimization algorithms",
-// 2017).
+// Proximal policy optimisation with a clipped surrogate (Schulman et al., "Proximal policy
+// optimization algorithms", 2017).
 //
-// Threads: a minibatch is cut into shards of fixed size and shards are dealt to a fixed number of lanes; each lane is a
-// replica of the networks with gradients of its own, and lanes are added in order. So a run does not depend on how many
-// threads there are, and memory for activations is that of one shard a thread.
+// Threads: a minibatch is cut into shards of fixed size and shards are dealt to a fixed number of
+// lanes; each lane is a replica of the networks with gradients of its own, and lanes are added in
+// order. So a run does not depend on how many threads there are, and memory for activations is that
+// of one shard a thread.
 
 #include <memory>
 #include <vector>
@@ -19,7 +20,8 @@ namespace maglev::ppo {
 
 class Ppo : public Algorithm {
  public:
-  /// Throws Error when settings contradict: a minibatch larger than the rollout, a network the observation cannot feed.
+  /// Throws Error when settings contradict: a minibatch larger than the rollout, a network the
+  /// observation cannot feed.
   Ppo(const Options& options, const AlgoContext& context);
 
   const DataPlan& plan() const override { return plan_; }
@@ -29,10 +31,11 @@ class Ppo : public Algorithm {
 
   // The stages of update, in order; a test may drive them with a batch and index lists of its own.
 
-  /// Bootstrap values, reward scaling, advantages, returns, value-head statistics, schedules of this update.
+  /// Bootstrap values, reward scaling, advantages, returns, value-head statistics, schedules of
+  /// this update.
   void prepare(const Batch& batch);
-  /// One optimiser step on rows `index` [B] i64 of the flattened rollout (t * rows + row). Rows that only reset an
-  /// environment count nothing.
+  /// One optimiser step on rows `index` [B] i64 of the flattened rollout (t * rows + row). Rows
+  /// that only reset an environment count nothing.
   void minibatch_step(const Batch& batch, const at::Tensor& index);
   /// Observation statistics and counters, once all epochs are done.
   void finish(const Batch& batch);
@@ -51,7 +54,8 @@ class Ppo : public Algorithm {
   const at::Tensor& figures() const { return figures_; }
   /// 1 once target_kl ended this update, else 0; device scalar f32.
   const at::Tensor& stopped() const { return stop_; }
-  /// 1 - Var(returns - values) / Var(returns) of the rollout, device scalar f32; NaN when returns are constant.
+  /// 1 - Var(returns - values) / Var(returns) of the rollout, device scalar f32; NaN when returns
+  /// are constant.
   at::Tensor explained_variance() const;
 
   /// L2 norm of the last minibatch_step's gradient before clipping, device scalar f32.
@@ -70,7 +74,8 @@ class Ppo : public Algorithm {
   enum Column { log_prob_column, value_column };
 
   void build_lanes();
-  /// Adds one shard's gradients and figures to a lane. `count` = valid rows of the whole minibatch, device scalar.
+  /// Adds one shard's gradients and figures to a lane. `count` = valid rows of the whole minibatch,
+  /// device scalar.
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
                    const at::Tensor& advantage, const at::Tensor& valid, const at::Tensor& count);
   at::Tensor scheduled(double start, double end_share) const;

@@ -45,7 +45,8 @@ Options small() {
   return o;
 }
 
-/// PPO on rollouts of random observations and rewards, whose episodes end and begin as the store's do.
+/// PPO on rollouts of random observations and rewards, whose episodes end and begin as the store's
+/// do.
 class Learner {
  public:
   Learner(const EnvSpec& spec, int64_t rows, const Options& options, int threads = 1)

@@ -10,8 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 carry=$PWD/.carry
-packages=(libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libgtest-dev libgmock-dev
-  librapidcheck-dev)
+packages=(libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libgtest-dev)
 
 gather() {
   local missing=() package file

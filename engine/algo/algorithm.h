@@ -1,6 +1,7 @@
 #pragma once
-// What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan and inside act and
-// update; the loop, the store, checkpoints, evaluation and metrics are the same for all.
+// What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan and
+// inside act and update; the loop, the store, checkpoints, evaluation and metrics are the same for
+// all.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +31,8 @@ struct DataPlan {
       256;  ///< rows act works on at once; fixed, so that threads never show in a result
 };
 
-/// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward policies.
+/// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward
+/// policies.
 struct Carry {
   std::vector<at::Tensor> parts;
 };
@@ -67,9 +69,11 @@ class Algorithm {
     return {};
   }
 
-  /// Writes row.action and, unless evaluating, its extra columns. `row` may be any number of rows (evaluation).
+  /// Writes row.action and, unless evaluating, its extra columns. `row` may be any number of rows
+  /// (evaluation).
   virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
-  /// Learns from one batch as the plan asked for it. Returns no value to the host: figures go to `metrics`.
+  /// Learns from one batch as the plan asked for it. Returns no value to the host: figures go to
+  /// `metrics`.
   virtual void update(const Batch& batch, Metrics& metrics) = 0;
 
   /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.

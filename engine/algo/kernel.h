@@ -1,6 +1,6 @@
 #pragma once
-// A fused operation: an obvious reference in ATen beside the version that ships, and the shapes both are held to.
-// The parity test, the bench and `maglev kernels` walk the same cases.
+// A fused operation: an obvious reference in ATen beside the version that ships, and the shapes
+// both are held to. The parity test, the bench and `maglev kernels` walk the same cases.
 
 #include <cstdint>
 #include <functional>

@@ -14,13 +14,15 @@ class Metrics {
  public:
   explicit Metrics(at::Device device);
 
-  /// Registers names once, at construction of the algorithm's first update; returns the index of the first.
+  /// Registers names once, at construction of the algorithm's first update; returns the index of
+  /// the first.
   int64_t declare(const std::vector<std::string>& names);
   /// sums[first + i] += values[i] * weight, weights[first + i] += weight.
   ///   values [K] f32; weight scalar f32 tensor (0 skips); both on the metrics' device
   void add(int64_t first, const at::Tensor& values, const at::Tensor& weight);
 
-  /// Weighted means by name since the last take, then cleared; a figure with weight 0 is NaN. Waits for the device.
+  /// Weighted means by name since the last take, then cleared; a figure with weight 0 is NaN. Waits
+  /// for the device.
   std::vector<std::pair<std::string, double>> take();
 
  private:

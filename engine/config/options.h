@@ -1,6 +1,6 @@
 #pragma once
-// One table per options struct: name, member, range, unit, help. YAML files, dotted overrides, range checks, --help,
-// the saved configuration and Python all read the same rows.
+// One table per options struct: name, member, range, unit, help. YAML files, dotted overrides,
+// range checks, --help, the saved configuration and Python all read the same rows.
 
 #include <cstdint>
 #include <functional>
@@ -40,8 +40,8 @@ struct Field {
 /// The settings of a whole run. Does not own the structs it is bound to: they must outlive it.
 class OptionTable {
  public:
-  /// Binds `member` under the current section. Supported: bool, int32_t, int64_t, uint64_t, float, double,
-  /// std::string, std::vector<int64_t>.
+  /// Binds `member` under the current section. Supported: bool, int32_t, int64_t, uint64_t, float,
+  /// double, std::string, std::vector<int64_t>.
   template <class T>
   void add(std::string_view name, T& member, std::string help, Rule rule = {}) {
     add_field(name, Field::Member(&member), std::move(help), std::move(rule));
@@ -54,7 +54,8 @@ class OptionTable {
   void set(std::string_view name, std::string_view value, std::string_view where = "settings");
   /// "name=value".
   void override_with(std::string_view assignment);
-  /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error with file and line.
+  /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error
+  /// with file and line.
   void load(const std::string& path);
   /// The same from text; `origin` names it in errors.
   void load_text(const std::string& yaml, const std::string& origin);

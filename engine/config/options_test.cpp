@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/core/error.h"
+#include "tests/errors.h"
 
 namespace maglev {
 namespace {
@@ -25,15 +26,6 @@ struct Demo {
     });
   }
 };
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 TEST(Options, saved_yaml_restores_every_value) {
   Demo a, b;

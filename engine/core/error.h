@@ -1,6 +1,6 @@
 #pragma once
-// Errors a person can act on. A user's mistake throws Error: "[where] what was expected, what came, what to do".
-// A mistake of ours fails MAGLEV_ASSERT.
+// Errors a person can act on. A user's mistake throws Error: "[where] what was expected, what came,
+// what to do". A mistake of ours fails MAGLEV_ASSERT.
 
 #include <stdexcept>
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace maglev {
 
-/// A mistake of the user's or of their machine: settings, files, devices, disks. Shown as one line, exit status 2.
+/// A mistake of the user's or of their machine: settings, files, devices, disks. Shown as one line,
+/// exit status 2.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

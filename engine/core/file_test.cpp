@@ -11,6 +11,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/file_fault.h"
+#include "tests/errors.h"
 
 namespace maglev {
 namespace {
@@ -31,15 +32,6 @@ class File : public ::testing::Test {
 
   std::string dir_;
 };
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 // ends a child at its k-th file operation; false when it came through
 bool killed_at(int k, const std::function<void()>& work) {

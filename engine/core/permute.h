@@ -1,7 +1,7 @@
 #pragma once
-// A random permutation as a function of the index: no memory, no sort, the same on every device. A Feistel network
-// over the next power of two, walked until it lands inside (Mitchell, Stokes, Frank and Holmes,
-// "Bandwidth-optimal random shuffling for GPUs", 2021).
+// A random permutation as a function of the index: no memory, no sort, the same on every device. A
+// Feistel network over the next power of two, walked until it lands inside (Mitchell, Stokes, Frank
+// and Holmes, "Bandwidth-optimal random shuffling for GPUs", 2021).
 
 #include <cstdint>
 
@@ -9,7 +9,8 @@
 
 namespace maglev {
 
-/// The bijection of [0, n) numbered `counter` in the stream of permutations of `seed`. 1 <= n <= 2^40.
+/// The bijection of [0, n) numbered `counter` in the stream of permutations of `seed`. 1 <= n <=
+/// 2^40.
 class Permutation {
  public:
   MAGLEV_HD Permutation(uint64_t seed, uint64_t counter, uint64_t n) : n_(n), low_bits_(1) {

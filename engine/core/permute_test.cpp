@@ -17,7 +17,8 @@ TEST(Permutation, every_index_appears_once) {
   }
 }
 
-// each index lands in each tenth equally often over many permutations: chi-square with 9 degrees of freedom
+// each index lands in each tenth equally often over many permutations: chi-square with 9 degrees of
+// freedom
 TEST(Permutation, places_are_uniform_over_counters) {
   constexpr uint64_t n = 1000;
   for (uint64_t index : {0ull, 1ull, 499ull, 999ull}) {

@@ -1,7 +1,7 @@
 #pragma once
-// Counter-based random numbers (Philox 4x32-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A draw is a function of (seed, stream, counter) alone, so a run does not depend on threads, batching
-// or device, and a resumed run continues the same sequence.
+// Counter-based random numbers (Philox 4x32-10, Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011). A draw is a function of (seed, stream, counter) alone, so a run does not
+// depend on threads, batching or device, and a resumed run continues the same sequence.
 
 #include <cstdint>
 
@@ -38,8 +38,8 @@ MAGLEV_HD uint64_t stream_id(Purpose purpose, uint64_t index) {
 /// Uniform in [0, 1), 24 bits.
 MAGLEV_HD float uniform01(uint32_t word) { return float(word >> 8) * (1.f / 16777216.f); }
 
-/// A cursor over one stream. Cheap to make; keep `counter` and make it again to continue where it stopped.
-/// Words left over in a block are dropped when the cursor goes.
+/// A cursor over one stream. Cheap to make; keep `counter` and make it again to continue where it
+/// stopped. Words left over in a block are dropped when the cursor goes.
 class Rng {
  public:
   MAGLEV_HD Rng(uint64_t seed, uint64_t stream, uint64_t counter)
@@ -56,7 +56,8 @@ class Rng {
   MAGLEV_HD float uniform() { return uniform01(bits()); }
   /// Uniform in [low, high).
   MAGLEV_HD float uniform(float low, float high) { return low + (high - low) * uniform(); }
-  /// Uniform integer in [0, n), 1 <= n < 2^32, without visible bias (multiply-shift; bias below n / 2^32).
+  /// Uniform integer in [0, n), 1 <= n < 2^32, without visible bias (multiply-shift; bias below n /
+  /// 2^32).
   MAGLEV_HD uint32_t below(uint32_t n) { return uint32_t((uint64_t(bits()) * n) >> 32); }
 
   MAGLEV_HD uint64_t counter() const { return counter_; }

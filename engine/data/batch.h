@@ -1,6 +1,6 @@
 #pragma once
-// The named columns algorithms read and write. A Row is one time step of all environment rows; a Batch is what an
-// update sees. Both are views with fixed shapes and addresses.
+// The named columns algorithms read and write. A Row is one time step of all environment rows; a
+// Batch is what an update sees. Both are views with fixed shapes and addresses.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,6 @@
 #pragma once
-// The one place that asks a device for its stream and reads its errors; the same calls in builds without device code.
+// The one place that asks a device for its stream and reads its errors; the same calls in builds
+// without device code.
 
 namespace maglev {
 

@@ -1,6 +1,6 @@
 #pragma once
-// On-policy storage [T+1, rows]: act writes its columns of row t, the environments write theirs of rows t and t+1,
-// nothing is copied or stacked. All views are made once, here.
+// On-policy storage [T+1, rows]: act writes its columns of row t, the environments write theirs of
+// rows t and t+1, nothing is copied or stacked. All views are made once, here.
 
 #include <vector>
 

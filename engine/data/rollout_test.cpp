@@ -11,8 +11,8 @@ namespace {
 
 class StoredRollout : public testing::TestWithParam<const char*> {};
 
-// the same environments stepped again with the stored actions: every byte the policy read is what the
-// environment gave, whatever the threads
+// the same environments stepped again with the stored actions: every byte the policy read is what
+// the environment gave, whatever the threads
 TEST_P(StoredRollout, holds_what_the_environments_gave_bit_for_bit) {
   Experiment experiment("ppo", GetParam());
   for (const char* setting : {"env.count=70", "ppo.rollout=40", "ppo.epochs=1",

@@ -14,8 +14,9 @@ namespace maglev {
 
 class VecEnv {
  public:
-  /// `params` is entry.params_bytes of settings, copied. `first_env` shifts the random streams, e.g. for a rank.
-  /// Throws Error when `device` is CUDA and the engine was built without device code.
+  /// `params` is entry.params_bytes of settings, copied. `first_env` shifts the random streams,
+  /// e.g. for a rank. Throws Error when `device` is CUDA and the engine was built without device
+  /// code.
   VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed, at::Device device,
          ThreadPool& pool, int64_t first_env = 0);
 
@@ -26,9 +27,11 @@ class VecEnv {
 
   /// Every environment begins its first episode; writes the observations of `io`.
   void reset(const StepIo& io);
-  /// One step of all; see StepIo for who reads and writes what. Same result for any number of threads.
+  /// One step of all; see StepIo for who reads and writes what. Same result for any number of
+  /// threads.
   void step(const StepIo& io);
-  /// Totals since the last call, then cleared. On CUDA this waits for the device: call it at a flush only.
+  /// Totals since the last call, then cleared. On CUDA this waits for the device: call it at a
+  /// flush only.
   EpisodeTotals take_totals() { return take_totals(0, N_); }
   /// The same of environments [begin, end).
   EpisodeTotals take_totals(int64_t begin, int64_t end);

@@ -1,6 +1,6 @@
 #pragma once
-// One slot's reset and step, shared to the letter by the CPU loop and the CUDA kernel: auto-reset, time accounting,
-// totals and the placing of rows live here once.
+// One slot's reset and step, shared to the letter by the CPU loop and the CUDA kernel: auto-reset,
+// time accounting, totals and the placing of rows live here once.
 
 #include "engine/env/entry.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Makes the EnvEntry of an environment from its struct. CMake compiles one file per environment folder that
-// includes this and the environment's header.
+// Makes the EnvEntry of an environment from its struct. CMake compiles one file per environment
+// folder that includes this and the environment's header.
 
 #include <new>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The CUDA face of an environment: the same slot functions, one thread a slot. CMake compiles one .cu per
-// environment folder that includes this and the environment's header; no torch here.
+// The CUDA face of an environment: the same slot functions, one thread a slot. CMake compiles one
+// .cu per environment folder that includes this and the environment's header; no torch here.
 
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The type-erased row of an environment and the raw pointers of one batched step. A table of EnvEntry is what the
-// rest of the engine, the tests, the benches and the help walk.
+// The type-erased row of an environment and the raw pointers of one batched step. A table of
+// EnvEntry is what the rest of the engine, the tests, the benches and the help walk.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace maglev {
 
-/// One step of N environments, rows = N * agents, environment-major. Host pointers for the CPU functions, device
-/// pointers for the CUDA one. Actions of row t are read; everything else is written.
-/// Auto-reset is next-step: the step after an episode's last ignores its action, gives the next episode's first
-/// observation with reward 0 and sets is_first.
+/// One step of N environments, rows = N * agents, environment-major. Host pointers for the CPU
+/// functions, device pointers for the CUDA one. Actions of row t are read; everything else is
+/// written. Auto-reset is next-step: the step after an episode's last ignores its action, gives the
+/// next episode's first observation with reward 0 and sets is_first.
 struct StepIo {
   const int32_t* action_i32 = nullptr;  ///< [rows, dims], categorical
   const float* action_f32 = nullptr;  ///< [rows, dims], continuous, as sampled (environments clip)
@@ -81,7 +81,8 @@ struct EnvEntry {
   /// Adds slots' totals in order, then clears them.
   void (*take_totals_cpu)(const EnvBatch&, EpisodeTotals& into, int64_t begin, int64_t end);
 
-  /// The same as kernels on `stream` (a cudaStream_t); null when built without CUDA. Return a cudaError_t.
+  /// The same as kernels on `stream` (a cudaStream_t); null when built without CUDA. Return a
+  /// cudaError_t.
   int (*reset_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
   int (*step_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
 };

@@ -1,9 +1,10 @@
 #pragma once
-// The Env concept: an environment is one header of plain structs with host-device functions. The batch runners
-// (batch_cpu.h, batch_cuda.cuh) turn it into N environments on threads and a CUDA kernel.
+// The Env concept: an environment is one header of plain structs with host-device functions. The
+// batch runners (batch_cpu.h, batch_cuda.cuh) turn it into N environments on threads and a CUDA
+// kernel.
 //
-// To add one: envs/corridor/corridor.h with `namespace maglev { struct Corridor {...}; }` (the folder's name in
-// PascalCase), and nothing else. examples/envs/corridor is a complete one.
+// To add one: envs/corridor/corridor.h with `namespace maglev { struct Corridor {...}; }` (the
+// folder's name in PascalCase), and nothing else. examples/envs/corridor is a complete one.
 
 #include <concepts>
 #include <cstddef>
@@ -52,8 +53,8 @@ constexpr int agents_of() {
   else return 1;
 }
 
-/// Bytes of one state: E::state_bytes(params) when the size depends on settings, else sizeof(E::State).
-/// A larger state keeps its State first and its own bytes behind it.
+/// Bytes of one state: E::state_bytes(params) when the size depends on settings, else
+/// sizeof(E::State). A larger state keeps its State first and its own bytes behind it.
 template <class E>
 size_t state_bytes_of(const typename E::Params& params) {
   if constexpr (requires { E::state_bytes(params); }) return E::state_bytes(params);
@@ -62,10 +63,12 @@ size_t state_bytes_of(const typename E::Params& params) {
 
 /// E is an environment:
 ///   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
-///            optionally `static void check(const Params&)` that throws Error on settings that contradict
+///            optionally `static void check(const Params&)` that throws Error on settings that
+///            contradict
 ///   State    trivially copyable; all an episode needs
 ///   spec     host: sizes and limits for these settings
-///   reset    a new episode;  step  one transition (no auto-reset: the runner does it);  observe  one agent's row
+///   reset a new episode; step one transition (no auto-reset: the runner does it); observe one
+///   agent's row
 /// reset, step and observe are MAGLEV_HD and draw only from the Rng they get.
 template <class E>
 concept Env = std::is_trivially_copyable_v<typename E::State> &&

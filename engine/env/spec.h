@@ -1,6 +1,6 @@
 #pragma once
-// What an environment shows and takes: observation columns, actions, limits, event counters. Torch-free; the store,
-// the networks and the Python face are all sized from it.
+// What an environment shows and takes: observation columns, actions, limits, event counters.
+// Torch-free; the store, the networks and the Python face are all sized from it.
 
 #include <cstdint>
 #include <string>
@@ -15,9 +15,10 @@ constexpr int64_t dtype_bytes(DType t) { return t == DType::u8 ? 1 : 4; }
 /// Who may look at an observation column. A critic column is privileged: never shown to the policy.
 enum class Audience : uint8_t { both, critic };
 
-/// A u8 column may hold cell codes of `bits` each, packed little-endian (cell i at bit i*bits of the row), instead
-/// of channel values: lossless, 16 to 60 times smaller, and one stored window serves both palettes.
-/// The network sees channels x grid of f32: channel c of a cell with code k is palette[k * channels + c].
+/// A u8 column may hold cell codes of `bits` each, packed little-endian (cell i at bit i*bits of
+/// the row), instead of channel values: lossless, 16 to 60 times smaller, and one stored window
+/// serves both palettes. The network sees channels x grid of f32: channel c of a cell with code k
+/// is palette[k * channels + c].
 struct CellCoding {
   int bits = 0;                    ///< 0: the column is plain values
   std::vector<int64_t> grid = {};  ///< e.g. {11, 11}; rows first
@@ -43,7 +44,8 @@ struct ObsColumn {
   int64_t row_bytes() const { return elements() * dtype_bytes(dtype); }
 };
 
-/// Actions are categorical heads (int32, one column a head) or bounded continuous (float, one column a dimension).
+/// Actions are categorical heads (int32, one column a head) or bounded continuous (float, one
+/// column a dimension).
 struct ActionSpec {
   std::vector<int64_t> heads = {};  ///< categories of each categorical head; empty: continuous
   std::vector<float> low = {}, high = {};  ///< continuous bounds, one entry a dimension

@@ -1,12 +1,14 @@
 #pragma once
-// A caching allocator for CPU tensors. After the first iteration every tensor an update makes comes from memory an
-// earlier one gave back, so nothing is asked of the system and no page is touched for the first time.
+// A caching allocator for CPU tensors. After the first iteration every tensor an update makes comes
+// from memory an earlier one gave back, so nothing is asked of the system and no page is touched
+// for the first time.
 
 #include <cstdint>
 
 namespace maglev {
 
-/// Makes all CPU tensors of this process come from the cache, from now on. Call once, before the first tensor.
+/// Makes all CPU tensors of this process come from the cache, from now on. Call once, before the
+/// first tensor.
 void use_cpu_cache();
 
 /// Blocks asked of the system since the start; constant while an iteration reuses what it has.

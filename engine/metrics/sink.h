@@ -1,5 +1,6 @@
 #pragma once
-// Where metrics go. A row leaves the iteration once per flush, on a writer thread; sinks never run beside training code.
+// Where metrics go. A row leaves the iteration once per flush, on a writer thread; sinks never run
+// beside training code.
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace maglev {
 
-/// One flush. `values` keeps the order in which names were registered; absent figures (no episode ended) are NaN.
+/// One flush. `values` keeps the order in which names were registered; absent figures (no episode
+/// ended) are NaN.
 struct MetricRow {
   int64_t step = 0;             ///< environment steps so far, all environments
   double seconds = 0;           ///< since the run began, over resumes
@@ -36,7 +38,8 @@ struct RunInfo {
   std::string options_yaml;  ///< the resolved settings
 };
 
-/// How far the running iteration is. Written by training as it goes (relaxed stores), read by the writer thread.
+/// How far the running iteration is. Written by training as it goes (relaxed stores), read by the
+/// writer thread.
 struct Progress {
   std::atomic<int64_t> step{0};  ///< environment steps of finished iterations, all environments
   std::atomic<int64_t> iteration_step{0};  ///< environment steps collected since, all environments
@@ -48,7 +51,8 @@ class MetricSink {
  public:
   virtual ~MetricSink() = default;
   virtual void write(const MetricRow& row) = 0;
-  /// Called about five times a second on the writer thread between rows, so that long iterations still show life.
+  /// Called about five times a second on the writer thread between rows, so that long iterations
+  /// still show life.
   virtual void tick(const Progress&) {}
   /// A line for people: a checkpoint was saved, a warning.
   virtual void note(const std::string&) {}

@@ -29,7 +29,8 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
 
 class MetricWriter {
  public:
-  /// `progress`, where given, outlives the writer; sinks hear of it about five times a second between rows.
+  /// `progress`, where given, outlives the writer; sinks hear of it about five times a second
+  /// between rows.
   explicit MetricWriter(std::vector<NamedSink> sinks, const Progress* progress = nullptr);
   /// Closes with the outcome "stopped" unless close() was called.
   ~MetricWriter();

@@ -12,8 +12,8 @@ namespace {
 
 enum Activation { tanh_, relu_, silu_ };
 
-// the BLAS computes rows in groups and rounds those of a last, shorter group differently; in whole groups, a row's result
-// does not depend on how many rows come with it
+// the BLAS computes rows in groups and rounds those of a last, shorter group differently; in whole
+// groups, a row's result does not depend on how many rows come with it
 constexpr int64_t kRowGroup = 8;
 
 at::Tensor activate(at::Tensor x, int kind) {

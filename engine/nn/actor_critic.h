@@ -1,5 +1,6 @@
 #pragma once
-// Policy and value networks over encoded observations: MLP or CNN trunks, apart or shared, with a privileged critic.
+// Policy and value networks over encoded observations: MLP or CNN trunks, apart or shared, with a
+// privileged critic.
 
 #include <memory>
 #include <string>
@@ -53,7 +54,8 @@ class Trunk : public torch::nn::Module {
 /// What the networks give for rows of observations.
 struct Evaluation {
   at::Tensor
-      logits;  ///< [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
+      /// [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
+      logits;
   at::Tensor value;  ///< [B] f32, normalised units of the value head; undefined if not asked
 };
 

@@ -9,7 +9,8 @@
 namespace maglev {
 namespace {
 
-// excluded categories get a finite floor: their probability is exactly 0 in f32 and no gradient is NaN
+// excluded categories get a finite floor: their probability is exactly 0 in f32 and no gradient is
+// NaN
 constexpr double kExcluded = -1e8;
 
 at::Tensor masked(const DistParams& p) {

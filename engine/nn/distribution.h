@@ -1,6 +1,7 @@
 #pragma once
-// Policies' distributions over tagged actions: categorical heads with masks, or diagonal Gaussians. Acting and learning
-// call the same functions, so a stored log-probability equals the recomputed one to the bit while weights stand still.
+// Policies' distributions over tagged actions: categorical heads with masks, or diagonal Gaussians.
+// Acting and learning call the same functions, so a stored log-probability equals the recomputed
+// one to the bit while weights stand still.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,10 +15,12 @@ struct DistParams {
   at::Tensor logits;   ///< [B, categories], or the mean [B, dims]
   at::Tensor log_std;  ///< [dims]; undefined for categorical
   at::Tensor
-      mask;  ///< [B, categories] u8; undefined: all allowed. A row must allow something in every head.
+      /// [B, categories] u8; undefined: all allowed. A row must allow something in every head.
+      mask;
 };
 
-/// Writes action [B, dims] (i32 or f32); returns log-probability [B] f32. Rows' numbers come from `key` and first_row.
+/// Writes action [B, dims] (i32 or f32); returns log-probability [B] f32. Rows' numbers come from
+/// `key` and first_row.
 at::Tensor sample(const ActionSpec& spec, const DistParams& params, ActMode mode, const ActKey& key,
                   int64_t first_row, at::Tensor& action);
 

@@ -1,6 +1,7 @@
 #pragma once
-// A module's parameters as views of one flat f32 buffer, and replicas of the module for threads: all replicas read the
-// same parameters and buffers, each writes gradients of its own. Optimiser, clipping and checkpoints see one tensor.
+// A module's parameters as views of one flat f32 buffer, and replicas of the module for threads:
+// all replicas read the same parameters and buffers, each writes gradients of its own. Optimiser,
+// clipping and checkpoints see one tensor.
 
 #include <string>
 #include <vector>
@@ -14,17 +15,19 @@ namespace maglev {
 
 class FlatParams {
  public:
-  /// Moves `module`'s parameters into the flat buffer; the module keeps working and keeps its names.
+  /// Moves `module`'s parameters into the flat buffer; the module keeps working and keeps its
+  /// names.
   explicit FlatParams(torch::nn::Module& module);
 
   const at::Tensor& data() const { return data_; }  ///< [P] f32
   int64_t size() const { return data_.size(0); }
 
-  /// Makes `replica`, of the same class and settings, read these parameters and `module`'s buffers, and add its
-  /// gradients into `grad` [P] f32.
+  /// Makes `replica`, of the same class and settings, read these parameters and `module`'s buffers,
+  /// and add its gradients into `grad` [P] f32.
   void bind(torch::nn::Module& module, torch::nn::Module& replica, const at::Tensor& grad) const;
 
-  /// Where the parameters of each direct child of the module lie: the groups of per-module clipping.
+  /// Where the parameters of each direct child of the module lie: the groups of per-module
+  /// clipping.
   struct Segment {
     std::string name;
     int64_t begin, count;

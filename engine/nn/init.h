@@ -1,5 +1,6 @@
 #pragma once
-// Initial weights from the run's own generator: the same network for the same seed on every machine and device.
+// Initial weights from the run's own generator: the same network for the same seed on every machine
+// and device.
 
 #include <cstdint>
 
@@ -19,8 +20,8 @@ class Initializer {
     return init;
   }
 
-  /// Rows or columns orthonormal times gain (Saxe et al., 2014); tensors beyond two dimensions are flattened behind
-  /// the first. In place.
+  /// Rows or columns orthonormal times gain (Saxe et al., 2014); tensors beyond two dimensions are
+  /// flattened behind the first. In place.
   void orthogonal(at::Tensor weight, double gain);
 
  private:

@@ -9,7 +9,8 @@
 namespace maglev {
 namespace {
 
-// row b of the table holds the channels of all cells packed in byte b, so decoding is one lookup a byte
+// row b of the table holds the channels of all cells packed in byte b, so decoding is one lookup a
+// byte
 at::Tensor byte_table(const CellCoding& cells, const std::vector<float>& palette) {
   const int64_t per_byte = 8 / cells.bits, codes = 1 << cells.bits, C = cells.channels;
   auto table = at::zeros({256, per_byte * C});

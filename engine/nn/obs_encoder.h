@@ -1,6 +1,7 @@
 #pragma once
-// From stored observation columns to what networks take: scaling of bytes, cell codes through their palettes,
-// running normalisation of vectors. One encoder serves acting and learning, so both see the same numbers.
+// From stored observation columns to what networks take: scaling of bytes, cell codes through their
+// palettes, running normalisation of vectors. One encoder serves acting and learning, so both see
+// the same numbers.
 
 #include <vector>
 
@@ -23,8 +24,8 @@ class ObsEncoder : public torch::nn::Module {
   /// `normalize`: standardise f32 columns by running statistics.
   ObsEncoder(const EnvSpec& spec, bool normalize);
 
-  /// columns: [B, shape] each, as stored. `policy` is what both may see, `privileged` [B, P] what only the critic
-  /// sees besides (undefined when P = 0).
+  /// columns: [B, shape] each, as stored. `policy` is what both may see, `privileged` [B, P] what
+  /// only the critic sees besides (undefined when P = 0).
   struct Output {
     NetInput policy;
     at::Tensor privileged;

@@ -1,6 +1,6 @@
 #pragma once
-// Clip and Adam over one flat parameter buffer, without reading a value back: the norm, the clip factor, the learning
-// rate and the decision to skip all stay on the device.
+// Clip and Adam over one flat parameter buffer, without reading a value back: the norm, the clip
+// factor, the learning rate and the decision to skip all stay on the device.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,8 +23,8 @@ class FlatAdam {
  public:
   FlatAdam(const FlatParams& params, AdamOptions options);
 
-  /// One step from `grad` [P] f32, which is clipped in place. `lr` is a device scalar f32. Where `skip` (device scalar
-  /// f32) is not 0, or a gradient is not finite, nothing changes.
+  /// One step from `grad` [P] f32, which is clipped in place. `lr` is a device scalar f32. Where
+  /// `skip` (device scalar f32) is not 0, or a gradient is not finite, nothing changes.
   ///   returns the gradient's norm before clipping, device scalar f32
   at::Tensor step(at::Tensor& grad, const at::Tensor& lr, const at::Tensor& skip);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Value heads behind one interface: callers learn in normalised units and read values in the reward's own units,
-// whichever head it is.
+// Value heads behind one interface: callers learn in normalised units and read values in the
+// reward's own units, whichever head it is.
 
 #include <memory>
 #include <string>
@@ -14,7 +14,8 @@ namespace maglev {
 
 class FlatParams;
 
-/// A linear map of features [B, F] to one value a row, in normalised units. The plain head's unit is the reward's.
+/// A linear map of features [B, F] to one value a row, in normalised units. The plain head's unit
+/// is the reward's.
 class ValueHead : public torch::nn::Module {
  public:
   ValueHead(int64_t F, Initializer& init);
@@ -25,20 +26,22 @@ class ValueHead : public torch::nn::Module {
   virtual at::Tensor denormalize(const at::Tensor& value) const { return value; }
   virtual at::Tensor normalize(const at::Tensor& value) const { return value; }
 
-  /// Takes in this iteration's returns [M] f32 before they become targets, each with weight [M] f32 (0 leaves it out).
+  /// Takes in this iteration's returns [M] f32 before they become targets, each with weight [M] f32
+  /// (0 leaves it out).
   virtual void absorb(const at::Tensor& returns, const at::Tensor& weight) {
     (void)returns, (void)weight;
   }
-  /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never rescales.
-  /// The optimiser's moments of weight and bias follow it.
+  /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never
+  /// rescales. The optimiser's moments of weight and bias follow it.
   virtual at::Tensor rescaled_by() const { return {}; }
 
  protected:
   at::Tensor weight_, bias_;  ///< [1, F], [1]
 };
 
-/// PopArt (van Hasselt et al., "Learning values across many orders of magnitude", 2016): first and second moments of the
-/// returns normalise the targets; weight and bias are rescaled so that every denormalised output stays what it was.
+/// PopArt (van Hasselt et al., "Learning values across many orders of magnitude", 2016): first and
+/// second moments of the returns normalise the targets; weight and bias are rescaled so that every
+/// denormalised output stays what it was.
 class PopArtHead : public ValueHead {
  public:
   /// Step size of the moments: max(1 / updates, beta_min).

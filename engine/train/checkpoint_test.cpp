@@ -19,6 +19,7 @@
 #include "engine/core/file_fault.h"
 #include "engine/core/philox.h"
 #include "engine/train/checkpoint_store.h"
+#include "tests/errors.h"
 
 namespace maglev {
 namespace {
@@ -76,19 +77,6 @@ CheckpointIdentity identity(int64_t step, double return_mean = std::nan("")) {
           .step = step,
           .updates = step / 10,
           .return_mean = return_mean};
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 class Checkpoint : public ::testing::Test {

@@ -1,5 +1,6 @@
 #pragma once
-// One protocol for judging a policy: fixed seeds, frozen normalisers, environments of its own. Training never notices.
+// One protocol for judging a policy: fixed seeds, frozen normalisers, environments of its own.
+// Training never notices.
 
 #include <cstdint>
 #include <string>
@@ -33,7 +34,8 @@ struct EvalResult {
   double seconds = 0;
 };
 
-/// Evaluates `algorithm` on `experiment`'s environment. Throws Error on settings that contradict each other.
+/// Evaluates `algorithm` on `experiment`'s environment. Throws Error on settings that contradict
+/// each other.
 EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
                     ThreadPool& pool, const EvalOptions& options);
 

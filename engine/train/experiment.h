@@ -1,6 +1,6 @@
 #pragma once
-// The resolved settings of one run: which algorithm on which environment, with every option of both. Everything that
-// trains, evaluates or measures starts from one of these.
+// The resolved settings of one run: which algorithm on which environment, with every option of
+// both. Everything that trains, evaluates or measures starts from one of these.
 
 #include <memory>
 #include <string>
@@ -30,7 +30,8 @@ class Experiment {
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 
-  /// Loads configs/<algo>/<env>.yaml under `home`, the proven settings, when there is one. Returns its path or "".
+  /// Loads configs/<algo>/<env>.yaml under `home`, the proven settings, when there is one. Returns
+  /// its path or "".
   std::string load_proven(const std::string& home);
 
   const AlgoEntry& algo() const { return *algo_; }

@@ -11,22 +11,10 @@
 
 #include "engine/core/error.h"
 #include "engine/core/file_fault.h"
+#include "tests/errors.h"
 
 namespace maglev {
 namespace {
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 class Runs : public ::testing::Test {
  protected:

@@ -1,6 +1,6 @@
 #pragma once
-// Everything that must survive a restart, in one visit: the same function saves, restores and hashes, so nothing can
-// be written and forgotten on the way back.
+// Everything that must survive a restart, in one visit: the same function saves, restores and
+// hashes, so nothing can be written and forgotten on the way back.
 
 #include <cstdint>
 #include <functional>
@@ -12,8 +12,9 @@ class Tensor;
 
 namespace maglev {
 
-/// Visits state by name. A part with state has `void visit_state(StateVisitor&)` and passes references to its live
-/// values: saving reads them, loading overwrites them in place (a tensor keeps its storage, shape, dtype and device).
+/// Visits state by name. A part with state has `void visit_state(StateVisitor&)` and passes
+/// references to its live values: saving reads them, loading overwrites them in place (a tensor
+/// keeps its storage, shape, dtype and device).
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;

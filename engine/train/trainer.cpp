@@ -76,8 +76,8 @@ void Trainer::iterate() {
       progress_.iteration_step.store((t + 1) * envs_->rows(), std::memory_order_relaxed);
     }
   });
-  // on a GPU reading the answer would make it wait, so there the check rides on iterations that report anyway; gradients
-  // that are not finite change nothing in between
+  // on a GPU reading the answer would make it wait, so there the check rides on iterations that
+  // report anyway; gradients that are not finite change nothing in between
   if (placement_.device.is_cpu() || flush_due_at(iterations_ + 1)) check_finite();
   {
     Timed timed(times_.learn);

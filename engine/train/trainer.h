@@ -27,8 +27,9 @@ class Trainer {
   /// Builds environments, store and algorithm for `experiment` and begins the first episodes.
   Trainer(const Experiment& experiment, const Placement& placement);
 
-  /// One iteration: a rollout and an update. Throws Error when an environment gives a number that is not finite, before
-  /// it reaches the algorithm (on CUDA: at the next report); the error names environment, step and column.
+  /// One iteration: a rollout and an update. Throws Error when an environment gives a number that
+  /// is not finite, before it reaches the algorithm (on CUDA: at the next report); the error names
+  /// environment, step and column.
   void iterate();
 
   int64_t step() const {
@@ -40,7 +41,8 @@ class Trainer {
   /// Counted in iterations alone, so that a resumed run flushes where an unbroken one does.
   bool flush_due() const { return flush_due_at(iterations_); }
   bool save_due() const;
-  /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the first.
+  /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the
+  /// first.
   double return_mean() const { return return_mean_; }
 
   /// Seconds the sessions before this one took; shown times continue from there.

@@ -84,7 +84,8 @@ class Session {
         if (flushed) push();
         const bool last = trainer_.done() || signals_seen;
         if (last || trainer_.save_due()) save(last);
-        // shown after the save, so that a run which goes on from it flushes where an unbroken one does
+        // shown after the save, so that a run which goes on from it flushes where an unbroken one
+        // does
         if (last && !flushed) push();
       }
       const bool finished = trainer_.done();

@@ -25,8 +25,8 @@ enum class RunOutcome {
 /// Trains a new run to its end. Throws Error; what was saved before stays.
 RunOutcome train_new(const Experiment& experiment, const RunRequest& request);
 
-/// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never stopped. `overrides` are
-/// name=value; the settings before them are kept beside config.yaml.
+/// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never
+/// stopped. `overrides` are name=value; the settings before them are kept beside config.yaml.
 RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides,
                         const RunRequest& request);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Generalised advantage estimation (Schulman et al., "High-dimensional continuous control using generalized
-// advantage estimation", 2016) over a rollout with next-step auto-reset.
+// Generalised advantage estimation (Schulman et al., "High-dimensional continuous control using
+// generalized advantage estimation", 2016) over a rollout with next-step auto-reset.
 
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace maglev {
 
-/// Columns time first; `next_is_first` is is_first of rows 1..T: where it is set, the step only reset the
-/// environment and its advantage is 0.
+/// Columns time first; `next_is_first` is is_first of rows 1..T: where it is set, the step only
+/// reset the environment and its advantage is 0.
 struct GaeArgs {
   const float* reward;           ///< [T, N]
   const float* value;            ///< [T+1, N], row T is the bootstrap
@@ -20,8 +20,9 @@ struct GaeArgs {
   float gamma, lambda;  ///< in [0, 1]
 };
 
-/// One environment's column, walking back. The row after an episode's last one holds its final observation, so a
-/// truncated episode bootstraps from value[t+1] with no special case; the reset step behind it cuts the trace.
+/// One environment's column, walking back. The row after an episode's last one holds its final
+/// observation, so a truncated episode bootstraps from value[t+1] with no special case; the reset
+/// step behind it cuts the trace.
 MAGLEV_HD void gae_column(const GaeArgs& a, int64_t n) {
   float next_advantage = 0.f;
   float next_value = a.value[a.T * a.N + n];

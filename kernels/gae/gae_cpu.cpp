@@ -4,7 +4,8 @@
 
 namespace maglev {
 
-// time outside, environments inside: rows are read in order and the inner loop has no carried dependence
+// time outside, environments inside: rows are read in order and the inner loop has no carried
+// dependence
 void gae_cpu(const GaeArgs& a) {
   for (int64_t t = a.T - 1; t >= 0; --t) {
     const float* __restrict next_value = a.value + (t + 1) * a.N;

@@ -5,8 +5,9 @@ namespace maglev {
 
 /// Advantages over a rollout, walking back from the bootstrap row.
 ///   reward [T, N] f32          value [T+1, N] f32, row T is the bootstrap
-///   terminated [T, N] u8       is_first [T+1, N] u8: a step whose next row is first only reset, and gets 0
-///   advantage [T, N] f32, written; all contiguous on one device. gamma, lambda in [0, 1]. Graph-safe.
+///   terminated [T, N] u8 is_first [T+1, N] u8: a step whose next row is first only reset, and gets
+///   0 advantage [T, N] f32, written; all contiguous on one device. gamma, lambda in [0, 1].
+///   Graph-safe.
 /// Throws Error if a shape differs.
 void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value,
           const at::Tensor& terminated, const at::Tensor& is_first, double gamma, double lambda);

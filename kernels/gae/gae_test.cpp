@@ -14,7 +14,8 @@ namespace {
 at::Tensor column(std::vector<float> values) { return at::tensor(values).unsqueeze(1); }
 at::Tensor flags(std::vector<int> values) { return at::tensor(values).to(at::kByte).unsqueeze(1); }
 
-// steps 0, 1 of an episode that is truncated; row 2 is its final observation, its step only resets; step 3 terminates
+// steps 0, 1 of an episode that is truncated; row 2 is its final observation, its step only resets;
+// step 3 terminates
 TEST(Gae, equals_a_computation_by_hand) {
   auto reward = column({1, 3, 0, 5}), value = column({2, 4, 6, 8, 10});
   auto advantage = at::zeros({4, 1});
@@ -42,7 +43,8 @@ TEST(Gae, nothing_behind_an_end_changes_what_is_before_it) {
   EXPECT_FALSE(at::equal(after.narrow(0, 3, 2), before.narrow(0, 3, 2)));
 }
 
-// the CUDA kernel walks columns, the CPU one rows; both are here, so both can be compared without a device
+// the CUDA kernel walks columns, the CPU one rows; both are here, so both can be compared without a
+// device
 TEST(Gae, walking_columns_and_rows_agree_to_the_bit) {
   torch::manual_seed(3);
   const int64_t T = 37, N = 11;

@@ -1,6 +1,7 @@
 #pragma once
-// Fills arrays with counter-based random numbers: element (i, j) of [rows, width] is a function of the seed, the
-// purpose, its row's index in the whole run and the step, so threads, blocks and devices never show.
+// Fills arrays with counter-based random numbers: element (i, j) of [rows, width] is a function of
+// the seed, the purpose, its row's index in the whole run and the step, so threads, blocks and
+// devices never show.
 
 #include <cstdint>
 

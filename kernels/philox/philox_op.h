@@ -5,8 +5,8 @@
 
 namespace maglev {
 
-/// Writes uniforms in (0, 1) into out [rows, width] f32, contiguous, on its device. `fill.rows` and `width` are
-/// taken from `out`.
+/// Writes uniforms in (0, 1) into out [rows, width] f32, contiguous, on its device. `fill.rows` and
+/// `width` are taken from `out`.
 void philox_uniform_(at::Tensor& out, PhiloxFill fill);
 /// The same with standard normals.
 void philox_normal_(at::Tensor& out, PhiloxFill fill);

@@ -1,6 +1,6 @@
 #pragma once
-// Reads what sb3_fixture.py writes: lines "option <name> <value>", "number <name> <i>", "tensor <name> <dtype> <ndim>
-// <sizes>" up to "end", then the tensors' bytes in that order.
+// Reads what sb3_fixture.py writes: lines "option <name> <value>", "number <name> <i>", "tensor
+// <name> <dtype> <ndim> <sizes>" up to "end", then the tensors' bytes in that order.
 
 #include <fstream>
 #include <map>

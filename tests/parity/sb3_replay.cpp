@@ -2,9 +2,10 @@
 //
 //   sb3_replay FOLDER [CASE ...]     cases of sb3_fixture.py; all of the folder when none is named
 //
-// The other side's rollouts, actions and permutations are taken as recorded; values, log-probabilities, advantages,
-// returns, losses, gradients' norms and weights are this engine's own. Prints "<case> <quantity> <worst difference>" and
-// "<case> ok|FAILED"; exit status 1 when a difference is above 1e-5 (relative where a figure is above 1), 2 on errors.
+// The other side's rollouts, actions and permutations are taken as recorded; values,
+// log-probabilities, advantages, returns, losses, gradients' norms and weights are this engine's
+// own. Prints "<case> <quantity> <worst difference>" and "<case> ok|FAILED"; exit status 1 when a
+// difference is above 1e-5 (relative where a figure is above 1), 2 on errors.
 
 #include <algorithm>
 #include <cmath>
@@ -39,8 +40,8 @@ EnvSpec spec_of(const CaseFile& c) {
   return spec;
 }
 
-/// One recorded rollout in this engine's layout: next-step auto-reset, so that an episode's final observation has a row
-/// of its own, and columns filled up to T with rows that only reset.
+/// One recorded rollout in this engine's layout: next-step auto-reset, so that an episode's final
+/// observation has a row of its own, and columns filled up to T with rows that only reset.
 struct LaidOut {
   Batch batch;
   at::Tensor
@@ -92,7 +93,8 @@ LaidOut lay_out(const CaseFile& c, const EnvSpec& spec, int64_t iteration, int64
       b.obs[0][row][n].copy_(final_obs[t][n]);
       if (row < T) b.is_first[row + 1][n] = 1;
     }
-    // the row behind the last step bootstraps; rows after it begin episodes that nothing is learnt from
+    // the row behind the last step bootstraps; rows after it begin episodes that nothing is learnt
+    // from
     for (int64_t end = row; row <= T; ++row) {
       b.obs[0][row][n].copy_(obs[S][n]);
       if (row > end) b.is_first[row][n] = 1;

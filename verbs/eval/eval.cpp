@@ -2,16 +2,19 @@
 
 #include <cmath>
 #include <cstdio>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/core/terminal.h"
 #include "engine/train/checkpoint_store.h"
 #include "engine/train/evaluate.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
+#include "verbs/table.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::eval {
@@ -56,6 +59,12 @@ nlohmann::json to_json(const EvalResult& r) {
           {"events_per_1k", events},
           {"returns", r.returns},
           {"seconds", r.seconds}};
+}
+
+std::string fixed(double x) {
+  char text[32] = "-";
+  if (std::isfinite(x)) std::snprintf(text, sizeof text, "%.2f", x);
+  return text;
 }
 
 std::string checkpoint_of(const std::string& folder, const std::string& which) {
@@ -103,25 +112,30 @@ int run(const std::vector<std::string>& words) {
                            {"checkpoint", checkpoint},
                            {"step", identity.step},
                            {"results", nlohmann::json::array()}};
-  if (!arguments.has("--json"))
-    std::printf("%s on %s, step %ld, %s\n%-8s %9s %10s %10s %10s %10s %10s\n", trained->algo().name,
-                trained->env().name, long(identity.step), checkpoint.c_str(), "actions", "episodes",
-                "return", "std", "min", "max", "length");
+  std::vector<std::string> headings{"actions", ">episodes", ">return", ">std",
+                                    ">min",    ">max",      ">length"};
+  for (const auto& event : judged->spec().events) headings.push_back(">" + event + "/1k");
+  Table table(headings);
   for (ActMode mode : {ActMode::mean, ActMode::sample}) {
     if (how != "both" && (how == "mean") != (mode == ActMode::mean)) continue;
     options.mode = mode;
-    EvalResult r =
+    const EvalResult r =
         evaluate(trainer.algorithm(), *judged, trainer.placement(), trainer.pool(), options);
     report["results"].push_back(to_json(r));
-    if (arguments.has("--json")) continue;
-    std::printf("%-8s %9ld %10.2f %10.2f %10.2f %10.2f %10.1f", r.mode.c_str(), long(r.episodes),
-                r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean);
-    for (const auto& [name, value] : r.events_per_1k)
-      std::printf("  %s/1k %.2f", name.c_str(), value);
-    std::printf("\n");
+    std::vector<std::string> cells{r.mode, std::to_string(r.episodes)};
+    for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
+      cells.push_back(fixed(x));
+    for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
+    table.add(cells);
   }
   write_atomic(folder + "/eval.json", report.dump(2) + "\n");
-  if (arguments.has("--json")) std::printf("%s\n", report.dump(2).c_str());
+  if (arguments.has("--json")) {
+    print(report.dump(2) + "\n");
+    return 0;
+  }
+  std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
+              long(identity.step), checkpoint.c_str());
+  print(table.text(probe_terminal(STDOUT_FILENO)));
   return 0;
 }
 

@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <cstdio>
+#include <unistd.h>
 
+#include "engine/core/terminal.h"
 #include "engine/train/run_dir.h"
 #include "verbs/arguments.h"
+#include "verbs/table.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::runs {
@@ -29,18 +32,15 @@ int run(const std::vector<std::string>& words) {
     std::printf("no runs in %s; `maglev train ppo goodhart` makes one\n", root.c_str());
     return 0;
   }
-  size_t width = 4;
-  for (const auto& row : rows) width = std::max(width, row.name.size());
-  std::printf("%-*s  %-8s %-14s %-9s %14s %10s  %s\n", int(width), "run", "algo", "env", "state",
-              "steps", "return", "updated");
+  Table table({"run", "algo", "env", "state", ">steps", ">return", "updated"});
   for (const auto& row : rows) {
     char mean[32] = "-";
     if (std::isfinite(row.status.return_mean))
       std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
-    std::printf("%-*s  %-8s %-14s %-9s %14ld %10s  %s ago\n", int(width), row.name.c_str(),
-                row.status.algo.c_str(), row.status.env.c_str(), row.status.state.c_str(),
-                long(row.status.steps), mean, age_text(row.age_s).c_str());
+    table.add({row.name, row.status.algo, row.status.env, row.status.state,
+               std::to_string(row.status.steps), mean, age_text(row.age_s) + " ago"});
   }
+  print(table.text(probe_terminal(STDOUT_FILENO)));
   return 0;
 }
 
