@@ -17,6 +17,7 @@ HEADERS = {
     "yaml-cpp/yaml.h": "libyaml-cpp-dev",
     "nlohmann/json.hpp": "nlohmann-json3-dev",
     "xxhash.h": "libxxhash-dev",
+    "hwy/highway.h": "libhwy-dev",
     "gtest/gtest.h": "libgtest-dev",
 }
 

@@ -6,11 +6,17 @@
 
 #include "engine/core/error.h"
 #include "engine/nn/linear.h"
+#include "kernels/tanh/tanh_op.h"
 
 namespace maglev {
 namespace {
 
-enum Activation { tanh_, relu_, silu_ };
+enum Activation { kTanh, kFastTanh, kRelu, kSilu };
+
+int activation_of(const NetworkOptions& options) {
+  if (options.activation == "tanh") return options.fast_tanh ? kFastTanh : kTanh;
+  return options.activation == "relu" ? kRelu : kSilu;
+}
 
 // the BLAS computes rows in groups and rounds those of a last, shorter group differently; in whole
 // groups, a row's result does not depend on how many rows come with it
@@ -18,9 +24,11 @@ constexpr int64_t kRowGroup = 8;
 
 at::Tensor activate(at::Tensor x, int kind) {
   switch (kind) {
-    case tanh_:
+    case kTanh:
       return x.tanh_();
-    case relu_:
+    case kFastTanh:
+      return fast_tanh_(x);
+    case kRelu:
       return x.relu_();
     default:
       // ATen's silu rounds the last elements of a tensor differently; through tanh it does not
@@ -48,6 +56,7 @@ void NetworkOptions::describe(OptionTable& t) {
   t.add("critic_hidden", critic_hidden, "layers between features and value",
         {.min = 1, .max = 65536, .unit = "units"});
   t.add("activation", activation, "activation", {.choices = {"tanh", "relu", "silu"}});
+  t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's");
   t.add("shared", shared, "one trunk for policy and value");
   t.add("value_head", value_head, "value head", {.choices = {"plain", "popart"}});
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});
@@ -57,9 +66,7 @@ void NetworkOptions::describe(OptionTable& t) {
 }
 
 Trunk::Trunk(Shape shape, const NetworkOptions& options, bool cnn, Initializer& init)
-    : activation_(options.activation == "tanh"   ? tanh_
-                  : options.activation == "relu" ? relu_
-                                                 : silu_) {
+    : activation_(activation_of(options)) {
   const double gain = std::sqrt(2.0);
   int64_t channels = shape.channels;
   if (cnn) {

@@ -24,6 +24,7 @@ struct NetworkOptions {
   std::vector<int64_t> channels = {32, 64, 64};  ///< convolution layers of a cnn, 3x3, padding 1
   std::vector<int64_t> critic_hidden = {};       ///< layers between features and value head
   std::string activation = "tanh";
+  bool fast_tanh = true;  ///< tanh by kernels/tanh; false: ATen's, its reference
   bool shared = false;  ///< one trunk for policy and value
   std::string value_head = "plain";
   double popart_beta = 1e-3;
