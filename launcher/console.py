@@ -74,12 +74,10 @@ def log_name(log) -> str:
     return os.path.relpath(log, HOME)
 
 
-def run_logged(command: list, log, on_line=None, env=None) -> tuple[int, list[str]]:
-    """Runs a command in the repository without input; every line goes to `log` and to `on_line`."""
-    log.write("$ " + shlex.join(str(word) for word in command) + "\n")
-    log.flush()
+def start(command: list, env=None) -> subprocess.Popen:
+    """A command in the repository without input; its output and errors are one stream of lines."""
     try:
-        child = subprocess.Popen(
+        return subprocess.Popen(
             [str(word) for word in command],
             cwd=HOME,
             env=env,
@@ -91,6 +89,13 @@ def run_logged(command: list, log, on_line=None, env=None) -> tuple[int, list[st
         )
     except OSError as error:
         raise Failure(f"[run] {command[0]} cannot be started: {error.strerror}") from None
+
+
+def run_logged(command: list, log, on_line=None, env=None) -> tuple[int, list[str]]:
+    """Runs a command in the repository without input; every line goes to `log` and to `on_line`."""
+    log.write("$ " + shlex.join(str(word) for word in command) + "\n")
+    log.flush()
+    child = start(command, env)
     lines = []
     try:
         for line in child.stdout:

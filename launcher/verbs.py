@@ -19,7 +19,7 @@ from launcher.building import (
     source_fingerprint,
     usable_processors,
 )
-from launcher.console import BUILD, HOME, Failure, log_name, read_json, screen
+from launcher.console import BUILD, HOME, Failure, log_name, read_json, screen, start
 from launcher.environment import (
     SETUP_STATE,
     VENV,
@@ -156,16 +156,7 @@ def run_tests(arguments: list[str]) -> int:
     outcome = r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in "
     summaries, failed, ran = [], False, False
     for suite, command in suites:
-        child = subprocess.Popen(
-            command,
-            cwd=HOME,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        child = start(command, env)
         summary = ""
         for line in child.stdout:
             sys.stdout.write(line)

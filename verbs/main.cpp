@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/error.h"
+#include "engine/core/find.h"
 #include "verbs/verb.h"
 
 namespace {
@@ -25,12 +25,8 @@ int run(const std::vector<std::string>& arguments) {
     print_help();
     return 0;
   }
-  std::vector<std::string> known;
-  for (const VerbEntry& verb : maglev::verb_table()) {
-    known.emplace_back(verb.name);
-    if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
-  }
-  throw maglev::Error(maglev::unknown_name("command", arguments[0], known));
+  const VerbEntry& verb = maglev::find_row(maglev::verb_table(), arguments[0], "", "command");
+  return verb.run({arguments.begin() + 1, arguments.end()});
 }
 
 }  // namespace

@@ -4,6 +4,13 @@
 
 namespace maglev {
 
+/// Whether kernels for CUDA were linked in.
+#ifdef MAGLEV_DEVICE_CODE
+constexpr bool kDeviceCode = true;
+#else
+constexpr bool kDeviceCode = false;
+#endif
+
 /// The current cudaStream_t; null in builds without device code.
 void* current_stream();
 /// Throws Error when a launch returned a cudaError_t other than success.

@@ -1,16 +1,11 @@
 #include "engine/env/entry.h"
 
-#include "engine/core/error.h"
+#include "engine/core/find.h"
 
 namespace maglev {
 
 const EnvEntry& find_env(std::string_view name) {
-  std::vector<std::string> known;
-  for (const auto& e : env_table()) {
-    if (name == e.name) return e;
-    known.emplace_back(e.name);
-  }
-  throw Error("[env] " + unknown_name("environment", name, known));
+  return find_row(env_table(), name, "[env] ", "environment");
 }
 
 }  // namespace maglev

@@ -4,18 +4,10 @@
 
 #include "engine/core/error.h"
 #include "engine/core/thread_pool.h"
+#include "engine/data/device.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {
-namespace {
-
-#ifdef MAGLEV_DEVICE_CODE
-constexpr bool kDeviceCode = true;
-#else
-constexpr bool kDeviceCode = false;
-#endif
-
-}  // namespace
 
 Placement place(const std::string& device, int64_t threads) {
   Placement p{at::kCPU, int(threads), "", ""};

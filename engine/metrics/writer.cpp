@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "engine/core/error.h"
+#include "engine/core/find.h"
 
 namespace maglev {
 namespace {
@@ -12,16 +12,9 @@ constexpr std::chrono::milliseconds kTick{200};
 }
 
 std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names) {
-  std::vector<std::string> known;
-  for (const SinkEntry& entry : sink_table()) known.emplace_back(entry.name);
   std::vector<NamedSink> sinks;
-  for (const auto& name : names) {
-    const SinkEntry* found = nullptr;
-    for (const SinkEntry& entry : sink_table())
-      if (name == entry.name) found = &entry;
-    if (!found) throw Error("[sinks] " + unknown_name("sink", name, known));
-    sinks.push_back({name, found->open(info)});
-  }
+  for (const auto& name : names)
+    sinks.push_back({name, find_row(sink_table(), name, "[sinks] ", "sink").open(info)});
   return sinks;
 }
 

@@ -3,7 +3,8 @@
 #include <unistd.h>
 
 #include "engine/algo/kernel.h"
-#include "engine/core/error.h"
+#include "engine/core/find.h"
+#include "engine/data/device.h"
 #include "verbs/arguments.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/table.h"
@@ -15,19 +16,8 @@ VerbEntry entry();
 
 namespace {
 
-#ifdef MAGLEV_DEVICE_CODE
-constexpr bool kDeviceCode = true;
-#else
-constexpr bool kDeviceCode = false;
-#endif
-
 const KernelEntry& find_kernel(const std::string& name) {
-  std::vector<std::string> known;
-  for (const KernelEntry& kernel : kernel_table()) {
-    if (name == kernel.name) return kernel;
-    known.emplace_back(kernel.name);
-  }
-  throw Error("[kernels] " + unknown_name("kernel", name, known));
+  return find_row(kernel_table(), name, "[kernels] ", "kernel");
 }
 
 void list() {

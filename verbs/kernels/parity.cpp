@@ -11,16 +11,11 @@
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
+#include "engine/data/device.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::kernels {
 namespace {
-
-#ifdef MAGLEV_DEVICE_CODE
-constexpr bool kDeviceCode = true;
-#else
-constexpr bool kDeviceCode = false;
-#endif
 
 std::string described(const at::Tensor& tensor) {
   std::string text = std::string(at::toString(tensor.scalar_type())) + " [";
