@@ -29,6 +29,7 @@ struct Options {
   double adam_eps = 1e-5;
   double weight_decay = 0;
   int64_t shard_rows = 0;
+  bool fused = true;
   NetworkOptions network;
 
   void describe(OptionTable& table);

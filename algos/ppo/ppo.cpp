@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "engine/nn/distribution.h"
+#include "kernels/advantage/advantage.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/philox/philox_op.h"
 
@@ -48,11 +49,15 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     reward_norm_->to(context.device);
   }
 
+  if (options.fused && context.device.is_cpu() &&
+      PanelNetwork::obstacle(*network_, context.spec).empty())
+    panels_ = std::make_unique<Panels>(*network_, *params_, context);
   shard_rows_ = options.shard_rows;
-  if (context.device.is_cuda()) shard_rows_ = minibatch_;
+  if (panels_) shard_rows_ = kPanelRows;
+  else if (context.device.is_cuda()) shard_rows_ = minibatch_;
   else if (shard_rows_ == 0)
     shard_rows_ = std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
-  shard_rows_ = std::min(shard_rows_, std::max<int64_t>(64, (minibatch_ + 1) / 2));
+  if (!panels_) shard_rows_ = std::min(shard_rows_, std::max<int64_t>(64, (minibatch_ + 1) / 2));
   plan_.block_rows = context.device.is_cuda() ? context.rows : std::min<int64_t>(256, shard_rows_);
 
   auto f32 = at::TensorOptions(at::kFloat).device(context.device);
@@ -64,7 +69,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   lr_ = at::zeros({}, f32), clip_ = at::zeros({}, f32), entropy_coef_ = at::zeros({}, f32);
   stop_ = at::zeros({}, f32), grad_norm_ = at::zeros({}, f32);
   last_entropy_ = at::full({}, 1e9, f32);
-  figures_ = at::zeros({kFigures}, f32);
+  figures_ = at::zeros({int64_t(kPpoFigures)}, f32);
   steps_done_ = at::zeros({}, f32.dtype(at::kDouble));
   build_lanes();
 }
@@ -73,7 +78,10 @@ void Ppo::build_lanes() {
   const int64_t shards = (minibatch_ + shard_rows_ - 1) / shard_rows_;
   const int64_t count = std::min(shards, kMostLanes);
   lane_grads_ = at::zeros({count, params_->size()}, params_->data().options());
-  lane_figures_ = at::zeros({count, int64_t(kFigures)}, params_->data().options());
+  lane_figures_ =
+      at::zeros({count, int64_t(kPpoFigures)}, params_->data().options().dtype(at::kDouble));
+  advantage_partials_.resize(size_t(advantage_chunks(minibatch_)));
+  if (panels_) return;
   for (int64_t l = 0; l < count; ++l) {
     auto replica =
         std::make_shared<ActorCritic>(context_.spec, options_.network, Initializer::none());
@@ -85,11 +93,14 @@ void Ppo::build_lanes() {
 
 void Ppo::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
   auto act_block = [&](Row& block) {
+    const bool learning = !block.extra.empty();
+    if (panels_)
+      return panels_->act(block, mode, key, learning ? &block.extra[log_prob_column] : nullptr);
     c10::InferenceMode guard;
-    auto out = network_->forward(block.obs, {.policy = true, .value = !block.extra.empty()});
+    auto out = network_->forward(block.obs, {.policy = true, .value = learning});
     DistParams dist{out.logits, network_->log_std(), block.mask};
     auto log_prob = sample(context_.spec.action, dist, mode, key, block.first, block.action);
-    if (block.extra.empty()) return;
+    if (!learning) return;
     block.extra[log_prob_column].copy_(log_prob);
     block.extra[value_column].copy_(network_->value_head().denormalize(out.value));
   };
@@ -104,17 +115,8 @@ at::Tensor Ppo::scheduled(double start, double end_share) const {
   return (start * (1 + (end_share - 1) * progress)).to(at::kFloat);
 }
 
-void Ppo::prepare(const Batch& batch) {
-  at::NoGradGuard no_grad;
+void Ppo::bootstrap(const Batch& batch, at::Tensor value) {
   const int64_t T = options_.rollout, R = context_.rows;
-  steps_done_.add_(double(batch_rows_));
-  lr_.copy_(scheduled(options_.lr, options_.lr_end));
-  clip_.copy_(scheduled(options_.clip, options_.clip_end));
-  entropy_coef_.copy_(scheduled(options_.entropy, options_.entropy_end));
-  stop_.zero_();
-
-  // values of the bootstrap row
-  auto value = batch.extra[value_column];
   const int64_t blocks = (R + plan_.block_rows - 1) / plan_.block_rows;
   context_.pool->run(blocks, [&](int64_t b) {
     at::NoGradGuard thread_no_grad;
@@ -122,8 +124,26 @@ void Ppo::prepare(const Batch& batch) {
     std::vector<at::Tensor> last;
     for (const auto& o : batch.obs) last.push_back(o[T].narrow(0, begin, count));
     auto out = network_->forward(last, {.policy = false, .value = true});
-    value[T].narrow(0, begin, count).copy_(network_->value_head().denormalize(out.value));
+    value.narrow(0, begin, count).copy_(network_->value_head().denormalize(out.value));
   });
+}
+
+void Ppo::prepare(const Batch& batch) {
+  at::NoGradGuard no_grad;
+  const int64_t T = options_.rollout;
+  steps_done_.add_(double(batch_rows_));
+  lr_.copy_(scheduled(options_.lr, options_.lr_end));
+  clip_.copy_(scheduled(options_.clip, options_.clip_end));
+  entropy_coef_.copy_(scheduled(options_.entropy, options_.entropy_end));
+  stop_.zero_();
+
+  auto value = batch.extra[value_column];
+  if (panels_) {
+    panels_->values(batch, value);
+    value.copy_(network_->value_head().denormalize(value));
+  } else {
+    bootstrap(batch, value[T]);
+  }
 
   // a step whose next row is first only reset its environment
   valid_.copy_(1 - batch.is_first.narrow(0, 1, T));
@@ -161,9 +181,62 @@ void Ppo::prepare(const Batch& batch) {
   }
 }
 
+int64_t Ppo::lanes_of(int64_t B) const {
+  return std::min((B + shard_rows_ - 1) / shard_rows_, lane_grads_.size(0));
+}
+
 void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
   at::NoGradGuard no_grad;
-  const int64_t B = index.size(0);
+  const int64_t lanes = lanes_of(index.size(0));
+  auto grads = lane_grads_.narrow(0, 0, lanes), figures = lane_figures_.narrow(0, 0, lanes);
+  grads.zero_(), figures.zero_();
+  if (panels_) learn_panels(batch, index, grads, figures);
+  else learn_shards(batch, index, lanes);
+  auto grad = lanes == 1 ? lane_grads_[0] : grads.sum(0);
+  figures_.copy_(figures.sum(0));
+
+  // the step that sees the policy too far away is left out, and all behind it
+  if (options_.target_kl > 0)
+    stop_.copy_(at::logical_or(stop_ != 0, figures_[kPpoApproxKl] > 1.5 * options_.target_kl));
+  grad_norm_ = adam_->step(grad, lr_, stop_);
+  last_entropy_.copy_(figures_[kPpoEntropy]);
+}
+
+void Ppo::learn_panels(const Batch& batch, const at::Tensor& index, at::Tensor& grads,
+                       at::Tensor& figures) {
+  const bool normalize = options_.normalize_advantage == "minibatch" && index.size(0) > 1;
+  const AdvantageArgs chosen{.advantage = advantage_.const_data_ptr<float>(),
+                             .valid = valid_.const_data_ptr<float>(),
+                             .index = index.const_data_ptr<int64_t>(),
+                             .count = index.size(0)};
+  context_.pool->run(advantage_chunks(chosen.count), [&](int64_t c) {
+    advantage_partials_[size_t(c)] = advantage_partial(chosen, c);
+  });
+  const auto statistics =
+      advantage_finish(advantage_partials_.data(), advantage_chunks(chosen.count));
+  float entropy_coef = *entropy_coef_.const_data_ptr<float>();
+  // below the floor the mean entropy of the minibatch before adds its penalty
+  if (*last_entropy_.const_data_ptr<float>() < options_.entropy_floor)
+    entropy_coef += float(options_.entropy_floor_penalty);
+  const PpoLossScalars scalars{.advantage_mean = normalize ? statistics.mean : 0.f,
+                               .advantage_scale = normalize ? statistics.scale : 1.f,
+                               .inverse_count = statistics.inverse_count,
+                               .clip = *clip_.const_data_ptr<float>(),
+                               .entropy_coef = entropy_coef,
+                               .value_coef = float(options_.value_coef),
+                               .value_clip = float(options_.value_clip),
+                               .value_clip_max = options_.value_clip_loss == "max" ? 1.f : 0.f};
+  panels_->learn(batch, index,
+                 {.old_log_prob = batch.extra[log_prob_column].const_data_ptr<float>(),
+                  .advantage = advantage_.const_data_ptr<float>(),
+                  .target = target_.const_data_ptr<float>(),
+                  .old_value = old_value_.const_data_ptr<float>(),
+                  .valid = valid_.const_data_ptr<float>()},
+                 scalars, grads, figures);
+}
+
+void Ppo::learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes) {
+  const int64_t B = index.size(0), shards = (B + shard_rows_ - 1) / shard_rows_;
   auto advantage = flat(advantage_).index_select(0, index);
   auto valid = flat(valid_).index_select(0, index);
   auto count = valid.sum().clamp_min(1);
@@ -173,11 +246,6 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
     auto std = at::sqrt((centred * centred).sum() / (count - 1).clamp_min(1));
     advantage = centred / (std + 1e-8);
   }
-
-  const int64_t shards = (B + shard_rows_ - 1) / shard_rows_;
-  const int64_t lanes = std::min<int64_t>(shards, int64_t(lanes_.size()));
-  lane_grads_.zero_();
-  lane_figures_.zero_();
   context_.pool->run(lanes, [&](int64_t l) {
     for (int64_t s = l; s < shards; s += lanes) {
       const int64_t begin = s * shard_rows_, rows = std::min(shard_rows_, B - begin);
@@ -185,14 +253,6 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
                   advantage.narrow(0, begin, rows), valid.narrow(0, begin, rows), count);
     }
   });
-  auto grad = lanes == 1 ? lane_grads_[0] : lane_grads_.narrow(0, 0, lanes).sum(0);
-  at::sum_out(figures_, lane_figures_.narrow(0, 0, lanes), 0);
-
-  // the step that sees the policy too far away is left out, and all behind it
-  if (options_.target_kl > 0)
-    stop_.copy_(at::logical_or(stop_ != 0, figures_[approx_kl] > 1.5 * options_.target_kl));
-  grad_norm_.copy_(adam_->step(grad, lr_, stop_));
-  last_entropy_.copy_(figures_[entropy]);
 }
 
 void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
@@ -280,8 +340,8 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
       metrics.add(first_metric_, at::cat({figures_, at::stack({grad_norm_, lr_})}), 1 - before);
     }
   }
-  metrics.add(first_metric_ + kFigures + 2, at::stack({explained_variance(), adam_->nonfinite()}),
-              at::ones({}, lr_.options()));
+  metrics.add(first_metric_ + kPpoFigures + 2,
+              at::stack({explained_variance(), adam_->nonfinite()}), at::ones({}, lr_.options()));
   finish(batch);
 }
 

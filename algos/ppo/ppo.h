@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "algos/ppo/options.h"
+#include "algos/ppo/panels.h"
 #include "engine/algo/algorithm.h"
 #include "engine/nn/actor_critic.h"
 #include "engine/nn/flat_params.h"
 #include "engine/nn/optimizer.h"
+#include "kernels/advantage/advantage.h"
 
 namespace maglev::ppo {
 
@@ -40,17 +42,7 @@ class Ppo : public Algorithm {
   /// Observation statistics and counters, once all epochs are done.
   void finish(const Batch& batch);
 
-  /// Figures of the last minibatch_step, [kFigures] f32.
-  enum Figure {
-    policy_loss,
-    value_loss,
-    entropy,
-    approx_kl,
-    clip_fraction,
-    ratio_deviation,
-    loss,
-    kFigures
-  };
+  /// Figures of the last minibatch_step, [kPpoFigures] f32.
   const at::Tensor& figures() const { return figures_; }
   /// 1 once target_kl ended this update, else 0; device scalar f32.
   const at::Tensor& stopped() const { return stop_; }
@@ -69,11 +61,19 @@ class Ppo : public Algorithm {
   struct Lane {
     std::shared_ptr<ActorCritic> network;
     at::Tensor grad;     ///< [P] f32
-    at::Tensor figures;  ///< [kFigures] f32, sums over the lane's shards
+    at::Tensor figures;  ///< [kPpoFigures] f64, sums over the lane's shards
   };
   enum Column { log_prob_column, value_column };
 
   void build_lanes();
+  /// Values [rows] of the row behind the rollout.
+  void bootstrap(const Batch& batch, at::Tensor value);
+  /// Lanes a minibatch of B rows takes.
+  int64_t lanes_of(int64_t B) const;
+  /// One step's gradients and figures into the lanes: on panels, or through autograd.
+  void learn_panels(const Batch& batch, const at::Tensor& index, at::Tensor& grads,
+                    at::Tensor& figures);
+  void learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes);
   /// Adds one shard's gradients and figures to a lane. `count` = valid rows of the whole minibatch,
   /// device scalar.
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
@@ -89,8 +89,10 @@ class Ppo : public Algorithm {
   std::unique_ptr<FlatParams> params_;
   std::unique_ptr<FlatAdam> adam_;
   std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
-  at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P], [lanes, kFigures]
+  std::unique_ptr<Panels> panels_;           ///< null where the networks cannot, or may not
+  at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P] f32, [lanes, kPpoFigures] f64
   std::vector<Lane> lanes_;
+  std::vector<AdvantagePartial> advantage_partials_;
 
   at::Tensor advantage_, returns_, valid_;  ///< [T, rows] f32
   at::Tensor target_, old_value_;           ///< [T, rows] f32, units of the value head

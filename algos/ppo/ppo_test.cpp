@@ -144,9 +144,9 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_exactly_1) {
            {order, order.narrow(0, 0, part), order.narrow(0, part, learner.rows() - part)}) {
         learner.ppo.minibatch_step(batch, index);
         auto figures = learner.ppo.figures();
-        EXPECT_EQ(figures[Ppo::ratio_deviation].item<float>(), 0)
+        EXPECT_EQ(figures[kPpoRatioDeviation].item<float>(), 0)
             << spec.observations[0].name << " rows " << rows;
-        EXPECT_EQ(figures[Ppo::approx_kl].item<float>(), 0);
+        EXPECT_EQ(figures[kPpoApproxKl].item<float>(), 0);
       }
     }
 }
@@ -196,7 +196,7 @@ TEST(Ppo, nothing_moves_behind_the_minibatch_that_target_kl_stops_at) {
     ASSERT_LT(++taken, 50) << "never stopped";
     learner.ppo.minibatch_step(batch, all_rows(learner));
   }
-  EXPECT_GT(learner.ppo.figures()[Ppo::approx_kl].item<float>(), 1.5e-3);
+  EXPECT_GT(learner.ppo.figures()[kPpoApproxKl].item<float>(), 1.5e-3);
   EXPECT_EQ(state(learner.ppo, "adam.steps").item<float>(), taken - 1);
   const auto stopped = learner.weights();
   EXPECT_FALSE(at::equal(stopped, start));
@@ -291,7 +291,7 @@ TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
     if (kind == "max") error = at::maximum(error, (value - target).square());
     learner.ppo.minibatch_step(batch, all_rows(learner));
     auto expected = error.masked_select(batch.is_first.narrow(0, 1, 16).flatten() == 0).mean();
-    EXPECT_TRUE(close(learner.ppo.figures()[Ppo::value_loss], expected, 1e-5)) << kind;
+    EXPECT_TRUE(close(learner.ppo.figures()[kPpoValue], expected, 1e-5)) << kind;
   }
 }
 

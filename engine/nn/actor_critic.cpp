@@ -11,7 +11,7 @@
 namespace maglev {
 namespace {
 
-enum Activation { kTanh, kFastTanh, kRelu, kSilu };
+enum Nonlinearity { kTanh, kFastTanh, kRelu, kSilu };
 
 int activation_of(const NetworkOptions& options) {
   if (options.activation == "tanh") return options.fast_tanh ? kFastTanh : kTanh;
@@ -107,6 +107,15 @@ at::Tensor Trunk::forward(const NetInput& input, const at::Tensor& extra) const 
   return x;
 }
 
+std::vector<DenseTensors> Trunk::dense() const {
+  const auto activation = activation_ == kRelu   ? Activation::relu
+                          : activation_ == kSilu ? Activation::silu
+                                                 : Activation::tanh;
+  std::vector<DenseTensors> layers;
+  for (size_t i = 0; i < weight_.size(); ++i) layers.push_back({weight_[i], bias_[i], activation});
+  return layers;
+}
+
 ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Initializer init) {
   encoder_ = register_module("encoder", std::make_shared<ObsEncoder>(spec, options.normalize_obs));
   const bool image = encoder_->channels() > 0;
@@ -168,6 +177,17 @@ Evaluation ActorCritic::forward(const std::vector<at::Tensor>& columns, Want wan
     if (out.value.defined()) out.value = out.value.narrow(0, 0, B);
   }
   return out;
+}
+
+ActorCritic::DenseStacks ActorCritic::dense() const {
+  DenseStacks stacks;
+  if (policy_trunk_->convolutions() > 0) return stacks;
+  (value_trunk_ ? stacks.policy : stacks.shared) = policy_trunk_->dense();
+  stacks.policy.push_back({policy_weight_, policy_bias_, Activation::none});
+  if (value_trunk_) stacks.value = value_trunk_->dense();
+  for (auto& layer : critic_->dense()) stacks.value.push_back(layer);
+  stacks.value.push_back({value_head_->weight(), value_head_->bias(), Activation::none});
+  return stacks;
 }
 
 int64_t ActorCritic::cost() const {

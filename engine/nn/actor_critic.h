@@ -14,6 +14,7 @@
 #include "engine/nn/init.h"
 #include "engine/nn/obs_encoder.h"
 #include "engine/nn/value_head.h"
+#include "kernels/mlp/mlp.h"
 
 namespace maglev {
 
@@ -25,13 +26,19 @@ struct NetworkOptions {
   std::vector<int64_t> critic_hidden = {};       ///< layers between features and value head
   std::string activation = "tanh";
   bool fast_tanh = true;  ///< tanh by kernels/tanh; false: ATen's, its reference
-  bool shared = false;  ///< one trunk for policy and value
+  bool shared = false;    ///< one trunk for policy and value
   std::string value_head = "plain";
   double popart_beta = 1e-3;
   double log_std = 0;  ///< initial, for continuous actions
   bool normalize_obs = false;
 
   void describe(OptionTable& table);
+};
+
+/// A fully connected layer's tensors, which are the module's own.
+struct DenseTensors {
+  at::Tensor weight, bias;  ///< [out, in], [out]
+  Activation activation;
 };
 
 /// Inputs -> features [B, F]. Fully connected layers, behind convolutions for an image.
@@ -45,6 +52,10 @@ class Trunk : public torch::nn::Module {
 
   at::Tensor forward(const NetInput& input, const at::Tensor& extra) const;
   int64_t features() const { return features_; }
+  /// Convolution layers in front of the fully connected ones.
+  size_t convolutions() const { return conv_weight_.size(); }
+  /// The fully connected layers, in order.
+  std::vector<DenseTensors> dense() const;
 
  private:
   int activation_;
@@ -73,6 +84,14 @@ class ActorCritic : public torch::nn::Module {
   const at::Tensor& log_std() const {
     return log_std_;
   }  ///< [dims]; undefined for categorical actions
+  /// The networks as fully connected layers: `shared` on what the policy sees, then `policy` on
+  /// its output (or on what the policy sees, when it is empty) to the logits, and `value` likewise,
+  /// with privileged inputs joined behind, to the value. No layers at all where there is a
+  /// convolution.
+  struct DenseStacks {
+    std::vector<DenseTensors> shared, policy, value;
+  };
+  DenseStacks dense() const;
   ValueHead& value_head() const { return *value_head_; }
   ObsEncoder& encoder() const { return *encoder_; }
   /// Multiply-adds a row costs in one forward pass: what shards are sized by.

@@ -18,6 +18,10 @@ class RunningNorm : public torch::nn::Module {
   /// where one is given (0 leaves it out). Population variance. Sums run in f64.
   void absorb(const at::Tensor& rows, const at::Tensor& weight = {});
 
+  const at::Tensor& mean() const { return mean_; }  ///< [D] f32
+  const at::Tensor& var() const { return var_; }    ///< [D] f32
+  double clip() const { return clip_; }
+
  private:
   double clip_;
   at::Tensor mean_, var_, count_;  ///< [D], [D], [] f32, f32, f64

@@ -35,6 +35,9 @@ class ObsEncoder : public torch::nn::Module {
   /// Takes a rollout's observations [.., shape] into the running statistics.
   void absorb(const std::vector<at::Tensor>& columns);
 
+  /// Running statistics of column `i`; null where it is taken as it is.
+  const RunningNorm* norm(size_t i) const { return columns_[i].norm.get(); }
+
   /// Sizes of what forward gives: image [C, H, W] (C = 0: none), vector D, privileged P.
   int64_t channels() const { return channels_; }
   int64_t height() const { return height_; }

@@ -35,6 +35,9 @@ class ValueHead : public torch::nn::Module {
   /// rescales. The optimiser's moments of weight and bias follow it.
   virtual at::Tensor rescaled_by() const { return {}; }
 
+  const at::Tensor& weight() const { return weight_; }  ///< [1, F]
+  const at::Tensor& bias() const { return bias_; }      ///< [1]
+
  protected:
   at::Tensor weight_, bias_;  ///< [1, F], [1]
 };

@@ -1,0 +1,134 @@
+#include "algos/ppo/panels.h"
+
+#include <algorithm>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+#include "kernels/policy/policy.h"
+
+namespace maglev::ppo {
+namespace {
+
+ObsRows rows_of(const std::vector<at::Tensor>& columns) {
+  ObsRows rows;
+  for (size_t c = 0; c < columns.size(); ++c)
+    rows.column[c] = static_cast<const std::byte*>(columns[c].const_data_ptr());
+  return rows;
+}
+
+}  // namespace
+
+/// A panel's memory nobody else uses. There is one a thread, so one is always free.
+class Panels::Borrowed {
+ public:
+  explicit Borrowed(Panels& of) : of_(of) {
+    for (at_ = 0; of.taken_[at_].exchange(true, std::memory_order_acquire);)
+      at_ = (at_ + 1) % of.taken_.size();
+  }
+  ~Borrowed() { of_.taken_[at_].store(false, std::memory_order_release); }
+  PanelNetwork::Panel& operator*() { return of_.memory_[at_]; }
+
+ private:
+  Panels& of_;
+  size_t at_;
+};
+
+Panels::Panels(const ActorCritic& network, const FlatParams& params, const AlgoContext& context)
+    : action_(context.spec.action),
+      pool_(context.pool),
+      panels_(network, context.spec, params.data()),
+      taken_(size_t(context.pool->threads())) {
+  for (size_t i = 0; i < taken_.size(); ++i) memory_.emplace_back(panels_);
+  if (network.log_std().defined()) {
+    log_std_ = network.log_std().const_data_ptr<float>();
+    log_std_at_ = log_std_ - params.data().const_data_ptr<float>();
+  }
+}
+
+PolicyPanel Panels::policy(const PanelNetwork::Panel& panel, const uint8_t* mask) const {
+  return {.heads = action_.heads.data(),
+          .head_count = int64_t(action_.heads.size()),
+          .dims = action_.dims(),
+          .logits = panel.logits(),
+          .stride = panel.stride(),
+          .log_std = log_std_,
+          .mask = mask,
+          .mask_width = action_.categories(),
+          .rows = panel.rows()};
+}
+
+void Panels::act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob) {
+  const ObsRows obs = rows_of(row.obs);
+  const int64_t R = row.rows(), dims = action_.dims(), width = action_.categories();
+  Borrowed panel(*this);
+  for (int64_t first = 0; first < R; first += kPanelRows) {
+    const int64_t rows = std::min(kPanelRows, R - first);
+    panels_.load(*panel, obs, nullptr, first, rows);
+    panels_.forward(*panel, /*policy=*/true, /*value=*/false);
+    const uint8_t* mask =
+        row.mask.defined() ? row.mask.const_data_ptr<uint8_t>() + first * width : nullptr;
+    policy_sample_cpu(
+        {.policy = policy(*panel, mask),
+         .seed = key.seed,
+         .purpose = key.purpose,
+         .first_row = row.first + first,
+         .step = key.step,
+         .mean = mode == ActMode::mean,
+         .action_i32 = action_.discrete() ? row.action.data_ptr<int32_t>() + first * dims : nullptr,
+         .action_f32 = action_.discrete() ? nullptr : row.action.data_ptr<float>() + first * dims,
+         .log_prob = log_prob ? log_prob->data_ptr<float>() + first : nullptr});
+  }
+}
+
+void Panels::values(const Batch& batch, at::Tensor& value) {
+  const ObsRows obs = rows_of(batch.obs);
+  const int64_t rows = value.numel(), panels = (rows + kPanelRows - 1) / kPanelRows;
+  float* out = value.data_ptr<float>();
+  pool_->run(panels, [&](int64_t p) {
+    Borrowed panel(*this);
+    const int64_t first = p * kPanelRows, count = std::min(kPanelRows, rows - first);
+    panels_.load(*panel, obs, nullptr, first, count);
+    panels_.forward(*panel, /*policy=*/false, /*value=*/true);
+    std::copy_n((*panel).value(), count, out + first);
+  });
+}
+
+void Panels::learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,
+                   const PpoLossScalars& scalars, at::Tensor& grads, at::Tensor& figures) {
+  const ObsRows obs = rows_of(batch.obs);
+  const int64_t B = index.size(0), panels = (B + kPanelRows - 1) / kPanelRows;
+  const int64_t lanes = grads.size(0), P = grads.size(1);
+  float* grad = grads.data_ptr<float>();
+  if (gradients_.empty())
+    for (int64_t l = 0; l < lanes; ++l) gradients_.push_back(panels_.gradients(grad + l * P));
+  const uint8_t* mask = batch.mask.defined() ? batch.mask.const_data_ptr<uint8_t>() : nullptr;
+  pool_->run(lanes, [&](int64_t l) {
+    Borrowed panel(*this);
+    for (int64_t p = l; p < panels; p += lanes) {
+      const int64_t first = p * kPanelRows, rows = std::min(kPanelRows, B - first);
+      const int64_t* chosen = index.const_data_ptr<int64_t>() + first;
+      panels_.load(*panel, obs, chosen, 0, rows);
+      panels_.forward(*panel, /*policy=*/true, /*value=*/true);
+      ppo_loss_cpu(
+          {.policy = policy(*panel, mask),
+           .value = (*panel).value(),
+           .index = chosen,
+           .action_i32 = action_.discrete() ? batch.action.const_data_ptr<int32_t>() : nullptr,
+           .action_f32 = action_.discrete() ? nullptr : batch.action.const_data_ptr<float>(),
+           .old_log_prob = columns.old_log_prob,
+           .advantage = columns.advantage,
+           .target = columns.target,
+           .old_value = columns.old_value,
+           .valid = columns.valid,
+           .scalars = &scalars,
+           .d_logits = (*panel).d_logits(),
+           .d_value = (*panel).d_value(),
+           .d_log_std = log_std_ ? grad + l * P + log_std_at_ : nullptr,
+           .figures = figures.data_ptr<double>() + l * kPpoFigures});
+      panels_.backward(*panel, gradients_[size_t(l)]);
+    }
+  });
+}
+
+}  // namespace maglev::ppo

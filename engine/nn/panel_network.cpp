@@ -1,0 +1,189 @@
+#include "engine/nn/panel_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+
+std::string PanelNetwork::obstacle(const ActorCritic& network, const EnvSpec& spec) {
+  if (network.dense().value.empty()) return "the network has convolutions";
+  for (const auto& o : spec.observations)
+    if (o.cells.bits > 0 || (o.dtype == DType::u8 && o.shape.size() == 3))
+      return "observation '" + o.name + "' is an image";
+  return "";
+}
+
+PanelNetwork::Stack PanelNetwork::stack(const std::vector<DenseTensors>& layers,
+                                        const at::Tensor& flat) {
+  Stack stack;
+  const float* base = flat.data_ptr<float>();
+  for (const auto& layer : layers) {
+    const float *weight = layer.weight.data_ptr<float>(), *bias = layer.bias.data_ptr<float>();
+    MAGLEV_ASSERT(weight >= base && bias < base + flat.numel(), "layers lie in the flat buffer");
+    stack.layers.push_back(
+        {weight, bias, layer.weight.size(1), layer.weight.size(0), layer.activation});
+    stack.weight_at.push_back(weight - base);
+    stack.bias_at.push_back(bias - base);
+    stack.slopes |= layer.activation == Activation::silu;
+  }
+  if (!layers.empty()) stack.in = layers.front().weight.size(1);
+  return stack;
+}
+
+PanelNetwork::Gradients PanelNetwork::gradients(float* grad) const {
+  auto of = [&](const Stack& stack) {
+    std::vector<DenseGrad> grads;
+    for (size_t l = 0; l < stack.layers.size(); ++l)
+      grads.push_back({grad + stack.weight_at[l], grad + stack.bias_at[l]});
+    return grads;
+  };
+  return {of(shared_), of(policy_), of(value_)};
+}
+
+PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
+                           const at::Tensor& flat) {
+  MAGLEV_ASSERT(obstacle(network, spec).empty() && flat.is_cpu(), "ask obstacle first");
+  const auto stacks = network.dense();
+  shared_ = stack(stacks.shared, flat);
+  policy_ = stack(stacks.policy, flat);
+  value_ = stack(stacks.value, flat);
+  // what both see comes first, what only the critic sees behind it
+  for (bool privileged : {false, true})
+    for (size_t i = 0; i < spec.observations.size(); ++i) {
+      const ObsColumn& o = spec.observations[i];
+      if ((o.audience == Audience::critic) != privileged) continue;
+      const RunningNorm* norm = network.encoder().norm(i);
+      columns_.push_back({.index = i,
+                          .dtype = o.dtype,
+                          .elements = o.elements(),
+                          .row_bytes = o.row_bytes(),
+                          .at = visible_ + privileged_,
+                          .mean = norm ? norm->mean().data_ptr<float>() : nullptr,
+                          .var = norm ? norm->var().data_ptr<float>() : nullptr,
+                          .clip = norm ? float(norm->clip()) : 0.f});
+      (privileged ? privileged_ : visible_) += o.elements();
+    }
+  MAGLEV_ASSERT((shared() ? shared_ : policy_).in == visible_,
+                "the first layer takes what is seen");
+}
+
+PanelNetwork::Panel::Panel(const PanelNetwork& network) {
+  std::vector<std::pair<float**, int64_t>> wanted;
+  auto want = [&](float*& pointer, int64_t features) {
+    wanted.emplace_back(&pointer, features * kPanelRows);
+  };
+  int64_t widest = 0;
+  auto want_stack = [&](Stack& stack, const PanelNetwork::Stack& of, int64_t more) {
+    const size_t count = of.layers.size();
+    stack.y.resize(count), stack.dy.resize(count), stack.slope.resize(count);
+    for (size_t l = 0; l < count; ++l) {
+      want(stack.y[l], of.layers[l].out + (l + 1 == count ? more : 0));
+      want(stack.dy[l], of.layers[l].out);
+      if (of.slopes) want(stack.slope[l], of.layers[l].out);
+      widest = std::max(widest, panel_stride(of.layers[l].in));
+    }
+  };
+  want(input_, network.visible_ + network.privileged_);
+  want_stack(shared_, network.shared_, network.privileged_);
+  want_stack(policy_, network.policy_, 0);
+  want_stack(value_, network.value_, 0);
+  want(d_features_, network.shared() ? network.shared_.layers.back().out : 0);
+  want(scratch_, widest);
+  int64_t total = 0;
+  for (const auto& [pointer, count] : wanted) total += count;
+  memory_ = at::zeros({total});
+  float* at = memory_.data_ptr<float>();
+  for (const auto& [pointer, count] : wanted) *pointer = at, at += count;
+  shared_.x = input_;
+  policy_.x = value_.x = network.shared() ? shared_.y.back() : input_;
+}
+
+void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, int64_t first,
+                        int64_t rows) const {
+  MAGLEV_ASSERT(rows >= 1 && rows <= kPanelRows, "a panel has 1 to 64 rows");
+  const int64_t stride = panel_stride(rows);
+  panel.rows_ = rows, panel.stride_ = stride;
+  for (const Column& c : columns_) {
+    float* to = panel.input_ + c.at * stride;
+    const std::byte* from = obs.column[c.index];
+    for (int64_t r = 0; r < rows; ++r) {
+      const std::byte* row = from + (index ? index[r] : first + r) * c.row_bytes;
+      switch (c.dtype) {
+        case DType::f32:
+          for (int64_t d = 0; d < c.elements; ++d)
+            to[d * stride + r] = reinterpret_cast<const float*>(row)[d];
+          break;
+        case DType::i32:
+          for (int64_t d = 0; d < c.elements; ++d)
+            to[d * stride + r] = float(reinterpret_cast<const int32_t*>(row)[d]);
+          break;
+        case DType::u8:
+          for (int64_t d = 0; d < c.elements; ++d)
+            to[d * stride + r] = float(reinterpret_cast<const uint8_t*>(row)[d]);
+          break;
+      }
+    }
+    for (int64_t d = 0; d < c.elements; ++d) {
+      float* feature = to + d * stride;
+      if (c.mean) {
+        const float mean = c.mean[d], scale = 1.f / std::sqrt(c.var[d] + 1e-8f);
+        for (int64_t r = 0; r < rows; ++r)
+          feature[r] = std::min(std::max((feature[r] - mean) * scale, -c.clip), c.clip);
+      }
+      // padding must be finite, or nothing times it would not be nothing
+      for (int64_t r = rows; r < stride; ++r) feature[r] = 0;
+    }
+  }
+  if (shared() && privileged_ > 0)
+    std::memcpy(panel.shared_.y.back() + shared_.layers.back().out * stride,
+                panel.input_ + visible_ * stride, size_t(privileged_ * stride) * sizeof(float));
+}
+
+void PanelNetwork::forward(Panel& panel, bool policy, bool value) const {
+  auto run = [&](const Stack& stack, Panel::Stack& at) {
+    mlp_forward_cpu({.layers = stack.layers,
+                     .x = at.x,
+                     .y = at.y.data(),
+                     .slope = stack.slopes ? at.slope.data() : nullptr,
+                     .stride = panel.stride_,
+                     .rows = panel.rows_});
+  };
+  if (shared()) run(shared_, panel.shared_);
+  if (policy) run(policy_, panel.policy_);
+  if (value) run(value_, panel.value_);
+}
+
+void PanelNetwork::backward(Panel& panel, const Gradients& grad) const {
+  auto run = [&](const Stack& stack, Panel::Stack& at, const std::vector<DenseGrad>& into,
+                 float* dx) {
+    mlp_backward_cpu({.layers = stack.layers,
+                      .grad = into,
+                      .x = at.x,
+                      .y = at.y.data(),
+                      .slope = stack.slopes ? at.slope.data() : nullptr,
+                      .dy = at.dy.data(),
+                      .dx = dx,
+                      .dx_features = dx ? shared_.layers.back().out : 0,
+                      .scratch = panel.scratch_,
+                      .stride = panel.stride_,
+                      .rows = panel.rows_});
+  };
+  if (!shared()) {
+    run(policy_, panel.policy_, grad.policy, nullptr);
+    run(value_, panel.value_, grad.value, nullptr);
+    return;
+  }
+  float* d_shared = panel.shared_.dy.back();
+  run(policy_, panel.policy_, grad.policy, d_shared);
+  run(value_, panel.value_, grad.value, panel.d_features_);
+  const int64_t count = shared_.layers.back().out * panel.stride_;
+  for (int64_t i = 0; i < count; ++i) d_shared[i] += panel.d_features_[i];
+  run(shared_, panel.shared_, grad.shared, nullptr);
+}
+
+}  // namespace maglev

@@ -1,0 +1,73 @@
+#pragma once
+// Small fully connected networks, forward and backward, a panel of rows at a time: everything a
+// panel needs stays in the cache, and nothing is dispatched between the layers.
+//
+// A panel holds up to 64 rows feature-major: x[f * stride + r] is feature f of row r. One SIMD lane
+// is one row, so layers of any width use whole vectors, weights are read as they are stored, and a
+// row's result never depends on the rows that come with it. `stride` is a multiple of 16, pointers
+// are aligned to 64 bytes; lanes from `rows` to `stride` are padding of any finite content.
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/policy/panel.h"
+
+namespace maglev {
+
+/// Stride of a panel of `rows` rows, in floats.
+constexpr int64_t panel_stride(int64_t rows) { return (rows + 15) / 16 * 16; }
+
+enum class Activation : int32_t { none, tanh, relu, silu };
+
+/// y = activation(W x + b), in torch's layout.
+struct DenseLayer {
+  const float* weight;  ///< [out, in]
+  const float* bias;    ///< [out]
+  int64_t in, out;
+  Activation activation;
+};
+
+/// Where a layer's gradients are added.
+struct DenseGrad {
+  float* weight;  ///< [out, in]
+  float* bias;    ///< [out]
+};
+
+/// One panel through a stack of layers.
+struct MlpForward {
+  std::span<const DenseLayer> layers;
+  const float* x;       ///< [in][stride]
+  float* const* y;      ///< a layer's output each, [out][stride], written
+  float* const* slope;  ///< d y / d (W x + b), [out][stride], written for silu layers; null where
+                        ///< no backward pass follows
+  int64_t stride, rows;
+};
+void mlp_forward_cpu(const MlpForward& args);
+
+/// The gradient of a panel back through the stack.
+struct MlpBackward {
+  std::span<const DenseLayer> layers;
+  std::span<const DenseGrad> grad;
+  const float* x;             ///< [in][stride]
+  const float* const* y;      ///< as forward left them
+  const float* const* slope;  ///< likewise
+  float* const* dy;     ///< a layer's d loss / d y each, [out][stride]; the last one is given with
+                        ///< zeros in padding lanes, all are overwritten
+  float* dx;            ///< d loss / d x [dx_features][stride]; null: not wanted
+  int64_t dx_features;  ///< how many of the first layer's inputs need it
+  float* scratch;       ///< [kPanelRows * widest input rounded up to 16]
+  int64_t stride, rows;
+};
+void mlp_backward_cpu(const MlpBackward& args);
+
+/// Rows of which gradients are summed into one lane on a device.
+constexpr int64_t kMlpSlice = 2048;
+
+/// The same on `stream` (a cudaStream_t) with one panel as long as the minibatch: pointers to
+/// numbers are device pointers, `rows` has no limit, `scratch` is not used. Gradients of slice i of
+/// kMlpSlice rows are added at `grad + i * lane_stride`. Return a cudaError_t. Only in builds with
+/// device code.
+int mlp_forward_cuda(const MlpForward& args, void* stream);
+int mlp_backward_cuda(const MlpBackward& args, int64_t lane_stride, void* stream);
+
+}  // namespace maglev

@@ -1,0 +1,332 @@
+#include "kernels/mlp/mlp.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/mlp/mlp_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/tanh/tanh-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace maglev {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// vectors of a tile's row: with 32 registers 6 x 4 sums, 4 vectors of B and a broadcast fit, with
+// 16 registers 6 x 2
+constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+
+/// C = A B, by tiles that stay in registers: a row of C is `columns` floats; element (o, j) of A is
+/// at a[o * a_row + j * a_column], row j of B at b + j * b_row.
+struct Product {
+  const float* a;
+  int64_t a_row, a_column;
+  const float* b;
+  int64_t b_row;
+  int64_t rows, columns, depth;
+};
+
+// what becomes of C: each End says where a sum begins and takes it when it is done; sums run over
+// the depth in order, so a lane's result is the same in any tile
+
+struct WriteLayer {
+  const float* bias;
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t o) const {
+    return hn::Set(d, bias[o]);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    hn::Store(sum, d, y + o * stride + c);
+  }
+};
+
+template <Activation kActivation>
+struct WriteInputGrad {
+  const float* x;  // what the layer below gave
+  const float* slope;
+  float* dx;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    const int64_t at = o * stride + c;
+    if constexpr (kActivation == Activation::tanh) {
+      const auto y = hn::Load(d, x + at);
+      sum = sum * hn::NegMulAdd(y, y, hn::Set(d, 1.f));
+    } else if constexpr (kActivation == Activation::relu) {
+      sum = hn::IfThenElseZero(hn::Load(d, x + at) > hn::Zero(d), sum);
+    } else if constexpr (kActivation == Activation::silu) {
+      sum = sum * hn::Load(d, slope + at);
+    }
+    hn::Store(sum, d, dx + at);
+  }
+};
+
+struct AddWeightGrad {
+  float* grad;
+  int64_t in;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = grad + o * in + c;
+    if (c + int64_t(hn::Lanes(d)) <= in) return hn::StoreU(hn::LoadU(d, at) + sum, d, at);
+    HWY_ALIGN float part[hn::MaxLanes(d)];
+    hn::Store(sum, d, part);
+    for (int64_t k = c; k < in; ++k) at[k - c] += part[k - c];
+  }
+};
+
+template <int kRows, int kVectors, class D, class End>
+HWY_INLINE void tile(D d, const Product& p, int64_t o, int64_t c, const End& end) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  V sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    const V start = end.begin(d, o + i);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = start;
+  }
+  const float* a = p.a + o * p.a_row;
+  const float* b = p.b + c;
+  const int64_t a_row = p.a_row, a_column = p.a_column, b_row = p.b_row;
+  for (int64_t j = 0; j < p.depth; ++j, a += a_column, b += b_row) {
+    V row[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V factor = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) end.end(d, o + i, c + v * lanes, sum[i][v]);
+}
+
+// all rows of kVectors vectors of columns
+template <int kVectors, class D, class End>
+HWY_NOINLINE void strip(D d, const Product& p, int64_t c, const End& end) {
+  // enough sums at once to hide the latency of a multiply-add
+  constexpr int kMost = kVectors == 1 ? 8 : 6;
+  int64_t o = 0;
+  for (; o + kMost <= p.rows; o += kMost) tile<kMost, kVectors>(d, p, o, c, end);
+  if (o + 4 <= p.rows) tile<4, kVectors>(d, p, o, c, end), o += 4;
+  if (o + 2 <= p.rows) tile<2, kVectors>(d, p, o, c, end), o += 2;
+  if (o < p.rows) tile<1, kVectors>(d, p, o, c, end);
+}
+
+template <class D, class End>
+void multiply_with(D d, const Product& p, const End& end) {
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  int64_t c = 0;
+  if constexpr (kTileVectors == 4)
+    for (; c + 3 * lanes < p.columns; c += 4 * lanes) strip<4>(d, p, c, end);
+  for (; c + lanes < p.columns; c += 2 * lanes) strip<2>(d, p, c, end);
+  if (c < p.columns) strip<1>(d, p, c, end);
+}
+
+// few columns take narrower vectors, which cost half
+template <class End>
+void multiply(const Product& p, const End& end) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 8> half;
+  const hn::CappedTag<float, 4> quarter;
+  if (p.columns <= 4) multiply_with(quarter, p, end);
+  else if (p.columns <= 8) multiply_with(half, p, end);
+  else multiply_with(d, p, end);
+}
+
+template <class D>
+void activate(D d, Activation activation, float* y, float* slope, int64_t out, int64_t stride,
+              int64_t rows) {
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  const auto one = hn::Set(d, 1.f), half = hn::Set(d, 0.5f);
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t c = 0; c < rows; c += lanes) {
+      float* at = y + o * stride + c;
+      const auto z = hn::Load(d, at);
+      switch (activation) {
+        case Activation::tanh:
+          hn::Store(tanh_vector(d, z), d, at);
+          break;
+        case Activation::relu:
+          hn::Store(hn::Max(z, hn::Zero(d)), d, at);
+          break;
+        case Activation::silu: {
+          const auto share = half * (one + tanh_vector(d, half * z));
+          hn::Store(z * share, d, at);
+          if (slope) hn::Store(share * hn::MulAdd(z, one - share, one), d, slope + o * stride + c);
+          break;
+        }
+        case Activation::none:
+          return;
+      }
+    }
+}
+
+void forward(const MlpForward& f) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 8> narrow;
+  const float* x = f.x;
+  for (size_t l = 0; l < f.layers.size(); ++l) {
+    const DenseLayer& layer = f.layers[l];
+    float* y = f.y[l];
+    multiply({.a = layer.weight,
+              .a_row = layer.in,
+              .a_column = 1,
+              .b = x,
+              .b_row = f.stride,
+              .rows = layer.out,
+              .columns = f.rows,
+              .depth = layer.in},
+             WriteLayer{layer.bias, y, f.stride});
+    float* slope = f.slope ? f.slope[l] : nullptr;
+    if (f.rows <= 8) activate(narrow, layer.activation, y, slope, layer.out, f.stride, f.rows);
+    else activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
+    x = y;
+  }
+}
+
+// x [in][stride] -> scratch [rows][width]
+void transpose(const float* x, int64_t in, int64_t stride, int64_t rows, float* scratch,
+               int64_t width) {
+  int64_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  for (; k + 4 <= in; k += 4)
+    for (int64_t r = 0; r < rows; r += 4) {
+      const float* from = x + k * stride + r;
+      const auto x0 = hn::Load(d, from), x1 = hn::Load(d, from + stride);
+      const auto x2 = hn::Load(d, from + 2 * stride), x3 = hn::Load(d, from + 3 * stride);
+      const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, x0, x1));
+      const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, x2, x3));
+      const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, x0, x1));
+      const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, x2, x3));
+      float* to = scratch + r * width + k;
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, to);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + width);
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), d, to + 2 * width);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), d, to + 3 * width);
+    }
+#endif
+  for (; k < in; ++k)
+    for (int64_t r = 0; r < rows; ++r) scratch[r * width + k] = x[k * stride + r];
+}
+
+void add_bias_grad(const float* dz, int64_t out, int64_t stride, float* grad) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  for (int64_t o = 0; o < out; ++o) {
+    auto sum = hn::Load(d, dz + o * stride);
+    for (int64_t c = lanes; c < stride; c += lanes) sum = sum + hn::Load(d, dz + o * stride + c);
+    grad[o] += hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
+template <class End>
+void write_input_grad(const DenseLayer& layer, const float* dz, int64_t features, int64_t stride,
+                      const End& end) {
+  multiply({.a = layer.weight,
+            .a_row = 1,
+            .a_column = layer.in,
+            .b = dz,
+            .b_row = stride,
+            .rows = features,
+            .columns = stride,
+            .depth = layer.out},
+           end);
+}
+
+// dy *= d y / d z
+void multiply_slope(Activation activation, const float* y, const float* slope, float* dy,
+                    int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto pass = [&](const auto& end) HWY_ATTR {
+    for (int64_t i = 0; i < count; i += int64_t(hn::Lanes(d)))
+      end.end(d, 0, i, hn::Load(d, dy + i));
+  };
+  if (activation == Activation::tanh) pass(WriteInputGrad<Activation::tanh>{y, slope, dy, 0});
+  if (activation == Activation::relu) pass(WriteInputGrad<Activation::relu>{y, slope, dy, 0});
+  if (activation == Activation::silu) pass(WriteInputGrad<Activation::silu>{y, slope, dy, 0});
+}
+
+void backward(const MlpBackward& b) {
+  const size_t last = b.layers.size() - 1;
+  multiply_slope(b.layers[last].activation, b.y[last], b.slope ? b.slope[last] : nullptr,
+                 b.dy[last], b.layers[last].out * b.stride);
+  for (size_t l = b.layers.size(); l-- > 0;) {
+    const DenseLayer& layer = b.layers[l];
+    const float* x = l ? b.y[l - 1] : b.x;
+    const float* dz = b.dy[l];
+    const int64_t width = panel_stride(layer.in), depth = (b.rows + 3) / 4 * 4;
+    transpose(x, layer.in, b.stride, depth, b.scratch, width);
+    multiply({.a = dz,
+              .a_row = b.stride,
+              .a_column = 1,
+              .b = b.scratch,
+              .b_row = width,
+              .rows = layer.out,
+              .columns = layer.in,
+              .depth = b.rows},
+             AddWeightGrad{b.grad[l].weight, layer.in});
+    add_bias_grad(dz, layer.out, b.stride, b.grad[l].bias);
+    if (l == 0) {
+      if (b.dx)
+        write_input_grad(layer, dz, b.dx_features, b.stride,
+                         WriteInputGrad<Activation::none>{x, nullptr, b.dx, b.stride});
+      continue;
+    }
+    const float* slope = b.slope ? b.slope[l - 1] : nullptr;
+    float* dx = b.dy[l - 1];
+    switch (b.layers[l - 1].activation) {
+      case Activation::tanh:
+        write_input_grad(layer, dz, layer.in, b.stride,
+                         WriteInputGrad<Activation::tanh>{x, slope, dx, b.stride});
+        break;
+      case Activation::relu:
+        write_input_grad(layer, dz, layer.in, b.stride,
+                         WriteInputGrad<Activation::relu>{x, slope, dx, b.stride});
+        break;
+      case Activation::silu:
+        write_input_grad(layer, dz, layer.in, b.stride,
+                         WriteInputGrad<Activation::silu>{x, slope, dx, b.stride});
+        break;
+      case Activation::none:
+        write_input_grad(layer, dz, layer.in, b.stride,
+                         WriteInputGrad<Activation::none>{x, slope, dx, b.stride});
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace maglev
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace maglev {
+
+HWY_EXPORT(forward);
+HWY_EXPORT(backward);
+
+void mlp_forward_cpu(const MlpForward& args) { HWY_DYNAMIC_DISPATCH(forward)(args); }
+void mlp_backward_cpu(const MlpBackward& args) { HWY_DYNAMIC_DISPATCH(backward)(args); }
+
+}  // namespace maglev
+#endif
