@@ -1,0 +1,88 @@
+#pragma once
+// Gradient lanes summed, clipping by norm and one step of Adam (Kingma and Ba, 2015) or AdamW
+// (Loshchilov and Hutter, 2019) over one flat buffer, without a value the host must read: learning
+// rate, the decision to skip and the counters are read and written where the buffer is.
+// Threads: chunks are cut from sizes alone. First every chunk's adam_norm_partial, then one
+// adam_finish_norm, then every chunk's adam_step; chunks of one stage may run on any threads, and
+// results do not depend on how many.
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/core/hd.h"
+
+namespace maglev {
+
+/// Elements a chunk has.
+constexpr int64_t kAdamChunk = 16384;
+
+/// Elements clipped by a norm of their own.
+struct AdamGroup {
+  int64_t begin, count;
+};
+
+/// What adam_finish_norm hands to adam_step.
+struct AdamStep {
+  float norm;        ///< of the whole gradient, before clipping
+  float apply;       ///< 0: nothing changes
+  float step_size;   ///< lr / (1 - beta1^steps)
+  float root_bias2;  ///< sqrt(1 - beta2^steps)
+  float keep;        ///< 1 - lr * weight_decay
+};
+
+struct AdamArgs {
+  float* grad;    ///< [lanes][lane_stride], P used of each; lane 0 becomes the clipped sum
+  int64_t lanes;  ///< at least 1, added in order
+  int64_t lane_stride;
+  int64_t P;                ///< elements
+  const AdamGroup* groups;  ///< [group_count], in order, covering [0, P)
+  int64_t group_count;
+  float* data;        ///< [P], parameters
+  float* first;       ///< [P], first moments
+  float* second;      ///< [P], second moments
+  const float* lr;    ///< [1]
+  const float* skip;  ///< [1], not 0: leave the step out
+  float* steps;       ///< [1], steps taken
+  float* nonfinite;   ///< [1], steps left out because the norm was not finite
+  double beta1, beta2, eps;
+  double weight_decay;   ///< decoupled; 0: none
+  double max_grad_norm;  ///< of each group, L2; 0: no clipping
+  double* partial;       ///< [adam_chunks(P)][group_count], scratch
+  float* factor;         ///< [group_count], scratch: what each group's gradient is multiplied by
+  AdamStep* step;        ///< [1], scratch and result
+};
+
+MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + kAdamChunk - 1) / kAdamChunk; }
+
+/// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group.
+void adam_norm_partial_cpu(const AdamArgs& args, int64_t chunk);
+/// Clips and steps a chunk. Where the step is left out, nothing changes, the gradient included.
+void adam_step_cpu(const AdamArgs& args, int64_t chunk);
+
+/// Norms, clip factors min(1, max_grad_norm / (norm + 1e-6)), counters and the step's scalars. A
+/// step is left out where `skip` is not 0 or the norm is not finite.
+MAGLEV_HD void adam_finish_norm(const AdamArgs& a) {
+  double whole = 0;
+  for (int64_t g = 0; g < a.group_count; ++g) {
+    double squares = 0;
+    for (int64_t c = 0; c < adam_chunks(a.P); ++c) squares += a.partial[c * a.group_count + g];
+    whole += squares;
+    const double clip = a.max_grad_norm / (sqrt(squares) + 1e-6);
+    a.factor[g] = a.max_grad_norm > 0 && clip < 1 ? float(clip) : 1.f;
+  }
+  const bool finite = whole - whole == 0, skipped = *a.skip != 0.f;
+  if (!finite && !skipped) *a.nonfinite += 1.f;
+  if (finite && !skipped) *a.steps += 1.f;
+  const double lr = double(*a.lr), steps = double(*a.steps);
+  *a.step = {.norm = float(sqrt(whole)),
+             .apply = finite && !skipped ? 1.f : 0.f,
+             .step_size = float(lr / (1 - pow(a.beta1, steps))),
+             .root_bias2 = float(sqrt(1 - pow(a.beta2, steps))),
+             .keep = float(1 - lr * a.weight_decay)};
+}
+
+/// All three on `stream` (a cudaStream_t), every pointer in device memory; returns a cudaError_t.
+/// Only in builds with device code.
+int adam_cuda(const AdamArgs& args, void* stream);
+
+}  // namespace maglev

@@ -1,0 +1,41 @@
+#pragma once
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/adam/adam.h"
+
+namespace maglev {
+
+/// An optimiser's buffers, all on one device, f32 where nothing else is said.
+struct AdamTensors {
+  at::Tensor data, first, second;  ///< [P]
+  at::Tensor steps, nonfinite;     ///< scalars
+  at::Tensor groups;               ///< [groups, 2] i64: begin, count
+  at::Tensor partial;              ///< [chunks, groups] f64, scratch
+  at::Tensor factor;               ///< [groups], scratch
+  at::Tensor step;                 ///< [5], an AdamStep
+};
+
+struct AdamNumbers {
+  double beta1, beta2, eps, weight_decay, max_grad_norm;
+};
+
+/// The kernel's arguments for gradient lanes `grad` [lanes, P], whose rows may lie further apart
+/// than P; `lr` and `skip` are scalars. They stay valid as long as the tensors.
+AdamArgs adam_args(const AdamTensors& tensors, const AdamNumbers& numbers, const at::Tensor& grad,
+                   const at::Tensor& lr, const at::Tensor& skip);
+
+/// One step. grad[0] becomes the clipped sum of the lanes. Afterwards tensors.step[0] is the norm
+/// before clipping.
+void adam_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad, const at::Tensor& lr,
+           const at::Tensor& skip);
+
+/// The same by ATen's own fused Adam; returns the norm.
+at::Tensor adam_reference_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad,
+                           const at::Tensor& lr, const at::Tensor& skip);
+
+/// Zeroed moments and counters for parameters `data` [P] and their groups.
+AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGroup>& groups);
+
+}  // namespace maglev

@@ -1,0 +1,130 @@
+#include "kernels/adam/adam.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/core/thread_pool.h"
+
+namespace maglev {
+namespace {
+
+// an optimiser over buffers of its own
+struct Optimiser {
+  Optimiser(int64_t P, int64_t lanes, std::vector<AdamGroup> groups_of_all)
+      : groups(std::move(groups_of_all)),
+        data(size_t(P)),
+        first(data),
+        second(data),
+        grad(size_t(P * lanes)),
+        partial(size_t(adam_chunks(P)) * groups.size()),
+        factor(groups.size()) {
+    args = {.grad = grad.data(),
+            .lanes = lanes,
+            .lane_stride = P,
+            .P = P,
+            .groups = groups.data(),
+            .group_count = int64_t(groups.size()),
+            .data = data.data(),
+            .first = first.data(),
+            .second = second.data(),
+            .lr = &lr,
+            .skip = &skip,
+            .steps = &steps,
+            .nonfinite = &nonfinite,
+            .beta1 = 0.9,
+            .beta2 = 0.999,
+            .eps = 1e-8,
+            .weight_decay = 0,
+            .max_grad_norm = 0.5,
+            .partial = partial.data(),
+            .factor = factor.data(),
+            .step = &step};
+    for (size_t i = 0; i < data.size(); ++i) data[i] = std::sin(float(i));
+  }
+  void set_gradient(float scale) {
+    for (size_t i = 0; i < grad.size(); ++i) grad[i] = scale * std::cos(0.37f * float(i));
+  }
+  void update(ThreadPool& pool) {
+    const int64_t chunks = adam_chunks(args.P);
+    pool.run(chunks, [&](int64_t c) { adam_norm_partial_cpu(args, c); });
+    adam_finish_norm(args);
+    pool.run(chunks, [&](int64_t c) { adam_step_cpu(args, c); });
+  }
+
+  std::vector<AdamGroup> groups;
+  std::vector<float> data, first, second, grad;
+  std::vector<double> partial;
+  std::vector<float> factor;
+  float lr = 0.01f, skip = 0, steps = 0, nonfinite = 0;
+  AdamStep step{};
+  AdamArgs args;
+};
+
+TEST(Adam, the_first_step_moves_by_the_learning_rate_against_the_sign) {
+  ThreadPool pool(1);
+  Optimiser adam(3, 1, {{0, 3}});
+  adam.grad = {0.1f, -0.2f, 0.05f};
+  auto before = adam.data;
+  adam.update(pool);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(adam.data[i], before[i] - std::copysign(0.01f, adam.grad[i]), 1e-7);
+  EXPECT_FLOAT_EQ(adam.step.norm, std::sqrt(0.01f + 0.04f + 0.0025f));
+}
+
+TEST(Adam, lanes_are_added_in_order) {
+  ThreadPool pool(1);
+  Optimiser adam(1, 3, {{0, 1}});
+  adam.args.max_grad_norm = 0;
+  adam.grad = {1e8f, 1.f, -1e8f};  // (1e8 + 1) - 1e8 = 0 in f32, any other order gives 1
+  adam.update(pool);
+  EXPECT_EQ(adam.grad[0], 0.f);
+}
+
+TEST(Adam, each_group_is_clipped_by_its_own_norm) {
+  ThreadPool pool(1);
+  const int64_t P = 40000;
+  Optimiser adam(P, 1, {{0, 17001}, {17001, P - 17001}});
+  adam.set_gradient(0);
+  adam.grad[17000] = 3.f, adam.grad[17001] = 0.25f, adam.grad[17002] = -0.25f;
+  adam.update(pool);
+  EXPECT_NEAR(adam.grad[17000], 0.5, 1e-6);
+  EXPECT_EQ(adam.grad[17001], 0.25f);
+  EXPECT_FLOAT_EQ(adam.step.norm, std::sqrt(9.f + 0.125f));
+}
+
+TEST(Adam, results_do_not_depend_on_the_number_of_threads) {
+  const int64_t P = 70001;
+  Optimiser one(P, 3, {{0, 100}, {100, P - 100}}), four(P, 3, {{0, 100}, {100, P - 100}});
+  ThreadPool single(1), several(4);
+  for (int step = 0; step < 3; ++step) {
+    one.set_gradient(0.1f * float(step)), four.set_gradient(0.1f * float(step));
+    one.update(single), four.update(several);
+  }
+  EXPECT_EQ(one.data, four.data);
+  EXPECT_EQ(one.second, four.second);
+  EXPECT_EQ(one.step.norm, four.step.norm);
+}
+
+TEST(Adam, a_step_that_is_left_out_changes_nothing_and_only_bad_gradients_are_counted) {
+  ThreadPool pool(1);
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1.f}) {
+    Optimiser adam(50, 2, {{0, 50}});
+    adam.set_gradient(1);
+    adam.update(pool);
+    const auto data = adam.data, first = adam.first;
+    adam.set_gradient(1);
+    adam.grad[60] = bad, adam.skip = bad == 1.f ? 1.f : 0.f;
+    adam.update(pool);
+    EXPECT_EQ(adam.data, data);
+    EXPECT_EQ(adam.first, first);
+    EXPECT_EQ(adam.steps, 1.f);
+    EXPECT_EQ(adam.nonfinite, bad == 1.f ? 0.f : 1.f);
+  }
+}
+
+}  // namespace
+}  // namespace maglev

@@ -1,0 +1,62 @@
+#pragma once
+// Mean and deviation of advantages over the valid rows of a minibatch or a rollout, for their
+// normalisation: (a - mean) * scale.
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/core/hd.h"
+
+namespace maglev {
+
+/// Positions a partial result covers. Cut from sizes alone, so threads never show in a result.
+constexpr int64_t kAdvantageChunk = 1024;
+
+struct AdvantageArgs {
+  const float* advantage;  ///< [M]
+  const float* valid;      ///< [M], 0 or 1
+  const int64_t* index;    ///< [count] positions in [0, M); null: 0, 1, ...
+  int64_t count;           ///< of positions, at least 1
+};
+
+/// Of one chunk: valid rows, their mean, and the sum of squared distances from that mean.
+struct AdvantagePartial {
+  double count, mean, squares;
+};
+
+struct AdvantageStatistics {
+  float mean;
+  float scale;          ///< 1 / (std + 1e-8), std with count - 1 in the denominator, at least 1
+  float inverse_count;  ///< 1 / valid rows, at least 1 of them
+};
+
+MAGLEV_HD int64_t advantage_chunks(int64_t count) {
+  return (count + kAdvantageChunk - 1) / kAdvantageChunk;
+}
+
+/// Positions [chunk * kAdvantageChunk, ...) of `args`.
+AdvantagePartial advantage_partial(const AdvantageArgs& args, int64_t chunk);
+/// Joins partials [chunks] in order (Chan, Golub and LeVeque, "Updating formulae and a pairwise
+/// algorithm for computing sample variances", 1979).
+MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial* partial, int64_t chunks) {
+  double count = 0, mean = 0, squares = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    const AdvantagePartial& p = partial[c];
+    if (p.count == 0) continue;
+    const double total = count + p.count, shift = p.mean - mean;
+    mean += shift * (p.count / total);
+    squares += p.squares + shift * shift * (count * p.count / total);
+    count = total;
+  }
+  const double deviation = sqrt(squares / (count > 2 ? count - 1 : 1));
+  return {.mean = float(mean),
+          .scale = float(1 / (deviation + 1e-8)),
+          .inverse_count = float(1 / (count > 1 ? count : 1))};
+}
+
+/// partial [advantage_chunks(count)] and statistics [1] in device memory, on `stream` (a
+/// cudaStream_t); returns a cudaError_t. Only in builds with device code.
+int advantage_cuda(const AdvantageArgs& args, AdvantagePartial* partial,
+                   AdvantageStatistics* statistics, void* stream);
+
+}  // namespace maglev

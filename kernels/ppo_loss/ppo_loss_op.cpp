@@ -1,0 +1,262 @@
+#include "kernels/ppo_loss/ppo_loss_op.h"
+
+#include <algorithm>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "engine/nn/distribution.h"
+
+namespace maglev {
+namespace {
+
+void expect(const char* what, const at::Tensor& t, at::IntArrayRef sizes, at::ScalarType dtype) {
+  if (t.defined() && t.sizes() == sizes && t.is_contiguous() && t.scalar_type() == dtype) return;
+  throw Error("[ppo_loss] " + std::string(what) + " must be contiguous " + toString(dtype) + " " +
+              c10::str(sizes) + ", got " +
+              (t.defined() ? c10::str(t.toString(), t.sizes()) : "none"));
+}
+
+PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at::Tensor& log_std,
+                      const at::Tensor& value, const PpoLossBatch& b) {
+  const int64_t B = b.index.size(0), M = b.valid.size(0);
+  const int64_t width = spec.discrete() ? spec.categories() : spec.dims();
+  expect("index", b.index, {B}, at::kLong);
+  expect("logits", logits, {B, width}, at::kFloat);
+  expect("value", value, {B}, at::kFloat);
+  if (!spec.discrete()) expect("log_std", log_std, {width}, at::kFloat);
+  expect("action", b.action, {M, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
+  expect("old_log_prob", b.old_log_prob, {M}, at::kFloat);
+  expect("advantage", b.advantage, {M}, at::kFloat);
+  expect("target", b.target, {M}, at::kFloat);
+  expect("valid", b.valid, {M}, at::kFloat);
+  if (b.old_value.defined()) expect("old_value", b.old_value, {M}, at::kFloat);
+  if (b.mask.defined()) expect("mask", b.mask, {M, width}, at::kByte);
+  expect("scalars", b.scalars, {8}, at::kFloat);
+  return {.policy = {.heads = spec.heads.data(),
+                     .head_count = int64_t(spec.heads.size()),
+                     .dims = spec.dims(),
+                     .logits = nullptr,
+                     .stride = 0,
+                     .log_std = spec.discrete() ? nullptr : log_std.data_ptr<float>(),
+                     .mask = b.mask.defined() ? b.mask.data_ptr<uint8_t>() : nullptr,
+                     .mask_width = width,
+                     .rows = B},
+          .value = value.data_ptr<float>(),
+          .index = b.index.data_ptr<int64_t>(),
+          .action_i32 = spec.discrete() ? b.action.data_ptr<int32_t>() : nullptr,
+          .action_f32 = spec.discrete() ? nullptr : b.action.data_ptr<float>(),
+          .old_log_prob = b.old_log_prob.data_ptr<float>(),
+          .advantage = b.advantage.data_ptr<float>(),
+          .target = b.target.data_ptr<float>(),
+          .old_value = b.old_value.defined() ? b.old_value.data_ptr<float>() : nullptr,
+          .valid = b.valid.data_ptr<float>(),
+          .scalars = reinterpret_cast<const PpoLossScalars*>(b.scalars.data_ptr<float>()),
+          .d_logits = nullptr,
+          .d_value = nullptr,
+          .d_log_std = nullptr,
+          .figures = nullptr};
+}
+
+// blocks of kPanelRows rows, transposed on the way in and out
+void loss_on_cpu(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logits,
+                 at::Tensor& d_value) {
+  const int64_t B = args.policy.rows, width = args.policy.mask_width;
+  const float* value = args.value;
+  const int64_t* index = args.index;
+  auto panel = at::empty({2 * width + 2, kPanelRows}, logits.options());
+  float* logits_panel = panel.data_ptr<float>();
+  args.policy.logits = logits_panel, args.policy.stride = kPanelRows;
+  args.d_logits = logits_panel + width * kPanelRows;
+  float* value_panel = logits_panel + 2 * width * kPanelRows;
+  args.value = value_panel, args.d_value = value_panel + kPanelRows;
+  for (int64_t at = 0; at < B; at += kPanelRows) {
+    const int64_t rows = std::min(kPanelRows, B - at);
+    args.policy.rows = rows, args.index = index + at;
+    rows_to_panel(logits.data_ptr<float>() + at * width, rows, width, logits_panel);
+    rows_to_panel(value + at, rows, 1, value_panel);
+    ppo_loss_cpu(args);
+    panel_to_rows(args.d_logits, rows, width, d_logits.data_ptr<float>() + at * width);
+    panel_to_rows(args.d_value, rows, 1, d_value.data_ptr<float>() + at);
+  }
+}
+
+#ifdef MAGLEV_DEVICE_CODE
+void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logits,
+                    at::Tensor& d_value) {
+  auto columns = logits.t().contiguous(), d_columns = at::empty_like(columns);
+  args.policy.logits = columns.data_ptr<float>(), args.policy.stride = args.policy.rows;
+  args.d_logits = d_columns.data_ptr<float>(), args.d_value = d_value.data_ptr<float>();
+  check_cuda(ppo_loss_cuda(args, current_stream()), "ppo_loss");
+  d_logits.copy_(d_columns.t());
+}
+#endif
+
+// the gradient is computed with the loss and kept for backward
+class PpoLoss : public torch::autograd::Function<PpoLoss> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& log_std, const at::Tensor& value,
+                            const ActionSpec& spec, const PpoLossBatch& batch,
+                            at::Tensor& figures) {
+    PpoLossArgs args = make_args(spec, logits, log_std, value, batch);
+    auto d_logits = at::empty_like(logits), d_value = at::empty_like(value);
+    at::Tensor d_log_std;
+    if (log_std.defined()) d_log_std = at::zeros_like(log_std);
+    auto sums = at::zeros({int64_t(kPpoFigures)}, logits.options().dtype(at::kDouble));
+    args.d_log_std = log_std.defined() ? d_log_std.data_ptr<float>() : nullptr;
+    args.figures = sums.data_ptr<double>();
+#ifdef MAGLEV_DEVICE_CODE
+    if (logits.is_cuda()) loss_on_device(args, logits, d_logits, d_value);
+    else
+#endif
+      loss_on_cpu(args, logits, d_logits, d_value);
+    figures.add_(sums);
+    context->save_for_backward({d_logits, d_log_std, d_value});
+    return sums[kPpoTotal].to(at::kFloat);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grad) {
+    auto saved = context->get_saved_variables();
+    for (auto& t : saved)
+      if (t.defined()) t = t * grad[0];
+    return {saved[0], saved[1], saved[2], {}, {}, {}};
+  }
+};
+
+struct Inputs {
+  ActionSpec spec;
+  at::Tensor logits, log_std, value;
+  PpoLossBatch batch;
+};
+
+struct Shape {
+  std::vector<int64_t> heads;
+  int64_t dims;
+  bool masked;
+  float value_clip, value_clip_max;
+};
+
+// rows of a rollout of 2 B rows in mixed order, a tenth of them invalid
+Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(B * 10 + shape.dims));
+  Inputs in;
+  const int64_t M = 2 * B;
+  in.spec.heads = shape.heads;
+  if (!in.spec.discrete())
+    in.spec.low.assign(size_t(shape.dims), -1.f), in.spec.high.assign(size_t(shape.dims), 1.f);
+  const int64_t width = in.spec.discrete() ? in.spec.categories() : shape.dims;
+  in.logits = at::randn({B, width}, gen), in.value = at::randn({B}, gen);
+  auto& b = in.batch;
+  b.index = at::randperm(M, gen).narrow(0, 0, B).contiguous();
+  if (in.spec.discrete()) {
+    std::vector<at::Tensor> columns;
+    for (int64_t K : shape.heads) columns.push_back(at::randint(K, {M}, gen));
+    b.action = at::stack(columns, 1).to(at::kInt);
+  } else {
+    in.log_std = at::randn({width}, gen) * 0.3;
+    b.action = at::randn({M, width}, gen);
+  }
+  if (shape.masked) {
+    b.mask = (at::rand({M, width}, gen) < 0.6).to(at::kByte);
+    int64_t begin = 0;
+    for (int64_t h = 0; h < in.spec.dims(); begin += shape.heads[size_t(h++)])
+      b.mask.narrow(1, begin, shape.heads[size_t(h)])
+          .scatter_(1, b.action.narrow(1, h, 1).to(at::kLong), 1);
+  }
+  // near the new policy's, so that some ratios are clipped and some are not
+  b.old_log_prob = at::zeros({M});
+  auto mask = b.mask.defined() ? b.mask.index_select(0, b.index) : at::Tensor();
+  auto now = log_prob(in.spec, {in.logits, in.log_std, mask}, b.action.index_select(0, b.index));
+  b.old_log_prob.index_copy_(0, b.index, now.log_prob + at::randn({B}, gen) * 0.3);
+  b.advantage = at::randn({M}, gen) * 3 + 1, b.target = at::randn({M}, gen);
+  b.old_value = at::randn({M}, gen), b.valid = (at::rand({M}, gen) < 0.9).to(at::kFloat);
+  const float count = std::max(1.f, b.valid.index_select(0, b.index).sum().item<float>());
+  b.scalars = at::tensor(
+      {1.1f, 0.35f, 1 / count, 0.2f, 0.01f, 0.5f, shape.value_clip, shape.value_clip_max});
+  for (auto* t : {&in.logits, &in.log_std, &in.value, &b.index, &b.action, &b.old_log_prob,
+                  &b.advantage, &b.target, &b.old_value, &b.valid, &b.mask, &b.scalars})
+    if (t->defined()) *t = t->to(device);
+  return in;
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  const std::vector<std::pair<const char*, Shape>> shapes{
+      {"heads=2", {{2}, 0, false, 0, 0}},
+      {"heads=5,3 masked value_clip", {{5, 3}, 0, true, 0.2f, 0}},
+      {"heads=4 value_clip max", {{4}, 0, false, 0.2f, 1}},
+      {"gaussian dims=3", {{}, 3, false, 0, 0}}};
+  for (const auto& [name, shape] : shapes)
+    for (int64_t B : {1, 64, 333}) {
+      Inputs in = make_inputs(shape, B, device);
+      Tensors leaves{in.logits, in.value};
+      if (in.log_std.defined()) leaves.push_back(in.log_std);
+      auto log_std_of = [](const Tensors& t) { return t.size() > 2 ? t[2] : at::Tensor(); };
+      list.push_back({.name = std::string(name) + " B=" + std::to_string(B),
+                      .inputs = leaves,
+                      .reference =
+                          [=](const Tensors& t) {
+                            auto figures =
+                                ppo_loss_reference(in.spec, t[0], log_std_of(t), t[1], in.batch);
+                            return Tensors{figures[kPpoTotal], figures.detach()};
+                          },
+                      .fused =
+                          [=](const Tensors& t) {
+                            auto figures = at::zeros({int64_t(kPpoFigures)}, t[0].options());
+                            auto total =
+                                ppo_loss(in.spec, t[0], log_std_of(t), t[1], in.batch, figures);
+                            return Tensors{total, figures};
+                          },
+                      .tolerance = 2e-6,
+                      .bytes = B * (in.logits.size(1) * 8 + 4 * 8 + 8),
+                      .flops = B * in.logits.size(1) * 100});
+    }
+  return list;
+}
+
+}  // namespace
+
+at::Tensor ppo_loss(const ActionSpec& spec, const at::Tensor& logits, const at::Tensor& log_std,
+                    const at::Tensor& value, const PpoLossBatch& batch, at::Tensor& figures) {
+  return PpoLoss::apply(logits, log_std, value, spec, batch, figures);
+}
+
+at::Tensor ppo_loss_reference(const ActionSpec& spec, const at::Tensor& logits,
+                              const at::Tensor& log_std, const at::Tensor& value,
+                              const PpoLossBatch& b) {
+  auto at_index = [&](const at::Tensor& column) { return column.index_select(0, b.index); };
+  auto scalar = [&](int64_t i) { return b.scalars[i]; };
+  auto valid = at_index(b.valid), weight = valid * scalar(2), clip = scalar(3);
+  auto advantage = (at_index(b.advantage) - scalar(0)) * valid * scalar(1);
+  auto mask = b.mask.defined() ? at_index(b.mask) : at::Tensor();
+  auto dist = log_prob(spec, {logits, log_std, mask}, at_index(b.action));
+  auto log_ratio = dist.log_prob - at_index(b.old_log_prob);
+  auto ratio = log_ratio.exp();
+  auto clipped = at::clamp(ratio, (1 - clip).to(ratio.dtype()), (1 + clip).to(ratio.dtype()));
+  auto policy = -(at::minimum(ratio * advantage, clipped * advantage) * weight).sum();
+
+  auto target = at_index(b.target);
+  auto error = (value - target).square();
+  if (const double value_clip = scalar(6).item<double>(); value_clip > 0) {
+    auto old = at_index(b.old_value);
+    auto near = (old + at::clamp(value - old, -value_clip, value_clip) - target).square();
+    error = scalar(7).item<float>() != 0 ? at::maximum(near, error) : near;
+  }
+  auto value_loss = (error * weight).sum(), entropy = (dist.entropy * weight).sum();
+  auto total = policy + scalar(5) * value_loss - scalar(4) * entropy;
+  auto deviation = at::abs(ratio - 1);
+  return at::stack({policy, value_loss, entropy, ((ratio - 1 - log_ratio) * weight).sum(),
+                    ((deviation > clip).to(ratio.dtype()) * weight).sum(),
+                    (deviation * weight).sum(), total});
+}
+
+namespace kernels::ppo_loss {
+KernelEntry entry() { return {"ppo_loss", "PPO's loss and its gradient in one pass", cases}; }
+}  // namespace kernels::ppo_loss
+
+}  // namespace maglev
