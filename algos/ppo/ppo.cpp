@@ -326,8 +326,8 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
                                      "loss/explained_variance", "loss/nonfinite_steps"});
   prepare(batch);
   for (int64_t e = 0; e < options_.epochs; ++e) {
-    const Permutation permutation(context_.seed, uint64_t(updates_ * options_.epochs + e),
-                                  uint64_t(batch_rows_));
+    const PermutationKey permutation{
+        .seed = context_.seed, .counter = updates_ * options_.epochs + e, .n = batch_rows_};
     constexpr int64_t kPart = 4096;
     context_.pool->run((batch_rows_ + kPart - 1) / kPart, [&](int64_t p) {
       auto part = permutation_.narrow(0, p * kPart, std::min(kPart, batch_rows_ - p * kPart));

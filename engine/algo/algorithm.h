@@ -19,6 +19,7 @@
 #include "engine/core/thread_pool.h"
 #include "engine/data/batch.h"
 #include "engine/env/spec.h"
+#include "engine/host/precision.h"
 #include "engine/train/state.h"
 
 namespace maglev {
@@ -28,13 +29,19 @@ struct DataPlan {
   int64_t collect_steps = 0;         ///< T, time steps between updates
   std::vector<ExtraColumn> columns;  ///< what act adds to a row
   int64_t block_rows =
-      256;  ///< rows act works on at once; fixed, so that threads never show in a result
+      256;  ///< most rows act gets at once; fixed, so that threads never show in a result
+  /// act and update keep every counter on the device, read nothing back and do nothing on the host
+  /// that a replay would have to repeat: CUDA may capture them.
+  bool capturable = false;
 };
 
 /// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward
 /// policies.
 struct Carry {
-  std::vector<at::Tensor> parts;
+  std::vector<at::Tensor> parts;  ///< [rows, ...] each
+
+  /// Views of rows [begin, begin + count).
+  Carry rows(int64_t begin, int64_t count) const;
 };
 
 enum class ActMode {
@@ -46,7 +53,12 @@ enum class ActMode {
 struct ActKey {
   uint64_t seed = 0;
   Purpose purpose = Purpose::act;
-  int64_t step = 0;  ///< time steps since the run began
+  int64_t step = 0;  ///< time steps since the run began, less `*base`
+  /// Added to `step` where it is not null: a counter on the device of the rows, for a captured graph
+  /// keeps what the host said once. Kernels read it; on CPU now() may too.
+  const int64_t* base = nullptr;
+
+  int64_t now() const { return step + (base ? *base : 0); }
 };
 
 /// What an algorithm is made for.
@@ -57,6 +69,8 @@ struct AlgoContext {
   uint64_t seed = 0;
   at::Device device = at::kCPU;
   ThreadPool* pool = nullptr;
+  /// What networks' forward passes compute in; parameters, advantages and reductions are fp32.
+  Precision precision = Precision::fp32;
 };
 
 class Algorithm {
@@ -69,8 +83,9 @@ class Algorithm {
     return {};
   }
 
-  /// Writes row.action and, unless evaluating, its extra columns. `row` may be any number of rows
-  /// (evaluation).
+  /// Writes row.action and, unless evaluating, its extra columns. `row` is one block of at most
+  /// plan().block_rows rows and `carry` the state of the same rows, advanced in place. Several
+  /// threads may be here at once, each with a block of its own.
   virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
   /// Learns from one batch as the plan asked for it. Returns no value to the host: figures go to
   /// `metrics`.

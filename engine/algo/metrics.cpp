@@ -29,15 +29,31 @@ void Metrics::add(int64_t first, const at::Tensor& values, const at::Tensor& wei
   sums_[1].narrow(0, first, K).add_(weight);
 }
 
+void Metrics::add(int64_t first, std::span<const float> values, float weight) {
+  MAGLEV_ASSERT(sums_.is_cpu(), "figures on a device are added there");
+  // a skipped figure may be NaN, which times zero would still be NaN
+  if (!(weight > 0)) return;
+  float* sums = sums_.mutable_data_ptr<float>() + first;
+  for (size_t i = 0; i < values.size(); ++i) {
+    sums[i] += values[i] * weight;
+    sums[kCapacity + int64_t(i)] += weight;
+  }
+}
+
 std::vector<std::pair<std::string, double>> Metrics::take() {
-  auto host = sums_.cpu().clone();
-  sums_.zero_();
-  const float* sum = host.data_ptr<float>();
-  const float* weight = sum + kCapacity;
+  const auto host = sums_.cpu().clone();
+  clear();
+  return means(host.data_ptr<float>());
+}
+
+void Metrics::clear() { sums_.zero_(); }
+
+std::vector<std::pair<std::string, double>> Metrics::means(const float* sums) const {
+  const float* weights = sums + kCapacity;
   std::vector<std::pair<std::string, double>> values;
   for (size_t i = 0; i < names_.size(); ++i)
-    values.emplace_back(names_[i], weight[i] > 0 ? double(sum[i]) / weight[i]
-                                                 : std::numeric_limits<double>::quiet_NaN());
+    values.emplace_back(names_[i], weights[i] > 0 ? double(sums[i]) / weights[i]
+                                                  : std::numeric_limits<double>::quiet_NaN());
   return values;
 }
 

@@ -2,6 +2,7 @@
 // Device accumulators of an algorithm's figures: a weighted sum each, read once per flush.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,20 @@ class Metrics {
   ///   values [K] f32; weight scalar f32 tensor (0 skips); both on the metrics' device
   void add(int64_t first, const at::Tensor& values, const at::Tensor& weight);
 
+  /// The same from the host, without an operation of ATen: for fused code. CPU only; weight >= 0.
+  void add(int64_t first, std::span<const float> values, float weight);
+
   /// Weighted means by name since the last take, then cleared; a figure with weight 0 is NaN. Waits
   /// for the device.
   std::vector<std::pair<std::string, double>> take();
+
+  // The same in parts, for a copy that nobody waits for.
+
+  /// [2, capacity] f32 on the device: sums, weights.
+  const at::Tensor& sums() const { return sums_; }
+  void clear();
+  /// Of a host copy of sums().
+  std::vector<std::pair<std::string, double>> means(const float* sums) const;
 
  private:
   std::vector<std::string> names_;

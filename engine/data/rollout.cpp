@@ -9,6 +9,10 @@
 namespace maglev {
 namespace {
 
+// a rollout of many rows is cut into about this many blocks, of at least so many rows: fewer would
+// spend more on the hand-over than on the work
+constexpr int64_t kBlocks = 8, kLeastRows = 64;
+
 at::ScalarType scalar_type(DType t) {
   switch (t) {
     case DType::u8:
@@ -42,6 +46,12 @@ Row slice(const Row& row, int64_t begin, int64_t count) {
 }
 
 }  // namespace
+
+int64_t block_rows(int64_t most, int64_t rows, int64_t agents) {
+  const int64_t shared = (rows + kBlocks - 1) / kBlocks;
+  const int64_t wanted = std::min(most, std::max(kLeastRows, (shared + 7) / 8 * 8));
+  return (wanted + agents - 1) / agents * agents;
+}
 
 Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
                  at::Device device)

@@ -18,6 +18,10 @@ struct RolloutShape {
   int64_t block_rows = 0;  ///< rows a block of Row::blocks has; the last may be shorter
 };
 
+/// Rows a block should have: at most `most`, whole environments of `agents` rows, and fewer where
+/// that gives more threads work. A function of sizes alone.
+int64_t block_rows(int64_t most, int64_t rows, int64_t agents);
+
 class Rollout {
  public:
   Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,

@@ -60,6 +60,12 @@ void VecEnv::step(const StepIo& io) {
   });
 }
 
+void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
+  if (!slots_.is_cuda()) return entry_->step_cpu(batch(), io, begin, end);
+  MAGLEV_ASSERT(begin == 0 && end == N_, "a kernel steps all environments");
+  check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
+}
+
 EpisodeTotals VecEnv::take_totals(int64_t begin, int64_t end) {
   EpisodeTotals totals;
   if (slots_.is_cpu()) {

@@ -30,6 +30,9 @@ class VecEnv {
   /// One step of all; see StepIo for who reads and writes what. Same result for any number of
   /// threads.
   void step(const StepIo& io);
+  /// One step of environments [begin, end) on the calling thread; on CUDA of all. Ranges that do not
+  /// overlap may be stepped at once, and one may be steps ahead of another.
+  void step(const StepIo& io, int64_t begin, int64_t end);
   /// Totals since the last call, then cleared. On CUDA this waits for the device: call it at a
   /// flush only.
   EpisodeTotals take_totals() { return take_totals(0, N_); }

@@ -31,7 +31,8 @@ at::Tensor sample(const ActionSpec& spec, const DistParams& p, ActMode mode, con
                   .first_row = first_row,
                   .step = key.step,
                   .rows = 0,
-                  .width = 0};
+                  .width = 0,
+                  .base = key.base};
   if (!spec.discrete()) {
     if (mode == ActMode::mean) {
       action.copy_(p.logits);

@@ -51,9 +51,13 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
                 std::to_string(options.episodes));
   VecEnv envs(experiment.env(), experiment.env_params(), N, options.seed, placement.device, pool);
   const EnvSpec& spec = envs.spec();
-  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = algorithm.plan().block_rows}, {},
-                placement.device);
-  Carry carry = algorithm.initial_carry(envs.rows());
+  const int64_t agents = envs.entry().agents;
+  const int64_t block = block_rows(algorithm.plan().block_rows, envs.rows(), agents);
+  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
+  const Carry carry = algorithm.initial_carry(envs.rows());
+  std::vector<Carry> carries;
+  for (const Row& part : store.row(0).blocks)
+    carries.push_back(carry.rows(part.first, part.rows()));
   envs.reset(store.first_io());
 
   // episodes each environment still owes; a run of steps owes none
@@ -68,10 +72,11 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   std::vector<std::vector<double>> returns(static_cast<size_t>(N));
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
-  const int64_t agents = envs.entry().agents;
   for (int64_t t = 0; t < most_steps && open > 0; ++t) {
-    algorithm.act(store.row(0), carry, options.mode,
-                  {.seed = options.seed, .purpose = Purpose::eval, .step = t});
+    const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
+    pool.run(int64_t(carries.size()), [&](int64_t b) {
+      algorithm.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+    });
     envs.step(store.io(0));
     auto host = [](const at::Tensor& x) { return x[0].cpu(); };
     auto reward = host(store.batch().reward), terminated = host(store.batch().terminated);

@@ -23,6 +23,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
+    t.add("collect", run.collect,
+          "lockstep: all environments step together; blocks: each block of them runs the whole "
+          "rollout by itself",
+          {.choices = {"auto", "lockstep", "blocks"}});
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

@@ -21,6 +21,7 @@ struct RunOptions {
   int64_t log_every = 0;
   int64_t save_every = 0;
   int64_t keep = 3;
+  std::string collect = "auto";
 };
 
 class Experiment {

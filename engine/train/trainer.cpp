@@ -1,8 +1,10 @@
 #include "engine/train/trainer.h"
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <torch/torch.h>
 
@@ -17,6 +19,15 @@ constexpr int64_t kRowsPerRun = 2000;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool all_finite(const float* values, int64_t count) {
+  // an exponent of ones only is an infinity or not a number
+  constexpr uint32_t kExponent = 0x7f800000u;
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; ++i)
+    bad |= uint32_t((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
+  return bad == 0;
 }
 
 // adds the time a stage takes to a phase
@@ -48,12 +59,17 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                                              .device = placement.device,
                                                              .pool = &pool_});
   plan_ = &algo_->plan();
+  const int64_t rows = envs_->rows();
+  const int64_t block =
+      placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->entry().agents) : rows;
   store_ = std::make_unique<Rollout>(
-      envs_->spec(),
-      RolloutShape{
-          .T = plan_->collect_steps, .rows = envs_->rows(), .block_rows = plan_->block_rows},
+      envs_->spec(), RolloutShape{.T = plan_->collect_steps, .rows = rows, .block_rows = block},
       plan_->columns, placement.device);
-  carry_ = algo_->initial_carry(envs_->rows());
+  carry_ = algo_->initial_carry(rows);
+  for (const Row& part : store_->row(0).blocks)
+    blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
+  // a block that runs ahead by itself waits for nobody and finds its rows in the cache
+  lockstep_ = run.collect == "lockstep";
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
   envs_->reset(store_->first_io());
   progress_.iteration_steps = steps_per_iteration();
@@ -61,24 +77,66 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   started_s_ = flushed_s_ = now_s();
 }
 
-void Trainer::iterate() {
-  const RunOptions& run = experiment_->run;
-  const int64_t T = plan_->collect_steps;
-  collect_.run([&] {
+void Trainer::act(int64_t t, int64_t block) {
+  BlockState& state = blocks_[size_t(block)];
+  Timed timed(state.times.policy);
+  algo_->act(store_->row(t).blocks[size_t(block)], state.carry, ActMode::sample,
+             {.seed = experiment_->run.seed,
+              .purpose = Purpose::act,
+              .step = iterations_ * plan_->collect_steps + t});
+}
+
+void Trainer::step_block(int64_t t, int64_t block) {
+  BlockState& state = blocks_[size_t(block)];
+  Timed timed(state.times.environment);
+  const Row& part = store_->row(t).blocks[size_t(block)];
+  const int64_t agents = envs_->entry().agents, begin = part.first, count = part.rows();
+  const StepIo& io = store_->io(t);
+  envs_->step(io, begin / agents, (begin + count) / agents);
+  progress_.iteration_step.fetch_add(count, std::memory_order_relaxed);
+  if (!placement_.device.is_cpu()) return;
+  // while the rows are in the cache
+  state.finite &= all_finite(io.reward + begin, count);
+  const auto& columns = envs_->spec().observations;
+  for (size_t c = 0; c < columns.size(); ++c)
+    if (columns[c].dtype == DType::f32)
+      state.finite &=
+          all_finite(reinterpret_cast<const float*>(io.obs[c] + begin * io.obs_row_bytes[c]),
+                     count * columns[c].elements());
+}
+
+void Trainer::collect() {
+  const int64_t T = plan_->collect_steps, blocks = int64_t(blocks_.size());
+  const double begin = now_s();
+  if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
-      {
-        Timed timed(times_.policy);
-        algo_->act(store_->row(t), carry_, ActMode::sample,
-                   {.seed = run.seed, .purpose = Purpose::act, .step = iterations_ * T + t});
-      }
-      Timed timed(times_.environment);
-      envs_->step(store_->io(t));
-      progress_.iteration_step.store((t + 1) * envs_->rows(), std::memory_order_relaxed);
+      pool_.run(blocks, [&](int64_t b) { act(t, b); });
+      pool_.run(blocks, [&](int64_t b) { step_block(t, b); });
     }
-  });
+  } else {
+    pool_.run(blocks, [&](int64_t b) {
+      for (int64_t t = 0; t < T; ++t) act(t, b), step_block(t, b);
+    });
+  }
+  // the time that passed, in the proportion of the time threads spent
+  PhaseTimes spent;
+  bool finite = true;
+  for (BlockState& block : blocks_) {
+    spent.policy += block.times.policy, spent.environment += block.times.environment;
+    finite &= std::exchange(block.finite, true);
+    block.times = {};
+  }
+  const double share = (now_s() - begin) / std::max(1e-12, spent.policy + spent.environment);
+  times_.policy += share * spent.policy;
+  times_.environment += share * spent.environment;
+  if (!finite) report_nonfinite();
+}
+
+void Trainer::iterate() {
+  collect_.run([&] { collect(); });
   // on a GPU reading the answer would make it wait, so there the check rides on iterations that
   // report anyway; gradients that are not finite change nothing in between
-  if (placement_.device.is_cpu() || flush_due_at(iterations_ + 1)) check_finite();
+  if (!placement_.device.is_cpu() && flush_due_at(iterations_ + 1)) report_nonfinite();
   {
     Timed timed(times_.learn);
     update_.run([&] { algo_->update(store_->batch(), metrics_); });
@@ -90,12 +148,10 @@ void Trainer::iterate() {
   progress_.step.store(step(), std::memory_order_relaxed);
 }
 
-void Trainer::check_finite() {
+void Trainer::report_nonfinite() {
   const Batch& batch = store_->batch();
   const auto& columns = envs_->spec().observations;
   auto check = [&](const at::Tensor& values, const std::string& name, int64_t first_time) {
-    // a sum is finite only if all of its terms are; the search runs only when it is not
-    if (std::isfinite(values.sum(at::kDouble).item<double>())) return;
     auto flat = values.reshape({values.size(0), values.size(1), -1});
     auto bad = at::isfinite(flat).all(2).logical_not().nonzero();
     if (bad.size(0) == 0) return;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -65,8 +66,19 @@ class Trainer {
   const Progress& progress() const { return progress_; }
 
  private:
+  /// What the threads that collect a block keep of it; a cache line of its own.
+  struct alignas(64) BlockState {
+    Carry carry;         ///< views of the block's rows
+    PhaseTimes times;    ///< policy and environment, of this rollout
+    bool finite = true;  ///< all the environments gave in this rollout
+  };
+
   bool flush_due_at(int64_t iterations) const;
-  void check_finite();
+  void collect();
+  void act(int64_t t, int64_t block);
+  void step_block(int64_t t, int64_t block);
+  /// Throws Error that names the first number of the rollout that is not finite.
+  void report_nonfinite();
 
   const Experiment* experiment_;
   Placement placement_;
@@ -76,6 +88,8 @@ class Trainer {
   const DataPlan* plan_;
   std::unique_ptr<Rollout> store_;
   Carry carry_;
+  std::vector<BlockState> blocks_;
+  bool lockstep_;
   Metrics metrics_;
   StepGraph collect_, update_;
 

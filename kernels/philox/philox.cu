@@ -24,10 +24,9 @@ __global__ void fill_normal(PhiloxFill fill, float* out) {
   out[e] = j % 2 == 0 ? radius * cosf(angle) : radius * sinf(angle);
 }
 
-__global__ void fill_permutation(Permutation permutation, int64_t first, int64_t count,
-                                 int64_t* out) {
+__global__ void fill_permutation(PermutationKey key, int64_t first, int64_t count, int64_t* out) {
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = int64_t(permutation(uint64_t(first + i)));
+  if (i < count) out[i] = int64_t(permutation_of(key)(uint64_t(first + i)));
 }
 
 unsigned blocks_of(const PhiloxFill& fill) {
@@ -46,11 +45,11 @@ int philox_normal_cuda(const PhiloxFill& fill, float* out, void* stream) {
   return int(cudaGetLastError());
 }
 
-int permutation_cuda(const Permutation& permutation, int64_t first, int64_t count, int64_t* out,
+int permutation_cuda(const PermutationKey& key, int64_t first, int64_t count, int64_t* out,
                      void* stream) {
   unsigned blocks = unsigned((count + kThreads - 1) / kThreads);
-  fill_permutation<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(permutation, first,
-                                                                               count, out);
+  fill_permutation<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(key, first, count,
+                                                                               out);
   return int(cudaGetLastError());
 }
 

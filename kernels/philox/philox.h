@@ -14,20 +14,34 @@ struct PhiloxFill {
   uint64_t seed;
   Purpose purpose;
   int64_t first_row;  ///< index of row 0 in the whole run
-  int64_t step;       ///< below 2^48
+  int64_t step;       ///< below 2^48 with *base
   int64_t rows, width;
+  /// Added to `step` where not null; where the kernel runs. A captured graph counts steps there.
+  const int64_t* base = nullptr;
 };
+
+/// Which permutation of [0, n): number `counter`, plus `*base` where that is not null.
+struct PermutationKey {
+  uint64_t seed;
+  int64_t counter;
+  int64_t n;
+  const int64_t* base = nullptr;
+};
+
+MAGLEV_HD Permutation permutation_of(const PermutationKey& key) {
+  return Permutation(key.seed, uint64_t(key.counter + (key.base ? *key.base : 0)), uint64_t(key.n));
+}
 
 /// out [rows, width] f32, uniform in (0, 1).
 void philox_uniform_cpu(const PhiloxFill& fill, float* out);
 /// out [rows, width] f32, standard normal (Box-Muller).
 void philox_normal_cpu(const PhiloxFill& fill, float* out);
 
-/// out[i] = permutation(first + i), i in [0, count).
-void permutation_cpu(const Permutation& permutation, int64_t first, int64_t count, int64_t* out);
+/// out[i] = permutation_of(key)(first + i), i in [0, count).
+void permutation_cpu(const PermutationKey& key, int64_t first, int64_t count, int64_t* out);
 
 /// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
-int permutation_cuda(const Permutation& permutation, int64_t first, int64_t count, int64_t* out,
+int permutation_cuda(const PermutationKey& key, int64_t first, int64_t count, int64_t* out,
                      void* stream);
 int philox_uniform_cuda(const PhiloxFill& fill, float* out, void* stream);
 int philox_normal_cuda(const PhiloxFill& fill, float* out, void* stream);
@@ -35,7 +49,7 @@ int philox_normal_cuda(const PhiloxFill& fill, float* out, void* stream);
 /// Block `j` of a row's numbers at a step.
 MAGLEV_HD PhiloxBlock philox_row_block(const PhiloxFill& f, int64_t row, int64_t j) {
   return philox(f.seed, stream_id(f.purpose, uint64_t(f.first_row + row)),
-                (uint64_t(f.step) << 16) | uint64_t(j));
+                (uint64_t(f.step + (f.base ? *f.base : 0)) << 16) | uint64_t(j));
 }
 
 /// Uniform in (0, 1): never 0, so that its logarithm is finite.

@@ -29,7 +29,8 @@ void philox_normal_cpu(const PhiloxFill& fill, float* out) {
   }
 }
 
-void permutation_cpu(const Permutation& permutation, int64_t first, int64_t count, int64_t* out) {
+void permutation_cpu(const PermutationKey& key, int64_t first, int64_t count, int64_t* out) {
+  const Permutation permutation = permutation_of(key);
   for (int64_t i = 0; i < count; ++i) out[i] = int64_t(permutation(uint64_t(first + i)));
 }
 

@@ -76,16 +76,16 @@ void philox_normal_(at::Tensor& out, PhiloxFill fill) {
 }
 #endif
 
-void fill_permutation(at::Tensor& out, const Permutation& permutation, int64_t first) {
+void fill_permutation(at::Tensor& out, const PermutationKey& key, int64_t first) {
   MAGLEV_ASSERT(out.dim() == 1 && out.is_contiguous() && out.scalar_type() == at::kLong,
                 "[count] i64");
 #ifdef MAGLEV_DEVICE_CODE
   if (out.is_cuda())
-    return check_cuda(permutation_cuda(permutation, first, out.size(0), out.data_ptr<int64_t>(),
-                                       current_stream()),
-                      "permutation");
+    return check_cuda(
+        permutation_cuda(key, first, out.size(0), out.data_ptr<int64_t>(), current_stream()),
+        "permutation");
 #endif
-  permutation_cpu(permutation, first, out.size(0), out.data_ptr<int64_t>());
+  permutation_cpu(key, first, out.size(0), out.data_ptr<int64_t>());
 }
 
 namespace kernels::philox {

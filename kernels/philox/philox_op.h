@@ -11,7 +11,7 @@ void philox_uniform_(at::Tensor& out, PhiloxFill fill);
 /// The same with standard normals.
 void philox_normal_(at::Tensor& out, PhiloxFill fill);
 
-/// Writes permutation(first + i) into out [count] i64, contiguous, on its device.
-void fill_permutation(at::Tensor& out, const Permutation& permutation, int64_t first);
+/// Writes permutation_of(key)(first + i) into out [count] i64, contiguous, on its device.
+void fill_permutation(at::Tensor& out, const PermutationKey& key, int64_t first);
 
 }  // namespace maglev

@@ -80,7 +80,7 @@ TEST(PhiloxFill, purposes_draw_apart) {
 }
 
 TEST(PhiloxFill, a_permutation_filled_in_parts_holds_every_index_once) {
-  const Permutation permutation(4, 2, 1000);
+  const PermutationKey permutation{.seed = 4, .counter = 2, .n = 1000};
   auto whole = at::empty({1000}, at::kLong), parts = at::empty({1000}, at::kLong);
   fill_permutation(whole, permutation, 0);
   for (int64_t begin = 0; begin < 1000; begin += 300) {
@@ -89,6 +89,19 @@ TEST(PhiloxFill, a_permutation_filled_in_parts_holds_every_index_once) {
   }
   EXPECT_TRUE(close(parts, whole, 0));
   EXPECT_TRUE(close(std::get<0>(whole.sort()), at::arange(1000), 0));
+}
+
+// what a captured graph draws at its counter is what a call draws when told the step
+TEST(PhiloxFill, a_counter_in_memory_counts_as_the_step_it_adds_up_to) {
+  const int64_t base = 70;
+  auto counted = at_step(7);
+  counted.base = &base;
+  EXPECT_TRUE(close(uniforms(8, 4, counted), uniforms(8, 4, at_step(77)), 0));
+  EXPECT_TRUE(close(normals(8, 4, counted), normals(8, 4, at_step(77)), 0));
+  auto at_counter = at::empty({50}, at::kLong), told = at::empty({50}, at::kLong);
+  fill_permutation(at_counter, {.seed = 4, .counter = 1, .n = 50, .base = &base}, 0);
+  fill_permutation(told, {.seed = 4, .counter = 71, .n = 50}, 0);
+  EXPECT_TRUE(at::equal(at_counter, told));
 }
 
 }  // namespace
