@@ -18,11 +18,9 @@ MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::
   constexpr int agents = agents_of<E>();
   for (int a = 0; a < agents; ++a) {
     int64_t row = i * agents + a;
-    ObsOut out{};
-    for (int c = 0; c < kMaxObsColumns; ++c)
-      out.column[c] = io.obs[c] ? io.obs[c] + row * io.obs_row_bytes[c] : nullptr;
-    out.mask = io.mask ? io.mask + row * io.mask_width : nullptr;
-    E::observe(params, state, a, out);
+    E::observe(
+        params, state, a,
+        ObsOut{io.obs, io.obs_row_bytes, row, io.mask ? io.mask + row * io.mask_width : nullptr});
     io.is_first[row] = first;
   }
 }
@@ -58,7 +56,7 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   auto& state = state_of<E>(slot);
   const int64_t row = i * agents;
 
-  if (head.needs_reset) {
+  if (head.needs_reset) [[unlikely]] {
     begin_episode<E>(params, batch, head, state, i);
     for (int a = 0; a < agents; ++a) {
       io.reward[row + a] = 0.f;
@@ -72,21 +70,19 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   Actions actions{io.action_i32 ? io.action_i32 + row * io.action_dims : nullptr,
                   io.action_f32 ? io.action_f32 + row * io.action_dims : nullptr};
   float reward[agents] = {};
-  float events[kMaxEvents] = {};
-  StepOut out{reward, false, false, events};
+  StepOut out{reward, false, false, head.events};
   E::step(params, state, actions, rng, out);
   head.rng_counter = rng.counter();
 
   head.steps += 1;
   head.episode_length += 1;
   head.episode_return += reward[0];
-  for (int k = 0; k < kMaxEvents; ++k) head.events[k] += events[k];
   for (int a = 0; a < agents; ++a) {
     io.reward[row + a] = reward[a];
     io.terminated[row + a] = out.terminated;
     io.truncated[row + a] = out.truncated;
   }
-  if (out.terminated || out.truncated) {
+  if (out.terminated | out.truncated) [[unlikely]] {
     head.needs_reset = 1;
     float r = head.episode_return;
     head.return_min = head.episodes == 0 || r < head.return_min ? r : head.return_min;

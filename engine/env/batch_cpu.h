@@ -8,11 +8,19 @@
 
 namespace maglev {
 
+/// Batch and pointers by value and everything inlined: else each row written could have changed
+/// them, and they would be read again for every slot.
+template <class E>
+[[gnu::flatten]] void step_slots_cpu(const EnvBatch batch, const StepIo io, int64_t begin,
+                                     int64_t end) {
+  for (int64_t i = begin; i < end; ++i) step_slot<E>(batch, io, i);
+}
+
 template <Env E>
 EnvEntry make_env_entry(const char* name) {
   using Params = typename E::Params;
   static_assert(agents_of<E>() >= 1 && agents_of<E>() <= 64);
-  static_assert(alignof(typename E::State) <= 64);
+  static_assert(kSlotHead % alignof(typename E::State) == 0);
   EnvEntry entry{};
   entry.name = name;
   entry.summary = E::kSummary;
@@ -35,7 +43,7 @@ EnvEntry make_env_entry(const char* name) {
     for (int64_t i = begin; i < end; ++i) reset_slot<E>(batch, io, i);
   };
   entry.step_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) step_slot<E>(batch, io, i);
+    step_slots_cpu<E>(batch, io, begin, end);
   };
   entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin,
                              int64_t end) {

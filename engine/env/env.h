@@ -27,22 +27,27 @@ struct Actions {
   const float* continuous;
 };
 
-/// What one step of one environment gives. The runner zeroes it before the call.
+/// What one step of one environment gives. The runner clears rewards and flags before the call.
 struct StepOut {
   float* reward;    ///< [agents]
   bool terminated;  ///< the task ended: no future value
   bool truncated;   ///< cut by a limit: the future still has value; both flags may be true
-  float* events;    ///< [spec.events], counts of this step
+  float* totals;    ///< [kMaxEvents], the runner's
+
+  /// Adds to counter `event` of spec.events.
+  MAGLEV_HD void count(int event, float amount) { totals[event] += amount; }
 };
 
-/// Where one agent's observation goes: row pointers in the order of spec.observations.
+/// Where one agent's observation goes: a row of each column, in the order of spec.observations.
 struct ObsOut {
-  void* column[kMaxObsColumns];
+  std::byte* const* columns;
+  const int64_t* row_bytes;
+  int64_t row;
   uint8_t* mask;  ///< [spec.action.categories()], 1 = allowed; null unless spec.action.masked
 
   template <class T>
   MAGLEV_HD T* as(int i) const {
-    return static_cast<T*>(column[i]);
+    return reinterpret_cast<T*>(columns[i] + row * row_bytes[i]);
   }
 };
 

@@ -45,23 +45,29 @@ struct Cartpole {
 
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
     constexpr float gravity = 9.8f, mass_pole = 0.1f, total_mass = 1.1f, half_length = 0.5f;
-    constexpr float pole_mass_length = mass_pole * half_length, tau = 0.02f;
+    constexpr float pole_share = mass_pole / total_mass, tau = 0.02f;
     constexpr float theta_limit = 12 * 2 * 3.14159265358979f / 360, x_limit = 2.4f;
-    const float force = action.discrete[0] == 1 ? 10.f : -10.f;
-    const float cos_theta = cosf(s.theta), sin_theta = sinf(s.theta);
-    const float temp =
-        (force + pole_mass_length * s.theta_dot * s.theta_dot * sin_theta) / total_mass;
+    // no branch on what a policy draws: every second guess of the processor would be wrong
+    const float push = float(2 * int32_t(action.discrete[0] == 1) - 1) * (10.f / total_mass);
+    // Taylor's series; an episode ends beyond 0.21 rad, and they hold to the last places up to
+    // pi/4. Cheaper than the library's, and the same bits on every machine and device.
+    const float t2 = s.theta * s.theta, t4 = t2 * t2;
+    const float sin_theta =
+        s.theta +
+        s.theta * t2 * ((-1.f / 6 + t2 * (1.f / 120)) + t4 * (-1.f / 5040 + t2 * (1.f / 362880)));
+    const float cos_theta =
+        (1.f - 0.5f * t2) + t4 * ((1.f / 24 - t2 * (1.f / 720)) + t4 * (1.f / 40320));
+    const float temp = push + pole_share * half_length * (s.theta_dot * s.theta_dot) * sin_theta;
     const float theta_acc =
         (gravity * sin_theta - cos_theta * temp) /
-        (half_length * (4.f / 3.f - mass_pole * cos_theta * cos_theta / total_mass));
-    const float x_acc = temp - pole_mass_length * theta_acc * cos_theta / total_mass;
+        (half_length * 4.f / 3.f - half_length * pole_share * (cos_theta * cos_theta));
+    const float x_acc = temp - pole_share * half_length * (theta_acc * cos_theta);
     s.x += tau * s.x_dot;
     s.x_dot += tau * x_acc;
     s.theta += tau * s.theta_dot;
     s.theta_dot += tau * theta_acc;
     s.steps += 1;
-    out.terminated =
-        s.x < -x_limit || s.x > x_limit || s.theta < -theta_limit || s.theta > theta_limit;
+    out.terminated = (fabsf(s.x) > x_limit) | (fabsf(s.theta) > theta_limit);
     out.truncated = s.steps >= p.max_steps;
     // the step that falls is rewarded like any other, unless the reward is Sutton and Barto's
     out.reward[0] = !p.sutton_barto_reward ? 1.f : out.terminated ? -1.f : 0.f;

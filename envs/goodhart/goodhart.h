@@ -199,13 +199,13 @@ struct Goodhart {
       if (live) s.energy += meal;
       world.clear({s.x, s.y});
       if (p.respawn) world.put(world.random_empty(rng, {s.x, s.y}), cell);
-      out.events[cell == kFood ? 0 : 1] = 1.f;
+      out.count(cell == kFood ? 0 : 1, 1.f);
     }
     s.steps += 1;
     out.terminated = s.energy <= 0.f;
     out.truncated = s.steps >= p.max_steps;
-    out.events[2] = out.terminated ? 1.f : 0.f;
-    out.events[3] = gained;
+    if (out.terminated) out.count(2, 1.f);
+    out.count(3, gained);
 
     float reward = 0.f;
     if (p.mode == kProxy || p.mode == kProxyMortal) {

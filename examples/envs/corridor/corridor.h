@@ -49,12 +49,12 @@ struct Corridor {
     s.steps = 0;
   }
 
-  // One step. The runner has zeroed `out`, and begins the next episode by itself after terminated
+  // One step. The runner has cleared `out`, and begins the next episode by itself after terminated
   // or truncated.
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng,
                              StepOut& out) {
     if (rng.uniform() < p.slip) {
-      out.events[0] = 1.f;
+      out.count(0, 1.f);
     } else {
       const int32_t next = s.position + (action.discrete[0] == 1 ? 1 : -1);
       s.position = next < 0 ? 0 : next;
