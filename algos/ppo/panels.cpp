@@ -73,7 +73,7 @@ void Panels::act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob
          .seed = key.seed,
          .purpose = key.purpose,
          .first_row = row.first + first,
-         .step = key.step,
+         .step = key.now(),
          .mean = mode == ActMode::mean,
          .action_i32 = action_.discrete() ? row.action.data_ptr<int32_t>() + first * dims : nullptr,
          .action_f32 = action_.discrete() ? nullptr : row.action.data_ptr<float>() + first * dims,
@@ -100,11 +100,13 @@ void Panels::learn(const Batch& batch, const at::Tensor& index, const LossColumn
   const int64_t B = index.size(0), panels = (B + kPanelRows - 1) / kPanelRows;
   const int64_t lanes = grads.size(0), P = grads.size(1);
   float* grad = grads.data_ptr<float>();
-  if (gradients_.empty())
-    for (int64_t l = 0; l < lanes; ++l) gradients_.push_back(panels_.gradients(grad + l * P));
+  for (int64_t l = int64_t(gradients_.size()); l < lanes; ++l)
+    gradients_.push_back(panels_.gradients(grad + l * P));
   const uint8_t* mask = batch.mask.defined() ? batch.mask.const_data_ptr<uint8_t>() : nullptr;
   pool_->run(lanes, [&](int64_t l) {
     Borrowed panel(*this);
+    std::fill_n(grad + l * P, P, 0.f);
+    std::fill_n(figures.data_ptr<double>() + l * kPpoFigures, int(kPpoFigures), 0.);
     for (int64_t p = l; p < panels; p += lanes) {
       const int64_t first = p * kPanelRows, rows = std::min(kPanelRows, B - first);
       const int64_t* chosen = index.const_data_ptr<int64_t>() + first;

@@ -33,7 +33,7 @@ class Panels {
   void act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob);
   /// Values of all rows of a rollout, [T+1, rows] f32, in the reward's units.
   void values(const Batch& batch, at::Tensor& value);
-  /// Adds gradients and figures of rows `index` [B] into lanes: panel p goes to lane p % lanes.
+  /// Writes gradients and figures of rows `index` [B] into lanes: panel p goes to lane p % lanes.
   ///   grads [lanes, P] f32, figures [lanes, kPpoFigures] f64
   void learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,
              const PpoLossScalars& scalars, at::Tensor& grads, at::Tensor& figures);

@@ -1,14 +1,17 @@
 #include "algos/ppo/ppo.h"
 
 #include <algorithm>
+#include <array>
 
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "engine/nn/distribution.h"
-#include "kernels/advantage/advantage.h"
+#include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/philox/philox_op.h"
+#include "kernels/policy/policy_op.h"
+#include "kernels/ppo_loss/ppo_loss_op.h"
 
 namespace maglev::ppo {
 namespace {
@@ -66,10 +69,21 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   valid_ = at::zeros(steps, f32);
   target_ = at::zeros(steps, f32), old_value_ = at::zeros(steps, f32);
   permutation_ = at::zeros({batch_rows_}, f32.dtype(at::kLong));
-  lr_ = at::zeros({}, f32), clip_ = at::zeros({}, f32), entropy_coef_ = at::zeros({}, f32);
-  stop_ = at::zeros({}, f32), grad_norm_ = at::zeros({}, f32);
-  last_entropy_ = at::full({}, 1e9, f32);
-  figures_ = at::zeros({int64_t(kPpoFigures)}, f32);
+  lr_ = at::zeros({}, f32);
+  state_ = {.statistics = at::zeros({3}, f32),
+            .clip = at::zeros({}, f32),
+            .entropy_coef = at::zeros({}, f32),
+            .last_entropy = at::full({}, 1e9, f32),
+            .stop = at::zeros({}, f32),
+            .scalars = at::zeros({8}, f32),
+            .figures = at::zeros({int64_t(kPpoFigures)}, f32)};
+  numbers_ = {.normalize = options.normalize_advantage == "minibatch",
+              .entropy_floor = float(options.entropy_floor),
+              .entropy_floor_penalty = float(options.entropy_floor_penalty),
+              .value_coef = float(options.value_coef),
+              .value_clip = float(options.value_clip),
+              .value_clip_max = options.value_clip_loss == "max",
+              .target_kl = float(options.target_kl)};
   steps_done_ = at::zeros({}, f32.dtype(at::kDouble));
   build_lanes();
 }
@@ -92,21 +106,17 @@ void Ppo::build_lanes() {
 }
 
 void Ppo::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
-  auto act_block = [&](Row& block) {
-    const bool learning = !block.extra.empty();
-    if (panels_)
-      return panels_->act(block, mode, key, learning ? &block.extra[log_prob_column] : nullptr);
-    c10::InferenceMode guard;
-    auto out = network_->forward(block.obs, {.policy = true, .value = learning});
-    DistParams dist{out.logits, network_->log_std(), block.mask};
-    auto log_prob = sample(context_.spec.action, dist, mode, key, block.first, block.action);
-    if (!learning) return;
-    block.extra[log_prob_column].copy_(log_prob);
-    block.extra[value_column].copy_(network_->value_head().denormalize(out.value));
-  };
-  if (row.blocks.size() <= 1) return act_block(row);
-  context_.pool->run(int64_t(row.blocks.size()),
-                     [&](int64_t b) { act_block(row.blocks[size_t(b)]); });
+  const bool learning = !row.extra.empty();
+  if (panels_)
+    return panels_->act(row, mode, key, learning ? &row.extra[log_prob_column] : nullptr);
+  c10::InferenceMode guard;
+  auto out = network_->forward(row.obs, {.policy = true, .value = learning});
+  const DistParams dist{out.logits, network_->log_std(), row.mask};
+  auto draw = options_.fused ? policy_sample : sample;
+  auto log_prob = draw(context_.spec.action, dist, mode, key, row.first, row.action);
+  if (!learning) return;
+  row.extra[log_prob_column].copy_(log_prob);
+  row.extra[value_column].copy_(network_->value_head().denormalize(out.value));
 }
 
 at::Tensor Ppo::scheduled(double start, double end_share) const {
@@ -133,9 +143,9 @@ void Ppo::prepare(const Batch& batch) {
   const int64_t T = options_.rollout;
   steps_done_.add_(double(batch_rows_));
   lr_.copy_(scheduled(options_.lr, options_.lr_end));
-  clip_.copy_(scheduled(options_.clip, options_.clip_end));
-  entropy_coef_.copy_(scheduled(options_.entropy, options_.entropy_end));
-  stop_.zero_();
+  state_.clip.copy_(scheduled(options_.clip, options_.clip_end));
+  state_.entropy_coef.copy_(scheduled(options_.entropy, options_.entropy_end));
+  state_.stop.zero_();
 
   auto value = batch.extra[value_column];
   if (panels_) {
@@ -159,16 +169,7 @@ void Ppo::prepare(const Batch& batch) {
   // targets in the value head's units; the optimiser's moments follow its weights
   auto& head = network_->value_head();
   head.absorb(flat(returns_), flat(valid_));
-  if (auto scale = head.rescaled_by(); scale.defined()) {
-    int64_t at = 0;
-    for (const auto& p : network_->named_parameters()) {
-      if (p.key().starts_with("value_head.")) {
-        adam_->first_moment().narrow(0, at, p.value().numel()).mul_(scale);
-        adam_->second_moment().narrow(0, at, p.value().numel()).mul_(scale * scale);
-      }
-      at += p.value().numel();
-    }
-  }
+  if (auto scale = head.rescaled_by(); scale.defined()) rescale_moments(scale);
   target_.copy_(head.normalize(returns_));
   old_value_.copy_(head.normalize(values));
 
@@ -181,128 +182,89 @@ void Ppo::prepare(const Batch& batch) {
   }
 }
 
-int64_t Ppo::lanes_of(int64_t B) const {
-  return std::min((B + shard_rows_ - 1) / shard_rows_, lane_grads_.size(0));
+void Ppo::rescale_moments(const at::Tensor& scale) {
+  int64_t at = 0;
+  for (const auto& p : network_->named_parameters()) {
+    if (p.key().starts_with("value_head.")) {
+      adam_->first_moment().narrow(0, at, p.value().numel()).mul_(scale);
+      adam_->second_moment().narrow(0, at, p.value().numel()).mul_(scale * scale);
+    }
+    at += p.value().numel();
+  }
+}
+
+void Ppo::minibatch_statistics(const at::Tensor& index) {
+  if (!context_.device.is_cpu()) {
+    state_.statistics.copy_(advantage_statistics(flat(advantage_), flat(valid_), index));
+    return;
+  }
+  const AdvantageArgs args{.advantage = advantage_.const_data_ptr<float>(),
+                           .valid = valid_.const_data_ptr<float>(),
+                           .index = index.const_data_ptr<int64_t>(),
+                           .count = index.size(0)};
+  const int64_t chunks = advantage_chunks(args.count);
+  context_.pool->run(
+      chunks, [&](int64_t c) { advantage_partials_[size_t(c)] = advantage_partial(args, c); });
+  auto* statistics = reinterpret_cast<AdvantageStatistics*>(state_.statistics.data_ptr<float>());
+  *statistics = advantage_finish(advantage_partials_.data(), chunks);
 }
 
 void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
   at::NoGradGuard no_grad;
-  const int64_t lanes = lanes_of(index.size(0));
-  auto grads = lane_grads_.narrow(0, 0, lanes), figures = lane_figures_.narrow(0, 0, lanes);
-  grads.zero_(), figures.zero_();
-  if (panels_) learn_panels(batch, index, grads, figures);
-  else learn_shards(batch, index, lanes);
-  auto grad = lanes == 1 ? lane_grads_[0] : grads.sum(0);
-  figures_.copy_(figures.sum(0));
-
-  // the step that sees the policy too far away is left out, and all behind it
-  if (options_.target_kl > 0)
-    stop_.copy_(at::logical_or(stop_ != 0, figures_[kPpoApproxKl] > 1.5 * options_.target_kl));
-  grad_norm_ = adam_->step(grad, lr_, stop_);
-  last_entropy_.copy_(figures_[kPpoEntropy]);
-}
-
-void Ppo::learn_panels(const Batch& batch, const at::Tensor& index, at::Tensor& grads,
-                       at::Tensor& figures) {
-  const bool normalize = options_.normalize_advantage == "minibatch" && index.size(0) > 1;
-  const AdvantageArgs chosen{.advantage = advantage_.const_data_ptr<float>(),
-                             .valid = valid_.const_data_ptr<float>(),
-                             .index = index.const_data_ptr<int64_t>(),
-                             .count = index.size(0)};
-  context_.pool->run(advantage_chunks(chosen.count), [&](int64_t c) {
-    advantage_partials_[size_t(c)] = advantage_partial(chosen, c);
-  });
-  const auto statistics =
-      advantage_finish(advantage_partials_.data(), advantage_chunks(chosen.count));
-  float entropy_coef = *entropy_coef_.const_data_ptr<float>();
-  // below the floor the mean entropy of the minibatch before adds its penalty
-  if (*last_entropy_.const_data_ptr<float>() < options_.entropy_floor)
-    entropy_coef += float(options_.entropy_floor_penalty);
-  const PpoLossScalars scalars{.advantage_mean = normalize ? statistics.mean : 0.f,
-                               .advantage_scale = normalize ? statistics.scale : 1.f,
-                               .inverse_count = statistics.inverse_count,
-                               .clip = *clip_.const_data_ptr<float>(),
-                               .entropy_coef = entropy_coef,
-                               .value_coef = float(options_.value_coef),
-                               .value_clip = float(options_.value_clip),
-                               .value_clip_max = options_.value_clip_loss == "max" ? 1.f : 0.f};
-  panels_->learn(batch, index,
-                 {.old_log_prob = batch.extra[log_prob_column].const_data_ptr<float>(),
-                  .advantage = advantage_.const_data_ptr<float>(),
-                  .target = target_.const_data_ptr<float>(),
-                  .old_value = old_value_.const_data_ptr<float>(),
-                  .valid = valid_.const_data_ptr<float>()},
-                 scalars, grads, figures);
-}
-
-void Ppo::learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes) {
   const int64_t B = index.size(0), shards = (B + shard_rows_ - 1) / shard_rows_;
-  auto advantage = flat(advantage_).index_select(0, index);
-  auto valid = flat(valid_).index_select(0, index);
-  auto count = valid.sum().clamp_min(1);
-  if (options_.normalize_advantage == "minibatch" && B > 1) {
-    auto mean = (advantage * valid).sum() / count;
-    auto centred = (advantage - mean) * valid;
-    auto std = at::sqrt((centred * centred).sum() / (count - 1).clamp_min(1));
-    advantage = centred / (std + 1e-8);
+  const int64_t lanes = std::min(shards, lane_grads_.size(0));
+  auto grads = lane_grads_.narrow(0, 0, lanes), figures = lane_figures_.narrow(0, 0, lanes);
+  minibatch_statistics(index);
+  PpoNumbers numbers = numbers_;
+  numbers.normalize &= B > 1;
+  ppo_begin_(state_, numbers);
+  if (panels_) {
+    panels_->learn(batch, index,
+                   {.old_log_prob = batch.extra[log_prob_column].const_data_ptr<float>(),
+                    .advantage = advantage_.const_data_ptr<float>(),
+                    .target = target_.const_data_ptr<float>(),
+                    .old_value = old_value_.const_data_ptr<float>(),
+                    .valid = valid_.const_data_ptr<float>()},
+                   *reinterpret_cast<const PpoLossScalars*>(state_.scalars.const_data_ptr()), grads,
+                   figures);
+  } else {
+    context_.pool->run(lanes, [&](int64_t l) {
+      lanes_[size_t(l)].grad.zero_(), lanes_[size_t(l)].figures.zero_();
+      for (int64_t s = l; s < shards; s += lanes) {
+        const int64_t begin = s * shard_rows_;
+        learn_shard(batch, lanes_[size_t(l)],
+                    index.narrow(0, begin, std::min(shard_rows_, B - begin)));
+      }
+    });
   }
-  context_.pool->run(lanes, [&](int64_t l) {
-    for (int64_t s = l; s < shards; s += lanes) {
-      const int64_t begin = s * shard_rows_, rows = std::min(shard_rows_, B - begin);
-      learn_shard(batch, lanes_[size_t(l)], index.narrow(0, begin, rows),
-                  advantage.narrow(0, begin, rows), valid.narrow(0, begin, rows), count);
-    }
-  });
+  ppo_end_(state_, numbers, figures);
+  adam_->step(grads, lr_, state_.stop, *context_.pool);
 }
 
-void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
-                      const at::Tensor& advantage, const at::Tensor& valid,
-                      const at::Tensor& count) {
+void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
   at::AutoGradMode with_grad(true);
-  const int64_t T = options_.rollout;
   std::vector<at::Tensor> obs;
-  for (const auto& o : batch.obs) obs.push_back(flat_steps(o, T).index_select(0, index));
-  auto action = flat(batch.action).index_select(0, index);
-  auto old_log_prob = flat(batch.extra[log_prob_column]).index_select(0, index);
-  auto target = flat(target_).index_select(0, index);
-  at::Tensor mask;
-  if (batch.mask.defined()) mask = flat_steps(batch.mask, T).index_select(0, index);
-
+  for (const auto& o : batch.obs)
+    obs.push_back(flat_steps(o, options_.rollout).index_select(0, index));
   auto out = lane.network->forward(obs, {.policy = true, .value = true});
-  auto dist = log_prob(context_.spec.action, {out.logits, lane.network->log_std(), mask}, action);
-  auto weight = valid / count;  // means over the whole minibatch are sums of shards
-  auto log_ratio = dist.log_prob - old_log_prob;
-  auto ratio = log_ratio.exp();
-  auto clipped = at::clamp(ratio, 1 - clip_, 1 + clip_);
-  auto policy = -(at::minimum(ratio * advantage, clipped * advantage) * weight).sum();
-
-  at::Tensor error;
-  if (options_.value_clip > 0) {
-    auto old = flat(old_value_).index_select(0, index);
-    auto near = old + at::clamp(out.value - old, -options_.value_clip, options_.value_clip);
-    error = (near - target).square();
-    if (options_.value_clip_loss == "max")
-      error = at::maximum(error, (out.value - target).square());
-  } else {
-    error = (out.value - target).square();
+  const PpoLossBatch rows{
+      .index = index,
+      .action = flat(batch.action),
+      .old_log_prob = flat(batch.extra[log_prob_column]),
+      .advantage = flat(advantage_),
+      .target = flat(target_),
+      .valid = flat(valid_),
+      .old_value = flat(old_value_),
+      .mask = batch.mask.defined() ? flat_steps(batch.mask, options_.rollout) : at::Tensor(),
+      .scalars = state_.scalars};
+  const ActionSpec& action = context_.spec.action;
+  if (options_.fused) {
+    ppo_loss(action, out.logits, lane.network->log_std(), out.value, rows, lane.figures).backward();
+    return;
   }
-  auto value = (error * weight).sum();
-  auto mean_entropy = (dist.entropy * weight).sum();
-  // below the floor the mean entropy of the minibatch before adds its penalty
-  auto coef = entropy_coef_;
-  if (options_.entropy_floor_penalty > 0)
-    coef = coef +
-           options_.entropy_floor_penalty * (last_entropy_ < options_.entropy_floor).to(at::kFloat);
-  auto total = policy + options_.value_coef * value - coef * mean_entropy;
-  total.backward();
-
-  at::NoGradGuard no_grad;
-  auto kl = ((ratio - 1 - log_ratio) * weight).sum();
-  auto deviation = at::abs(ratio - 1);
-  auto far = ((deviation > clip_).to(at::kFloat) * weight).sum();
-  lane.figures.add_(
-      at::stack({policy, value, mean_entropy, kl, far, (deviation * weight).sum(), total})
-          .detach());
+  auto figures = ppo_loss_reference(action, out.logits, lane.network->log_std(), out.value, rows);
+  figures[kPpoTotal].backward();
+  lane.figures.add_(figures.detach());
 }
 
 at::Tensor Ppo::explained_variance() const {
@@ -334,10 +296,21 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
       fill_permutation(part, permutation, p * kPart);
     });
     for (int64_t begin = 0; begin < batch_rows_; begin += minibatch_) {
-      auto before = stop_.clone();
-      minibatch_step(batch,
-                     permutation_.narrow(0, begin, std::min(minibatch_, batch_rows_ - begin)));
-      metrics.add(first_metric_, at::cat({figures_, at::stack({grad_norm_, lr_})}), 1 - before);
+      auto index = permutation_.narrow(0, begin, std::min(minibatch_, batch_rows_ - begin));
+      if (context_.device.is_cpu()) {
+        const float weight = 1 - *state_.stop.const_data_ptr<float>();
+        minibatch_step(batch, index);
+        std::array<float, kPpoFigures + 2> record;
+        std::copy_n(state_.figures.const_data_ptr<float>(), int(kPpoFigures), record.begin());
+        record[kPpoFigures] = *adam_->norm().const_data_ptr<float>();
+        record[kPpoFigures + 1] = *lr_.const_data_ptr<float>();
+        metrics.add(first_metric_, record, weight);
+      } else {
+        auto weight = 1 - state_.stop;
+        minibatch_step(batch, index);
+        metrics.add(first_metric_, at::cat({state_.figures, at::stack({adam_->norm(), lr_})}),
+                    weight);
+      }
     }
   }
   metrics.add(first_metric_ + kPpoFigures + 2,
@@ -359,7 +332,7 @@ void Ppo::visit_state(StateVisitor& visitor) {
   visitor.section("adam", [&](StateVisitor& v) { adam_->visit_state(v); });
   if (reward_norm_)
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
-  visitor.tensor("last_entropy", last_entropy_);
+  visitor.tensor("last_entropy", state_.last_entropy);
   visitor.tensor("steps_done", steps_done_);
   visitor.integer("updates", updates_);
 }

@@ -16,7 +16,7 @@
 #include "engine/nn/actor_critic.h"
 #include "engine/nn/flat_params.h"
 #include "engine/nn/optimizer.h"
-#include "kernels/advantage/advantage.h"
+#include "kernels/ppo_scalars/ppo_scalars_op.h"
 
 namespace maglev::ppo {
 
@@ -43,15 +43,15 @@ class Ppo : public Algorithm {
   void finish(const Batch& batch);
 
   /// Figures of the last minibatch_step, [kPpoFigures] f32.
-  const at::Tensor& figures() const { return figures_; }
+  const at::Tensor& figures() const { return state_.figures; }
   /// 1 once target_kl ended this update, else 0; device scalar f32.
-  const at::Tensor& stopped() const { return stop_; }
+  const at::Tensor& stopped() const { return state_.stop; }
   /// 1 - Var(returns - values) / Var(returns) of the rollout, device scalar f32; NaN when returns
   /// are constant.
   at::Tensor explained_variance() const;
 
   /// L2 norm of the last minibatch_step's gradient before clipping, device scalar f32.
-  const at::Tensor& grad_norm() const { return grad_norm_; }
+  const at::Tensor& grad_norm() const { return adam_->norm(); }
   const at::Tensor& advantage() const { return advantage_; }  ///< [T, rows] f32
   const at::Tensor& returns() const { return returns_; }      ///< [T, rows] f32, raw units
   ActorCritic& network() { return *network_; }
@@ -68,16 +68,11 @@ class Ppo : public Algorithm {
   void build_lanes();
   /// Values [rows] of the row behind the rollout.
   void bootstrap(const Batch& batch, at::Tensor value);
-  /// Lanes a minibatch of B rows takes.
-  int64_t lanes_of(int64_t B) const;
-  /// One step's gradients and figures into the lanes: on panels, or through autograd.
-  void learn_panels(const Batch& batch, const at::Tensor& index, at::Tensor& grads,
-                    at::Tensor& figures);
-  void learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes);
-  /// Adds one shard's gradients and figures to a lane. `count` = valid rows of the whole minibatch,
-  /// device scalar.
-  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index,
-                   const at::Tensor& advantage, const at::Tensor& valid, const at::Tensor& count);
+  /// Moments of the value head's parameters follow its weights.
+  void rescale_moments(const at::Tensor& scale);
+  void minibatch_statistics(const at::Tensor& index);
+  /// Adds one shard's gradients and figures to a lane, through autograd.
+  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index);
   at::Tensor scheduled(double start, double end_share) const;
 
   Options options_;
@@ -97,8 +92,9 @@ class Ppo : public Algorithm {
   at::Tensor advantage_, returns_, valid_;  ///< [T, rows] f32
   at::Tensor target_, old_value_;           ///< [T, rows] f32, units of the value head
   at::Tensor permutation_;                  ///< [T * rows] i64
-  at::Tensor lr_, clip_, entropy_coef_;     ///< device scalars f32, this update's
-  at::Tensor stop_, last_entropy_, figures_, grad_norm_;
+  at::Tensor lr_;                           ///< device scalar f32, this update's
+  PpoState state_;
+  PpoNumbers numbers_;
   at::Tensor steps_done_;  ///< device scalar f64: environment rows so far
   int64_t updates_ = 0;    ///< numbers permutations
   int64_t first_metric_ = -1;

@@ -4,8 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "engine/core/thread_pool.h"
 #include "engine/nn/flat_params.h"
 #include "engine/train/state.h"
+#include "kernels/adam/adam_op.h"
 
 namespace maglev {
 
@@ -23,24 +25,26 @@ class FlatAdam {
  public:
   FlatAdam(const FlatParams& params, AdamOptions options);
 
-  /// One step from `grad` [P] f32, which is clipped in place. `lr` is a device scalar f32. Where
-  /// `skip` (device scalar f32) is not 0, or a gradient is not finite, nothing changes.
-  ///   returns the gradient's norm before clipping, device scalar f32
-  at::Tensor step(at::Tensor& grad, const at::Tensor& lr, const at::Tensor& skip);
+  /// One step from gradient lanes `grads` [lanes, P] f32, or one gradient [P]; the first lane
+  /// becomes their clipped sum. `lr` is a device scalar f32. Where `skip` (device scalar f32) is
+  /// not 0, or a gradient is not finite, nothing changes. On CPU the pool's threads share it.
+  void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip, ThreadPool& pool);
 
+  /// The last gradient's norm before clipping, device scalar f32.
+  const at::Tensor& norm() const { return norm_; }
   /// Times a gradient was not finite and the step was left out. Device scalar f32.
-  const at::Tensor& nonfinite() const { return nonfinite_; }
+  const at::Tensor& nonfinite() const { return tensors_.nonfinite; }
 
   /// First and second moments [P] f32, for layers that rescale their weights (PopArt).
-  at::Tensor& first_moment() { return first_; }
-  at::Tensor& second_moment() { return second_; }
+  at::Tensor& first_moment() { return tensors_.first; }
+  at::Tensor& second_moment() { return tensors_.second; }
 
   void visit_state(StateVisitor& visitor);
 
  private:
-  AdamOptions options_;
-  std::vector<FlatParams::Segment> groups_;
-  at::Tensor data_, first_, second_, steps_, nonfinite_;
+  AdamNumbers numbers_;
+  AdamTensors tensors_;
+  at::Tensor norm_;
 };
 
 }  // namespace maglev

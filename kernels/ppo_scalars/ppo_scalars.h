@@ -1,0 +1,64 @@
+#pragma once
+// The few numbers PPO keeps beside its minibatches, where the minibatches are: what the loss needs
+// before it, what the next step and the report need behind it. Nothing returns to the host.
+
+#include "kernels/advantage/advantage.h"
+#include "kernels/ppo_loss/ppo_loss.h"
+
+namespace maglev {
+
+/// Settings that do not change during a run.
+struct PpoNumbers {
+  bool normalize;  ///< advantages by this minibatch's statistics
+  float entropy_floor, entropy_floor_penalty;
+  float value_coef, value_clip;
+  bool value_clip_max;
+  float target_kl;  ///< 0: never stops
+};
+
+struct PpoBegin {
+  PpoNumbers numbers;
+  const AdvantageStatistics* statistics;  ///< of the minibatch
+  const float *clip, *entropy_coef;       ///< [1], this update's
+  const float* last_entropy;              ///< [1], mean entropy of the minibatch before
+  PpoLossScalars* scalars;                ///< written
+};
+/// Before a minibatch: below the floor the mean entropy of the minibatch before adds its penalty.
+MAGLEV_HD void ppo_begin(const PpoBegin& b) {
+  const PpoNumbers& n = b.numbers;
+  const float penalty = *b.last_entropy < n.entropy_floor ? n.entropy_floor_penalty : 0.f;
+  *b.scalars = {.advantage_mean = n.normalize ? b.statistics->mean : 0.f,
+                .advantage_scale = n.normalize ? b.statistics->scale : 1.f,
+                .inverse_count = b.statistics->inverse_count,
+                .clip = *b.clip,
+                .entropy_coef = *b.entropy_coef + penalty,
+                .value_coef = n.value_coef,
+                .value_clip = n.value_clip,
+                .value_clip_max = n.value_clip_max ? 1.f : 0.f};
+}
+
+struct PpoEnd {
+  PpoNumbers numbers;
+  const double* lane_figures;  ///< [lanes, kPpoFigures]
+  int64_t lanes;
+  float* figures;       ///< [kPpoFigures], written: the lanes' sums in order
+  float* stop;          ///< [1], set once the policy moved by more than 1.5 target_kl
+  float* last_entropy;  ///< [1], written
+};
+/// Behind a minibatch: the step that sees the policy too far away is left out, and all behind it.
+MAGLEV_HD void ppo_end(const PpoEnd& e) {
+  for (int k = 0; k < kPpoFigures; ++k) {
+    double sum = 0;
+    for (int64_t l = 0; l < e.lanes; ++l) sum += e.lane_figures[l * kPpoFigures + k];
+    e.figures[k] = float(sum);
+  }
+  if (e.numbers.target_kl > 0 && e.figures[kPpoApproxKl] > 1.5f * e.numbers.target_kl)
+    *e.stop = 1.f;
+  *e.last_entropy = e.figures[kPpoEntropy];
+}
+
+/// One thread of `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
+int ppo_begin_cuda(const PpoBegin& begin, void* stream);
+int ppo_end_cuda(const PpoEnd& end, void* stream);
+
+}  // namespace maglev

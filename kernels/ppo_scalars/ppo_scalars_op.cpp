@@ -1,0 +1,113 @@
+#include "kernels/ppo_scalars/ppo_scalars_op.h"
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+
+namespace maglev {
+namespace {
+
+template <class T>
+T* at_start(const at::Tensor& t) {
+  return reinterpret_cast<T*>(t.data_ptr());
+}
+
+// the same by ATen, into a state of its own
+PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lane_figures) {
+  auto one = [&](double x) { return at::full({}, x, s.clip.options()); };
+  PpoState out = s;
+  const auto& statistics = s.statistics;
+  auto coef = at::where(s.last_entropy < n.entropy_floor, s.entropy_coef + n.entropy_floor_penalty,
+                        s.entropy_coef);
+  out.scalars = at::stack({n.normalize ? statistics[0] : one(0),
+                           n.normalize ? statistics[1] : one(1), statistics[2], s.clip, coef,
+                           one(n.value_coef), one(n.value_clip), one(n.value_clip_max)});
+  out.figures = lane_figures.sum(0).to(at::kFloat);
+  const bool stops = n.target_kl > 0;
+  out.stop = stops ? at::logical_or(s.stop != 0, out.figures[kPpoApproxKl] > 1.5 * n.target_kl)
+                         .to(at::kFloat)
+                   : s.stop;
+  out.last_entropy = out.figures[kPpoEntropy];
+  return out;
+}
+
+Tensors outputs(const PpoState& s) { return {s.scalars, s.figures, s.stop, s.last_entropy}; }
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  const PpoNumbers plain{.normalize = true, .value_coef = 0.5f};
+  PpoNumbers floor = plain, kl = plain;
+  floor.entropy_floor = 2, floor.entropy_floor_penalty = 0.05f, floor.normalize = false;
+  kl.target_kl = 0.01f, kl.value_clip = 0.2f, kl.value_clip_max = true;
+  for (const auto& [name, numbers] : {std::pair<const char*, PpoNumbers>{"plain", plain},
+                                      {"entropy floor", floor},
+                                      {"target KL", kl}})
+    for (int64_t lanes : {1, 16}) {
+      auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(lanes));
+      auto some = [&](std::vector<int64_t> sizes) { return at::rand(sizes, gen).to(device); };
+      PpoState state{some({3}),
+                     some({}),
+                     some({}),
+                     some({}),
+                     at::zeros({}, device),
+                     some({8}),
+                     some({int64_t(kPpoFigures)})};
+      auto lane_figures = some({lanes, int64_t(kPpoFigures)}).to(at::kDouble);
+      auto run = [=] {
+        PpoState s = state;
+        for (auto* t : {&s.last_entropy, &s.stop, &s.scalars, &s.figures}) *t = t->clone();
+        ppo_begin_(s, numbers);
+        ppo_end_(s, numbers, lane_figures);
+        return outputs(s);
+      };
+      list.push_back(
+          {.name = std::string(name) + " lanes=" + std::to_string(lanes),
+           .reference =
+               [=](const Tensors&) { return outputs(reference(state, numbers, lane_figures)); },
+           .fused = [=](const Tensors&) { return run(); },
+           .tolerance = 1e-6,
+           .bytes = 8 * lanes * kPpoFigures + 4 * 24,
+           .flops = lanes * kPpoFigures});
+    }
+  return list;
+}
+
+}  // namespace
+
+void ppo_begin_(PpoState& s, const PpoNumbers& numbers) {
+  const PpoBegin begin{.numbers = numbers,
+                       .statistics = at_start<AdvantageStatistics>(s.statistics),
+                       .clip = at_start<float>(s.clip),
+                       .entropy_coef = at_start<float>(s.entropy_coef),
+                       .last_entropy = at_start<float>(s.last_entropy),
+                       .scalars = at_start<PpoLossScalars>(s.scalars)};
+#ifdef MAGLEV_DEVICE_CODE
+  if (s.scalars.is_cuda()) return check_cuda(ppo_begin_cuda(begin, current_stream()), "ppo");
+#endif
+  ppo_begin(begin);
+}
+
+void ppo_end_(PpoState& s, const PpoNumbers& numbers, const at::Tensor& lane_figures) {
+  MAGLEV_ASSERT(lane_figures.is_contiguous() && lane_figures.size(1) == kPpoFigures,
+                "[lanes, figures] f64");
+  const PpoEnd end{.numbers = numbers,
+                   .lane_figures = at_start<double>(lane_figures),
+                   .lanes = lane_figures.size(0),
+                   .figures = at_start<float>(s.figures),
+                   .stop = at_start<float>(s.stop),
+                   .last_entropy = at_start<float>(s.last_entropy)};
+#ifdef MAGLEV_DEVICE_CODE
+  if (s.figures.is_cuda()) return check_cuda(ppo_end_cuda(end, current_stream()), "ppo");
+#endif
+  ppo_end(end);
+}
+
+namespace kernels::ppo_scalars {
+KernelEntry entry() {
+  return {"ppo_scalars", "PPO's schedules, stop and figures around a minibatch", cases};
+}
+}  // namespace kernels::ppo_scalars
+
+}  // namespace maglev

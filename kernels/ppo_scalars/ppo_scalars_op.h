@@ -1,0 +1,23 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "kernels/ppo_scalars/ppo_scalars.h"
+
+namespace maglev {
+
+/// What PPO keeps on its device between minibatches, f32.
+struct PpoState {
+  at::Tensor statistics;                        ///< [3], an AdvantageStatistics
+  at::Tensor clip, entropy_coef, last_entropy;  ///< scalars
+  at::Tensor stop;                              ///< scalar, not 0: no step is taken any more
+  at::Tensor scalars;                           ///< [8], a PpoLossScalars
+  at::Tensor figures;                           ///< [kPpoFigures]
+};
+
+/// As ppo_begin: writes state.scalars.
+void ppo_begin_(PpoState& state, const PpoNumbers& numbers);
+/// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, stop and
+/// last_entropy.
+void ppo_end_(PpoState& state, const PpoNumbers& numbers, const at::Tensor& lane_figures);
+
+}  // namespace maglev
