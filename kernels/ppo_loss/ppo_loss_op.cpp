@@ -91,7 +91,10 @@ void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_lo
   auto columns = logits.t().contiguous(), d_columns = at::empty_like(columns);
   args.policy.logits = columns.data_ptr<float>(), args.policy.stride = args.policy.rows;
   args.d_logits = d_columns.data_ptr<float>(), args.d_value = d_value.data_ptr<float>();
-  check_cuda(ppo_loss_cuda(args, current_stream()), "ppo_loss");
+  const int64_t blocks = (args.policy.rows + kPpoDeviceBlock - 1) / kPpoDeviceBlock;
+  auto partial =
+      at::empty({blocks, kPpoTotal + args.policy.dims}, logits.options().dtype(at::kDouble));
+  check_cuda(ppo_loss_cuda(args, partial.data_ptr<double>(), current_stream()), "ppo_loss");
   d_logits.copy_(d_columns.t());
 }
 #endif
