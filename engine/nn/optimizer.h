@@ -6,6 +6,7 @@
 
 #include "engine/nn/flat_params.h"
 #include "engine/train/state.h"
+#include "kernels/adam/adam_op.h"
 
 namespace maglev {
 
@@ -23,24 +24,33 @@ class FlatAdam {
  public:
   FlatAdam(const FlatParams& params, AdamOptions options);
 
-  /// One step from `grad` [P] f32, which is clipped in place. `lr` is a device scalar f32. Where
-  /// `skip` (device scalar f32) is not 0, or a gradient is not finite, nothing changes.
-  ///   returns the gradient's norm before clipping, device scalar f32
+  /// One step from `grad` [P] f32, which is clipped in place, or lanes [lanes, P], of which the
+  /// first becomes their clipped sum. `lr` is a device scalar f32. Where `skip` (device scalar f32)
+  /// is not 0, or a gradient is not finite, nothing changes.
+  ///   returns the gradient's norm before clipping, device scalar f32, valid until the next step
   at::Tensor step(at::Tensor& grad, const at::Tensor& lr, const at::Tensor& skip);
 
+  /// The same step for a caller with threads of its own, who runs its chunks (kernels/adam/adam.h)
+  /// on the CPU. `grad` is lanes [lanes, P].
+  AdamArgs args(const at::Tensor& grad, const at::Tensor& lr, const at::Tensor& skip) const {
+    return adam_args(tensors_, numbers_, grad, lr, skip);
+  }
+
+  /// 1 where the last step was taken, 0 where it was left out. Device scalar f32.
+  at::Tensor applied() const { return tensors_.step.select(0, 1); }
+
   /// Times a gradient was not finite and the step was left out. Device scalar f32.
-  const at::Tensor& nonfinite() const { return nonfinite_; }
+  const at::Tensor& nonfinite() const { return tensors_.nonfinite; }
 
   /// First and second moments [P] f32, for layers that rescale their weights (PopArt).
-  at::Tensor& first_moment() { return first_; }
-  at::Tensor& second_moment() { return second_; }
+  at::Tensor& first_moment() { return tensors_.first; }
+  at::Tensor& second_moment() { return tensors_.second; }
 
   void visit_state(StateVisitor& visitor);
 
  private:
-  AdamOptions options_;
-  std::vector<FlatParams::Segment> groups_;
-  at::Tensor data_, first_, second_, steps_, nonfinite_;
+  AdamNumbers numbers_;
+  AdamTensors tensors_;
 };
 
 }  // namespace maglev
