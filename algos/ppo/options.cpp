@@ -37,6 +37,9 @@ void Options::describe(OptionTable& t) {
         {.choices = {"global", "module"}});
   t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never",
         {.min = 0, .max = 100, .unit = "nats"});
+  t.add("optimizer", optimizer,
+        "adam, or muon: matrices of hidden layers by Muon, everything else by Adam",
+        {.choices = {"adam", "muon"}});
   t.add("adam_eps", adam_eps, "epsilon of Adam", {.min = 0, .max = 1});
   t.add("weight_decay", weight_decay, "decoupled weight decay (AdamW)", {.min = 0, .max = 10});
   t.add("shard_rows", shard_rows,

@@ -26,6 +26,7 @@ struct Options {
   double max_grad_norm = 0.5;
   std::string clip_grad = "global";
   double target_kl = 0;
+  std::string optimizer = "adam";
   double adam_eps = 1e-5;
   double weight_decay = 0;
   int64_t shard_rows = 0;

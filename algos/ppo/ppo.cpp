@@ -7,6 +7,7 @@
 
 #include "engine/core/error.h"
 #include "engine/nn/distribution.h"
+#include "engine/nn/muon.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/philox/philox_op.h"
@@ -42,11 +43,14 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
       std::make_shared<ActorCritic>(context.spec, options.network, Initializer(context.seed));
   network_->to(context.device);
   params_ = std::make_unique<FlatParams>(*network_);
-  adam_ = std::make_unique<FlatAdam>(*params_,
-                                     AdamOptions{.eps = options.adam_eps,
-                                                 .weight_decay = options.weight_decay,
-                                                 .max_grad_norm = options.max_grad_norm,
-                                                 .clip_per_module = options.clip_grad == "module"});
+  const AdamOptions adam{.eps = options.adam_eps,
+                         .weight_decay = options.weight_decay,
+                         .max_grad_norm = options.max_grad_norm,
+                         .clip_per_module = options.clip_grad == "module"};
+  if (options.optimizer == "muon")
+    optimizer_ = std::make_unique<FlatMuon>(
+        *params_, *network_, adam, MuonOptions{.adam_modules = {"policy_weight", "value_head"}});
+  else optimizer_ = std::make_unique<FlatAdam>(*params_, adam);
   if (options.normalize_reward) {
     reward_norm_ = std::make_shared<RewardNorm>(context.rows, options.gamma);
     reward_norm_->to(context.device);
@@ -186,8 +190,8 @@ void Ppo::rescale_moments(const at::Tensor& scale) {
   int64_t at = 0;
   for (const auto& p : network_->named_parameters()) {
     if (p.key().starts_with("value_head.")) {
-      adam_->first_moment().narrow(0, at, p.value().numel()).mul_(scale);
-      adam_->second_moment().narrow(0, at, p.value().numel()).mul_(scale * scale);
+      optimizer_->first_moment().narrow(0, at, p.value().numel()).mul_(scale);
+      optimizer_->second_moment().narrow(0, at, p.value().numel()).mul_(scale * scale);
     }
     at += p.value().numel();
   }
@@ -238,7 +242,7 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
     });
   }
   ppo_end_(state_, numbers, figures);
-  adam_->step(grads, lr_, state_.stop, *context_.pool);
+  optimizer_->step(grads, lr_, state_.stop, *context_.pool);
 }
 
 void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
@@ -302,19 +306,20 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
         minibatch_step(batch, index);
         std::array<float, kPpoFigures + 2> record;
         std::copy_n(state_.figures.const_data_ptr<float>(), int(kPpoFigures), record.begin());
-        record[kPpoFigures] = *adam_->norm().const_data_ptr<float>();
+        record[kPpoFigures] = *optimizer_->norm().const_data_ptr<float>();
         record[kPpoFigures + 1] = *lr_.const_data_ptr<float>();
         metrics.add(first_metric_, record, weight);
       } else {
         auto weight = 1 - state_.stop;
         minibatch_step(batch, index);
-        metrics.add(first_metric_, at::cat({state_.figures, at::stack({adam_->norm(), lr_})}),
+        metrics.add(first_metric_, at::cat({state_.figures, at::stack({optimizer_->norm(), lr_})}),
                     weight);
       }
     }
   }
   metrics.add(first_metric_ + kPpoFigures + 2,
-              at::stack({explained_variance(), adam_->nonfinite()}), at::ones({}, lr_.options()));
+              at::stack({explained_variance(), optimizer_->nonfinite()}),
+              at::ones({}, lr_.options()));
   finish(batch);
 }
 
@@ -329,7 +334,7 @@ void Ppo::finish(const Batch& batch) {
 
 void Ppo::visit_state(StateVisitor& visitor) {
   visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
-  visitor.section("adam", [&](StateVisitor& v) { adam_->visit_state(v); });
+  visitor.section("optimizer", [&](StateVisitor& v) { optimizer_->visit_state(v); });
   if (reward_norm_)
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
   visitor.tensor("last_entropy", state_.last_entropy);

@@ -51,7 +51,7 @@ class Ppo : public Algorithm {
   at::Tensor explained_variance() const;
 
   /// L2 norm of the last minibatch_step's gradient before clipping, device scalar f32.
-  const at::Tensor& grad_norm() const { return adam_->norm(); }
+  const at::Tensor& grad_norm() const { return optimizer_->norm(); }
   const at::Tensor& advantage() const { return advantage_; }  ///< [T, rows] f32
   const at::Tensor& returns() const { return returns_; }      ///< [T, rows] f32, raw units
   ActorCritic& network() { return *network_; }
@@ -82,7 +82,7 @@ class Ppo : public Algorithm {
 
   std::shared_ptr<ActorCritic> network_;
   std::unique_ptr<FlatParams> params_;
-  std::unique_ptr<FlatAdam> adam_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
   std::unique_ptr<Panels> panels_;           ///< null where the networks cannot, or may not
   at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P] f32, [lanes, kPpoFigures] f64

@@ -20,26 +20,42 @@ struct AdamOptions {
       false;  ///< each direct child of the module by itself instead of all together
 };
 
-/// Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) with gradient clipping by norm.
-class FlatAdam {
+class Optimizer {
  public:
-  FlatAdam(const FlatParams& params, AdamOptions options);
+  virtual ~Optimizer() = default;
 
   /// One step from gradient lanes `grads` [lanes, P] f32, or one gradient [P]; the first lane
   /// becomes their clipped sum. `lr` is a device scalar f32. Where `skip` (device scalar f32) is
   /// not 0, or a gradient is not finite, nothing changes. On CPU the pool's threads share it.
-  void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip, ThreadPool& pool);
+  virtual void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
+                    ThreadPool& pool) = 0;
 
   /// The last gradient's norm before clipping, device scalar f32.
-  const at::Tensor& norm() const { return norm_; }
+  virtual const at::Tensor& norm() const = 0;
   /// Times a gradient was not finite and the step was left out. Device scalar f32.
-  const at::Tensor& nonfinite() const { return tensors_.nonfinite; }
-
+  virtual const at::Tensor& nonfinite() const = 0;
   /// First and second moments [P] f32, for layers that rescale their weights (PopArt).
-  at::Tensor& first_moment() { return tensors_.first; }
-  at::Tensor& second_moment() { return tensors_.second; }
+  virtual at::Tensor& first_moment() = 0;
+  virtual at::Tensor& second_moment() = 0;
 
-  void visit_state(StateVisitor& visitor);
+  virtual void visit_state(StateVisitor& visitor) = 0;
+};
+
+/// Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) with gradient clipping by norm.
+class FlatAdam : public Optimizer {
+ public:
+  FlatAdam(const FlatParams& params, AdamOptions options);
+
+  void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
+            ThreadPool& pool) override;
+  const at::Tensor& norm() const override { return norm_; }
+  const at::Tensor& nonfinite() const override { return tensors_.nonfinite; }
+  at::Tensor& first_moment() override { return tensors_.first; }
+  at::Tensor& second_moment() override { return tensors_.second; }
+  void visit_state(StateVisitor& visitor) override;
+
+  /// 1 where the last step was taken, 0 where it was left out. Device scalar f32.
+  at::Tensor applied() const { return tensors_.step.select(0, 1); }
 
  private:
   AdamNumbers numbers_;

@@ -26,9 +26,9 @@ struct TwoLayers : torch::nn::Module {
 at::Tensor no_skip() { return at::zeros({}); }
 
 // one step; the gradient's norm
-at::Tensor step(FlatAdam& adam, at::Tensor grad, const at::Tensor& lr, const at::Tensor& skip) {
+at::Tensor stepped(FlatAdam& adam, at::Tensor grad, const at::Tensor& lr, const at::Tensor& skip) {
   ThreadPool pool(1);
-  step(adam, grad, lr, skip, pool);
+  stepped(adam, grad, lr, skip, pool);
   return adam.norm().clone();
 }
 
@@ -111,7 +111,7 @@ void expect_equals_torch(double weight_decay, double max_norm) {
     double norm = max_norm > 0 ? torch::nn::utils::clip_grad_norm_(reference.parameters(), max_norm)
                                : grad.norm().item<double>();
     torch_adam->step();
-    auto ours = step(adam, grad, at::full({}, 1e-2f), no_skip());
+    auto ours = stepped(adam, grad, at::full({}, 1e-2f), no_skip());
     EXPECT_NEAR(ours.item<double>(), norm, 1e-5);
   }
   for (size_t i = 0; i < net.parameters().size(); ++i)
@@ -132,9 +132,9 @@ void expect_left_out(const at::Tensor& bad_grad, const at::Tensor& skip, float n
   auto lr = at::full({}, 1e-2f);
   for (int64_t step = 0; step < 3; ++step) {
     auto grad = gradient(step, flat.size()), twin_grad = grad.clone(), left_out = bad_grad.clone();
-    step(adam, left_out, lr, skip);
-    step(adam, grad, lr, no_skip());
-    step(twin_adam, twin_grad, lr, no_skip());
+    stepped(adam, left_out, lr, skip);
+    stepped(adam, grad, lr, no_skip());
+    stepped(twin_adam, twin_grad, lr, no_skip());
     ASSERT_TRUE(close(flat.data(), twin_flat.data(), 0)) << "step " << step;
   }
   EXPECT_EQ(adam.nonfinite().item<float>(), nonfinite);
@@ -161,7 +161,7 @@ TEST(FlatAdam, clips_each_module_by_its_own_norm) {
   auto expected = grad.clone();
   expected.narrow(0, 0, 42).mul_(0.5 / (10 * std::sqrt(42.0) + 1e-6));
   const double whole = grad.norm().item<double>();
-  auto norm = step(adam, grad, at::zeros({}), no_skip());
+  auto norm = stepped(adam, grad, at::zeros({}), no_skip());
   EXPECT_TRUE(close(grad, expected, 1e-6));
   EXPECT_NEAR(norm.item<double>(), whole, 1e-3);
 }

@@ -9,6 +9,9 @@ namespace maglev {
 /// Rows a panel has at most.
 constexpr int64_t kPanelRows = 64;
 
+/// Categorical heads a policy may have on a CUDA device.
+constexpr int64_t kMostDeviceHeads = 64;
+
 /// What a policy says about the rows of a panel. Pointers of panels are aligned to 64 bytes and
 /// `stride` is a multiple of 16 floats; lanes in [rows, stride) are padding: readable, finite, and
 /// never part of a result. A row's numbers do not depend on its place nor on the other rows.

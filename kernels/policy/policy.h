@@ -25,8 +25,9 @@ struct SampleArgs {
   float* log_prob;      ///< [rows], written, or null; summed over heads or dimensions
 };
 void policy_sample_cpu(const SampleArgs& args);
-/// On `stream` (a cudaStream_t), everything in device memory but `heads`' owner, which is device
-/// memory too; returns a cudaError_t. Only in builds with device code.
+/// On `stream` (a cudaStream_t) for any number of rows and at most kMostDeviceHeads heads; pointers
+/// are to device memory, but `heads` is in the host's. Returns a cudaError_t. Only in builds with
+/// device code.
 int policy_sample_cuda(const SampleArgs& args, void* stream);
 
 struct LogProbArgs {

@@ -55,8 +55,13 @@ struct PpoLossArgs {
   double* figures;   ///< [kPpoFigures], added to
 };
 void ppo_loss_cpu(const PpoLossArgs& args);
-/// On `stream` (a cudaStream_t) with every pointer in device memory; rows may be any number there.
-/// Returns a cudaError_t. Only in builds with device code.
-int ppo_loss_cuda(const PpoLossArgs& args, void* stream);
+
+/// Blocks of rows whose sums are added in order on a device.
+constexpr int64_t kPpoDeviceBlock = 256;
+
+/// On `stream` (a cudaStream_t) for any number of rows; pointers are to device memory, but
+/// policy.heads is in the host's. `partial` [blocks of kPpoDeviceBlock rows][kPpoTotal + dims] f64
+/// is scratch. Returns a cudaError_t. Only in builds with device code.
+int ppo_loss_cuda(const PpoLossArgs& args, double* partial, void* stream);
 
 }  // namespace maglev

@@ -39,6 +39,19 @@ struct PanelSums {
   HWY_ALIGN float figure[kPpoTotal][kParts] = {};
 };
 
+// excluded categories get their floor once; the logits lie in d_logits until the gradient of each
+// takes its place
+template <class D>
+HWY_INLINE void mask_logits(D d, PpoLossArgs& args) {
+  PolicyPanel& p = args.policy;
+  if (!p.mask) return;
+  const int64_t width = panel_width(p), lanes = int64_t(hn::Lanes(d));
+  for (int64_t k = 0; k < width; ++k)
+    for (int64_t at = 0; at < p.rows; at += lanes)
+      hn::Store(masked_logit(d, p, args.index, k, at), d, args.d_logits + k * p.stride + at);
+  p.logits = args.d_logits, p.mask = nullptr;
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void add_to_part(D d, V x, int64_t at, float* parts) {
   float* part = parts + at % kParts;
@@ -135,7 +148,7 @@ HWY_INLINE void heads_gradient(D d, const PpoLossArgs& args, int64_t at, V valid
       const V log_prob = (logit - largest) - log_total, prob = exp_vector(d, log_prob);
       const V hit = hn::IfThenElseZero(is_category(d, action, k), one);
       V g = d_log_prob * (hit - prob) - d_entropy * (prob * (log_prob + entropy));
-      if (p.mask) g = hn::IfThenElseZero(allowed(d, p, args.index, begin + k, at), g);
+      g = hn::IfThenZeroElse(hn::Eq(logit, hn::Set(d, kExcluded)), g);
       hn::Store(hn::IfThenElseZero(counts, g), d, args.d_logits + (begin + k) * p.stride + at);
     }
   }
@@ -157,9 +170,10 @@ HWY_INLINE void gaussian_gradient(D d, const PpoLossArgs& args, int64_t i, int64
   add_to_part(d, hn::IfThenElseZero(counts, d_log_std), at, parts);
 }
 
-void panel_loss(const PpoLossArgs& args) {
+void panel_loss(PpoLossArgs args) {
   const hn::ScalableTag<float> d;
   const PolicyPanel& p = args.policy;
+  mask_logits(d, args);
   const int64_t lanes = int64_t(hn::Lanes(d));
   const int64_t used = (p.rows + lanes - 1) / lanes * lanes;
   GatheredColumns columns;

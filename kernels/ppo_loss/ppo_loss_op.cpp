@@ -1,6 +1,7 @@
 #include "kernels/ppo_loss/ppo_loss_op.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include <torch/torch.h>
@@ -90,7 +91,10 @@ void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_lo
   auto columns = logits.t().contiguous(), d_columns = at::empty_like(columns);
   args.policy.logits = columns.data_ptr<float>(), args.policy.stride = args.policy.rows;
   args.d_logits = d_columns.data_ptr<float>(), args.d_value = d_value.data_ptr<float>();
-  check_cuda(ppo_loss_cuda(args, current_stream()), "ppo_loss");
+  const int64_t blocks = (args.policy.rows + kPpoDeviceBlock - 1) / kPpoDeviceBlock;
+  auto partial =
+      at::empty({blocks, kPpoTotal + args.policy.dims}, logits.options().dtype(at::kDouble));
+  check_cuda(ppo_loss_cuda(args, partial.data_ptr<double>(), current_stream()), "ppo_loss");
   d_logits.copy_(d_columns.t());
 }
 #endif
@@ -99,9 +103,10 @@ void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_lo
 class PpoLoss : public torch::autograd::Function<PpoLoss> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& log_std, const at::Tensor& value,
+                            const std::optional<at::Tensor>& deviation, const at::Tensor& value,
                             const ActionSpec& spec, const PpoLossBatch& batch,
-                            at::Tensor& figures) {
+                            at::Tensor* figures) {
+    const at::Tensor log_std = deviation.value_or(at::Tensor());
     PpoLossArgs args = make_args(spec, logits, log_std, value, batch);
     auto d_logits = at::empty_like(logits), d_value = at::empty_like(value);
     at::Tensor d_log_std;
@@ -114,7 +119,7 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
     else
 #endif
       loss_on_cpu(args, logits, d_logits, d_value);
-    figures.add_(sums);
+    figures->add_(sums);
     context->save_for_backward({d_logits, d_log_std, d_value});
     return sums[kPpoTotal].to(at::kFloat);
   }
@@ -223,7 +228,9 @@ std::vector<KernelCase> cases(at::Device device) {
 
 at::Tensor ppo_loss(const ActionSpec& spec, const at::Tensor& logits, const at::Tensor& log_std,
                     const at::Tensor& value, const PpoLossBatch& batch, at::Tensor& figures) {
-  return PpoLoss::apply(logits, log_std, value, spec, batch, figures);
+  std::optional<at::Tensor> deviation;
+  if (log_std.defined()) deviation = log_std;
+  return PpoLoss::apply(logits, deviation, value, spec, batch, &figures);
 }
 
 at::Tensor ppo_loss_reference(const ActionSpec& spec, const at::Tensor& logits,

@@ -1,0 +1,64 @@
+#include <cuda_runtime.h>
+
+#include "kernels/adam/adam.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ int64_t group_of(const AdamArgs& args, int64_t i) {
+  int64_t g = 0;
+  while (g + 1 < args.group_count && i >= args.groups[g + 1].begin) ++g;
+  return g;
+}
+
+// one block a chunk: lanes into lane 0, sums of squares in a tree whose shape is fixed
+__global__ void norm_partial(AdamArgs args) {
+  __shared__ double shared[kThreads];
+  const int64_t begin = blockIdx.x * kAdamChunk, end = min(begin + kAdamChunk, args.P);
+  for (int64_t g = 0; g < args.group_count; ++g) {
+    const AdamGroup group = args.groups[g];
+    const int64_t first = max(begin, group.begin), last = min(end, group.begin + group.count);
+    double squares = 0;
+    for (int64_t i = first + threadIdx.x; i < last; i += kThreads) {
+      float sum = args.grad[i];
+      for (int64_t l = 1; l < args.lanes; ++l) sum += args.grad[l * args.lane_stride + i];
+      args.grad[i] = sum;
+      squares += double(sum) * double(sum);
+    }
+    __syncthreads();
+    shared[threadIdx.x] = squares;
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) args.partial[blockIdx.x * args.group_count + g] = shared[0];
+  }
+}
+
+__global__ void finish_norm(AdamArgs args) { adam_finish_norm(args); }
+
+__global__ void step_elements(AdamArgs args) {
+  const AdamStep s = *args.step;
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= args.P || s.apply == 0) return;
+  const float grad = args.grad[i] * args.factor[group_of(args, i)];
+  const float first = args.first[i] + float(1 - args.beta1) * (grad - args.first[i]);
+  const float second = args.second[i] * float(args.beta2) + float(1 - args.beta2) * grad * grad;
+  const float denominator = sqrtf(second) / s.root_bias2 + float(args.eps);
+  args.grad[i] = grad, args.first[i] = first, args.second[i] = second;
+  args.data[i] = args.data[i] * s.keep - s.step_size * (first / denominator);
+}
+
+}  // namespace
+
+int adam_cuda(const AdamArgs& args, void* stream) {
+  auto* on = static_cast<cudaStream_t>(stream);
+  norm_partial<<<unsigned(adam_chunks(args.P)), kThreads, 0, on>>>(args);
+  finish_norm<<<1, 1, 0, on>>>(args);
+  step_elements<<<unsigned((args.P + kThreads - 1) / kThreads), kThreads, 0, on>>>(args);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev

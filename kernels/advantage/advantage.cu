@@ -1,0 +1,61 @@
+#include <cuda_runtime.h>
+
+#include "kernels/advantage/advantage.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kThreads = 256;
+
+// the same number for every thread, summed in a tree whose shape is fixed
+__device__ double sum_of_block(double x) {
+  __shared__ double shared[kThreads];
+  __syncthreads();
+  shared[threadIdx.x] = x;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+  }
+  __syncthreads();
+  return shared[0];
+}
+
+// one block a chunk
+__global__ void chunk_statistics(AdvantageArgs args, AdvantagePartial* partial) {
+  constexpr int kEach = int(kAdvantageChunk) / kThreads;
+  double advantage[kEach], valid[kEach], count = 0, sum = 0, squares = 0;
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = blockIdx.x * kAdvantageChunk + e * kThreads + threadIdx.x;
+    const int64_t at = i >= args.count ? -1 : args.index ? args.index[i] : i;
+    advantage[e] = at < 0 ? 0. : double(args.advantage[at]);
+    valid[e] = at < 0 ? 0. : double(args.valid[at]);
+    count += valid[e];
+    sum += advantage[e] * valid[e];
+  }
+  count = sum_of_block(count);
+  const double mean = sum_of_block(sum) / fmax(count, 1.);
+  for (int e = 0; e < kEach; ++e) {
+    const double centred = (advantage[e] - mean) * valid[e];
+    squares += centred * centred;
+  }
+  squares = sum_of_block(squares);
+  if (threadIdx.x == 0) partial[blockIdx.x] = {count, mean, squares};
+}
+
+__global__ void join_chunks(const AdvantagePartial* partial, int64_t chunks,
+                            AdvantageStatistics* statistics) {
+  *statistics = advantage_finish(partial, chunks);
+}
+
+}  // namespace
+
+int advantage_cuda(const AdvantageArgs& args, AdvantagePartial* partial,
+                   AdvantageStatistics* statistics, void* stream) {
+  auto* on = static_cast<cudaStream_t>(stream);
+  const int64_t chunks = advantage_chunks(args.count);
+  chunk_statistics<<<unsigned(chunks), kThreads, 0, on>>>(args, partial);
+  join_chunks<<<1, 1, 0, on>>>(partial, chunks, statistics);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev
