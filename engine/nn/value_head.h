@@ -26,13 +26,18 @@ class ValueHead : public torch::nn::Module {
   virtual at::Tensor denormalize(const at::Tensor& value) const { return value; }
   virtual at::Tensor normalize(const at::Tensor& value) const { return value; }
 
+  /// The optimiser's moments of this head's weight and bias, [F + 1] f32 each, weight first.
+  struct AdamMoments {
+    at::Tensor first, second;
+  };
   /// Takes in this iteration's returns [M] f32 before they become targets, each with weight [M] f32
-  /// (0 leaves it out).
-  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight) {
-    (void)returns, (void)weight;
+  /// (0 leaves it out). A head that rescales its weights rescales `adam` with them, where given.
+  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight,
+                      const AdamMoments& adam = {}) {
+    (void)returns, (void)weight, (void)adam;
   }
   /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never
-  /// rescales. The optimiser's moments of weight and bias follow it.
+  /// rescales.
   virtual at::Tensor rescaled_by() const { return {}; }
 
   const at::Tensor& weight() const { return weight_; }  ///< [1, F]
@@ -52,7 +57,8 @@ class PopArtHead : public ValueHead {
 
   at::Tensor denormalize(const at::Tensor& value) const override;
   at::Tensor normalize(const at::Tensor& value) const override;
-  void absorb(const at::Tensor& returns, const at::Tensor& weight) override;
+  void absorb(const at::Tensor& returns, const at::Tensor& weight,
+              const AdamMoments& adam) override;
   at::Tensor rescaled_by() const override { return scale_; }
 
  private:
