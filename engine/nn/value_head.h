@@ -36,12 +36,6 @@ class ValueHead : public torch::nn::Module {
                       const AdamMoments& adam = {}) {
     (void)returns, (void)weight, (void)adam;
   }
-  /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never
-  /// rescales.
-  virtual at::Tensor rescaled_by() const { return {}; }
-
-  const at::Tensor& weight() const { return weight_; }  ///< [1, F]
-  const at::Tensor& bias() const { return bias_; }      ///< [1]
 
  protected:
   at::Tensor weight_, bias_;  ///< [1, F], [1]
@@ -59,11 +53,11 @@ class PopArtHead : public ValueHead {
   at::Tensor normalize(const at::Tensor& value) const override;
   void absorb(const at::Tensor& returns, const at::Tensor& weight,
               const AdamMoments& adam) override;
-  at::Tensor rescaled_by() const override { return scale_; }
 
  private:
   double beta_min_;
-  at::Tensor mean_, second_, std_, count_, scale_;  ///< device scalars f32
+  /// Device scalars f32; scale is the factor the last absorb put on the weights.
+  at::Tensor mean_, second_, std_, count_, scale_;
 };
 
 /// "plain" or "popart".

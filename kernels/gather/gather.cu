@@ -22,7 +22,8 @@ __global__ void gather(GatherArgs args, int lanes) {
   const int64_t i = thread / lanes;
   if (i >= args.B) return;
   const GatherColumn column = args.columns[blockIdx.y];
-  const int64_t row = args.row(i);
+  const int64_t row =
+      args.index ? args.index[i] : int64_t(permutation_of(args.order)(uint64_t(args.first + i)));
   const int lane = int(thread % lanes);
   const uint64_t places = uint64_t(column.from) | uint64_t(column.to) | uint64_t(column.row_bytes);
   if (places % 16 == 0) copy_row<uint4>(column, row, i, lane, lanes);

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/core/permute.h"
+#include "kernels/philox/philox.h"
 
 namespace maglev {
 
@@ -20,13 +20,9 @@ struct GatherArgs {
   GatherColumn columns[kGatherColumns];
   int count;             ///< columns used
   const int64_t* index;  ///< [B], row(i) = index[i]; or null:
-  Permutation order;     ///< row(i) = order(first + i), with no list in memory
+  PermutationKey order;  ///< row(i) = permutation_of(order)(first + i), with no list in memory
   int64_t first;
   int64_t B;
-
-  MAGLEV_HD int64_t row(int64_t i) const {
-    return index ? index[i] : int64_t(order(uint64_t(first + i)));
-  }
 };
 
 void gather_cpu(const GatherArgs& args);

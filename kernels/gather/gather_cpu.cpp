@@ -44,8 +44,7 @@ void gather_cpu(const GatherArgs& a) {
   for (int64_t begin = 0; begin < a.B; begin += kBlock) {
     const int64_t count = std::min(kBlock, a.B - begin);
     const int64_t* rows = a.index ? a.index + begin : computed;
-    if (!a.index)
-      for (int64_t i = 0; i < count; ++i) computed[i] = a.row(begin + i);
+    if (!a.index) permutation_cpu(a.order, a.first + begin, count, computed);
     for (int c = 0; c < a.count; ++c) copy_rows(a.columns[c], rows, begin, count);
   }
 }

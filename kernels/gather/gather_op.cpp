@@ -19,12 +19,12 @@ GatherArgs listed(const at::Tensor& index) {
   return {.columns = {},
           .count = 0,
           .index = index.const_data_ptr<int64_t>(),
-          .order = Permutation(0, 0, 1),
+          .order = {},
           .first = 0,
           .B = index.numel()};
 }
 
-GatherArgs permuted(const Permutation& order, int64_t first, int64_t B) {
+GatherArgs permuted(const PermutationKey& order, int64_t first, int64_t B) {
   return {.columns = {}, .count = 0, .index = nullptr, .order = order, .first = first, .B = B};
 }
 
@@ -80,7 +80,7 @@ std::vector<KernelCase> cases(at::Device device) {
         {32768, 1024, 4, true},
         {4096, 512, 400, false}}) {
     auto columns = rollout_columns(R, observation, device);
-    const Permutation order(7, 1, uint64_t(R));
+    const PermutationKey order{.seed = 7, .counter = 1, .n = R};
     auto index = at::empty({B}, at::TensorOptions(at::kLong).device(device));
     fill_permutation(index, order, /*first=*/R - B);
     const auto args = [=] { return permute ? permuted(order, R - B, B) : listed(index); };
@@ -112,7 +112,7 @@ Tensors gather_rows(const Tensors& columns, const at::Tensor& index) {
   return gather(columns, listed(index));
 }
 
-Tensors gather_rows(const Tensors& columns, const Permutation& order, int64_t first, int64_t B) {
+Tensors gather_rows(const Tensors& columns, const PermutationKey& order, int64_t first, int64_t B) {
   return gather(columns, permuted(order, first, B));
 }
 

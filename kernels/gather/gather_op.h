@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/core/permute.h"
+#include "kernels/philox/philox.h"
 
 namespace maglev {
 
@@ -13,8 +13,9 @@ namespace maglev {
 std::vector<at::Tensor> gather_rows(const std::vector<at::Tensor>& columns,
                                     const at::Tensor& index);
 
-/// The same of rows order(first + i), i in [0, B), with no list in memory; order is of [0, R).
+/// The same of rows permutation_of(order)(first + i), i in [0, B), with no list in memory; order.n
+/// = R.
 std::vector<at::Tensor> gather_rows(const std::vector<at::Tensor>& columns,
-                                    const Permutation& order, int64_t first, int64_t B);
+                                    const PermutationKey& order, int64_t first, int64_t B);
 
 }  // namespace maglev

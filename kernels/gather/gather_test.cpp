@@ -34,7 +34,7 @@ TEST(Gather, every_column_gets_the_listed_rows_whatever_its_width) {
     GatherArgs args{.columns = {},
                     .count = int(columns.size()),
                     .index = rows.data(),
-                    .order = Permutation(0, 0, 1),
+                    .order = {},
                     .first = 0,
                     .B = B};
     for (size_t c = 0; c < columns.size(); ++c)
@@ -46,9 +46,10 @@ TEST(Gather, every_column_gets_the_listed_rows_whatever_its_width) {
 
 TEST(Gather, without_a_list_rows_come_from_the_permutation) {
   const int64_t R = 1000, first = 300, B = 600;
-  const Permutation order(4, 2, uint64_t(R));
+  const PermutationKey order{.seed = 4, .counter = 2, .n = R};
   std::vector<int64_t> rows;
-  for (int64_t i = 0; i < B; ++i) rows.push_back(int64_t(order(uint64_t(first + i))));
+  for (int64_t i = 0; i < B; ++i)
+    rows.push_back(int64_t(permutation_of(order)(uint64_t(first + i))));
   Column column(R, B, 4);
   gather_cpu({.columns = {{column.from.data(), column.to.data(), 4}},
               .count = 1,
