@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include "engine/algo/kernel.h"
 #include "verbs/kernels/gradient.h"
@@ -29,6 +30,23 @@ TEST_P(Kernel, gives_what_its_reference_gives) {
     EXPECT_TRUE(parity.ok) << c.name << ": "
                            << parity_text(parity, c.tolerance * tolerance_scale());
   }
+}
+
+// vectors of every width, and processors without fused multiply-add
+TEST_P(Kernel, gives_it_with_every_instruction_set_of_this_processor) {
+  const auto use = [](int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  };
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    use(target);
+    for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
+      const Parity parity = check_parity(c, tolerance_scale());
+      EXPECT_TRUE(parity.ok) << hwy::TargetName(target) << ", " << c.name << ": "
+                             << parity_text(parity, c.tolerance * tolerance_scale());
+    }
+  }
+  use(0);
 }
 
 TEST_P(Kernel, has_the_gradients_of_its_reference) {

@@ -10,6 +10,7 @@
 #include "engine/nn/muon.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
+#include "kernels/gather/gather_op.h"
 #include "kernels/philox/philox_op.h"
 #include "kernels/policy/policy_op.h"
 #include "kernels/ppo_loss/ppo_loss_op.h"
@@ -172,8 +173,7 @@ void Ppo::prepare(const Batch& batch) {
 
   // targets in the value head's units; the optimiser's moments follow its weights
   auto& head = network_->value_head();
-  head.absorb(flat(returns_), flat(valid_));
-  if (auto scale = head.rescaled_by(); scale.defined()) rescale_moments(scale);
+  head.absorb(flat(returns_), flat(valid_), head_moments());
   target_.copy_(head.normalize(returns_));
   old_value_.copy_(head.normalize(values));
 
@@ -186,15 +186,14 @@ void Ppo::prepare(const Batch& batch) {
   }
 }
 
-void Ppo::rescale_moments(const at::Tensor& scale) {
-  int64_t at = 0;
+ValueHead::AdamMoments Ppo::head_moments() {
+  int64_t begin = 0, count = 0;
   for (const auto& p : network_->named_parameters()) {
-    if (p.key().starts_with("value_head.")) {
-      optimizer_->first_moment().narrow(0, at, p.value().numel()).mul_(scale);
-      optimizer_->second_moment().narrow(0, at, p.value().numel()).mul_(scale * scale);
-    }
-    at += p.value().numel();
+    if (p.key().starts_with("value_head.")) count += p.value().numel();
+    else if (count == 0) begin += p.value().numel();
   }
+  return {optimizer_->first_moment().narrow(0, begin, count),
+          optimizer_->second_moment().narrow(0, begin, count)};
 }
 
 void Ppo::minibatch_statistics(const at::Tensor& index) {
@@ -247,9 +246,9 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
 
 void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
   at::AutoGradMode with_grad(true);
-  std::vector<at::Tensor> obs;
-  for (const auto& o : batch.obs)
-    obs.push_back(flat_steps(o, options_.rollout).index_select(0, index));
+  std::vector<at::Tensor> columns;
+  for (const auto& o : batch.obs) columns.push_back(flat_steps(o, options_.rollout));
+  const auto obs = gather_rows(columns, index);
   auto out = lane.network->forward(obs, {.policy = true, .value = true});
   const PpoLossBatch rows{
       .index = index,

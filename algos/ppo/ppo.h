@@ -68,8 +68,8 @@ class Ppo : public Algorithm {
   void build_lanes();
   /// Values [rows] of the row behind the rollout.
   void bootstrap(const Batch& batch, at::Tensor value);
-  /// Moments of the value head's parameters follow its weights.
-  void rescale_moments(const at::Tensor& scale);
+  /// Views of the optimiser's moments that belong to the value head.
+  ValueHead::AdamMoments head_moments();
   void minibatch_statistics(const at::Tensor& index);
   /// Adds one shard's gradients and figures to a lane, through autograd.
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index);

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include "kernels/normalize/normalize_op.h"
+
 namespace maglev {
 
 /// Standardises vectors [.., D] f32 by statistics of what was seen. Statistics change only in
@@ -21,6 +23,8 @@ class RunningNorm : public torch::nn::Module {
   const at::Tensor& mean() const { return mean_; }  ///< [D] f32
   const at::Tensor& var() const { return var_; }    ///< [D] f32
   double clip() const { return clip_; }
+  /// The statistics themselves, for kernels that change them.
+  RunningMoments moments() const { return {mean_, var_, count_}; }
 
  private:
   double clip_;
@@ -43,7 +47,6 @@ class RewardNorm : public torch::nn::Module {
   double gamma_, clip_;
   at::Tensor running_;  ///< [rows] f32, discounted return so far
   std::shared_ptr<RunningNorm> stats_;
-  at::Tensor var() const;
 };
 
 }  // namespace maglev

@@ -5,25 +5,11 @@
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
+#include "kernels/cells/cells_op.h"
+#include "kernels/image/image_op.h"
 
 namespace maglev {
 namespace {
-
-// row b of the table holds the channels of all cells packed in byte b, so decoding is one lookup a
-// byte
-at::Tensor byte_table(const CellCoding& cells, const std::vector<float>& palette) {
-  const int64_t per_byte = 8 / cells.bits, codes = 1 << cells.bits, C = cells.channels;
-  auto table = at::zeros({256, per_byte * C});
-  auto out = table.accessor<float, 2>();
-  for (int64_t byte = 0; byte < 256; ++byte)
-    for (int64_t i = 0; i < per_byte; ++i) {
-      int64_t code = (byte >> (i * cells.bits)) & (codes - 1);
-      for (int64_t c = 0; c < C; ++c)
-        out[byte][i * C + c] =
-            size_t(code * C + c) < palette.size() ? palette[size_t(code * C + c)] : 0.f;
-    }
-  return table;
-}
 
 int64_t product(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
@@ -44,10 +30,10 @@ ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
                     "cells are a grid of 1, 2, 4 or 8 bits");
       MAGLEV_ASSERT(!critic_only && channels_ == 0, "one image the policy sees");
       column.policy_table =
-          register_buffer(o.name + "_policy_table", byte_table(o.cells, o.cells.policy));
+          register_buffer(o.name + "_policy_table", make_cell_table(o.cells, o.cells.policy));
       if (!o.cells.critic.empty()) {
         column.critic_table =
-            register_buffer(o.name + "_critic_table", byte_table(o.cells, o.cells.critic));
+            register_buffer(o.name + "_critic_table", make_cell_table(o.cells, o.cells.critic));
         privileged_size_ += o.cells.channels * product(o.cells.grid);
       }
       channels_ = o.cells.channels, height_ = o.cells.grid[0], width_ = o.cells.grid[1];
@@ -64,13 +50,6 @@ ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
   }
 }
 
-at::Tensor ObsEncoder::decode_cells(const at::Tensor& bytes, const at::Tensor& table,
-                                    const CellCoding& cells) const {
-  const int64_t B = bytes.size(0), C = cells.channels, count = product(cells.grid);
-  auto channels = table.index_select(0, bytes.reshape(-1).to(at::kInt)).view({B, -1});
-  return channels.narrow(1, 0, count * C).view({B, cells.grid[0], cells.grid[1], C});
-}
-
 ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns,
                                        bool want_privileged) const {
   Output out;
@@ -84,7 +63,7 @@ ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns,
       if (want_privileged && column.critic_table.defined())
         append(out.privileged, decode_cells(x, column.critic_table, spec.cells).reshape({B, -1}));
     } else if (spec.dtype == DType::u8 && spec.shape.size() == 3) {
-      out.policy.image = x.permute({0, 3, 1, 2}).to(at::kFloat).mul_(1.0 / 255);
+      out.policy.image = scale_image(x, 1.0 / 255).permute({0, 3, 1, 2});
     } else {
       if (spec.audience == Audience::critic && !want_privileged) continue;
       auto flat = x.reshape({B, -1}).to(at::kFloat);

@@ -49,10 +49,8 @@ class ObsEncoder : public torch::nn::Module {
   struct Column {
     ObsColumn spec;
     std::shared_ptr<RunningNorm> norm;      ///< null unless normalised
-    at::Tensor policy_table, critic_table;  ///< [256, cells a byte * channels] f32, for cell codes
+    at::Tensor policy_table, critic_table;  ///< of make_cell_table, for cell codes
   };
-  at::Tensor decode_cells(const at::Tensor& bytes, const at::Tensor& table,
-                          const CellCoding& cells) const;
 
   std::vector<Column> columns_;
   int64_t channels_ = 0, height_ = 0, width_ = 0, vector_size_ = 0, privileged_size_ = 0;

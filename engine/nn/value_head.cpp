@@ -4,12 +4,9 @@
 
 #include "engine/core/error.h"
 #include "engine/nn/linear.h"
+#include "kernels/popart/popart_op.h"
 
 namespace maglev {
-namespace {
-// below this spread returns count as constant
-constexpr double kMinStd = 1e-4;
-}  // namespace
 
 ValueHead::ValueHead(int64_t F, Initializer& init) {
   weight_ = register_parameter("weight", at::zeros({1, F}));
@@ -34,20 +31,18 @@ at::Tensor PopArtHead::denormalize(const at::Tensor& value) const { return value
 
 at::Tensor PopArtHead::normalize(const at::Tensor& value) const { return (value - mean_) / std_; }
 
-void PopArtHead::absorb(const at::Tensor& returns, const at::Tensor& weight) {
-  at::NoGradGuard no_grad;
-  auto total = weight.sum().clamp_min(1.0);
-  auto mean = (returns * weight).sum() / total;
-  auto second = (returns * returns * weight).sum() / total;
-  count_.add_(1);
-  auto beta = at::clamp_min(1.0 / count_, beta_min_);
-  auto old_mean = mean_.clone(), old_std = std_.clone();
-  mean_.add_(beta * (mean - mean_));
-  second_.add_(beta * (second - second_));
-  std_.copy_(at::sqrt(at::clamp_min(second_ - mean_ * mean_, kMinStd * kMinStd)));
-  scale_.copy_(old_std / std_);
-  weight_.mul_(scale_);
-  bias_.copy_((bias_ * old_std + old_mean - mean_) / std_);
+void PopArtHead::absorb(const at::Tensor& returns, const at::Tensor& weight,
+                        const AdamMoments& adam) {
+  PopArtState state{.mean = mean_,
+                    .second = second_,
+                    .std = std_,
+                    .count = count_,
+                    .scale = scale_,
+                    .weight = weight_,
+                    .bias = bias_,
+                    .adam_first = adam.first,
+                    .adam_second = adam.second};
+  popart_(state, returns, weight, beta_min_);
 }
 
 std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta,

@@ -26,17 +26,16 @@ class ValueHead : public torch::nn::Module {
   virtual at::Tensor denormalize(const at::Tensor& value) const { return value; }
   virtual at::Tensor normalize(const at::Tensor& value) const { return value; }
 
+  /// The optimiser's moments of this head's weight and bias, [F + 1] f32 each, weight first.
+  struct AdamMoments {
+    at::Tensor first, second;
+  };
   /// Takes in this iteration's returns [M] f32 before they become targets, each with weight [M] f32
-  /// (0 leaves it out).
-  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight) {
-    (void)returns, (void)weight;
+  /// (0 leaves it out). A head that rescales its weights rescales `adam` with them, where given.
+  virtual void absorb(const at::Tensor& returns, const at::Tensor& weight,
+                      const AdamMoments& adam = {}) {
+    (void)returns, (void)weight, (void)adam;
   }
-  /// Factor the last absorb put on this head's weights, device scalar f32; undefined when it never
-  /// rescales. The optimiser's moments of weight and bias follow it.
-  virtual at::Tensor rescaled_by() const { return {}; }
-
-  const at::Tensor& weight() const { return weight_; }  ///< [1, F]
-  const at::Tensor& bias() const { return bias_; }      ///< [1]
 
  protected:
   at::Tensor weight_, bias_;  ///< [1, F], [1]
@@ -52,12 +51,13 @@ class PopArtHead : public ValueHead {
 
   at::Tensor denormalize(const at::Tensor& value) const override;
   at::Tensor normalize(const at::Tensor& value) const override;
-  void absorb(const at::Tensor& returns, const at::Tensor& weight) override;
-  at::Tensor rescaled_by() const override { return scale_; }
+  void absorb(const at::Tensor& returns, const at::Tensor& weight,
+              const AdamMoments& adam) override;
 
  private:
   double beta_min_;
-  at::Tensor mean_, second_, std_, count_, scale_;  ///< device scalars f32
+  /// Device scalars f32; scale is the factor the last absorb put on the weights.
+  at::Tensor mean_, second_, std_, count_, scale_;
 };
 
 /// "plain" or "popart".

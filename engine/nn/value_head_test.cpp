@@ -23,7 +23,6 @@ TEST(ValueHead, the_plain_head_speaks_in_the_rewards_own_units) {
   EXPECT_TRUE(close(plain->forward(x), before, 0));
   EXPECT_TRUE(close(plain->denormalize(before), before, 0));
   EXPECT_TRUE(close(plain->normalize(returns), returns, 0));
-  EXPECT_FALSE(plain->rescaled_by().defined());
 }
 
 TEST(ValueHead, popart_keeps_every_output_while_its_statistics_move) {
@@ -38,7 +37,7 @@ TEST(ValueHead, popart_keeps_every_output_while_its_statistics_move) {
     // single precision holds an output to a share of the unit it is stored in
     auto size = popart->denormalize(at::ones({}));
     EXPECT_TRUE(close(after / size, before / size, 1e-5)) << "returns of " << scale;
-    EXPECT_FALSE(close(popart->rescaled_by(), at::ones({}), 1e-3));
+    EXPECT_FALSE(close(popart->named_buffers()["scale"], at::ones({}), 1e-3));
   }
 }
 

@@ -1,10 +1,11 @@
 #include "verbs/doctor/measure.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include <torch/torch.h>
@@ -21,17 +22,24 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// how often the threads together did `work(thread)` a second, over about kEach_s
+double processor_s() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+// how often the threads together did `work(thread)` a second of their own processors' time, which
+// other programs do not shorten, over about kEach_s
 double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
-  std::atomic<int64_t> done{0};
+  std::vector<double> rates(size_t(pool.threads()));
   const double begin = now_s();
   pool.run(pool.threads(), [&](int64_t thread) {
-    while (now_s() - begin < kEach_s) {
-      work(thread);
-      done.fetch_add(1, std::memory_order_relaxed);
-    }
+    const double begin_cpu = processor_s();
+    int64_t done = 0;
+    for (; now_s() - begin < kEach_s; ++done) work(thread);
+    if (done > 0) rates[size_t(thread)] = double(done) / (processor_s() - begin_cpu);
   });
-  return double(done.load()) / (now_s() - begin);
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 double product_gflops(ThreadPool& pool) {
@@ -72,6 +80,11 @@ double triad_gigabytes_s(ThreadPool& pool, long bytes) {
 }
 
 }  // namespace
+
+double matrix_product_gflops(int threads) {
+  ThreadPool pool(threads);
+  return product_gflops(pool);
+}
 
 Measured measure(int threads, long bytes) {
   const double begin = now_s();

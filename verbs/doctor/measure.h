@@ -11,8 +11,12 @@ struct Measured {
   double seconds = 0;  ///< measuring took
 };
 
+/// 10^9 operations a second of f32 matrix products that fit a core's second-level cache, of all
+/// threads together.
+double matrix_product_gflops(int threads);
+
 /// Runs on `threads` threads as training does: each thread multiplies matrices of its own. `bytes`
-/// of memory are taken for the second figure.
+/// of memory are taken for the second figure. Seconds are those of each thread's processor.
 Measured measure(int threads, long bytes);
 
 }  // namespace maglev::verbs::doctor

@@ -7,6 +7,7 @@
 #include "engine/core/find.h"
 #include "engine/data/device.h"
 #include "verbs/arguments.h"
+#include "verbs/kernels/bench.h"
 #include "verbs/kernels/gradient.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/table.h"
@@ -18,7 +19,7 @@ VerbEntry entry();
 
 namespace {
 
-constexpr const char* kWords = "[list | test [<kernel>] | grad [<kernel>]]";
+constexpr const char* kWords = "[list | test [<kernel>] | grad [<kernel>] | bench [<kernel>]]";
 
 const KernelEntry& find_kernel(const std::string& name) {
   return find_row(kernel_table(), name, "[kernels] ", "kernel");
@@ -30,7 +31,8 @@ void list() {
     table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()),
                kDeviceCode ? "CPU, CUDA" : "CPU", kernel.summary});
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\nmaglev kernels test holds each to its reference, grad its gradients.\n");
+  print(
+      "\nmaglev kernels test holds each to its reference, grad its gradients, bench times both.\n");
 }
 
 int run(const std::vector<std::string>& words) {
@@ -49,15 +51,17 @@ int run(const std::vector<std::string>& words) {
   };
   if (what == "test") return print_parity(chosen());
   if (what == "grad") return print_gradients(chosen());
-  throw Error("[kernels] " + unknown_name("action", what, {"list", "test", "grad"}));
+  if (what == "bench") return print_bench(chosen());
+  throw Error("[kernels] " + unknown_name("action", what, {"list", "test", "grad", "bench"}));
 }
 
 }  // namespace
 
 VerbEntry entry() {
   return {.name = "kernels",
-          .summary = "fused operations of this build; test: hold each to its reference",
-          .usage = "kernels [list | test [<kernel>] | grad [<kernel>]]",
+          .summary =
+              "fused operations of this build: parity, gradients and speed beside their references",
+          .usage = "kernels [list | test [<kernel>] | grad [<kernel>] | bench [<kernel>]]",
           .run = run};
 }
 

@@ -1,0 +1,29 @@
+#include <cuda_runtime.h>
+
+#include "kernels/cells/cells.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ void decode(CellsArgs<T> args, int64_t count) {
+  int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (e < count) args.out[e] = cell_element(args, e);
+}
+
+template <class T>
+int launch(const CellsArgs<T>& args, void* stream) {
+  const int64_t count = args.rows * args.cells * args.channels;
+  decode<<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0,
+           static_cast<cudaStream_t>(stream)>>>(args, count);
+  return int(cudaGetLastError());
+}
+
+}  // namespace
+
+int cells_cuda(const CellsArgs<float>& args, void* stream) { return launch(args, stream); }
+int cells_cuda(const CellsArgs<uint16_t>& args, void* stream) { return launch(args, stream); }
+
+}  // namespace maglev

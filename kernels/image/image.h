@@ -1,0 +1,25 @@
+#pragma once
+// Bytes of images to the numbers networks take.
+
+#include <cstdint>
+
+#include "engine/core/bfloat16.h"
+
+namespace maglev {
+
+/// out[i] = float(bytes[i]) * scale, i in [0, count). Instructions are chosen at run time.
+void image_cpu(const uint8_t* bytes, int64_t count, float scale, float* out);
+/// The same rounded to bfloat16 (nearest, ties to even), the same bits on every machine. `out`
+/// holds bits. `scale` finite.
+void image_cpu(const uint8_t* bytes, int64_t count, float scale, uint16_t* out);
+
+/// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
+int image_cuda(const uint8_t* bytes, int64_t count, float scale, float* out, void* stream);
+int image_cuda(const uint8_t* bytes, int64_t count, float scale, uint16_t* out, void* stream);
+
+MAGLEV_HD void image_element(uint8_t byte, float scale, float& out) { out = float(byte) * scale; }
+MAGLEV_HD void image_element(uint8_t byte, float scale, uint16_t& out) {
+  out = bfloat16_bits(float(byte) * scale);
+}
+
+}  // namespace maglev

@@ -1,0 +1,71 @@
+#include "kernels/image/image_op.h"
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "kernels/image/image.h"
+
+namespace maglev {
+namespace {
+
+template <class T>
+void run(const at::Tensor& bytes, float scale, at::Tensor& out) {
+  const auto* from = bytes.const_data_ptr<uint8_t>();
+  auto* to = static_cast<T*>(out.data_ptr());
+#ifdef MAGLEV_DEVICE_CODE
+  if (out.is_cuda())
+    return check_cuda(image_cuda(from, out.numel(), scale, to, current_stream()), "image");
+#endif
+  MAGLEV_ASSERT(out.is_cpu(), "a kernel runs where its tensors are");
+  image_cpu(from, out.numel(), scale, to);
+}
+
+void scale_image_(at::Tensor& out, const at::Tensor& bytes, double scale) {
+  MAGLEV_ASSERT(bytes.scalar_type() == at::kByte && bytes.is_contiguous(), "contiguous u8");
+  if (out.scalar_type() == at::kFloat) return run<float>(bytes, float(scale), out);
+  MAGLEV_ASSERT(out.scalar_type() == at::kBFloat16, "f32 or bf16");
+  run<uint16_t>(bytes, float(scale), out);
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  for (auto [rows, side, dtype] : {std::tuple<int64_t, int64_t, at::ScalarType>{1, 1, at::kFloat},
+                                   {3, 7, at::kFloat},
+                                   {3, 7, at::kBFloat16},
+                                   {64, 84, at::kFloat},
+                                   {64, 84, at::kBFloat16}}) {
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows));
+    auto bytes =
+        at::randint(0, 256, {rows, side, side, 3}, gen, at::TensorOptions(at::kByte)).to(device);
+    auto out = at::empty(bytes.sizes(), bytes.options().dtype(dtype));
+    list.push_back(
+        {.name = "rows=" + std::to_string(rows) + " " + std::to_string(side) + "x" +
+                 std::to_string(side) + "x3" + (dtype == at::kFloat ? "" : " bf16"),
+         .reference =
+             [=](const Tensors&) {
+               return Tensors{bytes.to(at::kFloat).mul_(1.0 / 255).to(dtype)};
+             },
+         .fused = [=](const Tensors&) { return Tensors{scale_image(bytes, 1.0 / 255, dtype)}; },
+         .tolerance = 0,
+         .bytes = bytes.numel() * (1 + int64_t(out.element_size())),
+         .flops = bytes.numel(),
+         .repeat_fused = [=]() mutable { scale_image_(out, bytes, 1.0 / 255); }});
+  }
+  return list;
+}
+
+}  // namespace
+
+at::Tensor scale_image(const at::Tensor& bytes, double scale, at::ScalarType dtype) {
+  auto out = at::empty(bytes.sizes(), bytes.options().dtype(dtype));
+  scale_image_(out, bytes.contiguous(), scale);
+  return out;
+}
+
+namespace kernels::image {
+KernelEntry entry() { return {"image", "bytes of images, scaled, as f32 or bf16", cases}; }
+}  // namespace kernels::image
+
+}  // namespace maglev

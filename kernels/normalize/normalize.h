@@ -1,0 +1,93 @@
+#pragma once
+// Standardising columns by running moments, and taking rows into those moments in one pass.
+//
+// Invariants: sums run in f64 in an order that depends on the sizes alone, with no fused
+// multiply-add, so moments have the same bits on every CPU.
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/core/hd.h"
+
+namespace maglev {
+
+/// out = clamp((x - mean) / sqrt(var + 1e-8), -clip, clip); NaN stays NaN. Rows stand alone.
+struct NormalizeArgs {
+  const float* x;           ///< [M, D]
+  const float *mean, *var;  ///< [D]
+  float* out;               ///< [M, D], written; may be x
+  int64_t M, D;
+  float clip;
+};
+void normalize_cpu(const NormalizeArgs& args);
+
+/// Narrow rows are taken 16 at a time as one long row, so that vectors are full whatever D is.
+MAGLEV_HD int64_t rows_at_once(int64_t D) { return D < 64 ? 16 : 1; }
+
+/// Running moments of D columns. `var` is the population's.
+struct Moments {
+  float *mean, *var;  ///< [D]
+  double* count;      ///< sum of weights so far
+};
+
+/// Rows to take into the moments, each with its weight; weights of sum 0 change nothing.
+struct AbsorbArgs {
+  const float* x;       ///< [M, D]
+  const float* weight;  ///< [M], >= 0; null: 1 each
+  int64_t M, D;
+  Moments moments;  ///< updated
+  double* scratch;  ///< [absorb_scratch(D)], written
+};
+int64_t absorb_scratch(int64_t D);
+void absorb_moments_cpu(const AbsorbArgs& args);
+
+/// Runs discounted returns over a rollout, and takes them into the moments of one column:
+///   running = running * gamma + reward[t], taken in with weight[t], then 0 where done[t]
+struct ReturnScanArgs {
+  const float* reward;  ///< [T, N]
+  const uint8_t* done;  ///< [T, N]
+  const float* weight;  ///< [T, N], >= 0
+  float* running;       ///< [N], updated
+  int64_t T, N;
+  float gamma;
+  Moments moments;  ///< updated
+  double* scratch;  ///< [return_scan_scratch(N)], written
+};
+int64_t return_scan_scratch(int64_t N);
+void absorb_returns_cpu(const ReturnScanArgs& args);
+
+/// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
+int normalize_cuda(const NormalizeArgs& args, void* stream);
+int absorb_moments_cuda(const AbsorbArgs& args, void* stream);
+int absorb_returns_cuda(const ReturnScanArgs& args, void* stream);
+
+/// Clamps without swallowing a NaN.
+MAGLEV_HD float clamp_to(float x, float clip) { return x < -clip ? -clip : x > clip ? clip : x; }
+
+/// A column's weighted sums around `shift`: of weight, of weight * (x - shift), of weight * (x -
+/// shift)^2.
+struct ShiftedSums {
+  double weight, first, second;
+};
+
+MAGLEV_HD void add(ShiftedSums& sums, double x, double weight, double shift) {
+  const double off = x - shift, weighted = weight * off;
+  sums.weight += weight;
+  sums.first += weighted;
+  sums.second += weighted * off;
+}
+
+/// Merges a column's sums into its moments (Chan, Golub and LeVeque, "Algorithms for computing the
+/// sample variance", 1983). `count` is read only: it serves all columns, and grows behind them.
+MAGLEV_HD void merge(const ShiftedSums& sums, double shift, double count, float& mean, float& var) {
+  if (!(sums.weight != 0)) return;
+  const double off = sums.first / sums.weight, square = sums.second - sums.first * off;
+  const double delta = shift + off - mean, total = count + sums.weight;
+  // not below 0 by rounding; a NaN stays one
+  const double spread = square < 0 ? 0 : square;
+  const double merged = var * count + spread + delta * delta * count * sums.weight / total;
+  mean = float(mean + delta * sums.weight / total);
+  var = float(merged / total);
+}
+
+}  // namespace maglev

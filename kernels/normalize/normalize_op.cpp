@@ -1,0 +1,214 @@
+#include "kernels/normalize/normalize_op.h"
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "kernels/normalize/normalize.h"
+
+namespace maglev {
+namespace {
+
+// `cpu` or, for tensors on a device, `cuda`
+template <class Args, class Cpu, class Cuda>
+void run(const Args& args, bool on_device, Cpu cpu, [[maybe_unused]] Cuda cuda) {
+#ifdef MAGLEV_DEVICE_CODE
+  if (on_device) return check_cuda(cuda(args, current_stream()), "normalize");
+#endif
+  MAGLEV_ASSERT(!on_device, "a kernel runs where its tensors are");
+  cpu(args);
+}
+#ifdef MAGLEV_DEVICE_CODE
+constexpr auto kNormalizeCuda = normalize_cuda;
+constexpr auto kAbsorbCuda = absorb_moments_cuda;
+constexpr auto kReturnsCuda = absorb_returns_cuda;
+#else
+constexpr auto kNormalizeCuda = nullptr, kAbsorbCuda = nullptr, kReturnsCuda = nullptr;
+#endif
+
+Moments pointers(RunningMoments& m) {
+  return {m.mean.data_ptr<float>(), m.var.data_ptr<float>(), m.count.data_ptr<double>()};
+}
+
+void normalize_(at::Tensor& out, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& var,
+                double clip) {
+  const int64_t D = mean.numel();
+  MAGLEV_ASSERT(x.is_contiguous() && x.size(-1) == D, "[.., D], contiguous");
+  run(NormalizeArgs{.x = x.const_data_ptr<float>(),
+                    .mean = mean.const_data_ptr<float>(),
+                    .var = var.const_data_ptr<float>(),
+                    .out = out.data_ptr<float>(),
+                    .M = x.numel() / D,
+                    .D = D,
+                    .clip = float(clip)},
+      out.is_cuda(), normalize_cpu, kNormalizeCuda);
+}
+
+RunningMoments cloned(const RunningMoments& m) {
+  return {m.mean.clone(), m.var.clone(), m.count.clone()};
+}
+Tensors listed(const RunningMoments& m) { return {m.mean, m.var, m.count}; }
+
+// two passes over the rows
+void absorb_reference(RunningMoments& moments, const at::Tensor& rows, const at::Tensor& weight) {
+  auto x = rows.to(at::kDouble);
+  auto w = weight.defined() ? weight.to(at::kDouble).unsqueeze(1)
+                            : at::ones({x.size(0), 1}, x.options());
+  auto fresh = w.sum();
+  auto batch_mean = (x * w).sum(0) / fresh;
+  auto batch_var = ((x - batch_mean).square() * w).sum(0) / fresh;
+  auto mean = moments.mean.to(at::kDouble), var = moments.var.to(at::kDouble);
+  auto total = moments.count + fresh, delta = batch_mean - mean;
+  auto m2 = var * moments.count + batch_var * fresh + delta * delta * moments.count * fresh / total;
+  moments.mean.copy_(mean + delta * fresh / total);
+  moments.var.copy_(m2 / total);
+  moments.count.copy_(total);
+}
+
+void returns_reference(RunningMoments& moments, at::Tensor& running, const at::Tensor& reward,
+                       const at::Tensor& done, const at::Tensor& weight, double gamma) {
+  auto returns = at::empty_like(reward);
+  for (int64_t t = 0; t < reward.size(0); ++t) {
+    running.mul_(gamma).add_(reward[t]);
+    returns[t].copy_(running);
+    running.mul_(1 - done[t].to(at::kFloat));
+  }
+  absorb_reference(moments, returns.reshape({-1, 1}), weight.reshape(-1));
+}
+
+RunningMoments some_moments(int64_t D, at::Generator& gen, at::Device device) {
+  return {at::randn({D}, gen).to(device), (at::rand({D}, gen) + 0.1).to(device),
+          at::full({}, 1000., at::kDouble).to(device)};
+}
+
+KernelCase normalize_case(int64_t M, int64_t D, at::Device device) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(M + D));
+  auto moments = some_moments(D, gen, device);
+  auto x = (at::randn({M, D}, gen) * 4).to(device), out = at::empty_like(x);
+  return {
+      .name = "normalize M=" + std::to_string(M) + " D=" + std::to_string(D),
+      .reference =
+          [=](const Tensors&) {
+            return Tensors{at::clamp((x - moments.mean) * at::rsqrt(moments.var + 1e-8), -10, 10)};
+          },
+      .fused = [=](const Tensors&) { return Tensors{normalize(x, moments.mean, moments.var, 10)}; },
+      .tolerance = 1e-6,
+      .bytes = M * D * 8,
+      .flops = M * D * 4,
+      .repeat_fused = [=]() mutable { normalize_(out, x, moments.mean, moments.var, 10); }};
+}
+
+KernelCase absorb_case(int64_t M, int64_t D, bool weighted, at::Device device) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(M + D));
+  auto moments = some_moments(D, gen, device);
+  auto x = (at::randn({M, D}, gen) * 4 + 2).to(device);
+  at::Tensor weight;
+  if (weighted) weight = (at::rand({M}, gen) < 0.9).to(at::kFloat).to(device);
+  auto of = [=](auto absorb) {
+    auto fresh = cloned(moments);
+    absorb(fresh, x, weight);
+    return listed(fresh);
+  };
+  auto repeated = cloned(moments);
+  return {.name = std::string(weighted ? "absorb weighted M=" : "absorb M=") + std::to_string(M) +
+                  " D=" + std::to_string(D),
+          .reference = [=](const Tensors&) { return of(absorb_reference); },
+          .fused = [=](const Tensors&) { return of(absorb_moments_); },
+          .tolerance = 1e-6,
+          .bytes = M * (D + weighted) * 4,
+          .flops = M * D * 4,
+          .repeat_fused = [=]() mutable { absorb_moments_(repeated, x, weight); }};
+}
+
+KernelCase returns_case(int64_t T, int64_t N, at::Device device) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(T + N));
+  auto moments = some_moments(1, gen, device);
+  auto reward = at::randn({T, N}, gen).to(device), running = at::randn({N}, gen).to(device);
+  auto done = (at::rand({T, N}, gen) < 0.1).to(at::kByte).to(device);
+  auto weight = (at::rand({T, N}, gen) < 0.9).to(at::kFloat).to(device);
+  auto of = [=](auto absorb) {
+    auto fresh = cloned(moments);
+    auto run_on = running.clone();
+    absorb(fresh, run_on, reward, done, weight, 0.99);
+    auto outputs = listed(fresh);
+    outputs.push_back(run_on);
+    return outputs;
+  };
+  auto repeated = cloned(moments);
+  return {.name = "returns T=" + std::to_string(T) + " N=" + std::to_string(N),
+          .reference = [=](const Tensors&) { return of(returns_reference); },
+          .fused = [=](const Tensors&) { return of(absorb_returns_); },
+          .tolerance = 1e-6,
+          .bytes = T * N * 9,
+          .flops = T * N * 8,
+          .repeat_fused =
+              [=]() mutable { absorb_returns_(repeated, running, reward, done, weight, 0.99); }};
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  for (auto [M, D] : {std::pair<int64_t, int64_t>{8, 4}, {33, 17}, {1024, 4}, {256, 400}})
+    list.push_back(normalize_case(M, D, device));
+  for (auto [M, D] : {std::pair<int64_t, int64_t>{1, 3}, {33, 17}, {32768, 4}, {4096, 128}})
+    list.push_back(absorb_case(M, D, false, device));
+  list.push_back(absorb_case(1000, 3, true, device));
+  for (auto [T, N] : {std::pair<int64_t, int64_t>{7, 3}, {128, 8}, {32, 1024}})
+    list.push_back(returns_case(T, N, device));
+  return list;
+}
+
+at::Tensor scratch_of(int64_t count, const at::Tensor& like) {
+  return at::empty({count}, like.options().dtype(at::kDouble));
+}
+
+}  // namespace
+
+at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& var,
+                     double clip) {
+  auto out = at::empty(x.sizes(), x.options());
+  normalize_(out, x.contiguous(), mean, var, clip);
+  return out;
+}
+
+void absorb_moments_(RunningMoments& moments, const at::Tensor& rows, const at::Tensor& weight) {
+  const int64_t D = moments.mean.numel();
+  MAGLEV_ASSERT(rows.dim() == 2 && rows.size(1) == D, "[M, D]");
+  MAGLEV_ASSERT(!weight.defined() || (weight.numel() == rows.size(0) && weight.is_contiguous()),
+                "one weight a row");
+  auto x = rows.contiguous(), scratch = scratch_of(absorb_scratch(D), x);
+  run(AbsorbArgs{.x = x.const_data_ptr<float>(),
+                 .weight = weight.defined() ? weight.const_data_ptr<float>() : nullptr,
+                 .M = x.size(0),
+                 .D = D,
+                 .moments = pointers(moments),
+                 .scratch = scratch.data_ptr<double>()},
+      x.is_cuda(), absorb_moments_cpu, kAbsorbCuda);
+}
+
+void absorb_returns_(RunningMoments& moments, at::Tensor& running, const at::Tensor& reward,
+                     const at::Tensor& done, const at::Tensor& weight, double gamma) {
+  const int64_t T = reward.size(0), N = reward.size(1);
+  MAGLEV_ASSERT(done.sizes() == reward.sizes() && weight.sizes() == reward.sizes(), "[T, N]");
+  MAGLEV_ASSERT(moments.mean.numel() == 1 && running.numel() == N, "one return a column");
+  auto r = reward.contiguous(), d = done.contiguous(), w = weight.contiguous();
+  auto scratch = scratch_of(return_scan_scratch(N), r);
+  run(ReturnScanArgs{.reward = r.const_data_ptr<float>(),
+                     .done = d.const_data_ptr<uint8_t>(),
+                     .weight = w.const_data_ptr<float>(),
+                     .running = running.data_ptr<float>(),
+                     .T = T,
+                     .N = N,
+                     .gamma = float(gamma),
+                     .moments = pointers(moments),
+                     .scratch = scratch.data_ptr<double>()},
+      r.is_cuda(), absorb_returns_cpu, kReturnsCuda);
+}
+
+namespace kernels::normalize {
+KernelEntry entry() {
+  return {"normalize", "columns by their running moments, and the moments themselves", cases};
+}
+}  // namespace kernels::normalize
+
+}  // namespace maglev

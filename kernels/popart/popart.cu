@@ -1,0 +1,43 @@
+#include <cuda_runtime.h>
+
+#include "kernels/popart/popart.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kThreads = 256;
+
+// one block: the sums must be known before anything is rescaled
+__global__ void popart(PopArtArgs args) {
+  __shared__ ReturnSums all[kThreads];
+  ReturnSums mine{};
+  for (int64_t i = threadIdx.x; i < args.M; i += kThreads)
+    add(mine, args.returns[i], args.weight[i]);
+  all[threadIdx.x] = mine;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (int(threadIdx.x) < half) {
+      all[threadIdx.x].weight += all[threadIdx.x + half].weight;
+      all[threadIdx.x].first += all[threadIdx.x + half].first;
+      all[threadIdx.x].second += all[threadIdx.x + half].second;
+    }
+  }
+  if (threadIdx.x == 0) popart_scalars(args, all[0]);
+  __syncthreads();
+  const float scale = *args.scale;
+  for (int64_t i = threadIdx.x; i <= args.F; i += kThreads) {
+    if (i < args.F) args.head_weight[i] *= scale;
+    if (!args.adam_first) continue;
+    args.adam_first[i] *= scale;
+    args.adam_second[i] *= scale * scale;
+  }
+}
+
+}  // namespace
+
+int popart_cuda(const PopArtArgs& args, void* stream) {
+  popart<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev

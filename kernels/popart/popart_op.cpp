@@ -1,0 +1,120 @@
+#include "kernels/popart/popart_op.h"
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "kernels/popart/popart.h"
+
+namespace maglev {
+namespace {
+
+void popart_reference(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight,
+                      double beta_min) {
+  auto r = returns.to(at::kDouble), w = weight.to(at::kDouble);
+  auto total = w.sum().clamp_min(1);
+  s.count.add_(1);
+  auto beta = at::clamp_min(1 / s.count.to(at::kDouble), beta_min);
+  auto old_mean = s.mean.to(at::kDouble), old_std = s.std.to(at::kDouble);
+  auto mean = old_mean + beta * ((r * w).sum() / total - old_mean);
+  auto second = s.second + beta * ((r * r * w).sum() / total - s.second);
+  s.mean.copy_(mean);
+  s.second.copy_(second);
+  s.std.copy_(at::sqrt(at::clamp_min(second - mean * mean, 1e-8)));
+  s.scale.copy_(old_std / s.std);
+  s.weight.mul_(s.scale);
+  s.bias.copy_((s.bias * old_std + old_mean - s.mean) / s.std);
+  if (!s.adam_first.defined()) return;
+  s.adam_first.mul_(s.scale);
+  s.adam_second.mul_(s.scale * s.scale);
+}
+
+Tensors listed(const PopArtState& s) {
+  Tensors all{s.mean, s.second, s.std, s.count, s.scale, s.weight, s.bias};
+  if (s.adam_first.defined()) all.insert(all.end(), {s.adam_first, s.adam_second});
+  return all;
+}
+
+PopArtState cloned(const PopArtState& s) {
+  const auto copy = [](const at::Tensor& t) { return t.defined() ? t.clone() : t; };
+  return {copy(s.mean),   copy(s.second), copy(s.std),        copy(s.count),      copy(s.scale),
+          copy(s.weight), copy(s.bias),   copy(s.adam_first), copy(s.adam_second)};
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  for (auto [M, F, adam] : {std::tuple<int64_t, int64_t, bool>{1, 1, false},
+                            {33, 17, true},
+                            {1024, 64, true},
+                            {32768, 64, true}}) {
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(M));
+    const auto f32 = at::TensorOptions(at::kFloat).device(device);
+    const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, gen).to(device); };
+    PopArtState state{.mean = at::full({}, 3., f32),
+                      .second = at::full({}, 13., f32),
+                      .std = at::full({}, 2., f32),
+                      .count = at::full({}, 4., f32),
+                      .scale = at::ones({}, f32),
+                      .weight = normal({1, F}),
+                      .bias = normal({1})};
+    if (adam) state.adam_first = normal({F + 1}), state.adam_second = normal({F + 1}).square();
+    auto returns = normal({M}) * 30 + 100;
+    auto weight = (at::rand({M}, gen) < 0.9).to(at::kFloat).to(device);
+    auto of = [=](auto update) {
+      auto fresh = cloned(state);
+      update(fresh, returns, weight, 1e-3);
+      return listed(fresh);
+    };
+    auto repeated = cloned(state);
+    list.push_back(
+        {.name = "M=" + std::to_string(M) + " F=" + std::to_string(F) + (adam ? " with Adam" : ""),
+         .reference = [=](const Tensors&) { return of(popart_reference); },
+         .fused = [=](const Tensors&) { return of(popart_); },
+         .tolerance = 1e-6,
+         .bytes = M * 8 + (adam ? 3 : 1) * F * 8,
+         .flops = M * 5 + (adam ? 3 : 1) * F,
+         .repeat_fused = [=]() mutable { popart_(repeated, returns, weight, 1e-3); }});
+  }
+  return list;
+}
+
+}  // namespace
+
+void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight, double beta_min) {
+  const int64_t M = returns.numel(), F = s.weight.numel();
+  MAGLEV_ASSERT(weight.numel() == M && returns.is_contiguous() && weight.is_contiguous(),
+                "one weight a return");
+  MAGLEV_ASSERT(s.weight.is_contiguous() && s.bias.numel() == 1, "a head of one output");
+  const bool adam = s.adam_first.defined();
+  MAGLEV_ASSERT(!adam || (s.adam_first.numel() == F + 1 && s.adam_first.is_contiguous() &&
+                          s.adam_second.numel() == F + 1 && s.adam_second.is_contiguous()),
+                "moments of weight and bias");
+  const PopArtArgs args{.returns = returns.const_data_ptr<float>(),
+                        .weight = weight.const_data_ptr<float>(),
+                        .M = M,
+                        .beta_min = float(beta_min),
+                        .mean = s.mean.data_ptr<float>(),
+                        .second = s.second.data_ptr<float>(),
+                        .std = s.std.data_ptr<float>(),
+                        .count = s.count.data_ptr<float>(),
+                        .scale = s.scale.data_ptr<float>(),
+                        .head_weight = s.weight.data_ptr<float>(),
+                        .head_bias = s.bias.data_ptr<float>(),
+                        .adam_first = adam ? s.adam_first.data_ptr<float>() : nullptr,
+                        .adam_second = adam ? s.adam_second.data_ptr<float>() : nullptr,
+                        .F = F};
+#ifdef MAGLEV_DEVICE_CODE
+  if (returns.is_cuda()) return check_cuda(popart_cuda(args, current_stream()), "popart");
+#endif
+  MAGLEV_ASSERT(returns.is_cpu(), "a kernel runs where its tensors are");
+  popart_cpu(args);
+}
+
+namespace kernels::popart {
+KernelEntry entry() {
+  return {"popart", "moments of returns, with the head and its optimiser rescaled", cases};
+}
+}  // namespace kernels::popart
+
+}  // namespace maglev

@@ -1,0 +1,51 @@
+#include "verbs/kernels/bench.h"
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+namespace maglev::verbs::kernels {
+namespace {
+
+// work whose time is proportional to `rounds`
+void spin(int64_t rounds) {
+  volatile double sum = 0;
+  for (int64_t i = 0; i < rounds; ++i) sum = sum + 1;
+}
+
+TEST(KernelBench, four_times_the_work_takes_about_four_times_as_long) {
+  Peak peak;
+  KernelCase one{.name = "spin",
+                 .reference = [](const Tensors&) { return spin(40000), Tensors{}; },
+                 .fused = [](const Tensors&) { return spin(10000), Tensors{}; },
+                 .bytes = 1000};
+  const BenchResult result = bench_case(one, at::kCPU, peak);
+  EXPECT_GT(result.reference_s / result.fused_s, 2.5);
+  EXPECT_LT(result.reference_s / result.fused_s, 6);
+}
+
+TEST(KernelBench, repeats_are_timed_instead_where_a_case_has_them) {
+  Peak peak;
+  KernelCase one{.name = "spin",
+                 .reference = [](const Tensors&) { return spin(1000), Tensors{}; },
+                 .fused = [](const Tensors&) { return spin(1000), Tensors{}; },
+                 .repeat_fused = [] { spin(20000); }};
+  const BenchResult result = bench_case(one, at::kCPU, peak);
+  EXPECT_GT(result.fused_s, 5 * result.reference_s);
+}
+
+TEST(KernelBench, a_copy_reaches_the_peak_of_copying) {
+  Peak peak;
+  auto from = at::ones({1 << 18}), to = at::zeros({1 << 18});
+  KernelCase one{.name = "copy",
+                 .reference = [=](const Tensors&) { return Tensors{from.clone()}; },
+                 .fused = [=](const Tensors&) { return Tensors{from.clone()}; },
+                 .bytes = 2 << 20,
+                 .repeat_fused = [=] { std::memcpy(to.data_ptr(), from.data_ptr(), 1 << 20); }};
+  const BenchResult result = bench_case(one, at::kCPU, peak);
+  EXPECT_GT(result.share_of_peak, 0.4);
+  EXPECT_LT(result.share_of_peak, 2.5);
+}
+
+}  // namespace
+}  // namespace maglev::verbs::kernels
