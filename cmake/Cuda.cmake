@@ -59,9 +59,9 @@ function(maglev_cuda_source target source)
   endif()
 endfunction()
 
-# every kernels/<name>/<name>.cu, and the CUDA runtime
+# every kernels/<name>/<name>.cu, the engine's own, and the CUDA runtime
 function(maglev_device_code target)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*/*.cu ${CMAKE_SOURCE_DIR}/engine/env/*.cu)
   foreach(source IN LISTS sources)
     maglev_cuda_source(${target} ${source})
   endforeach()
@@ -72,4 +72,34 @@ function(maglev_device_code target)
     find_library(MAGLEV_CUDART cudart HINTS ${root}/lib64 ${root}/targets/x86_64-linux/lib REQUIRED)
     target_link_libraries(${target} PUBLIC ${MAGLEV_CUDART})
   endif()
+endfunction()
+
+# where torch has no CUDA, the C++ that only builds with device code have is checked against the headers of both
+function(maglev_check_device_cpp)
+  if(NOT MAGLEV_CUDA_CHECK)
+    return()
+  endif()
+  get_filename_component(bin ${MAGLEV_NVCC} DIRECTORY)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/*/*.cpp)
+  set(stamps)
+  foreach(source IN LISTS sources)
+    file(STRINGS ${source} found REGEX "MAGLEV_DEVICE_CODE" LIMIT_COUNT 1)
+    if(NOT found OR source MATCHES "_test\\.cpp$")
+      continue()
+    endif()
+    get_filename_component(name ${source} NAME_WE)
+    set(stamp ${CMAKE_BINARY_DIR}/device/${name}.checked)
+    add_custom_command(
+      OUTPUT ${stamp}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/device
+      COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -fsyntax-only
+              -DMAGLEV_DEVICE_CODE=1 -DC10_CUDA_NO_CMAKE_CONFIGURE_FILE -I${CMAKE_SOURCE_DIR} -I${MAGLEV_GENERATED}
+              -isystem ${MAGLEV_TORCH}/include -isystem ${MAGLEV_TORCH}/include/torch/csrc/api/include
+              -isystem ${bin}/../include -MMD -MT ${stamp} -MF ${stamp}.d ${source}
+      COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+      DEPENDS ${source} DEPFILE ${stamp}.d
+      COMMENT "checking ${name}.cpp with device code" VERBATIM)
+    list(APPEND stamps ${stamp})
+  endforeach()
+  add_custom_target(cuda_check_cpp ALL DEPENDS ${stamps})
 endfunction()

@@ -33,6 +33,8 @@ struct DataPlan {
   /// act and update keep every counter on the device, read nothing back and do nothing on the host
   /// that a replay would have to repeat: CUDA may capture them.
   bool capturable = false;
+  /// Forward passes honour AlgoContext::precision where it is bf16 or fp16.
+  bool autocast = false;
 };
 
 /// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward

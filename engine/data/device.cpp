@@ -14,6 +14,13 @@ namespace maglev {
 #ifdef MAGLEV_DEVICE_CODE
 void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
+int compute_capability(int index) {
+  int major = 0, minor = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index), "device");
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index), "device");
+  return 10 * major + minor;
+}
+
 void check_cuda(int error, const char* what) {
   if (error != 0)
     throw Error("[" + std::string(what) + "] the device refused the launch: " +
@@ -21,6 +28,8 @@ void check_cuda(int error, const char* what) {
 }
 #else
 void* current_stream() { return nullptr; }
+
+int compute_capability(int) { return 0; }
 
 void check_cuda(int error, const char* what) { MAGLEV_ASSERT(error == 0, what); }
 #endif

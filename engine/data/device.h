@@ -13,6 +13,8 @@ constexpr bool kDeviceCode = false;
 
 /// The current cudaStream_t; null in builds without device code.
 void* current_stream();
+/// 10 * major + minor of CUDA device `index`; 0 in builds without device code.
+int compute_capability(int index);
 /// Throws Error when a launch returned a cudaError_t other than success.
 void check_cuda(int error, const char* what);
 

@@ -65,7 +65,8 @@ TEST(Rollout, blocks_cover_each_row_once_and_share_its_memory) {
 
 TEST(Rollout, blocks_hold_whole_environments_and_no_more_rows_than_asked) {
   EXPECT_GE(block_rows(256, 8, 1), 8);
-  EXPECT_EQ(block_rows(256, 1024, 1), 128);
+  EXPECT_EQ(block_rows(256, 1024, 1), 256);
+  EXPECT_EQ(block_rows(256, 300, 1), 80);
   EXPECT_EQ(block_rows(256, 1 << 20, 1), 256);
   EXPECT_EQ(block_rows(100, 1 << 20, 6) % 6, 0);
   EXPECT_EQ(block_rows(8, 1000, 1), 8);

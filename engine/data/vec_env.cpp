@@ -2,10 +2,11 @@
 
 #include <cstring>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "engine/core/error.h"
 #include "engine/data/device.h"
+#include "engine/env/totals.h"
 
 namespace maglev {
 namespace {
@@ -32,6 +33,7 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   std::memcpy(host.data_ptr(), params, entry.params_bytes);
   params_ = host.to(device);
   slots_ = at::zeros({N, int64_t(entry.slot_bytes(params))}, bytes.device(device));
+  totals_ = at::zeros({int64_t(sizeof(EpisodeTotals))}, bytes.device(device));
 }
 
 EnvBatch VecEnv::batch() const {
@@ -64,6 +66,19 @@ void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
   if (!slots_.is_cuda()) return entry_->step_cpu(batch(), io, begin, end);
   MAGLEV_ASSERT(begin == 0 && end == N_, "a kernel steps all environments");
   check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
+}
+
+const at::Tensor& VecEnv::totals() {
+  if (slots_.is_cpu()) {
+    *static_cast<EpisodeTotals*>(totals_.data_ptr()) = take_totals();
+    return totals_;
+  }
+#ifdef MAGLEV_DEVICE_CODE
+  check_cuda(take_totals_cuda(batch(), static_cast<EpisodeTotals*>(totals_.data_ptr()), N_,
+                              current_stream()),
+             "env");
+#endif
+  return totals_;
 }
 
 EpisodeTotals VecEnv::take_totals(int64_t begin, int64_t end) {

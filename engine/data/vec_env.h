@@ -33,11 +33,14 @@ class VecEnv {
   /// One step of environments [begin, end) on the calling thread; on CUDA of all. Ranges that do not
   /// overlap may be stepped at once, and one may be steps ahead of another.
   void step(const StepIo& io, int64_t begin, int64_t end);
-  /// Totals since the last call, then cleared. On CUDA this waits for the device: call it at a
-  /// flush only.
+  /// Totals since the last call, then cleared. On CUDA this waits for the device: not for training.
   EpisodeTotals take_totals() { return take_totals(0, N_); }
   /// The same of environments [begin, end).
   EpisodeTotals take_totals(int64_t begin, int64_t end);
+
+  /// Totals of all since the last call as bytes of an EpisodeTotals, [sizeof] u8 on the device, then
+  /// cleared. Waits for nothing; valid until the next call.
+  const at::Tensor& totals();
 
   void visit_state(StateVisitor& visitor) { visitor.tensor("slots", slots_); }
 
@@ -52,6 +55,7 @@ class VecEnv {
   ThreadPool* pool_;
   at::Tensor params_;  ///< [params_bytes] u8, on the device
   at::Tensor slots_;   ///< [N, slot_bytes] u8, on the device
+  at::Tensor totals_;  ///< [sizeof(EpisodeTotals)] u8, on the device
 };
 
 }  // namespace maglev

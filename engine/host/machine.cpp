@@ -1,5 +1,7 @@
 #include "engine/host/machine.h"
 
+#include <algorithm>
+
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
@@ -9,14 +11,9 @@
 
 namespace maglev {
 
-Placement place(const std::string& device, int64_t threads) {
-  Placement p{at::kCPU, int(threads), "", ""};
-  if (threads == 0) {
-    p.threads = usable_cpus();
-    p.threads_why = "what this process may use";
-  } else {
-    p.threads_why = "asked for";
-  }
+namespace {
+
+void place_device(Placement& p, const std::string& device) {
   const bool cuda = torch::cuda::is_available();
   if (device == "auto") {
     if (cuda && kDeviceCode) {
@@ -25,7 +22,7 @@ Placement place(const std::string& device, int64_t threads) {
     } else {
       p.device_why = !cuda ? "no CUDA device is visible to torch" : "this build has no device code";
     }
-    return p;
+    return;
   }
   try {
     p.device = at::Device(device);
@@ -33,7 +30,7 @@ Placement place(const std::string& device, int64_t threads) {
     throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
   }
   p.device_why = "asked for";
-  if (p.device.is_cpu()) return p;
+  if (p.device.is_cpu()) return;
   if (!p.device.is_cuda())
     throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
   if (!p.device.has_index()) p.device = at::Device(at::kCUDA, 0);
@@ -47,6 +44,37 @@ Placement place(const std::string& device, int64_t threads) {
   if (p.device.index() >= int(torch::cuda::device_count()))
     throw Error("[device] " + device + " was asked for, but torch sees " +
                 std::to_string(torch::cuda::device_count()) + " CUDA device(s)");
+}
+
+void place_precision(Placement& p, const std::string& precision) {
+  if (precision == "auto") {
+    p.precision_why = p.device.is_cuda() ? "unless a measurement before training finds a faster one"
+                                         : "bf16 rounds, and is for those who ask for it";
+    return;
+  }
+  p.precision = parse_precision(precision);
+  p.precision_why = "asked for";
+  const auto there = precisions_of(p.device);
+  if (std::find(there.begin(), there.end(), p.precision) != there.end()) return;
+  std::string names;
+  for (Precision one : there)
+    names += (names.empty() ? "" : ", ") + std::string(precision_name(one));
+  throw Error("[train] train.precision=" + precision + " is not what " + p.device.str() +
+              " computes; it has " + names);
+}
+
+}  // namespace
+
+Placement place(const std::string& device, int64_t threads, const std::string& precision) {
+  Placement p{.device = at::kCPU, .threads = int(threads)};
+  if (threads == 0) {
+    p.threads = usable_cpus();
+    p.threads_why = "what this process may use";
+  } else {
+    p.threads_why = "asked for";
+  }
+  place_device(p, device);
+  place_precision(p, precision);
   return p;
 }
 

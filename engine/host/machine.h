@@ -6,17 +6,23 @@
 
 #include <c10/core/Device.h>
 
+#include "engine/host/precision.h"
+
 namespace maglev {
 
 struct Placement {
   at::Device device;
   int threads;
   std::string device_why, threads_why;
+  Precision precision = Precision::fp32;
+  std::string precision_why = "";
 };
 
 /// `device`: auto, cpu, cuda or cuda:<index>; `threads`: 0 = as many as this process may use.
-/// Throws Error when a device was asked for that is not there.
-Placement place(const std::string& device, int64_t threads);
+/// `precision`: auto, fp32, tf32, bf16 or fp16; auto is fp32 here: what is fastest on a GPU takes a
+/// measurement of the update itself (measured_precision). Throws Error when a device was asked for
+/// that is not there, or a precision it does not compute.
+Placement place(const std::string& device, int64_t threads, const std::string& precision = "auto");
 
 /// Threads of ours do the work: ATen itself runs every operation on the thread that calls it. Call
 /// once, first.

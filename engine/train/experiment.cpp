@@ -27,6 +27,15 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "lockstep: all environments step together; blocks: each block of them runs the whole "
           "rollout by itself",
           {.choices = {"auto", "lockstep", "blocks"}});
+    t.add("graph", run.graph,
+          "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",
+          {.choices = {"auto", "on", "off"}});
+    t.add("precision", run.precision,
+          "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU",
+          {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
+    t.add("warmup", run.warmup,
+          "iterations run first and undone exactly; before a capture two at least",
+          {.min = 0, .max = 1e6});
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

@@ -22,6 +22,9 @@ struct RunOptions {
   int64_t save_every = 0;
   int64_t keep = 3;
   std::string collect = "auto";
+  std::string graph = "auto";
+  std::string precision = "auto";
+  int64_t warmup = 0;
 };
 
 class Experiment {

@@ -1,18 +1,57 @@
 #pragma once
-// One stage of the iteration as a unit that is run again and again over the same buffers. On CPU it
-// is a call. A stage must keep addresses and shapes fixed and read nothing back, so that on CUDA it
-// can be captured and replayed.
+// One stage of the iteration as a unit that is run again and again over the same buffers: a plain
+// call, or on CUDA one captured graph that is replayed. A stage keeps addresses and shapes fixed and
+// reads nothing back; what counts does so on the device, for a replay runs no host code.
 
-#include <utility>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <c10/core/Device.h>
 
 namespace maglev {
 
+/// The device memory and the side stream that the graphs of one trainer share. Graphs are replayed
+/// in the order they were captured, so that one may use what the other has given back.
+class GraphPool {
+ public:
+  explicit GraphPool(at::Device device);
+  ~GraphPool();
+  GraphPool(const GraphPool&) = delete;
+  GraphPool& operator=(const GraphPool&) = delete;
+
+  /// Runs `work` with the side stream as the current one, ordered behind what the current stream
+  /// was given before and before what it is given after. On CPU a plain call.
+  void on_side_stream(const std::function<void()>& work);
+  /// Bytes of the device that the allocator holds, in use or not. 0 on CPU.
+  int64_t reserved_bytes() const;
+
+ private:
+  friend class StepGraph;
+  struct Device;
+  std::unique_ptr<Device> device_;  ///< null on CPU
+};
+
 class StepGraph {
  public:
-  template <class Stage>
-  void run(Stage&& stage) {
-    std::forward<Stage>(stage)();
-  }
+  StepGraph();
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  /// Replays what was captured, on the current stream; before a capture, calls `stage`.
+  void run(const std::function<void()>& stage);
+  /// Captures what `stage` enqueues; nothing of it happens on the device. Call it on the pool's side
+  /// stream, after eager runs there have set up libraries. Throws Error when something in the stage
+  /// cannot be captured; run() then goes on calling it.
+  void capture(GraphPool& pool, const std::function<void()>& stage);
+  /// Forgets the capture: run() calls the stage again.
+  void reset();
+  bool captured() const { return graph_ != nullptr; }
+
+ private:
+  struct Graph;
+  std::unique_ptr<Graph> graph_;
 };
 
 }  // namespace maglev

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
+#include "engine/train/snapshot.h"
 
 namespace maglev {
 namespace {
@@ -16,6 +17,8 @@ namespace {
 constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
 constexpr int64_t kRecentEpisodes = 100;
 constexpr int64_t kRowsPerRun = 2000;
+// iterations before a capture: the first sets libraries up, the second shows what a warm one needs
+constexpr int64_t kBeforeCapture = 2;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -48,6 +51,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       placement_(placement),
       pool_(placement.threads),
       metrics_(placement.device),
+      graphs_(placement.device),
+      report_(placement.device),
       return_mean_(std::numeric_limits<double>::quiet_NaN()) {
   const RunOptions& run = experiment.run;
   envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count,
@@ -57,8 +62,14 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                                              .total_steps = run.steps,
                                                              .seed = run.seed,
                                                              .device = placement.device,
-                                                             .pool = &pool_});
+                                                             .pool = &pool_,
+                                                             .precision = placement.precision});
   plan_ = &algo_->plan();
+  const Precision precision = placement.precision;
+  if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
+    throw Error("[train] train.precision=" + std::string(precision_name(precision)) +
+                " is not offered by " + experiment.algo().name + "; use fp32 or auto");
+  apply_precision(precision, placement.device);
   const int64_t rows = envs_->rows();
   const int64_t block =
       placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->entry().agents) : rows;
@@ -70,6 +81,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
   lockstep_ = run.collect == "lockstep";
+  const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
+  const bool graph = run.graph == "on" || (run.graph == "auto" && placement.device.is_cuda());
+  if (graph) steps_before_ = at::zeros({1}, on_device.dtype(at::kLong));
+  if (placement.device.is_cuda()) finite_ = at::ones({1}, on_device);
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
   envs_->reset(store_->first_io());
   progress_.iteration_steps = steps_per_iteration();
@@ -80,10 +95,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
 void Trainer::act(int64_t t, int64_t block) {
   BlockState& state = blocks_[size_t(block)];
   Timed timed(state.times.policy);
-  algo_->act(store_->row(t).blocks[size_t(block)], state.carry, ActMode::sample,
-             {.seed = experiment_->run.seed,
-              .purpose = Purpose::act,
-              .step = iterations_ * plan_->collect_steps + t});
+  ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
+  if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
+  else key.step += iterations_ * plan_->collect_steps;
+  algo_->act(store_->row(t).blocks[size_t(block)], state.carry, ActMode::sample, key);
 }
 
 void Trainer::step_block(int64_t t, int64_t block) {
@@ -130,22 +145,71 @@ void Trainer::collect() {
   times_.policy += share * spent.policy;
   times_.environment += share * spent.environment;
   if (!finite) report_nonfinite();
+  if (finite_.defined()) check_on_device();
+}
+
+void Trainer::learn() {
+  algo_->update(store_->batch(), metrics_);
+  store_->roll_over();
+  if (steps_before_.defined()) steps_before_.add_(plan_->collect_steps);
 }
 
 void Trainer::iterate() {
-  collect_.run([&] { collect(); });
-  // on a GPU reading the answer would make it wait, so there the check rides on iterations that
-  // report anyway; gradients that are not finite change nothing in between
-  if (!placement_.device.is_cpu() && flush_due_at(iterations_ + 1)) report_nonfinite();
+  collect_.run([this] { collect(); });
   {
     Timed timed(times_.learn);
-    update_.run([&] { algo_->update(store_->batch(), metrics_); });
+    update_.run([this] { learn(); });
   }
-  Timed timed(times_.copy);
-  store_->roll_over();
   ++iterations_;
   progress_.iteration_step.store(0, std::memory_order_relaxed);
   progress_.step.store(step(), std::memory_order_relaxed);
+}
+
+void Trainer::warm_up() {
+  const bool graphs = steps_before_.defined() && placement_.device.is_cuda();
+  const int64_t iterations = std::max(experiment_->run.warmup, graphs ? kBeforeCapture : 0);
+  if (iterations == 0) return;
+  const auto visit = [this](StateVisitor& v) { visit_state(v); };
+  const StateSnapshot before(visit);
+  graphs_.on_side_stream([&] {
+    for (int64_t i = 0; i < iterations; ++i) iterate();
+    if (graphs) capture_graphs();
+  });
+  before.restore(visit);
+  metrics_.clear();
+  if (finite_.defined()) finite_.fill_(1);
+  progress_.iteration_step.store(0, std::memory_order_relaxed);
+  progress_.step.store(step(), std::memory_order_relaxed);
+  times_ = {};
+  flushed_s_ = now_s();
+}
+
+void Trainer::capture_graphs() {
+  if (!plan_->capturable) {
+    graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
+                  " does work on the host that a captured graph would not repeat";
+    return;
+  }
+  const int64_t before = graphs_.reserved_bytes();
+  try {
+    collect_.capture(graphs_, [this] { collect(); });
+    update_.capture(graphs_, [this] { learn(); });
+    graph_note_ = "iterations are replayed as graphs: device memory " +
+                  std::to_string(before >> 20) + " MiB before they were captured, " +
+                  std::to_string(graphs_.reserved_bytes() >> 20) + " MiB after";
+  } catch (const Error& e) {
+    collect_.reset();
+    update_.reset();
+    graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
+  }
+}
+
+void Trainer::check_on_device() {
+  const Batch& batch = store_->batch();
+  finite_.mul_(at::isfinite(batch.reward).all());
+  for (const auto& column : batch.obs)
+    if (column.scalar_type() == at::kFloat)
+      finite_.mul_(at::isfinite(column.narrow(0, 1, plan_->collect_steps)).all());
 }
 
 void Trainer::report_nonfinite() {
@@ -169,10 +233,10 @@ void Trainer::report_nonfinite() {
             "observation '" + columns[c].name + "'", 1);
 }
 
-bool Trainer::flush_due_at(int64_t iterations) const {
+bool Trainer::flush_due() const {
   int64_t every = experiment_->run.log_every;
   if (every == 0) every = experiment_->run.steps / kRowsPerRun;
-  return (iterations - flushed_iterations_) * steps_per_iteration() >= std::max<int64_t>(1, every);
+  return (iterations_ - flushed_iterations_) * steps_per_iteration() >= std::max<int64_t>(1, every);
 }
 
 bool Trainer::save_due() const {
@@ -182,10 +246,43 @@ bool Trainer::save_due() const {
   return step() / every != (step() - steps_per_iteration()) / every;
 }
 
-MetricRow Trainer::flush() {
+void Trainer::begin_flush() {
+  settle();
   const double begin = now_s();
-  MetricRow row;
-  EpisodeTotals totals = envs_->take_totals();
+  std::vector<at::Tensor> parts{metrics_.sums(), envs_->totals()};
+  if (finite_.defined()) parts.push_back(finite_);
+  report_.start(parts);
+  metrics_.clear();
+  report_open_ = true;
+
+  const double end = now_s(), interval = std::max(1e-12, end - flushed_s_);
+  times_.copy += end - begin;
+  open_row_ = {};
+  open_row_.step = step();
+  open_row_.seconds = seconds();
+  open_row_.steps_per_second =
+      double((iterations_ - flushed_iterations_) * steps_per_iteration()) / interval;
+  open_row_.values.emplace_back("time/environment", times_.environment / interval);
+  open_row_.values.emplace_back("time/policy", times_.policy / interval);
+  open_row_.values.emplace_back("time/learn", times_.learn / interval);
+  open_row_.values.emplace_back("time/copy", times_.copy / interval);
+  flushed_s_ = end;
+  flushed_iterations_ = iterations_;
+  times_ = {};
+}
+
+void Trainer::settle() {
+  if (!report_open_) return;
+  report_.wait();
+  report_open_ = false;
+  if (finite_.defined() && *report_.part<float>(2) == 0) {
+    report_nonfinite();
+    throw Error("[env] " + std::string(experiment_->env().name) +
+                " gave a number that is not finite in the " + "iterations before step " +
+                std::to_string(open_row_.step) + "; checkpoints before it are intact");
+  }
+
+  const EpisodeTotals& totals = *report_.part<EpisodeTotals>(1);
   episodes_ += totals.episodes;
   if (totals.episodes > 0) {
     recent_[recent_next_ % kRecent][0] = totals.return_sum;
@@ -200,6 +297,8 @@ MetricRow Trainer::flush() {
   }
   if (count > 0) return_mean_ = sum / count;
 
+  MetricRow row = std::exchange(open_row_, {});
+  const auto times = std::exchange(row.values, {});
   const double nan = std::numeric_limits<double>::quiet_NaN(), episodes = double(totals.episodes);
   row.values.emplace_back("episode/return_min", totals.episodes ? totals.return_min : nan);
   row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : nan);
@@ -209,30 +308,31 @@ MetricRow Trainer::flush() {
   for (size_t k = 0; k < events.size(); ++k)
     row.values.emplace_back("events/" + events[k] + "_per_1k",
                             totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
-  for (auto& figure : metrics_.take()) row.values.push_back(std::move(figure));
-
-  const double end = now_s(), interval = end - flushed_s_;
-  times_.copy += end - begin;
-  const double total = std::max(1e-12, interval);
-  row.values.emplace_back("time/environment", times_.environment / total);
-  row.values.emplace_back("time/policy", times_.policy / total);
-  row.values.emplace_back("time/learn", times_.learn / total);
-  row.values.emplace_back("time/copy", times_.copy / total);
-  row.step = step();
-  row.seconds = seconds();
-  row.steps_per_second =
-      double((iterations_ - flushed_iterations_) * steps_per_iteration()) / total;
+  for (auto& figure : metrics_.means(report_.part<float>(0)))
+    row.values.push_back(std::move(figure));
+  row.values.insert(row.values.end(), times.begin(), times.end());
   row.episodes = episodes_;
   row.return_mean = return_mean_;
-  flushed_s_ = end;
-  flushed_iterations_ = iterations_;
-  times_ = {};
+  rows_.push_back(std::move(row));
+}
+
+std::optional<MetricRow> Trainer::next_row(bool wait) {
+  if (report_open_ && (wait || report_.ready())) settle();
+  if (rows_.empty()) return std::nullopt;
+  MetricRow row = std::move(rows_.front());
+  rows_.erase(rows_.begin());
   return row;
+}
+
+MetricRow Trainer::flush() {
+  begin_flush();
+  return *next_row(/*wait=*/true);
 }
 
 double Trainer::seconds() const { return seconds_before_ + now_s() - started_s_; }
 
 void Trainer::visit_state(StateVisitor& visitor) {
+  settle();
   visitor.section("algo", [&](StateVisitor& v) { algo_->visit_state(v); });
   visitor.section("envs", [&](StateVisitor& v) { envs_->visit_state(v); });
   visitor.section("rollout", [&](StateVisitor& v) { store_->visit_state(v); });
@@ -247,6 +347,7 @@ void Trainer::visit_state(StateVisitor& visitor) {
     v.tensor("recent", recent_);
     v.integer("recent_next", recent_next_);
   });
+  if (steps_before_.defined()) steps_before_.fill_(iterations_ * plan_->collect_steps);
 }
 
 }  // namespace maglev

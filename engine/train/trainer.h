@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "engine/algo/algorithm.h"
+#include "engine/data/host_copy.h"
 #include "engine/data/rollout.h"
 #include "engine/data/vec_env.h"
 #include "engine/host/machine.h"
@@ -28,6 +31,15 @@ class Trainer {
   /// Builds environments, store and algorithm for `experiment` and begins the first episodes.
   Trainer(const Experiment& experiment, const Placement& placement);
 
+  /// Runs `train.warmup` iterations (before graphs are captured: two at least) for what they leave
+  /// behind, such as memory, libraries that set themselves up and the graphs; then puts everything
+  /// back exactly. Call it once, after a checkpoint was loaded and before the first iterate().
+  void warm_up();
+  /// What became of graphs, for people; empty where nothing is to be said.
+  const std::string& graph_note() const { return graph_note_; }
+  /// Whether iterations are replays of captured graphs.
+  bool captured() const { return collect_.captured() && update_.captured(); }
+
   /// One iteration: a rollout and an update. Throws Error when an environment gives a number that
   /// is not finite, before it reaches the algorithm (on CUDA: at the next report); the error names
   /// environment, step and column.
@@ -40,7 +52,7 @@ class Trainer {
   int64_t iterations() const { return iterations_; }
   bool done() const { return step() >= experiment_->run.steps; }
   /// Counted in iterations alone, so that a resumed run flushes where an unbroken one does.
-  bool flush_due() const { return flush_due_at(iterations_); }
+  bool flush_due() const;
   bool save_due() const;
   /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the
   /// first.
@@ -50,7 +62,13 @@ class Trainer {
   void continue_clock(double seconds) { seconds_before_ = seconds; }
   double seconds() const;
 
-  /// Figures since the last flush. The only place a device value comes to the host.
+  /// Begins to bring the figures since the last flush to the host: one asynchronous copy, the only
+  /// way a device value gets there. Throws Error when the flush before says that an environment gave
+  /// a number that is not finite.
+  void begin_flush();
+  /// The oldest flush that has come and was not taken yet; with `wait`, also one on its way.
+  std::optional<MetricRow> next_row(bool wait);
+  /// Both at once.
   MetricRow flush();
 
   /// Everything a resumed run needs to go on as if nothing happened. Between iterations only.
@@ -73,12 +91,17 @@ class Trainer {
     bool finite = true;  ///< all the environments gave in this rollout
   };
 
-  bool flush_due_at(int64_t iterations) const;
+  // the two stages, as they are called or captured
   void collect();
+  void learn();
   void act(int64_t t, int64_t block);
   void step_block(int64_t t, int64_t block);
   /// Throws Error that names the first number of the rollout that is not finite.
   void report_nonfinite();
+  void check_on_device();
+  void capture_graphs();
+  /// Waits for a flush on its way and completes its row.
+  void settle();
 
   const Experiment* experiment_;
   Placement placement_;
@@ -91,7 +114,17 @@ class Trainer {
   std::vector<BlockState> blocks_;
   bool lockstep_;
   Metrics metrics_;
+  GraphPool graphs_;
   StepGraph collect_, update_;
+  std::string graph_note_;
+  /// [1] i64 on the device: time steps before this iteration. Undefined where the host counts them.
+  at::Tensor steps_before_;
+  at::Tensor finite_;  ///< [1] f32 on a GPU: 0 once an environment gave a number that is not finite
+
+  HostCopy report_;
+  bool report_open_ = false;  ///< a flush is on its way
+  MetricRow open_row_;        ///< what the host knows of it
+  std::vector<MetricRow> rows_;
 
   int64_t iterations_ = 0;
   int64_t flushed_iterations_ = 0;

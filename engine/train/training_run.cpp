@@ -11,6 +11,7 @@
 #include "engine/core/version.h"
 #include "engine/metrics/writer.h"
 #include "engine/train/checkpoint_store.h"
+#include "engine/train/fastest_precision.h"
 #include "engine/train/run_dir.h"
 
 namespace maglev {
@@ -76,17 +77,20 @@ class Session {
   RunOutcome run() {
     try {
       SignalGuard guard;
+      if (!trainer_.graph_note().empty()) say(trainer_.graph_note());
       // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
       if (trainer_.step() == 0) save(/*must=*/true);
       while (!trainer_.done() && !signals_seen) {
         trainer_.iterate();
         bool flushed = trainer_.flush_due();
-        if (flushed) push();
+        if (flushed) trainer_.begin_flush();
+        push(/*wait=*/false);
         const bool last = trainer_.done() || signals_seen;
         if (last || trainer_.save_due()) save(last);
         // shown after the save, so that a run which goes on from it flushes where an unbroken one
         // does
-        if (last && !flushed) push();
+        if (last && !flushed) trainer_.begin_flush();
+        if (last) push(/*wait=*/true);
       }
       const bool finished = trainer_.done();
       end(finished ? "finished" : "stopped", "");
@@ -104,7 +108,8 @@ class Session {
                  .algo = experiment.algo().name,
                  .env = experiment.env().name,
                  .device = trainer_.placement().device.str() + ", " +
-                           std::to_string(trainer_.placement().threads) + " threads, f32",
+                           std::to_string(trainer_.placement().threads) + " threads, " +
+                           precision_name(trainer_.placement().precision),
                  .total_steps = experiment.run.steps,
                  .resumed_at = resumed_at,
                  .options_yaml = experiment.table().yaml()};
@@ -115,10 +120,14 @@ class Session {
     return MetricWriter(open_sinks(info, names), &trainer_.progress());
   }
 
-  void push() { writer_.push(trainer_.flush()); }
+  // rows that have come from the device; with `wait`, also one on its way
+  void push(bool wait) {
+    while (auto row = trainer_.next_row(wait)) writer_.push(std::move(*row));
+  }
 
   void save(bool must) {
     const Experiment& experiment = trainer_.experiment();
+    push(/*wait=*/true);
     writer_.flush();
     CheckpointIdentity identity{.algo = experiment.algo().name,
                                 .env = experiment.env().name,
@@ -177,6 +186,11 @@ class Session {
   RunStatus status_;
 };
 
+Placement placement_of(Experiment& experiment) {
+  const RunOptions& run = experiment.run;
+  return settle_precision(experiment, place(run.device, run.threads, run.precision));
+}
+
 Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
   return {.command = request.command,
           .seed = std::to_string(trainer.experiment().run.seed),
@@ -189,15 +203,16 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
 
 }  // namespace
 
-RunOutcome train_new(const Experiment& experiment, const RunRequest& request) {
+RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
-  Trainer trainer(experiment, place(experiment.run.device, experiment.run.threads));
+  Trainer trainer(experiment, placement_of(experiment));
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,
                                .env = experiment.env().name,
                                .overwrite = request.overwrite});
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
+  trainer.warm_up();
   Session session(trainer, dir, request, -1);
   return session.run();
 }
@@ -215,7 +230,7 @@ RunOutcome train_resume(const std::string& folder, const std::vector<std::string
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   for (const auto& o : overrides) experiment->table().override_with(o);
-  Trainer trainer(*experiment, place(experiment->run.device, experiment->run.threads));
+  Trainer trainer(*experiment, placement_of(*experiment));
   CheckpointStore store(dir.path(), int(experiment->run.keep));
   const std::string checkpoint = store.newest_valid(
       [](const std::string& note) { std::fprintf(stderr, "maglev: %s\n", note.c_str()); });
@@ -234,6 +249,7 @@ RunOutcome train_resume(const std::string& folder, const std::vector<std::string
   if (trainer.done())
     throw Error("[" + folder + "] has done its " + std::to_string(experiment->run.steps) +
                 " steps; to train on, add train.steps=<more>");
+  trainer.warm_up();
   Session session(trainer, dir, request, identity.step);
   return session.run();
 }

@@ -22,8 +22,9 @@ enum class RunOutcome {
   stopped,   ///< SIGINT or SIGTERM: saved and left
 };
 
-/// Trains a new run to its end. Throws Error; what was saved before stays.
-RunOutcome train_new(const Experiment& experiment, const RunRequest& request);
+/// Trains a new run to its end; what train.precision=auto became is written into `experiment`.
+/// Throws Error; what was saved before stays.
+RunOutcome train_new(Experiment& experiment, const RunRequest& request);
 
 /// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never
 /// stopped. `overrides` are name=value; the settings before them are kept beside config.yaml.

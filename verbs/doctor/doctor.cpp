@@ -29,15 +29,18 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   std::string device = "auto";
   int64_t threads = 0;
+  std::string precision = "auto";
   OptionTable table;
   table.add("device", device, "auto, cpu, cuda or cuda:<index>");
   table.add("threads", threads, "threads; 0: as many as the process may use",
             {.min = 0, .max = 1024});
+  table.add("train.precision", precision, "of networks' forward passes",
+            {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
   for (const std::string& setting : arguments.settings()) table.override_with(setting);
 
   claim_threads();
   const System system = probe_system(std::filesystem::current_path().string());
-  const Placement placement = place(device, threads);
+  const Placement placement = place(device, threads, precision);
   Report report = make_report(system, probe_build(), placement);
   if (!arguments.has("--quick")) {
     const int64_t bytes = std::min(kMeasuredBytes, system.memory.left() / 4);
@@ -54,7 +57,8 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "doctor",
           .summary = "this machine, what a run will use of it, and why",
-          .usage = "doctor [--json] [--quick] [device=<device>] [threads=<count>]",
+          .usage =
+              "doctor [--json] [--quick] [device=<device>] [threads=<count>] [train.precision=<p>]",
           .run = run};
 }
 

@@ -121,8 +121,8 @@ Section run_section(const Placement& placement) {
           {chosen("device", placement.device.str(), placement.device.str(), placement.device_why),
            chosen("threads", placement.threads, std::to_string(placement.threads),
                   placement.threads_why),
-           chosen("precision", "f32", "f32",
-                  "every network and environment of this build computes in f32")}};
+           chosen("precision", precision_name(placement.precision),
+                  precision_name(placement.precision), placement.precision_why)}};
 }
 
 std::vector<std::string> build_warnings(const System& system, const Build& build) {

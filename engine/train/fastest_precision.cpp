@@ -1,0 +1,64 @@
+#include "engine/train/fastest_precision.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include <torch/torch.h>
+
+#include "engine/train/trainer.h"
+
+namespace maglev {
+namespace {
+
+constexpr double kWorthwhile = 1.1;
+constexpr int kMeasured = 2;
+
+// seconds an iteration takes, once warm
+double iteration_s(const Experiment& experiment, Placement placement, Precision precision) {
+  placement.precision = precision;
+  Trainer trainer(experiment, placement);
+  trainer.warm_up();
+  auto synchronize = [&] {
+    if (placement.device.is_cuda()) torch::cuda::synchronize(placement.device.index());
+  };
+  trainer.iterate();
+  synchronize();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kMeasured; ++i) trainer.iterate();
+  synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
+         kMeasured;
+}
+
+}  // namespace
+
+Precision fastest_precision(const Experiment& experiment, const Placement& placement,
+                            const std::vector<Precision>& candidates, std::string& why) {
+  const bool autocast = Trainer(experiment, placement).algorithm().plan().autocast;
+  Precision best = candidates.front();
+  double first_s = 0, best_s = 0;
+  for (Precision candidate : candidates) {
+    if (!autocast && (candidate == Precision::bf16 || candidate == Precision::fp16)) continue;
+    const double s = iteration_s(experiment, placement, candidate);
+    char text[64];
+    std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
+                  precision_name(candidate), 1e3 * s);
+    why += text;
+    if (candidate == candidates.front()) first_s = best_s = s;
+    else if (s < best_s && first_s > kWorthwhile * s) best = candidate, best_s = s;
+  }
+  return best;
+}
+
+Placement settle_precision(Experiment& experiment, Placement placement) {
+  if (experiment.run.precision != "auto") return placement;
+  if (placement.device.is_cuda()) {
+    placement.precision_why.clear();
+    placement.precision = fastest_precision(experiment, placement, precisions_of(placement.device),
+                                            placement.precision_why);
+  }
+  experiment.run.precision = precision_name(placement.precision);
+  return placement;
+}
+
+}  // namespace maglev

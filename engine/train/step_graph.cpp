@@ -1,0 +1,121 @@
+#include "engine/train/step_graph.h"
+
+#include "engine/core/error.h"
+#ifdef MAGLEV_DEVICE_CODE
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cuda_runtime_api.h>
+
+#include "engine/data/device.h"
+#endif
+
+namespace maglev {
+
+#ifdef MAGLEV_DEVICE_CODE
+
+struct GraphPool::Device {
+  explicit Device(at::Device device)
+      : index(device.index()),
+        side(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())),
+        memory(at::cuda::graph_pool_handle()) {
+    check_cuda(cudaEventCreateWithFlags(&order, cudaEventDisableTiming), "graph");
+  }
+  ~Device() { cudaEventDestroy(order); }
+
+  // what `later` is given from now on happens after what `earlier` was given so far
+  void chain(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {
+    check_cuda(cudaEventRecord(order, earlier.stream()), "graph");
+    check_cuda(cudaStreamWaitEvent(later.stream(), order, 0), "graph");
+  }
+
+  c10::DeviceIndex index;
+  c10::cuda::CUDAStream side;
+  c10::MempoolId_t memory;
+  cudaEvent_t order;
+};
+
+struct StepGraph::Graph {
+  at::cuda::CUDAGraph graph;
+};
+
+GraphPool::GraphPool(at::Device device) {
+  if (device.is_cuda()) device_ = std::make_unique<Device>(device);
+}
+
+void GraphPool::on_side_stream(const std::function<void()>& work) {
+  if (!device_) return work();
+  const auto current = c10::cuda::getCurrentCUDAStream(device_->index);
+  device_->chain(current, device_->side);
+  {
+    c10::cuda::CUDAStreamGuard guard(device_->side);
+    work();
+  }
+  device_->chain(device_->side, current);
+}
+
+int64_t GraphPool::reserved_bytes() const {
+  if (!device_) return 0;
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device_->index);
+  return stats.reserved_bytes[size_t(c10::CachingAllocator::StatType::AGGREGATE)].current;
+}
+
+void StepGraph::run(const std::function<void()>& stage) {
+  if (graph_) graph_->graph.replay();
+  else stage();
+}
+
+void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
+  MAGLEV_ASSERT(pool.device_ != nullptr, "only a CUDA stage is captured");
+  auto fresh = std::make_unique<Graph>();
+  const auto generator =
+      at::globalContext().defaultGenerator(at::Device(at::kCUDA, pool.device_->index));
+  bool begun = false;
+  try {
+    check_cuda(cudaStreamSynchronize(pool.device_->side.stream()), "graph");
+    fresh->graph.register_generator_state(generator);
+    fresh->graph.capture_begin(pool.device_->memory);
+    begun = true;
+    stage();
+    begun = false;
+    fresh->graph.capture_end();
+  } catch (const std::exception& e) {
+    std::string why = e.what();
+    if (begun) {
+      // the stream has to leave capture whatever became of the graph
+      try {
+        fresh->graph.capture_end();
+      } catch (const std::exception&) {
+      }
+    }
+    cudaGetLastError();
+    throw Error("[graph] " + why.substr(0, why.find('\n')));
+  }
+  graph_ = std::move(fresh);
+}
+
+#else
+
+struct GraphPool::Device {};
+struct StepGraph::Graph {};
+
+GraphPool::GraphPool(at::Device) {}
+void GraphPool::on_side_stream(const std::function<void()>& work) { work(); }
+int64_t GraphPool::reserved_bytes() const { return 0; }
+
+void StepGraph::run(const std::function<void()>& stage) { stage(); }
+void StepGraph::capture(GraphPool&, const std::function<void()>&) {
+  throw Error("[graph] this build has no device code");
+}
+
+#endif
+
+GraphPool::~GraphPool() = default;
+StepGraph::StepGraph() = default;
+StepGraph::~StepGraph() = default;
+void StepGraph::reset() { graph_.reset(); }
+
+}  // namespace maglev
