@@ -57,7 +57,11 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     reward_norm_->to(context.device);
   }
 
-  if (options.fused && context.device.is_cpu() &&
+  const bool reduced = context.precision == Precision::bf16 || context.precision == Precision::fp16;
+  plan_.autocast = true;
+  plan_.capturable = context.device.is_cuda();
+  loss_scale_ = std::make_unique<LossScale>(context.precision == Precision::fp16, context.device);
+  if (options.fused && context.device.is_cpu() && !reduced &&
       PanelNetwork::obstacle(*network_, context.spec).empty())
     panels_ = std::make_unique<Panels>(*network_, *params_, context);
   shard_rows_ = options.shard_rows;
@@ -73,6 +77,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   advantage_ = at::zeros(steps, f32), returns_ = at::zeros(steps, f32),
   valid_ = at::zeros(steps, f32);
   target_ = at::zeros(steps, f32), old_value_ = at::zeros(steps, f32);
+  error_ = at::zeros(steps, f32), explained_ = at::zeros({}, f32);
   permutation_ = at::zeros({batch_rows_}, f32.dtype(at::kLong));
   lr_ = at::zeros({}, f32);
   state_ = {.statistics = at::zeros({3}, f32),
@@ -90,6 +95,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
               .value_clip_max = options.value_clip_loss == "max",
               .target_kl = float(options.target_kl)};
   steps_done_ = at::zeros({}, f32.dtype(at::kDouble));
+  epochs_done_ = at::zeros({}, f32.dtype(at::kLong));
   build_lanes();
 }
 
@@ -99,7 +105,7 @@ void Ppo::build_lanes() {
   lane_grads_ = at::zeros({count, params_->size()}, params_->data().options());
   lane_figures_ =
       at::zeros({count, int64_t(kPpoFigures)}, params_->data().options().dtype(at::kDouble));
-  advantage_partials_.resize(size_t(advantage_chunks(minibatch_)));
+  advantage_partials_.resize(size_t(advantage_chunks(batch_rows_)));
   if (panels_) return;
   for (int64_t l = 0; l < count; ++l) {
     auto replica =
@@ -110,12 +116,24 @@ void Ppo::build_lanes() {
   }
 }
 
+Evaluation Ppo::forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
+                        ActorCritic::Want want) const {
+  Evaluation out;
+  {
+    Autocast guard(context_.precision, context_.device);
+    out = network.forward(obs, want);
+  }
+  for (auto* part : {&out.logits, &out.value})
+    if (part->defined()) *part = part->to(at::kFloat);
+  return out;
+}
+
 void Ppo::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
   const bool learning = !row.extra.empty();
   if (panels_)
     return panels_->act(row, mode, key, learning ? &row.extra[log_prob_column] : nullptr);
   c10::InferenceMode guard;
-  auto out = network_->forward(row.obs, {.policy = true, .value = learning});
+  auto out = forward(*network_, row.obs, {.policy = true, .value = learning});
   const DistParams dist{out.logits, network_->log_std(), row.mask};
   auto draw = options_.fused ? policy_sample : sample;
   auto log_prob = draw(context_.spec.action, dist, mode, key, row.first, row.action);
@@ -138,7 +156,7 @@ void Ppo::bootstrap(const Batch& batch, at::Tensor value) {
     const int64_t begin = b * plan_.block_rows, count = std::min(plan_.block_rows, R - begin);
     std::vector<at::Tensor> last;
     for (const auto& o : batch.obs) last.push_back(o[T].narrow(0, begin, count));
-    auto out = network_->forward(last, {.policy = false, .value = true});
+    auto out = forward(*network_, last, {.policy = false, .value = true});
     value.narrow(0, begin, count).copy_(network_->value_head().denormalize(out.value));
   });
 }
@@ -196,20 +214,26 @@ ValueHead::AdamMoments Ppo::head_moments() {
           optimizer_->second_moment().narrow(0, begin, count)};
 }
 
+AdvantagePartial* Ppo::partials(const at::Tensor& column, const int64_t* index, int64_t count) {
+  const AdvantageArgs args{.advantage = column.const_data_ptr<float>(),
+                           .valid = valid_.const_data_ptr<float>(),
+                           .index = index,
+                           .count = count};
+  context_.pool->run(advantage_chunks(count), [&](int64_t c) {
+    advantage_partials_[size_t(c)] = advantage_partial(args, c);
+  });
+  return advantage_partials_.data();
+}
+
 void Ppo::minibatch_statistics(const at::Tensor& index) {
   if (!context_.device.is_cpu()) {
     state_.statistics.copy_(advantage_statistics(flat(advantage_), flat(valid_), index));
     return;
   }
-  const AdvantageArgs args{.advantage = advantage_.const_data_ptr<float>(),
-                           .valid = valid_.const_data_ptr<float>(),
-                           .index = index.const_data_ptr<int64_t>(),
-                           .count = index.size(0)};
-  const int64_t chunks = advantage_chunks(args.count);
-  context_.pool->run(
-      chunks, [&](int64_t c) { advantage_partials_[size_t(c)] = advantage_partial(args, c); });
+  const int64_t count = index.size(0);
   auto* statistics = reinterpret_cast<AdvantageStatistics*>(state_.statistics.data_ptr<float>());
-  *statistics = advantage_finish(advantage_partials_.data(), chunks);
+  *statistics = advantage_finish(partials(advantage_, index.const_data_ptr<int64_t>(), count),
+                                 advantage_chunks(count));
 }
 
 void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
@@ -241,7 +265,14 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
     });
   }
   ppo_end_(state_, numbers, figures);
-  optimizer_->step(grads, lr_, state_.stop, *context_.pool);
+  at::Tensor skip = state_.stop;
+  if (context_.precision == Precision::fp16) {
+    auto grad = grads[0];
+    if (lanes > 1) grad.copy_(grads.sum(0));
+    skip = at::maximum(skip, loss_scale_->unscale(grad));
+    grads = grad.unsqueeze(0);
+  }
+  optimizer_->step(grads, lr_, skip, *context_.pool);
 }
 
 void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
@@ -249,7 +280,7 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
   std::vector<at::Tensor> columns;
   for (const auto& o : batch.obs) columns.push_back(flat_steps(o, options_.rollout));
   const auto obs = gather_rows(columns, index);
-  auto out = lane.network->forward(obs, {.policy = true, .value = true});
+  auto out = forward(*lane.network, obs, {.policy = true, .value = true});
   const PpoLossBatch rows{
       .index = index,
       .action = flat(batch.action),
@@ -261,38 +292,54 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
       .mask = batch.mask.defined() ? flat_steps(batch.mask, options_.rollout) : at::Tensor(),
       .scalars = state_.scalars};
   const ActionSpec& action = context_.spec.action;
+  auto scaled = [&](const at::Tensor& loss) {
+    return context_.precision == Precision::fp16 ? loss * loss_scale_->scale() : loss;
+  };
   if (options_.fused) {
-    ppo_loss(action, out.logits, lane.network->log_std(), out.value, rows, lane.figures).backward();
+    auto loss =
+        ppo_loss(action, out.logits, lane.network->log_std(), out.value, rows, lane.figures);
+    scaled(loss).backward();
     return;
   }
   auto figures = ppo_loss_reference(action, out.logits, lane.network->log_std(), out.value, rows);
-  figures[kPpoTotal].backward();
+  scaled(figures[kPpoTotal]).backward();
   lane.figures.add_(figures.detach());
 }
 
-at::Tensor Ppo::explained_variance() const {
-  auto valid = flat(valid_), target = flat(target_), error = flat(target_) - flat(old_value_);
-  auto total = valid.sum();
-  auto variance = [&](const at::Tensor& x) {
-    auto mean = (x * valid).sum() / total;
-    return ((x - mean).square() * valid).sum() / total;
+const at::Tensor& Ppo::explained_variance() {
+  at::NoGradGuard no_grad;
+  at::sub_out(error_, target_, old_value_);
+  if (context_.device.is_cpu()) {
+    const int64_t chunks = advantage_chunks(batch_rows_);
+    const double spread = advantage_join(partials(target_, nullptr, batch_rows_), chunks).squares;
+    const double rest = advantage_join(partials(error_, nullptr, batch_rows_), chunks).squares;
+    *explained_.data_ptr<float>() =
+        spread > 0 ? float(1 - rest / spread) : std::numeric_limits<float>::quiet_NaN();
+    return explained_;
+  }
+  auto squares = [&](const at::Tensor& x) {
+    auto mean = (x * valid_).sum() / valid_.sum();
+    return ((x - mean).square() * valid_).sum();
   };
-  auto spread = variance(target);
-  return at::where(spread > 0, 1 - variance(error) / spread,
-                   std::numeric_limits<float>::quiet_NaN());
+  auto spread = squares(target_);
+  explained_.copy_(
+      at::where(spread > 0, 1 - squares(error_) / spread, std::numeric_limits<float>::quiet_NaN()));
+  return explained_;
 }
 
 void Ppo::update(const Batch& batch, Metrics& metrics) {
   at::NoGradGuard no_grad;
   if (first_metric_ < 0)
-    first_metric_ = metrics.declare({"loss/policy", "loss/value", "loss/entropy", "loss/approx_kl",
-                                     "loss/clip_fraction", "loss/ratio_deviation", "loss/total",
-                                     "loss/grad_norm", "loss/learning_rate",
-                                     "loss/explained_variance", "loss/nonfinite_steps"});
+    first_metric_ = metrics.declare(
+        {"loss/policy", "loss/value", "loss/entropy", "loss/approx_kl", "loss/clip_fraction",
+         "loss/ratio_deviation", "loss/total", "loss/grad_norm", "loss/learning_rate",
+         "loss/explained_variance", "loss/nonfinite_steps", "loss/scale"});
   prepare(batch);
   for (int64_t e = 0; e < options_.epochs; ++e) {
-    const PermutationKey permutation{
-        .seed = context_.seed, .counter = updates_ * options_.epochs + e, .n = batch_rows_};
+    const PermutationKey permutation{.seed = context_.seed,
+                                     .counter = e,
+                                     .n = batch_rows_,
+                                     .base = epochs_done_.const_data_ptr<int64_t>()};
     constexpr int64_t kPart = 4096;
     context_.pool->run((batch_rows_ + kPart - 1) / kPart, [&](int64_t p) {
       auto part = permutation_.narrow(0, p * kPart, std::min(kPart, batch_rows_ - p * kPart));
@@ -317,13 +364,14 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
     }
   }
   metrics.add(first_metric_ + kPpoFigures + 2,
-              at::stack({explained_variance(), optimizer_->nonfinite()}),
+              at::stack({explained_variance(), optimizer_->nonfinite() + loss_scale_->skipped(),
+                         loss_scale_->scale()}),
               at::ones({}, lr_.options()));
   finish(batch);
 }
 
 void Ppo::finish(const Batch& batch) {
-  ++updates_;
+  epochs_done_.add_(options_.epochs);
   if (!options_.network.normalize_obs) return;
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> seen;
@@ -338,7 +386,7 @@ void Ppo::visit_state(StateVisitor& visitor) {
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
   visitor.tensor("last_entropy", state_.last_entropy);
   visitor.tensor("steps_done", steps_done_);
-  visitor.integer("updates", updates_);
+  visitor.tensor("epochs_done", epochs_done_);
 }
 
 }  // namespace maglev::ppo

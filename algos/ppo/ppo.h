@@ -14,6 +14,7 @@
 #include "algos/ppo/panels.h"
 #include "engine/algo/algorithm.h"
 #include "engine/nn/actor_critic.h"
+#include "engine/nn/autocast.h"
 #include "engine/nn/flat_params.h"
 #include "engine/nn/optimizer.h"
 #include "kernels/ppo_scalars/ppo_scalars_op.h"
@@ -48,7 +49,7 @@ class Ppo : public Algorithm {
   const at::Tensor& stopped() const { return state_.stop; }
   /// 1 - Var(returns - values) / Var(returns) of the rollout, device scalar f32; NaN when returns
   /// are constant.
-  at::Tensor explained_variance() const;
+  const at::Tensor& explained_variance();
 
   /// L2 norm of the last minibatch_step's gradient before clipping, device scalar f32.
   const at::Tensor& grad_norm() const { return optimizer_->norm(); }
@@ -66,10 +67,15 @@ class Ppo : public Algorithm {
   enum Column { log_prob_column, value_column };
 
   void build_lanes();
+  /// The network in the run's precision, what it gives in f32.
+  Evaluation forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
+                     ActorCritic::Want want) const;
   /// Values [rows] of the row behind the rollout.
   void bootstrap(const Batch& batch, at::Tensor value);
   /// Views of the optimiser's moments that belong to the value head.
   ValueHead::AdamMoments head_moments();
+  /// Partial statistics of a column over valid rows among `index`, or the first `count`. CPU.
+  AdvantagePartial* partials(const at::Tensor& column, const int64_t* index, int64_t count);
   void minibatch_statistics(const at::Tensor& index);
   /// Adds one shard's gradients and figures to a lane, through autograd.
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index);
@@ -83,6 +89,7 @@ class Ppo : public Algorithm {
   std::shared_ptr<ActorCritic> network_;
   std::unique_ptr<FlatParams> params_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LossScale> loss_scale_;
   std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
   std::unique_ptr<Panels> panels_;           ///< null where the networks cannot, or may not
   at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P] f32, [lanes, kPpoFigures] f64
@@ -91,12 +98,13 @@ class Ppo : public Algorithm {
 
   at::Tensor advantage_, returns_, valid_;  ///< [T, rows] f32
   at::Tensor target_, old_value_;           ///< [T, rows] f32, units of the value head
+  at::Tensor error_, explained_;            ///< [T, rows] f32, scalar: of explained_variance
   at::Tensor permutation_;                  ///< [T * rows] i64
   at::Tensor lr_;                           ///< device scalar f32, this update's
   PpoState state_;
   PpoNumbers numbers_;
-  at::Tensor steps_done_;  ///< device scalar f64: environment rows so far
-  int64_t updates_ = 0;    ///< numbers permutations
+  at::Tensor steps_done_;   ///< device scalar f64: environment rows so far
+  at::Tensor epochs_done_;  ///< device scalar i64: numbers permutations
   int64_t first_metric_ = -1;
 };
 

@@ -38,20 +38,25 @@ MAGLEV_HD int64_t advantage_chunks(int64_t count) {
 AdvantagePartial advantage_partial(const AdvantageArgs& args, int64_t chunk);
 /// Joins partials [chunks] in order (Chan, Golub and LeVeque, "Updating formulae and a pairwise
 /// algorithm for computing sample variances", 1979).
-MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial* partial, int64_t chunks) {
-  double count = 0, mean = 0, squares = 0;
+MAGLEV_HD AdvantagePartial advantage_join(const AdvantagePartial* partial, int64_t chunks) {
+  AdvantagePartial all{0, 0, 0};
   for (int64_t c = 0; c < chunks; ++c) {
     const AdvantagePartial& p = partial[c];
     if (p.count == 0) continue;
-    const double total = count + p.count, shift = p.mean - mean;
-    mean += shift * (p.count / total);
-    squares += p.squares + shift * shift * (count * p.count / total);
-    count = total;
+    const double total = all.count + p.count, shift = p.mean - all.mean;
+    all.mean += shift * (p.count / total);
+    all.squares += p.squares + shift * shift * (all.count * p.count / total);
+    all.count = total;
   }
-  const double deviation = sqrt(squares / (count > 2 ? count - 1 : 1));
-  return {.mean = float(mean),
+  return all;
+}
+
+MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial* partial, int64_t chunks) {
+  const AdvantagePartial all = advantage_join(partial, chunks);
+  const double deviation = sqrt(all.squares / (all.count > 2 ? all.count - 1 : 1));
+  return {.mean = float(all.mean),
           .scale = float(1 / (deviation + 1e-8)),
-          .inverse_count = float(1 / (count > 1 ? count : 1))};
+          .inverse_count = float(1 / (all.count > 1 ? all.count : 1))};
 }
 
 /// partial [advantage_chunks(count)] and statistics [1] in device memory, on `stream` (a

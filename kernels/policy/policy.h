@@ -18,7 +18,8 @@ struct SampleArgs {
   uint64_t seed;
   Purpose purpose;
   int64_t first_row;    ///< index of row 0 in the whole run
-  int64_t step;         ///< below 2^48
+  int64_t step;         ///< below 2^48 with *base
+  const int64_t* base;  ///< added to step where not null; where the kernel runs
   bool mean;            ///< the most likely category, or the mean, instead of a draw
   int32_t* action_i32;  ///< [rows, dims] row-major, written where there are heads
   float* action_f32;    ///< [rows, dims] row-major, written for the Gaussian

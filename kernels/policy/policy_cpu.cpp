@@ -35,7 +35,8 @@ template <class D>
 HWY_INLINE void philox_rows(D d, const SampleArgs& args, int64_t at, int64_t block,
                             uint32_t* words) {
   using V = hn::Vec<D>;
-  const uint64_t counter = (uint64_t(args.step) << 16) | uint64_t(block);
+  const uint64_t counter =
+      (uint64_t(args.step + (args.base ? *args.base : 0)) << 16) | uint64_t(block);
   const uint64_t stream = stream_id(args.purpose, uint64_t(args.first_row + at));
   uint32_t k0 = uint32_t(args.seed), k1 = uint32_t(args.seed >> 32);
   V c0 = hn::Set(d, uint32_t(counter)), c1 = hn::Set(d, uint32_t(counter >> 32));

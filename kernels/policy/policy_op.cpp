@@ -157,6 +157,7 @@ at::Tensor policy_sample(const ActionSpec& spec, const DistParams& p, ActMode mo
                    .purpose = key.purpose,
                    .first_row = first_row + at,
                    .step = key.step,
+                   .base = key.base,
                    .mean = mode == ActMode::mean,
                    .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                    .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
