@@ -28,7 +28,7 @@ at::Tensor no_skip() { return at::zeros({}); }
 // one step; the gradient's norm
 at::Tensor stepped(FlatAdam& adam, at::Tensor grad, const at::Tensor& lr, const at::Tensor& skip) {
   ThreadPool pool(1);
-  stepped(adam, grad, lr, skip, pool);
+  adam.step(grad, lr, skip, pool);
   return adam.norm().clone();
 }
 
