@@ -37,6 +37,9 @@ class ValueHead : public torch::nn::Module {
     (void)returns, (void)weight, (void)adam;
   }
 
+  const at::Tensor& weight() const { return weight_; }  ///< [1, F]
+  const at::Tensor& bias() const { return bias_; }      ///< [1]
+
  protected:
   at::Tensor weight_, bias_;  ///< [1, F], [1]
 };
