@@ -197,7 +197,7 @@ TEST(Ppo, nothing_moves_behind_the_minibatch_that_target_kl_stops_at) {
     learner.ppo.minibatch_step(batch, all_rows(learner));
   }
   EXPECT_GT(learner.ppo.figures()[kPpoApproxKl].item<float>(), 1.5e-3);
-  EXPECT_EQ(state(learner.ppo, "adam.steps").item<float>(), taken - 1);
+  EXPECT_EQ(state(learner.ppo, "optimizer.steps").item<float>(), taken - 1);
   const auto stopped = learner.weights();
   EXPECT_FALSE(at::equal(stopped, start));
   for (int i = 0; i < 3; ++i) learner.ppo.minibatch_step(batch, all_rows(learner));
@@ -253,7 +253,7 @@ TEST(Ppo, a_last_short_minibatch_is_learnt_from_too) {
   options.minibatch = 100;  // of 256 rows: 100, 100, 56
   Learner learner(vectors(), 16, options);
   learner.update(1);
-  EXPECT_EQ(state(learner.ppo, "adam.steps").item<float>(), 3 * options.epochs);
+  EXPECT_EQ(state(learner.ppo, "optimizer.steps").item<float>(), 3 * options.epochs);
 }
 
 TEST(Ppo, a_minibatch_beyond_the_rollout_is_refused) {
@@ -308,8 +308,8 @@ TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_valu
     return learner.ppo.network().value_head().denormalize(out.value);
   };
   const auto before = values(), weight = state(learner.ppo, "network.value_head.weight").clone();
-  const auto first = state(learner.ppo, "adam.first_moment").clone(),
-             second = state(learner.ppo, "adam.second_moment").clone();
+  const auto first = state(learner.ppo, "optimizer.first_moment").clone(),
+             second = state(learner.ppo, "optimizer.second_moment").clone();
   learner.ppo.prepare(batch);
   EXPECT_TRUE(close(values(), before, 1e-4));
   const double scale =
@@ -320,8 +320,8 @@ TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_valu
   auto scaled = [&](const at::Tensor& moment, double by) {
     return at::cat({moment.narrow(0, 0, rest), moment.narrow(0, rest, head) * by});
   };
-  EXPECT_TRUE(close(state(learner.ppo, "adam.first_moment"), scaled(first, scale), 1e-6));
-  EXPECT_TRUE(close(state(learner.ppo, "adam.second_moment"), scaled(second, scale * scale), 1e-6));
+  EXPECT_TRUE(close(state(learner.ppo, "optimizer.first_moment"), scaled(first, scale), 1e-6));
+  EXPECT_TRUE(close(state(learner.ppo, "optimizer.second_moment"), scaled(second, scale * scale), 1e-6));
 }
 
 }  // namespace
