@@ -14,7 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // squares are summed in this many parts, element i of a group in part i % kParts, whatever a
 // vector's width, and go over to f64 every kBlock elements
-constexpr int64_t kParts = 16, kBlock = 256;
+constexpr int64_t kParts = 32, kBlock = 1024;
 
 // what of group g lies in a chunk
 struct Range {
