@@ -5,23 +5,39 @@
 #include <gtest/gtest.h>
 
 #include "engine/algo/kernel.h"
-#include "tests/close.h"
+#include "verbs/kernels/gradient.h"
 
 namespace maglev {
 namespace {
 
+using verbs::kernels::check_gradient;
+using verbs::kernels::check_parity;
+using verbs::kernels::GradientCheck;
+using verbs::kernels::kDifferenceTolerance;
+using verbs::kernels::Parity;
+using verbs::kernels::parity_text;
+using verbs::kernels::tolerance_scale;
+
 class Kernel : public testing::TestWithParam<size_t> {};
 
 TEST_P(Kernel, gives_what_its_reference_gives) {
-  at::NoGradGuard no_grad;
   const KernelEntry& kernel = kernel_table()[GetParam()];
   auto cases = kernel.cases(at::kCPU);
   ASSERT_FALSE(cases.empty()) << kernel.name << " lists no case";
   for (const auto& c : cases) {
-    auto fused = c.fused(), reference = c.reference();
-    ASSERT_EQ(fused.size(), reference.size()) << c.name;
-    for (size_t i = 0; i < fused.size(); ++i)
-      EXPECT_TRUE(close(fused[i], reference[i], c.tolerance)) << c.name << ", output " << i;
+    const Parity parity = check_parity(c, tolerance_scale());
+    EXPECT_TRUE(parity.ok) << c.name << ": "
+                           << parity_text(parity, c.tolerance * tolerance_scale());
+  }
+}
+
+TEST_P(Kernel, has_the_gradients_of_its_reference) {
+  for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
+    const GradientCheck check = check_gradient(c, tolerance_scale());
+    EXPECT_TRUE(check.reference.ok || !check.has_gradient)
+        << c.name << ", reference: " << parity_text(check.reference, kDifferenceTolerance);
+    EXPECT_TRUE(check.fused.ok || !check.has_gradient)
+        << c.name << ": " << parity_text(check.fused, c.tolerance * tolerance_scale());
   }
 }
 

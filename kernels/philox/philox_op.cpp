@@ -24,7 +24,7 @@ void fill_(at::Tensor& out, PhiloxFill fill, Cpu cpu, [[maybe_unused]] Cuda cuda
 }
 
 // element by element, with nothing shared between them
-std::vector<at::Tensor> uniform_reference(const PhiloxFill& fill) {
+Tensors uniform_reference(const PhiloxFill& fill) {
   auto out = at::empty({fill.rows, fill.width});
   for (int64_t i = 0; i < fill.rows; ++i)
     for (int64_t j = 0; j < fill.width; ++j)
@@ -41,18 +41,19 @@ std::vector<KernelCase> cases(at::Device device) {
                     .step = 77,
                     .rows = rows,
                     .width = width};
+    auto out = at::empty({rows, width}, at::TensorOptions(at::kFloat).device(device));
     list.push_back(
         {.name = "uniform rows=" + std::to_string(rows) + " width=" + std::to_string(width),
-         .reference = [=] { return uniform_reference(fill); },
+         .reference = [=](const Tensors&) { return uniform_reference(fill); },
          .fused =
-             [=] {
-               auto out =
-                   at::empty({fill.rows, fill.width}, at::TensorOptions(at::kFloat).device(device));
-               philox_uniform_(out, fill);
-               return std::vector<at::Tensor>{out};
+             [=](const Tensors&) {
+               auto fresh = at::empty_like(out);
+               philox_uniform_(fresh, fill);
+               return Tensors{fresh};
              },
          .tolerance = 0,
-         .bytes = rows * width * 4});
+         .bytes = rows * width * 4,
+         .repeat_fused = [=]() mutable { philox_uniform_(out, fill); }});
   }
   return list;
 }

@@ -1,4 +1,5 @@
-// maglev kernels: the fused operations of this build, and whether each equals its reference.
+// maglev kernels: the fused operations of this build, whether each equals its reference, forwards
+// and backwards, and how fast both are.
 
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include "engine/core/find.h"
 #include "engine/data/device.h"
 #include "verbs/arguments.h"
+#include "verbs/kernels/gradient.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -15,6 +17,8 @@ namespace maglev::verbs::kernels {
 VerbEntry entry();
 
 namespace {
+
+constexpr const char* kWords = "[list | test [<kernel>] | grad [<kernel>]]";
 
 const KernelEntry& find_kernel(const std::string& name) {
   return find_row(kernel_table(), name, "[kernels] ", "kernel");
@@ -26,22 +30,26 @@ void list() {
     table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()),
                kDeviceCode ? "CPU, CUDA" : "CPU", kernel.summary});
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\nmaglev kernels test holds each to its reference.\n");
+  print("\nmaglev kernels test holds each to its reference, grad its gradients.\n");
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, {.most = 2, .names = "[list | test [<kernel>]]"});
+  const Arguments arguments(entry(), words, {.most = 2, .names = kWords});
   if (arguments.help()) return arguments.print_help();
   const auto& given = arguments.positional();
   const std::string what = given.empty() ? "list" : given[0];
-  if (what == "test") {
-    if (given.size() == 2) return print_parity({find_kernel(given[1])});
-    return print_parity({kernel_table().begin(), kernel_table().end()});
+  if (what == "list") {
+    if (given.size() == 2) throw Error("[kernels] list takes no kernel, got '" + given[1] + "'");
+    list();
+    return 0;
   }
-  if (what != "list") throw Error("[kernels] " + unknown_name("action", what, {"list", "test"}));
-  if (given.size() == 2) throw Error("[kernels] list takes no kernel, got '" + given[1] + "'");
-  list();
-  return 0;
+  const auto chosen = [&] {
+    if (given.size() == 2) return std::vector{find_kernel(given[1])};
+    return std::vector(kernel_table().begin(), kernel_table().end());
+  };
+  if (what == "test") return print_parity(chosen());
+  if (what == "grad") return print_gradients(chosen());
+  throw Error("[kernels] " + unknown_name("action", what, {"list", "test", "grad"}));
 }
 
 }  // namespace
@@ -49,7 +57,7 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "kernels",
           .summary = "fused operations of this build; test: hold each to its reference",
-          .usage = "kernels [list | test [<kernel>]]",
+          .usage = "kernels [list | test [<kernel>] | grad [<kernel>]]",
           .run = run};
 }
 

@@ -12,6 +12,7 @@
 
 #include "engine/core/error.h"
 #include "engine/data/device.h"
+#include "verbs/kernels/results.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::kernels {
@@ -42,40 +43,27 @@ double share_used(const at::Tensor& reference, const at::Tensor& fused, double t
   double worst = 0;
   for (int64_t i = 0; i < expected.numel(); ++i) {
     if (e[i] == c[i] || (std::isnan(e[i]) && std::isnan(c[i]))) continue;
-    const double share = std::abs(c[i] - e[i]) / (tolerance * (1 + std::abs(e[i])));
+    const double share = std::abs(c[i] - e[i]) / (tolerance * std::max(1.0, std::abs(e[i])));
     // a NaN or an infinity on one side only
     worst = std::max(worst, std::isnan(share) ? std::numeric_limits<double>::infinity() : share);
   }
   return worst;
 }
 
-std::string share_text(const Parity& parity, double tolerance) {
-  if (!parity.problem.empty()) return parity.problem;
-  if (parity.different == 0) return "equal bit for bit";
-  const std::string different = std::to_string(parity.different) + " of " +
-                                std::to_string(parity.elements) + " differ in bits";
-  if (tolerance == 0) return different + ", none may";
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g", 100 * parity.share, tolerance);
-  return std::string(text) + ", " + different;
-}
-
 }  // namespace
 
-Parity check_parity(const KernelCase& kernel_case, double scale) {
-  const auto expected = kernel_case.reference(), came = kernel_case.fused();
+Parity compare(const Tensors& expected, const Tensors& came, double tolerance, const char* what) {
   Parity parity;
   if (expected.size() != came.size()) {
-    parity.problem = "expected " + std::to_string(expected.size()) + " outputs, got " +
+    parity.problem = "expected " + std::to_string(expected.size()) + " " + what + "s, got " +
                      std::to_string(came.size());
     return parity;
   }
-  const double tolerance = kernel_case.tolerance * scale;
   for (size_t i = 0; i < expected.size(); ++i) {
     const at::Tensor a = expected[i].cpu().contiguous(), b = came[i].cpu().contiguous();
     if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) {
-      parity.problem =
-          "output " + std::to_string(i) + " must be " + described(a) + ", got " + described(b);
+      parity.problem = std::string(what) + " " + std::to_string(i) + " must be " + described(a) +
+                       ", got " + described(b);
       return parity;
     }
     parity.elements += a.numel();
@@ -86,6 +74,38 @@ Parity check_parity(const KernelCase& kernel_case, double scale) {
     parity.share = std::numeric_limits<double>::infinity();
   parity.ok = parity.share <= 1;
   return parity;
+}
+
+Parity check_parity(const KernelCase& kernel_case, double scale) {
+  const Results expected = reference_results(kernel_case);
+  const Results came = fused_results(kernel_case, expected.output_grads);
+  const double tolerance = kernel_case.tolerance * scale;
+  Parity parity = compare(expected.outputs, came.outputs, tolerance, "output");
+  if (!parity.problem.empty()) return parity;
+  const Parity backward = compare(expected.gradients, came.gradients, tolerance, "gradient");
+  parity.ok = parity.ok && backward.ok;
+  parity.share = std::max(parity.share, backward.share);
+  parity.different += backward.different;
+  parity.elements += backward.elements;
+  parity.problem = backward.problem;
+  return parity;
+}
+
+std::string parity_text(const Parity& parity, double tolerance) {
+  if (!parity.problem.empty()) return parity.problem;
+  if (parity.different == 0) return "equal bit for bit";
+  const std::string different = std::to_string(parity.different) + " of " +
+                                std::to_string(parity.elements) + " differ in bits";
+  if (tolerance == 0) return different + ", none may";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g", 100 * parity.share, tolerance);
+  return std::string(text) + ", " + different;
+}
+
+std::vector<at::Device> case_devices() {
+  std::vector<at::Device> devices{at::kCPU};
+  if (kDeviceCode && torch::cuda::is_available()) devices.emplace_back(at::kCUDA, 0);
+  return devices;
 }
 
 double tolerance_scale() {
@@ -101,8 +121,7 @@ double tolerance_scale() {
 
 int print_parity(const std::vector<KernelEntry>& kernels) {
   const double scale = tolerance_scale();
-  std::vector<at::Device> devices{at::kCPU};
-  if (kDeviceCode && torch::cuda::is_available()) devices.emplace_back(at::kCUDA, 0);
+  const std::vector<at::Device> devices = case_devices();
   Table table({"kernel", "device", "case", "", "difference"});
   int cases = 0, failed = 0;
   for (const KernelEntry& kernel : kernels)
@@ -110,7 +129,7 @@ int print_parity(const std::vector<KernelEntry>& kernels) {
       for (const KernelCase& one : kernel.cases(device)) {
         const Parity parity = check_parity(one, scale);
         table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED",
-                   share_text(parity, one.tolerance * scale)});
+                   parity_text(parity, one.tolerance * scale)});
         ++cases;
         failed += !parity.ok;
       }
