@@ -38,6 +38,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
       std::make_shared<ActorCritic>(context.spec, options.network, Initializer(context.seed));
   network_->to(context.device);
   params_ = std::make_unique<FlatParams>(*network_);
+  network_->round_weights();
   adam_ = std::make_unique<FlatAdam>(*params_,
                                      AdamOptions{.eps = options.adam_eps,
                                                  .weight_decay = options.weight_decay,
@@ -79,6 +80,7 @@ void Ppo::build_lanes() {
         std::make_shared<ActorCritic>(context_.spec, options_.network, Initializer::none());
     replica->to(context_.device);
     params_->bind(*network_, *replica, lane_grads_[l]);
+    replica->share_rounded(*network_);
     lanes_.push_back({replica, lane_grads_[l], lane_figures_[l]});
   }
 }
@@ -192,6 +194,7 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
   if (options_.target_kl > 0)
     stop_.copy_(at::logical_or(stop_ != 0, figures_[approx_kl] > 1.5 * options_.target_kl));
   grad_norm_.copy_(adam_->step(grad, lr_, stop_));
+  network_->round_weights();
   last_entropy_.copy_(figures_[entropy]);
 }
 
@@ -296,6 +299,7 @@ void Ppo::finish(const Batch& batch) {
 
 void Ppo::visit_state(StateVisitor& visitor) {
   visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
+  network_->round_weights();
   visitor.section("adam", [&](StateVisitor& v) { adam_->visit_state(v); });
   if (reward_norm_)
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
