@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kMostLanes = 16;
 // multiply-adds a shard should have at least, so that its operations outweigh their dispatch
 constexpr int64_t kShardWork = 16'000'000;
+// rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
+constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 
 at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
 
@@ -52,7 +54,9 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   shard_rows_ = options.shard_rows;
   if (context.device.is_cuda()) shard_rows_ = minibatch_;
   else if (shard_rows_ == 0)
-    shard_rows_ = std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
+    shard_rows_ = network_->cost() > kLargeNetwork
+                      ? kLargeShard
+                      : std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
   shard_rows_ = std::min(shard_rows_, std::max<int64_t>(64, (minibatch_ + 1) / 2));
   plan_.block_rows = context.device.is_cuda() ? context.rows : std::min<int64_t>(256, shard_rows_);
 
