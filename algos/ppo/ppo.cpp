@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kMostLanes = 16;
 // multiply-adds a shard should have at least, so that its operations outweigh their dispatch
 constexpr int64_t kShardWork = 16'000'000;
+// rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
+constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 
 at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
 
@@ -40,10 +42,12 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
                 std::to_string(batch_rows_) + " rows, got " + std::to_string(minibatch_));
 
+  options_.network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
   network_ =
-      std::make_shared<ActorCritic>(context.spec, options.network, Initializer(context.seed));
+      std::make_shared<ActorCritic>(context.spec, options_.network, Initializer(context.seed));
   network_->to(context.device);
   params_ = std::make_unique<FlatParams>(*network_);
+  network_->round_weights();
   const AdamOptions adam{.eps = options.adam_eps,
                          .weight_decay = options.weight_decay,
                          .max_grad_norm = options.max_grad_norm,
@@ -68,7 +72,9 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   if (panels_) shard_rows_ = kPanelRows;
   else if (context.device.is_cuda()) shard_rows_ = minibatch_;
   else if (shard_rows_ == 0)
-    shard_rows_ = std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
+    shard_rows_ = network_->cost() > kLargeNetwork
+                      ? kLargeShard
+                      : std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
   if (!panels_) shard_rows_ = std::min(shard_rows_, std::max<int64_t>(64, (minibatch_ + 1) / 2));
   plan_.block_rows = context.device.is_cuda() ? context.rows : std::min<int64_t>(256, shard_rows_);
 
@@ -112,6 +118,7 @@ void Ppo::build_lanes() {
         std::make_shared<ActorCritic>(context_.spec, options_.network, Initializer::none());
     replica->to(context_.device);
     params_->bind(*network_, *replica, lane_grads_[l]);
+    replica->share_rounded(*network_);
     lanes_.push_back({replica, lane_grads_[l], lane_figures_[l]});
   }
 }
@@ -120,7 +127,9 @@ Evaluation Ppo::forward(const ActorCritic& network, const std::vector<at::Tensor
                         ActorCritic::Want want) const {
   Evaluation out;
   {
-    Autocast guard(context_.precision, context_.device);
+    // a network that rounds its own weights needs no casts around it
+    Autocast guard(network.rounds_weights() ? Precision::fp32 : context_.precision,
+                   context_.device);
     out = network.forward(obs, want);
   }
   for (auto* part : {&out.logits, &out.value})
@@ -273,6 +282,7 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
     grads = grad.unsqueeze(0);
   }
   optimizer_->step(grads, lr_, skip, *context_.pool);
+  network_->round_weights();
 }
 
 void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
@@ -381,6 +391,7 @@ void Ppo::finish(const Batch& batch) {
 
 void Ppo::visit_state(StateVisitor& visitor) {
   visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
+  network_->round_weights();
   visitor.section("optimizer", [&](StateVisitor& v) { optimizer_->visit_state(v); });
   if (reward_norm_)
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });

@@ -57,6 +57,8 @@ void NetworkOptions::describe(OptionTable& t) {
         {.min = 1, .max = 65536, .unit = "units"});
   t.add("activation", activation, "activation", {.choices = {"tanh", "relu", "silu"}});
   t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's");
+  t.add("fused_layers", fused_layers,
+        "layers of a cnn with relu as one operation instead of ATen's two");
   t.add("shared", shared, "one trunk for policy and value");
   t.add("value_head", value_head, "value head", {.choices = {"plain", "popart"}});
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});
@@ -66,45 +68,78 @@ void NetworkOptions::describe(OptionTable& t) {
 }
 
 Trunk::Trunk(Shape shape, const NetworkOptions& options, bool cnn, Initializer& init)
-    : activation_(activation_of(options)) {
+    : activation_(activation_of(options)),
+      fused_(cnn && options.fused_layers && activation_ == kRelu),
+      low_(cnn && options.bf16) {
+  if (low_ && activation_ == kFastTanh) activation_ = kTanh;
   const double gain = std::sqrt(2.0);
+  auto layer = [&](const std::string& name, std::vector<int64_t> sizes) {
+    auto weight = register_parameter(name + "_weight", at::zeros(sizes));
+    auto bias = register_parameter(name + "_bias", at::zeros({sizes[0]}));
+    init.orthogonal(weight, gain);
+    return LayerWeights{weight, bias, {}, {}};
+  };
   int64_t channels = shape.channels;
   if (cnn) {
-    for (size_t i = 0; i < options.channels.size(); ++i) {
-      const int64_t out = options.channels[i];
-      conv_weight_.push_back(register_parameter("conv" + std::to_string(i) + "_weight",
-                                                at::zeros({out, channels, 3, 3})));
-      conv_bias_.push_back(
-          register_parameter("conv" + std::to_string(i) + "_bias", at::zeros({out})));
-      init.orthogonal(conv_weight_.back(), gain);
+    for (int64_t out : options.channels) {
+      conv_.push_back(layer("conv" + std::to_string(conv_.size()), {out, channels, 3, 3}));
       channels = out;
     }
   }
   features_ = channels * shape.height * shape.width + shape.vector + shape.extra;
-  for (size_t i = 0; i < options.hidden.size(); ++i) {
-    weight_.push_back(register_parameter("fc" + std::to_string(i) + "_weight",
-                                         at::zeros({options.hidden[i], features_})));
-    bias_.push_back(
-        register_parameter("fc" + std::to_string(i) + "_bias", at::zeros({options.hidden[i]})));
-    init.orthogonal(weight_.back(), gain);
-    features_ = options.hidden[i];
+  for (int64_t out : options.hidden) {
+    dense_.push_back(layer("fc" + std::to_string(dense_.size()), {out, features_}));
+    features_ = out;
   }
+  round_weights();
+}
+
+void Trunk::round_weights() {
+  if (!low_) return;
+  at::NoGradGuard no_grad;
+  auto round = [](at::Tensor& low, const at::Tensor& weight) {
+    if (!low.defined() || low.device() != weight.device())
+      low = at::empty(weight.sizes(), weight.options().dtype(at::kBFloat16));
+    low.copy_(weight);
+  };
+  for (auto* layers : {&conv_, &dense_})
+    for (auto& layer : *layers) {
+      round(layer.weight_low, layer.weight);
+      round(layer.bias_low, layer.bias);
+    }
+}
+
+void Trunk::share_rounded(const Trunk& original) {
+  auto share = [](std::vector<LayerWeights>& to, const std::vector<LayerWeights>& from) {
+    for (size_t i = 0; i < to.size(); ++i)
+      to[i].weight_low = from[i].weight_low, to[i].bias_low = from[i].bias_low;
+  };
+  share(conv_, original.conv_);
+  share(dense_, original.dense_);
+}
+
+at::Tensor Trunk::activated(const at::Tensor& x, const LayerWeights& layer) const {
+  const bool conv = layer.weight.dim() == 4;
+  if (fused_) return conv ? conv3x3_relu(x, layer) : linear_relu(x, layer);
+  auto in = [&](const at::Tensor& weight) { return low_ ? weight.to(at::kBFloat16) : weight; };
+  auto y = conv ? at::conv2d(x, in(layer.weight), in(layer.bias), 1, 1)
+                : linear(x, in(layer.weight), in(layer.bias));
+  return activate(y, activation_);
 }
 
 at::Tensor Trunk::forward(const NetInput& input, const at::Tensor& extra) const {
+  auto in = [&](const at::Tensor& x) { return low_ ? x.to(at::kBFloat16) : x; };
   at::Tensor x;
   if (input.image.defined()) {
-    x = input.image;
-    for (size_t i = 0; i < conv_weight_.size(); ++i)
-      x = activate(at::conv2d(x, conv_weight_[i], conv_bias_[i], 1, 1), activation_);
+    x = in(input.image);
+    for (const auto& layer : conv_) x = activated(x, layer);
     // rows of pixels, channels innermost: no copy from channels-last memory
     x = x.permute({0, 2, 3, 1}).reshape({x.size(0), -1});
   }
   for (const auto* part : {&input.vector, &extra})
-    if (part->defined()) x = x.defined() ? at::cat({x, *part}, 1) : *part;
-  for (size_t i = 0; i < weight_.size(); ++i)
-    x = activate(linear(x, weight_[i], bias_[i]), activation_);
-  return x;
+    if (part->defined()) x = x.defined() ? at::cat({x, in(*part)}, 1) : in(*part);
+  for (const auto& layer : dense_) x = activated(x, layer);
+  return low_ ? x.to(at::kFloat) : x;
 }
 
 std::vector<DenseTensors> Trunk::dense() const {
@@ -112,7 +147,7 @@ std::vector<DenseTensors> Trunk::dense() const {
                           : activation_ == kSilu ? Activation::silu
                                                  : Activation::tanh;
   std::vector<DenseTensors> layers;
-  for (size_t i = 0; i < weight_.size(); ++i) layers.push_back({weight_[i], bias_[i], activation});
+  for (const auto& layer : dense_) layers.push_back({layer.weight, layer.bias, activation});
   return layers;
 }
 
@@ -188,6 +223,17 @@ ActorCritic::DenseStacks ActorCritic::dense() const {
   for (auto& layer : critic_->dense()) stacks.value.push_back(layer);
   stacks.value.push_back({value_head_->weight(), value_head_->bias(), Activation::none});
   return stacks;
+}
+
+void ActorCritic::round_weights() {
+  for (const auto& trunk : {policy_trunk_, value_trunk_, critic_})
+    if (trunk) trunk->round_weights();
+}
+
+void ActorCritic::share_rounded(const ActorCritic& original) {
+  policy_trunk_->share_rounded(*original.policy_trunk_);
+  if (value_trunk_) value_trunk_->share_rounded(*original.value_trunk_);
+  critic_->share_rounded(*original.critic_);
 }
 
 int64_t ActorCritic::cost() const {

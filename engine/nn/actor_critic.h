@@ -15,6 +15,7 @@
 #include "engine/nn/obs_encoder.h"
 #include "engine/nn/value_head.h"
 #include "kernels/mlp/mlp.h"
+#include "kernels/relu_layers/relu_layers_op.h"
 
 namespace maglev {
 
@@ -25,8 +26,10 @@ struct NetworkOptions {
   std::vector<int64_t> channels = {32, 64, 64};  ///< convolution layers of a cnn, 3x3, padding 1
   std::vector<int64_t> critic_hidden = {};       ///< layers between features and value head
   std::string activation = "tanh";
-  bool fast_tanh = true;  ///< tanh by kernels/tanh; false: ATen's, its reference
-  bool shared = false;    ///< one trunk for policy and value
+  bool fast_tanh = true;     ///< tanh by kernels/tanh; false: ATen's, its reference
+  bool fused_layers = true;  ///< relu layers of a cnn by kernels/relu_layers; false: ATen's
+  bool bf16 = false;    ///< a cnn's trunk computes in bf16, from the run's precision; no setting
+  bool shared = false;  ///< one trunk for policy and value
   std::string value_head = "plain";
   double popart_beta = 1e-3;
   double log_std = 0;  ///< initial, for continuous actions
@@ -53,14 +56,23 @@ class Trunk : public torch::nn::Module {
   at::Tensor forward(const NetInput& input, const at::Tensor& extra) const;
   int64_t features() const { return features_; }
   /// Convolution layers in front of the fully connected ones.
-  size_t convolutions() const { return conv_weight_.size(); }
+  size_t convolutions() const { return conv_.size(); }
+  bool rounds_weights() const { return low_; }
   /// The fully connected layers, in order.
   std::vector<DenseTensors> dense() const;
 
+  /// Rounds the weights anew where forward computes in bf16: once after they changed.
+  void round_weights();
+  /// Reads the rounded weights of `original`, as a replica reads its parameters.
+  void share_rounded(const Trunk& original);
+
  private:
+  at::Tensor activated(const at::Tensor& x, const LayerWeights& layer) const;
+
   int activation_;
+  bool fused_, low_;  ///< low_: bf16
   int64_t features_;
-  std::vector<at::Tensor> conv_weight_, conv_bias_, weight_, bias_;
+  std::vector<LayerWeights> conv_, dense_;
 };
 
 /// What the networks give for rows of observations.
@@ -94,6 +106,11 @@ class ActorCritic : public torch::nn::Module {
   DenseStacks dense() const;
   ValueHead& value_head() const { return *value_head_; }
   ObsEncoder& encoder() const { return *encoder_; }
+  /// To be called when parameters changed, and once for each replica; see Trunk.
+  void round_weights();
+  void share_rounded(const ActorCritic& original);
+  /// Whether it computes in bf16 by itself.
+  bool rounds_weights() const { return policy_trunk_->rounds_weights(); }
   /// Multiply-adds a row costs in one forward pass: what shards are sized by.
   int64_t cost() const;
 

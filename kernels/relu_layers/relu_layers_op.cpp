@@ -1,0 +1,207 @@
+#include "kernels/relu_layers/relu_layers_op.h"
+
+#include <ATen/Version.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+using Scalars = c10::List<std::optional<at::Scalar>>;
+using Text = std::optional<std::string_view>;
+
+// torch registers its oneDNN layers with an operation behind them for its own compiler only
+at::Tensor onednn_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("mkldnn::_convolution_pointwise", "")
+          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                            at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t,
+                            std::string_view, Scalars, Text)>();
+  return op.call(x, weight, bias, {1, 1}, {1, 1}, {1, 1}, 1, "relu", Scalars(), std::nullopt);
+}
+
+at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, std::string_view behind) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                            std::string_view, Scalars, Text)>();
+  return op.call(x, weight, bias, behind, Scalars(), std::nullopt);
+}
+
+struct Used {
+  at::Tensor weight, bias;
+};
+
+// what a layer computes with
+Used used(const at::Tensor& x, const LayerWeights& layer) {
+  if (x.scalar_type() == at::kFloat) return {layer.weight, layer.bias};
+  MAGLEV_ASSERT(x.scalar_type() == at::kBFloat16, "f32 or bf16");
+  if (layer.weight_low.defined()) return {layer.weight_low, layer.bias_low};
+  return {layer.weight.to(at::kBFloat16), layer.bias.to(at::kBFloat16)};
+}
+
+// oneDNN's own kernels for bf16 begin with AVX-512
+bool onednn_has(const at::Tensor& x) {
+  static const bool avx512 = at::get_cpu_capability() == "AVX512";
+  return x.is_cpu() && at::hasMKLDNN() && (x.scalar_type() == at::kFloat || avx512);
+}
+
+bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
+  return at::GradMode::is_enabled() && (x.requires_grad() || layer.weight.requires_grad());
+}
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+class Conv : public torch::autograd::Function<Conv> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor&,
+                            const at::Tensor&, const Used& with) {
+    auto y = onednn_conv(x, with.weight, with.bias);
+    context->save_for_backward({x, with.weight, y});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
+    auto g = at::threshold_backward(grad[0], y, 0);
+    auto [dx, dweight, dbias] = at::convolution_backward(
+        g, x, weight, at::IntArrayRef{weight.size(0)}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1,
+        {context->needs_input_grad(0), true, true});
+    return {dx, dweight.to(at::kFloat), dbias.to(at::kFloat), {}};
+  }
+};
+
+class Linear : public torch::autograd::Function<Linear> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor&,
+                            const at::Tensor&, const Used& with) {
+    auto y = onednn_linear(x, with.weight, with.bias, "relu");
+    context->save_for_backward({x, with.weight, y});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
+    auto g = at::threshold_backward(grad[0], y, 0);
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) dx = onednn_linear(g, weight.t(), {}, "none");
+    auto dweight = onednn_linear(g.t(), x.t(), {}, "none");
+    return {dx, dweight.to(at::kFloat), g.sum(at::IntArrayRef{0}, false, at::kFloat), {}};
+  }
+};
+
+// the same in ATen's words: the reference, and what runs where oneDNN does not
+at::Tensor plain_conv(const at::Tensor& x, const Used& with) {
+  return at::conv2d(x, with.weight, with.bias, 1, 1).relu_();
+}
+at::Tensor plain_linear(const at::Tensor& x, const Used& with) {
+  return at::linear(x, with.weight, with.bias).relu_();
+}
+
+struct Shape {
+  int64_t B, C, H, W, O;  ///< H = 0: a linear layer with C inputs
+  bool low;
+};
+
+KernelCase make_case(const Shape& s, at::Device device) {
+  const bool conv = s.H > 0;
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.B * s.C + s.O));
+  auto x = conv ? at::randn({s.B, s.C, s.H, s.W}, gen).contiguous(at::MemoryFormat::ChannelsLast)
+                : at::randn({s.B, s.C}, gen);
+  const int64_t sums = conv ? 9 * s.C : s.C;
+  auto weight = conv ? at::randn({s.O, s.C, 3, 3}, gen) : at::randn({s.O, s.C}, gen);
+  weight.div_(std::sqrt(double(sums)));
+  auto bias = at::randn({s.O}, gen).mul_(0.1);
+  // one sign an image and one an output: nothing comes near relu's kink, where neither differences
+  // nor two ways of rounding agree
+  auto one_sign = [](at::Tensor& t) {
+    std::vector<int64_t> column(size_t(t.dim()), 1);
+    column[0] = -1;
+    t.abs_().mul_((at::arange(t.size(0)) % 3 - 0.5).sign().view(column));
+  };
+  one_sign(x), one_sign(weight);
+  auto run = [low = s.low](const Tensors& in, auto&& layer) {
+    // gradients are checked in f64, which nothing rounds
+    const bool round = low && in[0].scalar_type() == at::kFloat;
+    auto y =
+        layer(round ? in[0].to(at::kBFloat16) : in[0],
+              round ? Used{in[1].to(at::kBFloat16), in[2].to(at::kBFloat16)} : Used{in[1], in[2]});
+    return Tensors{y.to(in[0].scalar_type())};
+  };
+  const int64_t places = conv ? s.H * s.W : 1;
+  const std::string type = s.low ? " bf16" : " f32";
+  return {
+      .name = (conv ? "conv " + std::to_string(s.C) + "x" + std::to_string(s.H) + "x" +
+                          std::to_string(s.W)
+                    : "linear " + std::to_string(s.C)) +
+              " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type,
+      .inputs = {x.to(device), weight.to(device), bias.to(device)},
+      .reference =
+          [run, conv](const Tensors& in) {
+            return run(in, [conv](const at::Tensor& t, const Used& with) {
+              return conv ? plain_conv(t, with) : plain_linear(t, with);
+            });
+          },
+      .fused =
+          [conv, low = s.low](const Tensors& in) {
+            const LayerWeights layer{in[1], in[2], {}, {}};
+            auto t = low ? in[0].to(at::kBFloat16) : in[0];
+            return Tensors{
+                (conv ? conv3x3_relu(t, layer) : linear_relu(t, layer)).to(in[0].scalar_type())};
+          },
+      // gradients of weights are sums over all places, whose terms cancel but their rounding not
+      .tolerance = s.low ? 0.3 : 5e-5,
+      .bytes = (x.numel() + weight.numel() + s.B * places * s.O) * (s.low ? 2 : 4),
+      .flops = 2 * s.B * places * sums * s.O};
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  for (bool low : {false, true})
+    for (const Shape& s : {Shape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
+                           Shape{.B = 4, .C = 2, .H = 11, .W = 11, .O = 32},
+                           Shape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
+                           Shape{.B = 4, .C = 64, .H = 11, .W = 11, .O = 64},
+                           Shape{.B = 5, .C = 20, .O = 12}, Shape{.B = 16, .C = 968, .O = 128}}) {
+      Shape shape = s;
+      shape.low = low;
+      list.push_back(make_case(shape, device));
+    }
+  return list;
+}
+
+}  // namespace
+
+at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer) {
+  if (!onednn_has(x)) return plain_conv(x, used(x, layer));
+  const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
+  if (wants_gradients(x, layer))
+    return Conv::apply(image, layer.weight, layer.bias, used(x, layer));
+  const auto with = used(x, layer);
+  return onednn_conv(image, with.weight, with.bias);
+}
+
+at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {
+  if (!onednn_has(x)) return plain_linear(x, used(x, layer));
+  if (wants_gradients(x, layer)) return Linear::apply(x, layer.weight, layer.bias, used(x, layer));
+  const auto with = used(x, layer);
+  return onednn_linear(x, with.weight, with.bias, "relu");
+}
+
+namespace kernels::relu_layers {
+KernelEntry entry() {
+  return {"relu_layers", "3x3 convolutions and dense layers with their ReLU, in f32 and bf16",
+          cases};
+}
+}  // namespace kernels::relu_layers
+
+}  // namespace maglev

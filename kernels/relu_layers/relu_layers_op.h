@@ -1,0 +1,24 @@
+#pragma once
+// Layers of convolutional networks with their ReLU inside, forward and backward: oneDNN primitives,
+// which reach this kind of processor's peak where ATen's own way to them does not.
+
+#include <ATen/core/Tensor.h>
+
+namespace maglev {
+
+/// A layer's parameters. Gradients go to the f32 ones, whatever the layer computes in.
+struct LayerWeights {
+  at::Tensor weight, bias;          ///< f32; [O, C, 3, 3] or [O, F], and [O]
+  at::Tensor weight_low, bias_low;  ///< bf16 copies; undefined where nothing computes in bf16
+};
+
+/// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
+/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. On a CPU an
+/// image's result does not depend on the images around it.
+at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer);
+
+/// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
+/// row's result does not depend on the rows around it, from two rows on.
+at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer);
+
+}  // namespace maglev
