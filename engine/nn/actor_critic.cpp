@@ -27,7 +27,8 @@ at::Tensor activate(at::Tensor x, int kind) {
     case kTanh:
       return x.tanh_();
     case kFastTanh:
-      return fast_tanh_(x);
+      // under autocast products are not f32, which is all the kernel knows
+      return x.scalar_type() == at::kFloat ? fast_tanh_(x) : x.tanh_();
     case kRelu:
       return x.relu_();
     default:
