@@ -14,6 +14,7 @@ from programs import (
     PEERS,
     engine_version,
     fastest_threads,
+    need,
     peer_command,
     peer_version,
     settings_of,
@@ -219,7 +220,16 @@ def goodhart_ppo(options) -> list:
     ours = our_run(options, run, words)
     low = our_run(options, options.folder / "goodhart_bf16", [*words, "train.precision=bf16"])
     low.name = "maglev bf16"
-    peers, absent = [low], []
+    peers, absent = [], []
+    try:
+        help_text = execute([need(options.programs.engine), "train", "ppo", "goodhart", "--help"])
+    except Unavailable as why:
+        absent.append({"name": low.name, "why": str(why)})
+    else:
+        if "train.precision" in help_text.output:
+            peers.append(low)
+        else:
+            absent.append({"name": "bf16", "why": "this build has no train.precision"})
     if options.goodhart:
         script = [PEER_PYTHON, PEERS / "goodhart_original.py", options.goodhart]
         for name, more in (("original", []), ("original bf16", ["--bf16"])):
