@@ -10,24 +10,17 @@
 #include <cstdlib>
 
 // each group needs the declarations of the ones before it
+#include <rl_tools/nn/optimizers/adam/instance/operations_generic.h>
 #include <rl_tools/operations/cpu_mux.h>
-
 #include <rl_tools/rl/environments/pendulum/operations_generic.h>
 
-#include <rl_tools/nn/optimizers/adam/instance/operations_generic.h>
-
 // brings the BLAS into the dense layers
-#include <rl_tools/nn/operations_cpu_mux.h>
-
 #include <rl_tools/nn/layers/standardize/operations_generic.h>
-
+#include <rl_tools/nn/operations_cpu_mux.h>
+#include <rl_tools/nn/optimizers/adam/operations_generic.h>
 #include <rl_tools/nn_models/mlp_unconditional_stddev/operations_generic.h>
 #include <rl_tools/nn_models/sequential/operations_generic.h>
-
-#include <rl_tools/nn/optimizers/adam/operations_generic.h>
-
 #include <rl_tools/rl/algorithms/ppo/loop/core/config.h>
-
 #include <rl_tools/rl/algorithms/ppo/loop/core/operations_generic.h>
 
 namespace rlt = rl_tools;
@@ -60,7 +53,8 @@ struct Parameters : loop::DefaultParameters<Types, Index, Environment> {
   };
   using ACTOR_OPTIMIZER_PARAMETERS = Adam;
   using CRITIC_OPTIMIZER_PARAMETERS = Adam;
-  struct PPO_PARAMETERS : rlt::rl::algorithms::ppo::DefaultParameters<Types, Index, BENCH_MINIBATCH> {
+  struct PPO_PARAMETERS
+      : rlt::rl::algorithms::ppo::DefaultParameters<Types, Index, BENCH_MINIBATCH> {
     static constexpr float ACTION_ENTROPY_COEFFICIENT = 0;
     static constexpr float INITIAL_ACTION_STD = 1;
     static constexpr Index N_EPOCHS = 4;
