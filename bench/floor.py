@@ -1,4 +1,4 @@
-"""The least time a PPO step can take: its multiplications at the rate at which this machine multiplies.
+"""The least time a PPO step can take: its multiplications at this machine's rate.
 
 A step of an environment is seen by the networks once when it acts, and once an epoch when it is
 learnt from; forward and backward together are three times the forward pass. Two operations a

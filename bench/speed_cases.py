@@ -94,7 +94,8 @@ def goodhart_env(options) -> list:
         if options.goodhart:
             command = [
                 *(PEER_PYTHON, PEERS / "goodhart_original.py", options.goodhart),
-                *("--threads", cores(), "env", "--count", count, "--seconds", max(1.0, 3 * seconds)),
+                *("--threads", cores(), "env", "--count", count),
+                *("--seconds", max(1.0, 3 * seconds)),
             ]
             peers.append(
                 Contender(

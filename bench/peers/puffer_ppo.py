@@ -4,8 +4,8 @@
 
 DIR is the unpacked package with its extensions built in place (bench/setup.sh). Minibatches are
 whole rollout rows there, drawn by advantage; the draw is made uniform (prio_alpha=0), and the value
-clip, which cannot be switched off, is put out of reach. Adam instead of its default Muon, no compile,
-its default float32. Prints one JSON object.
+clip, which cannot be switched off, is put out of reach. Adam instead of its default Muon, no
+compile, its default float32. Prints one JSON object.
 """
 
 import json

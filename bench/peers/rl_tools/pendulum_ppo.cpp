@@ -9,19 +9,19 @@
 #include <cstdio>
 #include <cstdlib>
 
-// each group needs the declarations of the ones before it
-#include <rl_tools/nn/optimizers/adam/instance/operations_generic.h>
+// each needs the declarations of those before it; the second cpu_mux brings BLAS into the layers
+// clang-format off
 #include <rl_tools/operations/cpu_mux.h>
 #include <rl_tools/rl/environments/pendulum/operations_generic.h>
-
-// brings the BLAS into the dense layers
-#include <rl_tools/nn/layers/standardize/operations_generic.h>
+#include <rl_tools/nn/optimizers/adam/instance/operations_generic.h>
 #include <rl_tools/nn/operations_cpu_mux.h>
-#include <rl_tools/nn/optimizers/adam/operations_generic.h>
+#include <rl_tools/nn/layers/standardize/operations_generic.h>
 #include <rl_tools/nn_models/mlp_unconditional_stddev/operations_generic.h>
 #include <rl_tools/nn_models/sequential/operations_generic.h>
+#include <rl_tools/nn/optimizers/adam/operations_generic.h>
 #include <rl_tools/rl/algorithms/ppo/loop/core/config.h>
 #include <rl_tools/rl/algorithms/ppo/loop/core/operations_generic.h>
+// clang-format on
 
 namespace rlt = rl_tools;
 namespace loop = rlt::rl::algorithms::ppo::loop::core;
