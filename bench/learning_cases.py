@@ -9,9 +9,9 @@ from measure import PEER_PYTHON, Unavailable, execute, shown
 from programs import (
     engine_version,
     evaluate,
+    fastest_threads,
     peer_version,
     sb3_command,
-    sb3_threads,
     train,
     train_command,
 )
@@ -51,7 +51,12 @@ def classic(options, env: str, gym_name: str, bar: float) -> list:
             options.say(f"  maglev, seed {seed}: {why}")
         if version and "ours" in row:
             try:
-                threads = threads or sb3_threads(options, run, gym_name, 8192)
+                if not threads:
+                    threads, _ = fastest_threads(
+                        options,
+                        "stable-baselines3",
+                        lambda t: sb3_command(run, gym_name, t, "--speed", 8192),
+                    )
                 sb3 = sb3_command(run, gym_name, threads, "--episodes", episodes)
                 commands["sb3"] = shown(sb3, run)
                 report = execute(sb3).report()

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,25 +103,34 @@ def peer_version(module: str, python: Path) -> str:
     return done.stdout.split()[-1]
 
 
+def settings_of(folder: Path) -> dict:
+    """config.yaml of a run, read by the peers' Python, which has YAML."""
+    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))"
+    return json.loads(execute([PEER_PYTHON, "-c", code, folder / "config.yaml"]).output)
+
+
 def sb3_command(folder: Path, env: str, threads: int, *words) -> list:
     """SB3's PPO with the settings of our run in `folder`."""
+    return peer_command("sb3_ppo.py", folder, env, threads, *words)
+
+
+def peer_command(script: str, folder: Path, env: str, threads: int, *words) -> list:
+    """A peer's PPO with the settings of our run in `folder`."""
     return [
-        *(PEER_PYTHON, PEERS / "sb3_ppo.py", "--config", folder / "config.yaml"),
+        *(PEER_PYTHON, PEERS / script, "--config", folder / "config.yaml"),
         *("--env", env, "--threads", threads, *words),
     ]
 
 
-def sb3_threads(options, folder: Path, env: str, steps: int) -> int:
-    """Torch threads for SB3: those asked for, else the faster of 1 and all over `steps`."""
-    if options.sb3_threads:
-        return options.sb3_threads
+def fastest_threads(options, name: str, command_for: Callable[[int], list]) -> tuple[int, float]:
+    """Threads, and steps/s with them: those asked for, else the faster of 1 and all."""
     best, told, limit_s = 1, [], TIMEOUT_S
     fastest = 0.0
-    for threads in sorted({1, cores()}):
+    for threads in [options.peer_threads] if options.peer_threads else sorted({1, cores()}):
         try:
-            done = execute(sb3_command(folder, env, threads, "--speed", steps), limit_s=limit_s)
+            done = execute(command_for(threads), limit_s=limit_s)
         except Unavailable as why:
-            if threads == 1:
+            if not told:
                 raise
             told.append(f"{threads} threads gave up ({why})")
             continue
@@ -130,5 +140,5 @@ def sb3_threads(options, folder: Path, env: str, steps: int) -> int:
             best, fastest = threads, speed
         # threads that wait for each other on a busy machine can take forever
         limit_s = 3 * done.seconds + 10
-    options.say("  stable-baselines3 warm-up: " + ", ".join(told))
-    return best
+    options.say(f"  {name} warm-up: " + ", ".join(told))
+    return best, fastest

@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import learning_cases  # noqa: E402
+import ppo_cases  # noqa: E402
 import speed_cases  # noqa: E402
 from machine import (  # noqa: E402
     CALM_LOAD,
@@ -36,8 +37,11 @@ CASES = {
     for case in (
         speed_cases.cartpole_env,
         speed_cases.goodhart_env,
-        speed_cases.cartpole_ppo_8x128,
-        speed_cases.cartpole_ppo_1024x32,
+        ppo_cases.cartpole_ppo_8x128,
+        ppo_cases.cartpole_ppo_1024x32,
+        ppo_cases.pendulum_ppo_8x128,
+        ppo_cases.pendulum_ppo_1024x32,
+        ppo_cases.goodhart_ppo,
         learning_cases.learning_cartpole,
         learning_cases.learning_pendulum,
         learning_cases.learning_goodhart,
@@ -66,14 +70,25 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--counts", type=int, nargs="+", default=[],
                         help="environments of cartpole_env, default 8 64 1024")  # fmt: skip
     parser.add_argument("--goodhart-steps", type=int, default=1_500_000)
-    parser.add_argument("--goodhart-peer", type=shlex.split, metavar="COMMAND",
-                        help="measures another goodhart: gets {envs} and {seconds}, prints "
-                             '{"steps_per_second": ...}')  # fmt: skip
-    parser.add_argument("--sb3-threads", type=int, default=0,
+    parser.add_argument("--peers", nargs="+", metavar="NAME", default=[],
+                        help="peers of the PPO cases, default all: stable-baselines3, cleanrl, "
+                             "torchrl, pufferlib, rl-tools")  # fmt: skip
+    parser.add_argument("--peer-threads", type=int, default=0,
                         help="default: the faster of 1 and all, found in the warm-up")  # fmt: skip
+    for name, what in (
+        ("--cleanrl", "CleanRL"),
+        ("--rl-tools", "rl-tools"),
+        ("--goodhart", "the original Goodhart trainer"),
+    ):
+        parser.add_argument(name, type=Path, metavar="DIR", help=f"a checkout of {what}")
     chosen = parser.parse_args()
     if chosen.pairs < 1 or chosen.seeds < 1:
         parser.error("--pairs and --seeds must be at least 1")
+    for name in ("cleanrl", "rl_tools", "goodhart"):
+        folder = getattr(chosen, name)
+        if folder and not folder.is_dir():
+            parser.error(f"--{name.replace('_', '-')}: {folder} is no folder")
+        setattr(chosen, name, folder and folder.resolve())
     if chosen.quick:
         chosen.pairs = min(chosen.pairs, 2)
     return chosen
@@ -94,6 +109,18 @@ def table(case: str, result: dict):
                     f"[{pairs['min']:.2f} - {pairs['max']:.2f}] (pairs)"
                 )
             say(f"  {row['name']:20} {figures}   {told}".rstrip())
+        if "floor" in result:
+            shares = ", ".join(
+                f"{row['name']} {row['share_of_floor']:.1%}"
+                for row in [result["ours"], *result["peers"]]
+                if "share_of_floor" in row
+            )
+            bound = result["floor"]
+            say(
+                f"  arithmetic alone allows {short(bound['steps_per_second'])} steps/s "
+                f"({short(bound['flop_a_step'])} operations a step at "
+                f"{bound['gemm_gflops']:.0f} GFLOP/s); reached: {shares}"
+            )
         if "stated" in result:
             stated = result["stated"]
             ratio = f"{stated['ratio']:.0f}" if "ratio" in stated else "-"

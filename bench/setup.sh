@@ -25,11 +25,15 @@ for peer in stable-baselines3 envpool; do
     lacks $peer "pip could not install $(pinned $peer) (log: $log)"
 done
 
+pip install "$(pinned torchrl)" "$(pinned tensordict)" "$(pinned torch)" "$(pinned gymnasium)" ||
+  lacks torchrl "pip could not install $(pinned torchrl) (log: $log)"
+pip install "$(pinned tyro)" || lacks cleanrl "pip could not install $(pinned tyro) (log: $log)"
+
 # PufferLib is published as source, and its set-up fetches more from the net and builds every game.
 # Its cartpole is one header: pip only unpacks the source here, our driver is compiled against it.
 program=$venv/puffer_cartpole
+unpacked=$venv/pufferlib
 if [ ! -x $program ] || [ bench/peers/puffer_cartpole.c -nt $program ]; then
-  unpacked=$venv/pufferlib
   rm -rf $unpacked && mkdir -p $unpacked
   # the package's own set-up step may fail after unpacking; only the unpacked source matters
   TMPDIR=$PWD/$unpacked NO_OCEAN=1 NO_TRAIN=1 \
@@ -44,5 +48,33 @@ if [ ! -x $program ] || [ bench/peers/puffer_cartpole.c -nt $program ]; then
       bench/peers/puffer_cartpole.c -o $program "$raylib/lib/libraylib.a" -lm -lpthread -ldl \
       >> "$log" 2>&1 || lacks pufferlib "its cartpole.h did not compile (log: $log)"
   fi
+fi
+
+# Its trainer needs two extensions: the advantages, compiled against torch, and cartpole as a module.
+# They are built in place with its own flags; what its set-up would install besides is left out.
+package=$(dirname "$(dirname "$(find $unpacked -path '*/pufferlib/ocean/__init__.py' | head -1)")")
+if [ -d "$package/ocean" ]; then
+  pip install "$(pinned psutil)" "$(pinned rich)" "$(pinned rich_argparse)"
+  # only names of its space classes are looked up; its own requirements would turn numpy back
+  pip install --no-deps "$(pinned gym)" gym_notices
+  raylib=$(echo $unpacked/*/*/raylib-*_linux_amd64)
+  torch=$($venv/bin/python -c "import torch; print(torch.__path__[0])")
+  includes=$($venv/bin/python -c "import numpy, sysconfig
+print('-I' + sysconfig.get_path('include'), '-I' + numpy.get_include())")
+  cartpole=$package/ocean/cartpole
+  # shellcheck disable=SC2086
+  [ -e "$cartpole/binding.so" ] ||
+    ${CC:-cc} -O2 -flto -shared -fPIC -DPLATFORM_DESKTOP $includes -I"$raylib/include" \
+      "$cartpole/binding.c" -o "$cartpole/binding.so" "$raylib/lib/libraylib.a" -lm -lpthread -ldl \
+      >> "$log" 2>&1 || lacks pufferlib "its cartpole module did not compile (log: $log)"
+  # shellcheck disable=SC2086
+  [ -e "$package/_C.so" ] ||
+    ${CXX:-c++} -std=c++20 -O3 -shared -fPIC -DTORCH_EXTENSION_NAME=_C $includes \
+      -I"$torch/include" -I"$torch/include/torch/csrc/api/include" \
+      "$package/extensions/pufferlib.cpp" -o "$package/_C.so" -L"$torch/lib" -ltorch -ltorch_cpu \
+      -lc10 -ltorch_python -Wl,-rpath,"$torch/lib" >> "$log" 2>&1 ||
+    lacks pufferlib "its trainer's extension did not compile (log: $log)"
+  # where bench/run.py finds it
+  ln -sfn "$PWD/$(dirname "$package")" $venv/puffer_source
 fi
 exit $missing

@@ -1,4 +1,4 @@
-"""Throughput: environments alone, and PPO end to end, beside the peers."""
+"""Throughput of environments alone, beside the peers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ from pathlib import Path
 
 from machine import cores
 from measure import PEER_PYTHON, VENV, Contender, Unavailable, compare, execute, shown
-from programs import (
-    Programs,
-    engine_version,
-    env_throughput,
-    peer_version,
-    sb3_command,
-    sb3_threads,
-    train,
-    train_command,
-    training_speed,
-)
+from programs import Programs, env_throughput, peer_version
 
 PEERS = Path(__file__).resolve().parent / "peers"
 
@@ -101,20 +91,21 @@ def goodhart_env(options) -> list:
     for count in (64, 1024):
         options.say(f"goodhart_env, {count} environments")
         peers, absent = [], []
-        if options.goodhart_peer:
+        if options.goodhart:
             command = [
-                word.format(envs=count, seconds=max(1.0, 3 * seconds))
-                for word in options.goodhart_peer
+                *(PEER_PYTHON, PEERS / "goodhart_original.py", options.goodhart),
+                *("--threads", cores(), "env", "--count", count),
+                *("--seconds", max(1.0, 3 * seconds)),
             ]
             peers.append(
                 Contender(
                     "original",
-                    "the original's environment, random actions",
+                    shown(command),
                     lambda c=command: execute(c).report()["steps_per_second"],
                 )
             )
         else:
-            absent.append({"name": "original", "why": "not run here: no --goodhart-peer was given"})
+            absent.append({"name": "original", "why": "not run here: no --goodhart was given"})
         env = ["goodhart", "mode=ground_truth"]
         ours = our_envs(options.programs, env, count, cores(), seconds, one_core=False)
         result = compare(ours, peers, options.pairs, options.say)
@@ -130,63 +121,3 @@ def goodhart_env(options) -> list:
             result["stated"]["ratio"] = result["ours"]["median"] / figure
         results.append({"variant": f"{count} environments, {cores()} cores", **result, "notes": []})
     return results
-
-
-def cartpole_ppo(
-    options, case: str, count: int, rollout: int, minibatch: int, updates: int
-) -> list:
-    """PPO end to end on CartPole with the same settings, steps/s without construction."""
-    options.say(case)
-    steps = count * rollout * (4 if options.quick else updates)
-    words = [
-        "ppo",
-        "cartpole",
-        "--bare",
-        f"env.count={count}",
-        f"ppo.rollout={rollout}",
-        f"ppo.minibatch={minibatch}",
-        "ppo.epochs=4",
-        "ppo.lr=3e-4",
-        f"train.steps={steps}",
-        # a checkpoint at the beginning and the end only: the peer writes none
-        f"train.save_every={steps}",
-    ]
-    run = options.folder / case
-
-    def ours_sample() -> float:
-        train(options.programs, run, words)
-        return training_speed(run)
-
-    ours = Contender("maglev", shown(train_command(options.programs, run, words), run), ours_sample)
-    peers, absent = [], []
-
-    try:
-        peer = Contender(
-            "stable-baselines3", "", lambda: 0.0, peer_version("stable_baselines3", PEER_PYTHON)
-        )
-
-        def warm_up():
-            # the settings are those of the run that our warm-up left
-            threads = sb3_threads(options, run, "CartPole-v1", max(count * rollout, steps // 3))
-            command = sb3_command(run, "CartPole-v1", threads, "--speed", steps)
-            peer.command = shown(command, run)
-            peer.sample = lambda: execute(command).report()["steps_per_second"]
-
-        peer.warm_up = warm_up
-        peers.append(peer)
-    except Unavailable as why:
-        absent.append({"name": "stable-baselines3", "why": str(why)})
-    result = compare(ours, peers, options.pairs, options.say)
-    result["missing"] += absent
-    if ours.samples:
-        result["ours"]["version"] = engine_version(run)
-    variant = f"{count} environments x {rollout} steps, minibatch {minibatch}, {cores()} cores"
-    return [{"variant": variant, **result, "notes": []}]
-
-
-def cartpole_ppo_8x128(options) -> list:
-    return cartpole_ppo(options, "cartpole_ppo_8x128", 8, 128, 256, updates=96)
-
-
-def cartpole_ppo_1024x32(options) -> list:
-    return cartpole_ppo(options, "cartpole_ppo_1024x32", 1024, 32, 8192, updates=20)

@@ -7,35 +7,17 @@ learned with the run's seed and the policy is judged over N episodes with its me
 Prints one JSON object.
 """
 
-import argparse
 import json
-import os
 import time
-import warnings
 
-# notices would only mix with the figures
-warnings.filterwarnings("ignore")
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-
-import stable_baselines3  # noqa: E402
-import torch  # noqa: E402
-import yaml  # noqa: E402
-from stable_baselines3 import PPO  # noqa: E402
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
-from stable_baselines3.common.evaluation import evaluate_policy  # noqa: E402
+import run_settings
+import stable_baselines3
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
 
 EVALUATION_SEED = 1_000_003
-# what SB3 has no equivalent of must be off in the run it is compared with
-MUST_BE = {
-    "value_clip": 0,
-    "entropy_end": 1,
-    "entropy_floor_penalty": 0,
-    "normalize_advantage": "minibatch",
-    "normalize_reward": False,
-    "clip_grad": "global",
-    "weight_decay": 0,
-}
-NETWORK_MUST_BE = {"shared": False, "value_head": "plain", "normalize_obs": False}
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 
 
@@ -47,20 +29,13 @@ def schedule(start, end_share):
 
 def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
     ours, network = config["ppo"], config["ppo"]["network"]
-    for table, wanted in ((ours, MUST_BE), (network, NETWORK_MUST_BE)):
-        for name, value in wanted.items():
-            if table[name] != value:
-                raise SystemExit(f"[sb3] has no equivalent of ppo {name}={table[name]}")
-    if network["critic_hidden"]:
-        raise SystemExit("[sb3] critic_hidden is not mapped")
     envs = make_vec_env(env_name, n_envs=int(config["env"]["count"]), seed=seed)
-    rows = int(ours["rollout"]) * int(config["env"]["count"])
     return PPO(
         "MlpPolicy",
         envs,
         learning_rate=schedule(ours["lr"], ours["lr_end"]),
         n_steps=int(ours["rollout"]),
-        batch_size=int(ours["minibatch"]) or rows,
+        batch_size=run_settings.minibatch_of(config),
         n_epochs=int(ours["epochs"]),
         gamma=float(ours["gamma"]),
         gae_lambda=float(ours["lambda"]),
@@ -81,24 +56,18 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--config", required=True)
-    parser.add_argument("--env", required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--speed", type=int, default=0)
+    parser = run_settings.parser()
     parser.add_argument("--episodes", type=int, default=100)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    with open(arguments.config) as file:
-        config = yaml.safe_load(file)
+    config = run_settings.read(arguments.config, "sb3")
     seed = int(config["seed"])
 
     begin = time.perf_counter()
     model = ppo_of(config, arguments.env, seed)
     report = {"version": stable_baselines3.__version__, "torch": torch.__version__}
     if arguments.speed:
-        rows = model.n_steps * model.n_envs
-        model.learn(2 * rows)
+        model.learn(run_settings.WARM_UP * run_settings.rows_of(config))
         start = time.perf_counter()
         model.learn(arguments.speed)
         report["steps_per_second"] = model.num_timesteps / (time.perf_counter() - start)

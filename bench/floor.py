@@ -1,0 +1,63 @@
+"""The least time a PPO step can take: its multiplications at this machine's rate.
+
+A step of an environment is seen by the networks once when it acts, and once an epoch when it is
+learnt from; forward and backward together are three times the forward pass. Two operations a
+multiply-add. What else a step takes, environments, activations, optimiser, is not counted.
+"""
+
+from __future__ import annotations
+
+import json
+
+from measure import Unavailable, execute
+from programs import Programs, need
+
+# observations and the network's outputs for the policy, by environment of the measured cases
+VECTORS = {"cartpole": (4, 2), "pendulum": (3, 1)}
+# goodhart: 11 x 11 cells in 2 channels, 8 actions; its critic sees 244 numbers more
+GOODHART_SIDE, GOODHART_CHANNELS, GOODHART_ACTIONS, GOODHART_CRITIC = 11, 2, 8, 244
+KERNEL = 3 * 3
+
+
+def layers(widths: list) -> int:
+    """Multiply-adds of fully connected layers."""
+    return sum(a * b for a, b in zip(widths, widths[1:]))
+
+
+def forward_macs(env: str, network: dict) -> int:
+    """Multiply-adds of policy and critic for one observation. Throws Unavailable."""
+    hidden = [int(h) for h in network["hidden"]]
+    critic = [int(h) for h in network["critic_hidden"]]
+    if env == "goodhart" and network["kind"] == "cnn" and network["shared"]:
+        channels = [GOODHART_CHANNELS, *map(int, network["channels"])]
+        cells = GOODHART_SIDE**2
+        macs = layers(channels) * KERNEL * cells
+        macs += layers([channels[-1] * cells, *hidden, GOODHART_ACTIONS])
+        return macs + layers([hidden[-1] + GOODHART_CRITIC, *critic, 1])
+    if env in VECTORS and not network["shared"] and network["kind"] in ("auto", "mlp"):
+        observations, outputs = VECTORS[env]
+        return layers([observations, *hidden, outputs]) + layers(
+            [observations, *(critic or hidden), 1]
+        )
+    raise Unavailable(f"the floor of this network on {env} is not worked out")
+
+
+def flop_a_step(env: str, config: dict) -> int:
+    return 2 * forward_macs(env, config["ppo"]["network"]) * (1 + 3 * int(config["ppo"]["epochs"]))
+
+
+def gemm_gflops(programs: Programs) -> float:
+    """float32 matrix products on all cores, as `maglev doctor` measures them; the best of three."""
+    command = [need(programs.engine), "doctor", "--json"]
+    reports = [json.loads(execute(command).output) for _ in range(3)]
+    return max(report["measured"]["matrix_product_gflops"] for report in reports)
+
+
+def add_floor(result: dict, env: str, config: dict, gflops: float):
+    """Adds the floor to a result, and to every contender its share of it."""
+    flop = flop_a_step(env, config)
+    floor = gflops * 1e9 / flop
+    result["floor"] = {"flop_a_step": flop, "gemm_gflops": gflops, "steps_per_second": floor}
+    for row in [result["ours"], *result["peers"]]:
+        if row["median"]:
+            row["share_of_floor"] = row["median"] / floor

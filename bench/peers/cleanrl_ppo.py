@@ -1,0 +1,97 @@
+"""CleanRL's PPO, unchanged, with the settings of a Maglev run: ppo.py or ppo_continuous_action.py.
+
+    cleanrl_ppo.py --source DIR --config RUN/config.yaml --env CartPole-v1 --threads N --speed STEPS
+
+DIR holds a checkout of CleanRL. The script runs as it is. Around it: its TensorBoard writer is
+replaced by one that only notes when each update ended (so its log costs nothing here), the wrappers
+that normalise observations and rewards do nothing (ours has them off), and TransformObservation
+gets the argument that Gymnasium 1.x asks for. Prints one JSON object.
+"""
+
+import contextlib
+import io
+import json
+import runpy
+import sys
+import time
+import types
+from pathlib import Path
+
+import gymnasium
+import run_settings
+import torch
+
+SCRIPTS = {"CartPole-v1": "ppo.py", "Pendulum-v1": "ppo_continuous_action.py"}
+UPDATE_ENDED = "charts/SPS"
+
+
+class Clock:
+    """In the place of the TensorBoard writer: (steps, time) of every update."""
+
+    ended = []
+
+    def __init__(self, *_):
+        pass
+
+    def add_scalar(self, name, _value, step):
+        if name == UPDATE_ENDED:
+            Clock.ended.append((step, time.perf_counter()))
+
+    def add_text(self, *_):
+        pass
+
+    def close(self):
+        pass
+
+
+def untouched(env, *_args, **_named):
+    return env
+
+
+def main():
+    parser = run_settings.parser()
+    parser.add_argument("--source", type=Path, required=True)
+    arguments = parser.parse_args()
+    config = run_settings.read(arguments.config, "cleanrl")
+    run_settings.constant_rates(config, "cleanrl")
+    ours, rows = config["ppo"], run_settings.rows_of(config)
+    if [int(h) for h in ours["network"]["hidden"]] != [64, 64]:
+        raise SystemExit("[cleanrl] its network is 64-64 tanh")
+    torch.set_num_threads(arguments.threads)
+    board = types.ModuleType("torch.utils.tensorboard")
+    board.SummaryWriter = Clock
+    sys.modules["torch.utils.tensorboard"] = board
+    for name in (
+        *("NormalizeObservation", "NormalizeReward"),
+        *("TransformObservation", "TransformReward"),
+    ):
+        setattr(gymnasium.wrappers, name, untouched)
+
+    script = arguments.source / "cleanrl" / SCRIPTS[arguments.env]
+    updates = run_settings.WARM_UP + max(1, arguments.speed // rows)
+    settings = {
+        "env-id": arguments.env,
+        "seed": config["seed"],
+        "num-envs": config["env"]["count"],
+        "num-steps": ours["rollout"],
+        "num-minibatches": rows // run_settings.minibatch_of(config),
+        "update-epochs": ours["epochs"],
+        "total-timesteps": updates * rows,
+        "learning-rate": ours["lr"],
+        "gamma": ours["gamma"],
+        "gae-lambda": ours["lambda"],
+        "clip-coef": ours["clip"],
+        "ent-coef": ours["entropy"],
+        "vf-coef": ours["value_coef"],
+        "max-grad-norm": ours["max_grad_norm"],
+    }
+    sys.argv = [str(script), "--no-cuda", "--no-anneal-lr", "--no-clip-vloss"]
+    sys.argv += [f"--{name}={value}" for name, value in settings.items()]
+    with contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(script), run_name="__main__")
+    (first_step, first), (last_step, last) = Clock.ended[run_settings.WARM_UP - 1], Clock.ended[-1]
+    print(json.dumps({"steps_per_second": (last_step - first_step) / (last - first)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The settings of a Maglev run, for the peers that are measured with them.
+
+Every peer's script is called the same way and prints one JSON object with "steps_per_second":
+
+    <peer>_ppo.py --config RUN/config.yaml --env CartPole-v1 --threads N --speed STEPS
+"""
+
+import argparse
+import os
+import warnings
+
+# notices would only mix with the figures
+warnings.filterwarnings("ignore")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import yaml  # noqa: E402
+
+# what the peers have no equivalent of must be off in the run they are compared with
+MUST_BE = {
+    "value_clip": 0,
+    "entropy_end": 1,
+    "entropy_floor_penalty": 0,
+    "normalize_advantage": "minibatch",
+    "normalize_reward": False,
+    "clip_grad": "global",
+    "weight_decay": 0,
+}
+NETWORK_MUST_BE = {"shared": False, "value_head": "plain", "normalize_obs": False}
+# updates that pass before the clock starts
+WARM_UP = 2
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser()
+    made.add_argument("--config", required=True)
+    made.add_argument("--env", required=True)
+    made.add_argument("--threads", type=int, required=True)
+    made.add_argument("--speed", type=int, default=0, help="steps to measure")
+    return made
+
+
+def read(path: str, peer: str) -> dict:
+    """The run's settings; ends the program when one has no equivalent among the peers."""
+    with open(path) as file:
+        config = yaml.safe_load(file)
+    ours, network = config["ppo"], config["ppo"]["network"]
+    for table, wanted in ((ours, MUST_BE), (network, NETWORK_MUST_BE)):
+        for name, value in wanted.items():
+            if table[name] != value:
+                raise SystemExit(f"[{peer}] has no equivalent of ppo {name}={table[name]}")
+    if network["critic_hidden"]:
+        raise SystemExit(f"[{peer}] critic_hidden is not mapped")
+    return config
+
+
+def constant_rates(config: dict, peer: str):
+    """Ends the program when a schedule is set that the peer's script does not map."""
+    for name in ("lr_end", "clip_end"):
+        if float(config["ppo"][name]) != 1:
+            raise SystemExit(f"[{peer}] {name} is not mapped")
+
+
+def rows_of(config: dict) -> int:
+    """Steps of all environments in one rollout."""
+    return int(config["ppo"]["rollout"]) * int(config["env"]["count"])
+
+
+def minibatch_of(config: dict) -> int:
+    return int(config["ppo"]["minibatch"]) or rows_of(config)

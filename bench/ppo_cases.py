@@ -1,0 +1,248 @@
+"""PPO end to end with the same settings as the peers: steps/s without construction."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import floor
+from machine import cores
+from measure import HOME, PEER_PYTHON, VENV, Contender, Unavailable, compare, execute, shown
+from programs import (
+    PEERS,
+    engine_version,
+    fastest_threads,
+    need,
+    peer_command,
+    peer_version,
+    settings_of,
+    train,
+    train_command,
+    training_speed,
+)
+
+# a peer's sample takes about this long, however slow it is
+SAMPLE_S = 8
+# updates of a peer's warm-up, which finds its threads
+TRIAL_UPDATES = 2
+
+
+@dataclass
+class Shape:
+    """One size of run: environments, steps an update of each, rows of a minibatch."""
+
+    count: int
+    rollout: int
+    minibatch: int
+    updates: int
+
+    @property
+    def rows(self) -> int:
+        return self.count * self.rollout
+
+    def __str__(self) -> str:
+        return f"{self.count} environments x {self.rollout} steps, minibatch {self.minibatch}"
+
+
+SMALL = Shape(8, 128, 256, updates=96)
+LARGE = Shape(1024, 32, 8192, updates=20)
+GYMNASIUM = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
+
+
+def sampled(options, name: str, version: str, command_for, rows: int, limit: int) -> Contender:
+    """A contender whose warm-up finds the faster of 1 and all threads, and how many updates a
+    sample takes; `command_for(threads, updates)`."""
+    peer = Contender(name, "", lambda: 0.0, version)
+
+    def warm_up():
+        threads, speed = fastest_threads(options, name, lambda t: command_for(t, TRIAL_UPDATES))
+        fitting = TRIAL_UPDATES if options.quick else math.ceil(SAMPLE_S * speed / rows)
+        command = command_for(threads, max(TRIAL_UPDATES, min(limit, fitting)))
+        peer.command = shown(command, options.folder)
+        peer.sample = lambda: execute(command).report()["steps_per_second"]
+
+    peer.warm_up = warm_up
+    return peer
+
+
+def rl_tools(options, shape: Shape) -> Path:
+    """Its program for this shape, built when it is missing or older than our source."""
+    program = VENV / "rl_tools" / f"pendulum_ppo_{shape.count}"
+    source = PEERS / "rl_tools" / "pendulum_ppo.cpp"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        options.say("  building rl-tools")
+        command = ["bash", PEERS / "rl_tools" / "build.sh", options.rl_tools, program.parent]
+        words = [str(w) for w in (*command, shape.count, shape.rollout, shape.minibatch)]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=HOME, check=False)
+        if done.returncode != 0:
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            why = (errors or done.stderr.strip().splitlines() or ["no message"])[0]
+            raise Unavailable(f"did not build: {why[:200]}")
+    return program
+
+
+def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
+    """Those that can be measured, and {name, why} of the others."""
+    peers, absent = [], []
+
+    def python_peer(name: str, module: str, script: str, *words):
+        def command_for(threads, updates):
+            speed = ("--speed", updates * shape.rows, *words)
+            return peer_command(script, run, GYMNASIUM[env], threads, *speed)
+
+        version = peer_version(module, PEER_PYTHON) if module else ""
+        peers.append(sampled(options, name, version, command_for, shape.rows, shape.updates))
+
+    def cleanrl():
+        if not options.cleanrl:
+            raise Unavailable("no --cleanrl was given")
+        python_peer("cleanrl", "", "cleanrl_ppo.py", "--source", options.cleanrl)
+
+    def puffer():
+        if env != "cartpole":
+            raise Unavailable(f"has no C environment like {env}")
+        source = VENV / "puffer_source"
+        if not source.exists():
+            raise Unavailable("not built; see .venv-bench/setup.log")
+        python_peer("pufferlib", "", "puffer_ppo.py", "--source", source)
+
+    def rltools():
+        if env != "pendulum":
+            raise Unavailable(f"is measured on pendulum, not on {env}")
+        if not options.rl_tools:
+            raise Unavailable("no --rl-tools was given")
+        program = rl_tools(options, shape)
+
+        def command_for(threads, updates):
+            return ["env", f"OPENBLAS_NUM_THREADS={threads}", program, updates]
+
+        # it is fast: as many updates as ours
+        limit = 10 * shape.updates
+        peers.append(sampled(options, "rl-tools", "", command_for, shape.rows, limit))
+
+    for name, attempt in (
+        (
+            "stable-baselines3",
+            lambda: python_peer("stable-baselines3", "stable_baselines3", "sb3_ppo.py"),
+        ),
+        ("cleanrl", cleanrl),
+        ("torchrl", lambda: python_peer("torchrl", "torchrl", "torchrl_ppo.py")),
+        ("pufferlib", puffer),
+        ("rl-tools", rltools),
+    ):
+        if options.peers and name not in options.peers:
+            continue
+        try:
+            attempt()
+        except Unavailable as why:
+            absent.append({"name": name, "why": str(why)})
+    return peers, absent
+
+
+def our_run(options, run: Path, words: list) -> Contender:
+    def sample() -> float:
+        train(options.programs, run, words)
+        return training_speed(run)
+
+    return Contender("maglev", shown(train_command(options.programs, run, words), run), sample)
+
+
+def finished(options, env: str, run: Path, variant: str, result: dict, notes: list) -> list:
+    """The result with our version and the arithmetic floor."""
+    if result["ours"]["samples"]:
+        result["ours"]["version"] = engine_version(run)
+        try:
+            floor.add_floor(result, env, settings_of(run), floor.gemm_gflops(options.programs))
+        except Unavailable as why:
+            notes = [*notes, str(why)]
+    return [{"variant": f"{variant}, {cores()} cores", **result, "notes": notes}]
+
+
+def ppo(options, case: str, env: str, shape: Shape) -> list:
+    """Our PPO and the peers' with the same settings."""
+    options.say(case)
+    steps = shape.rows * (4 if options.quick else shape.updates)
+    words = [
+        *("ppo", env, "--bare"),
+        f"env.count={shape.count}",
+        f"ppo.rollout={shape.rollout}",
+        f"ppo.minibatch={shape.minibatch}",
+        "ppo.epochs=4",
+        "ppo.lr=3e-4",
+        f"train.steps={steps}",
+        # a checkpoint at the beginning and the end only: the peers write none
+        f"train.save_every={steps}",
+    ]
+    run = options.folder / case
+    peers, absent = peers_of(options, env, run, shape)
+    # the peers read the settings of the run that our warm-up left
+    result = compare(our_run(options, run, words), peers, options.pairs, options.say)
+    result["missing"] += absent
+    return finished(options, env, run, str(shape), result, [])
+
+
+def cartpole_ppo_8x128(options) -> list:
+    return ppo(options, "cartpole_ppo_8x128", "cartpole", SMALL)
+
+
+def cartpole_ppo_1024x32(options) -> list:
+    return ppo(options, "cartpole_ppo_1024x32", "cartpole", LARGE)
+
+
+def pendulum_ppo_8x128(options) -> list:
+    return ppo(options, "pendulum_ppo_8x128", "pendulum", SMALL)
+
+
+def pendulum_ppo_1024x32(options) -> list:
+    return ppo(options, "pendulum_ppo_1024x32", "pendulum", LARGE)
+
+
+def goodhart_ppo(options) -> list:
+    """The original's network and settings, ours in float32 and bfloat16, and the original in both.
+
+    192 environments; 32 steps an update stand in for its 128: the work a sample is the same.
+    """
+    options.say("goodhart_ppo")
+    count, rollout = (16, 8) if options.quick else (192, 32)
+    rows = count * rollout
+    updates = 2 if options.quick else 4
+    words = [
+        *("ppo", "goodhart", "--bare"),
+        *("--config", HOME / "configs" / "ppo" / "goodhart_original.yaml"),
+        *(f"env.count={count}", f"ppo.rollout={rollout}"),
+        f"train.steps={rows * updates}",
+        f"train.log_every={rows}",
+        f"train.save_every={rows * updates}",
+    ]
+    run = options.folder / "goodhart_ppo"
+    ours = our_run(options, run, words)
+    low = our_run(options, options.folder / "goodhart_bf16", [*words, "train.precision=bf16"])
+    low.name = "maglev bf16"
+    peers, absent = [], []
+    try:
+        help_text = execute([need(options.programs.engine), "train", "ppo", "goodhart", "--help"])
+    except Unavailable as why:
+        absent.append({"name": low.name, "why": str(why)})
+    else:
+        if "train.precision" in help_text.output:
+            peers.append(low)
+        else:
+            absent.append({"name": "bf16", "why": "this build has no train.precision"})
+    if options.goodhart:
+        script = [PEER_PYTHON, PEERS / "goodhart_original.py", options.goodhart]
+        for name, more in (("original", []), ("original bf16", ["--bf16"])):
+
+            def command_for(threads, trained, more=more):
+                shape = ("--count", count, "--rollout", rollout, "--updates", trained)
+                return [*script, "--threads", threads, "ppo", *shape, *more]
+
+            peers.append(sampled(options, name, "", command_for, rows, updates))
+    else:
+        absent.append({"name": "original", "why": "not run here: no --goodhart was given"})
+    result = compare(ours, peers, options.pairs, options.say)
+    result["missing"] += absent
+    variant = f"{count} environments x {rollout} steps, whole batch, the original's network"
+    note = "each program's first update is not counted"
+    return finished(options, "goodhart", run, variant, result, [note])

@@ -1,0 +1,172 @@
+// maglev bench timeline: what each optimisation of the engine is worth, by switching one after
+// another on and training a few seconds with each.
+
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "engine/host/machine.h"
+#include "engine/train/experiment.h"
+#include "verbs/arguments.h"
+#include "verbs/bench/run_child.h"
+#include "verbs/bench/stages.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::bench {
+
+VerbEntry entry();
+
+namespace {
+
+constexpr int64_t kDefaultSeconds = 5;
+// more than any measurement takes
+constexpr const char* kEndless = "1000000000000";
+
+struct Measured {
+  Stage stage;
+  std::vector<std::string> settings;
+  std::string skipped;  // why, or ""
+  Speed speed;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string times(double figure, double of) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", figure / of);
+  return of > 0 ? text : "-";
+}
+
+// what a stage switches on; the first lists how all begin
+std::string switched(const Measured& row) {
+  std::string text;
+  for (const Switch& one : row.stage.switches)
+    text += (text.empty() ? "" : " ") + one.name + "=" + one.after;
+  return text.empty() ? joined(row.settings) : text;
+}
+
+std::string table_text(const std::vector<Measured>& rows) {
+  Table table({"stage", ">steps/s", ">x first", ">x before", "switched on"});
+  double first = 0, before = 0;
+  for (const Measured& row : rows) {
+    if (!row.skipped.empty()) {
+      table.add({row.stage.name, "-", "-", "-", "left out: " + row.skipped});
+      continue;
+    }
+    const double speed = row.speed.steps_per_second;
+    if (first == 0) first = speed;
+    char figure[32];
+    std::snprintf(figure, sizeof figure, "%.0f", speed);
+    table.add({row.stage.name, figure, times(speed, first), times(speed, before), switched(row)});
+    before = speed;
+  }
+  return table.text(probe_terminal(STDOUT_FILENO));
+}
+
+std::string json_text(const std::string& env, const std::vector<std::string>& settings,
+                      const std::vector<Measured>& rows) {
+  nlohmann::json stages = nlohmann::json::array();
+  for (const Measured& row : rows) {
+    nlohmann::json one = {{"stage", row.stage.name}, {"what", row.stage.what}};
+    if (row.skipped.empty()) {
+      one["settings"] = row.settings;
+      one["steps_per_second"] = row.speed.steps_per_second;
+      one["updates"] = row.speed.updates;
+      one["seconds"] = row.speed.seconds;
+    } else {
+      one["left_out"] = row.skipped;
+    }
+    stages.push_back(std::move(one));
+  }
+  return nlohmann::json{{"environment", env}, {"settings", settings}, {"stages", stages}}.dump(2) +
+         "\n";
+}
+
+int timeline(const Arguments& arguments) {
+  const std::string env = arguments.positional()[1];
+  Experiment experiment("ppo", env);
+  const char* home = std::getenv("MAGLEV_HOME");
+  if (!arguments.has("--bare")) experiment.load_proven(home ? home : ".");
+  if (auto file = arguments.value("--config")) experiment.table().load(*file);
+  for (const std::string& setting : arguments.settings()) experiment.table().override_with(setting);
+  const bool on_cuda = place(experiment.run.device, experiment.run.threads).device.is_cuda();
+  const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
+  const int64_t rollout = std::stoll(experiment.table().find("ppo.rollout")->text());
+  const std::string update = std::to_string(experiment.run.env_count * rollout);
+
+  // the same settings for all, then those of the stage
+  std::vector<std::string> given = {"ppo", env};
+  if (arguments.has("--bare")) given.push_back("--bare");
+  if (auto file = arguments.value("--config")) given.insert(given.end(), {"--config", *file});
+  for (const std::string& setting : arguments.settings()) given.push_back(setting);
+  given.insert(given.end(), {std::string("train.steps=") + kEndless, "train.log_every=" + update,
+                             std::string("train.save_every=") + kEndless});
+
+  const std::vector<Stage> all = stages(experiment.run.env_count, rollout);
+  std::vector<bool> skipped(all.size(), false);
+  std::vector<Measured> rows;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Measured row{.stage = all[i], .settings = {}, .skipped = {}, .speed = {}};
+    row.skipped = lacking(all[i], experiment.table(), on_cuda);
+    skipped[i] = !row.skipped.empty();
+    if (!skipped[i]) {
+      row.settings = settings_at(all, i, skipped, experiment.table());
+      std::vector<std::string> words = given;
+      words.insert(words.end(), row.settings.begin(), row.settings.end());
+      try {
+        row.speed = measure_training(words, seconds);
+      } catch (const Error& refused) {
+        // the first stage is every build's; a later one may be refused for this environment
+        if (i == 0) throw;
+        row.skipped = refused.what();
+        skipped[i] = true;
+      }
+    }
+    std::fprintf(stderr, "%s: %s\n", row.stage.name.c_str(),
+                 skipped[i]
+                     ? ("left out: " + row.skipped).c_str()
+                     : (std::to_string(int64_t(row.speed.steps_per_second)) + " steps/s").c_str());
+    rows.push_back(std::move(row));
+  }
+  print(table_text(rows));
+  if (auto file = arguments.value("--json")) write_atomic(*file, json_text(env, given, rows));
+  return 0;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(
+      entry(), words,
+      {.flags = {{"--seconds", "S", "measured of each stage, whole seconds (default 5)"},
+                 {"--json", "FILE", "the figures as JSON, too"},
+                 {"--config", "FILE", "settings from YAML or JSON, as of train"},
+                 {"--bare", "", "without configs/ppo/<environment>.yaml"}},
+       .least = 2,
+       .most = 2,
+       .names = "timeline <environment>",
+       .settings = true});
+  if (arguments.help()) return arguments.print_help();
+  if (arguments.positional()[0] != "timeline")
+    throw Error("[bench] knows timeline, got '" + arguments.positional()[0] +
+                "'; beside other programs it is measured by python3 bench/run.py");
+  return timeline(arguments);
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "bench",
+          .summary = "what each optimisation of the engine is worth, stage by stage",
+          .usage = "bench timeline <environment> [--seconds S] [--json FILE] [setting=value ...]",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::bench

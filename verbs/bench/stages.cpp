@@ -1,0 +1,57 @@
+#include "verbs/bench/stages.h"
+
+#include <algorithm>
+
+#include "engine/core/error.h"
+
+namespace maglev::verbs::bench {
+
+std::vector<Stage> stages(int64_t envs, int64_t rollout) {
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  return {
+      {.name = "naive", .what = "one environment, one thread, one operation after another"},
+      {.name = "vectorised",
+       .what = "environments step together, networks see them as one batch",
+       .switches = {{"env.count", "1", text(envs)},
+                    {"ppo.rollout", text(envs * rollout), text(rollout)}}},
+      {.name = "threads",
+       .what = "all processors: environments in blocks, minibatches in shards",
+       .switches = {{"threads", "1", "0"}}},
+      {.name = "own tanh",
+       .what = "tanh by a kernel with run-time dispatch",
+       .switches = {{"ppo.network.fast_tanh", "false", "true"}}},
+      {.name = "fused",
+       .what = "network, loss and optimiser on fused kernels",
+       .switches = {{"ppo.fused", "false", "true"}}},
+      {.name = "no barrier a step",
+       .what = "each block of environments collects its whole rollout by itself",
+       .switches = {{"train.collect", "lockstep", "blocks"}}},
+      {.name = "captured",
+       .what = "collect and learn as one CUDA graph each",
+       .switches = {{"train.graph", "off", "on"}},
+       .needs_cuda = true},
+      {.name = "bf16",
+       .what = "forward passes in bfloat16",
+       .switches = {{"train.precision", "fp32", "bf16"}}},
+  };
+}
+
+std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda) {
+  for (const Switch& one : stage.switches)
+    if (!table.find(one.name)) return "this build has no " + one.name;
+  if (stage.needs_cuda && !on_cuda) return "needs a CUDA device";
+  return "";
+}
+
+std::vector<std::string> settings_at(const std::vector<Stage>& all, size_t last,
+                                     const std::vector<bool>& skipped, const OptionTable& table) {
+  MAGLEV_ASSERT(last < all.size() && skipped.size() == all.size(), "one mark a stage");
+  std::vector<std::string> settings;
+  for (size_t i = 0; i < all.size(); ++i)
+    for (const Switch& one : all[i].switches)
+      if (table.find(one.name))
+        settings.push_back(one.name + "=" + (i <= last && !skipped[i] ? one.after : one.before));
+  return settings;
+}
+
+}  // namespace maglev::verbs::bench

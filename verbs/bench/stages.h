@@ -1,0 +1,36 @@
+#pragma once
+// The stages of a timeline: what made the engine fast, one switch after another, in one table.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/config/options.h"
+
+namespace maglev::verbs::bench {
+
+/// A setting and its values before and from a stage on.
+struct Switch {
+  std::string name, before, after;
+};
+
+struct Stage {
+  std::string name;
+  std::string what;  ///< one line for people
+  std::vector<Switch> switches;
+  bool needs_cuda = false;
+};
+
+/// All stages, slowest first, for a run of `envs` environments and `rollout` steps an update: every
+/// stage takes as many steps an update. The first has no switches: everything is as before.
+std::vector<Stage> stages(int64_t envs, int64_t rollout);
+
+/// Why this build or machine lacks the stage, in a few words; "" when it has it.
+std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda);
+
+/// name=value of every switch known to `table` when the stages before and with `last` are on; those
+/// marked in `skipped` stay off.
+std::vector<std::string> settings_at(const std::vector<Stage>& all, size_t last,
+                                     const std::vector<bool>& skipped, const OptionTable& table);
+
+}  // namespace maglev::verbs::bench

@@ -1,0 +1,99 @@
+#include "verbs/bench/stages.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "engine/core/error.h"
+#include "engine/train/experiment.h"
+#include "verbs/bench/run_child.h"
+
+namespace maglev::verbs::bench {
+namespace {
+
+size_t index_of(const std::vector<Stage>& all, const std::string& name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Stage& stage) { return stage.name == name; });
+  EXPECT_NE(found, all.end()) << name;
+  return size_t(found - all.begin());
+}
+
+std::string value_of(const std::vector<std::string>& settings, const std::string& name) {
+  for (const std::string& setting : settings)
+    if (setting.starts_with(name + "=")) return setting.substr(name.size() + 1);
+  return "";
+}
+
+TEST(stages, values_of_every_switch_are_taken_by_the_settings_it_names) {
+  const auto all = stages(64, 32);
+  for (const Stage& stage : all)
+    for (const Switch& one : stage.switches) {
+      Experiment experiment("ppo", "cartpole");
+      if (!experiment.table().find(one.name)) continue;
+      for (const std::string& value : {one.before, one.after})
+        EXPECT_NO_THROW(experiment.table().set(one.name, value)) << one.name << "=" << value;
+    }
+}
+
+TEST(stages, an_update_takes_as_many_steps_in_every_stage) {
+  const auto all = stages(64, 32);
+  const std::vector<bool> none(all.size(), false);
+  for (size_t i = 0; i < all.size(); ++i) {
+    Experiment experiment("ppo", "cartpole");
+    for (const std::string& setting : settings_at(all, i, none, experiment.table()))
+      experiment.table().override_with(setting);
+    const int64_t rollout = std::stoll(experiment.table().find("ppo.rollout")->text());
+    EXPECT_EQ(experiment.run.env_count * rollout, 64 * 32) << all[i].name;
+  }
+}
+
+TEST(stages, a_stage_switches_on_what_it_names_and_keeps_what_was_on) {
+  const auto all = stages(64, 32);
+  const std::vector<bool> none(all.size(), false);
+  Experiment experiment("ppo", "cartpole");
+  const auto at = [&](const char* name) {
+    return settings_at(all, index_of(all, name), none, experiment.table());
+  };
+  EXPECT_EQ(value_of(at("vectorised"), "threads"), "1");
+  EXPECT_EQ(value_of(at("threads"), "threads"), "0");
+  EXPECT_EQ(value_of(at("threads"), "ppo.network.fast_tanh"), "false");
+  EXPECT_EQ(value_of(at("own tanh"), "ppo.network.fast_tanh"), "true");
+  EXPECT_EQ(value_of(at("own tanh"), "threads"), "0");
+}
+
+TEST(stages, a_skipped_stage_stays_off_in_those_after_it) {
+  const auto all = stages(64, 32);
+  std::vector<bool> skipped(all.size(), false);
+  skipped[index_of(all, "own tanh")] = true;
+  Experiment experiment("ppo", "cartpole");
+  const auto last = settings_at(all, all.size() - 1, skipped, experiment.table());
+  EXPECT_EQ(value_of(last, "ppo.network.fast_tanh"), "false");
+  EXPECT_EQ(value_of(last, "threads"), "0");
+}
+
+TEST(stages, what_a_build_or_machine_lacks_is_named) {
+  Experiment experiment("ppo", "cartpole");
+  const Stage unknown{.name = "x", .what = "", .switches = {{"ppo.nonesuch", "false", "true"}}};
+  EXPECT_EQ(lacking(unknown, experiment.table(), true), "this build has no ppo.nonesuch");
+  const Stage device{.name = "x", .what = "", .switches = {}, .needs_cuda = true};
+  EXPECT_EQ(lacking(device, experiment.table(), false), "needs a CUDA device");
+  EXPECT_EQ(lacking(device, experiment.table(), true), "");
+}
+
+TEST(run_child, the_first_row_only_starts_the_clock) {
+  const Speed speed = speed_of(
+      "{\"step\": 100, \"seconds\": 5}\n{\"step\": 300, \"seconds\": 6}\n"
+      "{\"step\": 500, \"seconds\": 7}\n{\"step\": 700, \"sec");
+  EXPECT_EQ(speed.updates, 2);
+  EXPECT_DOUBLE_EQ(speed.seconds, 2);
+  EXPECT_DOUBLE_EQ(speed.steps_per_second, 200);
+}
+
+TEST(run_child, one_row_gives_no_figure) {
+  EXPECT_EQ(speed_of("{\"step\": 100, \"seconds\": 5}\n").updates, 0);
+  EXPECT_EQ(speed_of("").steps_per_second, 0);
+}
+
+}  // namespace
+}  // namespace maglev::verbs::bench
