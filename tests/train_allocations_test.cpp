@@ -30,9 +30,8 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace maglev {
 namespace {
 
-// one iteration of the settings below: what is left of ATen outside minibatches, and functions handed
-// to threads; 0 is the aim
-constexpr int64_t kMostHeapAllocations = 500;
+// one iteration of the settings below
+constexpr int64_t kMostHeapAllocations = 0;
 
 std::unique_ptr<Experiment> cartpole() {
   claim_threads();

@@ -85,8 +85,12 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   target_ = at::zeros(steps, f32), old_value_ = at::zeros(steps, f32);
   error_ = at::zeros(steps, f32), explained_ = at::zeros({}, f32);
   permutation_ = at::zeros({batch_rows_}, f32.dtype(at::kLong));
-  lr_ = at::zeros({}, f32);
-  state_ = {.statistics = at::zeros({3}, f32),
+  for (int64_t begin = 0; begin < batch_rows_; begin += minibatch_)
+    minibatches_.push_back(
+        permutation_.narrow(0, begin, std::min(minibatch_, batch_rows_ - begin)));
+  state_ = {.steps_done = at::zeros({}, f32.dtype(at::kDouble)),
+            .lr = at::zeros({}, f32),
+            .statistics = at::zeros({3}, f32),
             .clip = at::zeros({}, f32),
             .entropy_coef = at::zeros({}, f32),
             .last_entropy = at::full({}, 1e9, f32),
@@ -100,7 +104,11 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
               .value_clip = float(options.value_clip),
               .value_clip_max = options.value_clip_loss == "max",
               .target_kl = float(options.target_kl)};
-  steps_done_ = at::zeros({}, f32.dtype(at::kDouble));
+  schedules_ = {.lr = {options.lr, options.lr_end},
+                .clip = {options.clip, options.clip_end},
+                .entropy = {options.entropy, options.entropy_end},
+                .rows = batch_rows_,
+                .total = std::max<int64_t>(1, context.total_steps)};
   epochs_done_ = at::zeros({}, f32.dtype(at::kLong));
   build_lanes();
 }
@@ -111,6 +119,8 @@ void Ppo::build_lanes() {
   lane_grads_ = at::zeros({count, params_->size()}, params_->data().options());
   lane_figures_ =
       at::zeros({count, int64_t(kPpoFigures)}, params_->data().options().dtype(at::kDouble));
+  for (int64_t l = 1; l <= count; ++l)
+    first_lanes_.push_back({lane_grads_.narrow(0, 0, l), lane_figures_.narrow(0, 0, l)});
   advantage_partials_.resize(size_t(advantage_chunks(batch_rows_)));
   if (panels_) return;
   for (int64_t l = 0; l < count; ++l) {
@@ -151,12 +161,6 @@ void Ppo::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
   row.extra[value_column].copy_(network_->value_head().denormalize(out.value));
 }
 
-at::Tensor Ppo::scheduled(double start, double end_share) const {
-  auto progress =
-      at::clamp_max(steps_done_ / double(std::max<int64_t>(1, context_.total_steps)), 1.0);
-  return (start * (1 + (end_share - 1) * progress)).to(at::kFloat);
-}
-
 void Ppo::bootstrap(const Batch& batch, at::Tensor value) {
   const int64_t T = options_.rollout, R = context_.rows;
   const int64_t blocks = (R + plan_.block_rows - 1) / plan_.block_rows;
@@ -173,11 +177,7 @@ void Ppo::bootstrap(const Batch& batch, at::Tensor value) {
 void Ppo::prepare(const Batch& batch) {
   at::NoGradGuard no_grad;
   const int64_t T = options_.rollout;
-  steps_done_.add_(double(batch_rows_));
-  lr_.copy_(scheduled(options_.lr, options_.lr_end));
-  state_.clip.copy_(scheduled(options_.clip, options_.clip_end));
-  state_.entropy_coef.copy_(scheduled(options_.entropy, options_.entropy_end));
-  state_.stop.zero_();
+  ppo_update_(state_, schedules_);
 
   auto value = batch.extra[value_column];
   if (panels_) {
@@ -187,22 +187,16 @@ void Ppo::prepare(const Batch& batch) {
     bootstrap(batch, value[T]);
   }
 
-  // a step whose next row is first only reset its environment
-  valid_.copy_(1 - batch.is_first.narrow(0, 1, T));
   auto reward = batch.reward;
-  if (reward_norm_)
+  if (reward_norm_) {
+    // a step whose next row is first only reset its environment
+    valid_.copy_(1 - batch.is_first.narrow(0, 1, T));
     reward =
         reward_norm_->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated), valid_);
-  gae_(advantage_, reward, value, batch.terminated, batch.is_first, options_.gamma,
-       options_.lambda);
-  auto values = value.narrow(0, 0, T);
-  at::add_out(returns_, advantage_, values);
-
-  // targets in the value head's units; the optimiser's moments follow its weights
-  auto& head = network_->value_head();
-  head.absorb(flat(returns_), flat(valid_), head_moments());
-  target_.copy_(head.normalize(returns_));
-  old_value_.copy_(head.normalize(values));
+  }
+  gae_(advantage_, reward, value, batch.terminated, batch.is_first, options_.gamma, options_.lambda,
+       {.returns = returns_, .valid = valid_});
+  normalize_targets(value);
 
   if (options_.normalize_advantage == "batch") {
     auto total = valid_.sum();
@@ -211,6 +205,21 @@ void Ppo::prepare(const Batch& batch) {
     auto std = at::sqrt((centred * centred).sum() / (total - 1).clamp_min(1));
     advantage_.copy_(centred / (std + 1e-8));
   }
+}
+
+void Ppo::normalize_targets(const at::Tensor& value) {
+  auto& head = network_->value_head();
+  if (!head.normalizes()) {
+    // the reward's units are the head's
+    target_ = returns_;
+    if (old_value_.data_ptr() != value.data_ptr())
+      old_value_ = value.narrow(0, 0, options_.rollout);
+    return;
+  }
+  // the optimiser's moments follow the head's weights
+  head.absorb(flat(returns_), flat(valid_), head_moments());
+  target_.copy_(head.normalize(returns_));
+  old_value_.copy_(head.normalize(value.narrow(0, 0, options_.rollout)));
 }
 
 ValueHead::AdamMoments Ppo::head_moments() {
@@ -249,7 +258,7 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
   at::NoGradGuard no_grad;
   const int64_t B = index.size(0), shards = (B + shard_rows_ - 1) / shard_rows_;
   const int64_t lanes = std::min(shards, lane_grads_.size(0));
-  auto grads = lane_grads_.narrow(0, 0, lanes), figures = lane_figures_.narrow(0, 0, lanes);
+  auto [grads, figures] = first_lanes_[size_t(lanes - 1)];
   minibatch_statistics(index);
   PpoNumbers numbers = numbers_;
   numbers.normalize &= B > 1;
@@ -281,7 +290,7 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
     skip = at::maximum(skip, loss_scale_->unscale(grad));
     grads = grad.unsqueeze(0);
   }
-  optimizer_->step(grads, lr_, skip, *context_.pool);
+  optimizer_->step(grads, state_.lr, skip, *context_.pool);
   network_->round_weights();
 }
 
@@ -318,15 +327,19 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
 
 const at::Tensor& Ppo::explained_variance() {
   at::NoGradGuard no_grad;
-  at::sub_out(error_, target_, old_value_);
   if (context_.device.is_cpu()) {
     const int64_t chunks = advantage_chunks(batch_rows_);
+    const float *target = target_.const_data_ptr<float>(),
+                *old = old_value_.const_data_ptr<float>();
+    float* error = error_.data_ptr<float>();
+    for (int64_t i = 0; i < batch_rows_; ++i) error[i] = target[i] - old[i];
     const double spread = advantage_join(partials(target_, nullptr, batch_rows_), chunks).squares;
     const double rest = advantage_join(partials(error_, nullptr, batch_rows_), chunks).squares;
     *explained_.data_ptr<float>() =
         spread > 0 ? float(1 - rest / spread) : std::numeric_limits<float>::quiet_NaN();
     return explained_;
   }
+  at::sub_out(error_, target_, old_value_);
   auto squares = [&](const at::Tensor& x) {
     auto mean = (x * valid_).sum() / valid_.sum();
     return ((x - mean).square() * valid_).sum();
@@ -337,6 +350,27 @@ const at::Tensor& Ppo::explained_variance() {
   return explained_;
 }
 
+void Ppo::shuffle(int64_t epoch) {
+  const PermutationKey key{.seed = context_.seed,
+                           .counter = epoch,
+                           .n = batch_rows_,
+                           .base = epochs_done_.const_data_ptr<int64_t>()};
+  if (!context_.device.is_cpu()) return fill_permutation(permutation_, key, 0);
+  constexpr int64_t kPart = 4096;
+  int64_t* order = permutation_.data_ptr<int64_t>();
+  context_.pool->run((batch_rows_ + kPart - 1) / kPart, [&](int64_t p) {
+    permutation_cpu(key, p * kPart, std::min(kPart, batch_rows_ - p * kPart), order + p * kPart);
+  });
+}
+
+void Ppo::report_minibatch(Metrics& metrics, float weight) const {
+  std::array<float, kPpoFigures + 2> record;
+  std::copy_n(state_.figures.const_data_ptr<float>(), int(kPpoFigures), record.begin());
+  record[kPpoFigures] = *optimizer_->norm().const_data_ptr<float>();
+  record[kPpoFigures + 1] = *state_.lr.const_data_ptr<float>();
+  metrics.add(first_metric_, record, weight);
+}
+
 void Ppo::update(const Batch& batch, Metrics& metrics) {
   at::NoGradGuard no_grad;
   if (first_metric_ < 0)
@@ -344,44 +378,38 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
         {"loss/policy", "loss/value", "loss/entropy", "loss/approx_kl", "loss/clip_fraction",
          "loss/ratio_deviation", "loss/total", "loss/grad_norm", "loss/learning_rate",
          "loss/explained_variance", "loss/nonfinite_steps", "loss/scale"});
+  const bool on_cpu = context_.device.is_cpu();
   prepare(batch);
   for (int64_t e = 0; e < options_.epochs; ++e) {
-    const PermutationKey permutation{.seed = context_.seed,
-                                     .counter = e,
-                                     .n = batch_rows_,
-                                     .base = epochs_done_.const_data_ptr<int64_t>()};
-    constexpr int64_t kPart = 4096;
-    context_.pool->run((batch_rows_ + kPart - 1) / kPart, [&](int64_t p) {
-      auto part = permutation_.narrow(0, p * kPart, std::min(kPart, batch_rows_ - p * kPart));
-      fill_permutation(part, permutation, p * kPart);
-    });
-    for (int64_t begin = 0; begin < batch_rows_; begin += minibatch_) {
-      auto index = permutation_.narrow(0, begin, std::min(minibatch_, batch_rows_ - begin));
-      if (context_.device.is_cpu()) {
+    shuffle(e);
+    for (const auto& index : minibatches_) {
+      if (on_cpu) {
         const float weight = 1 - *state_.stop.const_data_ptr<float>();
         minibatch_step(batch, index);
-        std::array<float, kPpoFigures + 2> record;
-        std::copy_n(state_.figures.const_data_ptr<float>(), int(kPpoFigures), record.begin());
-        record[kPpoFigures] = *optimizer_->norm().const_data_ptr<float>();
-        record[kPpoFigures + 1] = *lr_.const_data_ptr<float>();
-        metrics.add(first_metric_, record, weight);
+        report_minibatch(metrics, weight);
       } else {
         auto weight = 1 - state_.stop;
         minibatch_step(batch, index);
-        metrics.add(first_metric_, at::cat({state_.figures, at::stack({optimizer_->norm(), lr_})}),
-                    weight);
+        metrics.add(first_metric_,
+                    at::cat({state_.figures, at::stack({optimizer_->norm(), state_.lr})}), weight);
       }
     }
   }
-  metrics.add(first_metric_ + kPpoFigures + 2,
-              at::stack({explained_variance(), optimizer_->nonfinite() + loss_scale_->skipped(),
-                         loss_scale_->scale()}),
-              at::ones({}, lr_.options()));
+  const auto &explained = explained_variance(), &left_out = optimizer_->nonfinite(),
+             &skipped = loss_scale_->skipped(), &scale = loss_scale_->scale();
+  const int64_t next = first_metric_ + kPpoFigures + 2;
+  if (on_cpu) {
+    auto one = [](const at::Tensor& t) { return *t.const_data_ptr<float>(); };
+    metrics.add(next, std::array{one(explained), one(left_out) + one(skipped), one(scale)}, 1);
+  } else {
+    metrics.add(next, at::stack({explained, left_out + skipped, scale}), at::ones_like(scale));
+  }
   finish(batch);
 }
 
 void Ppo::finish(const Batch& batch) {
-  epochs_done_.add_(options_.epochs);
+  if (context_.device.is_cpu()) *epochs_done_.data_ptr<int64_t>() += options_.epochs;
+  else epochs_done_.add_(options_.epochs);
   if (!options_.network.normalize_obs) return;
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> seen;
@@ -396,7 +424,7 @@ void Ppo::visit_state(StateVisitor& visitor) {
   if (reward_norm_)
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
   visitor.tensor("last_entropy", state_.last_entropy);
-  visitor.tensor("steps_done", steps_done_);
+  visitor.tensor("steps_done", state_.steps_done);
   visitor.tensor("epochs_done", epochs_done_);
 }
 

@@ -74,12 +74,16 @@ class Ppo : public Algorithm {
   void bootstrap(const Batch& batch, at::Tensor value);
   /// Views of the optimiser's moments that belong to the value head.
   ValueHead::AdamMoments head_moments();
+  /// Returns and values in the value head's units.
+  void normalize_targets(const at::Tensor& value);
+  /// A random order of the rollout's rows: number `epoch` of this update.
+  void shuffle(int64_t epoch);
+  void report_minibatch(Metrics& metrics, float weight) const;
   /// Partial statistics of a column over valid rows among `index`, or the first `count`. CPU.
   AdvantagePartial* partials(const at::Tensor& column, const int64_t* index, int64_t count);
   void minibatch_statistics(const at::Tensor& index);
   /// Adds one shard's gradients and figures to a lane, through autograd.
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index);
-  at::Tensor scheduled(double start, double end_share) const;
 
   Options options_;
   AlgoContext context_;
@@ -92,7 +96,13 @@ class Ppo : public Algorithm {
   std::unique_ptr<LossScale> loss_scale_;
   std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
   std::unique_ptr<Panels> panels_;           ///< null where the networks cannot, or may not
-  at::Tensor lane_grads_, lane_figures_;     ///< [lanes, P] f32, [lanes, kPpoFigures] f64
+  /// Views made once: gradients and figures of the first 1, 2, ... lanes; of each minibatch its rows.
+  struct Lanes {
+    at::Tensor grads, figures;
+  };
+  std::vector<Lanes> first_lanes_;
+  std::vector<at::Tensor> minibatches_;
+  at::Tensor lane_grads_, lane_figures_;  ///< [lanes, P] f32, [lanes, kPpoFigures] f64
   std::vector<Lane> lanes_;
   std::vector<AdvantagePartial> advantage_partials_;
 
@@ -102,8 +112,8 @@ class Ppo : public Algorithm {
   at::Tensor permutation_;                  ///< [T * rows] i64
   at::Tensor lr_;                           ///< device scalar f32, this update's
   PpoState state_;
+  PpoSchedules schedules_;
   PpoNumbers numbers_;
-  at::Tensor steps_done_;   ///< device scalar f64: environment rows so far
   at::Tensor epochs_done_;  ///< device scalar i64: numbers permutations
   int64_t first_metric_ = -1;
 };

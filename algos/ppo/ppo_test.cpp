@@ -321,7 +321,8 @@ TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_valu
     return at::cat({moment.narrow(0, 0, rest), moment.narrow(0, rest, head) * by});
   };
   EXPECT_TRUE(close(state(learner.ppo, "optimizer.first_moment"), scaled(first, scale), 1e-6));
-  EXPECT_TRUE(close(state(learner.ppo, "optimizer.second_moment"), scaled(second, scale * scale), 1e-6));
+  EXPECT_TRUE(
+      close(state(learner.ppo, "optimizer.second_moment"), scaled(second, scale * scale), 1e-6));
 }
 
 }  // namespace

@@ -42,15 +42,15 @@ ThreadPool::~ThreadPool() {
   for (auto& w : workers_) w.join();
 }
 
-void ThreadPool::run(int64_t blocks, const std::function<void(int64_t)>& work) {
+void ThreadPool::run(int64_t blocks, WorkRef work) {
   if (blocks <= 0) return;
   if (workers_.empty() || blocks == 1) {
-    for (int64_t b = 0; b < blocks; ++b) work(b);
+    for (int64_t b = 0; b < blocks; ++b) work.call(work.work, b);
     return;
   }
   {
     std::lock_guard lock(mutex_);
-    work_ = &work;
+    work_ = work;
     blocks_ = blocks;
     done_.store(0, std::memory_order_relaxed);
     unclaimed_.store(blocks, std::memory_order_release);
@@ -73,7 +73,7 @@ void ThreadPool::drain() {
                                           std::memory_order_acquire))
       continue;
     try {
-      (*work_)(blocks_ - left);
+      work_.call(work_.work, blocks_ - left);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();

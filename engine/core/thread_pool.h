@@ -27,9 +27,18 @@ class ThreadPool {
 
   /// Runs work(block) for each block in [0, blocks), returns when all are done. The first exception
   /// is rethrown here, after the other blocks.
-  void run(int64_t blocks, const std::function<void(int64_t)>& work);
+  template <class Work>
+  void run(int64_t blocks, const Work& work) {
+    run(blocks, {&work, [](const void* w, int64_t b) { (*static_cast<const Work*>(w))(b); }});
+  }
 
  private:
+  /// A caller's function without a copy of it, which would have to be allocated.
+  struct WorkRef {
+    const void* work;
+    void (*call)(const void* work, int64_t block);
+  };
+  void run(int64_t blocks, WorkRef work);
   void worker_main(const std::function<void()>& on_start);
   void drain();
 
@@ -43,7 +52,7 @@ class ThreadPool {
   /// Of this round. Written while unclaimed_ is 0, read only after a claim, which keeps the round
   /// open.
   int64_t blocks_ = 0;
-  const std::function<void(int64_t)>* work_ = nullptr;
+  WorkRef work_{};
   std::exception_ptr error_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/data/rollout.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <torch/torch.h>
 
@@ -109,10 +110,15 @@ StepIo Rollout::make_io(const EnvSpec& spec, int64_t t, int64_t next) const {
 }
 
 void Rollout::roll_over() {
+  auto copy = [](at::Tensor& to, const at::Tensor& from) {
+    if (!to.defined()) return;
+    if (to.is_cpu()) std::memcpy(to.data_ptr(), from.const_data_ptr(), to.nbytes());
+    else to.copy_(from);
+  };
   Row &first = rows_.front(), &last = rows_.back();
-  for (size_t c = 0; c < first.obs.size(); ++c) first.obs[c].copy_(last.obs[c]);
-  if (first.mask.defined()) first.mask.copy_(last.mask);
-  first.is_first.copy_(last.is_first);
+  for (size_t c = 0; c < first.obs.size(); ++c) copy(first.obs[c], last.obs[c]);
+  copy(first.mask, last.mask);
+  copy(first.is_first, last.is_first);
 }
 
 void Rollout::visit_state(StateVisitor& visitor) {

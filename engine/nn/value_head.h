@@ -23,6 +23,8 @@ class ValueHead : public torch::nn::Module {
   /// [B, F] f32 -> [B] f32, normalised units, with gradients.
   at::Tensor forward(const at::Tensor& features) const;
 
+  /// Whether its units are others than the reward's.
+  virtual bool normalizes() const { return false; }
   virtual at::Tensor denormalize(const at::Tensor& value) const { return value; }
   virtual at::Tensor normalize(const at::Tensor& value) const { return value; }
 
@@ -52,6 +54,7 @@ class PopArtHead : public ValueHead {
   /// Step size of the moments: max(1 / updates, beta_min).
   PopArtHead(int64_t F, double beta_min, Initializer& init);
 
+  bool normalizes() const override { return true; }
   at::Tensor denormalize(const at::Tensor& value) const override;
   at::Tensor normalize(const at::Tensor& value) const override;
   void absorb(const at::Tensor& returns, const at::Tensor& weight,

@@ -16,6 +16,8 @@ struct GaeArgs {
   const uint8_t* terminated;     ///< [T, N]
   const uint8_t* next_is_first;  ///< [T, N]
   float* advantage;              ///< [T, N], written
+  float* returns;                ///< [T, N], advantage + value, written; or null
+  float* valid;                  ///< [T, N], 0 where a step only reset, else 1, written; or null
   int64_t T, N;
   float gamma, lambda;  ///< in [0, 1]
 };
@@ -33,6 +35,8 @@ MAGLEV_HD void gae_column(const GaeArgs& a, int64_t n) {
     const float delta = a.reward[i] + a.gamma * next_value * live - value;
     next_advantage = a.next_is_first[i] ? 0.f : delta + a.gamma * a.lambda * live * next_advantage;
     a.advantage[i] = next_advantage;
+    if (a.returns) a.returns[i] = next_advantage + value;
+    if (a.valid) a.valid[i] = a.next_is_first[i] ? 0.f : 1.f;
     next_value = value;
   }
 }

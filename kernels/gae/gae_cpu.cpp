@@ -21,6 +21,10 @@ void gae_cpu(const GaeArgs& a) {
       const float advantage = delta + a.gamma * a.lambda * live * (next ? next[n] : 0.f);
       out[n] = first[n] ? 0.f : advantage;
     }
+    if (a.returns)
+      for (int64_t n = 0; n < a.N; ++n) a.returns[t * a.N + n] = out[n] + value[n];
+    if (a.valid)
+      for (int64_t n = 0; n < a.N; ++n) a.valid[t * a.N + n] = first[n] ? 0.f : 1.f;
   }
 }
 

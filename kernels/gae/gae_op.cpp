@@ -39,26 +39,33 @@ std::vector<KernelCase> cases(at::Device device) {
   for (auto [T, N] :
        {std::pair<int64_t, int64_t>{1, 1}, {7, 3}, {128, 8}, {128, 192}, {32, 1024}}) {
     Inputs in = make_inputs(T, N, device);
-    auto out = at::empty_like(in.reward);
-    auto fused_into = [=](at::Tensor to) {
-      gae_(to, in.reward, in.value, in.terminated, in.is_first, 0.99, 0.95);
+    auto fused_into = [=](const Tensors& to) {
+      auto advantage = to[0];
+      gae_(advantage, in.reward, in.value, in.terminated, in.is_first, 0.99, 0.95,
+           {.returns = to[1], .valid = to[2]});
+    };
+    auto fresh = [=] {
+      return Tensors{at::empty_like(in.reward), at::empty_like(in.reward),
+                     at::empty_like(in.reward)};
     };
     list.push_back({.name = "T=" + std::to_string(T) + " N=" + std::to_string(N),
                     .reference =
                         [=](const Tensors&) {
-                          return Tensors{gae_reference(in.reward, in.value, in.terminated,
-                                                       in.is_first, 0.99, 0.95)};
+                          auto advantage = gae_reference(in.reward, in.value, in.terminated,
+                                                         in.is_first, 0.99, 0.95);
+                          return Tensors{advantage, advantage + in.value.narrow(0, 0, T),
+                                         1 - in.is_first.narrow(0, 1, T).to(at::kFloat)};
                         },
                     .fused =
                         [=](const Tensors&) {
-                          auto fresh = at::empty_like(in.reward);
-                          fused_into(fresh);
-                          return Tensors{fresh};
+                          auto out = fresh();
+                          fused_into(out);
+                          return out;
                         },
                     .tolerance = 1e-5,
-                    .bytes = T * N * (4 + 4 + 1 + 1 + 4),
-                    .flops = T * N * 7,
-                    .repeat_fused = [=] { fused_into(out); }});
+                    .bytes = T * N * (4 + 4 + 1 + 1 + 12),
+                    .flops = T * N * 8,
+                    .repeat_fused = [=, out = fresh()] { fused_into(out); }});
   }
   return list;
 }
@@ -66,18 +73,26 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value,
-          const at::Tensor& terminated, const at::Tensor& is_first, double gamma, double lambda) {
+          const at::Tensor& terminated, const at::Tensor& is_first, double gamma, double lambda,
+          const GaeExtras& extras) {
   const int64_t T = reward.size(0), N = reward.size(1);
   expect_shape("reward", reward, T, N);
   expect_shape("value", value, T + 1, N);
   expect_shape("terminated", terminated, T, N);
   expect_shape("is_first", is_first, T + 1, N);
   expect_shape("advantage", advantage, T, N);
+  auto extra = [&](const char* what, const at::Tensor& t) -> float* {
+    if (!t.defined()) return nullptr;
+    expect_shape(what, t, T, N);
+    return t.data_ptr<float>();
+  };
   GaeArgs args{.reward = reward.data_ptr<float>(),
                .value = value.data_ptr<float>(),
                .terminated = terminated.data_ptr<uint8_t>(),
                .next_is_first = is_first.data_ptr<uint8_t>() + N,
                .advantage = advantage.data_ptr<float>(),
+               .returns = extra("returns", extras.returns),
+               .valid = extra("valid", extras.valid),
                .T = T,
                .N = N,
                .gamma = float(gamma),

@@ -16,6 +16,27 @@ struct PpoNumbers {
   float target_kl;  ///< 0: never stops
 };
 
+/// A linear schedule over a run: `start` at its beginning, `start * end_share` at its end.
+struct Schedule {
+  double start, end_share;
+};
+
+struct PpoUpdate {
+  Schedule lr, clip, entropy;
+  double rows, total;                      ///< environment rows of this update, of the whole run
+  double* steps_done;                      ///< [1], rows so far; advanced
+  float *lr_now, *clip_now, *entropy_now;  ///< [1] each, written
+  float* stop;                             ///< [1], cleared
+};
+/// Before an update: what the schedules give at its end.
+MAGLEV_HD void ppo_update(const PpoUpdate& u) {
+  *u.steps_done += u.rows;
+  const double share = *u.steps_done < u.total ? *u.steps_done / u.total : 1;
+  auto at = [&](const Schedule& s) { return float(s.start * (1 + (s.end_share - 1) * share)); };
+  *u.lr_now = at(u.lr), *u.clip_now = at(u.clip), *u.entropy_now = at(u.entropy);
+  *u.stop = 0.f;
+}
+
 struct PpoBegin {
   PpoNumbers numbers;
   const AdvantageStatistics* statistics;  ///< of the minibatch
@@ -58,6 +79,7 @@ MAGLEV_HD void ppo_end(const PpoEnd& e) {
 }
 
 /// One thread of `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
+int ppo_update_cuda(const PpoUpdate& update, void* stream);
 int ppo_begin_cuda(const PpoBegin& begin, void* stream);
 int ppo_end_cuda(const PpoEnd& end, void* stream);
 

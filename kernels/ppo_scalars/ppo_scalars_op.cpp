@@ -14,15 +14,25 @@ T* at_start(const at::Tensor& t) {
   return reinterpret_cast<T*>(t.data_ptr());
 }
 
+constexpr PpoSchedules kSchedules{
+    .lr = {3e-4, 0.1}, .clip = {0.2, 1}, .entropy = {0.01, 0}, .rows = 1000, .total = 5000};
+
 // the same by ATen, into a state of its own
 PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lane_figures) {
   auto one = [&](double x) { return at::full({}, x, s.clip.options()); };
   PpoState out = s;
+  out.steps_done = s.steps_done + double(kSchedules.rows);
+  auto share = at::clamp_max(out.steps_done / double(kSchedules.total), 1.0);
+  auto scheduled = [&](const Schedule& x) {
+    return (x.start * (1 + (x.end_share - 1) * share)).to(at::kFloat);
+  };
+  out.lr = scheduled(kSchedules.lr), out.clip = scheduled(kSchedules.clip);
+  out.entropy_coef = scheduled(kSchedules.entropy);
   const auto& statistics = s.statistics;
-  auto coef = at::where(s.last_entropy < n.entropy_floor, s.entropy_coef + n.entropy_floor_penalty,
-                        s.entropy_coef);
+  auto coef = at::where(s.last_entropy < n.entropy_floor,
+                        out.entropy_coef + n.entropy_floor_penalty, out.entropy_coef);
   out.scalars = at::stack({n.normalize ? statistics[0] : one(0),
-                           n.normalize ? statistics[1] : one(1), statistics[2], s.clip, coef,
+                           n.normalize ? statistics[1] : one(1), statistics[2], out.clip, coef,
                            one(n.value_coef), one(n.value_clip), one(n.value_clip_max)});
   out.figures = lane_figures.sum(0).to(at::kFloat);
   const bool stops = n.target_kl > 0;
@@ -33,7 +43,9 @@ PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lan
   return out;
 }
 
-Tensors outputs(const PpoState& s) { return {s.scalars, s.figures, s.stop, s.last_entropy}; }
+Tensors outputs(const PpoState& s) {
+  return {s.steps_done, s.lr, s.scalars, s.figures, s.stop, s.last_entropy};
+}
 
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
@@ -47,17 +59,22 @@ std::vector<KernelCase> cases(at::Device device) {
     for (int64_t lanes : {1, 16}) {
       auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(lanes));
       auto some = [&](std::vector<int64_t> sizes) { return at::rand(sizes, gen).to(device); };
-      PpoState state{some({3}),
-                     some({}),
-                     some({}),
-                     some({}),
-                     at::zeros({}, device),
-                     some({8}),
-                     some({int64_t(kPpoFigures)})};
+      PpoState state{.steps_done = some({}).to(at::kDouble) * 6000,
+                     .lr = some({}),
+                     .statistics = some({3}),
+                     .clip = some({}),
+                     .entropy_coef = some({}),
+                     .last_entropy = some({}),
+                     .stop = at::zeros({}, device),
+                     .scalars = some({8}),
+                     .figures = some({int64_t(kPpoFigures)})};
       auto lane_figures = some({lanes, int64_t(kPpoFigures)}).to(at::kDouble);
       auto run = [=] {
         PpoState s = state;
-        for (auto* t : {&s.last_entropy, &s.stop, &s.scalars, &s.figures}) *t = t->clone();
+        for (auto* t : {&s.steps_done, &s.lr, &s.clip, &s.entropy_coef, &s.last_entropy, &s.stop,
+                        &s.scalars, &s.figures})
+          *t = t->clone();
+        ppo_update_(s, kSchedules);
         ppo_begin_(s, numbers);
         ppo_end_(s, numbers, lane_figures);
         return outputs(s);
@@ -75,6 +92,23 @@ std::vector<KernelCase> cases(at::Device device) {
 }
 
 }  // namespace
+
+void ppo_update_(PpoState& s, const PpoSchedules& schedules) {
+  const PpoUpdate update{.lr = schedules.lr,
+                         .clip = schedules.clip,
+                         .entropy = schedules.entropy,
+                         .rows = double(schedules.rows),
+                         .total = double(schedules.total),
+                         .steps_done = at_start<double>(s.steps_done),
+                         .lr_now = at_start<float>(s.lr),
+                         .clip_now = at_start<float>(s.clip),
+                         .entropy_now = at_start<float>(s.entropy_coef),
+                         .stop = at_start<float>(s.stop)};
+#ifdef MAGLEV_DEVICE_CODE
+  if (s.lr.is_cuda()) return check_cuda(ppo_update_cuda(update, current_stream()), "ppo");
+#endif
+  ppo_update(update);
+}
 
 void ppo_begin_(PpoState& s, const PpoNumbers& numbers) {
   const PpoBegin begin{.numbers = numbers,

@@ -5,8 +5,10 @@
 
 namespace maglev {
 
-/// What PPO keeps on its device between minibatches, f32.
+/// What PPO keeps on its device between minibatches, f32 where nothing else is said.
 struct PpoState {
+  at::Tensor steps_done;                        ///< scalar f64: environment rows so far
+  at::Tensor lr;                                ///< scalar, this update's
   at::Tensor statistics;                        ///< [3], an AdvantageStatistics
   at::Tensor clip, entropy_coef, last_entropy;  ///< scalars
   at::Tensor stop;                              ///< scalar, not 0: no step is taken any more
@@ -14,6 +16,14 @@ struct PpoState {
   at::Tensor figures;                           ///< [kPpoFigures]
 };
 
+/// Schedules of a run.
+struct PpoSchedules {
+  Schedule lr, clip, entropy;
+  int64_t rows, total;  ///< of an update, of the run
+};
+
+/// As ppo_update: advances state.steps_done, writes lr, clip, entropy_coef and stop.
+void ppo_update_(PpoState& state, const PpoSchedules& schedules);
 /// As ppo_begin: writes state.scalars.
 void ppo_begin_(PpoState& state, const PpoNumbers& numbers);
 /// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, stop and
