@@ -117,7 +117,8 @@ class Convolutions(BaseFeaturesExtractor):
 
 def policy_arguments(c):
     activation = ACTIVATIONS[c["activation"]]
-    arguments = dict(activation_fn=activation, net_arch=dict(pi=[32, 24], vf=[32, 24]))
+    arguments = dict(activation_fn=activation, net_arch=dict(pi=[32, 24], vf=[32, 24]),
+                     optimizer_kwargs=dict(eps=c["adam_eps"]))
     if c["net"] == "shared":
         arguments |= dict(features_extractor_class=Dense, features_extractor_kwargs=dict(activation=activation),
                           net_arch=dict(pi=[], vf=[16]))
@@ -227,6 +228,7 @@ def our_options(c):
         "epochs": c["n_epochs"], "lr": lr, "lr_end": lr_end, "clip": clip, "clip_end": clip_end, "gamma": c["gamma"],
         "lambda": c["gae_lambda"], "value_clip": c["clip_range_vf"] or 0, "value_coef": c["vf_coef"],
         "entropy": c["ent_coef"], "max_grad_norm": c["max_grad_norm"], "target_kl": c["target_kl"] or 0,
+        "adam_eps": c["adam_eps"],
         "normalize_advantage": "minibatch" if c["normalize_advantage"] else "off",
         "network.activation": c["activation"],
     } | {f"network.{k}": v for k, v in network.items()}
