@@ -421,6 +421,8 @@ void Ppo::visit_state(StateVisitor& visitor) {
   visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
   network_->round_weights();
   visitor.section("optimizer", [&](StateVisitor& v) { optimizer_->visit_state(v); });
+  if (context_.precision == Precision::fp16)
+    visitor.section("loss_scale", [&](StateVisitor& v) { loss_scale_->visit_state(v); });
   if (reward_norm_)
     visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm_, v); });
   visitor.tensor("last_entropy", state_.last_entropy);

@@ -110,7 +110,6 @@ class Ppo : public Algorithm {
   at::Tensor target_, old_value_;           ///< [T, rows] f32, units of the value head
   at::Tensor error_, explained_;            ///< [T, rows] f32, scalar: of explained_variance
   at::Tensor permutation_;                  ///< [T * rows] i64
-  at::Tensor lr_;                           ///< device scalar f32, this update's
   PpoState state_;
   PpoSchedules schedules_;
   PpoNumbers numbers_;
