@@ -1,6 +1,6 @@
 // Iterations as they are captured against iterations as they are called. On a GPU the first are
-// replays of graphs; on a processor they are plain calls whose counters live in memory, as a graph's
-// do, and must not differ by a bit either.
+// replays of graphs; on a processor they are plain calls whose counters live in memory, as a
+// graph's do, and must not differ by a bit either.
 
 #include <torch/torch.h>
 

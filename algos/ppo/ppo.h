@@ -96,7 +96,8 @@ class Ppo : public Algorithm {
   std::unique_ptr<LossScale> loss_scale_;
   std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
   std::unique_ptr<Panels> panels_;           ///< null where the networks cannot, or may not
-  /// Views made once: gradients and figures of the first 1, 2, ... lanes; of each minibatch its rows.
+  /// Views made once: gradients and figures of the first 1, 2, ... lanes; of each minibatch its
+  /// rows.
   struct Lanes {
     at::Tensor grads, figures;
   };

@@ -56,8 +56,8 @@ struct ActKey {
   uint64_t seed = 0;
   Purpose purpose = Purpose::act;
   int64_t step = 0;  ///< time steps since the run began, less `*base`
-  /// Added to `step` where it is not null: a counter on the device of the rows, for a captured graph
-  /// keeps what the host said once. Kernels read it; on CPU now() may too.
+  /// Added to `step` where it is not null: a counter on the device of the rows, for a captured
+  /// graph keeps what the host said once. Kernels read it; on CPU now() may too.
   const int64_t* base = nullptr;
 
   int64_t now() const { return step + (base ? *base : 0); }

@@ -16,8 +16,9 @@ class HostCopy {
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;
 
-  /// Enqueues the copy of `parts` (contiguous, on the device; the same shapes each time) and returns.
-  /// What is done to them afterwards does not show in it. wait() comes before the next start().
+  /// Enqueues the copy of `parts` (contiguous, on the device; the same shapes each time) and
+  /// returns. What is done to them afterwards does not show in it. wait() comes before the next
+  /// start().
   void start(const std::vector<at::Tensor>& parts);
   /// Whether wait() would return at once.
   bool ready() const;

@@ -30,16 +30,16 @@ class VecEnv {
   /// One step of all; see StepIo for who reads and writes what. Same result for any number of
   /// threads.
   void step(const StepIo& io);
-  /// One step of environments [begin, end) on the calling thread; on CUDA of all. Ranges that do not
-  /// overlap may be stepped at once, and one may be steps ahead of another.
+  /// One step of environments [begin, end) on the calling thread; on CUDA of all. Ranges that do
+  /// not overlap may be stepped at once, and one may be steps ahead of another.
   void step(const StepIo& io, int64_t begin, int64_t end);
   /// Totals since the last call, then cleared. On CUDA this waits for the device: not for training.
   EpisodeTotals take_totals() { return take_totals(0, N_); }
   /// The same of environments [begin, end).
   EpisodeTotals take_totals(int64_t begin, int64_t end);
 
-  /// Totals of all since the last call as bytes of an EpisodeTotals, [sizeof] u8 on the device, then
-  /// cleared. Waits for nothing; valid until the next call.
+  /// Totals of all since the last call as bytes of an EpisodeTotals, [sizeof] u8 on the device,
+  /// then cleared. Waits for nothing; valid until the next call.
   const at::Tensor& totals();
 
   void visit_state(StateVisitor& visitor) { visitor.tensor("slots", slots_); }

@@ -21,9 +21,9 @@ MAGLEV_HD void add_totals(const EpisodeTotals& part, EpisodeTotals& into) {
   for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
 }
 
-/// Writes the totals of slots [0, count) to `into` (device memory) and clears them. Adds in an order
-/// of its own: sums may differ from take_totals_cpu in the last places. On `stream` (a cudaStream_t);
-/// returns a cudaError_t. Only in builds with device code.
+/// Writes the totals of slots [0, count) to `into` (device memory) and clears them. Adds in an
+/// order of its own: sums may differ from take_totals_cpu in the last places. On `stream` (a
+/// cudaStream_t); returns a cudaError_t. Only in builds with device code.
 int take_totals_cuda(const EnvBatch& batch, EpisodeTotals* into, int64_t count, void* stream);
 
 }  // namespace maglev

@@ -25,8 +25,8 @@ Precision parse_precision(const std::string& name);
 /// bf16, slowly.
 std::vector<Precision> precisions_of(at::Device device);
 
-/// Sets torch's global switches for a run: TF32 products on or off, and which convolution algorithms
-/// are searched for (cuDNN's; not MIOpen's, whose search takes minutes).
+/// Sets torch's global switches for a run: TF32 products on or off, and which convolution
+/// algorithms are searched for (cuDNN's; not MIOpen's, whose search takes minutes).
 void apply_precision(Precision precision, at::Device device);
 
 }  // namespace maglev

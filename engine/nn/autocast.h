@@ -10,8 +10,8 @@
 namespace maglev {
 
 /// While it lives, matrix products and convolutions of this thread compute in `precision` (torch's
-/// autocast, without its cache of cast weights, which threads and captured graphs would share). fp32
-/// and tf32 change nothing.
+/// autocast, without its cache of cast weights, which threads and captured graphs would share).
+/// fp32 and tf32 change nothing.
 class Autocast {
  public:
   Autocast(Precision precision, at::Device device);

@@ -8,14 +8,15 @@
 
 namespace maglev {
 
-/// The one of `candidates` (fp32 first) that two warm iterations take the least time in; another than
-/// the first only where it is at least 1.1 times as fast. Those the algorithm does not offer are
-/// left out. `why` says the measured times.
+/// The one of `candidates` (fp32 first) that two warm iterations take the least time in; another
+/// than the first only where it is at least 1.1 times as fast. Those the algorithm does not offer
+/// are left out. `why` says the measured times.
 Precision fastest_precision(const Experiment& experiment, const Placement& placement,
                             const std::vector<Precision>& candidates, std::string& why);
 
-/// `placement` for a run of `experiment`: where its precision is "auto" and a GPU does the work, the
-/// fastest; written into the experiment's settings, so that a resumed run does not measure again.
+/// `placement` for a run of `experiment`: where its precision is "auto" and a GPU does the work,
+/// the fastest; written into the experiment's settings, so that a resumed run does not measure
+/// again.
 Placement settle_precision(Experiment& experiment, Placement placement);
 
 }  // namespace maglev

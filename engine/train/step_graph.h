@@ -1,7 +1,7 @@
 #pragma once
 // One stage of the iteration as a unit that is run again and again over the same buffers: a plain
-// call, or on CUDA one captured graph that is replayed. A stage keeps addresses and shapes fixed and
-// reads nothing back; what counts does so on the device, for a replay runs no host code.
+// call, or on CUDA one captured graph that is replayed. A stage keeps addresses and shapes fixed
+// and reads nothing back; what counts does so on the device, for a replay runs no host code.
 
 #include <functional>
 #include <memory>
@@ -41,9 +41,9 @@ class StepGraph {
 
   /// Replays what was captured, on the current stream; before a capture, calls `stage`.
   void run(const std::function<void()>& stage);
-  /// Captures what `stage` enqueues; nothing of it happens on the device. Call it on the pool's side
-  /// stream, after eager runs there have set up libraries. Throws Error when something in the stage
-  /// cannot be captured; run() then goes on calling it.
+  /// Captures what `stage` enqueues; nothing of it happens on the device. Call it on the pool's
+  /// side stream, after eager runs there have set up libraries. Throws Error when something in the
+  /// stage cannot be captured; run() then goes on calling it.
   void capture(GraphPool& pool, const std::function<void()>& stage);
   /// Forgets the capture: run() calls the stage again.
   void reset();

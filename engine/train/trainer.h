@@ -63,8 +63,8 @@ class Trainer {
   double seconds() const;
 
   /// Begins to bring the figures since the last flush to the host: one asynchronous copy, the only
-  /// way a device value gets there. Throws Error when the flush before says that an environment gave
-  /// a number that is not finite.
+  /// way a device value gets there. Throws Error when the flush before says that an environment
+  /// gave a number that is not finite.
   void begin_flush();
   /// The oldest flush that has come and was not taken yet; with `wait`, also one on its way.
   std::optional<MetricRow> next_row(bool wait);

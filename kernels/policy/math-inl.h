@@ -55,8 +55,8 @@ HWY_INLINE V log_vector(D d, V x) {
   const V e = hn::ConvertTo(d, hn::ShiftRight<23>(bits) - hn::Set(integers, 127));
   const V f =
       hn::BitCast(d, hn::And(bits, hn::Set(integers, 0x007fffff)) + root_half) - hn::Set(d, 1.f);
-  // log(1 + f) = 2 artanh(s) with s = f / (2 + f), whose series is in s^2 <= 0.03; written as f less
-  // a small rest so that f's own digits stay
+  // log(1 + f) = 2 artanh(s) with s = f / (2 + f), whose series is in s^2 <= 0.03; written as f
+  // less a small rest so that f's own digits stay
   const V s = f / (f + hn::Set(d, 2.f)), z = s * s;
   V r = hn::Set(d, 2.f / 9);
   r = hn::MulAdd(r, z, hn::Set(d, 2.f / 7));

@@ -1,6 +1,7 @@
 #pragma once
-// Panels: activations of a few rows stored feature-major, x[f * stride + r] = feature f of row r, so
-// that a vector lane is a row and heads of two categories fill vectors as well as heads of twenty.
+// Panels: activations of a few rows stored feature-major, x[f * stride + r] = feature f of row r,
+// so that a vector lane is a row and heads of two categories fill vectors as well as heads of
+// twenty.
 
 #include <cstdint>
 

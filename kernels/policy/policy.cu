@@ -55,7 +55,8 @@ __device__ float sample_gaussian(const SampleArgs& args, const PhiloxFill& fill,
 __global__ void sample_rows(SampleArgs args, DevicePolicy device) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= args.policy.rows) return;
-  const PhiloxFill fill{args.seed, args.purpose, args.first_row, args.step, args.policy.rows, 0, args.base};
+  const PhiloxFill fill{args.seed, args.purpose, args.first_row, args.step, args.policy.rows,
+                        0,         args.base};
   const float log_prob = args.policy.head_count > 0 ? sample_heads(args, device, fill, row)
                                                     : sample_gaussian(args, fill, row);
   if (args.log_prob) args.log_prob[row] = log_prob;

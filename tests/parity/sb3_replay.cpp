@@ -190,12 +190,9 @@ class Replay {
 
   void compare_figures(const at::Tensor& theirs, const at::Tensor& norm, bool stopped) {
     using ppo::Ppo;
-    const std::pair<const char*, int> names[] = {{"policy_loss", kPpoPolicy},
-                                                 {"value_loss", kPpoValue},
-                                                 {"entropy", kPpoEntropy},
-                                                 {"approx_kl", kPpoApproxKl},
-                                                 {"clip_fraction", kPpoClipFraction},
-                                                 {"loss", kPpoTotal}};
+    const std::pair<const char*, int> names[] = {
+        {"policy_loss", kPpoPolicy}, {"value_loss", kPpoValue},           {"entropy", kPpoEntropy},
+        {"approx_kl", kPpoApproxKl}, {"clip_fraction", kPpoClipFraction}, {"loss", kPpoTotal}};
     int64_t i = 0;
     for (auto [name, figure] : names) differences_.add(name, ppo_->figures()[figure], theirs[i++]);
     // the minibatch that stopped the other side has no gradient there

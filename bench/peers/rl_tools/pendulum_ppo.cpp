@@ -1,5 +1,5 @@
-// PPO of rl-tools on its Pendulum with our settings: environments, steps a rollout and minibatch are
-// compile-time constants there (BENCH_ENVS, BENCH_ROLLOUT, BENCH_MINIBATCH, BENCH_FAST_TANH).
+// PPO of rl-tools on its Pendulum with our settings: environments, steps a rollout and minibatch
+// are compile-time constants there (BENCH_ENVS, BENCH_ROLLOUT, BENCH_MINIBATCH, BENCH_FAST_TANH).
 //
 //   pendulum_ppo <updates>
 //
