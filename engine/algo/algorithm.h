@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,12 +25,34 @@
 
 namespace maglev {
 
+/// Which sequences of the replay a batch takes.
+enum class SliceSampling {
+  trajectory,  ///< an episode uniformly, then a start in it: short episodes count more per step
+  start,       ///< every start alike
+};
+
+/// What an off-policy algorithm wants from the replay. Steps are of all environments together.
+struct ReplayPlan {
+  int64_t capacity = 1'000'000;  ///< rows kept, of all environments together
+  int64_t batch = 256;           ///< B sequences
+  int64_t length = 1;            ///< L transitions of one episode each: Batch is [L or L+1, B]
+  SliceSampling sampling = SliceSampling::trajectory;
+  int64_t first_steps = 0;      ///< steps before the first update
+  int64_t first_updates = 0;    ///< made at once then
+  double updates_per_step = 1;  ///< after that
+  int64_t update_every = 1;     ///< steps between them; what is due is made together
+};
+
 /// What an algorithm wants from the store.
 struct DataPlan {
   int64_t collect_steps = 0;         ///< T, time steps between updates
   std::vector<ExtraColumn> columns;  ///< what act adds to a row
   int64_t block_rows =
       256;  ///< most rows act gets at once; fixed, so that threads never show in a result
+  /// Set: update gets sequences sampled from a replay; else the rollout that was just collected.
+  std::optional<ReplayPlan> replay;
+  /// act reads only what publish() left, so that it may run beside update.
+  bool overlap = false;
   /// act and update keep every counter on the device, read nothing back and do nothing on the host
   /// that a replay would have to repeat: CUDA may capture them.
   bool capturable = false;
@@ -92,9 +115,18 @@ class Algorithm {
   /// Learns from one batch as the plan asked for it. Returns no value to the host: figures go to
   /// `metrics`.
   virtual void update(const Batch& batch, Metrics& metrics) = 0;
+  /// What update has learned becomes what act uses. Called after the updates of an iteration, never
+  /// beside act or update.
+  virtual void publish() {}
 
   /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.
   virtual void visit_state(StateVisitor& visitor) = 0;
+};
+
+/// A part of the memory a run will hold.
+struct MemoryPart {
+  std::string name;
+  int64_t bytes = 0;
 };
 
 /// Options of an algorithm, owned with their type forgotten.
@@ -107,6 +139,10 @@ struct AlgoEntry {
   void (*describe)(OptionTable& table, void* options);  ///< adds <name>.* settings
   /// Throws Error on settings that contradict each other or the environment.
   std::unique_ptr<Algorithm> (*make)(const void* options, const AlgoContext& context);
+  /// The plan such an algorithm will have, without making it.
+  DataPlan (*plan)(const void* options, const AlgoContext& context) = nullptr;
+  /// What it will hold at its peak, without making it; null: not known.
+  std::vector<MemoryPart> (*memory)(const void* options, const AlgoContext& context) = nullptr;
 };
 
 /// Every algorithm that was built in, by name.

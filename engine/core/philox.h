@@ -10,7 +10,16 @@
 namespace maglev {
 
 /// What a stream is for. Streams of different purposes never overlap.
-enum class Purpose : uint32_t { env = 1, act = 2, permute = 3, init = 4, eval = 5 };
+enum class Purpose : uint32_t {
+  env = 1,
+  act = 2,
+  permute = 3,
+  init = 4,
+  eval = 5,
+  replay = 6,    ///< which sequences a batch takes
+  update = 7,    ///< what an update draws: actions, dropout, which heads
+  opponent = 8,  ///< which opponent plays, and what a scripted one draws
+};
 
 struct PhiloxBlock {
   uint32_t word[4];

@@ -11,17 +11,33 @@ MAGLEV_HD typename E::State& state_of(std::byte* slot) {
   return *reinterpret_cast<typename E::State*>(slot + kSlotHead);
 }
 
+/// The columns that hold the row of agent `agent` of slot i, and which row it is.
+struct AgentRow {
+  const StepColumns* columns;
+  int64_t row;
+};
+template <class E>
+MAGLEV_HD AgentRow agent_row(const StepIo& io, int64_t i, int agent) {
+  constexpr int agents = agents_of<E>();
+  const int learners = io.learners ? io.learners : agents;
+  if (agent < learners) return {&io, i * learners + agent};
+  return {&io.rivals, i * (agents - learners) + agent - learners};
+}
+
+/// Most action dimensions of an environment whose agents are split into learners and rivals.
+constexpr int kMaxSplitActionDims = 16;
+
 /// Writes the observation rows of slot i at row t+1.
 template <class E>
 MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::State& state,
                             const StepIo& io, int64_t i, uint8_t first) {
   constexpr int agents = agents_of<E>();
   for (int a = 0; a < agents; ++a) {
-    int64_t row = i * agents + a;
-    E::observe(
-        params, state, a,
-        ObsOut{io.obs, io.obs_row_bytes, row, io.mask ? io.mask + row * io.mask_width : nullptr});
-    io.is_first[row] = first;
+    const auto [columns, row] = agent_row<E>(io, i, a);
+    E::observe(params, state, a,
+               ObsOut{columns->obs, io.obs_row_bytes, row,
+                      columns->mask ? columns->mask + row * io.mask_width : nullptr});
+    columns->is_first[row] = first;
   }
 }
 
@@ -54,21 +70,37 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   std::byte* slot = batch.slots + size_t(i) * batch.slot_bytes;
   auto& head = *reinterpret_cast<SlotHead*>(slot);
   auto& state = state_of<E>(slot);
-  const int64_t row = i * agents;
 
   if (head.needs_reset) [[unlikely]] {
     begin_episode<E>(params, batch, head, state, i);
     for (int a = 0; a < agents; ++a) {
-      io.reward[row + a] = 0.f;
-      io.terminated[row + a] = io.truncated[row + a] = 0;
+      const auto [columns, row] = agent_row<E>(io, i, a);
+      columns->reward[row] = 0.f;
+      columns->terminated[row] = columns->truncated[row] = 0;
     }
     observe_slot<E>(params, state, io, i, 1);
     return;
   }
 
   Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
-  Actions actions{io.action_i32 ? io.action_i32 + row * io.action_dims : nullptr,
-                  io.action_f32 ? io.action_f32 + row * io.action_dims : nullptr};
+  const int64_t dims = io.action_dims;
+  Actions actions{io.action_i32 ? io.action_i32 + i * agents * dims : nullptr,
+                  io.action_f32 ? io.action_f32 + i * agents * dims : nullptr};
+  [[maybe_unused]] int32_t discrete[agents * kMaxSplitActionDims];
+  [[maybe_unused]] float continuous[agents * kMaxSplitActionDims];
+  if constexpr (agents > 1) {
+    // the environment wants all agents' actions side by side
+    if (io.learners) {
+      for (int a = 0; a < agents; ++a) {
+        const auto [columns, row] = agent_row<E>(io, i, a);
+        for (int64_t k = 0; k < dims; ++k) {
+          if (io.action_i32) discrete[a * dims + k] = columns->action_i32[row * dims + k];
+          else continuous[a * dims + k] = columns->action_f32[row * dims + k];
+        }
+      }
+      actions = io.action_i32 ? Actions{discrete, nullptr} : Actions{nullptr, continuous};
+    }
+  }
   float reward[agents] = {};
   StepOut out{reward, false, false, head.events};
   E::step(params, state, actions, rng, out);
@@ -78,9 +110,10 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   head.episode_length += 1;
   head.episode_return += reward[0];
   for (int a = 0; a < agents; ++a) {
-    io.reward[row + a] = reward[a];
-    io.terminated[row + a] = out.terminated;
-    io.truncated[row + a] = out.truncated;
+    const auto [columns, row] = agent_row<E>(io, i, a);
+    columns->reward[row] = reward[a];
+    columns->terminated[row] = out.terminated;
+    columns->truncated[row] = out.truncated;
   }
   if (out.terminated | out.truncated) [[unlikely]] {
     head.needs_reset = 1;

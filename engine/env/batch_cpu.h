@@ -24,6 +24,7 @@ EnvEntry make_env_entry(const char* name) {
   EnvEntry entry{};
   entry.name = name;
   entry.summary = E::kSummary;
+  if constexpr (requires { E::bots(); }) entry.bots = E::bots();
   entry.agents = agents_of<E>();
   entry.params_bytes = sizeof(Params);
   entry.make_params = [](void* p) { new (p) Params{}; };

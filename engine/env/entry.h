@@ -13,23 +13,44 @@
 
 namespace maglev {
 
-/// One step of N environments, rows = N * agents, environment-major. Host pointers for the CPU
-/// functions, device pointers for the CUDA one. Actions of row t are read; everything else is
-/// written. Auto-reset is next-step: the step after an episode's last ignores its action, gives the
-/// next episode's first observation with reward 0 and sets is_first.
-struct StepIo {
+/// The columns of one step. Actions of row t are read; everything else is written.
+struct StepColumns {
   const int32_t* action_i32 = nullptr;  ///< [rows, dims], categorical
   const float* action_f32 = nullptr;  ///< [rows, dims], continuous, as sampled (environments clip)
   std::byte* obs[kMaxObsColumns] = {};  ///< [rows, row_bytes], row t+1
+  uint8_t* mask = nullptr;              ///< [rows, categories], row t+1; null unless masked
+  float* reward = nullptr;              ///< [rows], row t
+  uint8_t* terminated = nullptr;        ///< [rows], row t
+  uint8_t* truncated = nullptr;         ///< [rows], row t
+  uint8_t* is_first = nullptr;          ///< [rows], row t+1: that observation begins an episode
+};
+
+/// One step of N environments, rows = N * agents, environment-major. Host pointers for the CPU
+/// functions, device pointers for the CUDA one. Auto-reset is next-step: the step after an
+/// episode's last ignores its action, gives the next episode's first observation with reward 0 and
+/// sets is_first.
+struct StepIo : StepColumns {
   int64_t obs_row_bytes[kMaxObsColumns] = {};
-  uint8_t* mask = nullptr;  ///< [rows, categories], row t+1; null unless masked
   int64_t mask_width = 0;
   int64_t action_dims = 0;
-  float* reward = nullptr;        ///< [rows], row t
-  uint8_t* terminated = nullptr;  ///< [rows], row t
-  uint8_t* truncated = nullptr;   ///< [rows], row t
-  uint8_t* is_first = nullptr;    ///< [rows], row t+1: that observation begins an episode
+  /// Agents of each environment whose rows are in the columns above, the first ones; 0: all. The
+  /// other agents' rows are in `rivals`, so that who learns and who only plays along each have
+  /// columns without gaps.
+  int32_t learners = 0;
+  StepColumns rivals;
 };
+
+/// A scripted player: plays one agent of an environment from what that agent observes. Continuous
+/// actions.
+struct Bot {
+  const char* name;
+  const char* summary;
+  size_t state_bytes;  ///< of what it remembers through an episode; trivially copyable, at most 64
+  void (*begin)(void* state, Rng& rng);  ///< at an episode's first observation
+  /// `obs` is a row of each observation column; writes `action` [dims].
+  void (*act)(void* state, const std::byte* const* obs, Rng& rng, float* action);
+};
+constexpr size_t kMaxBotState = 64;
 
 /// Totals since they were last taken. Of agent 0 where there are several.
 struct EpisodeTotals {
@@ -83,6 +104,8 @@ struct EnvEntry {
   void (*step_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
   /// Adds slots' totals in order, then clears them.
   void (*take_totals_cpu)(const EnvBatch&, EpisodeTotals& into, int64_t begin, int64_t end);
+
+  std::span<const Bot> bots;  ///< E::bots() where the environment has scripted players
 
   /// The same as kernels on `stream` (a cudaStream_t); null when built without CUDA. Return a
   /// cudaError_t.

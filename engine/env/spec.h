@@ -63,12 +63,23 @@ struct ActionSpec {
   }
 };
 
+/// One task of an environment that has several. They share columns: a smaller task's observations
+/// and actions come first, what is left over is 0 and ignored.
+struct TaskSpec {
+  std::string name = {};
+  int64_t obs_dims = 0;     ///< of the `vector` column that this task uses
+  int64_t action_dims = 0;  ///< likewise of the actions
+  int64_t max_steps = 0;    ///< episode limit
+};
+
 struct EnvSpec {
   std::vector<ObsColumn> observations = {};
   ActionSpec action = {};
   int64_t max_steps = 0;  ///< episode limit after which it is truncated; 0: none
   std::vector<std::string> events =
       {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
+  /// Empty: one task. Else an i32 column `task` of shape {1} says which one a row belongs to.
+  std::vector<TaskSpec> tasks = {};
   double solved_at = 0;  ///< mean return at which the field calls it solved; 0: no such figure
 };
 
