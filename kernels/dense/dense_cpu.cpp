@@ -59,8 +59,7 @@ void plain_product(const DenseForward& a, const WriteSums& sums) {
                           .rows = a.out,
                           .columns = (a.rows + 15) / 16 * 16,
                           .depth = segment.features};
-    if (&segment == a.segments.data())
-      multiply(product, sums);
+    if (&segment == a.segments.data()) multiply(product, sums);
     else multiply(product, AddSums{a.y, a.stride});
   }
 }

@@ -73,8 +73,7 @@ void value_grad(const TwoHotValue& args) {
   const int64_t lanes = int64_t(hn::Lanes(d)), bins = args.bins.count, stride = args.stride;
   const auto one = hn::Set(d, 1.f), width = hn::Set(d, args.bins.width());
   const auto low = hn::Set(d, args.bins.low);
-  const auto bin = [&](int64_t k)
-                       HWY_ATTR { return hn::MulAdd(hn::Set(d, float(k)), width, low); };
+  const auto bin = [&](int64_t k) HWY_ATTR { return hn::MulAdd(hn::Set(d, float(k)), width, low); };
   for (int64_t at = 0; at < stride; at += lanes) {
     float* logits = args.logits + at;
     const auto largest = largest_logit(d, logits, bins, stride);
