@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/dense/dense_bf16.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
 
@@ -60,6 +61,21 @@ void end_rows(const DenseEndRows& a) {
   }
 }
 
+void end_to_pairs(const DenseForward& a, uint32_t* pairs) {
+  end_panel(a, a.y, StorePairs{pairs, a.stride});
+}
+
+void to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows, uint32_t* pairs) {
+  const hn::CappedTag<float, 16> d;
+  const StorePairs store{pairs, stride};
+  for (int64_t f = 0; f < features; f += 2)
+    for (int64_t c = 0; c < (rows + 15) / 16 * 16; c += int64_t(hn::Lanes(d))) {
+      const auto even = hn::Load(d, x + f * stride + c);
+      const bool paired = f + 1 < features;
+      store(d, f, c, even, paired ? hn::Load(d, x + (f + 1) * stride + c) : hn::Zero(d));
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace maglev
 HWY_AFTER_NAMESPACE();
@@ -69,9 +85,18 @@ namespace maglev {
 
 HWY_EXPORT(dense);
 HWY_EXPORT(end_rows);
+HWY_EXPORT(end_to_pairs);
+HWY_EXPORT(to_pairs);
 
 void dense_cpu(const DenseForward& args) { HWY_DYNAMIC_DISPATCH(dense)(args); }
 void dense_end_cpu(const DenseEndRows& args) { HWY_DYNAMIC_DISPATCH(end_rows)(args); }
+void dense_end_to_pairs_cpu(const DenseForward& a, uint32_t* pairs) {
+  HWY_DYNAMIC_DISPATCH(end_to_pairs)(a, pairs);
+}
+void panel_to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows,
+                    uint32_t* pairs) {
+  HWY_DYNAMIC_DISPATCH(to_pairs)(x, features, stride, rows, pairs);
+}
 
 void pack_dense(const DensePack& a) {
   for (int64_t o = 0; o < a.out; o += kDenseTile)

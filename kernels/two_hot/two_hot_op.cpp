@@ -38,8 +38,7 @@ void loss_rows(const at::Tensor& logits, const at::Tensor& target, const TwoHotB
                       .loss = rows.loss + first,
                       .stride = kPanelRows,
                       .rows = count});
-    if (d_logits)
-      panel_to_rows(panel, count, bins.count, rows.d_logits + first * bins.count);
+    if (d_logits) panel_to_rows(panel, count, bins.count, rows.d_logits + first * bins.count);
   }
 }
 
@@ -66,17 +65,16 @@ KernelCase loss_case(int64_t rows, const TwoHotBins& bins, at::Device device) {
   auto target = (at::randn({rows}, gen) * at::exp(at::randn({rows}, gen) * 4)).to(device);
   target.narrow(0, 0, 1).zero_();
   auto loss = at::empty_like(target), d_logits = at::empty_like(logits);
-  return {.name = "loss rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
-          .inputs = {logits},
-          .reference =
-              [=](const Tensors& in) {
-                return Tensors{two_hot_loss_reference(in[0], target, bins)};
-              },
-          .fused = [=](const Tensors& in) { return Tensors{two_hot_loss(in[0], target, bins)}; },
-          .tolerance = 1e-5,
-          .bytes = rows * bins.count * 8,
-          .flops = rows * bins.count * 40,
-          .repeat_fused = [=]() mutable { loss_rows(logits, target, bins, loss, &d_logits); }};
+  return {
+      .name = "loss rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .inputs = {logits},
+      .reference =
+          [=](const Tensors& in) { return Tensors{two_hot_loss_reference(in[0], target, bins)}; },
+      .fused = [=](const Tensors& in) { return Tensors{two_hot_loss(in[0], target, bins)}; },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 8,
+      .flops = rows * bins.count * 40,
+      .repeat_fused = [=]() mutable { loss_rows(logits, target, bins, loss, &d_logits); }};
 }
 
 // of a panel, which only the CPU has
@@ -93,18 +91,45 @@ KernelCase value_case(int64_t rows, const TwoHotBins& bins) {
                             .rows = rows});
     return std::pair{value.narrow(0, 0, rows).clone(), panel.narrow(1, 0, rows).t().contiguous()};
   };
-  return {.name = "value rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
-          .inputs = {logits},
-          .reference =
-              [=](const Tensors& in) { return Tensors{two_hot_value_reference(in[0], bins)}; },
-          .fused = [=](const Tensors& in) { return Tensors{run(in[0]).first}; },
-          .backward =
-              [=](const Tensors& in, const Tensors& grad) {
-                return Tensors{run(in[0]).second * grad[0].unsqueeze(-1)};
-              },
-          .tolerance = 1e-5,
-          .bytes = rows * bins.count * 8,
-          .flops = rows * bins.count * 30};
+  return {
+      .name = "value rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .inputs = {logits},
+      .reference = [=](const Tensors& in) { return Tensors{two_hot_value_reference(in[0], bins)}; },
+      .fused = [=](const Tensors& in) { return Tensors{run(in[0]).first}; },
+      .backward =
+          [=](const Tensors& in, const Tensors& grad) {
+            return Tensors{run(in[0]).second * grad[0].unsqueeze(-1)};
+          },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 8,
+      .flops = rows * bins.count * 30};
+}
+
+// of a panel, without the gradient
+KernelCase inverse_case(int64_t rows, const TwoHotBins& bins) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows * bins.count));
+  auto logits = at::randn({rows, bins.count}, gen) * 3;
+  auto panel = at::zeros({bins.count, kPanelRows}), value = at::empty({kPanelRows});
+  panel.narrow(1, 0, rows).copy_(logits.t());
+  const auto run = [=] {
+    two_hot_inverse_cpu({.bins = bins,
+                         .logits = panel.data_ptr<float>(),
+                         .value = value.data_ptr<float>(),
+                         .stride = kPanelRows,
+                         .rows = rows});
+  };
+  return {
+      .name = "inverse rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .reference = [=](const Tensors&) { return Tensors{two_hot_value_reference(logits, bins)}; },
+      .fused =
+          [=](const Tensors&) {
+            run();
+            return Tensors{value.narrow(0, 0, rows).clone()};
+          },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 4,
+      .flops = rows * bins.count * 25,
+      .repeat_fused = run};
 }
 
 std::vector<KernelCase> cases(at::Device device) {
@@ -113,7 +138,10 @@ std::vector<KernelCase> cases(at::Device device) {
     for (int64_t count : {2, 101}) list.push_back(loss_case(rows, {.count = count}, device));
   list.push_back(loss_case(100, {.count = 41, .low = -5, .high = 5}, device));
   if (device.is_cpu())
-    for (int64_t rows : {1, 17, 64}) list.push_back(value_case(rows, {}));
+    for (int64_t rows : {1, 17, 64}) {
+      list.push_back(value_case(rows, {}));
+      list.push_back(inverse_case(rows, {}));
+    }
   return list;
 }
 
