@@ -116,7 +116,6 @@ void PanelStack::aim(const Waiting& waiting, int64_t panel, Back& back) const {
 PanelStack::Back PanelStack::passing(PanelMemory& memory) const {
   Back back = back_buffers();
   for (size_t l = 0; l < layers_.size(); ++l) back.dz[l] = memory.take(layers_[l].out * stride_);
-  back.small = memory.take(small_);
   return back;
 }
 
@@ -135,8 +134,8 @@ void PanelStack::backward(const float* x, const Saved& saved, const float* facto
                           .rstd = saved.rstd[l],
                           .factor = l == 0 ? factor : nullptr,
                           .dy = back.dz[l],
-                          .d_gain = back.small + layer.small_at,
-                          .d_shift = back.small + layer.small_at + layer.out,
+                          .d_gain = back.small ? back.small + layer.small_at : nullptr,
+                          .d_shift = back.small ? back.small + layer.small_at + layer.out : nullptr,
                           .stride = stride_});
     if (back.columns[l])
       dense_columns_cpu(

@@ -53,7 +53,8 @@ struct DenseSegment {
 /// is a multiple of 16; lanes up to the next multiple of 16 behind `rows` are computed too, further
 /// ones are not touched. A row's result does not depend on its place, on other rows nor on `rows`.
 struct DenseForward {
-  const float* weight;  ///< packed
+  const float* weight;
+  bool packed = true;  ///< else [out, in] as torch keeps it: where packing would not pay
   int64_t in, out;
   /// What is added to the products: output o takes start[o * start_step]. The bias, or the bias
   /// plus what inputs that are no segment contribute.

@@ -11,6 +11,7 @@
 #include "kernels/dense/dense_bf16.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
+#include "kernels/mlp/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -33,14 +34,49 @@ struct WriteSums {
   }
 };
 
+struct AddSums {
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = y + o * stride + c;
+    hn::Store(hn::Load(d, at) + sum, d, at);
+  }
+};
+
+// weights as torch keeps them
+void plain_product(const DenseForward& a, const WriteSums& sums) {
+  for (const DenseSegment& segment : a.segments) {
+    const Product product{.a = a.weight + segment.first,
+                          .a_row = a.in,
+                          .a_column = 1,
+                          .b = segment.x,
+                          .b_row = a.stride,
+                          .rows = a.out,
+                          .columns = (a.rows + 15) / 16 * 16,
+                          .depth = segment.features};
+    if (&segment == a.segments.data())
+      multiply(product, sums);
+    else multiply(product, AddSums{a.y, a.stride});
+  }
+}
+
 void dense(const DenseForward& a) {
-  packed_product({.weight = a.weight,
-                  .in = a.in,
-                  .out = a.out,
-                  .segments = a.segments,
-                  .stride = a.stride,
-                  .rows = a.rows},
-                 WriteSums{a.start, a.start_step, a.y, a.stride});
+  const WriteSums sums{a.start, a.start_step, a.y, a.stride};
+  if (!a.packed) plain_product(a, sums);
+  else
+    packed_product({.weight = a.weight,
+                    .in = a.in,
+                    .out = a.out,
+                    .segments = a.segments,
+                    .stride = a.stride,
+                    .rows = a.rows},
+                   sums);
   if (a.end != DenseEnd::none) end_panel(a, a.y, StorePanel{a.y, a.stride});
 }
 

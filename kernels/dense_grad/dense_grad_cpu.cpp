@@ -42,6 +42,7 @@ HWY_INLINE void affine_grad(D d, const DenseEndGrad& a, int64_t f, int64_t c,
     mean_xhat[v] = hn::MulAdd(grad, xhat, mean_xhat[v]);
     hn::Store(grad, d, a.dy + at);
   }
+  if (!a.d_gain) return;
   a.d_gain[f] += hn::GetLane(hn::SumOfLanes(d, d_gain));
   a.d_shift[f] += hn::GetLane(hn::SumOfLanes(d, d_shift));
 }
