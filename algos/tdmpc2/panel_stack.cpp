@@ -119,8 +119,8 @@ PanelStack::Back PanelStack::passing(PanelMemory& memory) const {
   return back;
 }
 
-void PanelStack::backward(const float* x, const Saved& saved, const float* factor,
-                          const float* out, const Back& back, const Inputs& inputs) const {
+void PanelStack::backward(const float* x, const Saved& saved, const float* factor, const float* out,
+                          const Back& back, const Inputs& inputs) const {
   for (size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const float* input = l ? saved.y[l - 1] : x;

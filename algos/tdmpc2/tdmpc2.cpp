@@ -86,7 +86,10 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
                                                        .precision = context.precision,
                                                        .pool = context.pool},
                                         state_);
-  reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
+  if (options.mpc && options.prune)
+    planner_ = std::make_unique<Planner>(plan_options_, shape_, context.precision, context.device);
+  else if (options.mpc)
+    reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
@@ -163,7 +166,7 @@ void Tdmpc2::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
   } else {
     const PlanRequest wanted = request(row, carry, mode, key);
     if (options_.mpc) {
-      const Plan plan = reference_->plan(wanted);
+      const Plan plan = planner_ ? planner_->plan(wanted) : reference_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
     } else {
@@ -203,6 +206,7 @@ void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
 void Tdmpc2::publish() {
   at::NoGradGuard no_grad;
   acting_params_.data().copy_(state_.params.data());
+  if (planner_) planner_->pack(*acting_, acting_params_.data());
 }
 
 void Tdmpc2::visit_state(StateVisitor& visitor) {

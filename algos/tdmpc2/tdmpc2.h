@@ -12,6 +12,7 @@
 #include "algos/tdmpc2/learner_state.h"
 #include "algos/tdmpc2/options.h"
 #include "algos/tdmpc2/plan.h"
+#include "algos/tdmpc2/planner.h"
 #include "algos/tdmpc2/reference_planner.h"
 #include "engine/algo/algorithm.h"
 
@@ -67,7 +68,8 @@ class Tdmpc2 : public Algorithm {
   std::unique_ptr<AutogradLearner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
-  std::unique_ptr<ReferencePlanner> reference_;
+  std::unique_ptr<Planner> planner_;             ///< null unless planning and pruning
+  std::unique_ptr<ReferencePlanner> reference_;  ///< likewise, not pruning
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;
 };
