@@ -216,7 +216,7 @@ void AutogradLearner::update(const Sequences& batch, at::Tensor& figures) {
   s.model_adam.step(model_grad, s.lr, s.skip, *options_.pool);
   policy_loss(latents, batch.task, figures);
   s.policy_adam.step(policy_grad, s.lr, s.skip, *options_.pool);
-  s.finish_update(options_.options.tau);
+  s.finish_update(options_.options.tau, *options_.pool);
   at::NoGradGuard no_grad;
   figures[kGradNorm].copy_(s.model_adam.norm());
   figures[kPolicyGradNorm].copy_(s.policy_adam.norm());

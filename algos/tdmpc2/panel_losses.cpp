@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/panel_learner.h"
+#include "algos/tdmpc2/policy_prior.h"
 #include "kernels/squashed_gaussian/squashed_gaussian.h"
 #include "kernels/two_hot/two_hot.h"
 

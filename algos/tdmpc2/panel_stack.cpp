@@ -22,9 +22,8 @@ float* PanelMemory::take(int64_t floats) {
   return blocks_.back().data_ptr<float>();
 }
 
-PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* first, int64_t stride)
+PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride)
     : stride_(stride) {
-  const float* flat = first - places.front().begin;
   for (const auto& place : places) {
     const bool end = &place == &places.back();
     layers_.push_back({.in = place.in,

@@ -77,15 +77,19 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
   middle_ = ((high + low) / 2).to(context.device);
   half_ = ((high - low) / 2).to(context.device);
 
-  learner_ =
-      std::make_unique<AutogradLearner>(LearnerOptions{.options = options,
-                                                       .shape = shape_,
-                                                       .seed = context.seed,
-                                                       .discount = plan_options_.discount,
-                                                       .action_mask = plan_options_.action_mask,
-                                                       .precision = context.precision,
-                                                       .pool = context.pool},
-                                        state_);
+  const LearnerOptions learner{.options = options,
+                               .shape = shape_,
+                               .seed = context.seed,
+                               .discount = plan_options_.discount,
+                               .action_mask = plan_options_.action_mask,
+                               .precision = context.precision,
+                               .pool = context.pool};
+  const std::string obstacle = PanelLearner::obstacle(learner, context.device);
+  if (options.fused == "on" && !obstacle.empty())
+    throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " + obstacle + "; use auto");
+  if (options.fused != "off" && obstacle.empty())
+    panel_learner_ = std::make_unique<PanelLearner>(learner, state_);
+  else learner_ = std::make_unique<AutogradLearner>(learner, state_);
   if (options.mpc && options.prune)
     planner_ = std::make_unique<Planner>(plan_options_, shape_, context.precision, context.device);
   else if (options.mpc)
@@ -199,7 +203,8 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
 
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
-  learner_->update(sequences(batch), figures_);
+  if (panel_learner_) panel_learner_->update(sequences(batch), figures_);
+  else learner_->update(sequences(batch), figures_);
   metrics.add(first_metric_, figures_, one_);
 }
 

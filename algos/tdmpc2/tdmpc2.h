@@ -11,6 +11,7 @@
 #include "algos/tdmpc2/autograd_learner.h"
 #include "algos/tdmpc2/learner_state.h"
 #include "algos/tdmpc2/options.h"
+#include "algos/tdmpc2/panel_learner.h"
 #include "algos/tdmpc2/plan.h"
 #include "algos/tdmpc2/planner.h"
 #include "algos/tdmpc2/reference_planner.h"
@@ -65,6 +66,7 @@ class Tdmpc2 : public Algorithm {
   at::Tensor middle_, half_;  ///< [A] f32: environment's actions are middle + half * model's
 
   LearnerState state_;
+  std::unique_ptr<PanelLearner> panel_learner_;  ///< where nothing is in its way, else
   std::unique_ptr<AutogradLearner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
