@@ -13,7 +13,7 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-constexpr TwoHotBins kTwoHot{.count = kBins, .low = float(kBinLow), .high = float(kBinHigh)};
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 
 const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
 
