@@ -3,12 +3,14 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/policy_prior.h"
-#include "algos/tdmpc2/two_hot.h"
 #include "engine/nn/autocast.h"
 #include "kernels/noise/noise_op.h"
+#include "kernels/two_hot/two_hot_op.h"
 
 namespace maglev::tdmpc2 {
 namespace {
+
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 
 at::Tensor rows_of(const at::Tensor& x) { return x.defined() ? x.flatten(0, 1) : x; }
 
@@ -30,7 +32,6 @@ AutogradLearner::AutogradLearner(const LearnerOptions& options, LearnerState& st
                 count = layout.q_end() - layout.q_begin();
   const auto online = state.params.data().narrow(0, begin, count);
   bind_gradients(*state.model, state.grad);
-  q_leaves_ = stacked(online, layout.q[0], n, state.grad.narrow(0, begin, count));
   q_ = stacked(online, layout.q[0], n);
   target_q_ = stacked(state.target_q, layout.q[0], n);
 
@@ -120,7 +121,7 @@ AutogradLearner::Targets AutogradLearner::targets(const Sequences& batch) const 
       draw_policy(head, normals(UpdateNumbers::target_action, {H, B, A}), mask_of(batch.task));
   const auto logits = pair_logits(target_q_, drawn_pair(UpdateNumbers::target_pair),
                                   rows_of(joined(z, draw.action, e)), {});
-  const auto value = two_hot_inverse(logits).amin(0).view({H, B});
+  const auto value = two_hot_value_reference(logits, kTwoHot).amin(0).view({H, B});
   return {batch.reward + discount_of_rows(batch.task) * (1 - batch.terminated) * value, z};
 }
 
@@ -146,7 +147,7 @@ at::Tensor AutogradLearner::model_losses(const Sequences& batch, const Targets& 
   {
     Autocast guard(options_.precision, state_->grad.device());
     reward_logits = model.reward(from, batch.action, e).to(at::kFloat);
-    q_logits = stacked_forward(q_leaves_, rows_of(joined(from, batch.action, e)),
+    q_logits = stacked_forward(model.stacked_q(), rows_of(joined(from, batch.action, e)),
                                keep(UpdateNumbers::value_dropout, n, H, B))
                    .to(at::kFloat)
                    .view({n, H, B, kBins});
@@ -155,9 +156,9 @@ at::Tensor AutogradLearner::model_losses(const Sequences& batch, const Targets& 
 
   const auto consistency =
       ((to - targets.latent).square().mean(at::IntArrayRef{1, 2}) * rho).sum() / H;
-  const auto reward = (two_hot_loss(reward_logits, batch.reward).mean(1) * rho).sum() / H;
+  const auto reward = (two_hot_loss(reward_logits, batch.reward, kTwoHot).mean(1) * rho).sum() / H;
   const auto wanted = targets.value.unsqueeze(0).expand({n, H, B});
-  const auto value = (two_hot_loss(q_logits, wanted).mean(2) * rho).sum() / (H * n);
+  const auto value = (two_hot_loss(q_logits, wanted, kTwoHot).mean(2) * rho).sum() / (H * n);
   auto termination = at::zeros_like(value);
   if (options_.shape.episodic)
     termination = at::binary_cross_entropy_with_logits(termination_logits, batch.terminated);
@@ -193,7 +194,7 @@ void AutogradLearner::policy_loss(const at::Tensor& latents, const at::Tensor& t
                          rows_of(joined(latents, draw.action, e)),
                          keep(UpdateNumbers::policy_dropout, 2, steps, B));
   }
-  const auto q = two_hot_inverse(logits).mean(0).view({steps, B});
+  const auto q = two_hot_value_reference(logits, kTwoHot).mean(0).view({steps, B});
   update_running_scale(state_->scale, q[0].detach(), options_.options.tau);
   const auto gain = options_.options.entropy_coef * draw.scaled_entropy + q / state_->scale.clone();
   const auto loss = -(gain.mean(1) * rho_).mean();

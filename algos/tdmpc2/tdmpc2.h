@@ -12,7 +12,9 @@
 #include "algos/tdmpc2/learner_state.h"
 #include "algos/tdmpc2/options.h"
 #include "algos/tdmpc2/panel_learner.h"
+#include "algos/tdmpc2/panel_planner.h"
 #include "algos/tdmpc2/plan.h"
+#include "algos/tdmpc2/planner.h"
 #include "algos/tdmpc2/reference_planner.h"
 #include "engine/algo/algorithm.h"
 
@@ -48,6 +50,7 @@ class Tdmpc2 : public Algorithm {
     int64_t image = -1, task = -1;
   };
 
+  void make_planner(bool panels);
   at::Tensor tasks_of(const std::vector<at::Tensor>& obs) const;
   at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
   /// Uniform actions [N, A] in [-1, 1], or normals.
@@ -69,6 +72,9 @@ class Tdmpc2 : public Algorithm {
   std::unique_ptr<AutogradLearner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
+  // one of these where it plans: on panels, as one program, or the plain reference
+  std::unique_ptr<PanelPlanner> panel_planner_;
+  std::unique_ptr<Planner> planner_;
   std::unique_ptr<ReferencePlanner> reference_;
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;

@@ -44,6 +44,15 @@ struct TwoHotValue {
 };
 void two_hot_value_grad_cpu(const TwoHotValue& args);
 
+/// The value alone.
+struct TwoHotInverse {
+  TwoHotBins bins;
+  const float* logits;  ///< [bins][stride]
+  float* value;         ///< [stride], written; lanes up to the next multiple of 16 behind `rows`
+  int64_t stride, rows;
+};
+void two_hot_inverse_cpu(const TwoHotInverse& args);
+
 /// The cross-entropy of rows that lie one behind the other.
 struct TwoHotRows {
   TwoHotBins bins;

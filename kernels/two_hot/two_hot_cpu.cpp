@@ -95,6 +95,25 @@ void value_grad(const TwoHotValue& args) {
   }
 }
 
+void inverse(const TwoHotInverse& args) {
+  const hn::CappedTag<float, 16> d;
+  const int64_t bins = args.bins.count, stride = args.stride;
+  const auto one = hn::Set(d, 1.f), width = hn::Set(d, args.bins.width());
+  for (int64_t at = 0; at < (args.rows + 15) / 16 * 16; at += int64_t(hn::Lanes(d))) {
+    const float* logits = args.logits + at;
+    const auto largest = largest_logit(d, logits, bins, stride);
+    auto total = hn::Zero(d), weighted = hn::Zero(d);
+    for (int64_t k = 0; k < bins; ++k) {
+      const auto e = exp_vector(d, hn::Load(d, logits + k * stride) - largest);
+      const auto bin = hn::MulAdd(hn::Set(d, float(k)), width, hn::Set(d, args.bins.low));
+      total = total + e;
+      weighted = hn::MulAdd(e, bin, weighted);
+    }
+    const auto mean = weighted / total;
+    hn::Store(hn::CopySign(exp_vector(d, hn::Abs(mean)) - one, mean), d, args.value + at);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace maglev
 HWY_AFTER_NAMESPACE();
@@ -104,9 +123,11 @@ namespace maglev {
 
 HWY_EXPORT(loss);
 HWY_EXPORT(value_grad);
+HWY_EXPORT(inverse);
 
 void two_hot_loss_cpu(const TwoHotLoss& args) { HWY_DYNAMIC_DISPATCH(loss)(args); }
 void two_hot_value_grad_cpu(const TwoHotValue& args) { HWY_DYNAMIC_DISPATCH(value_grad)(args); }
+void two_hot_inverse_cpu(const TwoHotInverse& args) { HWY_DYNAMIC_DISPATCH(inverse)(args); }
 
 }  // namespace maglev
 #endif

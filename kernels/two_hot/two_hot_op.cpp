@@ -105,13 +105,43 @@ KernelCase value_case(int64_t rows, const TwoHotBins& bins) {
       .flops = rows * bins.count * 30};
 }
 
+// of a panel, without the gradient
+KernelCase inverse_case(int64_t rows, const TwoHotBins& bins) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows * bins.count));
+  auto logits = at::randn({rows, bins.count}, gen) * 3;
+  auto panel = at::zeros({bins.count, kPanelRows}), value = at::empty({kPanelRows});
+  panel.narrow(1, 0, rows).copy_(logits.t());
+  const auto run = [=] {
+    two_hot_inverse_cpu({.bins = bins,
+                         .logits = panel.data_ptr<float>(),
+                         .value = value.data_ptr<float>(),
+                         .stride = kPanelRows,
+                         .rows = rows});
+  };
+  return {
+      .name = "inverse rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .reference = [=](const Tensors&) { return Tensors{two_hot_value_reference(logits, bins)}; },
+      .fused =
+          [=](const Tensors&) {
+            run();
+            return Tensors{value.narrow(0, 0, rows).clone()};
+          },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 4,
+      .flops = rows * bins.count * 25,
+      .repeat_fused = run};
+}
+
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
   for (int64_t rows : {1, 64, 768})
     for (int64_t count : {2, 101}) list.push_back(loss_case(rows, {.count = count}, device));
   list.push_back(loss_case(100, {.count = 41, .low = -5, .high = 5}, device));
   if (device.is_cpu())
-    for (int64_t rows : {1, 17, 64}) list.push_back(value_case(rows, {}));
+    for (int64_t rows : {1, 17, 64}) {
+      list.push_back(value_case(rows, {}));
+      list.push_back(inverse_case(rows, {}));
+    }
   return list;
 }
 
