@@ -25,6 +25,10 @@ struct RunOptions {
   std::string graph = "auto";
   std::string precision = "auto";
   int64_t warmup = 0;
+  std::string opponents;  ///< names with commas; empty: every agent learns
+  int64_t past = 4;
+  int64_t past_every = 0;
+  std::string matchmaking = "even";
 };
 
 class Experiment {

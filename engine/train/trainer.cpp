@@ -55,15 +55,17 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       report_(placement.device),
       return_mean_(std::numeric_limits<double>::quiet_NaN()) {
   const RunOptions& run = experiment.run;
+  const int64_t learners = run.opponents.empty() ? 0 : 1;
   envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count,
-                                   run.seed, placement.device, pool_);
-  algo_ = experiment.algo().make(experiment.algo_options(), {.spec = envs_->spec(),
-                                                             .rows = envs_->rows(),
-                                                             .total_steps = run.steps,
-                                                             .seed = run.seed,
-                                                             .device = placement.device,
-                                                             .pool = &pool_,
-                                                             .precision = placement.precision});
+                                   run.seed, placement.device, pool_, /*first_env=*/0, learners);
+  const AlgoContext context{.spec = envs_->spec(),
+                            .rows = envs_->rows(),
+                            .total_steps = run.steps,
+                            .seed = run.seed,
+                            .device = placement.device,
+                            .pool = &pool_,
+                            .precision = placement.precision};
+  algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
   const Precision precision = placement.precision;
   if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
@@ -72,7 +74,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   apply_precision(precision, placement.device);
   const int64_t rows = envs_->rows();
   const int64_t block =
-      placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->entry().agents) : rows;
+      placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->agents()) : rows;
   store_ = std::make_unique<Rollout>(
       envs_->spec(), RolloutShape{.T = plan_->collect_steps, .rows = rows, .block_rows = block},
       plan_->columns, placement.device);
@@ -80,13 +82,16 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   for (const Row& part : store_->row(0).blocks)
     blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  lockstep_ = run.collect == "lockstep";
+  lockstep_ = run.collect == "lockstep" || learners;
   const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
   const bool graph = run.graph == "on" || (run.graph == "auto" && placement.device.is_cuda());
   if (graph) steps_before_ = at::zeros({1}, on_device.dtype(at::kLong));
   if (placement.device.is_cuda()) finite_ = at::ones({1}, on_device);
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
-  envs_->reset(store_->first_io());
+  if (learners) league_ = std::make_unique<League>(experiment, context, *algo_);
+  StepIo first = store_->first_io();
+  if (league_) league_->rivals().attach(first, /*first=*/true);
+  envs_->reset(first);
   progress_.iteration_steps = steps_per_iteration();
   progress_.total_steps = run.steps;
   started_s_ = flushed_s_ = now_s();
@@ -105,8 +110,9 @@ void Trainer::step_block(int64_t t, int64_t block) {
   BlockState& state = blocks_[size_t(block)];
   Timed timed(state.times.environment);
   const Row& part = store_->row(t).blocks[size_t(block)];
-  const int64_t agents = envs_->entry().agents, begin = part.first, count = part.rows();
-  const StepIo& io = store_->io(t);
+  const int64_t agents = envs_->agents(), begin = part.first, count = part.rows();
+  StepIo io = store_->io(t);
+  if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
   progress_.iteration_step.fetch_add(count, std::memory_order_relaxed);
   if (!placement_.device.is_cpu()) return;
@@ -126,7 +132,9 @@ void Trainer::collect() {
   if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
       pool_.run(blocks, [&](int64_t b) { act(t, b); });
+      if (league_) league_->rivals().act(experiment_->run.seed, iterations_ * T + t);
       pool_.run(blocks, [&](int64_t b) { step_block(t, b); });
+      if (league_) settle_games(t);
     }
   } else {
     pool_.run(blocks, [&](int64_t b) {
@@ -148,6 +156,13 @@ void Trainer::collect() {
   if (finite_.defined()) check_on_device();
 }
 
+void Trainer::settle_games(int64_t t) {
+  const at::Tensor reward = at::from_blob(store_->io(t).reward, {envs_->count()},
+                                          at::TensorOptions(at::kFloat).device(placement_.device))
+                                .cpu();
+  league_->settle(reward.const_data_ptr<float>());
+}
+
 void Trainer::learn() {
   algo_->update(store_->batch(), metrics_);
   store_->roll_over();
@@ -161,6 +176,7 @@ void Trainer::iterate() {
     update_.run([this] { learn(); });
   }
   ++iterations_;
+  if (league_) league_->remember(step());
   progress_.iteration_step.store(0, std::memory_order_relaxed);
   progress_.step.store(step(), std::memory_order_relaxed);
 }
@@ -185,6 +201,10 @@ void Trainer::warm_up() {
 }
 
 void Trainer::capture_graphs() {
+  if (league_) {
+    graph_note_ = "iterations run eagerly: who plays against the learner is chosen on the host";
+    return;
+  }
   if (!plan_->capturable) {
     graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
                   " does work on the host that a captured graph would not repeat";
@@ -222,7 +242,7 @@ void Trainer::report_nonfinite() {
     const int64_t t = bad[0][0].item<int64_t>(), row = bad[0][1].item<int64_t>();
     throw Error("[env] " + std::string(experiment_->env().name) +
                 " gave a number that is not finite: " + name + " of environment " +
-                std::to_string(row / envs_->entry().agents) + " at time step " +
+                std::to_string(row / envs_->agents()) + " at time step " +
                 std::to_string(iterations_ * plan_->collect_steps + t + first_time) +
                 "; the update was not made, checkpoints before it are intact");
   };
@@ -310,6 +330,8 @@ void Trainer::settle() {
                             totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
   for (auto& figure : metrics_.means(report_.part<float>(0)))
     row.values.push_back(std::move(figure));
+  if (league_)
+    for (auto& figure : league_->figures()) row.values.push_back(std::move(figure));
   row.values.insert(row.values.end(), times.begin(), times.end());
   row.episodes = episodes_;
   row.return_mean = return_mean_;
@@ -347,6 +369,10 @@ void Trainer::visit_state(StateVisitor& visitor) {
     v.tensor("recent", recent_);
     v.integer("recent_next", recent_next_);
   });
+  if (league_) visitor.section("league", [&](StateVisitor& v) { league_->visit_state(v); });
+  // a visit may have loaded
+  algo_->publish();
+  if (league_) league_->publish();
   if (steps_before_.defined()) steps_before_.fill_(iterations_ * plan_->collect_steps);
 }
 

@@ -17,6 +17,7 @@
 #include "engine/host/machine.h"
 #include "engine/metrics/sink.h"
 #include "engine/train/experiment.h"
+#include "engine/train/league.h"
 #include "engine/train/step_graph.h"
 
 namespace maglev {
@@ -79,6 +80,8 @@ class Trainer {
   ThreadPool& pool() { return pool_; }
   Algorithm& algorithm() { return *algo_; }
   VecEnv& envs() { return *envs_; }
+  /// Null where every agent learns.
+  const League* league() const { return league_.get(); }
   Rollout& rollout() { return *store_; }
   /// How far the run is; readable from any thread.
   const Progress& progress() const { return progress_; }
@@ -96,6 +99,7 @@ class Trainer {
   void learn();
   void act(int64_t t, int64_t block);
   void step_block(int64_t t, int64_t block);
+  void settle_games(int64_t t);
   /// Throws Error that names the first number of the rollout that is not finite.
   void report_nonfinite();
   void check_on_device();
@@ -110,6 +114,7 @@ class Trainer {
   std::unique_ptr<Algorithm> algo_;
   const DataPlan* plan_;
   std::unique_ptr<Rollout> store_;
+  std::unique_ptr<League> league_;
   Carry carry_;
   std::vector<BlockState> blocks_;
   bool lockstep_;
