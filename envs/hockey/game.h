@@ -77,10 +77,18 @@ struct Game {
     world.place(kPuck, {one_starts || mode == kShooting ? -x : x, y}, 0.f);
   }
 
-  /// One step. `moves` [2][kMoves], each in its player's frame, within [-1, 1]. The original calls
-  /// it over one step later than its limit says.
+  /// One step. `moves` [2][kMoves], each in its player's frame, within [-1, 1].
   MAGLEV_HD void play(const float* moves, const Rules& rules, Outcome& out) {
     Drive drive[kBodies];
+    // a contact is judged by the speed the puck comes with
+    const float speed = drive_bodies(moves, rules, drive, out);
+    Begun begun;
+    step_world(world, drive, begun);
+    judge(begun, speed, rules, out);
+  }
+
+  /// What moves do to the bodies of this step. Returns the puck's speed along x before it.
+  MAGLEV_HD float drive_bodies(const float* moves, const Rules& rules, Drive* drive, Outcome& out) {
     for (int p = 0; p < 2; ++p) {
       thrust(p, moves + p * kMoves, drive[p]);
       turn_racket(p, moves[p * kMoves + 2], drive[p]);
@@ -92,14 +100,14 @@ struct Game {
     if (rules.keep)
       for (int p = 0; p < 2; ++p)
         if (has[p] > 1) out.shot[p] = carry(p, moves[p * kMoves + 3] > 0.5f, drive[kPuck]);
+    return world.body[kPuck].velocity.x;
+  }
 
-    // a contact is judged by the speed the puck comes with
-    const float speed = world.body[kPuck].velocity.x;
-    Begun begun;
-    step_world(world, drive, begun);
+  /// Goals, catches and time after a step. The original notices its limit one step late.
+  MAGLEV_HD void judge(const Begun& begun, float puck_speed, const Rules& rules, Outcome& out) {
     for (int p = 0; p < 2; ++p) {
       out.touched[p] = begun.puck_at[p];
-      if (rules.keep && begun.puck_at[p] && side(p) * speed < 0.1f && has[p] == 0)
+      if (rules.keep && begun.puck_at[p] && side(p) * puck_speed < 0.1f && has[p] == 0)
         has[p] = kKeepSteps;
     }
     out.winner = begun.in_goal[1] ? 1 : begun.in_goal[0] ? -1 : 0;

@@ -163,9 +163,11 @@ MAGLEV_HD_SELDOM void touch_polygons(const Polygon& a, const Pose& pose_a, const
     const float d0 = dot(out_of, clip[0]) - limit, d1 = dot(out_of, clip[1]) - limit;
     if (d0 > 0.f && d1 > 0.f) return;
     if (d0 > 0.f || d1 > 0.f) {
-      const int outside = d0 > 0.f ? 0 : 1;
-      clip[outside] = clip[0] + (d0 / (d0 - d1)) * (clip[1] - clip[0]);
-      id[outside] = 16u + uint32_t(side);
+      // the point that stays comes first: the order decides which one yields first
+      const int stays = d0 > 0.f ? 1 : 0;
+      const Vec cut = clip[0] + (d0 / (d0 - d1)) * (clip[1] - clip[0]);
+      clip[0] = clip[stays], id[0] = id[stays];
+      clip[1] = cut, id[1] = 16u + uint32_t(side);
     }
   }
 

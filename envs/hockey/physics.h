@@ -91,9 +91,10 @@ MAGLEV_HD bool may_touch(const World& w, int a, int b) {
   const float r = reach_of(a) + reach_of(b);
   return dot(d, d) < r * r;
 }
-/// Whether the puck touches the goal at goal_x.
-MAGLEV_HD bool puck_in_goal(Vec puck, float goal_x) {
-  const float dx = fabsf(puck.x - goal_x) - kGoalHalfWidth, dy = fabsf(puck.y) - kGoalHalfHeight;
+/// Whether the puck touches the goal on side 1 (x > 0) or -1, or is behind it: no game gives the
+/// puck such a speed there that it could leap over the goal in one step.
+MAGLEV_HD bool puck_in_goal(Vec puck, float side) {
+  const float dx = kGoalX - kGoalHalfWidth - side * puck.x, dy = fabsf(puck.y) - kGoalHalfHeight;
   const Vec out{dx > 0.f ? dx : 0.f, dy > 0.f ? dy : 0.f};
   const float r = kPuckRadius + kSkin;
   return dot(out, out) < r * r;
@@ -138,24 +139,35 @@ MAGLEV_HD_SELDOM int find_contacts(World& w, Contact* contacts, Begun& begun) {
   return count;
 }
 
-/// The fraction of the way from `from` to `to` at which a body comes to a fixed shape; 1 or more:
-/// not on this way. Conservative advancement (Mirtich, 1996): no step is longer than the gap
-/// allows.
+/// How far shape b is beyond shape a along a direction; negative: not at all.
+MAGLEV_HD float separation_along(Vec axis, const Polygon& a, const Polygon& b, const Pose& pose_b) {
+  float front = -1e30f, back = 1e30f;
+  for (int i = 0; i < a.count; ++i) front = fmaxf(front, dot(axis, a.vertex[i]));
+  for (int i = 0; i < b.count; ++i) back = fminf(back, dot(axis, to_world(pose_b, b.vertex[i])));
+  return back - front;
+}
+
+/// The fraction of the way from `from` to `to` at which a body comes to a fixed shape; 1: not
+/// before its end. Conservative advancement (Mirtich, 1996): no step is longer than the gap allows.
 MAGLEV_HD_SELDOM float time_of_impact(int body, int fixed, const Body& from, const Body& to) {
   const bool puck = body == kPuck;
+  const Polygon& shape = puck ? centre_point() : racket(body);
   const float skins = kSkin + (puck ? kPuckRadius : kSkin);
   const float target = fmaxf(kSlop, skins - 3.f * kSlop), tolerance = 0.25f * kSlop;
   const Vec way = to.centre - from.centre;
   const float swing = puck ? 0.f : kRacketReach * fabsf(to.angle - from.angle);
+  const Pose end = pose_of(body, to);
   float t = 0.f;
   for (int i = 0; i < 64; ++i) {
     Body at = from;
     at.centre = from.centre + t * way;
     at.angle = from.angle + t * (to.angle - from.angle);
-    const Gap gap = gap_between(fixed_shape(fixed), Pose{}, puck ? centre_point() : racket(body),
-                                pose_of(body, at));
+    const Gap gap = gap_between(fixed_shape(fixed), Pose{}, shape, pose_of(body, at));
     if (gap.distance <= 0.f) return 1.f;  // overlapping: left to the next step's contacts
     if (gap.distance < target + tolerance) return t;
+    // a way that ends before the wall, or at it, is no impact
+    if (separation_along(gap.towards_b, fixed_shape(fixed), shape, end) > target - tolerance)
+      return 1.f;
     const float approach = swing - dot(way, gap.towards_b);
     if (approach <= 0.f) return 1.f;
     t += (gap.distance - target) / approach;
@@ -205,7 +217,7 @@ MAGLEV_HD_SELDOM void stop_at_walls(World& w, int body, Body start, uint32_t nea
       touch_fixed(w, body, i, contacts[count]);
       if (contacts[count].touch.count > 0) ++count;
     }
-    solve_positions(contacts, count, kAtImpact, w.body, w.pose);
+    solve_positions(contacts, count, at_impact(), w.body, w.pose);
     start = b;
     done = first;
     for (int i = 0; i < count; ++i) {
@@ -266,7 +278,7 @@ MAGLEV_HD_SELDOM void solve_contacts(World& w, Contact* contacts, int count) {
     w.pose[body] = pose_of(body, w.body[body]);
   }
   for (int g = 0; g < kBodies; ++g)
-    solve_positions(contacts + begin[g], begin[g + 1] - begin[g], kEachStep, w.body, w.pose);
+    solve_positions(contacts + begin[g], begin[g + 1] - begin[g], each_step(), w.body, w.pose);
 }
 
 /// Contacts of this step are found first, so `begun` tells of where the last step ended.
@@ -278,8 +290,8 @@ MAGLEV_HD void step_world(World& w, const Drive* drive, Begun& begun) {
                !may_touch(w, kPlayerOne, kPlayerTwo);
   for (int i = 0; i < kBodies; ++i)
     apart = apart && !fixed_near(i, start[i].centre, start[i].centre);
-  begun.in_goal[0] = puck_in_goal(w.body[kPuck].centre, -kGoalX);
-  begun.in_goal[1] = puck_in_goal(w.body[kPuck].centre, kGoalX);
+  begun.in_goal[0] = puck_in_goal(w.body[kPuck].centre, -1.f);
+  begun.in_goal[1] = puck_in_goal(w.body[kPuck].centre, 1.f);
 
   for (int i = 0; i < kBodies; ++i) {
     const Inertia inertia = inertia_of(i);

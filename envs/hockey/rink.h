@@ -121,12 +121,16 @@ MAGLEV_HD const Polygon& centre_point() {
 }
 /// What does not move, in the world. 0 top, 1 bottom, 2..5 corners, 6 player one's goal, 7 two's.
 MAGLEV_HD const Polygon& fixed_shape(int i) {
-  using namespace detail;
   constexpr Vec wall{250.f / 60, 10.f / 60}, goal{kGoalHalfWidth, kGoalHalfHeight};
-  static constexpr Polygon shapes[kFixed] = {
-      box({0.f, 3.5f}, wall),    box({0.f, -3.5f}, wall), kCorner,
-      turned(mirrored(kCorner)), mirrored(kCorner),       turned(kCorner),
-      box({-kGoalX, 0.f}, goal), box({kGoalX, 0.f}, goal)};
+  constexpr Polygon other_corner = detail::mirrored(detail::kCorner);
+  static constexpr Polygon shapes[kFixed] = {detail::box({0.f, 3.5f}, wall),
+                                             detail::box({0.f, -3.5f}, wall),
+                                             detail::kCorner,
+                                             detail::turned(other_corner),
+                                             other_corner,
+                                             detail::turned(detail::kCorner),
+                                             detail::box({-kGoalX, 0.f}, goal),
+                                             detail::box({kGoalX, 0.f}, goal)};
   return shapes[i];
 }
 

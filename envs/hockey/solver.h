@@ -165,8 +165,8 @@ struct Correction {
   float rate, enough;
   int iterations;
 };
-constexpr Correction kEachStep{0.2f, -3.f * kSlop, kPositionIterations};
-constexpr Correction kAtImpact{0.75f, -1.5f * kSlop, 20};
+MAGLEV_HD Correction each_step() { return {0.2f, -3.f * kSlop, kPositionIterations}; }
+MAGLEV_HD Correction at_impact() { return {0.75f, -1.5f * kSlop, 20}; }
 
 /// Moves bodies apart, without touching velocities; poses follow.
 MAGLEV_HD_SELDOM void solve_positions(const Contact* contacts, int count, const Correction& how,
