@@ -21,12 +21,13 @@ struct RolloutShape {
 /// that gives more threads work. A function of sizes alone.
 int64_t block_rows(int64_t most, int64_t rows, int64_t agents);
 
-/// Columns [times, rows, ...] for what `spec` shows and takes, and `columns` besides. Masks are 1,
-/// observations where `zeroed` is false not set, everything else 0.
 struct ColumnTimes {
-  int64_t observed = 0;  ///< times of observations, masks, is_first and columns with has_last
-  int64_t acted = 0;     ///< times of everything else
+  int64_t observed = 0;  ///< of observations, masks, is_first and columns with has_last
+  int64_t acted = 0;     ///< of everything else
 };
+
+/// Columns [times, rows, ...] for what `spec` shows and takes, and `columns` besides. Masks are 1,
+/// observations not set where `zeroed` is false, everything else is 0.
 Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns, ColumnTimes times,
                    int64_t rows, at::TensorOptions memory, bool zeroed = true);
 
@@ -50,7 +51,7 @@ class RowWindow {
   void move_to(int64_t first, int64_t slots);
 
  private:
-  void point(const EnvSpec& spec, StepIo& io, int64_t t, int64_t next) const;
+  void point(StepIo& io, int64_t t, int64_t next) const;
 
   EnvSpec spec_;
   RolloutShape shape_;

@@ -25,6 +25,10 @@ struct RunOptions {
   std::string graph = "auto";
   std::string precision = "auto";
   int64_t warmup = 0;
+  bool overlap = false;
+  std::string dataset;
+  std::string replay_memory = "auto";
+  bool save_replay = true;
 };
 
 class Experiment {

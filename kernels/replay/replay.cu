@@ -113,12 +113,13 @@ __global__ void gather(ReplaySample a) {
              static_cast<char*>(column.to) + i * column.row_bytes, column.row_bytes, lane, 32);
 }
 
-// blockIdx.y is the column, blockIdx.z the step
+// blockIdx.y is the column, blockIdx.z the time
 __global__ void store(ReplayStore a) {
   const ReplayStore::Column& column = a.columns[blockIdx.y];
-  const int64_t step = blockIdx.z;
-  const int64_t slot = (a.counters->now + column.shift + step) % a.slots;
-  copy_bytes(static_cast<const char*>(column.from) + step * column.slot_bytes,
+  const int64_t t = blockIdx.z;
+  if (t >= column.times) return;
+  const int64_t slot = (a.counters->now + t) % a.slots;
+  copy_bytes(static_cast<const char*>(column.from) + t * column.slot_bytes,
              static_cast<char*>(column.to) + slot * column.slot_bytes, column.slot_bytes,
              int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
 }
@@ -147,10 +148,13 @@ int replay_sample_cuda(const ReplaySample& a, void* stream) {
 }
 
 int replay_store_cuda(const ReplayStore& a, void* stream) {
-  int64_t widest = 1;
-  for (int c = 0; c < a.count; ++c) widest = larger(widest, a.columns[c].slot_bytes);
+  int64_t widest = 1, times = 1;
+  for (int c = 0; c < a.count; ++c) {
+    widest = larger(widest, a.columns[c].slot_bytes);
+    times = larger(times, a.columns[c].times);
+  }
   const int64_t words = (widest + 15) / 16;
-  const dim3 grid(blocks_of(words < 65536 ? words : 65536), unsigned(a.count), unsigned(a.steps));
+  const dim3 grid(blocks_of(words < 65536 ? words : 65536), unsigned(a.count), unsigned(times));
   store<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
   return int(cudaGetLastError());
 }

@@ -38,16 +38,16 @@ struct ReplaySample {
   ReplayColumn columns[kReplayColumns];
 };
 
-/// Steps that were collected elsewhere into the ring: slot (now + shift + t) % slots = from[t].
+/// Times that were collected elsewhere into the ring: to[(now + t) % slots] = from[t].
 struct ReplayStore {
   struct Column {
-    const void* from;  ///< [steps, slot_bytes]
+    const void* from;  ///< [times, slot_bytes]
     void* to;          ///< [slots, slot_bytes]
     int64_t slot_bytes;
-    int64_t shift;  ///< 1 for what the environments say of the time after the step
+    int64_t times;
   };
   const EpisodeCounters* counters;
-  int64_t slots, steps;
+  int64_t slots;
   int count;
   Column columns[kReplayColumns];
 };
