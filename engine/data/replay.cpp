@@ -88,7 +88,7 @@ void Replay::commit() {
 
 void Replay::store() {
 #ifdef MAGLEV_DEVICE_CODE
-  ReplayStore args{
+  ReplayWrite args{
       .counters = index_.table().counters, .slots = slots_, .count = 0, .columns = {}};
   std::vector<at::Tensor> from;
   for_columns(extra_, staging_->batch(),
@@ -101,7 +101,7 @@ void Replay::store() {
                                   .slot_bytes = int64_t(ring.nbytes()) / slots_,
                                   .times = staged.size(0)};
   });
-  check_cuda(replay_store_cuda(args, current_stream()), "replay");
+  check_cuda(replay_write_cuda(args, current_stream()), "replay");
 #endif
 }
 
@@ -192,6 +192,7 @@ void Replay::forget() {
 }
 
 void Replay::hold(int64_t oldest, int64_t now) {
+  oldest = std::max(oldest, now + 1 - slots_);
   std::unique_lock lock(mutex_);
   index_.rebuild(columns_.is_first, columns_.terminated, columns_.truncated, oldest, now);
   exchange_newest(now, /*into_ring=*/false);

@@ -208,8 +208,16 @@ void Trainer::iterate_overlapped() {
 }
 
 void Trainer::iterate() {
-  if (overlap_) iterate_overlapped();
-  else iterate_in_turn();
+  if (overlap_) {
+    iterate_overlapped();
+  } else if (capture_after_ < 0) {
+    iterate_in_turn();
+  } else {
+    graphs_.on_side_stream([&] {
+      iterate_in_turn();
+      if (updates_ >= capture_after_) capture_graphs();
+    });
+  }
   ++iterations_;
   progress_.iteration_step.store(0, std::memory_order_relaxed);
   progress_.step.store(step(), std::memory_order_relaxed);
@@ -219,7 +227,6 @@ void Trainer::warm_up() {
   const bool graphs = steps_before_.defined() && placement_.device.is_cuda();
   const int64_t iterations = std::max(experiment_->run.warmup, graphs ? kBeforeCapture : 0);
   if (iterations == 0) return;
-  const int64_t updates = updates_;
   // of a replay only what the steps overwrite, for it may be most of the memory
   const auto visit = [this, steps = iterations * plan_->collect_steps](StateVisitor& v) {
     visit_learner(v);
@@ -227,12 +234,14 @@ void Trainer::warm_up() {
     visit_clocks(v);
   };
   const StateSnapshot before(visit);
+  const int64_t updates = updates_;
   graphs_.on_side_stream([&] {
     for (int64_t i = 0; i < iterations; ++i) iterate();
-    // a replay has nothing to sample yet in the beginning
-    if (graphs && updates_ - updates >= kBeforeCapture) capture_graphs();
+    if (graphs && updates_ >= updates + kBeforeCapture) capture_graphs();
   });
   before.restore(visit);
+  // a replay has nothing to learn from in the beginning: its graphs come after its first updates
+  if (graphs && graph_note_.empty()) capture_after_ = updates_ + kBeforeCapture;
   metrics_.clear();
   if (finite_.defined()) finite_.fill_(1);
   progress_.iteration_step.store(0, std::memory_order_relaxed);
@@ -242,6 +251,7 @@ void Trainer::warm_up() {
 }
 
 void Trainer::capture_graphs() {
+  capture_after_ = -1;
   if (!plan_->capturable) {
     graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
                   " does work on the host that a captured graph would not repeat";

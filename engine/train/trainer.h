@@ -35,7 +35,7 @@ class Trainer {
   /// behind, such as memory, libraries that set themselves up and the graphs; then puts everything
   /// back exactly. Call it once, after a checkpoint was loaded and before the first iterate().
   void warm_up();
-  /// What became of graphs, for people; empty where nothing is to be said.
+  /// What became of graphs, for people; empty where nothing is to be said, or not yet.
   const std::string& graph_note() const { return graph_note_; }
   /// Whether iterations are replays of captured graphs.
   bool captured() const { return collect_.captured() && update_.captured(); }
@@ -85,6 +85,10 @@ class Trainer {
   VecEnv& envs() { return *envs_; }
   Store& store() { return *store_; }
   Rollout& rollout() { return *store_->rollout(); }
+  /// Whether checkpoints leave out a replay that is collected here.
+  bool forgets_replay() const {
+    return plan_->replay && !offline() && !experiment_->run.save_replay;
+  }
   /// How far the run is; readable from any thread.
   const Progress& progress() const { return progress_; }
 
@@ -133,6 +137,8 @@ class Trainer {
   Metrics metrics_;
   GraphPool graphs_;
   StepGraph collect_, update_, publish_;
+  /// Updates after which graphs are captured; negative: there is nothing to capture any more.
+  int64_t capture_after_ = -1;
   std::string graph_note_;
   /// [1] i64 on the device: time steps before this iteration. Undefined where the host counts them.
   at::Tensor steps_before_;

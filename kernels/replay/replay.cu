@@ -114,8 +114,8 @@ __global__ void gather(ReplaySample a) {
 }
 
 // blockIdx.y is the column, blockIdx.z the time
-__global__ void store(ReplayStore a) {
-  const ReplayStore::Column& column = a.columns[blockIdx.y];
+__global__ void write(ReplayWrite a) {
+  const ReplayWrite::Column& column = a.columns[blockIdx.y];
   const int64_t t = blockIdx.z;
   if (t >= column.times) return;
   const int64_t slot = (a.counters->now + t) % a.slots;
@@ -147,7 +147,7 @@ int replay_sample_cuda(const ReplaySample& a, void* stream) {
   return int(cudaGetLastError());
 }
 
-int replay_store_cuda(const ReplayStore& a, void* stream) {
+int replay_write_cuda(const ReplayWrite& a, void* stream) {
   int64_t widest = 1, times = 1;
   for (int c = 0; c < a.count; ++c) {
     widest = larger(widest, a.columns[c].slot_bytes);
@@ -155,7 +155,7 @@ int replay_store_cuda(const ReplayStore& a, void* stream) {
   }
   const int64_t words = (widest + 15) / 16;
   const dim3 grid(blocks_of(words < 65536 ? words : 65536), unsigned(a.count), unsigned(times));
-  store<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  write<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
   return int(cudaGetLastError());
 }
 

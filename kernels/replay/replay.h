@@ -39,7 +39,7 @@ struct ReplaySample {
 };
 
 /// Times that were collected elsewhere into the ring: to[(now + t) % slots] = from[t].
-struct ReplayStore {
+struct ReplayWrite {
   struct Column {
     const void* from;  ///< [times, slot_bytes]
     void* to;          ///< [slots, slot_bytes]
@@ -68,7 +68,7 @@ int episodes_reserve_cuda(const EpisodeTable& table, int64_t steps, void* stream
 int episodes_append_cuda(const EpisodeTable& table, const EpisodeFlags& flags, int64_t steps,
                          void* stream);
 int replay_sample_cuda(const ReplaySample& args, void* stream);
-int replay_store_cuda(const ReplayStore& args, void* stream);
+int replay_write_cuda(const ReplayWrite& args, void* stream);
 
 /// Whether a slice is one stretch of one episode that the ring still holds.
 MAGLEV_HD bool is_contiguous(const EpisodeTable& t, const uint8_t* is_first, const Slice& s) {
