@@ -40,9 +40,8 @@ class RowWindow {
   Row& row(int64_t t) { return rows_[size_t(t)]; }
   /// Rewards [rows] f32 of row t < T.
   const at::Tensor& reward(int64_t t) const { return rewards_[size_t(t)]; }
-  /// Pointers of the environment step that reads row t and writes rows t and t+1. Who lets part of
-  /// the agents play along sets `learners` and `rivals` of it once; moving leaves them.
-  StepIo& io(int64_t t) { return io_[size_t(t)]; }
+  /// Pointers of the environment step that reads row t and writes rows t and t+1.
+  const StepIo& io(int64_t t) const { return io_[size_t(t)]; }
   /// Pointers of the very first reset, which writes row 0.
   const StepIo& first_io() const { return first_io_; }
 

@@ -169,6 +169,28 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
                 "; resume with the settings it was saved with");
 }
 
+// the names of one section, as a state of its own
+StateSummary section_of(const StateSummary& state, const std::string& section) {
+  StateSummary part;
+  const auto take = [&](auto& to, const auto& from) {
+    for (const auto& [name, value] : from)
+      if (name.starts_with(section + ".")) to.emplace(name, value);
+  };
+  take(part.integers, state.integers);
+  take(part.reals, state.reals);
+  take(part.texts, state.texts);
+  take(part.tensors, state.tensors);
+  return part;
+}
+
+void check_identity(const std::string& dir, const CheckpointIdentity& identity,
+                    const CheckpointIdentity& expected) {
+  if (identity.algo != expected.algo || identity.env != expected.env)
+    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
+                ", this run is " + expected.algo + " on " + expected.env +
+                "; choose a checkpoint of the same algorithm and environment");
+}
+
 std::string step_name(int64_t step) {
   char name[40];
   std::snprintf(name, sizeof name, "step_%012" PRId64, step);
@@ -270,11 +292,7 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit) {
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
-  const CheckpointIdentity& identity = checkpoint.manifest.identity;
-  if (identity.algo != expected.algo || identity.env != expected.env)
-    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
-                ", this run is " + expected.algo + " on " + expected.env +
-                "; choose a checkpoint of the same algorithm and environment");
+  check_identity(dir, checkpoint.manifest.identity, expected);
   const StateSummary& saved = checkpoint.manifest.state;
   const auto before = Collector(visit).summary.integers;
   try {
@@ -286,7 +304,20 @@ CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdent
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
   visit(restorer);
-  return identity;
+  return checkpoint.manifest.identity;
+}
+
+CheckpointIdentity load_section(const std::string& dir, const std::string& section,
+                                const CheckpointIdentity& expected, const VisitState& visit) {
+  VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
+  check_identity(dir, checkpoint.manifest.identity, expected);
+  const VisitState visit_section = [&](StateVisitor& v) { v.section(section, visit); };
+  check_same_names(dir, section_of(checkpoint.manifest.state, section),
+                   Collector(visit_section).summary);
+  at::NoGradGuard no_grad;
+  Restorer restorer(checkpoint);
+  visit_section(restorer);
+  return checkpoint.manifest.identity;
 }
 
 std::string state_hash(const VisitState& visit) {

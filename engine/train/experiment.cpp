@@ -34,6 +34,15 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("precision", run.precision,
           "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU",
           {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
+    t.add("opponents", run.opponents,
+          "who plays the second agent, by commas: scripted players of the environment, past (past "
+          "selves), self, folders of runs; empty: all agents learn");
+    t.add("past", run.past, "past selves in play at once", {.min = 1, .max = 1000});
+    t.add("past_every", run.past_every, "steps between two past selves; 0: twenty a run",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("matchmaking", run.matchmaking,
+          "even: each opponent alike; hard: those that are not beaten yet more often",
+          {.choices = {"even", "hard"}});
     t.add("warmup", run.warmup,
           "iterations run first and undone exactly; before a capture two at least",
           {.min = 0, .max = 1e6});

@@ -29,6 +29,10 @@ struct RunOptions {
   std::string dataset;
   std::string replay_memory = "auto";
   bool save_replay = true;
+  std::string opponents;  ///< names with commas; empty: every agent learns
+  int64_t past = 4;
+  int64_t past_every = 0;
+  std::string matchmaking = "even";
 };
 
 class Experiment {

@@ -65,15 +65,17 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement.threads - pool_.threads()));
     stages_ = std::make_unique<ThreadPool>(2);
   }
+  const int64_t learners = run.opponents.empty() ? 0 : 1;
   envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count,
-                                   run.seed, placement.device, pool_);
-  algo_ = experiment.algo().make(experiment.algo_options(), {.spec = envs_->spec(),
-                                                             .rows = envs_->rows(),
-                                                             .total_steps = run.steps,
-                                                             .seed = run.seed,
-                                                             .device = placement.device,
-                                                             .pool = overlap_ ? learn_pool_.get() : &pool_,
-                                                             .precision = placement.precision});
+                                   run.seed, placement.device, pool_, /*first_env=*/0, learners);
+  const AlgoContext context{.spec = envs_->spec(),
+                            .rows = envs_->rows(),
+                            .total_steps = run.steps,
+                            .seed = run.seed,
+                            .device = placement.device,
+                            .pool = overlap_ ? learn_pool_.get() : &pool_,
+                            .precision = placement.precision};
+  algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
   const Precision precision = placement.precision;
   if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
@@ -88,7 +90,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   apply_precision(precision, placement.device);
   const int64_t rows = envs_->rows();
   const int64_t block =
-      placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->entry().agents) : rows;
+      placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->agents()) : rows;
   store_ = make_store(run, envs_->spec(), *plan_,
                       {.T = plan_->collect_steps, .rows = rows, .block_rows = block},
                       placement.device);
@@ -97,7 +99,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     for (const Row& part : store_->window().row(0).blocks)
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  lockstep_ = run.collect == "lockstep";
+  lockstep_ = run.collect == "lockstep" || learners;
   const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
   const bool graph = run.graph == "on" || (run.graph == "auto" && placement.device.is_cuda());
   if (graph) {
@@ -106,7 +108,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   }
   if (placement.device.is_cuda()) finite_ = at::ones({1}, on_device);
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
-  if (!offline()) envs_->reset(store_->window().first_io());
+  if (learners) league_ = std::make_unique<League>(experiment, context, *algo_);
+  StepIo first = store_->window().first_io();
+  if (league_) league_->rivals().attach(first, /*first=*/true);
+  if (!offline()) envs_->reset(first);
   progress_.iteration_steps = steps_per_iteration();
   progress_.total_steps = run.steps;
   started_s_ = flushed_s_ = now_s();
@@ -125,8 +130,9 @@ void Trainer::step_block(int64_t t, int64_t block) {
   BlockState& state = blocks_[size_t(block)];
   Timed timed(state.times.environment);
   const Row& part = store_->window().row(t).blocks[size_t(block)];
-  const int64_t agents = envs_->entry().agents, begin = part.first, count = part.rows();
-  const StepIo& io = store_->window().io(t);
+  const int64_t agents = envs_->agents(), begin = part.first, count = part.rows();
+  StepIo io = store_->window().io(t);
+  if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
   progress_.iteration_step.fetch_add(count, std::memory_order_relaxed);
   if (!placement_.device.is_cpu()) return;
@@ -146,7 +152,9 @@ void Trainer::collect() {
   if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
       pool_.run(blocks, [&](int64_t b) { act(t, b); });
+      if (league_) league_->rivals().act(experiment_->run.seed, iterations_ * T + t);
       pool_.run(blocks, [&](int64_t b) { step_block(t, b); });
+      if (league_) settle_games(t);
     }
   } else {
     pool_.run(blocks, [&](int64_t b) {
@@ -168,6 +176,13 @@ void Trainer::collect() {
   if (finite_.defined()) check_on_device();
   if (!overlap_) store_->commit();
   if (steps_before_.defined()) steps_before_.add_(T);
+}
+
+void Trainer::settle_games(int64_t t) {
+  const at::Tensor reward = at::from_blob(store_->window().io(t).reward, {envs_->count()},
+                                          at::TensorOptions(at::kFloat).device(placement_.device))
+                                .cpu();
+  league_->settle(reward.const_data_ptr<float>());
 }
 
 void Trainer::learn() {
@@ -219,6 +234,7 @@ void Trainer::iterate() {
     });
   }
   ++iterations_;
+  if (league_) league_->remember(step());
   progress_.iteration_step.store(0, std::memory_order_relaxed);
   progress_.step.store(step(), std::memory_order_relaxed);
 }
@@ -252,6 +268,10 @@ void Trainer::warm_up() {
 
 void Trainer::capture_graphs() {
   capture_after_ = -1;
+  if (league_) {
+    graph_note_ = "iterations run eagerly: who plays against the learner is chosen on the host";
+    return;
+  }
   if (!plan_->capturable) {
     graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
                   " does work on the host that a captured graph would not repeat";
@@ -289,8 +309,8 @@ void Trainer::report_nonfinite() {
     if (bad.size(0) == 0) return;
     throw Error("[env] " + std::string(experiment_->env().name) +
                 " gave a number that is not finite: " + name + " of environment " +
-                std::to_string(bad[0][0].item<int64_t>() / envs_->entry().agents) +
-                " at time step " + std::to_string(iterations_ * plan_->collect_steps + t) +
+                std::to_string(bad[0][0].item<int64_t>() / envs_->agents()) + " at time step " +
+                std::to_string(iterations_ * plan_->collect_steps + t) +
                 "; the update was not made, checkpoints before it are intact");
   };
   const int64_t T = plan_->collect_steps;
@@ -377,6 +397,8 @@ void Trainer::settle() {
                             totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
   for (auto& figure : metrics_.means(report_.part<float>(0)))
     row.values.push_back(std::move(figure));
+  if (league_)
+    for (auto& figure : league_->figures()) row.values.push_back(std::move(figure));
   row.values.insert(row.values.end(), times.begin(), times.end());
   row.episodes = episodes_;
   row.return_mean = return_mean_;
@@ -423,6 +445,7 @@ void Trainer::visit_clocks(StateVisitor& visitor) {
     v.tensor("recent", recent_);
     v.integer("recent_next", recent_next_);
   });
+  if (league_) visitor.section("league", [&](StateVisitor& v) { league_->visit_state(v); });
   if (!plan_->replay) updates_ = iterations_;
   if (steps_before_.defined()) {
     steps_before_.fill_(iterations_ * plan_->collect_steps);
@@ -430,6 +453,7 @@ void Trainer::visit_clocks(StateVisitor& visitor) {
   }
   // a visit may have loaded
   algo_->publish();
+  if (league_) league_->publish();
 }
 
 }  // namespace maglev

@@ -16,6 +16,7 @@
 #include "engine/host/machine.h"
 #include "engine/metrics/sink.h"
 #include "engine/train/experiment.h"
+#include "engine/train/league.h"
 #include "engine/train/step_graph.h"
 #include "engine/train/store.h"
 
@@ -85,6 +86,8 @@ class Trainer {
   VecEnv& envs() { return *envs_; }
   Store& store() { return *store_; }
   Rollout& rollout() { return *store_->rollout(); }
+  /// Null where every agent learns.
+  const League* league() const { return league_.get(); }
   /// Whether checkpoints leave out a replay that is collected here.
   bool forgets_replay() const {
     return plan_->replay && !offline() && !experiment_->run.save_replay;
@@ -114,6 +117,7 @@ class Trainer {
   void visit_clocks(StateVisitor& visitor);
   void act(int64_t t, int64_t block);
   void step_block(int64_t t, int64_t block);
+  void settle_games(int64_t t);
   /// Throws Error that names the first number of the rollout that is not finite.
   void report_nonfinite();
   void check_on_device();
@@ -131,6 +135,7 @@ class Trainer {
   std::unique_ptr<Algorithm> algo_;
   const DataPlan* plan_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<League> league_;
   Carry carry_;
   std::vector<BlockState> blocks_;
   bool lockstep_;

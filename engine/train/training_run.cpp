@@ -142,6 +142,8 @@ class Session {
                                 .seconds = trainer_.seconds()};
     try {
       store_.save(identity, [&](StateVisitor& v) { trainer_.visit_state(v); });
+      if (const League* league = trainer_.league())
+        write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
       say("checkpoint saved at step " + count_text(trainer_.step()));
     } catch (const Error& e) {
       if (must) throw;
