@@ -21,4 +21,20 @@ void Initializer::orthogonal(at::Tensor weight, double gain) {
   weight.copy_((q * gain).reshape(weight.sizes()));
 }
 
+void Initializer::normal(at::Tensor weight, double std, double limit) {
+  if (skip_) return;
+  at::NoGradGuard no_grad;
+  auto numbers = at::empty({weight.size(0), weight.numel() / weight.size(0)});
+  philox_normal_(numbers, {.seed = seed_, .purpose = Purpose::init, .step = next_++});
+  weight.copy_((numbers * std).clamp(-limit, limit).view(weight.sizes()));
+}
+
+void Initializer::uniform(at::Tensor weight, double limit) {
+  if (skip_) return;
+  at::NoGradGuard no_grad;
+  auto numbers = at::empty({weight.size(0), weight.numel() / weight.size(0)});
+  philox_uniform_(numbers, {.seed = seed_, .purpose = Purpose::init, .step = next_++});
+  weight.copy_(((2 * numbers - 1) * limit).view(weight.sizes()));
+}
+
 }  // namespace maglev

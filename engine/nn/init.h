@@ -23,6 +23,10 @@ class Initializer {
   /// Rows or columns orthonormal times gain (Saxe et al., 2014); tensors beyond two dimensions are
   /// flattened behind the first. In place.
   void orthogonal(at::Tensor weight, double gain);
+  /// Normal with mean 0, cut at `limit`. In place.
+  void normal(at::Tensor weight, double std, double limit);
+  /// Uniform in (-limit, limit). In place.
+  void uniform(at::Tensor weight, double limit);
 
  private:
   uint64_t seed_;

@@ -19,6 +19,17 @@ FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options)
   norm_ = tensors_.step[0];
 }
 
+FlatAdam::FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
+                   const std::vector<float>& rates, AdamOptions options)
+    : numbers_{.beta1 = options.beta1,
+               .beta2 = options.beta2,
+               .eps = options.eps,
+               .weight_decay = options.weight_decay,
+               .max_grad_norm = options.max_grad_norm,
+               .clip_together = true},
+      tensors_(make_adam_tensors(data, groups, rates)),
+      norm_(tensors_.step[0]) {}
+
 void FlatAdam::step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
                     ThreadPool& pool) {
   at::NoGradGuard no_grad;

@@ -2,6 +2,8 @@
 // Clip and Adam over one flat parameter buffer, without reading a value back: the norm, the clip
 // factor, the learning rate and the decision to skip all stay on the device.
 
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
 #include "engine/core/thread_pool.h"
@@ -45,6 +47,10 @@ class Optimizer {
 class FlatAdam : public Optimizer {
  public:
   FlatAdam(const FlatParams& params, AdamOptions options);
+  /// Over a part of a flat buffer, `data` [P] f32, whose groups, in order and without gaps, are
+  /// clipped together and have their learning rates multiplied by `rates`.
+  FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
+           const std::vector<float>& rates, AdamOptions options);
 
   void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
             ThreadPool& pool) override;

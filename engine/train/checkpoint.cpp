@@ -59,7 +59,11 @@ class Collector : public StateVisitor {
   std::vector<at::Tensor> tensors;  ///< in the order of summary.tensors
   uint64_t bytes = 0;
 
-  explicit Collector(const VisitState& visit) {
+  /// Integers that `adopt` names take its values as they are visited: sizes of what is visited after
+  /// them may follow from them.
+  explicit Collector(const VisitState& visit,
+                     const std::map<std::string, int64_t>* adopt = nullptr)
+      : adopt_(adopt) {
     visit(*this);
     for (const auto& [name, tensor] : by_name_) tensors.push_back(tensor);
   }
@@ -71,6 +75,8 @@ class Collector : public StateVisitor {
     bytes += value.nbytes();
   }
   void visit_integer(const std::string& name, int64_t& value) override {
+    if (adopt_)
+      if (auto found = adopt_->find(name); found != adopt_->end()) value = found->second;
     summary.integers[claim(name)] = value;
   }
   void visit_real(const std::string& name, double& value) override {
@@ -87,6 +93,7 @@ class Collector : public StateVisitor {
     return name;
   }
 
+  const std::map<std::string, int64_t>* adopt_;
   std::map<std::string, at::Tensor> by_name_;
 };
 
@@ -286,7 +293,14 @@ CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdent
                                    const VisitState& visit) {
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   check_identity(dir, checkpoint.manifest.identity, expected);
-  check_same_names(dir, checkpoint.manifest.state, Collector(visit).summary);
+  const StateSummary& saved = checkpoint.manifest.state;
+  const auto before = Collector(visit).summary.integers;
+  try {
+    check_same_names(dir, saved, Collector(visit, &saved.integers).summary);
+  } catch (const Error&) {
+    Collector put_back(visit, &before);
+    throw;
+  }
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
   visit(restorer);

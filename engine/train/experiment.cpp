@@ -16,7 +16,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.add("threads", run.threads, "threads; 0: as many as the process may use",
              {.min = 0, .max = 1024});
   table_.section("train", [&](OptionTable& t) {
-    t.add("steps", run.steps, "environment steps to train for, all environments",
+    t.add("steps", run.steps,
+          "environment steps to train for, all environments; with train.dataset: updates",
           {.min = 1, .max = 9e15, .unit = "steps"});
     t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps",
           {.min = 0, .max = 9e15, .unit = "steps"});
@@ -45,6 +46,16 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("warmup", run.warmup,
           "iterations run first and undone exactly; before a capture two at least",
           {.min = 0, .max = 1e6});
+    t.add("overlap", run.overlap,
+          "updates of an iteration run beside the steps of the next, on threads of their own");
+    t.add("dataset", run.dataset,
+          "files to learn from instead of an environment, by commas (maglev data writes them)");
+    t.add("replay_memory", run.replay_memory,
+          "where a replay lies on a GPU: on the device or in pinned memory of the host; auto: on "
+          "the device where it leaves the rest enough",
+          {.choices = {"auto", "device", "pinned"}});
+    t.add("save_replay", run.save_replay,
+          "checkpoints hold the replay; else a resumed run begins with an empty one");
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

@@ -25,6 +25,10 @@ struct RunOptions {
   std::string graph = "auto";
   std::string precision = "auto";
   int64_t warmup = 0;
+  bool overlap = false;
+  std::string dataset;
+  std::string replay_memory = "auto";
+  bool save_replay = true;
   std::string opponents;  ///< names with commas; empty: every agent learns
   int64_t past = 4;
   int64_t past_every = 0;

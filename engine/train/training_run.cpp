@@ -61,6 +61,7 @@ class Session {
   Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
       : trainer_(trainer),
         dir_(dir),
+        forgot_(resumed_at >= 0 && trainer.forgets_replay()),
         store_(dir.path(), int(trainer.experiment().run.keep)),
         writer_(open(request, resumed_at)) {
     const Experiment& experiment = trainer.experiment();
@@ -78,6 +79,7 @@ class Session {
     try {
       SignalGuard guard;
       if (!trainer_.graph_note().empty()) say(trainer_.graph_note());
+      if (forgot_) say("the replay was not saved (train.save_replay=false): it begins empty");
       // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
       if (trainer_.step() == 0) save(/*must=*/true);
       while (!trainer_.done() && !signals_seen) {
@@ -135,7 +137,7 @@ class Session {
                                 .torch_version = TORCH_VERSION,
                                 .options_yaml = experiment.table().yaml(),
                                 .step = trainer_.step(),
-                                .updates = trainer_.iterations(),
+                                .updates = trainer_.updates(),
                                 .return_mean = trainer_.return_mean(),
                                 .seconds = trainer_.seconds()};
     try {
@@ -183,6 +185,7 @@ class Session {
 
   Trainer& trainer_;
   RunDir& dir_;
+  bool forgot_;
   CheckpointStore store_;
   MetricWriter writer_;
   RunStatus status_;
@@ -244,6 +247,7 @@ RunOutcome train_resume(const std::string& folder, const std::vector<std::string
       load_checkpoint(checkpoint, {.algo = experiment->algo().name, .env = experiment->env().name},
                       [&](StateVisitor& v) { trainer.visit_state(v); });
   trainer.continue_clock(identity.seconds);
+  if (trainer.forgets_replay()) trainer.store().replay()->forget();
   if (!overrides.empty() && experiment->table().yaml() != before) {
     write_atomic(dir.path() + "/config.before-" + std::to_string(identity.step) + ".yaml", before);
     dir.write_config(experiment->table().yaml());

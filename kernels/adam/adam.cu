@@ -43,12 +43,14 @@ __global__ void step_elements(AdamArgs args) {
   const AdamStep s = *args.step;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= args.P || s.apply == 0) return;
-  const float grad = args.grad[i] * args.factor[group_of(args, i)];
+  const int64_t group = group_of(args, i);
+  const AdamRate rate = adam_rate(args, group);
+  const float grad = args.grad[i] * args.factor[group];
   const float first = args.first[i] + float(1 - args.beta1) * (grad - args.first[i]);
   const float second = args.second[i] * float(args.beta2) + float(1 - args.beta2) * grad * grad;
   const float denominator = sqrtf(second) / s.root_bias2 + float(args.eps);
   args.grad[i] = grad, args.first[i] = first, args.second[i] = second;
-  args.data[i] = args.data[i] * s.keep - s.step_size * (first / denominator);
+  args.data[i] = args.data[i] * rate.keep - rate.step_size * (first / denominator);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace maglev {
 /// Elements a chunk has.
 constexpr int64_t kAdamChunk = 16384;
 
-/// Elements clipped by a norm of their own.
+/// Elements with a learning rate of their own, and unless clip_together a norm of their own.
 struct AdamGroup {
   int64_t begin, count;
 };
@@ -27,7 +27,6 @@ struct AdamStep {
   float apply;       ///< 0: nothing changes
   float step_size;   ///< lr / (1 - beta1^steps)
   float root_bias2;  ///< sqrt(1 - beta2^steps)
-  float keep;        ///< 1 - lr * weight_decay
 };
 
 struct AdamArgs {
@@ -37,16 +36,18 @@ struct AdamArgs {
   int64_t P;                ///< elements
   const AdamGroup* groups;  ///< [group_count], in order, covering [0, P)
   int64_t group_count;
-  float* data;        ///< [P], parameters
-  float* first;       ///< [P], first moments
-  float* second;      ///< [P], second moments
-  const float* lr;    ///< [1]
-  const float* skip;  ///< [1], not 0: leave the step out
-  float* steps;       ///< [1], steps taken
-  float* nonfinite;   ///< [1], steps left out because the norm was not finite
+  const float* rate;   ///< [group_count], what each group's learning rate is multiplied by
+  bool clip_together;  ///< one norm and one factor for all groups
+  float* data;         ///< [P], parameters
+  float* first;        ///< [P], first moments
+  float* second;       ///< [P], second moments
+  const float* lr;     ///< [1]
+  const float* skip;   ///< [1], not 0: leave the step out
+  float* steps;        ///< [1], steps taken
+  float* nonfinite;    ///< [1], steps left out because the norm was not finite
   double beta1, beta2, eps;
   double weight_decay;   ///< decoupled; 0: none
-  double max_grad_norm;  ///< of each group, L2; 0: no clipping
+  double max_grad_norm;  ///< of each group or of all, L2; 0: no clipping
   double* partial;       ///< [adam_chunks(P)][group_count], scratch
   float* factor;         ///< [group_count], scratch: what each group's gradient is multiplied by
   AdamStep* step;        ///< [1], scratch and result
@@ -59,6 +60,22 @@ void adam_norm_partial_cpu(const AdamArgs& args, int64_t chunk);
 /// Clips and steps a chunk. Where the step is left out, nothing changes, the gradient included.
 void adam_step_cpu(const AdamArgs& args, int64_t chunk);
 
+/// What a gradient whose squares sum to `squares` is multiplied by.
+MAGLEV_HD float adam_clip_factor(const AdamArgs& a, double squares) {
+  const double clip = a.max_grad_norm / (sqrt(squares) + 1e-6);
+  return a.max_grad_norm > 0 && clip < 1 ? float(clip) : 1.f;
+}
+
+/// The scalars of one group's elements.
+struct AdamRate {
+  float step_size;  ///< lr / (1 - beta1^steps)
+  float keep;       ///< 1 - lr * weight_decay
+};
+MAGLEV_HD AdamRate adam_rate(const AdamArgs& a, int64_t g) {
+  return {.step_size = a.step->step_size * a.rate[g],
+          .keep = float(1 - double(*a.lr) * double(a.rate[g]) * a.weight_decay)};
+}
+
 /// Norms, clip factors min(1, max_grad_norm / (norm + 1e-6)), counters and the step's scalars. A
 /// step is left out where `skip` is not 0 or the norm is not finite.
 MAGLEV_HD void adam_finish_norm(const AdamArgs& a) {
@@ -67,9 +84,10 @@ MAGLEV_HD void adam_finish_norm(const AdamArgs& a) {
     double squares = 0;
     for (int64_t c = 0; c < adam_chunks(a.P); ++c) squares += a.partial[c * a.group_count + g];
     whole += squares;
-    const double clip = a.max_grad_norm / (sqrt(squares) + 1e-6);
-    a.factor[g] = a.max_grad_norm > 0 && clip < 1 ? float(clip) : 1.f;
+    a.factor[g] = adam_clip_factor(a, squares);
   }
+  if (a.clip_together)
+    for (int64_t g = 0; g < a.group_count; ++g) a.factor[g] = adam_clip_factor(a, whole);
   const bool finite = whole - whole == 0, skipped = *a.skip != 0.f;
   if (!finite && !skipped) *a.nonfinite += 1.f;
   if (finite && !skipped) *a.steps += 1.f;
@@ -77,8 +95,7 @@ MAGLEV_HD void adam_finish_norm(const AdamArgs& a) {
   *a.step = {.norm = float(sqrt(whole)),
              .apply = finite && !skipped ? 1.f : 0.f,
              .step_size = float(lr / (1 - pow(a.beta1, steps))),
-             .root_bias2 = float(sqrt(1 - pow(a.beta2, steps))),
-             .keep = float(1 - lr * a.weight_decay)};
+             .root_bias2 = float(sqrt(1 - pow(a.beta2, steps)))};
 }
 
 /// All three on `stream` (a cudaStream_t), every pointer in device memory; returns a cudaError_t.

@@ -69,14 +69,14 @@ void norm_partial(const AdamArgs& args, int64_t chunk) {
     args.partial[chunk * args.group_count + g] = sum_lanes(args, part_of_chunk(args, g, chunk));
 }
 
-void step_range(const AdamArgs& args, Range range, float factor) {
+void step_range(const AdamArgs& args, Range range, float factor, AdamRate rate) {
   const hn::ScalableTag<float> d;
   const int64_t width = int64_t(hn::Lanes(d));
   const AdamStep& s = *args.step;
-  const auto clip = hn::Set(d, factor), keep = hn::Set(d, s.keep);
+  const auto clip = hn::Set(d, factor), keep = hn::Set(d, rate.keep);
   const auto beta2 = hn::Set(d, float(args.beta2)), eps = hn::Set(d, float(args.eps));
   const auto rest1 = hn::Set(d, float(1 - args.beta1)), rest2 = hn::Set(d, float(1 - args.beta2));
-  const auto step_size = hn::Set(d, s.step_size), root_bias2 = hn::Set(d, s.root_bias2);
+  const auto step_size = hn::Set(d, rate.step_size), root_bias2 = hn::Set(d, s.root_bias2);
   for (int64_t i = range.begin; i < range.end; i += width) {
     const int64_t count = range.end - i;
     const auto grad = load(d, args.grad + i, count) * clip;
@@ -95,7 +95,7 @@ void step_range(const AdamArgs& args, Range range, float factor) {
 void step_chunk(const AdamArgs& args, int64_t chunk) {
   if (args.step->apply == 0) return;
   for (int64_t g = 0; g < args.group_count; ++g)
-    step_range(args, part_of_chunk(args, g, chunk), args.factor[g]);
+    step_range(args, part_of_chunk(args, g, chunk), args.factor[g], adam_rate(args, g));
 }
 
 }  // namespace HWY_NAMESPACE

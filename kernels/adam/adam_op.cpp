@@ -23,9 +23,10 @@ Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, at::Device dev
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(P + lanes));
   const int64_t head = P / 3;
   std::vector<AdamGroup> groups{{0, P}};
-  if (head > 0) groups = {{0, head}, {head, P - head}};
+  std::vector<float> rates{1};
+  if (head > 0) groups = {{0, head}, {head, P - head}}, rates = {0.3f, 1};
   Inputs in;
-  in.tensors = make_adam_tensors(at::randn({P}, gen).to(device), groups);
+  in.tensors = make_adam_tensors(at::randn({P}, gen).to(device), groups, rates);
   in.tensors.first.copy_(at::randn({P}, gen) * 0.1);
   in.tensors.second.copy_(at::rand({P}, gen) * 0.1);
   in.tensors.steps.fill_(5);
@@ -49,12 +50,14 @@ std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
   const AdamNumbers adam{
       .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-5, .weight_decay = 0, .max_grad_norm = 0.5};
-  AdamNumbers adamw = adam, free = adam;
+  AdamNumbers adamw = adam, free = adam, together = adam;
   adamw.weight_decay = 0.1, free.max_grad_norm = 0;
+  together.clip_together = true;
   for (auto [P, lanes] : {std::pair<int64_t, int64_t>{1, 1}, {58, 3}, {16384, 1}, {70001, 4}})
     for (const auto& [name, numbers] : {std::pair<const char*, AdamNumbers>{"adam", adam},
                                         {"adamw", adamw},
-                                        {"unclipped", free}}) {
+                                        {"unclipped", free},
+                                        {"together", together}}) {
       Inputs in = make_inputs(P, lanes, numbers, device);
       list.push_back(
           {.name = std::string(name) + " P=" + std::to_string(P) + " L=" + std::to_string(lanes),
@@ -84,7 +87,8 @@ std::vector<KernelCase> cases(at::Device device) {
 
 }  // namespace
 
-AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGroup>& groups) {
+AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGroup>& groups,
+                              const std::vector<float>& rates) {
   const int64_t G = int64_t(groups.size());
   auto options = data.options();
   AdamTensors t{.data = data,
@@ -94,13 +98,16 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
                 .nonfinite = at::zeros({}, options),
                 .groups = at::empty({G, 2}, at::kLong),
                 .partial = at::zeros({adam_chunks(data.numel()), G}, options.dtype(at::kDouble)),
+                .rate = at::ones({G}),
                 .factor = at::zeros({G}, options),
-                .step = at::zeros({5}, options)};
+                .step = at::zeros({4}, options)};
   for (int64_t g = 0; g < G; ++g) {
     t.groups[g][0] = groups[size_t(g)].begin;
     t.groups[g][1] = groups[size_t(g)].count;
+    if (!rates.empty()) t.rate[g] = rates[size_t(g)];
   }
   t.groups = t.groups.to(data.device());
+  t.rate = t.rate.to(data.device());
   return t;
 }
 
@@ -116,6 +123,8 @@ AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers, const at::T
           .P = P,
           .groups = reinterpret_cast<const AdamGroup*>(t.groups.data_ptr<int64_t>()),
           .group_count = t.groups.size(0),
+          .rate = t.rate.data_ptr<float>(),
+          .clip_together = numbers.clip_together,
           .data = t.data.data_ptr<float>(),
           .first = t.first.data_ptr<float>(),
           .second = t.second.data_ptr<float>(),
@@ -150,24 +159,37 @@ at::Tensor adam_reference_(AdamTensors& t, const AdamNumbers& n, at::Tensor& gra
                            const at::Tensor& lr, const at::Tensor& skip) {
   auto sum = grad[0];
   for (int64_t l = 1; l < grad.size(0); ++l) sum.add_(grad[l]);
+  const int64_t groups = t.groups.size(0);
+  auto part = [&](const at::Tensor& all, int64_t g) {
+    return all.narrow(0, t.groups[g][0].item<int64_t>(), t.groups[g][1].item<int64_t>());
+  };
+  auto clip = [&](const at::Tensor& norm) {
+    return n.max_grad_norm > 0 ? at::clamp_max(n.max_grad_norm / (norm + 1e-6), 1.0)
+                               : at::ones_like(norm);
+  };
   at::Tensor squares = at::zeros_like(lr);
-  for (int64_t g = 0; g < t.groups.size(0); ++g) {
-    auto part = sum.narrow(0, t.groups[g][0].item<int64_t>(), t.groups[g][1].item<int64_t>());
-    auto norm = at::linalg_vector_norm(part);
-    if (n.max_grad_norm > 0) part.mul_(at::clamp_max(n.max_grad_norm / (norm + 1e-6), 1.0));
-    squares = squares + norm * norm;
-  }
+  for (int64_t g = 0; g < groups; ++g)
+    squares = squares + at::linalg_vector_norm(part(sum, g)).square();
   auto norm = at::sqrt(squares);
+  const auto whole = clip(norm);
+  for (int64_t g = 0; g < groups; ++g) {
+    auto grads = part(sum, g);
+    grads.mul_(n.clip_together ? whole : clip(at::linalg_vector_norm(grads)));
+  }
   auto bad = at::logical_not(at::isfinite(norm)).to(at::kFloat);
   t.nonfinite.add_(bad * (skip == 0));
   auto found = at::logical_or(bad != 0, skip != 0).to(at::kFloat);
   t.steps.add_(1 - found);
-  if (n.weight_decay > 0)
-    at::_fused_adamw_({t.data}, {sum}, {t.first}, {t.second}, {}, {t.steps}, lr, n.beta1, n.beta2,
-                      n.weight_decay, n.eps, false, false, {}, found);
-  else
-    at::_fused_adam_({t.data}, {sum}, {t.first}, {t.second}, {}, {t.steps}, lr, n.beta1, n.beta2,
-                     0.0, n.eps, false, false, {}, found);
+  for (int64_t g = 0; g < groups; ++g) {
+    const auto data = part(t.data, g), grads = part(sum, g), rate = lr * t.rate[g];
+    const auto first = part(t.first, g), second = part(t.second, g);
+    if (n.weight_decay > 0)
+      at::_fused_adamw_({data}, {grads}, {first}, {second}, {}, {t.steps}, rate, n.beta1, n.beta2,
+                        n.weight_decay, n.eps, false, false, {}, found);
+    else
+      at::_fused_adam_({data}, {grads}, {first}, {second}, {}, {t.steps}, rate, n.beta1, n.beta2,
+                       0.0, n.eps, false, false, {}, found);
+  }
   return norm;
 }
 

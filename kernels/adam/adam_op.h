@@ -13,12 +13,14 @@ struct AdamTensors {
   at::Tensor steps, nonfinite;     ///< scalars
   at::Tensor groups;               ///< [groups, 2] i64: begin, count
   at::Tensor partial;              ///< [chunks, groups] f64, scratch
+  at::Tensor rate;                 ///< [groups], multiplies the learning rate
   at::Tensor factor;               ///< [groups], scratch
-  at::Tensor step;                 ///< [5], an AdamStep
+  at::Tensor step;                 ///< [4], an AdamStep
 };
 
 struct AdamNumbers {
   double beta1, beta2, eps, weight_decay, max_grad_norm;
+  bool clip_together = false;  ///< one norm over all groups
 };
 
 /// The kernel's arguments for gradient lanes `grad` [lanes, P], whose rows may lie further apart
@@ -35,7 +37,9 @@ void adam_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad, c
 at::Tensor adam_reference_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad,
                            const at::Tensor& lr, const at::Tensor& skip);
 
-/// Zeroed moments and counters for parameters `data` [P] and their groups.
-AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGroup>& groups);
+/// Zeroed moments and counters for parameters `data` [P] and their groups. `rates`, one a group,
+/// multiply the learning rate; none: 1.
+AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGroup>& groups,
+                              const std::vector<float>& rates = {});
 
 }  // namespace maglev

@@ -20,6 +20,7 @@ struct Optimiser {
         second(data),
         grad(size_t(P * lanes)),
         partial(size_t(adam_chunks(P)) * groups.size()),
+        rate(groups.size(), 1.f),
         factor(groups.size()) {
     args = {.grad = grad.data(),
             .lanes = lanes,
@@ -27,6 +28,8 @@ struct Optimiser {
             .P = P,
             .groups = groups.data(),
             .group_count = int64_t(groups.size()),
+            .rate = rate.data(),
+            .clip_together = false,
             .data = data.data(),
             .first = first.data(),
             .second = second.data(),
@@ -57,7 +60,7 @@ struct Optimiser {
   std::vector<AdamGroup> groups;
   std::vector<float> data, first, second, grad;
   std::vector<double> partial;
-  std::vector<float> factor;
+  std::vector<float> rate, factor;
   float lr = 0.01f, skip = 0, steps = 0, nonfinite = 0;
   AdamStep step{};
   AdamArgs args;
@@ -93,6 +96,22 @@ TEST(Adam, each_group_is_clipped_by_its_own_norm) {
   EXPECT_NEAR(adam.grad[17000], 0.5, 1e-6);
   EXPECT_EQ(adam.grad[17001], 0.25f);
   EXPECT_FLOAT_EQ(adam.step.norm, std::sqrt(9.f + 0.125f));
+}
+
+TEST(Adam, groups_clipped_together_share_a_norm_and_keep_their_learning_rates) {
+  ThreadPool pool(1);
+  Optimiser adam(4, 1, {{0, 1}, {1, 3}});
+  adam.args.clip_together = true;
+  adam.rate = {0.3f, 1.f};
+  adam.grad = {3.f, 4.f, 0.f, -4.f};
+  const auto before = adam.data;
+  adam.update(pool);
+  const float factor = 0.5f / std::sqrt(41.f);
+  EXPECT_NEAR(adam.grad[0], 3 * factor, 1e-6);
+  EXPECT_NEAR(adam.grad[1], 4 * factor, 1e-6);
+  EXPECT_NEAR(before[0] - adam.data[0], 0.003, 1e-6);
+  EXPECT_NEAR(before[1] - adam.data[1], 0.01, 1e-6);
+  EXPECT_NEAR(before[3] - adam.data[3], -0.01, 1e-6);
 }
 
 TEST(Adam, results_do_not_depend_on_the_number_of_threads) {

@@ -5,26 +5,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/mlp/product-inl.h"
 #include "kernels/tanh/tanh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// vectors of a tile's row: with 32 registers 6 x 4 sums, 4 vectors of B and a broadcast fit, with
-// 16 registers 6 x 2
-constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
-
-/// C = A B, by tiles that stay in registers: a row of C is `columns` floats; element (o, j) of A is
-/// at a[o * a_row + j * a_column], row j of B at b + j * b_row.
-struct Product {
-  const float* a;
-  int64_t a_row, a_column;
-  const float* b;
-  int64_t b_row;
-  int64_t rows, columns, depth;
-};
 
 // what becomes of C: each End says where a sum begins and takes it when it is done; sums run over
 // the depth in order, so a lane's result is the same in any tile
@@ -88,70 +75,6 @@ struct AddWeightGrad {
   }
 };
 
-template <int kRows, int kVectors, class D, class End>
-HWY_INLINE void tile(D d, const Product& p, int64_t o, int64_t c, const End& end) {
-  using V = hn::Vec<D>;
-  const int64_t lanes = int64_t(hn::Lanes(d));
-  V sum[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-    const V start = end.begin(d, o + i);
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = start;
-  }
-  const float* a = p.a + o * p.a_row;
-  const float* b = p.b + c;
-  const int64_t a_row = p.a_row, a_column = p.a_column, b_row = p.b_row;
-  for (int64_t j = 0; j < p.depth; ++j, a += a_column, b += b_row) {
-    V row[kVectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const V factor = hn::Set(d, a[i * a_row]);
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) end.end(d, o + i, c + v * lanes, sum[i][v]);
-}
-
-// all rows of kVectors vectors of columns
-template <int kVectors, class D, class End>
-HWY_NOINLINE void strip(D d, const Product& p, int64_t c, const End& end) {
-  // enough sums at once to hide the latency of a multiply-add
-  constexpr int kMost = kVectors == 1 ? 8 : 6;
-  int64_t o = 0;
-  for (; o + kMost <= p.rows; o += kMost) tile<kMost, kVectors>(d, p, o, c, end);
-  if (o + 4 <= p.rows) tile<4, kVectors>(d, p, o, c, end), o += 4;
-  if (o + 2 <= p.rows) tile<2, kVectors>(d, p, o, c, end), o += 2;
-  if (o < p.rows) tile<1, kVectors>(d, p, o, c, end);
-}
-
-template <class D, class End>
-void multiply_with(D d, const Product& p, const End& end) {
-  const int64_t lanes = int64_t(hn::Lanes(d));
-  int64_t c = 0;
-  if constexpr (kTileVectors == 4)
-    for (; c + 3 * lanes < p.columns; c += 4 * lanes) strip<4>(d, p, c, end);
-  for (; c + lanes < p.columns; c += 2 * lanes) strip<2>(d, p, c, end);
-  if (c < p.columns) strip<1>(d, p, c, end);
-}
-
-// few columns take narrower vectors, which cost half
-template <class End>
-void multiply(const Product& p, const End& end) {
-  const hn::ScalableTag<float> d;
-  const hn::CappedTag<float, 8> half;
-  const hn::CappedTag<float, 4> quarter;
-  if (p.columns <= 4) multiply_with(quarter, p, end);
-  else if (p.columns <= 8) multiply_with(half, p, end);
-  else multiply_with(d, p, end);
-}
-
 template <class D>
 void activate(D d, Activation activation, float* y, float* slope, int64_t out, int64_t stride,
               int64_t rows) {
@@ -201,33 +124,6 @@ void forward(const MlpForward& f) {
     else activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
     x = y;
   }
-}
-
-// x [in][stride] -> scratch [rows][width]
-void transpose(const float* x, int64_t in, int64_t stride, int64_t rows, float* scratch,
-               int64_t width) {
-  int64_t k = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  for (; k + 4 <= in; k += 4)
-    for (int64_t r = 0; r < rows; r += 4) {
-      const float* from = x + k * stride + r;
-      const auto x0 = hn::Load(d, from), x1 = hn::Load(d, from + stride);
-      const auto x2 = hn::Load(d, from + 2 * stride), x3 = hn::Load(d, from + 3 * stride);
-      const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, x0, x1));
-      const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, x2, x3));
-      const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, x0, x1));
-      const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, x2, x3));
-      float* to = scratch + r * width + k;
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, to);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + width);
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), d, to + 2 * width);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), d, to + 3 * width);
-    }
-#endif
-  for (; k < in; ++k)
-    for (int64_t r = 0; r < rows; ++r) scratch[r * width + k] = x[k * stride + r];
 }
 
 void add_bias_grad(const float* dz, int64_t out, int64_t stride, float* grad) {

@@ -1,0 +1,79 @@
+#include "algos/tdmpc2/learner_state.h"
+
+#include <torch/torch.h>
+
+namespace maglev::tdmpc2 {
+namespace {
+
+constexpr double kModelEps = 1e-8, kPolicyEps = 1e-5;
+
+std::shared_ptr<WorldModel> make_model(const Options& options, const ModelShape& shape,
+                                       uint64_t seed, at::Device device) {
+  auto model = std::make_shared<WorldModel>(shape, options.q_init == "kaiming", Initializer(seed));
+  model->to(device);
+  return model;
+}
+
+FlatAdam model_optimizer(const Options& options, const ModelLayout& layout,
+                         const at::Tensor& params) {
+  const int64_t encoder = layout.encoder_end(), model = layout.policy_begin();
+  return {params.narrow(0, 0, model),
+          {{0, encoder}, {encoder, model - encoder}},
+          {float(options.enc_lr_scale), 1.f},
+          {.eps = kModelEps, .max_grad_norm = options.grad_clip}};
+}
+
+FlatAdam policy_optimizer(const Options& options, const ModelLayout& layout,
+                          const at::Tensor& params) {
+  const int64_t begin = layout.policy_begin(), count = layout.size() - begin;
+  return {params.narrow(0, begin, count),
+          {{0, count}},
+          {1.f},
+          {.eps = kPolicyEps, .max_grad_norm = options.grad_clip}};
+}
+
+at::Tensor online_q(const LearnerState& state) {
+  const ModelLayout& layout = state.model->layout();
+  return state.params.data().narrow(0, layout.q_begin(), layout.q_end() - layout.q_begin());
+}
+
+}  // namespace
+
+const std::vector<std::string>& figure_names() {
+  static const std::vector<std::string> names{
+      "loss/consistency", "loss/reward", "loss/value",  "loss/termination",
+      "loss/model",       "loss/norm",   "loss/policy", "loss/entropy",
+      "loss/policy_norm", "value/scale", "value/mean",  "value/target"};
+  return names;
+}
+
+LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint64_t seed,
+                           at::Device device)
+    : model(make_model(options, shape, seed, device)),
+      params(*model),
+      grad(at::zeros_like(params.data())),
+      target_q(online_q(*this).clone()),
+      model_adam(model_optimizer(options, model->layout(), params.data())),
+      policy_adam(policy_optimizer(options, model->layout(), params.data())),
+      lr(at::full({}, options.lr, params.data().options())),
+      skip(at::zeros_like(lr)),
+      scale(at::ones_like(lr)),
+      updates(at::zeros({}, lr.options().dtype(at::kLong))) {}
+
+void LearnerState::finish_update(double tau) {
+  at::NoGradGuard no_grad;
+  target_q.lerp_(online_q(*this), tau);
+  if (model->shape().tasks > 0) model->embeddings().renorm_(2, 0, 1);
+  updates.add_(1);
+}
+
+void LearnerState::visit(StateVisitor& visitor) {
+  visitor.section("model", [&](StateVisitor& v) { visit_module(*model, v); });
+  visitor.tensor("target_q", target_q);
+  visitor.section("model_optimizer", [&](StateVisitor& v) { model_adam.visit_state(v); });
+  visitor.section("policy_optimizer", [&](StateVisitor& v) { policy_adam.visit_state(v); });
+  visitor.tensor("scale", scale);
+  visitor.tensor("updates", updates);
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,161 @@
+#include "algos/tdmpc2/model_shape.h"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/core/error.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+struct NamedSize {
+  const char* name;
+  int64_t enc_dim, mlp_dim, latent, enc_layers, num_q;
+};
+constexpr NamedSize kSizes[] = {{"1", 256, 384, 128, 2, 2},
+                                {"5", 256, 512, 512, 2, 5},
+                                {"19", 1024, 1024, 768, 3, 5},
+                                {"48", 1792, 1792, 768, 4, 5},
+                                {"317", 4096, 4096, 1376, 5, 8}};
+
+// windows and strides of the convolutions; an image of 64 x 64 leaves 4 x 4 places
+constexpr int64_t kWindows[] = {7, 5, 3, 3};
+constexpr int64_t kFilters = 32, kPlaces = 16;
+
+const NamedSize& named_size(const std::string& name) {
+  for (const auto& size : kSizes)
+    if (name == size.name) return size;
+  throw Error("[tdmpc2] tdmpc2.size must be 1, 5, 19, 48 or 317, got " + name);
+}
+
+void take_observations(const EnvSpec& spec, ModelShape& shape) {
+  for (const auto& column : spec.observations) {
+    if (column.audience == Audience::critic || column.name == "task") continue;
+    const bool image = column.dtype == DType::u8 && column.cells.bits == 0 &&
+                       column.shape.size() == 3 && column.shape[0] == kImageSide &&
+                       column.shape[1] == kImageSide;
+    if (image && shape.channels == 0) shape.channels = column.shape[2];
+    else if (column.dtype == DType::f32) shape.obs += column.elements();
+    else
+      throw Error("[tdmpc2] takes columns of numbers or one image of 64 x 64, not column '" +
+                  column.name + "'; use ppo");
+  }
+  if (shape.channels > 0 && shape.obs > 0)
+    throw Error("[tdmpc2] takes an image or columns of numbers, not both; use ppo");
+  if (shape.channels == 0 && shape.obs == 0)
+    throw Error("[tdmpc2] the environment shows nothing that the policy may see");
+}
+
+// appends layers of these widths behind `at`
+MlpPlaces place(const std::vector<int64_t>& widths, bool last_normed, int64_t& at) {
+  MlpPlaces layers;
+  for (size_t i = 0; i + 1 < widths.size(); ++i) {
+    layers.push_back({.in = widths[i],
+                      .out = widths[i + 1],
+                      .normed = i + 2 < widths.size() || last_normed,
+                      .begin = at});
+    at = layers.back().end();
+  }
+  return layers;
+}
+
+MlpPlaces place_convolutions(const ModelShape& shape, int64_t& at) {
+  MlpPlaces layers;
+  int64_t channels = shape.channels;
+  for (int64_t window : kWindows) {
+    const bool last = layers.size() + 1 == std::size(kWindows);
+    layers.push_back({.in = channels * window * window,
+                      .out = last ? shape.latent / kPlaces : kFilters,
+                      .begin = at,
+                      .kernel = window});
+    channels = layers.back().out;
+    at = layers.back().end();
+  }
+  return layers;
+}
+
+}  // namespace
+
+ModelShape model_shape(const Options& options, const EnvSpec& spec) {
+  if (spec.action.discrete())
+    throw Error("[tdmpc2] plans continuous actions, this environment's are categories; use ppo");
+  const NamedSize& size = named_size(options.size);
+  auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };
+  ModelShape shape{
+      .actions = spec.action.dims(),
+      .tasks = int64_t(spec.tasks.size()),
+      .task_dim = spec.tasks.empty() ? 0 : options.task_dim,
+      .enc_dim = given(options.enc_dim, size.enc_dim),
+      .enc_layers = given(options.enc_layers, size.enc_layers),
+      .mlp_dim = given(options.mlp_dim, size.mlp_dim),
+      .latent = given(options.latent_dim, size.latent),
+      .simnorm = options.simnorm_dim,
+      .num_q = given(options.num_q, size.num_q),
+      .episodic = options.episodic == "on" || (options.episodic == "auto" && spec.tasks.empty())};
+  take_observations(spec, shape);
+  if (shape.episodic && shape.tasks > 0)
+    throw Error("[tdmpc2] tdmpc2.episodic=on is for one task, got " + std::to_string(shape.tasks) +
+                "; use auto or off");
+  if (shape.latent % shape.simnorm != 0)
+    throw Error("[tdmpc2] tdmpc2.latent_dim must be a multiple of tdmpc2.simnorm_dim = " +
+                std::to_string(shape.simnorm) + ", got " + std::to_string(shape.latent));
+  if (shape.image() && shape.latent % kPlaces != 0)
+    throw Error("[tdmpc2] tdmpc2.latent_dim must be a multiple of 16 for images, got " +
+                std::to_string(shape.latent));
+  if (shape.image() && shape.tasks > 0)
+    throw Error("[tdmpc2] several tasks are told apart by vectors, not by images");
+  if (shape.num_q < 2)
+    throw Error("[tdmpc2] tdmpc2.num_q must be at least 2, got " + std::to_string(shape.num_q));
+  return shape;
+}
+
+ModelLayout model_layout(const ModelShape& s) {
+  ModelLayout layout;
+  int64_t at = 0;
+  if (s.image()) {
+    layout.encoder = place_convolutions(s, at);
+  } else {
+    std::vector<int64_t> widths{s.obs + s.task_dim};
+    widths.insert(widths.end(), size_t(std::max<int64_t>(s.enc_layers - 1, 1)), s.enc_dim);
+    widths.push_back(s.latent);
+    layout.encoder = place(widths, true, at);
+  }
+  const int64_t state = s.latent + s.task_dim, both = state + s.actions, M = s.mlp_dim;
+  layout.dynamics = place({both, M, M, s.latent}, true, at);
+  layout.reward = place({both, M, M, kBins}, false, at);
+  if (s.episodic) layout.termination = place({state, M, M, 1}, false, at);
+  for (int64_t i = 0; i < s.num_q; ++i) layout.q.push_back(place({both, M, M, kBins}, false, at));
+  layout.embedding = at;
+  at += s.tasks * s.task_dim;
+  layout.policy = place({state, M, M, 2 * s.actions}, false, at);
+  return layout;
+}
+
+int64_t plan_iterations(const Options& options, int64_t actions) {
+  return options.iterations + (actions >= 20 ? 2 : 0);
+}
+
+double discount_of(int64_t max_steps) {
+  constexpr double kLeast = 0.95, kMost = 0.995;
+  if (max_steps <= 0) return kMost;
+  return std::clamp(1 - 5 / double(max_steps), kLeast, kMost);
+}
+
+std::vector<float> discounts(const Options& options, const EnvSpec& spec) {
+  auto one = [&](int64_t max_steps) {
+    return float(options.discount > 0 ? options.discount : discount_of(max_steps));
+  };
+  std::vector<float> all;
+  for (const auto& task : spec.tasks) all.push_back(one(task.max_steps));
+  if (all.empty()) all.push_back(one(spec.max_steps));
+  return all;
+}
+
+int64_t seed_steps(const Options& options, const EnvSpec& spec) {
+  if (options.seed_steps > 0) return options.seed_steps;
+  int64_t longest = spec.max_steps;
+  for (const auto& task : spec.tasks) longest = std::max(longest, task.max_steps);
+  return std::max<int64_t>(1000, 5 * longest);
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,86 @@
+#pragma once
+// How large the world model is and where each of its layers lies in the flat parameter buffer.
+// Knows nothing of torch: the panels read weights through it.
+
+#include <cstdint>
+#include <vector>
+
+#include "algos/tdmpc2/options.h"
+#include "engine/env/spec.h"
+
+namespace maglev::tdmpc2 {
+
+/// Rewards and values are classified into bins that lie evenly in symlog space.
+constexpr int64_t kBins = 101;
+constexpr double kBinLow = -10, kBinHigh = 10, kBinSize = (kBinHigh - kBinLow) / (kBins - 1);
+
+/// Sides and random shift of the images the convolutional encoder takes.
+constexpr int64_t kImageSide = 64, kImageShift = 3;
+
+struct ModelShape {
+  int64_t obs = 0;                      ///< width of a vector observation; 0: an image
+  int64_t channels = 0;                 ///< of an image of 64 x 64
+  int64_t actions = 0;                  ///< A
+  int64_t tasks = 0;                    ///< 0: one task, without an embedding
+  int64_t task_dim = 0;                 ///< T, 0 without tasks
+  int64_t enc_dim = 0, enc_layers = 0;  ///< hidden layers: max(enc_layers - 1, 1)
+  int64_t mlp_dim = 0;                  ///< M
+  int64_t latent = 0;                   ///< D
+  int64_t simnorm = 8;
+  int64_t num_q = 0;
+  bool episodic = false;
+
+  bool image() const { return channels > 0; }
+};
+
+/// Throws Error where the model cannot take what the environment shows or wants: categorical
+/// actions, cell codes, images of another size or beside vectors.
+ModelShape model_shape(const Options& options, const EnvSpec& spec);
+
+/// One fully connected layer, or convolution, in the flat buffer: weight [out, in], bias [out] and,
+/// where it is normalised, gain [out] and shift [out], one after another.
+struct LayerPlace {
+  int64_t in = 0, out = 0;
+  bool normed = false;
+  int64_t begin = 0;   ///< of the weight
+  int64_t kernel = 0;  ///< side of a convolution's window, which `in` counts in; 0: fully connected
+
+  int64_t weight() const { return begin; }
+  int64_t bias() const { return begin + out * in; }
+  int64_t gain() const { return bias() + out; }
+  int64_t shift() const { return gain() + out; }
+  int64_t end() const { return bias() + out * (normed ? 3 : 1); }
+};
+using MlpPlaces = std::vector<LayerPlace>;
+
+/// The flat buffer, in its order. Layers take their inputs in the order latent, action, task.
+struct ModelLayout {
+  MlpPlaces encoder, dynamics, reward, termination;  ///< termination: empty unless episodic
+  std::vector<MlpPlaces> q;
+  int64_t embedding = 0;  ///< [tasks, T]
+  MlpPlaces policy;
+
+  int64_t encoder_end() const { return encoder.back().end(); }
+  int64_t q_begin() const { return q.front().front().begin; }
+  int64_t q_end() const { return q.back().back().end(); }
+  /// Parameters of one value network.
+  int64_t q_size() const { return q.front().back().end() - q_begin(); }
+  /// What is before belongs to the model's optimiser, what follows to the policy's.
+  int64_t policy_begin() const { return policy.front().begin; }
+  int64_t size() const { return policy.back().end(); }
+};
+
+ModelLayout model_layout(const ModelShape& shape);
+
+/// Iterations of a plan: two more from 20 action dimensions on.
+int64_t plan_iterations(const Options& options, int64_t actions);
+
+/// Discount for episodes of at most `max_steps` (0: endless): 1 - 5 / max_steps within [0.95,
+/// 0.995].
+double discount_of(int64_t max_steps);
+/// Discount of each task, one where there are none: the option, or from the episodes' lengths.
+std::vector<float> discounts(const Options& options, const EnvSpec& spec);
+/// Steps of random actions, of all environments together.
+int64_t seed_steps(const Options& options, const EnvSpec& spec);
+
+}  // namespace maglev::tdmpc2

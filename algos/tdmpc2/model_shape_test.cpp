@@ -1,0 +1,91 @@
+#include "algos/tdmpc2/model_shape.h"
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "algos/tdmpc2/world_model.h"
+#include "engine/core/error.h"
+#include "engine/nn/flat_params.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+EnvSpec hockey_like() {
+  return {.observations = {{.name = "vector", .shape = {18}}},
+          .action = {.low = std::vector<float>(8, -1), .high = std::vector<float>(8, 1)}};
+}
+
+int64_t parameters(const char* size) {
+  Options o;
+  o.size = size, o.episodic = "off";
+  return model_layout(model_shape(o, hockey_like())).size();
+}
+
+// the published sizes, counted for 18 observations and 8 actions without a termination head
+TEST(Tdmpc2ModelShape, named_sizes_have_the_published_numbers_of_parameters) {
+  EXPECT_EQ(parameters("1"), 1'217'727);
+  EXPECT_EQ(parameters("5"), 4'968'302);
+  EXPECT_EQ(parameters("19"), 18'074'734);
+  EXPECT_EQ(parameters("48"), 47'229'806);
+  EXPECT_EQ(parameters("317"), 312'669'149);
+}
+
+TEST(Tdmpc2ModelShape, the_layout_is_where_the_modules_parameters_are) {
+  Options o;
+  o.mlp_dim = 24, o.enc_dim = 16, o.latent_dim = 32, o.num_q = 3, o.task_dim = 6;
+  EnvSpec several = hockey_like(), image = hockey_like();
+  several.tasks = {{.name = "a", .obs_dims = 18, .action_dims = 8}, {.name = "b"}};
+  image.observations = {{.name = "image", .dtype = DType::u8, .shape = {64, 64, 3}}};
+  for (const auto& spec : {hockey_like(), several, image}) {
+    WorldModel model(model_shape(o, spec), false, Initializer(1));
+    const ModelLayout& layout = model.layout();
+    FlatParams params(model);
+    ASSERT_EQ(params.size(), layout.size());
+    auto lies_at = [&](const at::Tensor& t) {
+      return t.data_ptr<float>() - params.data().data_ptr<float>();
+    };
+    const Layer& last = *model.policy_head().layers.back();
+    EXPECT_EQ(lies_at(last.weight), layout.policy.back().weight());
+    EXPECT_EQ(lies_at(last.bias), layout.policy.back().bias());
+    const Layer& dynamics = *model.dynamics_head().layers[0];
+    EXPECT_EQ(lies_at(dynamics.gain), layout.dynamics[0].gain());
+    EXPECT_EQ(lies_at(dynamics.shift), layout.dynamics[0].shift());
+    const auto q = model.named_parameters()["q2.1.weight"];
+    EXPECT_EQ(lies_at(q), layout.q[2][1].weight());
+    EXPECT_EQ(layout.q_end() - layout.q_begin(), 3 * layout.q_size());
+    if (layout.termination.empty()) continue;
+    EXPECT_EQ(lies_at(model.termination_head()->layers[2]->weight), layout.termination[2].weight());
+  }
+}
+
+TEST(Tdmpc2ModelShape, what_the_model_cannot_take_is_refused) {
+  Options o;
+  EnvSpec categories = hockey_like(), picture = hockey_like(), tasks = hockey_like();
+  categories.action = {.heads = {3}};
+  picture.observations[0] = {.name = "image", .dtype = DType::u8, .shape = {32, 32, 3}};
+  tasks.tasks = {{.name = "a"}};
+  o.episodic = "on";
+  for (const auto& spec : {categories, picture, tasks}) EXPECT_THROW(model_shape(o, spec), Error);
+  o.latent_dim = 20;
+  EXPECT_THROW(model_shape(o, hockey_like()), Error);
+  o.latent_dim = 64, o.num_q = 1;
+  EXPECT_THROW(model_shape(o, hockey_like()), Error);
+}
+
+TEST(Tdmpc2ModelShape, the_discount_comes_from_the_episodes_length) {
+  EXPECT_DOUBLE_EQ(discount_of(250), 0.98);
+  EXPECT_DOUBLE_EQ(discount_of(500), 0.99);
+  EXPECT_DOUBLE_EQ(discount_of(1000), 0.995);
+  EXPECT_DOUBLE_EQ(discount_of(20), 0.95);
+  EXPECT_DOUBLE_EQ(discount_of(0), 0.995);
+}
+
+TEST(Tdmpc2ModelShape, two_more_rounds_are_planned_from_20_actions_on) {
+  Options o;
+  EXPECT_EQ(plan_iterations(o, 19), 6);
+  EXPECT_EQ(plan_iterations(o, 20), 8);
+}
+
+}  // namespace
+}  // namespace maglev::tdmpc2

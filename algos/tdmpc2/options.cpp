@@ -1,0 +1,82 @@
+#include "algos/tdmpc2/options.h"
+
+namespace maglev::tdmpc2 {
+
+void Options::describe(OptionTable& t) {
+  const Rule share{.min = 0, .max = 1}, width{.min = 0, .max = 1 << 16};
+  const Rule weight{.min = 0, .max = 1e6};
+  t.add("size", size, "the model by its millions of parameters; widths of 0 are taken from it",
+        {.choices = {"1", "5", "19", "48", "317"}});
+  t.add("enc_dim", enc_dim, "width of the encoder's hidden layers", width);
+  t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more", {.max = 64});
+  t.add("mlp_dim", mlp_dim, "width of all other hidden layers", width);
+  t.add("latent_dim", latent_dim, "width of the latent state", width);
+  t.add("num_q", num_q, "value networks", {.min = 0, .max = 64});
+  t.add("simnorm_dim", simnorm_dim, "values of one simplex of the latent state",
+        {.min = 2, .max = 1024});
+  t.add("task_dim", task_dim, "width of a task's embedding, where there are several tasks",
+        {.min = 1, .max = 4096});
+  t.add("dropout", dropout, "share of the value networks' first layer that is dropped",
+        {.min = 0, .max = 0.9});
+  t.add("episodic", episodic,
+        "a head that foresees terminations; auto: on, unless there are several tasks",
+        {.choices = {"auto", "on", "off"}});
+  t.add("q_init", q_init,
+        "hidden weights of the value networks: normal, or kaiming as published results of "
+        "November 2024 to July 2026 had them",
+        {.choices = {"normal", "kaiming"}});
+
+  t.add("mpc", mpc, "act by planning; false: by the policy alone");
+  t.add("horizon", horizon, "steps planned ahead, and of each sequence learnt from",
+        {.min = 1, .max = 128, .unit = "steps"});
+  t.add("iterations", iterations, "rounds of planning; two more from 20 action dimensions on",
+        {.min = 1, .max = 100});
+  t.add("samples", samples, "action sequences a round", {.min = 2, .max = 65536});
+  t.add("elites", elites, "best sequences that the next round is drawn from",
+        {.min = 1, .max = 65536});
+  t.add("policy_trajectories", policy_trajectories, "sequences among them that the policy acts",
+        {.min = 0, .max = 65536});
+  t.add("temperature", temperature, "elites count as exp(temperature * value)",
+        {.min = 0, .max = 1e3});
+  t.add("min_std", min_std, "least deviation of a round", {.min = 0, .max = 10});
+  t.add("max_std", max_std, "deviation of the first round, and the most", {.min = 0, .max = 10});
+  t.add("terminal_action", terminal_action, "the policy's action behind the horizon",
+        {.choices = {"sample", "mean"}});
+  t.add("termination", termination,
+        "how a plan ends: hard, once the chance exceeds one half, or soft, by the chances' product",
+        {.choices = {"hard", "soft"}});
+  t.add("prune", prune,
+        "leave out what cannot change a plan or an update; false: the plain reference, slower");
+  t.add("fused", fused,
+        "kernels of the engine for whole plans and updates on the processor; off: ATen",
+        {.choices = {"auto", "on", "off"}});
+
+  t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
+  t.add("enc_lr_scale", enc_lr_scale, "the encoder's learning rate, as a share of lr",
+        {.min = 0, .max = 10});
+  t.add("grad_clip", grad_clip, "gradients are clipped to this L2 norm; 0: never",
+        {.min = 0, .max = 1e6});
+  t.add("rho", rho, "weight of a step beside the one before it", share);
+  t.add("tau", tau, "share of the way targets and the value scale go in an update", share);
+  t.add("discount", discount, "0: from the episode's length, between 0.95 and 0.995", share);
+  t.add("entropy_coef", entropy_coef, "weight of the policy's entropy", weight);
+  t.add("consistency_coef", consistency_coef, "weight of the latent prediction's error", weight);
+  t.add("reward_coef", reward_coef, "weight of the reward loss", weight);
+  t.add("value_coef", value_coef, "weight of the value loss", weight);
+  t.add("termination_coef", termination_coef, "weight of the termination loss", weight);
+
+  t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
+  t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
+  t.add("sampling", sampling,
+        "sequences: an episode uniformly and a start in it, or every start alike",
+        {.choices = {"trajectory", "start"}});
+  t.add("seed_steps", seed_steps,
+        "steps of random actions before the first update; 0: five episodes, at least 1000",
+        {.min = 0, .max = 1e12, .unit = "steps"});
+  t.add("updates_per_step", updates_per_step, "updates a step of one environment",
+        {.min = 0, .max = 1e3});
+  t.add("update_every", update_every, "steps between updates; what is due is made together",
+        {.min = 1, .max = 1e9, .unit = "steps"});
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,53 @@
+#include "algos/tdmpc2/plan.h"
+
+#include <string>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+at::Tensor action_mask(const EnvSpec& spec) {
+  if (spec.tasks.empty()) return {};
+  auto mask = at::zeros({int64_t(spec.tasks.size()), spec.action.dims()});
+  for (size_t i = 0; i < spec.tasks.size(); ++i)
+    mask[int64_t(i)].narrow(0, 0, spec.tasks[i].action_dims).fill_(1);
+  return mask;
+}
+
+}  // namespace
+
+PlanOptions plan_options(const Options& o, const ModelShape& shape, const EnvSpec& spec,
+                         at::Device device) {
+  const PlanSizes sizes{.H = o.horizon,
+                        .S = o.samples,
+                        .P = o.policy_trajectories,
+                        .E = o.elites,
+                        .I = plan_iterations(o, shape.actions),
+                        .A = shape.actions};
+  auto at_most = [](const char* name, int64_t value, const char* bound, int64_t most) {
+    if (value > most)
+      throw Error("[tdmpc2] tdmpc2." + std::string(name) + " must be at most " + bound + " = " +
+                  std::to_string(most) + ", got " + std::to_string(value));
+  };
+  at_most("elites", sizes.E, "tdmpc2.samples", sizes.S);
+  at_most("policy_trajectories", sizes.P, "tdmpc2.samples - 1", sizes.S - 1);
+  at_most("samples * horizon * iterations * actions", PlanNumbers(sizes).end,
+          "the numbers a plan has", kPlanNumbers);
+  if (o.min_std > o.max_std)
+    throw Error("[tdmpc2] tdmpc2.min_std must be at most tdmpc2.max_std = " +
+                std::to_string(o.max_std) + ", got " + std::to_string(o.min_std));
+  auto mask = action_mask(spec);
+  return {.sizes = sizes,
+          .temperature = o.temperature,
+          .min_std = o.min_std,
+          .max_std = o.max_std,
+          .mean_terminal_action = o.terminal_action == "mean",
+          .soft_termination = o.termination == "soft",
+          .discount = discounts(o, spec),
+          .action_mask = mask.defined() ? mask.to(device) : mask};
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,41 @@
+#include "algos/tdmpc2/policy_prior.h"
+
+#include <cmath>
+
+#include <torch/torch.h>
+
+namespace maglev::tdmpc2 {
+
+PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at::Tensor& mask) {
+  constexpr double kHalfLog2Pi = 0.91893853320467274;
+  const int64_t A = head.size(-1) / 2;
+  auto mean = head.narrow(-1, 0, A), spread = head.narrow(-1, A, A), eps = noise;
+  auto log_std = kLogStdLow + 0.5 * (kLogStdHigh - kLogStdLow) * (at::tanh(spread) + 1);
+  at::Tensor dims = at::full({}, double(A), head.options());
+  if (mask.defined()) {
+    mean = mean * mask, log_std = log_std * mask, eps = eps * mask;
+    dims = mask.sum(-1);
+  }
+  const auto gauss = (-0.5 * eps.square() - log_std - kHalfLog2Pi).sum(-1);
+  PolicyDraw draw{.action = at::tanh(mean + eps * at::exp(log_std)), .mean = at::tanh(mean)};
+  const auto squash = at::log(at::relu(1 - draw.action.square()) + 1e-6).sum(-1);
+  draw.entropy = squash - gauss;
+  draw.scaled_entropy = -dims * gauss;
+  return draw;
+}
+
+at::Tensor percentile_range(const at::Tensor& x) {
+  const auto sorted = std::get<0>(at::sort(x));
+  auto percentile = [&](double share) {
+    const double place = share * double(x.size(0) - 1);
+    const int64_t low = int64_t(std::floor(place)), high = int64_t(std::ceil(place));
+    return at::lerp(sorted[low], sorted[high], place - double(low));
+  };
+  return percentile(0.95) - percentile(0.05);
+}
+
+void update_running_scale(at::Tensor& scale, const at::Tensor& x, double tau) {
+  scale.lerp_(percentile_range(x).clamp_min(1), tau);
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,116 @@
+#include <cuda_runtime.h>
+
+#include "engine/core/bfloat16.h"
+#include "kernels/dense/dense.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kGroup = int(kSimNormGroup), kWarps = 4;
+
+// kGroup consecutive features of a row, as 16 or 32 aligned bytes
+
+struct alignas(16) Float4 {
+  float f[4];
+};
+struct alignas(16) Bf16x8 {
+  uint16_t bits[8];
+};
+
+__device__ void load(const float* x, float (&to)[kGroup]) {
+  for (int h = 0; h < 2; ++h) {
+    const Float4 part = reinterpret_cast<const Float4*>(x)[h];
+    for (int k = 0; k < 4; ++k) to[4 * h + k] = part.f[k];
+  }
+}
+__device__ void load(const uint16_t* x, float (&to)[kGroup]) {
+  const Bf16x8 part = *reinterpret_cast<const Bf16x8*>(x);
+  for (int k = 0; k < kGroup; ++k) to[k] = __uint_as_float(uint32_t(part.bits[k]) << 16);
+}
+__device__ void store(float* x, const float (&from)[kGroup]) {
+  for (int h = 0; h < 2; ++h) {
+    Float4 part;
+    for (int k = 0; k < 4; ++k) part.f[k] = from[4 * h + k];
+    reinterpret_cast<Float4*>(x)[h] = part;
+  }
+}
+__device__ void store(uint16_t* x, const float (&from)[kGroup]) {
+  Bf16x8 part;
+  for (int k = 0; k < kGroup; ++k) part.bits[k] = bfloat16_bits(from[k]);
+  *reinterpret_cast<Bf16x8*>(x) = part;
+}
+
+__device__ float warp_sum(float x) {
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
+  return x;
+}
+
+__device__ float mish(float x) {
+  const float w = expf(fminf(x, 20.f)), n = w * (w + 2.f);
+  return x * (n / (n + 2.f));
+}
+
+__device__ void softmax(float (&x)[kGroup]) {
+  float largest = x[0], total = 0.f;
+  for (int k = 1; k < kGroup; ++k) largest = fmaxf(largest, x[k]);
+  for (int k = 0; k < kGroup; ++k) total += x[k] = expf(x[k] - largest);
+  for (int k = 0; k < kGroup; ++k) x[k] /= total;
+}
+
+// a warp takes a row, a lane every 32nd group of it; up to kGroups groups a lane stay in registers
+template <class T, int kGroups>
+__global__ void end_rows(DenseEndRows a) {
+  const int64_t row = int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int lane = int(threadIdx.x % 32);
+  if (row >= a.rows) return;
+  T* x = static_cast<T*>(a.x) + row * a.features;
+  float value[kGroups][kGroup], sum = 0.f, squares = 0.f;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t f = int64_t(g * 32 + lane) * kGroup;
+    if (f >= a.features) break;
+    load(x + f, value[g]);
+    for (int k = 0; k < kGroup; ++k) sum += value[g][k];
+  }
+  const float mean = warp_sum(sum) / float(a.features);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    if (int64_t(g * 32 + lane) * kGroup >= a.features) break;
+    for (int k = 0; k < kGroup; ++k) {
+      value[g][k] -= mean;
+      squares += value[g][k] * value[g][k];
+    }
+  }
+  const float rstd = 1.f / sqrtf(warp_sum(squares) / float(a.features) + kLayerNormEps);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t f = int64_t(g * 32 + lane) * kGroup;
+    if (f >= a.features) break;
+    for (int k = 0; k < kGroup; ++k) {
+      value[g][k] = value[g][k] * rstd * a.gain[f + k] + a.shift[f + k];
+      if (a.end == DenseEnd::mish) value[g][k] = mish(value[g][k]);
+    }
+    if (a.end == DenseEnd::simnorm) softmax(value[g]);
+    store(x + f, value[g]);
+  }
+}
+
+template <class T>
+int launch(const DenseEndRows& a, cudaStream_t stream) {
+  const unsigned blocks = unsigned((a.rows + kWarps - 1) / kWarps);
+  const int64_t groups = (a.features + 32 * kGroup - 1) / (32 * kGroup);
+  if (groups <= 2) end_rows<T, 2><<<blocks, 32 * kWarps, 0, stream>>>(a);
+  else if (groups <= 4) end_rows<T, 4><<<blocks, 32 * kWarps, 0, stream>>>(a);
+  else if (groups <= 16) end_rows<T, 16><<<blocks, 32 * kWarps, 0, stream>>>(a);
+  else return int(cudaErrorInvalidValue);
+  return int(cudaGetLastError());
+}
+
+}  // namespace
+
+int dense_end_cuda(const DenseEndRows& args, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  return args.bf16 ? launch<uint16_t>(args, on) : launch<float>(args, on);
+}
+
+}  // namespace maglev

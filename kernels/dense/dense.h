@@ -1,0 +1,91 @@
+#pragma once
+// One fully connected layer of a wide network on a panel (kernels/policy/panel.h): W x + b, then
+// LayerNorm with Mish or SimNorm. Weights are packed once and read by many panels, so a layer of
+// any width runs at the rate of multiply-adds in registers.
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/policy/panel.h"
+
+namespace maglev {
+
+/// What follows the product.
+enum class DenseEnd : int32_t {
+  none,
+  mish,     ///< LayerNorm, then x tanh(softplus(x)) (Misra, "Mish", 2019)
+  simnorm,  ///< LayerNorm, then a softmax in each group of kSimNormGroup consecutive features
+            ///< (Lavoie et al., "Simplicial embeddings in self-supervised learning", 2022)
+};
+
+constexpr int64_t kSimNormGroup = 8;
+/// Added to the variance by LayerNorm.
+constexpr float kLayerNormEps = 1e-5f;
+
+/// Outputs whose weights lie side by side in packed weights.
+constexpr int64_t kDenseTile = 12;
+
+/// Floats of a packed layer; packed weights are aligned to 64 bytes.
+constexpr int64_t packed_dense_size(int64_t out, int64_t in) {
+  return (out + kDenseTile - 1) / kDenseTile * kDenseTile * in;
+}
+
+/// Weight of output o and input i, at weight[o * out_step + i * in_step], to
+/// packed[(o / kDenseTile * in + i) * kDenseTile + o % kDenseTile]; zeros where a tile has no
+/// output. Torch's [out, in] has steps in and 1; steps 1 and in of the same array pack its
+/// transpose.
+struct DensePack {
+  const float* weight;
+  int64_t out, in;
+  int64_t out_step, in_step;
+  float* packed;  ///< [packed_dense_size(out, in)], written
+};
+void pack_dense(const DensePack& args);
+
+/// Some of a layer's inputs: features [first, first + features).
+struct DenseSegment {
+  const float* x;  ///< [features][stride]
+  int64_t first, features;
+};
+
+/// z = W x + b over the segments given, times `factor`; xhat = (z - mean) / sqrt(variance + eps)
+/// over the outputs; y = end(gain xhat + shift). Pointers of panels are aligned to 64 bytes, stride
+/// is a multiple of 16; lanes up to the next multiple of 16 behind `rows` are computed too, further
+/// ones are not touched. A row's result does not depend on its place, on other rows nor on `rows`.
+struct DenseForward {
+  const float* weight;
+  bool packed = true;  ///< else [out, in] as torch keeps it: where packing would not pay
+  int64_t in, out;
+  /// What is added to the products: output o takes start[o * start_step]. The bias, or the bias
+  /// plus what inputs that are no segment contribute.
+  const float* start;
+  int64_t start_step = 1;
+  std::span<const DenseSegment> segments;
+  DenseEnd end = DenseEnd::none;
+  const float* gain = nullptr;    ///< [out], where there is an end
+  const float* shift = nullptr;   ///< [out], where there is an end
+  const float* factor = nullptr;  ///< [out][stride], dropout's scales, or null; with an end only
+  float* y;                       ///< [out][stride], written; no input
+  float* xhat = nullptr;          ///< [out][stride], written for a backward pass, or null
+  float* rstd = nullptr;          ///< [stride], 1 / sqrt(variance + eps), written with xhat
+  int64_t stride, rows;
+};
+/// Instructions are chosen at run time (SSE4 to AVX-512). `out` is a multiple of kSimNormGroup where
+/// there is an end.
+void dense_cpu(const DenseForward& args);
+
+/// The end alone, on rows: x [rows, features] row-major, in place. `features` as `out` above.
+struct DenseEndRows {
+  DenseEnd end;  ///< mish or simnorm
+  void* x;       ///< f32, or bf16 where `bf16`; the arithmetic is f32
+  bool bf16 = false;
+  const float* gain;   ///< [features]
+  const float* shift;  ///< [features]
+  int64_t rows, features;
+};
+/// f32 only.
+void dense_end_cpu(const DenseEndRows& args);
+/// On `stream` (a cudaStream_t); returns a cudaError_t. Only in builds with device code.
+int dense_end_cuda(const DenseEndRows& args, void* stream);
+
+}  // namespace maglev

@@ -1,0 +1,147 @@
+#include "kernels/dense/dense.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/dense/dense_cpu.cpp"
+#include <hwy/aligned_allocator.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/dense/dense_bf16.h"
+#include "kernels/dense/end-inl.h"
+#include "kernels/dense/product-inl.h"
+#include "kernels/mlp/product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace maglev {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct WriteSums {
+  const float* start;
+  int64_t start_step;
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t o) const {
+    return hn::Set(d, start[o * start_step]);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    hn::Store(sum, d, y + o * stride + c);
+  }
+};
+
+struct AddSums {
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = y + o * stride + c;
+    hn::Store(hn::Load(d, at) + sum, d, at);
+  }
+};
+
+// weights as torch keeps them
+void plain_product(const DenseForward& a, const WriteSums& sums) {
+  for (const DenseSegment& segment : a.segments) {
+    const Product product{.a = a.weight + segment.first,
+                          .a_row = a.in,
+                          .a_column = 1,
+                          .b = segment.x,
+                          .b_row = a.stride,
+                          .rows = a.out,
+                          .columns = (a.rows + 15) / 16 * 16,
+                          .depth = segment.features};
+    if (&segment == a.segments.data())
+      multiply(product, sums);
+    else multiply(product, AddSums{a.y, a.stride});
+  }
+}
+
+void dense(const DenseForward& a) {
+  const WriteSums sums{a.start, a.start_step, a.y, a.stride};
+  if (!a.packed) plain_product(a, sums);
+  else
+    packed_product({.weight = a.weight,
+                    .in = a.in,
+                    .out = a.out,
+                    .segments = a.segments,
+                    .stride = a.stride,
+                    .rows = a.rows},
+                   sums);
+  if (a.end != DenseEnd::none) end_panel(a, a.y, StorePanel{a.y, a.stride});
+}
+
+void end_rows(const DenseEndRows& a) {
+  auto panel = hwy::AllocateAligned<float>(size_t(a.features * kPanelRows));
+  for (int64_t first = 0; first < a.rows; first += kPanelRows) {
+    const int64_t count = std::min(kPanelRows, a.rows - first);
+    float* rows = static_cast<float*>(a.x) + first * a.features;
+    rows_to_panel(rows, count, a.features, panel.get());
+    end_panel({.out = a.features,
+               .end = a.end,
+               .gain = a.gain,
+               .shift = a.shift,
+               .stride = kPanelRows,
+               .rows = count},
+              panel.get(), StorePanel{panel.get(), kPanelRows});
+    panel_to_rows(panel.get(), count, a.features, rows);
+  }
+}
+
+void end_to_pairs(const DenseForward& a, uint32_t* pairs) {
+  end_panel(a, a.y, StorePairs{pairs, a.stride});
+}
+
+void to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows, uint32_t* pairs) {
+  const hn::CappedTag<float, 16> d;
+  const StorePairs store{pairs, stride};
+  for (int64_t f = 0; f < features; f += 2)
+    for (int64_t c = 0; c < (rows + 15) / 16 * 16; c += int64_t(hn::Lanes(d))) {
+      const auto even = hn::Load(d, x + f * stride + c);
+      const bool paired = f + 1 < features;
+      store(d, f, c, even, paired ? hn::Load(d, x + (f + 1) * stride + c) : hn::Zero(d));
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace maglev
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace maglev {
+
+HWY_EXPORT(dense);
+HWY_EXPORT(end_rows);
+HWY_EXPORT(end_to_pairs);
+HWY_EXPORT(to_pairs);
+
+void dense_cpu(const DenseForward& args) { HWY_DYNAMIC_DISPATCH(dense)(args); }
+void dense_end_cpu(const DenseEndRows& args) { HWY_DYNAMIC_DISPATCH(end_rows)(args); }
+void dense_end_to_pairs_cpu(const DenseForward& a, uint32_t* pairs) {
+  HWY_DYNAMIC_DISPATCH(end_to_pairs)(a, pairs);
+}
+void panel_to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows,
+                    uint32_t* pairs) {
+  HWY_DYNAMIC_DISPATCH(to_pairs)(x, features, stride, rows, pairs);
+}
+
+void pack_dense(const DensePack& a) {
+  for (int64_t o = 0; o < a.out; o += kDenseTile)
+    for (int64_t i = 0; i < a.in; ++i) {
+      float* to = a.packed + o * a.in + i * kDenseTile;
+      for (int64_t k = 0; k < kDenseTile; ++k)
+        to[k] = o + k < a.out ? a.weight[(o + k) * a.out_step + i * a.in_step] : 0.f;
+    }
+}
+
+}  // namespace maglev
+#endif

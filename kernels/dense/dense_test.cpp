@@ -1,0 +1,160 @@
+#include "kernels/dense/dense.h"
+
+#include <vector>
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/core/error.h"
+#include "kernels/dense/dense_op.h"
+#include "tests/close.h"
+
+namespace maglev {
+namespace {
+
+// a layer of 24 inputs and 40 outputs in memory of its own
+struct Layer {
+  int64_t in = 24, out = 40;
+  at::Tensor weight = at::randn({out, in}), bias = at::randn({out}), gain = at::randn({out}),
+             shift = at::randn({out}), packed = at::empty({packed_dense_size(out, in)});
+
+  Layer() {
+    pack_dense({.weight = weight.data_ptr<float>(),
+                .out = out,
+                .in = in,
+                .out_step = in,
+                .in_step = 1,
+                .packed = packed.data_ptr<float>()});
+  }
+  // y [out, stride] of x [in, stride]
+  at::Tensor forward(const at::Tensor& x, int64_t rows, DenseEnd end, float fill = 0) const {
+    const DenseSegment all{x.data_ptr<float>(), 0, in};
+    auto y = at::full({out, x.size(1)}, fill);
+    dense_cpu({.weight = packed.data_ptr<float>(),
+               .in = in,
+               .out = out,
+               .start = bias.data_ptr<float>(),
+               .segments = {&all, 1},
+               .end = end,
+               .gain = gain.data_ptr<float>(),
+               .shift = shift.data_ptr<float>(),
+               .y = y.data_ptr<float>(),
+               .stride = x.size(1),
+               .rows = rows});
+    return y;
+  }
+};
+
+TEST(Dense, a_row_does_not_depend_on_its_place_nor_on_its_neighbours) {
+  const Layer layer;
+  auto x = at::randn({24, 64});
+  for (auto end : {DenseEnd::none, DenseEnd::mish, DenseEnd::simnorm}) {
+    auto whole = layer.forward(x, 64, end);
+    auto moved = layer.forward(x.roll(5, 1).contiguous(), 64, end);
+    EXPECT_TRUE(close(moved.roll(-5, 1).contiguous(), whole, 0));
+    for (int64_t rows : {1, 16, 24, 40})
+      EXPECT_TRUE(
+          close(layer.forward(x, rows, end).narrow(1, 0, rows), whole.narrow(1, 0, rows), 0))
+          << rows << " rows";
+  }
+}
+
+TEST(Dense, lanes_behind_a_narrow_panel_are_left_alone) {
+  const Layer layer;
+  auto y = layer.forward(at::randn({24, 64}), 20, DenseEnd::mish, 7.f);
+  EXPECT_TRUE(at::all(y.narrow(1, 32, 32) == 7.f).item<bool>());
+}
+
+// what rows have in common is multiplied once: the start of their sums
+TEST(Dense, sums_that_start_with_a_segments_share_equal_the_whole_layer) {
+  const Layer layer;
+  auto shared = at::randn({20, 1}), own = at::randn({4, 64});
+  auto whole = layer.forward(at::cat({shared.expand({20, 64}), own}), 64, DenseEnd::mish);
+  auto start = at::zeros({40, 16}), wide = at::zeros({20, 16});
+  wide.narrow(1, 0, 1).copy_(shared);
+  const DenseSegment of_all{wide.data_ptr<float>(), 0, 20}, of_each{own.data_ptr<float>(), 20, 4};
+  dense_cpu({.weight = layer.packed.data_ptr<float>(),
+             .in = 24,
+             .out = 40,
+             .start = layer.bias.data_ptr<float>(),
+             .segments = {&of_all, 1},
+             .y = start.data_ptr<float>(),
+             .stride = 16,
+             .rows = 1});
+  auto y = at::empty({40, 64});
+  dense_cpu({.weight = layer.packed.data_ptr<float>(),
+             .in = 24,
+             .out = 40,
+             .start = start.data_ptr<float>(),
+             .start_step = 16,
+             .segments = {&of_each, 1},
+             .end = DenseEnd::mish,
+             .gain = layer.gain.data_ptr<float>(),
+             .shift = layer.shift.data_ptr<float>(),
+             .y = y.data_ptr<float>(),
+             .stride = 64,
+             .rows = 64});
+  EXPECT_TRUE(close(y, whole, 1e-5));
+}
+
+TEST(Dense, dropout_scales_the_product_before_its_statistics) {
+  const Layer layer;
+  auto x = at::randn({24, 32}), y = at::empty({40, 32});
+  auto factor = (at::rand({40, 32}) > 0.3).to(at::kFloat) / 0.7;
+  const DenseSegment all{x.data_ptr<float>(), 0, 24};
+  dense_cpu({.weight = layer.packed.data_ptr<float>(),
+             .in = 24,
+             .out = 40,
+             .start = layer.bias.data_ptr<float>(),
+             .segments = {&all, 1},
+             .end = DenseEnd::mish,
+             .gain = layer.gain.data_ptr<float>(),
+             .shift = layer.shift.data_ptr<float>(),
+             .factor = factor.data_ptr<float>(),
+             .y = y.data_ptr<float>(),
+             .stride = 32,
+             .rows = 32});
+  auto z = at::linear(x.t(), layer.weight, layer.bias) * factor.t();
+  EXPECT_TRUE(close(y.t().contiguous(),
+                    dense_end_reference(z, layer.gain, layer.shift, DenseEnd::mish), 1e-5));
+}
+
+// a backward pass multiplies with the transpose
+TEST(Dense, a_transpose_packs_from_the_same_weights) {
+  const Layer layer;
+  auto packed = at::empty({packed_dense_size(24, 40)}), straight = at::empty_like(packed);
+  auto transposed = layer.weight.t().contiguous();
+  pack_dense({.weight = layer.weight.data_ptr<float>(),
+              .out = 24,
+              .in = 40,
+              .out_step = 1,
+              .in_step = 24,
+              .packed = packed.data_ptr<float>()});
+  pack_dense({.weight = transposed.data_ptr<float>(),
+              .out = 24,
+              .in = 40,
+              .out_step = 40,
+              .in_step = 1,
+              .packed = straight.data_ptr<float>()});
+  EXPECT_TRUE(close(packed, straight, 0));
+}
+
+TEST(DenseEnd, extreme_numbers_stay_finite) {
+  auto x = at::randn({4, 64});
+  x.select(1, 3).fill_(1e6), x.select(1, 9).fill_(-1e6);
+  auto gain = at::full({64}, 30.), shift = at::zeros({64});
+  for (auto end : {DenseEnd::mish, DenseEnd::simnorm}) {
+    auto y = dense_end_(x.clone(), gain, shift, end);
+    EXPECT_TRUE(at::isfinite(y).all().item<bool>());
+    EXPECT_TRUE(close(y, dense_end_reference(x, gain, shift, end), 1e-5));
+  }
+}
+
+TEST(DenseEnd, widths_that_are_no_whole_groups_are_refused) {
+  EXPECT_THROW(dense_end_(at::zeros({2, 12}), at::ones({12}), at::zeros({12}), DenseEnd::mish),
+               Error);
+}
+
+}  // namespace
+}  // namespace maglev

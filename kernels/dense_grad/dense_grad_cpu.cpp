@@ -1,0 +1,224 @@
+#include "kernels/dense_grad/dense_grad.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/dense_grad/dense_grad_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/dense/end-inl.h"
+#include "kernels/mlp/product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace maglev {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// derivative of x tanh(softplus(x)): with w = e^x and n = w (w + 2), tanh(softplus(x)) is
+// n / (n + 2), its derivative 4 w (w + 1) / (n + 2)^2
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V mish_slope(D d, V x) {
+  const V w = exp_in_range(d, hn::Max(hn::Min(x, hn::Set(d, 20.f)), hn::Set(d, -87.f)));
+  const V two = hn::Set(d, 2.f), n = w * (w + two), inverse = hn::Set(d, 1.f) / (n + two);
+  const V rise = hn::Set(d, 4.f) * w * (w + hn::Set(d, 1.f)) * inverse * inverse;
+  return hn::MulAdd(x, rise, n * inverse);
+}
+
+// the gradient arriving at gain and shift of feature f takes the place of dy: u = gain xhat + shift
+template <int kVectors, class D>
+HWY_INLINE void affine_grad(D d, const DenseEndGrad& a, int64_t f, int64_t c,
+                            const hn::Vec<D> (&du)[kVectors], hn::Vec<D> (&mean)[kVectors],
+                            hn::Vec<D> (&mean_xhat)[kVectors]) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  const V gain = hn::Set(d, a.gain[f]);
+  V d_gain = hn::Zero(d), d_shift = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t at = f * a.stride + c + v * lanes;
+    const V xhat = hn::Load(d, a.xhat + at), grad = du[v] * gain;
+    d_gain = hn::MulAdd(du[v], xhat, d_gain);
+    d_shift = d_shift + du[v];
+    mean[v] = mean[v] + grad;
+    mean_xhat[v] = hn::MulAdd(grad, xhat, mean_xhat[v]);
+    hn::Store(grad, d, a.dy + at);
+  }
+  if (!a.d_gain) return;
+  a.d_gain[f] += hn::GetLane(hn::SumOfLanes(d, d_gain));
+  a.d_shift[f] += hn::GetLane(hn::SumOfLanes(d, d_shift));
+}
+
+template <int kVectors, class D>
+HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  V mean[kVectors], mean_xhat[kVectors];
+  for (int v = 0; v < kVectors; ++v) mean[v] = mean_xhat[v] = hn::Zero(d);
+  if (a.end == DenseEnd::mish) {
+    for (int64_t f = 0; f < a.out; ++f) {
+      V du[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = f * a.stride + c + v * lanes;
+        const V u = hn::MulAdd(hn::Load(d, a.xhat + at), hn::Set(d, a.gain[f]),
+                               hn::Set(d, a.shift[f]));
+        du[v] = hn::Load(d, a.dy + at) * mish_slope(d, u);
+      }
+      affine_grad<kVectors>(d, a, f, c, du, mean, mean_xhat);
+    }
+  } else {
+    for (int64_t first = 0; first < a.out; first += kSimNormGroup) {
+      V common[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        common[v] = hn::Zero(d);
+        for (int64_t f = first; f < first + kSimNormGroup; ++f) {
+          const int64_t at = f * a.stride + c + v * lanes;
+          common[v] = hn::MulAdd(hn::Load(d, a.y + at), hn::Load(d, a.dy + at), common[v]);
+        }
+      }
+      for (int64_t f = first; f < first + kSimNormGroup; ++f) {
+        V du[kVectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t at = f * a.stride + c + v * lanes;
+          du[v] = hn::Load(d, a.y + at) * (hn::Load(d, a.dy + at) - common[v]);
+        }
+        affine_grad<kVectors>(d, a, f, c, du, mean, mean_xhat);
+      }
+    }
+  }
+  const V share = hn::Set(d, 1.f / float(a.out));
+  for (int v = 0; v < kVectors; ++v) mean[v] = mean[v] * share, mean_xhat[v] = mean_xhat[v] * share;
+  for (int64_t f = 0; f < a.out; ++f)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t at = f * a.stride + c + v * lanes;
+      const V centred = hn::Load(d, a.dy + at) - mean[v];
+      V dz = hn::NegMulAdd(hn::Load(d, a.xhat + at), mean_xhat[v], centred) *
+             hn::Load(d, a.rstd + c + v * lanes);
+      if (a.factor) dz = dz * hn::Load(d, a.factor + at);
+      hn::Store(dz, d, a.dy + at);
+    }
+}
+
+void end_grad(const DenseEndGrad& a) {
+  const hn::CappedTag<float, 16> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + 4 * lanes <= a.stride; c += 4 * lanes) end_grad_strip<4>(d, a, c);
+  for (; c + 2 * lanes <= a.stride; c += 2 * lanes) end_grad_strip<2>(d, a, c);
+  for (; c < a.stride; c += lanes) end_grad_strip<1>(d, a, c);
+}
+
+template <bool kAdd>
+struct WritePanel {
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = y + o * stride + c;
+    hn::Store(kAdd ? hn::Load(d, at) + sum : sum, d, at);
+  }
+};
+
+void input_grad(const DenseInputGrad& a) {
+  const Product product{.a = a.weight + a.first,
+                        .a_row = 1,
+                        .a_column = a.in,
+                        .b = a.dz,
+                        .b_row = a.stride,
+                        .rows = a.features,
+                        .columns = a.stride,
+                        .depth = a.out};
+  if (a.add) multiply(product, WritePanel<true>{a.dx, a.stride});
+  else multiply(product, WritePanel<false>{a.dx, a.stride});
+}
+
+void columns(const DenseColumns& a) {
+  for (int64_t f = 0; f < a.in; f += kColumnBlock) {
+    const int64_t features = std::min(kColumnBlock, a.in - f);
+    transpose(a.x + f * a.stride, features, a.stride, a.stride, a.columns + f * a.stride,
+              (features + 15) / 16 * 16);
+  }
+}
+
+// rows of a weight's gradient; the first panels write, later ones add
+template <bool kAdd>
+struct WriteRows {
+  float* grad;
+  int64_t row, columns;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = grad + o * row + c;
+    if (c + int64_t(hn::Lanes(d)) <= columns)
+      return hn::StoreU(kAdd ? hn::LoadU(d, at) + sum : sum, d, at);
+    HWY_ALIGN float part[hn::MaxLanes(d)];
+    hn::Store(sum, d, part);
+    for (int64_t k = c; k < columns; ++k) at[k - c] = kAdd ? at[k - c] + part[k - c] : part[k - c];
+  }
+};
+
+// panels whose inputs of one block stay in a core's second cache beside the gradients: 16 KiB each
+constexpr int64_t kPanelsAtOnce = 24;
+
+void weight_grad(const DenseWeightGrad& a) {
+  for (int64_t panel = 0; panel < a.panels; panel += kPanelsAtOnce)
+    for (int64_t f = 0; f < a.in; f += kColumnBlock) {
+      const int64_t features = std::min(kColumnBlock, a.in - f);
+      const Product product{.a = a.dz + panel * a.dz_step + a.first * a.stride,
+                            .a_row = a.stride,
+                            .a_column = 1,
+                            .b = a.columns + panel * a.columns_step + f * a.stride,
+                            .b_row = (features + 15) / 16 * 16,
+                            .rows = a.count,
+                            .columns = features,
+                            .depth = a.stride,
+                            .pieces = std::min(kPanelsAtOnce, a.panels - panel),
+                            .a_piece = a.dz_step,
+                            .b_piece = a.columns_step};
+      float* grad = a.d_weight + a.first * a.in + f;
+      if (panel == 0) multiply(product, WriteRows<false>{grad, a.in, features});
+      else multiply(product, WriteRows<true>{grad, a.in, features});
+    }
+  const hn::CappedTag<float, 16> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  for (int64_t o = a.first; o < a.first + a.count; ++o) {
+    auto sum = hn::Zero(d);
+    for (int64_t panel = 0; panel < a.panels; ++panel)
+      for (int64_t c = 0; c < a.stride; c += lanes)
+        sum = sum + hn::Load(d, a.dz + panel * a.dz_step + o * a.stride + c);
+    a.d_bias[o] = hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace maglev
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace maglev {
+
+HWY_EXPORT(end_grad);
+HWY_EXPORT(input_grad);
+HWY_EXPORT(columns);
+HWY_EXPORT(weight_grad);
+
+void dense_end_grad_cpu(const DenseEndGrad& args) { HWY_DYNAMIC_DISPATCH(end_grad)(args); }
+void dense_input_grad_cpu(const DenseInputGrad& args) { HWY_DYNAMIC_DISPATCH(input_grad)(args); }
+void dense_columns_cpu(const DenseColumns& args) { HWY_DYNAMIC_DISPATCH(columns)(args); }
+void dense_weight_grad_cpu(const DenseWeightGrad& args) {
+  HWY_DYNAMIC_DISPATCH(weight_grad)(args);
+}
+
+}  // namespace maglev
+#endif

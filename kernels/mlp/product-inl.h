@@ -1,0 +1,139 @@
+// Products of small matrices by tiles that stay in registers, for kernels of layers on panels.
+// Included once per instruction set (hwy/foreach_target.h), hence no plain include guard.
+#if defined(MAGLEV_KERNELS_MLP_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MAGLEV_KERNELS_MLP_PRODUCT_INL_H_
+#undef MAGLEV_KERNELS_MLP_PRODUCT_INL_H_
+#else
+#define MAGLEV_KERNELS_MLP_PRODUCT_INL_H_
+#endif
+
+#include <cstdint>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace maglev {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// vectors of a tile's row: with 32 registers 6 x 4 sums, 4 vectors of B and a broadcast fit, with
+// 16 registers 6 x 2
+constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+
+// steps of the depth that A is fetched ahead
+constexpr int64_t kAhead = 8;
+
+/// C = A B, by tiles that stay in registers: a row of C is `columns` floats; element (o, j) of A is
+/// at a[o * a_row + j * a_column], row j of B at b + j * b_row. The depth may lie in several pieces
+/// of `depth` each, one behind the other at equal distances.
+struct Product {
+  const float* a;
+  int64_t a_row, a_column;
+  const float* b;
+  int64_t b_row;
+  int64_t rows, columns, depth;
+  int64_t pieces = 1, a_piece = 0, b_piece = 0;
+};
+
+template <int kRows, int kVectors, class D, class End>
+HWY_INLINE void tile(D d, const Product& p, int64_t o, int64_t c, const End& end) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  V sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    const V start = end.begin(d, o + i);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = start;
+  }
+  const int64_t a_row = p.a_row, a_column = p.a_column, b_row = p.b_row;
+  for (int64_t piece = 0; piece < p.pieces; ++piece) {
+    const float* a = p.a + piece * p.a_piece + o * a_row;
+    const float* b = p.b + piece * p.b_piece + c;
+    for (int64_t j = 0; j < p.depth; ++j, a += a_column, b += b_row) {
+      // a column of A may be a cache line each, far apart: 65 GFLOP/s without, 105 with it
+      hwy::Prefetch(a + kAhead * a_column);
+      hwy::Prefetch(a + kAhead * a_column + (kRows - 1) * a_row);
+      V row[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const V factor = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) end.end(d, o + i, c + v * lanes, sum[i][v]);
+}
+
+// all rows of kVectors vectors of columns
+template <int kVectors, class D, class End>
+HWY_NOINLINE void strip(D d, const Product& p, int64_t c, const End& end) {
+  // enough sums at once to hide the latency of a multiply-add
+  constexpr int kMost = kVectors == 1 ? 8 : 6;
+  int64_t o = 0;
+  for (; o + kMost <= p.rows; o += kMost) tile<kMost, kVectors>(d, p, o, c, end);
+  if (o + 4 <= p.rows) tile<4, kVectors>(d, p, o, c, end), o += 4;
+  if (o + 2 <= p.rows) tile<2, kVectors>(d, p, o, c, end), o += 2;
+  if (o < p.rows) tile<1, kVectors>(d, p, o, c, end);
+}
+
+template <class D, class End>
+void multiply_with(D d, const Product& p, const End& end) {
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  int64_t c = 0;
+  if constexpr (kTileVectors == 4)
+    for (; c + 3 * lanes < p.columns; c += 4 * lanes) strip<4>(d, p, c, end);
+  for (; c + lanes < p.columns; c += 2 * lanes) strip<2>(d, p, c, end);
+  if (c < p.columns) strip<1>(d, p, c, end);
+}
+
+// few columns take narrower vectors, which cost half
+template <class End>
+void multiply(const Product& p, const End& end) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 8> half;
+  const hn::CappedTag<float, 4> quarter;
+  if (p.columns <= 4) multiply_with(quarter, p, end);
+  else if (p.columns <= 8) multiply_with(half, p, end);
+  else multiply_with(d, p, end);
+}
+
+/// x [in][stride] -> to [rows][width]; rows is a multiple of 4, width at least in.
+HWY_INLINE void transpose(const float* x, int64_t in, int64_t stride, int64_t rows, float* to,
+                          int64_t width) {
+  int64_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  for (; k + 4 <= in; k += 4)
+    for (int64_t r = 0; r < rows; r += 4) {
+      const float* from = x + k * stride + r;
+      const auto x0 = hn::Load(d, from), x1 = hn::Load(d, from + stride);
+      const auto x2 = hn::Load(d, from + 2 * stride), x3 = hn::Load(d, from + 3 * stride);
+      const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, x0, x1));
+      const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, x2, x3));
+      const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, x0, x1));
+      const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, x2, x3));
+      float* block = to + r * width + k;
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, block);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, block + width);
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), d, block + 2 * width);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), d, block + 3 * width);
+    }
+#endif
+  for (; k < in; ++k)
+    for (int64_t r = 0; r < rows; ++r) to[r * width + k] = x[k * stride + r];
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace maglev
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,52 @@
+#include <cuda_runtime.h>
+
+#include "kernels/two_hot/two_hot.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kWarp = 32, kRowsPerBlock = 4;
+
+__device__ float sum_of_warp(float x) {
+  for (int half = kWarp / 2; half > 0; half /= 2) x += __shfl_xor_sync(~0u, x, half);
+  return x;
+}
+
+__device__ float largest_of_warp(float x) {
+  for (int half = kWarp / 2; half > 0; half /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, half));
+  return x;
+}
+
+// one warp a row
+__global__ void loss_rows(TwoHotRows args) {
+  const int64_t row = int64_t(blockIdx.x) * kRowsPerBlock + threadIdx.y;
+  if (row >= args.rows) return;
+  const int64_t bins = args.bins.count;
+  const float* logits = args.logits + row * bins;
+  const float where = two_hot_position(args.bins, args.target[row]);
+  float largest = -INFINITY;
+  for (int64_t k = threadIdx.x; k < bins; k += kWarp) largest = fmaxf(largest, logits[k]);
+  largest = largest_of_warp(largest);
+  float total = 0, coded = 0;
+  for (int64_t k = threadIdx.x; k < bins; k += kWarp) {
+    total += expf(logits[k] - largest);
+    coded += fmaxf(1.f - fabsf(where - float(k)), 0.f) * (logits[k] - largest);
+  }
+  total = sum_of_warp(total), coded = sum_of_warp(coded);
+  if (threadIdx.x == 0) args.loss[row] = logf(total) - coded;
+  if (!args.d_logits) return;
+  for (int64_t k = threadIdx.x; k < bins; k += kWarp)
+    args.d_logits[row * bins + k] =
+        expf(logits[k] - largest) / total - fmaxf(1.f - fabsf(where - float(k)), 0.f);
+}
+
+}  // namespace
+
+int two_hot_loss_cuda(const TwoHotRows& args, void* stream) {
+  auto* on = static_cast<cudaStream_t>(stream);
+  const auto blocks = unsigned((args.rows + kRowsPerBlock - 1) / kRowsPerBlock);
+  loss_rows<<<blocks, dim3(kWarp, kRowsPerBlock), 0, on>>>(args);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev

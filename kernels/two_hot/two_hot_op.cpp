@@ -1,0 +1,191 @@
+#include "kernels/two_hot/two_hot_op.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "kernels/policy/panel.h"
+
+namespace maglev {
+namespace {
+
+// losses [rows] and, where wanted, their gradients [rows, bins]
+void loss_rows(const at::Tensor& logits, const at::Tensor& target, const TwoHotBins& bins,
+               at::Tensor& loss, at::Tensor* d_logits) {
+  const TwoHotRows rows{.bins = bins,
+                        .logits = logits.const_data_ptr<float>(),
+                        .target = target.const_data_ptr<float>(),
+                        .loss = loss.data_ptr<float>(),
+                        .d_logits = d_logits ? d_logits->data_ptr<float>() : nullptr,
+                        .rows = logits.size(0)};
+#ifdef MAGLEV_DEVICE_CODE
+  if (logits.is_cuda()) return check_cuda(two_hot_loss_cuda(rows, current_stream()), "two_hot");
+#endif
+  MAGLEV_ASSERT(logits.is_cpu(), "a kernel runs where its tensors are");
+  auto memory = at::empty({bins.count * kPanelRows});
+  float* panel = memory.data_ptr<float>();
+  for (int64_t first = 0; first < rows.rows; first += kPanelRows) {
+    const int64_t count = std::min(kPanelRows, rows.rows - first);
+    rows_to_panel(rows.logits + first * bins.count, count, bins.count, panel);
+    two_hot_loss_cpu({.bins = bins,
+                      .logits = panel,
+                      .target = rows.target + first,
+                      .weight = 1,
+                      .loss = rows.loss + first,
+                      .stride = kPanelRows,
+                      .rows = count});
+    if (d_logits) panel_to_rows(panel, count, bins.count, rows.d_logits + first * bins.count);
+  }
+}
+
+class TwoHotCrossEntropy : public torch::autograd::Function<TwoHotCrossEntropy> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& target, const TwoHotBins& bins) {
+    auto loss = at::empty_like(target), d_logits = at::empty_like(logits);
+    loss_rows(logits, target, bins, loss, &d_logits);
+    context->save_for_backward({d_logits});
+    return loss;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grad) {
+    return {context->get_saved_variables()[0] * grad[0].unsqueeze(-1), {}, {}};
+  }
+};
+
+KernelCase loss_case(int64_t rows, const TwoHotBins& bins, at::Device device) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows * bins.count));
+  auto logits = (at::randn({rows, bins.count}, gen) * 3).to(device);
+  // from 0 over the bins' ends, some exactly on a bin
+  auto target = (at::randn({rows}, gen) * at::exp(at::randn({rows}, gen) * 4)).to(device);
+  target.narrow(0, 0, 1).zero_();
+  auto loss = at::empty_like(target), d_logits = at::empty_like(logits);
+  return {
+      .name = "loss rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .inputs = {logits},
+      .reference =
+          [=](const Tensors& in) { return Tensors{two_hot_loss_reference(in[0], target, bins)}; },
+      .fused = [=](const Tensors& in) { return Tensors{two_hot_loss(in[0], target, bins)}; },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 8,
+      .flops = rows * bins.count * 40,
+      .repeat_fused = [=]() mutable { loss_rows(logits, target, bins, loss, &d_logits); }};
+}
+
+// of a panel, which only the CPU has
+KernelCase value_case(int64_t rows, const TwoHotBins& bins) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows + bins.count));
+  auto logits = at::randn({rows, bins.count}, gen);
+  const auto run = [=](const at::Tensor& in) {
+    auto panel = at::zeros({bins.count, kPanelRows}), value = at::empty({kPanelRows});
+    panel.narrow(1, 0, rows).copy_(in.t());
+    two_hot_value_grad_cpu({.bins = bins,
+                            .logits = panel.data_ptr<float>(),
+                            .value = value.data_ptr<float>(),
+                            .stride = kPanelRows,
+                            .rows = rows});
+    return std::pair{value.narrow(0, 0, rows).clone(), panel.narrow(1, 0, rows).t().contiguous()};
+  };
+  return {
+      .name = "value rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .inputs = {logits},
+      .reference = [=](const Tensors& in) { return Tensors{two_hot_value_reference(in[0], bins)}; },
+      .fused = [=](const Tensors& in) { return Tensors{run(in[0]).first}; },
+      .backward =
+          [=](const Tensors& in, const Tensors& grad) {
+            return Tensors{run(in[0]).second * grad[0].unsqueeze(-1)};
+          },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 8,
+      .flops = rows * bins.count * 30};
+}
+
+// of a panel, without the gradient
+KernelCase inverse_case(int64_t rows, const TwoHotBins& bins) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows * bins.count));
+  auto logits = at::randn({rows, bins.count}, gen) * 3;
+  auto panel = at::zeros({bins.count, kPanelRows}), value = at::empty({kPanelRows});
+  panel.narrow(1, 0, rows).copy_(logits.t());
+  const auto run = [=] {
+    two_hot_inverse_cpu({.bins = bins,
+                         .logits = panel.data_ptr<float>(),
+                         .value = value.data_ptr<float>(),
+                         .stride = kPanelRows,
+                         .rows = rows});
+  };
+  return {
+      .name = "inverse rows=" + std::to_string(rows) + " bins=" + std::to_string(bins.count),
+      .reference = [=](const Tensors&) { return Tensors{two_hot_value_reference(logits, bins)}; },
+      .fused =
+          [=](const Tensors&) {
+            run();
+            return Tensors{value.narrow(0, 0, rows).clone()};
+          },
+      .tolerance = 1e-5,
+      .bytes = rows * bins.count * 4,
+      .flops = rows * bins.count * 25,
+      .repeat_fused = run};
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  std::vector<KernelCase> list;
+  for (int64_t rows : {1, 64, 768})
+    for (int64_t count : {2, 101}) list.push_back(loss_case(rows, {.count = count}, device));
+  list.push_back(loss_case(100, {.count = 41, .low = -5, .high = 5}, device));
+  if (device.is_cpu())
+    for (int64_t rows : {1, 17, 64}) {
+      list.push_back(value_case(rows, {}));
+      list.push_back(inverse_case(rows, {}));
+    }
+  return list;
+}
+
+}  // namespace
+
+at::Tensor two_hot_loss(const at::Tensor& logits, const at::Tensor& target,
+                        const TwoHotBins& bins) {
+  MAGLEV_ASSERT(logits.scalar_type() == at::kFloat && logits.size(-1) == bins.count,
+                "[..., bins] f32");
+  MAGLEV_ASSERT(target.scalar_type() == at::kFloat && target.numel() * bins.count == logits.numel(),
+                "[...] f32");
+  auto rows = logits.reshape({-1, bins.count}).contiguous();
+  auto targets = target.detach().reshape({-1}).contiguous();
+  if (at::GradMode::is_enabled() && logits.requires_grad())
+    return TwoHotCrossEntropy::apply(rows, targets, bins).view(target.sizes());
+  auto loss = at::empty_like(targets);
+  loss_rows(rows, targets, bins, loss, nullptr);
+  return loss.view(target.sizes());
+}
+
+at::Tensor two_hot_loss_reference(const at::Tensor& logits, const at::Tensor& target,
+                                  const TwoHotBins& bins) {
+  auto x = target.to(logits.scalar_type());
+  auto symlog = at::sign(x) * at::log1p(at::abs(x));
+  auto position = (at::clamp(symlog, bins.low, bins.high) - bins.low) *
+                  (double(bins.count - 1) / (double(bins.high) - double(bins.low)));
+  auto below = at::floor(position), share = (position - below).unsqueeze(-1);
+  auto index = below.to(at::kLong).unsqueeze(-1);
+  auto code = at::zeros_like(logits.detach());
+  code.scatter_add_(-1, index, 1 - share);
+  code.scatter_add_(-1, (index + 1) % bins.count, share);
+  return -(code * at::log_softmax(logits, -1)).sum(-1);
+}
+
+at::Tensor two_hot_value_reference(const at::Tensor& logits, const TwoHotBins& bins) {
+  auto bin = at::linspace(bins.low, bins.high, bins.count, logits.options());
+  auto mean = (at::softmax(logits, -1) * bin).sum(-1);
+  return at::sign(mean) * (at::exp(at::abs(mean)) - 1);
+}
+
+namespace kernels::two_hot {
+KernelEntry entry() {
+  return {"two_hot", "cross-entropy of two-hot targets in symlog space, and values", cases};
+}
+}  // namespace kernels::two_hot
+
+}  // namespace maglev
