@@ -31,10 +31,14 @@ class Finished:
 
     def report(self) -> dict:
         """The JSON object in the last line that holds one."""
-        for line in reversed(self.output.splitlines()):
-            if line.startswith("{"):
-                return json.loads(line)
-        raise Unavailable(f"printed no figures: {self.output[-200:]!r}")
+        return self.reports()[-1]
+
+    def reports(self) -> list:
+        """Those of all lines that hold one; at least one."""
+        found = [json.loads(x) for x in self.output.splitlines() if x.startswith("{")]
+        if not found:
+            raise Unavailable(f"printed no figures: {self.output[-200:]!r}")
+        return found
 
 
 def execute(command: list, one_core: bool = False, limit_s: float = TIMEOUT_S) -> Finished:

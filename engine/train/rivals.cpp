@@ -41,7 +41,7 @@ int64_t Rivals::add(Player& player) {
   return int64_t(seats_.size()) - 1;
 }
 
-void Rivals::attach(StepIo& io, bool first) const {
+void Rivals::attach(StepIo& io, bool first) {
   io.learners = 1;
   io.rivals = first ? store_.first_io() : store_.io(0);
 }

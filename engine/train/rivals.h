@@ -33,7 +33,7 @@ class Rivals {
   int64_t player_of(int64_t env) const { return player_of_[size_t(env)]; }
 
   /// Sends the second agents of `io` here: the pointers of a step of the learners' store.
-  void attach(StepIo& io, bool first) const;
+  void attach(StepIo& io, bool first);
   /// Every player acts for its environments, together. Between the learner's act and the step.
   void act(uint64_t seed, int64_t step);
   /// After the step: the games that ended in it, in order of environments. `reward` [N] is the
