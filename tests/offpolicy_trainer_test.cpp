@@ -1,9 +1,9 @@
 // The loop with a replay: when updates are made, what a resumed, a warmed-up, an overlapped run is,
 // and learning from files. With an algorithm of tests/algos.
 
-#include <torch/torch.h>
-
 #include <filesystem>
+
+#include <torch/torch.h>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include "engine/host/machine.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/dataset.h"
+#include "engine/train/memory_plan.h"
 #include "engine/train/trainer.h"
 #include "tests/errors.h"
 
@@ -82,8 +83,7 @@ TEST(OffPolicy, updates_that_are_due_wait_for_the_first_sequence) {
     trainer.iterate();
   }
   EXPECT_GT(trainer.iterations(), 14);
-  EXPECT_EQ(trainer.updates(),
-            updates_due(*trainer.algorithm().plan().replay, trainer.step()));
+  EXPECT_EQ(trainer.updates(), updates_due(*trainer.algorithm().plan().replay, trainer.step()));
 }
 
 TEST(OffPolicy, a_run_does_not_depend_on_threads_or_the_way_steps_are_collected) {
@@ -171,8 +171,23 @@ TEST(OffPolicy, overlapped_updates_are_those_of_the_iteration_before_on_any_thre
   const auto experiment = experiment_of({"train.overlap=true"});
   Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
   for (int i = 0; i < 200; ++i) trainer.iterate();
-  EXPECT_EQ(trainer.updates(),
-            updates_due(*trainer.algorithm().plan().replay, trainer.step() - 6));
+  EXPECT_EQ(trainer.updates(), updates_due(*trainer.algorithm().plan().replay, trainer.step() - 6));
+}
+
+TEST(OffPolicy, a_replay_over_the_memory_limit_is_refused_or_shrunk_to_fit) {
+  const Placement placement{.device = at::kCPU, .threads = 1};
+  const Settings large{"linear_q.capacity=10000000", "train.memory_limit=64MiB"};
+  std::string note;
+  const auto refused = experiment_of(large);
+  expect_error([&] { fit_memory(*refused, placement, &note); }, "--shrink");
+  const auto shrunk = experiment_of(large);
+  shrunk->table().override_with("train.shrink_replay=true");
+  const MemoryPlan plan = fit_memory(*shrunk, placement, &note);
+  EXPECT_TRUE(contains(note, "instead of 10000000")) << note;
+  EXPECT_LE(plan.total(), 64 << 20);
+  EXPECT_GT(plan.total(), 60 << 20);
+  Trainer trainer(*shrunk, placement);
+  EXPECT_EQ(trainer.store().replay()->slots(), shrunk->run.replay_capacity / 6);
 }
 
 class Dataset : public testing::Test {
@@ -184,6 +199,12 @@ class Dataset : public testing::Test {
     Trainer trainer(*experiment_, {.device = at::kCPU, .threads = 1});
     for (int i = 0; i < 400; ++i) trainer.iterate();
     rows_ = write_dataset(path_, "cartpole", trainer.envs().spec(), *trainer.store().replay());
+  }
+
+  static RunOptions files(const std::string& names) {
+    RunOptions run;
+    run.dataset = names;
+    return run;
   }
 
   std::string path_;
@@ -228,8 +249,8 @@ TEST_F(Dataset, of_several_files_is_all_of_them) {
   const auto spec = experiment_->spec();
   DataPlan plan{.collect_steps = 1};
   plan.replay = ReplayPlan{.length = 3};
-  const auto one = load_dataset(path_, spec, plan, "auto", at::kCPU);
-  const auto two = load_dataset(path_ + "," + path_, spec, plan, "auto", at::kCPU);
+  const auto one = load_dataset(files(path_), spec, plan, at::kCPU);
+  const auto two = load_dataset(files(path_ + "," + path_), spec, plan, at::kCPU);
   EXPECT_EQ(one->counters().now + 1, rows_);
   EXPECT_EQ(two->counters().end, 2 * one->counters().end);
 }
@@ -238,11 +259,11 @@ TEST_F(Dataset, that_does_not_fit_says_what_it_lacks) {
   const auto pendulum = Experiment("linear_q", "pendulum").spec();
   DataPlan plan{.collect_steps = 1};
   plan.replay = ReplayPlan{.length = 3};
-  expect_error([&] { load_dataset(path_, pendulum, plan, "auto", at::kCPU); },
+  expect_error([&] { load_dataset(files(path_), pendulum, plan, at::kCPU); },
                "'obs.vector' must be F32 [N, 3] with N = " + std::to_string(rows_));
-  expect_error([&] { load_dataset(path_ + "x", pendulum, plan, "auto", at::kCPU); }, path_ + "x");
+  expect_error([&] { load_dataset(files(path_ + "x"), pendulum, plan, at::kCPU); }, path_ + "x");
   plan.columns = {{.name = "value"}};
-  expect_error([&] { load_dataset(path_, experiment_->spec(), plan, "auto", at::kCPU); }, "value");
+  expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, at::kCPU); }, "value");
 }
 
 }  // namespace

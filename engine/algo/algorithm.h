@@ -94,8 +94,7 @@ struct AlgoContext {
   int64_t total_steps = 0;  ///< of the whole run, all rows: what schedules run over
   uint64_t seed = 0;
   at::Device device = at::kCPU;
-  /// For update. act runs in parallel by blocks; it may use the pool where all rows are one block
-  /// and the plan does not allow overlap.
+  /// For update; act, which may run beside it, leaves it alone.
   ThreadPool* pool = nullptr;
   /// What networks' forward passes compute in; parameters, advantages and reductions are fp32.
   Precision precision = Precision::fp32;

@@ -51,18 +51,16 @@ Replay::Replay(const EnvSpec& spec, const ReplayShape& shape,
       shape_(shape),
       slots_(slots_of(shape)),
       device_(device),
-      columns_(make_columns(spec, columns, {.observed = slots_, .acted = slots_},
-                            shape.window.rows, memory_of(device, pinned), /*zeroed=*/false)),
+      columns_(make_columns(spec, columns, {.observed = slots_, .acted = slots_}, shape.window.rows,
+                            memory_of(device, pinned), /*zeroed=*/false)),
       index_({.slots = slots_,
               .rows = shape.window.rows,
               .length = shape.length,
               .by_start = shape.by_start,
               .running = shape.running},
              device) {
-  if (device.is_cuda())
-    staging_ = std::make_unique<Rollout>(spec, shape.window, columns, device);
-  else
-    window_ = std::make_unique<RowWindow>(spec, columns_, shape.window);
+  if (device.is_cuda()) staging_ = std::make_unique<Rollout>(spec, shape.window, columns, device);
+  else window_ = std::make_unique<RowWindow>(spec, columns_, shape.window);
   hold(0, 0);
 }
 
@@ -88,8 +86,7 @@ void Replay::commit() {
 
 void Replay::store() {
 #ifdef MAGLEV_DEVICE_CODE
-  ReplayWrite args{
-      .counters = index_.table().counters, .slots = slots_, .count = 0, .columns = {}};
+  ReplayWrite args{.counters = index_.table().counters, .slots = slots_, .count = 0, .columns = {}};
   std::vector<at::Tensor> from;
   for_columns(extra_, staging_->batch(),
               [&](const std::string&, const at::Tensor& c, bool) { from.push_back(c); });
@@ -116,8 +113,9 @@ bool Replay::drawable() const {
 ReplayBuffer Replay::make_buffer() const {
   const auto on_device = at::TensorOptions(device_);
   ReplayBuffer buffer;
-  buffer.batch = make_columns(spec_, extra_, {.observed = shape_.length + 1, .acted = shape_.length},
-                              shape_.batch, on_device);
+  buffer.batch =
+      make_columns(spec_, extra_, {.observed = shape_.length + 1, .acted = shape_.length},
+                   shape_.batch, on_device);
   buffer.slices = at::zeros({shape_.batch, 2}, on_device.dtype(at::kLong));
   return buffer;
 }
@@ -212,9 +210,8 @@ void Replay::exchange_newest(int64_t now, bool into_ring) {
   copy(row.is_first, columns_.is_first);
 }
 
-int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,
-                      const std::vector<ExtraColumn>& columns) {
-  // is_first, terminated, truncated, reward
+int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns) {
+  // is_first, terminated, truncated; reward
   int64_t row = 3 + 4 + 4 * spec.action.dims();
   for (const auto& c : spec.observations) row += c.row_bytes();
   if (spec.action.masked) row += spec.action.categories();
@@ -223,9 +220,15 @@ int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,
     for (int64_t d : c.shape) elements *= d;
     row += elements * int64_t(c10::elementSize(c.dtype));
   }
+  return row;
+}
+
+int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,
+                      const std::vector<ExtraColumn>& columns) {
   const int64_t slots = slots_of(shape), rows = shape.window.rows;
   const int64_t entry = int64_t(sizeof(Episode)) + (shape.by_start ? 8 : 0);
-  return slots * rows * row + episode_entries(slots, rows, shape.length) * entry;
+  return slots * rows * row_bytes(spec, columns) +
+         episode_entries(slots, rows, shape.length) * entry;
 }
 
 }  // namespace maglev

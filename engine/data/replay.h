@@ -64,6 +64,7 @@ class Replay {
   /// Whether anything can be drawn. On CUDA this waits for the device.
   bool drawable() const;
   EpisodeCounters counters() const { return index_.counters(); }
+  at::Tensor counters_on_device() const { return index_.counters_on_device(); }
   ReplayBuffer make_buffer() const;
   /// Fills `buffer`. Something can be drawn.
   void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool);
@@ -79,6 +80,8 @@ class Replay {
   /// it as a whole.
   Batch& columns() { return columns_; }
   void hold(int64_t oldest, int64_t now);
+  /// Bytes of one row of one environment in all columns.
+  static int64_t row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns);
   /// Bytes of the ring and its table.
   static int64_t bytes(const EnvSpec& spec, const ReplayShape& shape,
                        const std::vector<ExtraColumn>& columns);
@@ -97,8 +100,8 @@ class Replay {
   int64_t slots_;
   at::Device device_;
   Batch columns_;
-  std::unique_ptr<Rollout> staging_;    ///< CUDA
-  std::unique_ptr<RowWindow> window_;   ///< CPU: over the ring itself
+  std::unique_ptr<Rollout> staging_;   ///< CUDA
+  std::unique_ptr<RowWindow> window_;  ///< CPU: over the ring itself
   EpisodeIndex index_;
   mutable std::shared_mutex mutex_;  ///< of the table
 };

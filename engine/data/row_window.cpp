@@ -73,9 +73,9 @@ Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns,
   };
   Batch batch;
   for (const auto& c : spec.observations)
-    batch.obs.push_back(zeroed ? column(times.observed, c.shape, scalar_type(c.dtype))
-                               : at::empty(sizes(times.observed, c.shape),
-                                           memory.dtype(scalar_type(c.dtype))));
+    batch.obs.push_back(
+        zeroed ? column(times.observed, c.shape, scalar_type(c.dtype))
+               : at::empty(sizes(times.observed, c.shape), memory.dtype(scalar_type(c.dtype))));
   if (spec.action.masked)
     batch.mask = column(times.observed, {spec.action.categories()}, at::kByte).fill_(1);
   batch.is_first = column(times.observed, {}, at::kByte);

@@ -61,8 +61,7 @@ class Collector : public StateVisitor {
 
   /// Integers that `adopt` names take its values as they are visited: sizes of what is visited after
   /// them may follow from them.
-  explicit Collector(const VisitState& visit,
-                     const std::map<std::string, int64_t>* adopt = nullptr)
+  explicit Collector(const VisitState& visit, const std::map<std::string, int64_t>* adopt = nullptr)
       : adopt_(adopt) {
     visit(*this);
     for (const auto& [name, tensor] : by_name_) tensors.push_back(tensor);

@@ -73,7 +73,8 @@ at::Tensor checked(const SafeTensors& file, const std::string& path, const std::
   const SafeTensor* tensor = file.find(name);
   const std::string wanted = "'" + name + "' must be " + shape_text(ring.scalar_type(), row);
   if (!tensor)
-    throw Error("[" + path + "] " + wanted + ", and there is none; is it a dataset of this "
+    throw Error("[" + path + "] " + wanted +
+                ", and there is none; is it a dataset of this "
                 "environment? `maglev data` writes them");
   std::vector<int64_t> shape{rows};
   shape.insert(shape.end(), row.begin(), row.end());
@@ -81,8 +82,7 @@ at::Tensor checked(const SafeTensors& file, const std::string& path, const std::
     throw Error("[" + path + "] " + wanted + " with N = " + std::to_string(rows) + ", got " +
                 tensor->shape_text() + "; is it a dataset of this environment?");
   auto values = at::empty(shape, ring.scalar_type());
-  std::copy(tensor->bytes.begin(), tensor->bytes.end(),
-            static_cast<std::byte*>(values.data_ptr()));
+  std::copy(tensor->bytes.begin(), tensor->bytes.end(), static_cast<std::byte*>(values.data_ptr()));
   if (values.scalar_type() == at::kFloat && !at::isfinite(values).all().item<bool>())
     throw Error("[" + path + "] '" + name + "' holds a number that is not finite");
   return values;
@@ -136,7 +136,8 @@ struct DatasetFile {
         tensors(parse_safetensors(file->bytes(), name)) {
     const SafeTensor* reward = tensors.find("reward");
     if (!reward || reward->shape.size() != 1 || reward->shape[0] < 2)
-      throw Error("[" + path + "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
+      throw Error("[" + path +
+                  "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
                   "data` writes them");
     rows = reward->shape[0];
   }
@@ -182,20 +183,25 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
   return N;
 }
 
-std::unique_ptr<Replay> load_dataset(const std::string& files, const EnvSpec& spec,
-                                     const DataPlan& plan, const std::string& memory,
-                                     at::Device device) {
+int64_t dataset_rows(const RunOptions& run) {
+  int64_t rows = 0;
+  for (const auto& name : names_of(run.dataset)) rows += DatasetFile(name).rows;
+  return rows;
+}
+
+std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
+                                     const DataPlan& plan, at::Device device) {
   if (!plan.columns.empty())
     throw Error("[dataset] the algorithm learns from columns that it adds itself ('" +
                 plan.columns[0].name + "'), which no dataset has");
   std::vector<DatasetFile> parts;
   int64_t rows = 0;
-  for (const auto& name : names_of(files)) rows += parts.emplace_back(name).rows;
+  for (const auto& name : names_of(run.dataset)) rows += parts.emplace_back(name).rows;
   if (parts.empty()) throw Error("[dataset] train.dataset names no file");
 
-  ReplayShape shape = replay_shape(*plan.replay, {.T = 1, .rows = 1, .block_rows = 1});
+  ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});
   shape.capacity = rows + shape.length + 3;
-  const bool pinned = replay_pinned(memory, Replay::bytes(spec, shape, {}), device);
+  const bool pinned = replay_pinned(run.replay_memory, Replay::bytes(spec, shape, {}), device);
   auto replay = std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, device, pinned);
   int64_t begin = 0;
   for (const DatasetFile& part : parts) {

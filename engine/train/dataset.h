@@ -14,6 +14,7 @@
 
 #include "engine/algo/algorithm.h"
 #include "engine/data/replay.h"
+#include "engine/train/experiment.h"
 
 namespace maglev {
 
@@ -23,10 +24,12 @@ namespace maglev {
 int64_t write_dataset(const std::string& path, const std::string& env, const EnvSpec& spec,
                       Replay& replay);
 
-/// All rows of `files` (names by commas) as one replay of one environment row; the plan's capacity
-/// does not matter. Throws Error that names file and column where something does not fit `spec`.
-std::unique_ptr<Replay> load_dataset(const std::string& files, const EnvSpec& spec,
-                                     const DataPlan& plan, const std::string& memory,
-                                     at::Device device);
+/// All rows of the files of train.dataset as one replay of one environment row; capacities do not
+/// matter. Throws Error that names file and column where something does not fit `spec`.
+std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
+                                     const DataPlan& plan, at::Device device);
+
+/// Rows in the files of train.dataset.
+int64_t dataset_rows(const RunOptions& run);
 
 }  // namespace maglev

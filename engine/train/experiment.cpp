@@ -56,6 +56,13 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.choices = {"auto", "device", "pinned"}});
     t.add("save_replay", run.save_replay,
           "checkpoints hold the replay; else a resumed run begins with an empty one");
+    t.add("replay_capacity", run.replay_capacity,
+          "rows of the replay, all environments; 0: what the algorithm says",
+          {.min = 0, .max = 1e15, .unit = "rows"});
+    t.add("memory_limit", run.memory_limit,
+          "of what a run will hold, e.g. 4GiB; auto: what is free where it runs; none: no limit");
+    t.add("shrink_replay", run.shrink_replay,
+          "a replay that does not fit the limit becomes smaller; else the run is refused");
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

@@ -5,12 +5,8 @@
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
-#include "engine/train/dataset.h"
-#ifdef MAGLEV_DEVICE_CODE
-#include <cuda_runtime_api.h>
-
 #include "engine/data/device.h"
-#endif
+#include "engine/train/dataset.h"
 
 namespace maglev {
 namespace {
@@ -46,9 +42,9 @@ class ReplayStore : public Store {
       : plan_(*plan.replay),
         save_(run.save_replay),
         cuda_(device.is_cuda()),
-        replay_(spec, replay_shape(plan_, window), plan.columns, device,
+        replay_(spec, replay_shape(run, plan_, window), plan.columns, device,
                 replay_pinned(run.replay_memory,
-                              Replay::bytes(spec, replay_shape(plan_, window), plan.columns),
+                              Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
                               device)),
         buffer_(replay_.make_buffer()) {}
 
@@ -88,10 +84,8 @@ class ReplayStore : public Store {
 // nothing is collected, and nothing of it is saved: the files are there
 class DatasetStore : public Store {
  public:
-  DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
-               at::Device device)
-      : replay_(load_dataset(run.dataset, spec, plan, run.replay_memory, device)),
-        buffer_(replay_->make_buffer()) {
+  DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan, at::Device device)
+      : replay_(load_dataset(run, spec, plan, device)), buffer_(replay_->make_buffer()) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
                   std::to_string(plan.replay->length) + " transitions of a sequence");
@@ -113,16 +107,6 @@ class DatasetStore : public Store {
   ReplayBuffer buffer_;
 };
 
-int64_t free_device_bytes([[maybe_unused]] at::Device device) {
-#ifdef MAGLEV_DEVICE_CODE
-  size_t free = 0, total = 0;
-  check_cuda(cudaMemGetInfo(&free, &total), "replay");
-  return int64_t(free);
-#else
-  return 0;
-#endif
-}
-
 }  // namespace
 
 int64_t updates_due(const ReplayPlan& plan, int64_t steps) {
@@ -131,9 +115,10 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps) {
   return plan.first_updates + int64_t(std::floor(double(counted) * plan.updates_per_step));
 }
 
-ReplayShape replay_shape(const ReplayPlan& plan, const RolloutShape& window) {
+ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
+                         const RolloutShape& window) {
   return {.window = window,
-          .capacity = plan.capacity,
+          .capacity = run.replay_capacity ? run.replay_capacity : plan.capacity,
           .length = plan.length,
           .batch = plan.batch,
           .by_start = plan.sampling == SliceSampling::start,
@@ -142,7 +127,7 @@ ReplayShape replay_shape(const ReplayPlan& plan, const RolloutShape& window) {
 
 bool replay_pinned(const std::string& memory, int64_t bytes, at::Device device) {
   if (!device.is_cuda() || memory == "device") return false;
-  return memory == "pinned" || double(bytes) > kDeviceShare * double(free_device_bytes(device));
+  return memory == "pinned" || double(bytes) > kDeviceShare * double(free_device_bytes());
 }
 
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,

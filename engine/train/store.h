@@ -40,8 +40,8 @@ class Store {
 /// the step count alone.
 int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 
-/// The ring such a plan asks for.
-ReplayShape replay_shape(const ReplayPlan& plan, const RolloutShape& window);
+/// What `plan` and train.replay_capacity ask for.
+ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
 /// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto: where
 /// it would take more than 40 % of the device's free memory.

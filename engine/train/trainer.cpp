@@ -19,6 +19,8 @@ constexpr int64_t kRecentEpisodes = 100;
 constexpr int64_t kRowsPerRun = 2000;
 // iterations before a capture: the first sets libraries up, the second shows what a warm one needs
 constexpr int64_t kBeforeCapture = 2;
+// parts of a report: sums, totals, then the replay's counters where there is one
+constexpr size_t kCountersPart = 2;
 
 // threads that act and step beside updates; the others learn
 int collect_threads(const Experiment& experiment, int threads) {
@@ -82,8 +84,9 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     throw Error("[train] train.precision=" + std::string(precision_name(precision)) +
                 " is not offered by " + experiment.algo().name + "; use fp32 or auto");
   if (overlap_ && (!plan_->overlap || !plan_->replay || offline()))
-    throw Error("[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "
-                "from a replay, and steps to collect; leave it out");
+    throw Error(
+        "[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "
+        "from a replay, and steps to collect; leave it out");
   if (overlap_ && !placement.device.is_cpu())
     throw Error("[train] train.overlap=true is for a processor; on " + placement.device.str() +
                 " leave it out");
@@ -91,9 +94,9 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   const int64_t rows = envs_->rows();
   const int64_t block =
       placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->agents()) : rows;
-  store_ = make_store(run, envs_->spec(), *plan_,
-                      {.T = plan_->collect_steps, .rows = rows, .block_rows = block},
-                      placement.device);
+  store_ =
+      make_store(run, envs_->spec(), *plan_,
+                 {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement.device);
   carry_ = algo_->initial_carry(rows);
   if (!offline())
     for (const Row& part : store_->window().row(0).blocks)
@@ -337,6 +340,7 @@ void Trainer::begin_flush() {
   settle();
   const double begin = now_s();
   std::vector<at::Tensor> parts{metrics_.sums(), envs_->totals()};
+  if (plan_->replay) parts.push_back(store_->replay()->counters_on_device());
   if (finite_.defined()) parts.push_back(finite_);
   report_.start(parts);
   metrics_.clear();
@@ -362,7 +366,10 @@ void Trainer::settle() {
   if (!report_open_) return;
   report_.wait();
   report_open_ = false;
-  if (finite_.defined() && *report_.part<float>(2) == 0) {
+  if (plan_->replay && report_.part<EpisodeCounters>(kCountersPart)->faults > 0)
+    throw Error("[replay] a sequence was asked for while no episode held one; raise the capacity "
+                "above the longest episode of each environment");
+  if (finite_.defined() && *report_.part<float>(plan_->replay ? 3 : kCountersPart) == 0) {
     report_nonfinite();
     throw Error("[env] " + std::string(experiment_->env().name) +
                 " gave a number that is not finite in the " + "iterations before step " +
@@ -397,6 +404,12 @@ void Trainer::settle() {
                             totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
   for (auto& figure : metrics_.means(report_.part<float>(0)))
     row.values.push_back(std::move(figure));
+  if (plan_->replay) {
+    const auto& c = *report_.part<EpisodeCounters>(kCountersPart);
+    const int64_t of_a_time = store_->replay()->shape().window.rows;
+    row.values.emplace_back("replay/rows", double((c.now - c.oldest + 1) * of_a_time));
+    row.values.emplace_back("replay/episodes", double(c.end - c.first));
+  }
   if (league_)
     for (auto& figure : league_->figures()) row.values.push_back(std::move(figure));
   row.values.insert(row.values.end(), times.begin(), times.end());

@@ -12,6 +12,7 @@
 #include "engine/metrics/writer.h"
 #include "engine/train/checkpoint_store.h"
 #include "engine/train/fastest_precision.h"
+#include "engine/train/memory_plan.h"
 #include "engine/train/run_dir.h"
 
 namespace maglev {
@@ -78,11 +79,13 @@ class Session {
   RunOutcome run() {
     try {
       SignalGuard guard;
-      if (!trainer_.graph_note().empty()) say(trainer_.graph_note());
+      std::string graph_note;
       if (forgot_) say("the replay was not saved (train.save_replay=false): it begins empty");
       // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
       if (trainer_.step() == 0) save(/*must=*/true);
       while (!trainer_.done() && !signals_seen) {
+        // with a replay graphs come after the first updates
+        if (graph_note != trainer_.graph_note()) say(graph_note = trainer_.graph_note());
         trainer_.iterate();
         bool flushed = trainer_.flush_due();
         if (flushed) trainer_.begin_flush();
@@ -100,6 +103,16 @@ class Session {
     } catch (const std::exception& e) {
       end("failed", e.what());
       throw;
+    }
+  }
+
+  /// A line for people: on the console and in log.txt.
+  void say(const std::string& text) {
+    writer_.note(text);
+    try {
+      dir_.log(text);
+    } catch (const Error&) {
+      // a log line is not worth a run; the console has it
     }
   }
 
@@ -155,15 +168,6 @@ class Session {
     write_status();
   }
 
-  void say(const std::string& text) {
-    writer_.note(text);
-    try {
-      dir_.log(text);
-    } catch (const Error&) {
-      // a log line is not worth a run; the console has it
-    }
-  }
-
   void write_status() {
     try {
       dir_.write_status(status_);
@@ -210,15 +214,21 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
 
 RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
-  Trainer trainer(experiment, placement_of(experiment));
+  const Placement placement = placement_of(experiment);
+  std::string shrunk;
+  const MemoryPlan memory = fit_memory(experiment, placement, &shrunk);
+  Trainer trainer(experiment, placement);
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,
                                .env = experiment.env().name,
                                .overwrite = request.overwrite});
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
+  write_atomic(dir.path() + "/memory.json", memory.json());
   trainer.warm_up();
   Session session(trainer, dir, request, -1);
+  session.say("memory: " + memory.text());
+  if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();
 }
 
@@ -235,7 +245,10 @@ RunOutcome train_resume(const std::string& folder, const std::vector<std::string
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   for (const auto& o : overrides) experiment->table().override_with(o);
-  Trainer trainer(*experiment, placement_of(*experiment));
+  const Placement placement = placement_of(*experiment);
+  // the checkpoint's replay has the size it has
+  fit_memory(*experiment, placement, /*note=*/nullptr);
+  Trainer trainer(*experiment, placement);
   CheckpointStore store(dir.path(), int(experiment->run.keep));
   const std::string checkpoint = store.newest_valid(
       [](const std::string& note) { std::fprintf(stderr, "maglev: %s\n", note.c_str()); });

@@ -175,8 +175,7 @@ MAGLEV_HD int64_t drawable(const EpisodeTable& t) {
 
 /// Slice `i` of batch `number`: a function of these, the seed and the table's contents.
 MAGLEV_HD Slice draw_slice(const EpisodeTable& t, uint64_t seed, int64_t number, int64_t i) {
-  const PhiloxBlock block =
-      philox(seed, stream_id(Purpose::replay, uint64_t(i)), uint64_t(number));
+  const PhiloxBlock block = philox(seed, stream_id(Purpose::replay, uint64_t(i)), uint64_t(number));
   const uint64_t which = uint64_t(block.word[0]) << 32 | block.word[1];
   const uint64_t where = uint64_t(block.word[2]) << 32 | block.word[3];
   const EpisodeCounters& c = *t.counters;

@@ -93,8 +93,7 @@ __device__ void copy(const void* from, void* to, int64_t bytes, int64_t lane, in
   for (int64_t w = lane; w < bytes / int64_t(sizeof(Word)); w += lanes) target[w] = source[w];
 }
 
-__device__ void copy_bytes(const void* from, void* to, int64_t bytes, int64_t lane,
-                           int64_t lanes) {
+__device__ void copy_bytes(const void* from, void* to, int64_t bytes, int64_t lane, int64_t lanes) {
   const uint64_t places = uint64_t(from) | uint64_t(to) | uint64_t(bytes);
   if (places % 16 == 0) copy<uint4>(from, to, bytes, lane, lanes);
   else if (places % 4 == 0) copy<uint32_t>(from, to, bytes, lane, lanes);

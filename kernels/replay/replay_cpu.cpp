@@ -1,8 +1,8 @@
+#include "kernels/replay/replay.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-
-#include "kernels/replay/replay.h"
 
 namespace maglev {
 namespace {

@@ -49,8 +49,12 @@ EpisodeIndex::EpisodeIndex(const EpisodeIndexSize& size, at::Device device)
   place(table_, memory_.data_ptr<int64_t>());
 }
 
+at::Tensor EpisodeIndex::counters_on_device() const {
+  return memory_.narrow(0, 0, words(sizeof(EpisodeCounters)));
+}
+
 EpisodeCounters EpisodeIndex::counters() const {
-  const auto host = memory_.narrow(0, 0, words(sizeof(EpisodeCounters))).cpu();
+  const auto host = counters_on_device().cpu();
   return *reinterpret_cast<const EpisodeCounters*>(host.const_data_ptr<int64_t>());
 }
 
@@ -108,8 +112,8 @@ struct FilledRing {
   Tensors columns;  ///< [slots, rows, ...]; the last is is_first
   EpisodeIndex index;
 
-  FilledRing(const EpisodeIndexSize& s, const std::vector<std::pair<int64_t, at::ScalarType>>& kinds,
-             at::Device device)
+  FilledRing(const EpisodeIndexSize& s,
+             const std::vector<std::pair<int64_t, at::ScalarType>>& kinds, at::Device device)
       : size(s), index(s, device) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.slots));
     for (auto [width, dtype] : kinds)
@@ -178,9 +182,9 @@ std::vector<KernelCase> cases(at::Device device) {
     int64_t bytes = 0;
     for (const auto& o : out) bytes += 2 * int64_t(o.nbytes());
     list.push_back(
-        {.name = std::to_string(slots) + "x" + std::to_string(rows) + " L=" +
-                 std::to_string(length) + " B=" + std::to_string(B) + " D=" +
-                 std::to_string(kinds[0].first) + (by_start ? " by start" : ""),
+        {.name = std::to_string(slots) + "x" + std::to_string(rows) +
+                 " L=" + std::to_string(length) + " B=" + std::to_string(B) +
+                 " D=" + std::to_string(kinds[0].first) + (by_start ? " by start" : ""),
          .reference =
              [=](const Tensors&) {
                // the places, as fused draws them, then a selection of rows a column and time
@@ -213,7 +217,9 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 namespace kernels::replay {
-KernelEntry entry() { return {"replay", "slices of episodes drawn and brought into a batch", cases}; }
+KernelEntry entry() {
+  return {"replay", "slices of episodes drawn and brought into a batch", cases};
+}
 }  // namespace kernels::replay
 
 }  // namespace maglev

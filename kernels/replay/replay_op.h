@@ -22,7 +22,10 @@ class EpisodeIndex {
   EpisodeIndex(const EpisodeIndexSize& size, at::Device device);
 
   const EpisodeTable& table() const { return table_; }
+  /// As of now. Waits for the device.
   EpisodeCounters counters() const;
+  /// The same where they are, i64 [7]; for a copy that nobody waits for.
+  at::Tensor counters_on_device() const;
   /// The table of a ring that holds times [oldest, now].
   ///   is_first, terminated, truncated [slots, rows] u8 of the ring, in any memory
   void rebuild(const at::Tensor& is_first, const at::Tensor& terminated,

@@ -143,8 +143,7 @@ TEST(Episodes, that_can_be_drawn_are_those_the_history_says) {
         steps += step;
         const auto expected = ring.expected();
         double weight = 0;
-        for (const auto& [where, chance] : expected)
-          weight += size.by_start ? 1 : chance;
+        for (const auto& [where, chance] : expected) weight += size.by_start ? 1 : chance;
         ASSERT_EQ(drawable(ring.table) == 0, expected.empty()) << name_of(size) << " " << longest;
         if (size.by_start) {
           ASSERT_EQ(drawable(ring.table), int64_t(weight)) << name_of(size) << " " << longest;

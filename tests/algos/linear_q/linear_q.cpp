@@ -41,16 +41,16 @@ struct Options {
 
 DataPlan plan_of(const Options& o) {
   DataPlan plan{.collect_steps = o.collect, .block_rows = 64, .overlap = true};
-  plan.replay = ReplayPlan{
-      .capacity = o.capacity,
-      .batch = o.batch,
-      .length = o.length,
-      .sampling = o.by_start ? SliceSampling::start : SliceSampling::trajectory,
-      .running = o.running,
-      .first_steps = o.first_steps,
-      .first_updates = o.first_updates,
-      .updates_per_step = o.updates_per_step,
-      .update_every = o.update_every};
+  plan.replay =
+      ReplayPlan{.capacity = o.capacity,
+                 .batch = o.batch,
+                 .length = o.length,
+                 .sampling = o.by_start ? SliceSampling::start : SliceSampling::trajectory,
+                 .running = o.running,
+                 .first_steps = o.first_steps,
+                 .first_updates = o.first_updates,
+                 .updates_per_step = o.updates_per_step,
+                 .update_every = o.update_every};
   return plan;
 }
 
@@ -136,9 +136,8 @@ AlgoEntry entry() {
           .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
             return std::make_unique<LinearQ>(*static_cast<const Options*>(o), context);
           },
-          .plan = [](const void* o, const AlgoContext&) {
-            return plan_of(*static_cast<const Options*>(o));
-          }};
+          .plan = [](const void* o,
+                     const AlgoContext&) { return plan_of(*static_cast<const Options*>(o)); }};
 }
 
 }  // namespace maglev::algos::linear_q
