@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import tdmpc2_floor
-from machine import cores
+from machine import commit, cores
 from measure import HOME, PEER_PYTHON, Contender, Unavailable, compare, execute, shown
 from programs import PEERS, need, peer_version
-from speed_cases import our_envs
+from speed_cases import our_envs, pinned
 
 # what the official code's script is told of a configuration; our programs know it by its name
 TOLD = {
@@ -45,7 +45,8 @@ def official(options, what: str, config: tdmpc2_floor.Config, threads: int) -> C
         *(PEER_PYTHON, PEERS / "tdmpc2_official.py", "--repo", options.tdmpc2),
         *("--threads", threads, *repeats(options), what, *flags(what, config)),
     ]
-    return called("official", command, version=f"torch {peer_version('torch', PEER_PYTHON)}")
+    torch = peer_version("torch", PEER_PYTHON)
+    return called("official", command, version=f"commit {commit(options.tdmpc2)}, torch {torch}")
 
 
 def repeats(options) -> list:
@@ -196,6 +197,7 @@ def hockey_env(options) -> list:
                 "original",
                 shown(command),
                 lambda: execute(command, one_core=True).report()["steps_per_second"],
+                f"commit {commit(options.hockey)}, Box2D {pinned('Box2D')}",
             )
         )
     else:
