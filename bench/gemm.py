@@ -1,8 +1,8 @@
 """Rate of matrix products of the widths TD-MPC2 uses, by the peers' torch: gemm.py --threads N.
 
-The best over several row counts of [rows, 512] x [512, 512], which is what a planner or an update of
-the default size could reach at most with these libraries. Prints one JSON object: GFLOP/s in float32
-and bfloat16, two operations a multiply-add.
+The best over several row counts of [rows, 512] x [512, 512]: what a planner or an update of the
+default size could reach with these libraries. Prints one JSON object: GFLOP/s in float32 and
+bfloat16, two operations a multiply-add.
 """
 
 import argparse

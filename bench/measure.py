@@ -155,7 +155,7 @@ def short(figure: float | None) -> str:
     """1234567 as 1.23 M."""
     if figure is None:
         return "-"
-    for size, unit in ((1e6, " M"), (1e3, " k")):
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(figure) >= size:
             return f"{figure / size:.3g}{unit}"
     return f"{figure:.3g}"

@@ -1,35 +1,34 @@
-"""TD-MPC2 beside its official code, the replay beside TorchRL's storage, hockey beside its original."""
+"""TD-MPC2 beside its official code, replay beside TorchRL's storage, hockey beside its original."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import tdmpc2_floor
-from machine import cores
+from machine import commit, cores
 from measure import HOME, PEER_PYTHON, Contender, Unavailable, compare, execute, shown
 from programs import PEERS, need, peer_version
-from speed_cases import our_envs
+from speed_cases import our_envs, pinned
 
-# options that both our programs and the official code's script take
-SHARED = ("horizon", "samples", "iterations", "num_q", "batch", "actions")
-USED = {"plan": {"horizon", "samples", "iterations", "num_q", "actions"},
-        "update": {"horizon", "batch", "num_q", "actions"}}  # fmt: skip
+# what the official code's script is told of a configuration; our programs know it by its name
+TOLD = {
+    "plan": ("horizon", "samples", "policy_trajectories", "iterations", "num_q", "actions"),
+    "update": ("horizon", "batch", "num_q", "actions"),
+}
 TOGETHER = 8  # environments planned together
 
 
 def flags(what: str, config: tdmpc2_floor.Config) -> list:
-    """One configuration as words of a command line."""
-    words = []
-    for name in SHARED:
-        if name in USED[what]:
-            words += [f"--{name.replace('_', '-')}", getattr(config, name)]
+    """One configuration as words for the official code's script."""
+    words = [f"--{name.replace('_', '-')}={getattr(config, name)}" for name in TOLD[what]]
     return words + (["--episodic"] if config.episodic else [])
 
 
 def called(name: str, command: list, calls: int = 1, version: str = "") -> Contender:
-    """A contender whose program tells `ms`, the median of one call that does `calls` at once."""
+    """A contender whose program tells `ms`, the least of one call that does `calls` at once."""
 
     def sample() -> float:
+        need(Path(command[0]))
         told = execute(command).report()
         if "missing" in told:
             raise Unavailable(told["missing"])
@@ -38,15 +37,16 @@ def called(name: str, command: list, calls: int = 1, version: str = "") -> Conte
     return Contender(name, shown(command), sample, version)
 
 
-def official(options, what: str, words: list, threads: int) -> Contender:
+def official(options, what: str, config: tdmpc2_floor.Config, threads: int) -> Contender:
     """The official code's eager plan or update."""
     if not options.tdmpc2:
         raise Unavailable("no --tdmpc2 was given")
     command = [
         *(PEER_PYTHON, PEERS / "tdmpc2_official.py", "--repo", options.tdmpc2),
-        *("--threads", threads, *repeats(options), what, *words),
+        *("--threads", threads, *repeats(options), what, *flags(what, config)),
     ]
-    return called("official", command, version=f"torch {peer_version('torch', PEER_PYTHON)}")
+    torch = peer_version("torch", PEER_PYTHON)
+    return called("official", command, version=f"commit {commit(options.tdmpc2)}, torch {torch}")
 
 
 def repeats(options) -> list:
@@ -54,21 +54,21 @@ def repeats(options) -> list:
 
 
 def beside_official(options, what: str, kinds: list) -> list:
-    """Ours in several kinds, {name: words, calls at once}, and the official code, on one core and on
+    """Ours in several kinds, (name, words, calls at once), and the official code, with 1 thread and
     all. The first kind is the one that the ratios are of."""
     results = []
     for config in (tdmpc2_floor.DEFAULT, tdmpc2_floor.REPORT):
         for threads in sorted({1, cores()}):
             options.say(f"tdmpc2_{what}, {config.name}, {threads} thread(s)")
-            words = flags(what, config)
-            program = [options.programs.beside(f"{what}_throughput"), "--threads", threads]
+            program = options.programs.beside(f"{what}_throughput")
+            command = [program, "--threads", threads, *repeats(options), config.name]
             ours, *others = (
-                called(name, [*program, *repeats(options), *words, *more], calls)
+                called(name, [*command, *more], calls)
                 for name, more, calls in kinds
             )
             absent = []
             try:
-                others.append(official(options, what, words, threads))
+                others.append(official(options, what, config, threads))
             except Unavailable as why:
                 absent.append({"name": "official", "why": str(why)})
             result = compare(ours, others, options.pairs, options.say)
@@ -159,7 +159,7 @@ def replay_write(options) -> list:
                 lambda way=way, place=place: storage(
                     seconds, f"torchrl {way}", *place, "--way", way
                 )
-                for way in ("list", "lazy", "batched")
+                for way in ("list", "batched")
             ]
             ours = our_replay(options, seconds, case="write", columns=columns, rows=rows)
             variant = f"replay_write: {rows} {columns} rows a step"
@@ -197,6 +197,7 @@ def hockey_env(options) -> list:
                 "original",
                 shown(command),
                 lambda: execute(command, one_core=True).report()["steps_per_second"],
+                f"commit {commit(options.hockey)}, Box2D {pinned('Box2D')}",
             )
         )
     else:

@@ -2,8 +2,9 @@
 
 Counted are the fully connected layers, two operations a multiply-add, after every saving that keeps
 the result's distribution: only the two Q networks that are drawn; the first step's latent, the same
-for all samples, taken once; policy trajectories rolled once a plan. A backward pass counts twice its
-forward pass, or once where weights need no gradient. At the rate of `gemm.py` this is the least time.
+for all samples, taken once; policy trajectories rolled once a plan. A backward pass counts twice
+its forward pass, or once where weights need no gradient. At the rate of `gemm.py` this is the least
+time.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ REPORT = Config("report", horizon=8, samples=256, episodic=True)
 
 
 def add_floor(result: dict, flop: float, gflops: dict):
-    """Adds the floor to a result whose figures are calls a second, and each contender's share of it:
-    against the rate of its own precision in `gflops` {fp32, bf16}."""
+    """Adds the floor to a result whose figures are calls a second, and to every contender its share
+    of it, at the rate of its own precision in `gflops` {fp32, bf16}."""
     result["floor"] = {
         "flop_a_call": flop,
         "gemm_gflops": gflops["fp32"],

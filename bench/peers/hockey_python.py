@@ -4,10 +4,10 @@
     hockey_python.py --repo DIR figures --games N [--clear-keeping]
     hockey_python.py --repo DIR record --out FILE
 
-`speed` is one core's steps/s with resets inside the clock, as the environment is used. `figures` are
-what a port is compared with: results of weak against strong, lengths, speeds, the puck's keeping.
-`record` writes motions with their starts and actions, for comparing step by step. Prints one JSON
-object.
+`speed` is one core's steps/s with resets inside the clock, as the environment is used. `figures`
+are what a port is compared with: results of weak against strong, lengths, speeds, how the puck is
+kept and shot. `record` writes motions with their starts and actions, for comparing step by step.
+Prints one JSON object.
 """
 
 import argparse
@@ -261,7 +261,8 @@ def main():
     if arguments.kind == "speed":
         print(json.dumps(speed(hockey, arguments.players, arguments.seconds)))
     elif arguments.kind == "figures":
-        print(json.dumps({**motions(hockey), **games(hockey, arguments.games, arguments.clear_keeping)}))
+        played = games(hockey, arguments.games, arguments.clear_keeping)
+        print(json.dumps({**motions(hockey), **played}))
     else:
         rows = recorded(hockey)
         arguments.out.write_text(json.dumps(rows))

@@ -1,14 +1,15 @@
 """TorchRL's replay storage: rows written a step, and slices drawn.
 
-    torchrl_storage.py write --columns vector|image --rows 8 [--way list|lazy|batched|extend_list|extend_batched]
+    torchrl_storage.py write --columns vector|image --rows 8 [--way list]
     torchrl_storage.py sample --capacity 1000000 [--cached]
 
-Written are rows of a step, ready made outside the clock: `list` is LazyTensorStorage.set with a list
-of one TensorDict a row and their indices, `lazy` the same rows as a lazy stack into a slice, `batched`
-one TensorDict of all rows into a slice; the `extend_` ways go through ReplayBuffer as a user would.
-Drawn are 256 slices of 4 rows (horizon 3) by SliceSampler, from episodes of 251 rows, the trajectory
-uniform; --cached keeps its table of episodes, which is right only while nothing is written.
-One thread unless --threads says otherwise. Prints one JSON object.
+Written are rows of a step, ready made outside the clock: `list` is LazyTensorStorage.set with a
+list of one TensorDict a row and their indices, `lazy` the same rows as a lazy stack into a slice,
+`batched` one TensorDict of all rows into a slice; `extend_list` and `extend_batched` go through
+ReplayBuffer as a user would.
+Drawn are 256 slices of 4 rows (horizon 3) by SliceSampler, from episodes of 251 rows, the
+trajectory uniform; --cached keeps its table of episodes, which is right only while nothing is
+written. One thread unless --threads says otherwise. Prints one JSON object.
 """
 
 import argparse
@@ -49,9 +50,11 @@ def transitions(columns: str, rows: int) -> TensorDict:
 
 
 def writer(columns: str, rows: int, way: str):
-    """A call that writes one step's rows; it wraps around at the end of the storage."""
+    """A call that writes one step's rows; it wraps around at the end of the storage, which is full
+    from the start, so that every page has been touched."""
     capacity = CAPACITY[columns]
     storage = LazyTensorStorage(capacity)
+    storage.set(slice(0, capacity), transitions(columns, capacity))
     batch = transitions(columns, rows)
     parts = [row.clone() for row in batch.unbind(0)]
     if way.startswith("extend"):
@@ -67,7 +70,6 @@ def writer(columns: str, rows: int, way: str):
         storage.set(torch.arange(at, at + rows) if way == "list" else place, data)
         at = (at + rows) % capacity
 
-    storage.set(torch.arange(rows), batch)
     return write
 
 
