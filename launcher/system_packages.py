@@ -19,6 +19,7 @@ HEADERS = {
     "xxhash.h": "libxxhash-dev",
     "hwy/highway.h": "libhwy-dev",
     "gtest/gtest.h": "libgtest-dev",
+    "box2d/box2d.h": "libbox2d-dev",
 }
 
 

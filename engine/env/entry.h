@@ -40,17 +40,8 @@ struct StepIo : StepColumns {
   StepColumns rivals;
 };
 
-/// A scripted player: plays one agent of an environment from what that agent observes. Continuous
-/// actions.
-struct Bot {
-  const char* name;
-  const char* summary;
-  size_t state_bytes;  ///< of what it remembers through an episode; trivially copyable, at most 64
-  void (*begin)(void* state, Rng& rng);  ///< at an episode's first observation
-  /// `obs` is a row of each observation column; writes `action` [dims].
-  void (*act)(void* state, const std::byte* const* obs, Rng& rng, float* action);
-};
-constexpr size_t kMaxBotState = 64;
+/// Most action dimensions of an environment whose agents are split into learners and rivals.
+constexpr int kMaxSplitActionDims = 16;
 
 /// Totals since they were last taken. Of agent 0 where there are several.
 struct EpisodeTotals {
