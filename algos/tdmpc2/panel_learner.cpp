@@ -88,8 +88,8 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   for (size_t i = 0; i < taken_.size(); ++i) scratch_.push_back(make_scratch());
 
   const int64_t begin = layout.policy_begin();
-  model_grad_ = state.grad.narrow(0, 0, begin);
-  policy_grad_ = state.grad.narrow(0, begin, layout.size() - begin);
+  model_grad_ = state.grad.narrow(0, 0, begin).unsqueeze(0);
+  policy_grad_ = state.grad.narrow(0, begin, layout.size() - begin).unsqueeze(0);
 }
 
 PanelLearner::Scratch PanelLearner::make_scratch() {

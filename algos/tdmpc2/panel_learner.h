@@ -134,7 +134,7 @@ class PanelLearner {
 
   std::vector<Scratch> scratch_;  ///< one a thread
   std::vector<std::atomic<bool>> taken_;
-  at::Tensor model_grad_, policy_grad_;
+  at::Tensor model_grad_, policy_grad_;  ///< [1, ...] f32, parts of state.grad
 };
 
 }  // namespace maglev::tdmpc2
