@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include "engine/core/error.h"
 #include "kernels/dropout/dropout.h"
 
 namespace maglev::tdmpc2 {
@@ -196,6 +197,12 @@ void PanelLearner::policy_gradients() {
 void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
   at::NoGradGuard no_grad;
   LearnerState& s = *state_;
+  MAGLEV_ASSERT(batch.obs.sizes() == at::IntArrayRef({H_ + 1, B_, encoder_.in()}) &&
+                    batch.action.sizes() == at::IntArrayRef({H_, B_, A_}),
+                "batches are as the options say");
+  MAGLEV_ASSERT(batch.obs.is_contiguous() && batch.action.is_contiguous() &&
+                    batch.reward.is_contiguous() && batch.terminated.is_contiguous(),
+                "columns are contiguous");
   model_gradients(batch);
   s.model_adam.step(model_grad_, s.lr, s.skip, *pool_);
   policy_gradients();

@@ -41,10 +41,10 @@ class PanelLearner {
   /// Buffers of one thread.
   struct Scratch {
     float *obs, *noise, *head, *factor;
-    float* next;              ///< [H][D + A][stride]: latents the targets are computed at, actions
-    float* target;            ///< [H][stride]
+    float* next;    ///< [H][D + A][stride]: latents the targets are computed at, actions
+    float* target;  ///< [H][stride]
     float *value[2], *column, *loss;  ///< [stride] each
-    float* logits;            ///< [K][stride]
+    float* logits;                    ///< [K][stride]
     PanelStack::Saved infer_encoder, infer_policy, infer_q;
     PanelStack::Saved encoder, reward, q, termination;
     std::vector<PanelStack::Saved> dynamics;  ///< of each step
@@ -122,7 +122,7 @@ class PanelLearner {
   std::vector<PanelStack::Waiting> q_waiting_;
   std::vector<PanelStack::Task> model_tasks_, policy_tasks_;
 
-  float* latents_;                     ///< [panels][H + 1][D + A][stride]
+  float* latents_;  ///< [panels][H + 1][D + A][stride]
   QPair target_pair_{}, policy_pair_{};
   std::vector<ModelSums> model_sums_;  ///< [panels]
 

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/panel_learner.h"
+#include "algos/tdmpc2/policy_prior.h"
 #include "kernels/squashed_gaussian/squashed_gaussian.h"
 #include "kernels/two_hot/two_hot.h"
 
@@ -68,8 +69,8 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
     const float* terminated = batch.terminated.const_data_ptr<float>() + t * B_ + first;
     float* target = s.target + t * stride_;
     for (int64_t r = 0; r < rows_of(p); ++r)
-      target[r] = reward[r] +
-                  discount_ * (1 - terminated[r]) * std::min(s.value[0][r], s.value[1][r]);
+      target[r] =
+          reward[r] + discount_ * (1 - terminated[r]) * std::min(s.value[0][r], s.value[1][r]);
     model_sums_[size_t(p)].target += sum_of(target, rows_of(p));
   }
 }
@@ -111,8 +112,8 @@ void PanelLearner::learn_consistency(int64_t p, Scratch& s) {
     const float *z = latent(p, t), *next = s.next + (t - 1) * wide_;
     float* d = d_latent(p, t);
     if (t == H_) std::fill_n(d, D_ * stride_, 0.f);  // the first to write there
-    const float slope = float(2 * options_.consistency_coef * double(rho_[size_t(t - 1)]) /
-                              double(H_ * B_ * D_));
+    const float slope =
+        float(2 * options_.consistency_coef * double(rho_[size_t(t - 1)]) / double(H_ * B_ * D_));
     std::fill_n(s.loss, stride_, 0.f);
     for (int64_t f = 0; f < D_; ++f)
       for (int64_t r = 0; r < rows; ++r) {
@@ -130,8 +131,7 @@ void PanelLearner::learn_value(int64_t p, Scratch& s) {
     for (int64_t t = 0; t < H_; ++t) {
       q_[n].aim(q_waiting_[n], p * H_ + t, s.q_back);
       float* logits = s.q_back.dz.back();
-      const float* factor =
-          draw_dropout(UpdateNumbers::value_dropout, int64_t(n), H_, p, t, s);
+      const float* factor = draw_dropout(UpdateNumbers::value_dropout, int64_t(n), H_, p, t, s);
       q_[n].forward(latent(p, t), s.q, factor, logits);
       two_hot_loss_cpu({.bins = kTwoHot,
                         .logits = logits,
@@ -211,11 +211,9 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
                               .value = s.value[k],
                               .stride = stride_,
                               .rows = rows});
-      net.backward(z, s.q, factor, nullptr, s.q_passing,
-                   {.dx = policy_d_action_ + i * A_ * stride_,
-                    .first = D_,
-                    .features = A_,
-                    .add = k > 0});
+      net.backward(
+          z, s.q, factor, nullptr, s.q_passing,
+          {.dx = policy_d_action_ + i * A_ * stride_, .first = D_, .features = A_, .add = k > 0});
     }
     for (int64_t r = 0; r < rows; ++r) q[r] = 0.5f * (s.value[0][r] + s.value[1][r]);
     sums.q = sum_of(q, rows);

@@ -22,9 +22,8 @@ float* PanelMemory::take(int64_t floats) {
   return blocks_.back().data_ptr<float>();
 }
 
-PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* first, int64_t stride)
+PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride)
     : stride_(stride) {
-  const float* flat = first - places.front().begin;
   for (const auto& place : places) {
     const bool end = &place == &places.back();
     layers_.push_back({.in = place.in,
@@ -119,8 +118,8 @@ PanelStack::Back PanelStack::passing(PanelMemory& memory) const {
   return back;
 }
 
-void PanelStack::backward(const float* x, const Saved& saved, const float* factor,
-                          const float* out, const Back& back, const Inputs& inputs) const {
+void PanelStack::backward(const float* x, const Saved& saved, const float* factor, const float* out,
+                          const Back& back, const Inputs& inputs) const {
   for (size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const float* input = l ? saved.y[l - 1] : x;

@@ -77,19 +77,40 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
   middle_ = ((high + low) / 2).to(context.device);
   half_ = ((high - low) / 2).to(context.device);
 
-  learner_ =
-      std::make_unique<AutogradLearner>(LearnerOptions{.options = options,
-                                                       .shape = shape_,
-                                                       .seed = context.seed,
-                                                       .discount = plan_options_.discount,
-                                                       .action_mask = plan_options_.action_mask,
-                                                       .precision = context.precision,
-                                                       .pool = context.pool},
-                                        state_);
-  reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
+  const LearnerOptions learner{.options = options,
+                               .shape = shape_,
+                               .seed = context.seed,
+                               .discount = plan_options_.discount,
+                               .action_mask = plan_options_.action_mask,
+                               .precision = context.precision,
+                               .pool = context.pool};
+  // panels leave out what cannot matter: the plain reference does not
+  const bool panels = options.fused != "off" && options.prune;
+  auto fused = [&](const std::string& obstacle) {
+    if (options.fused == "on" && (!panels || !obstacle.empty()))
+      throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " +
+                  (panels ? obstacle : "tdmpc2.prune is off") + "; use auto");
+    return panels && obstacle.empty();
+  };
+  if (fused(PanelLearner::obstacle(learner, context.device)))
+    panel_learner_ = std::make_unique<PanelLearner>(learner, state_);
+  else learner_ = std::make_unique<AutogradLearner>(learner, state_);
+  if (options.mpc)
+    make_planner(fused(PanelPlanner::obstacle(shape_, context.precision, context.device)));
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
+}
+
+void Tdmpc2::make_planner(bool panels) {
+  if (panels)
+    panel_planner_ = std::make_unique<PanelPlanner>(plan_options_, shape_, context_.precision,
+                                                    context_.pool ? context_.pool->threads() : 1);
+  else if (options_.prune)
+    planner_ =
+        std::make_unique<Planner>(plan_options_, shape_, context_.precision, context_.device);
+  else
+    reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
 }
 
 Carry Tdmpc2::initial_carry(int64_t rows) const {
@@ -163,7 +184,9 @@ void Tdmpc2::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
   } else {
     const PlanRequest wanted = request(row, carry, mode, key);
     if (options_.mpc) {
-      const Plan plan = reference_->plan(wanted);
+      const Plan plan = panel_planner_ ? panel_planner_->plan(wanted)
+                        : planner_     ? planner_->plan(wanted)
+                                       : reference_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
     } else {
@@ -196,13 +219,16 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
 
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
-  learner_->update(sequences(batch), figures_);
+  if (panel_learner_) panel_learner_->update(sequences(batch), figures_);
+  else learner_->update(sequences(batch), figures_);
   metrics.add(first_metric_, figures_, one_);
 }
 
 void Tdmpc2::publish() {
   at::NoGradGuard no_grad;
   acting_params_.data().copy_(state_.params.data());
+  if (panel_planner_) panel_planner_->publish(acting_params_.data().const_data_ptr<float>());
+  if (planner_) planner_->pack(*acting_, acting_params_.data());
 }
 
 void Tdmpc2::visit_state(StateVisitor& visitor) {

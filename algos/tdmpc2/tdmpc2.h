@@ -11,7 +11,10 @@
 #include "algos/tdmpc2/autograd_learner.h"
 #include "algos/tdmpc2/learner_state.h"
 #include "algos/tdmpc2/options.h"
+#include "algos/tdmpc2/panel_learner.h"
+#include "algos/tdmpc2/panel_planner.h"
 #include "algos/tdmpc2/plan.h"
+#include "algos/tdmpc2/planner.h"
 #include "algos/tdmpc2/reference_planner.h"
 #include "engine/algo/algorithm.h"
 
@@ -47,6 +50,7 @@ class Tdmpc2 : public Algorithm {
     int64_t image = -1, task = -1;
   };
 
+  void make_planner(bool panels);
   at::Tensor tasks_of(const std::vector<at::Tensor>& obs) const;
   at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
   /// Uniform actions [N, A] in [-1, 1], or normals.
@@ -64,9 +68,13 @@ class Tdmpc2 : public Algorithm {
   at::Tensor middle_, half_;  ///< [A] f32: environment's actions are middle + half * model's
 
   LearnerState state_;
+  std::unique_ptr<PanelLearner> panel_learner_;  ///< where nothing is in its way, else
   std::unique_ptr<AutogradLearner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
+  // one of these where it plans: on panels, as one program, or the plain reference
+  std::unique_ptr<PanelPlanner> panel_planner_;
+  std::unique_ptr<Planner> planner_;
   std::unique_ptr<ReferencePlanner> reference_;
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;

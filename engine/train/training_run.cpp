@@ -79,6 +79,7 @@ class Session {
   RunOutcome run() {
     try {
       SignalGuard guard;
+      trainer_.stop_when([] { return signals_seen > 0; });
       std::string graph_note;
       if (forgot_) say("the replay was not saved (train.save_replay=false): it begins empty");
       // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour

@@ -1,6 +1,7 @@
 #include "kernels/dense/dense.h"
 
 #include <algorithm>
+#include <bit>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dense/dense_cpu.cpp"
@@ -8,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "engine/core/bfloat16.h"
 #include "kernels/dense/dense_bf16.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
@@ -60,8 +62,7 @@ void plain_product(const DenseForward& a, const WriteSums& sums) {
                           .rows = a.out,
                           .columns = (a.rows + 15) / 16 * 16,
                           .depth = segment.features};
-    if (&segment == a.segments.data())
-      multiply(product, sums);
+    if (&segment == a.segments.data()) multiply(product, sums);
     else multiply(product, AddSums{a.y, a.stride});
   }
 }
@@ -80,21 +81,42 @@ void dense(const DenseForward& a) {
   if (a.end != DenseEnd::none) end_panel(a, a.y, StorePanel{a.y, a.stride});
 }
 
-void end_rows(const DenseEndRows& a) {
-  auto panel = hwy::AllocateAligned<float>(size_t(a.features * kPanelRows));
+float as_float(float x) { return x; }
+float as_float(uint16_t x) { return std::bit_cast<float>(uint32_t(x) << 16); }
+void write(float x, float* to) { *to = x; }
+void write(float x, uint16_t* to) { *to = bfloat16_bits(x); }
+
+template <class T>
+void end_rows_of(const DenseEndRows& a, int64_t env, int64_t net, float* panel) {
+  const auto place = [=](const DenseSteps& s) { return env * s.env + net * s.net; };
+  const T* x = static_cast<const T*>(a.x) + place(a.from);
+  T* y = static_cast<T*>(a.y) + place(a.to);
+  const float* start = a.start ? a.start + place(a.start_steps) : nullptr;
   for (int64_t first = 0; first < a.rows; first += kPanelRows) {
     const int64_t count = std::min(kPanelRows, a.rows - first);
-    float* rows = static_cast<float*>(a.x) + first * a.features;
-    rows_to_panel(rows, count, a.features, panel.get());
+    for (int64_t r = 0; r < kPanelRows; ++r)
+      for (int64_t f = 0; f < a.features; ++f)
+        panel[f * kPanelRows + r] =
+            r < count ? as_float(x[(first + r) * a.from.row + f]) + (start ? start[f] : 0.f) : 0.f;
     end_panel({.out = a.features,
                .end = a.end,
-               .gain = a.gain,
-               .shift = a.shift,
+               .gain = a.gain + place(a.gain_steps),
+               .shift = a.shift + place(a.gain_steps),
                .stride = kPanelRows,
                .rows = count},
-              panel.get(), StorePanel{panel.get(), kPanelRows});
-    panel_to_rows(panel.get(), count, a.features, rows);
+              panel, StorePanel{panel, kPanelRows});
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t f = 0; f < a.features; ++f)
+        write(panel[f * kPanelRows + r], y + (first + r) * a.to.row + f);
   }
+}
+
+void end_rows(const DenseEndRows& a) {
+  auto panel = hwy::AllocateAligned<float>(size_t(a.features * kPanelRows));
+  for (int64_t env = 0; env < a.envs; ++env)
+    for (int64_t net = 0; net < a.nets; ++net)
+      if (a.bf16) end_rows_of<uint16_t>(a, env, net, panel.get());
+      else end_rows_of<float>(a, env, net, panel.get());
 }
 
 void end_to_pairs(const DenseForward& a, uint32_t* pairs) {
