@@ -30,7 +30,6 @@ AutogradLearner::AutogradLearner(const LearnerOptions& options, LearnerState& st
                 count = layout.q_end() - layout.q_begin();
   const auto online = state.params.data().narrow(0, begin, count);
   bind_gradients(*state.model, state.grad);
-  q_leaves_ = stacked(online, layout.q[0], n, state.grad.narrow(0, begin, count));
   q_ = stacked(online, layout.q[0], n);
   target_q_ = stacked(state.target_q, layout.q[0], n);
 
@@ -146,7 +145,7 @@ at::Tensor AutogradLearner::model_losses(const Sequences& batch, const Targets& 
   {
     Autocast guard(options_.precision, state_->grad.device());
     reward_logits = model.reward(from, batch.action, e).to(at::kFloat);
-    q_logits = stacked_forward(q_leaves_, rows_of(joined(from, batch.action, e)),
+    q_logits = stacked_forward(model.stacked_q(), rows_of(joined(from, batch.action, e)),
                                keep(UpdateNumbers::value_dropout, n, H, B))
                    .to(at::kFloat)
                    .view({n, H, B, kBins});
@@ -217,7 +216,7 @@ void AutogradLearner::update(const Sequences& batch, at::Tensor& figures) {
   s.model_adam.step(model_grad, s.lr, s.skip, *options_.pool);
   policy_loss(latents, batch.task, figures);
   s.policy_adam.step(policy_grad, s.lr, s.skip, *options_.pool);
-  s.finish_update(options_.options.tau);
+  s.finish_update(options_.options.tau, *options_.pool);
   at::NoGradGuard no_grad;
   figures[kGradNorm].copy_(s.model_adam.norm());
   figures[kPolicyGradNorm].copy_(s.policy_adam.norm());

@@ -72,7 +72,7 @@ class AutogradLearner {
 
   LearnerOptions options_;
   LearnerState* state_;
-  StackedMlp q_leaves_, q_, target_q_;
+  StackedMlp q_, target_q_;
   at::Tensor rho_;       ///< [H+1] f32, rho^t
   at::Tensor pairs_;     ///< [pairs, 2] i64
   at::Tensor discount_;  ///< [tasks] f32

@@ -1,11 +1,16 @@
 #include "algos/tdmpc2/learner_state.h"
 
+#include <algorithm>
+
 #include <torch/torch.h>
 
 namespace maglev::tdmpc2 {
 namespace {
 
 constexpr double kModelEps = 1e-8, kPolicyEps = 1e-5;
+
+// elements of the target networks a thread moves at once
+constexpr int64_t kTargetPart = 1 << 17;
 
 std::shared_ptr<WorldModel> make_model(const Options& options, const ModelShape& shape,
                                        uint64_t seed, at::Device device) {
@@ -60,9 +65,15 @@ LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint
       scale(at::ones_like(lr)),
       updates(at::zeros({}, lr.options().dtype(at::kLong))) {}
 
-void LearnerState::finish_update(double tau) {
+void LearnerState::finish_update(double tau, ThreadPool& pool) {
+  const auto online = online_q(*this);
+  const int64_t size = online.size(0), part = online.is_cpu() ? kTargetPart : size;
+  pool.run((size + part - 1) / part, [&](int64_t i) {
+    at::NoGradGuard no_grad;
+    const int64_t count = std::min(part, size - i * part);
+    target_q.narrow(0, i * part, count).lerp_(online.narrow(0, i * part, count), tau);
+  });
   at::NoGradGuard no_grad;
-  target_q.lerp_(online_q(*this), tau);
   if (model->shape().tasks > 0) model->embeddings().renorm_(2, 0, 1);
   updates.add_(1);
 }

@@ -49,7 +49,7 @@ struct LearnerState {
 
   /// Target networks follow: target_q += tau * (online - target_q); embeddings longer than 1 are
   /// shortened to it; the counter counts.
-  void finish_update(double tau);
+  void finish_update(double tau, ThreadPool& pool);
   void visit(StateVisitor& visitor);
 };
 

@@ -89,7 +89,6 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
       .enc_layers = given(options.enc_layers, size.enc_layers),
       .mlp_dim = given(options.mlp_dim, size.mlp_dim),
       .latent = given(options.latent_dim, size.latent),
-      .simnorm = options.simnorm_dim,
       .num_q = given(options.num_q, size.num_q),
       .episodic = options.episodic == "on" || (options.episodic == "auto" && spec.tasks.empty())};
   take_observations(spec, shape);
@@ -97,7 +96,7 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
     throw Error("[tdmpc2] tdmpc2.episodic=on is for one task, got " + std::to_string(shape.tasks) +
                 "; use auto or off");
   if (shape.latent % shape.simnorm != 0)
-    throw Error("[tdmpc2] tdmpc2.latent_dim must be a multiple of tdmpc2.simnorm_dim = " +
+    throw Error("[tdmpc2] tdmpc2.latent_dim must be a multiple of " +
                 std::to_string(shape.simnorm) + ", got " + std::to_string(shape.latent));
   if (shape.image() && shape.latent % kPlaces != 0)
     throw Error("[tdmpc2] tdmpc2.latent_dim must be a multiple of 16 for images, got " +

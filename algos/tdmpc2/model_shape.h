@@ -12,7 +12,7 @@ namespace maglev::tdmpc2 {
 
 /// Rewards and values are classified into bins that lie evenly in symlog space.
 constexpr int64_t kBins = 101;
-constexpr float kBinLow = -10, kBinHigh = 10, kBinSize = (kBinHigh - kBinLow) / (kBins - 1);
+constexpr double kBinLow = -10, kBinHigh = 10, kBinSize = (kBinHigh - kBinLow) / (kBins - 1);
 
 /// Sides and random shift of the images the convolutional encoder takes.
 constexpr int64_t kImageSide = 64, kImageShift = 3;

@@ -12,7 +12,6 @@ struct Options {
   // the world model
   std::string size = "5";
   int64_t enc_dim = 0, enc_layers = 0, mlp_dim = 0, latent_dim = 0, num_q = 0;
-  int64_t simnorm_dim = 8;
   int64_t task_dim = 96;
   double dropout = 0.01;
   std::string episodic = "auto";

@@ -22,9 +22,8 @@ float* PanelMemory::take(int64_t floats) {
   return blocks_.back().data_ptr<float>();
 }
 
-PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* first, int64_t stride)
+PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride)
     : stride_(stride) {
-  const float* flat = first - places.front().begin;
   for (const auto& place : places) {
     const bool end = &place == &places.back();
     layers_.push_back({.in = place.in,
@@ -116,12 +115,11 @@ void PanelStack::aim(const Waiting& waiting, int64_t panel, Back& back) const {
 PanelStack::Back PanelStack::passing(PanelMemory& memory) const {
   Back back = back_buffers();
   for (size_t l = 0; l < layers_.size(); ++l) back.dz[l] = memory.take(layers_[l].out * stride_);
-  back.small = memory.take(small_);
   return back;
 }
 
-void PanelStack::backward(const float* x, const Saved& saved, const float* factor,
-                          const float* out, const Back& back, const Inputs& inputs) const {
+void PanelStack::backward(const float* x, const Saved& saved, const float* factor, const float* out,
+                          const Back& back, const Inputs& inputs) const {
   for (size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const float* input = l ? saved.y[l - 1] : x;
@@ -135,8 +133,8 @@ void PanelStack::backward(const float* x, const Saved& saved, const float* facto
                           .rstd = saved.rstd[l],
                           .factor = l == 0 ? factor : nullptr,
                           .dy = back.dz[l],
-                          .d_gain = back.small + layer.small_at,
-                          .d_shift = back.small + layer.small_at + layer.out,
+                          .d_gain = back.small ? back.small + layer.small_at : nullptr,
+                          .d_shift = back.small ? back.small + layer.small_at + layer.out : nullptr,
                           .stride = stride_});
     if (back.columns[l])
       dense_columns_cpu(

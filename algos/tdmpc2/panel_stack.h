@@ -26,9 +26,8 @@ class PanelMemory {
 
 class PanelStack {
  public:
-  /// Layers at `places`, whose first parameter lies at `first`; hidden layers end in Mish. Panels
-  /// have `stride` lanes.
-  PanelStack(const MlpPlaces& places, DenseEnd last, const float* first, int64_t stride);
+  /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride` lanes.
+  PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride);
 
   size_t layers() const { return layers_.size(); }
   int64_t in() const { return layers_.front().in; }

@@ -25,6 +25,11 @@ std::shared_ptr<WorldModel> acting_model(const ModelShape& shape, at::Device dev
 
 }  // namespace
 
+bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContext& context) {
+  return o.mpc && o.prune && o.fused != "off" &&
+         PanelPlanner::obstacle(shape, context.precision, context.device).empty();
+}
+
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
   const int64_t seed = seed_steps(o, context.spec);
   ReplayPlan replay{
@@ -37,11 +42,13 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .updates_per_step = o.updates_per_step,
       .update_every = o.update_every};
   const bool host = context.device.is_cpu();
+  const bool panels = host && plans_on_panels(o, model_shape(o, context.spec), context);
   return {
       .collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, context.rows)),
-      .block_rows = !host   ? context.rows
-                    : o.mpc ? kPlannedRows
-                            : kPolicyRows,
+      // on panels the planner deals its rows out itself
+      .block_rows = !host || panels ? context.rows
+                    : o.mpc         ? kPlannedRows
+                                    : kPolicyRows,
       .replay = replay,
       .overlap = true,
       .capturable = !host && o.prune,
@@ -77,16 +84,29 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
   middle_ = ((high + low) / 2).to(context.device);
   half_ = ((high - low) / 2).to(context.device);
 
-  learner_ =
-      std::make_unique<AutogradLearner>(LearnerOptions{.options = options,
-                                                       .shape = shape_,
-                                                       .seed = context.seed,
-                                                       .discount = plan_options_.discount,
-                                                       .action_mask = plan_options_.action_mask,
-                                                       .precision = context.precision,
-                                                       .pool = context.pool},
-                                        state_);
-  reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
+  const LearnerOptions learner{.options = options,
+                               .shape = shape_,
+                               .seed = context.seed,
+                               .discount = plan_options_.discount,
+                               .action_mask = plan_options_.action_mask,
+                               .precision = context.precision,
+                               .pool = context.pool};
+  const std::string obstacle = PanelLearner::obstacle(learner, context.device);
+  if (options.fused == "on" && !obstacle.empty())
+    throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " + obstacle + "; use auto");
+  if (options.fused != "off" && obstacle.empty())
+    panel_learner_ = std::make_unique<PanelLearner>(learner, state_);
+  else learner_ = std::make_unique<AutogradLearner>(learner, state_);
+  const std::string in_the_way = PanelPlanner::obstacle(shape_, context.precision, context.device);
+  if (options.mpc && options.prune && options.fused == "on" && !in_the_way.empty())
+    throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " + in_the_way + "; use auto");
+  if (plans_on_panels(options, shape_, context))
+    panel_planner_ = std::make_unique<PanelPlanner>(plan_options_, shape_, context.precision,
+                                                    context.pool ? context.pool->threads() : 1);
+  else if (options.mpc && options.prune)
+    planner_ = std::make_unique<Planner>(plan_options_, shape_, context.precision, context.device);
+  else if (options.mpc)
+    reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
@@ -163,7 +183,9 @@ void Tdmpc2::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
   } else {
     const PlanRequest wanted = request(row, carry, mode, key);
     if (options_.mpc) {
-      const Plan plan = reference_->plan(wanted);
+      const Plan plan = panel_planner_ ? panel_planner_->plan(wanted)
+                        : planner_     ? planner_->plan(wanted)
+                                       : reference_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
     } else {
@@ -196,13 +218,16 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
 
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
-  learner_->update(sequences(batch), figures_);
+  if (panel_learner_) panel_learner_->update(sequences(batch), figures_);
+  else learner_->update(sequences(batch), figures_);
   metrics.add(first_metric_, figures_, one_);
 }
 
 void Tdmpc2::publish() {
   at::NoGradGuard no_grad;
   acting_params_.data().copy_(state_.params.data());
+  if (planner_) planner_->pack(*acting_, acting_params_.data());
+  if (panel_planner_) panel_planner_->publish(acting_params_.data().data_ptr<float>());
 }
 
 void Tdmpc2::visit_state(StateVisitor& visitor) {

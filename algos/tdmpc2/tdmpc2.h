@@ -11,7 +11,10 @@
 #include "algos/tdmpc2/autograd_learner.h"
 #include "algos/tdmpc2/learner_state.h"
 #include "algos/tdmpc2/options.h"
+#include "algos/tdmpc2/panel_learner.h"
+#include "algos/tdmpc2/panel_planner.h"
 #include "algos/tdmpc2/plan.h"
+#include "algos/tdmpc2/planner.h"
 #include "algos/tdmpc2/reference_planner.h"
 #include "engine/algo/algorithm.h"
 
@@ -64,13 +67,21 @@ class Tdmpc2 : public Algorithm {
   at::Tensor middle_, half_;  ///< [A] f32: environment's actions are middle + half * model's
 
   LearnerState state_;
+  std::unique_ptr<PanelLearner> panel_learner_;  ///< where nothing is in its way, else
   std::unique_ptr<AutogradLearner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
+  // one of them where it plans: on panels where nothing is in their way, else as one program; the
+  // reference without pruning
+  std::unique_ptr<PanelPlanner> panel_planner_;
+  std::unique_ptr<Planner> planner_;
   std::unique_ptr<ReferencePlanner> reference_;
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;
 };
+
+/// Whether a processor plans with the engine's own kernels.
+bool plans_on_panels(const Options& options, const ModelShape& shape, const AlgoContext& context);
 
 /// The plan of such an algorithm.
 DataPlan data_plan(const Options& options, const AlgoContext& context);

@@ -58,19 +58,10 @@ Mlp::Mlp(const MlpPlaces& places) {
         register_module(std::to_string(layers.size()), std::make_shared<Layer>(place)));
 }
 
-StackedMlp stacked(const at::Tensor& flat, const MlpPlaces& net, int64_t n,
-                   const at::Tensor& grad) {
-  const int64_t first = net.front().begin;
-  auto view = [&](const at::Tensor& all, int64_t begin, at::IntArrayRef sizes) {
-    const int64_t count = c10::multiply_integers(sizes) / n;
-    return all.view({n, -1}).narrow(1, begin - first, count).view(sizes);
-  };
+StackedMlp stacked(const at::Tensor& flat, const MlpPlaces& net, int64_t n) {
   auto part = [&](int64_t begin, at::IntArrayRef sizes) {
-    auto leaf = view(flat, begin, sizes);
-    if (!grad.defined()) return leaf;
-    leaf = leaf.detach().requires_grad_(true);
-    leaf.mutable_grad() = view(grad, begin, sizes);
-    return leaf;
+    const int64_t count = c10::multiply_integers(sizes) / n;
+    return flat.view({n, -1}).narrow(1, begin - net.front().begin, count).view(sizes);
   };
   StackedMlp stack;
   for (const auto& p : net) {
@@ -165,6 +156,21 @@ at::Tensor WorldModel::run(const Mlp& mlp, at::Tensor x, LayerEnd last) const {
     x = ended(x, i + 1 == mlp.layers.size() ? last : LayerEnd::mish, shape_.simnorm);
   }
   return x;
+}
+
+StackedMlp WorldModel::stacked_q() const {
+  auto stack = [&](size_t layer, auto member) {
+    std::vector<at::Tensor> parts;
+    for (const auto& q : q_) parts.push_back((*q->layers[layer]).*member);
+    if (!parts.front().defined()) return at::Tensor();
+    const auto all = at::stack(parts);
+    return all.dim() == 2 ? all.unsqueeze(1) : all;
+  };
+  StackedMlp nets;
+  for (size_t i = 0; i < q_.front()->layers.size(); ++i)
+    nets.push_back({stack(i, &Layer::weight), stack(i, &Layer::bias), stack(i, &Layer::gain),
+                    stack(i, &Layer::shift)});
+  return nets;
 }
 
 at::Tensor WorldModel::embedding(const at::Tensor& task) const {

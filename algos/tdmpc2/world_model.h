@@ -45,9 +45,7 @@ struct StackedLayer {
 using StackedMlp = std::vector<StackedLayer>;
 
 /// Views of `flat` [n * size] f32, whose networks have the layers `net` (places of the first one).
-/// With `grad`, of flat's shape, they are leaves that add their gradients into it.
-StackedMlp stacked(const at::Tensor& flat, const MlpPlaces& net, int64_t n,
-                   const at::Tensor& grad = {});
+StackedMlp stacked(const at::Tensor& flat, const MlpPlaces& net, int64_t n);
 /// Networks `index` [k] i64, copied.
 StackedMlp picked(const StackedMlp& stack, const at::Tensor& index);
 /// Logits [n, rows, out] of x [rows, in]; `keep` [n, rows, M] multiplies the first product.
@@ -72,6 +70,9 @@ class WorldModel : public torch::nn::Module {
   at::Tensor reward(const at::Tensor& z, const at::Tensor& a, const at::Tensor& e) const;  ///< K
   at::Tensor termination(const at::Tensor& z, const at::Tensor& e) const;  ///< [...], a logit
   at::Tensor policy(const at::Tensor& z, const at::Tensor& e) const;       ///< [..., 2A]
+
+  /// Copies of the value networks' parameters side by side, through which gradients reach them.
+  StackedMlp stacked_q() const;
 
   const ModelShape& shape() const { return shape_; }
   const ModelLayout& layout() const { return layout_; }

@@ -60,6 +60,8 @@ class FlatAdam : public Optimizer {
   at::Tensor& second_moment() override { return tensors_.second; }
   void visit_state(StateVisitor& visitor) override;
 
+  /// Steps taken. Device scalar f32.
+  at::Tensor& steps() { return tensors_.steps; }
   /// 1 where the last step was taken, 0 where it was left out. Device scalar f32.
   at::Tensor applied() const { return tensors_.step.select(0, 1); }
 

@@ -60,17 +60,25 @@ __device__ void softmax(float (&x)[kGroup]) {
 // a warp takes a row, a lane every 32nd group of it; up to kGroups groups a lane stay in registers
 template <class T, int kGroups>
 __global__ void end_rows(DenseEndRows a) {
-  const int64_t row = int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int64_t at = int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int lane = int(threadIdx.x % 32);
-  if (row >= a.rows) return;
-  T* x = static_cast<T*>(a.x) + row * a.features;
+  if (at >= a.envs * a.nets * a.rows) return;
+  const int64_t row = at % a.rows, net = at / a.rows % a.nets, env = at / a.rows / a.nets;
+  auto place = [=](const DenseSteps& s) { return env * s.env + net * s.net; };
+  const T* x = static_cast<const T*>(a.x) + place(a.from) + row * a.from.row;
+  T* y = static_cast<T*>(a.y) + place(a.to) + row * a.to.row;
+  const float* start = a.start ? a.start + place(a.start_steps) : nullptr;
+  const float *gain = a.gain + place(a.gain_steps), *shift = a.shift + place(a.gain_steps);
   float value[kGroups][kGroup], sum = 0.f, squares = 0.f;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int64_t f = int64_t(g * 32 + lane) * kGroup;
     if (f >= a.features) break;
     load(x + f, value[g]);
-    for (int k = 0; k < kGroup; ++k) sum += value[g][k];
+    for (int k = 0; k < kGroup; ++k) {
+      if (start) value[g][k] += start[f + k];
+      sum += value[g][k];
+    }
   }
   const float mean = warp_sum(sum) / float(a.features);
 #pragma unroll
@@ -87,17 +95,17 @@ __global__ void end_rows(DenseEndRows a) {
     const int64_t f = int64_t(g * 32 + lane) * kGroup;
     if (f >= a.features) break;
     for (int k = 0; k < kGroup; ++k) {
-      value[g][k] = value[g][k] * rstd * a.gain[f + k] + a.shift[f + k];
+      value[g][k] = value[g][k] * rstd * gain[f + k] + shift[f + k];
       if (a.end == DenseEnd::mish) value[g][k] = mish(value[g][k]);
     }
     if (a.end == DenseEnd::simnorm) softmax(value[g]);
-    store(x + f, value[g]);
+    store(y + f, value[g]);
   }
 }
 
 template <class T>
 int launch(const DenseEndRows& a, cudaStream_t stream) {
-  const unsigned blocks = unsigned((a.rows + kWarps - 1) / kWarps);
+  const unsigned blocks = unsigned((a.envs * a.nets * a.rows + kWarps - 1) / kWarps);
   const int64_t groups = (a.features + 32 * kGroup - 1) / (32 * kGroup);
   if (groups <= 2) end_rows<T, 2><<<blocks, 32 * kWarps, 0, stream>>>(a);
   else if (groups <= 4) end_rows<T, 4><<<blocks, 32 * kWarps, 0, stream>>>(a);

@@ -53,7 +53,8 @@ struct DenseSegment {
 /// is a multiple of 16; lanes up to the next multiple of 16 behind `rows` are computed too, further
 /// ones are not touched. A row's result does not depend on its place, on other rows nor on `rows`.
 struct DenseForward {
-  const float* weight;  ///< packed
+  const float* weight;
+  bool packed = true;  ///< else [out, in] as torch keeps it: where packing would not pay
   int64_t in, out;
   /// What is added to the products: output o takes start[o * start_step]. The bias, or the bias
   /// plus what inputs that are no segment contribute.
@@ -73,18 +74,30 @@ struct DenseForward {
 /// there is an end.
 void dense_cpu(const DenseForward& args);
 
-/// The end alone, on rows: x [rows, features] row-major, in place. `features` as `out` above.
-struct DenseEndRows {
-  DenseEnd end;  ///< mish or simnorm
-  void* x;       ///< f32, or bf16 where `bf16`; the arithmetic is f32
-  bool bf16 = false;
-  const float* gain;   ///< [features]
-  const float* shift;  ///< [features]
-  int64_t rows, features;
+/// Elements from one environment, row or network to the next.
+struct DenseSteps {
+  int64_t env = 0, row = 0, net = 0;
 };
-/// f32 only.
+
+/// The end alone, on the rows of `envs` environments times `nets` networks side by side, features
+/// contiguous: y = end(gain LayerNorm(x + start) + shift). x may be y where their steps are the
+/// same. `features` as `out` above.
+struct DenseEndRows {
+  DenseEnd end;   ///< mish or simnorm
+  const void* x;  ///< f32, or bf16 where `bf16`; the arithmetic is f32
+  void* y;        ///< likewise, written
+  bool bf16 = false;
+  int64_t envs = 1, rows, nets = 1, features;
+  DenseSteps from, to;           ///< of x and y
+  const float* start = nullptr;  ///< f32, or null
+  DenseSteps start_steps;        ///< its `row` is not read
+  const float *gain, *shift;     ///< f32
+  DenseSteps gain_steps;         ///< of gain and shift; `row` is not read
+};
+/// Allocates a panel.
 void dense_end_cpu(const DenseEndRows& args);
-/// On `stream` (a cudaStream_t); returns a cudaError_t. Only in builds with device code.
+/// On `stream` (a cudaStream_t); returns a cudaError_t. At most 4096 features; x, y and their steps
+/// are aligned to 16 bytes. Only in builds with device code.
 int dense_end_cuda(const DenseEndRows& args, void* stream);
 
 }  // namespace maglev

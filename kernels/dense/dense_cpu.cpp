@@ -1,6 +1,7 @@
 #include "kernels/dense/dense.h"
 
 #include <algorithm>
+#include <bit>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dense/dense_cpu.cpp"
@@ -8,9 +9,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "engine/core/bfloat16.h"
 #include "kernels/dense/dense_bf16.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
+#include "kernels/mlp/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -33,32 +36,87 @@ struct WriteSums {
   }
 };
 
+struct AddSums {
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = y + o * stride + c;
+    hn::Store(hn::Load(d, at) + sum, d, at);
+  }
+};
+
+// weights as torch keeps them
+void plain_product(const DenseForward& a, const WriteSums& sums) {
+  for (const DenseSegment& segment : a.segments) {
+    const Product product{.a = a.weight + segment.first,
+                          .a_row = a.in,
+                          .a_column = 1,
+                          .b = segment.x,
+                          .b_row = a.stride,
+                          .rows = a.out,
+                          .columns = (a.rows + 15) / 16 * 16,
+                          .depth = segment.features};
+    if (&segment == a.segments.data()) multiply(product, sums);
+    else multiply(product, AddSums{a.y, a.stride});
+  }
+}
+
 void dense(const DenseForward& a) {
-  packed_product({.weight = a.weight,
-                  .in = a.in,
-                  .out = a.out,
-                  .segments = a.segments,
-                  .stride = a.stride,
-                  .rows = a.rows},
-                 WriteSums{a.start, a.start_step, a.y, a.stride});
+  const WriteSums sums{a.start, a.start_step, a.y, a.stride};
+  if (!a.packed) plain_product(a, sums);
+  else
+    packed_product({.weight = a.weight,
+                    .in = a.in,
+                    .out = a.out,
+                    .segments = a.segments,
+                    .stride = a.stride,
+                    .rows = a.rows},
+                   sums);
   if (a.end != DenseEnd::none) end_panel(a, a.y, StorePanel{a.y, a.stride});
+}
+
+float as_float(float x) { return x; }
+float as_float(uint16_t x) { return std::bit_cast<float>(uint32_t(x) << 16); }
+void write(float x, float* to) { *to = x; }
+void write(float x, uint16_t* to) { *to = bfloat16_bits(x); }
+
+template <class T>
+void end_rows_of(const DenseEndRows& a, int64_t env, int64_t net, float* panel) {
+  const auto place = [=](const DenseSteps& s) { return env * s.env + net * s.net; };
+  const T* x = static_cast<const T*>(a.x) + place(a.from);
+  T* y = static_cast<T*>(a.y) + place(a.to);
+  const float* start = a.start ? a.start + place(a.start_steps) : nullptr;
+  for (int64_t first = 0; first < a.rows; first += kPanelRows) {
+    const int64_t count = std::min(kPanelRows, a.rows - first);
+    for (int64_t r = 0; r < kPanelRows; ++r)
+      for (int64_t f = 0; f < a.features; ++f)
+        panel[f * kPanelRows + r] =
+            r < count ? as_float(x[(first + r) * a.from.row + f]) + (start ? start[f] : 0.f) : 0.f;
+    end_panel({.out = a.features,
+               .end = a.end,
+               .gain = a.gain + place(a.gain_steps),
+               .shift = a.shift + place(a.gain_steps),
+               .stride = kPanelRows,
+               .rows = count},
+              panel, StorePanel{panel, kPanelRows});
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t f = 0; f < a.features; ++f)
+        write(panel[f * kPanelRows + r], y + (first + r) * a.to.row + f);
+  }
 }
 
 void end_rows(const DenseEndRows& a) {
   auto panel = hwy::AllocateAligned<float>(size_t(a.features * kPanelRows));
-  for (int64_t first = 0; first < a.rows; first += kPanelRows) {
-    const int64_t count = std::min(kPanelRows, a.rows - first);
-    float* rows = static_cast<float*>(a.x) + first * a.features;
-    rows_to_panel(rows, count, a.features, panel.get());
-    end_panel({.out = a.features,
-               .end = a.end,
-               .gain = a.gain,
-               .shift = a.shift,
-               .stride = kPanelRows,
-               .rows = count},
-              panel.get(), StorePanel{panel.get(), kPanelRows});
-    panel_to_rows(panel.get(), count, a.features, rows);
-  }
+  for (int64_t env = 0; env < a.envs; ++env)
+    for (int64_t net = 0; net < a.nets; ++net)
+      if (a.bf16) end_rows_of<uint16_t>(a, env, net, panel.get());
+      else end_rows_of<float>(a, env, net, panel.get());
 }
 
 void end_to_pairs(const DenseForward& a, uint32_t* pairs) {

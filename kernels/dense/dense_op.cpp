@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include "engine/algo/kernel.h"
@@ -140,32 +141,47 @@ void add_layer_cases(std::vector<KernelCase>& list) {
   }
 }
 
+// x [N, rows, G, features] to rows that lie apart, network by network
 void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
-  for (auto type : {at::kFloat, at::kBFloat16}) {
-    if (device.is_cpu() && type != at::kFloat) continue;
+  struct Shape {
+    int64_t N, rows, G, features;
+  };
+  for (auto type : {at::kFloat, at::kBFloat16})
     for (auto end : {DenseEnd::mish, DenseEnd::simnorm})
-      for (auto [rows, features] :
-           {std::pair<int64_t, int64_t>{3, 24}, {100, 384}, {512, 512}, {70, 1376}}) {
-        auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows + features));
-        auto x = (at::randn({rows, features}, gen) * 3 + 1).to(device, type);
-        auto gain = (1 + at::randn({features}, gen) * 0.5).to(device);
-        auto shift = at::randn({features}, gen).to(device);
-        auto again = x.clone();
+      for (const auto& [N, rows, G, features] :
+           {Shape{1, 3, 1, 24}, {2, 50, 3, 384}, {1, 512, 1, 512}, {5, 14, 2, 1376}}) {
+        auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(N * rows + features));
+        auto x = (at::randn({N, rows, G, features}, gen) * 3 + 1).to(device, type);
+        auto y = at::empty({N, G, rows, features + 8}, x.options())
+                     .narrow(3, 0, features)
+                     .transpose(1, 2);
+        auto start = at::randn({N, G, features}, gen).to(device);
+        auto gain = (1 + at::randn({1, G, features}, gen) * 0.5).to(device);
+        auto shift = at::randn({1, G, features}, gen).to(device);
+        auto fused = [=] { dense_end_(y, x, start, gain, shift, end); };
         list.push_back(
             {.name = std::string("end ") + name_of(end) + (type == at::kFloat ? "" : " bf16") +
-                     " rows=" + std::to_string(rows) + " features=" + std::to_string(features),
+                     " N=" + std::to_string(N) + " rows=" + std::to_string(rows) +
+                     " G=" + std::to_string(G) + " features=" + std::to_string(features),
              .reference =
                  [=](const Tensors&) {
-                   return Tensors{dense_end_reference(x.to(at::kFloat), gain, shift, end).to(type)};
+                   auto all = x.to(at::kFloat) + start.unsqueeze(1);
+                   auto out = at::empty_like(all);
+                   for (int64_t g = 0; g < G; ++g)
+                     out.select(2, g).copy_(
+                         dense_end_reference(all.select(2, g), gain[0][g], shift[0][g], end));
+                   return Tensors{out.to(type)};
                  },
              .fused =
-                 [=](const Tensors&) { return Tensors{dense_end_(x.clone(), gain, shift, end)}; },
+                 [=](const Tensors&) {
+                   fused();
+                   return Tensors{y.contiguous()};
+                 },
              .tolerance = type == at::kFloat ? 1e-5 : 8e-3,
              .bytes = 2 * x.numel() * int64_t(x.element_size()),
              .flops = x.numel() * 20,
-             .repeat_fused = [=] { dense_end_(again, gain, shift, end); }});
+             .repeat_fused = fused});
       }
-  }
 }
 
 std::vector<KernelCase> cases(at::Device device) {
@@ -177,33 +193,54 @@ std::vector<KernelCase> cases(at::Device device) {
 
 }  // namespace
 
-at::Tensor dense_end_(at::Tensor x, const at::Tensor& gain, const at::Tensor& shift, DenseEnd end) {
-  const int64_t features = x.size(-1);
-  MAGLEV_ASSERT(end != DenseEnd::none && x.is_contiguous(), "an end of contiguous rows");
-  if (features % kSimNormGroup || gain.numel() != features || shift.numel() != features)
-    throw Error("[dense] gain and shift must be [features], features a multiple of " +
-                std::to_string(kSimNormGroup) + ", got x with " + std::to_string(features) +
-                ", gain " + std::to_string(gain.numel()) + ", shift " +
-                std::to_string(shift.numel()));
+void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
+                const at::Tensor& gain, const at::Tensor& shift, DenseEnd end) {
+  RECORD_FUNCTION("maglev::dense_end", std::vector<c10::IValue>());
+  const int64_t N = x.size(0), G = x.size(2), features = x.size(3);
+  MAGLEV_ASSERT(end != DenseEnd::none && x.stride(3) == 1 && y.stride(3) == 1 &&
+                    x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type(),
+                "an end of rows whose features are contiguous");
+  auto fits = [&](const at::Tensor& p) {
+    return p.dim() == 3 && (p.size(0) == N || p.size(0) == 1) && p.size(1) == G &&
+           p.size(2) == features && p.stride(2) == 1 && p.scalar_type() == at::kFloat;
+  };
+  if (features % kSimNormGroup || !fits(gain) || !fits(shift) ||
+      gain.strides() != shift.strides() || (start.defined() && !fits(start)))
+    throw Error(
+        "[dense] start, gain and shift must be [N or 1, nets, features], features a "
+        "multiple of " +
+        std::to_string(kSimNormGroup) + ", got x with " + std::to_string(features) +
+        ", gain with " + std::to_string(gain.size(-1)) + ", shift with " +
+        std::to_string(shift.size(-1)));
   const bool bf16 = x.scalar_type() == at::kBFloat16;
-  if (!(bf16 && x.is_cuda()) && x.scalar_type() != at::kFloat)
-    throw Error(std::string("[dense] x must be f32, or bf16 on CUDA, got ") + x.toString());
+  if (!bf16 && x.scalar_type() != at::kFloat)
+    throw Error(std::string("[dense] x must be f32 or bf16, got ") + x.toString());
+  auto steps = [](const at::Tensor& t) {
+    return DenseSteps{t.stride(0), t.stride(1), t.stride(2)};
+  };
+  auto shared = [](const at::Tensor& t) {
+    return DenseSteps{.env = t.size(0) == 1 ? 0 : t.stride(0), .net = t.stride(1)};
+  };
   const DenseEndRows args{.end = end,
-                          .x = x.data_ptr(),
+                          .x = x.const_data_ptr(),
+                          .y = y.data_ptr(),
                           .bf16 = bf16,
-                          .gain = gain.data_ptr<float>(),
-                          .shift = shift.data_ptr<float>(),
-                          .rows = x.numel() / features,
-                          .features = features};
+                          .envs = N,
+                          .rows = x.size(1),
+                          .nets = G,
+                          .features = features,
+                          .from = steps(x),
+                          .to = steps(y),
+                          .start = start.defined() ? start.const_data_ptr<float>() : nullptr,
+                          .start_steps = start.defined() ? shared(start) : DenseSteps{},
+                          .gain = gain.const_data_ptr<float>(),
+                          .shift = shift.const_data_ptr<float>(),
+                          .gain_steps = shared(gain)};
 #ifdef MAGLEV_DEVICE_CODE
-  if (x.is_cuda()) {
-    check_cuda(dense_end_cuda(args, current_stream()), "dense");
-    return x;
-  }
+  if (x.is_cuda()) return check_cuda(dense_end_cuda(args, current_stream()), "dense");
 #endif
   MAGLEV_ASSERT(x.is_cpu(), "a kernel runs where its tensor is");
   dense_end_cpu(args);
-  return x;
 }
 
 at::Tensor dense_end_reference(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& shift,

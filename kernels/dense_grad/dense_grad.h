@@ -23,7 +23,7 @@ struct DenseEndGrad {
   const float* rstd;    ///< [stride]
   const float* factor;  ///< [out][stride], as forward had it, or null
   float* dy;            ///< [out][stride], 0 in padding lanes; becomes d loss / d z
-  float* d_gain;        ///< [out], added to
+  float* d_gain;        ///< [out], added to; null: neither it nor d_shift is wanted
   float* d_shift;       ///< [out], added to
   int64_t stride;
 };

@@ -42,6 +42,7 @@ HWY_INLINE void affine_grad(D d, const DenseEndGrad& a, int64_t f, int64_t c,
     mean_xhat[v] = hn::MulAdd(grad, xhat, mean_xhat[v]);
     hn::Store(grad, d, a.dy + at);
   }
+  if (!a.d_gain) return;
   a.d_gain[f] += hn::GetLane(hn::SumOfLanes(d, d_gain));
   a.d_shift[f] += hn::GetLane(hn::SumOfLanes(d, d_shift));
 }
@@ -58,8 +59,8 @@ HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         const int64_t at = f * a.stride + c + v * lanes;
-        const V u = hn::MulAdd(hn::Load(d, a.xhat + at), hn::Set(d, a.gain[f]),
-                               hn::Set(d, a.shift[f]));
+        const V u =
+            hn::MulAdd(hn::Load(d, a.xhat + at), hn::Set(d, a.gain[f]), hn::Set(d, a.shift[f]));
         du[v] = hn::Load(d, a.dy + at) * mish_slope(d, u);
       }
       affine_grad<kVectors>(d, a, f, c, du, mean, mean_xhat);
@@ -215,9 +216,7 @@ HWY_EXPORT(weight_grad);
 void dense_end_grad_cpu(const DenseEndGrad& args) { HWY_DYNAMIC_DISPATCH(end_grad)(args); }
 void dense_input_grad_cpu(const DenseInputGrad& args) { HWY_DYNAMIC_DISPATCH(input_grad)(args); }
 void dense_columns_cpu(const DenseColumns& args) { HWY_DYNAMIC_DISPATCH(columns)(args); }
-void dense_weight_grad_cpu(const DenseWeightGrad& args) {
-  HWY_DYNAMIC_DISPATCH(weight_grad)(args);
-}
+void dense_weight_grad_cpu(const DenseWeightGrad& args) { HWY_DYNAMIC_DISPATCH(weight_grad)(args); }
 
 }  // namespace maglev
 #endif

@@ -1,12 +1,13 @@
 // Cases of the panel kernels: a layer forward and back, rows cut into panels, against autograd.
 
+#include "kernels/dense_grad/dense_grad.h"
+
 #include <string>
 #include <vector>
 
 #include <torch/torch.h>
 
 #include "engine/algo/kernel.h"
-#include "kernels/dense_grad/dense_grad.h"
 
 namespace maglev {
 namespace {
@@ -62,7 +63,7 @@ class PanelLayer {
   }
 
   Tensors backward(const at::Tensor& grad) {
-    auto dz = to_panels(grad), dx = at::empty_like(x_);
+    auto dz = to_panels(grad), dx = at::zeros_like(x_);
     auto columns = at::zeros({panels_, dense_columns_size(case_.in, kPanelRows)});
     Tensors grads{at::Tensor(), at::empty_like(in_[1]), at::empty_like(in_[2])};
     if (case_.end != DenseEnd::none)
@@ -93,7 +94,7 @@ class PanelLayer {
                               .dz = dz[p].const_data_ptr<float>(),
                               .first = add ? case_.in / 2 : 0,
                               .features = add ? case_.in - case_.in / 2 : case_.in / 2,
-                              .dx = dx[p][add ? case_.in / 2 : 0].zero_().data_ptr<float>(),
+                              .dx = dx[p][add ? case_.in / 2 : 0].data_ptr<float>(),
                               .add = add != 0,
                               .stride = kPanelRows});
     }
@@ -147,21 +148,21 @@ KernelCase layer_case(const LayerCase& c) {
   at::Tensor factor;
   if (c.dropout) factor = (at::rand({c.rows, c.out}, gen) >= 0.1).to(at::kFloat) / 0.9;
   const char* ends[] = {"none", "mish", "simnorm"};
-  return {.name = "rows=" + std::to_string(c.rows) + " " + std::to_string(c.in) + "->" +
-                  std::to_string(c.out) + " " + ends[int(c.end)] + (c.dropout ? " dropout" : ""),
-          .inputs = inputs,
-          .reference =
-              [=](const Tensors& in) { return Tensors{layer_reference(in, c.end, factor)}; },
-          .fused = [=](const Tensors& in) { return Tensors{PanelLayer(c, in, factor).forward()}; },
-          .backward =
-              [=](const Tensors& in, const Tensors& grad) {
-                PanelLayer layer(c, in, factor);
-                layer.forward();
-                return layer.backward(grad[0]);
-              },
-          .tolerance = 5e-5,
-          .bytes = (c.rows * (c.in + c.out) + c.in * c.out) * 4,
-          .flops = 2 * c.rows * c.in * c.out};
+  return {
+      .name = "rows=" + std::to_string(c.rows) + " " + std::to_string(c.in) + "->" +
+              std::to_string(c.out) + " " + ends[int(c.end)] + (c.dropout ? " dropout" : ""),
+      .inputs = inputs,
+      .reference = [=](const Tensors& in) { return Tensors{layer_reference(in, c.end, factor)}; },
+      .fused = [=](const Tensors& in) { return Tensors{PanelLayer(c, in, factor).forward()}; },
+      .backward =
+          [=](const Tensors& in, const Tensors& grad) {
+            PanelLayer layer(c, in, factor);
+            layer.forward();
+            return layer.backward(grad[0]);
+          },
+      .tolerance = 5e-5,
+      .bytes = (c.rows * (c.in + c.out) + c.in * c.out) * 4,
+      .flops = 2 * c.rows * c.in * c.out};
 }
 
 std::vector<KernelCase> cases(at::Device device) {

@@ -1,11 +1,12 @@
 // Cases of the panel kernel; on tensors, dropout is a comparison of numbered noise.
 
+#include "kernels/dropout/dropout.h"
+
 #include <string>
 
 #include <torch/torch.h>
 
 #include "engine/algo/kernel.h"
-#include "kernels/dropout/dropout.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev {
@@ -29,26 +30,25 @@ std::vector<KernelCase> cases(at::Device device) {
                    .share = share,
                    .factor = out.data_ptr<float>()});
     };
-    list.push_back({.name = "features=" + std::to_string(features) +
-                            " rows=" + std::to_string(stride) + " share=" + std::to_string(share),
-                    .reference =
-                        [=](const Tensors&) {
-                          auto u = at::empty({stride * step});
-                          noise_uniform_(
-                              u, {.seed = seed, .stream = stream, .first = first, .rows = 1});
-                          auto kept = u.view({stride, step}).narrow(1, 0, features) >= share;
-                          return Tensors{
-                              (kept.t().to(at::kFloat) * (1 / (1 - double(share)))).contiguous()};
-                        },
-                    .fused =
-                        [=](const Tensors&) mutable {
-                          run();
-                          return Tensors{out.clone()};
-                        },
-                    .tolerance = 0,
-                    .bytes = features * stride * 4,
-                    .flops = features * stride * 20,
-                    .repeat_fused = run});
+    list.push_back(
+        {.name = "features=" + std::to_string(features) + " rows=" + std::to_string(stride) +
+                 " share=" + std::to_string(share),
+         .reference =
+             [=](const Tensors&) {
+               auto u = at::empty({stride * step});
+               noise_uniform_(u, {.seed = seed, .stream = stream, .first = first, .rows = 1});
+               auto kept = u.view({stride, step}).narrow(1, 0, features) >= share;
+               return Tensors{(kept.t().to(at::kFloat) * (1 / (1 - double(share)))).contiguous()};
+             },
+         .fused =
+             [=](const Tensors&) mutable {
+               run();
+               return Tensors{out.clone()};
+             },
+         .tolerance = 0,
+         .bytes = features * stride * 4,
+         .flops = features * stride * 20,
+         .repeat_fused = run});
   }
   return list;
 }
@@ -56,7 +56,9 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 namespace kernels::dropout {
-KernelEntry entry() { return {"dropout", "dropout's factors of a panel, by numbered noise", cases}; }
+KernelEntry entry() {
+  return {"dropout", "dropout's factors of a panel, by numbered noise", cases};
+}
 }  // namespace kernels::dropout
 
 }  // namespace maglev

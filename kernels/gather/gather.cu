@@ -37,9 +37,9 @@ int gather_cuda(const GatherArgs& args, void* stream) {
   int64_t widest = 0;
   for (int c = 0; c < args.count; ++c)
     widest = args.columns[c].row_bytes > widest ? args.columns[c].row_bytes : widest;
-  // one word of 16 bytes a thread, at most a warp a row
+  // one word of 16 bytes a thread, at most 4096 threads a row
   int lanes = 1;
-  while (lanes < 32 && lanes * 16 < widest) lanes *= 2;
+  while (lanes < 4096 && lanes * 16 < widest) lanes *= 2;
   const dim3 blocks(unsigned((args.B * lanes + kThreads - 1) / kThreads), unsigned(args.count));
   gather<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args, lanes);
   return int(cudaGetLastError());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include "engine/algo/kernel.h"
@@ -39,6 +40,7 @@ Tensors empty_outputs(const Tensors& columns, int64_t B) {
 }
 
 void gather_into(Tensors& out, const Tensors& columns, GatherArgs args) {
+  RECORD_FUNCTION("maglev::gather", std::vector<c10::IValue>());
   MAGLEV_ASSERT(!columns.empty() && columns.size() <= size_t(kGatherColumns), "1 to 16 columns");
   for (size_t c = 0; c < columns.size(); ++c) {
     const at::Tensor& column = columns[c];

@@ -37,8 +37,8 @@ void draw(const SquashedGaussian& a) {
       const auto noise = a.noise ? hn::Load(d, a.noise + at) : zero;
       const auto action = tanh_vector(d, hn::MulAdd(noise, exp_vector(d, log_std), mean));
       hn::Store(action, d, a.action + at);
-      log_prob = log_prob - hn::MulAdd(hn::Set(d, 0.5f) * noise, noise,
-                                       log_std + hn::Set(d, kHalfLog2Pi));
+      log_prob =
+          log_prob - hn::MulAdd(hn::Set(d, 0.5f) * noise, noise, log_std + hn::Set(d, kHalfLog2Pi));
       const auto left = hn::Max(hn::NegMulAdd(action, action, one), zero);
       squash = squash + log_vector(d, left + hn::Set(d, 1e-6f));
     }

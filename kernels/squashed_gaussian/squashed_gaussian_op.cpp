@@ -1,12 +1,13 @@
 // Cases of the panel kernels; on tensors, the policy is a few lines of ATen.
 
+#include "kernels/squashed_gaussian/squashed_gaussian.h"
+
 #include <string>
 
 #include <torch/torch.h>
 
 #include "engine/algo/kernel.h"
 #include "kernels/policy/panel.h"
-#include "kernels/squashed_gaussian/squashed_gaussian.h"
 
 namespace maglev {
 namespace {

@@ -1,0 +1,147 @@
+// Milliseconds of one update of TD-MPC2 on the CPU, and the share of the arithmetic bound it
+// reaches: the multiply-adds of an update that computes only the drawn pair of value networks in
+// targets and policy loss, at the rate of f32 matrix products measured in the same run.
+//
+//   update_throughput [--repeats 5] [--threads N] [--plain] [CASE ...]
+//
+// A line of JSON a case and number of threads (1 and all, unless given). --plain times the autograd
+// path instead. Times are the least over the repeats: wall clock, and processor time of the calling
+// thread.
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "algos/tdmpc2/panel_learner.h"
+#include "engine/core/error.h"
+#include "engine/host/machine.h"
+
+namespace maglev {
+namespace {
+
+using namespace tdmpc2;
+
+struct Case {
+  const char* name;
+  int64_t obs, actions, horizon, batch, num_q;
+  int64_t enc_dim, mlp_dim, latent;
+  bool episodic;
+};
+constexpr Case kCases[] = {{"default", 18, 4, 3, 256, 5, 256, 512, 512, false},
+                           {"report", 18, 4, 8, 256, 5, 256, 512, 512, true},
+                           {"report_512", 18, 4, 8, 512, 3, 256, 512, 512, true},
+                           {"small", 18, 4, 3, 256, 2, 128, 128, 64, false},
+                           {"middle", 18, 4, 3, 256, 2, 128, 256, 128, false}};
+
+double seconds(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+int64_t multiply_adds(const MlpPlaces& net) {
+  int64_t sum = 0;
+  for (const auto& layer : net) sum += layer.in * layer.out;
+  return sum;
+}
+
+// floating-point operations of an update: forward once, back twice that where weights learn
+double update_flops(const Case& c, const ModelLayout& layout) {
+  const int64_t encoder = multiply_adds(layout.encoder), policy = multiply_adds(layout.policy);
+  const int64_t q = multiply_adds(layout.q.front()), rows = c.horizon * c.batch;
+  int64_t heads = multiply_adds(layout.dynamics) + multiply_adds(layout.reward) + c.num_q * q;
+  if (c.episodic) heads += multiply_adds(layout.termination);
+  const int64_t targets = rows * (encoder + policy + 2 * q);
+  const int64_t later = (c.horizon + 1) * c.batch * (3 * policy + 2 * 2 * q);
+  return 2. * double(targets + 3 * c.batch * encoder + 3 * rows * heads + later);
+}
+
+// operations a second of one thread, in products of 512 by 512
+double product_rate() {
+  auto a = at::rand({512, 512}), b = at::rand({512, 512}), out = at::empty({512, 512});
+  double best = 1e9;
+  for (int r = 0; r < 30; ++r) {
+    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    at::mm_out(out, a, b);
+    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+  }
+  return 2. * 512 * 512 * 512 / best;
+}
+
+template <class Learner>
+void measure(const Case& c, int threads, int repeats, const char* path) {
+  ThreadPool pool(threads, [] { at::set_num_threads(1); });
+  Options o;
+  o.enc_dim = c.enc_dim, o.mlp_dim = c.mlp_dim, o.latent_dim = c.latent, o.num_q = c.num_q;
+  o.horizon = c.horizon, o.batch = c.batch, o.episodic = c.episodic ? "on" : "off";
+  EnvSpec spec{.observations = {{.name = "vector", .shape = {c.obs}}}, .max_steps = 250};
+  spec.action.low.assign(size_t(c.actions), -1), spec.action.high.assign(size_t(c.actions), 1);
+  const LearnerOptions options{.options = o,
+                               .shape = model_shape(o, spec),
+                               .seed = 1,
+                               .discount = discounts(o, spec),
+                               .pool = &pool};
+  LearnerState state(o, options.shape, 1, at::kCPU);
+  Learner learner(options, state);
+  const Sequences batch{.obs = at::randn({c.horizon + 1, c.batch, c.obs}),
+                        .action = at::rand({c.horizon, c.batch, c.actions}) * 2 - 1,
+                        .reward = at::randn({c.horizon, c.batch}),
+                        .terminated = at::zeros({c.horizon, c.batch})};
+  auto figures = at::zeros({int64_t(kFigures)});
+  learner.update(batch, figures);
+  double wall = 1e9, cpu = 1e9;
+  for (int r = 0; r < repeats; ++r) {
+    const double wall_start = seconds(CLOCK_MONOTONIC), start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    learner.update(batch, figures);
+    wall = std::min(wall, seconds(CLOCK_MONOTONIC) - wall_start);
+    cpu = std::min(cpu, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+  }
+  const double flops = update_flops(c, state.model->layout()), rate = product_rate();
+  const double bound = flops / rate / threads;
+  std::printf(
+      "{\"case\": \"%s\", \"path\": \"%s\", \"threads\": %d, \"ms\": %.2f, "
+      "\"cpu_ms\": %.2f, \"gflop\": %.2f, \"product_gflops\": %.1f, \"bound_ms\": %.2f, "
+      "\"share_of_bound\": %.3f, \"share_of_bound_cpu\": %.3f}\n",
+      c.name, path, threads, wall * 1e3, cpu * 1e3, flops * 1e-9, rate * 1e-9, bound * 1e3,
+      bound / wall, bound / cpu);
+  std::fflush(stdout);
+}
+
+void run(const std::vector<std::string>& words) {
+  int repeats = 5, threads = 0;
+  bool plain = false;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--repeats" && i + 1 < words.size()) repeats = std::stoi(words[++i]);
+    else if (words[i] == "--threads" && i + 1 < words.size()) threads = std::stoi(words[++i]);
+    else if (words[i] == "--plain") plain = true;
+    else names.push_back(words[i]);
+  }
+  claim_threads();
+  std::vector<int> counts{threads > 0 ? threads : 1};
+  if (threads == 0 && usable_cpus() > 1) counts.push_back(usable_cpus());
+  for (const Case& c : kCases) {
+    if (!names.empty() && std::find(names.begin(), names.end(), c.name) == names.end()) continue;
+    for (int count : counts) {
+      if (plain) measure<AutogradLearner>(c, count, repeats, "autograd");
+      else measure<PanelLearner>(c, count, repeats, "panels");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace maglev
+
+int main(int argc, char** argv) {
+  try {
+    maglev::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,151 @@
+#include <cuda_runtime.h>
+
+#include "kernels/mppi/mppi.h"
+#include "kernels/mppi/mppi_element.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kThreads = 256, kWarps = 4;
+
+__device__ float warp_sum(float x) {
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
+  return x;
+}
+__device__ float warp_max(float x) {
+  for (int offset = 16; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));
+  return x;
+}
+
+// a warp: the bins' mean under softmax(logits + bias), in symlog space
+__device__ float bins_mean(const TwoHotBins& bins, const void* logits, int64_t row,
+                           const float* bias, bool bf16, int lane) {
+  float largest = -INFINITY;
+  for (int64_t b = lane; b < bins.count; b += 32)
+    largest = fmaxf(largest, mppi_load(logits, row * bins.count + b, bf16) + bias[b]);
+  largest = warp_max(largest);
+  float total = 0, sum = 0;
+  for (int64_t b = lane; b < bins.count; b += 32) {
+    const float p = expf(mppi_load(logits, row * bins.count + b, bf16) + bias[b] - largest);
+    total += p, sum += p * (bins.low + float(b) * bins.width());
+  }
+  return warp_sum(sum) / warp_sum(total);
+}
+
+__device__ int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ int64_t warp_index() { return int64_t(blockIdx.x) * kWarps + threadIdx.x / 32; }
+
+__global__ void begin(MppiBegin a) {
+  const int64_t i = thread_index();
+  if (i < a.N * a.H * a.A) mppi_begin_element(a, i);
+  if (i < a.I * a.N) mppi_begin_pair(a, i);
+}
+
+__global__ void sample(MppiSample a) {
+  const int64_t i = thread_index();
+  if (i < a.N * a.H * (a.S - a.P) * a.A) mppi_sample_element(a, i);
+}
+
+__global__ void policy(MppiPolicy a) {
+  const int64_t i = thread_index();
+  if (i < a.N * a.R * a.A) mppi_policy_element(a, i);
+}
+
+__global__ void reward(MppiReward a) {
+  const int64_t row = warp_index();
+  const int lane = int(threadIdx.x % 32);
+  if (row >= a.N * a.R) return;
+  const float mean = bins_mean(a.bins, a.logits, row, a.bias, a.bf16, lane);
+  if (lane == 0) mppi_reward_row(a, row, mean);
+}
+
+__global__ void total(MppiTotal a) {
+  const int64_t row = warp_index();
+  const int lane = int(threadIdx.x % 32);
+  if (row >= a.N * a.S) return;
+  const int64_t first = 2 * (row / a.S), s = row % a.S;
+  float q[2];
+  for (int64_t k = 0; k < 2; ++k)
+    q[k] = bins_mean(a.bins, a.logits, (first + k) * a.S + s, a.bias + (first + k) * a.bias_step,
+                     a.bf16, lane);
+  if (lane == 0) mppi_total_row(a, row, q[0], q[1]);
+}
+
+// one block an environment: every sequence counts those before it
+__global__ void elites(MppiElites a) {
+  __shared__ float values[kMostMppiSamples];
+  __shared__ float best, sum;
+  const int64_t n = blockIdx.x;
+  for (int64_t s = threadIdx.x; s < a.S; s += blockDim.x) values[s] = a.total[n * a.S + s];
+  __syncthreads();
+  for (int64_t s = threadIdx.x; s < a.S; s += blockDim.x) {
+    int64_t rank = 0;
+    for (int64_t o = 0; o < a.S; ++o) rank += mppi_before(values, o, s);
+    if (rank < a.E) a.elites[n * a.E + rank] = s;
+    if (rank == 0) best = values[s];
+  }
+  __syncthreads();
+  for (int64_t e = threadIdx.x; e < a.E; e += blockDim.x)
+    a.scores[n * a.E + e] = expf(a.temperature * (values[a.elites[n * a.E + e]] - best));
+  __syncthreads();
+  // in one order, whatever the number of threads
+  if (threadIdx.x == 0) {
+    sum = 0;
+    for (int64_t e = 0; e < a.E; ++e) sum += a.scores[n * a.E + e];
+  }
+  __syncthreads();
+  for (int64_t e = threadIdx.x; e < a.E; e += blockDim.x) a.scores[n * a.E + e] /= sum;
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < a.H * a.A; i += blockDim.x) mppi_moments(a, n * a.H * a.A + i);
+}
+
+__global__ void choose(MppiChoose a) {
+  const int64_t n = thread_index();
+  if (n < a.N) mppi_choose_row(a, n);
+}
+
+unsigned blocks_of(int64_t threads) { return unsigned((threads + kThreads - 1) / kThreads); }
+unsigned warp_blocks(int64_t rows) { return unsigned((rows + kWarps - 1) / kWarps); }
+
+}  // namespace
+
+int mppi_begin_cuda(const MppiBegin& a, void* stream) {
+  const int64_t elements = a.N * a.H * a.A, pairs = a.I * a.N;
+  begin<<<blocks_of(elements > pairs ? elements : pairs), kThreads, 0,
+          static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+int mppi_sample_cuda(const MppiSample& a, void* stream) {
+  sample<<<blocks_of(a.N * a.H * (a.S - a.P) * a.A), kThreads, 0,
+           static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+int mppi_policy_cuda(const MppiPolicy& a, void* stream) {
+  policy<<<blocks_of(a.N * a.R * a.A), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+int mppi_reward_cuda(const MppiReward& a, void* stream) {
+  reward<<<warp_blocks(a.N * a.R), 32 * kWarps, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+int mppi_total_cuda(const MppiTotal& a, void* stream) {
+  total<<<warp_blocks(a.N * a.S), 32 * kWarps, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+int mppi_elites_cuda(const MppiElites& a, void* stream) {
+  if (a.S > kMostMppiSamples) return int(cudaErrorInvalidValue);
+  elites<<<unsigned(a.N), 512, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+int mppi_choose_cuda(const MppiChoose& a, void* stream) {
+  choose<<<blocks_of(a.N), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev
