@@ -2,22 +2,26 @@
 // of matrix products measured in the same run: the sizes of the paper's code, and a longer horizon
 // with terminations.
 //
-//   plan_throughput [--repeats 5] [--threads 2]
+//   plan_throughput [--repeats 5] [--threads N] [--envs N] [--precision fp32|bf16] [CASE ...]
 //
-// A row: milliseconds a plan (least of the repeats) by the clock and in processor time, and the
-// share of the lower bound reached by each: (arithmetic / product rate of all threads) / time. With
-// other programs on the machine only processor time counts.
+// Cases: default, report. A line of JSON for each of them, 1 and 8 environments, both precisions, 1
+// and all threads, unless given: milliseconds of one call that plans all environments, the least of
+// the repeats, by the clock and in processor time, and the share of the lower bound reached by each:
+// (arithmetic / product rate of all threads) / time. With other programs on the machine only
+// processor time counts. Where the processor lacks bf16 the line says so as `missing`.
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <iostream>
 #include <string>
+#include <vector>
 
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/panel_planner.h"
+#include "engine/core/error.h"
 #include "engine/host/machine.h"
 
 namespace maglev::tdmpc2 {
@@ -82,6 +86,9 @@ struct Case {
   int64_t horizon, samples;
   bool episodic;
 };
+constexpr Case kCases[] = {{"default", 3, 512, false}, {"report", 8, 256, true}};
+
+const char* name_of(Precision precision) { return precision == Precision::bf16 ? "bf16" : "fp32"; }
 
 void measure(const Case& c, Precision precision, int threads, int64_t rows, int repeats,
              double rate) {
@@ -105,45 +112,64 @@ void measure(const Case& c, Precision precision, int threads, int64_t rows, int 
   const Times t = least(repeats, [&] { planner.plan_into(request, plan); });
   const double operations = least_operations(shape, s), bound = operations * double(rows) / rate;
   std::printf(
-      "%-28s %s  rows %lld  threads %d  %6.2f GF  %8.1f ms  %8.1f cpu ms  bound %7.1f ms  "
-      "%5.1f %% by the clock  %5.1f %% in processor time\n",
-      c.name, precision == Precision::bf16 ? "bf16" : "fp32", (long long)rows, threads,
-      operations * 1e-9, t.wall * 1e3, t.cpu * 1e3, bound / threads * 1e3,
-      100 * bound / threads / t.wall, 100 * bound / t.cpu);
+      "{\"case\": \"%s\", \"threads\": %d, \"envs\": %lld, \"precision\": \"%s\", "
+      "\"ms\": %.2f, \"cpu_ms\": %.2f, \"gflop\": %.2f, \"product_gflops\": %.1f, "
+      "\"bound_ms\": %.2f, \"share_of_bound\": %.3f, \"share_of_bound_cpu\": %.3f}\n",
+      c.name, threads, static_cast<long long>(rows), name_of(precision), t.wall * 1e3, t.cpu * 1e3,
+      operations * double(rows) * 1e-9, rate * 1e-9, bound / threads * 1e3,
+      bound / threads / t.wall, bound / t.cpu);
   std::fflush(stdout);
+}
+
+void run(const std::vector<std::string>& words) {
+  int repeats = 5;
+  std::vector<int> threads{1};
+  if (usable_cpus() > 1) threads.push_back(usable_cpus());
+  std::vector<int64_t> envs{1, 8};
+  std::vector<Precision> precisions{Precision::fp32, Precision::bf16};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool value = i + 1 < words.size();
+    if (words[i] == "--repeats" && value) repeats = std::stoi(words[++i]);
+    else if (words[i] == "--threads" && value) threads = {std::stoi(words[++i])};
+    else if (words[i] == "--envs" && value) envs = {std::stoll(words[++i])};
+    else if (words[i] == "--precision" && value)
+      precisions = {words[++i] == "bf16" ? Precision::bf16 : Precision::fp32};
+    else if (std::any_of(std::begin(kCases), std::end(kCases),
+                         [&](const Case& c) { return words[i] == c.name; }))
+      names.push_back(words[i]);
+    else
+      throw Error("[plan_throughput] no case or flag " + words[i] +
+                  "; cases: default, report; flags: --repeats, --threads, --envs, --precision");
+  }
+  claim_threads();
+  c10::InferenceMode no_gradients;
+  for (const Precision precision : precisions) {
+    const bool bf16 = precision == Precision::bf16, offered = !bf16 || dense_bf16_available();
+    const double rate = offered ? product_rate(bf16) : 0;
+    for (const Case& c : kCases) {
+      if (!names.empty() && std::find(names.begin(), names.end(), c.name) == names.end()) continue;
+      if (!offered) {
+        std::printf(
+            "{\"case\": \"%s\", \"precision\": \"bf16\", \"missing\": \"this processor "
+            "does not multiply pairs of bfloat16\"}\n",
+            c.name);
+        continue;
+      }
+      for (const int count : threads)
+        for (const int64_t rows : envs) measure(c, precision, count, rows, repeats, rate);
+    }
+  }
 }
 
 }  // namespace
 }  // namespace maglev::tdmpc2
 
 int main(int argc, char** argv) {
-  using namespace maglev;
-  using namespace maglev::tdmpc2;
-  int repeats = 5, most_threads = 2;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--repeats" && i + 1 < argc) repeats = std::max(1, std::atoi(argv[++i]));
-    else if (flag == "--threads" && i + 1 < argc) most_threads = std::max(1, std::atoi(argv[++i]));
-    else {
-      std::fprintf(stderr, "plan_throughput: unknown flag %s; there are --repeats, --threads\n",
-                   argv[i]);
-      return 2;
-    }
+  try {
+    maglev::tdmpc2::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
   }
-  claim_threads();
-  c10::InferenceMode no_gradients;
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    const bool bf16 = precision == Precision::bf16;
-    if (bf16 && !dense_bf16_available()) {
-      std::printf("bf16: this processor does not multiply pairs of bfloat16\n");
-      break;
-    }
-    const double rate = product_rate(bf16);
-    std::printf("%s products: %.1f GFLOP/s a thread\n", bf16 ? "bf16" : "fp32", rate * 1e-9);
-    for (const Case& c :
-         {Case{"H 3, S 512", 3, 512, false}, {"H 8, S 256, episodic", 8, 256, true}})
-      for (int threads = 1; threads <= most_threads; threads *= 2)
-        for (int64_t rows : {1, 8}) measure(c, precision, threads, rows, repeats, rate);
-  }
-  return 0;
 }
