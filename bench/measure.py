@@ -31,10 +31,14 @@ class Finished:
 
     def report(self) -> dict:
         """The JSON object in the last line that holds one."""
-        for line in reversed(self.output.splitlines()):
-            if line.startswith("{"):
-                return json.loads(line)
-        raise Unavailable(f"printed no figures: {self.output[-200:]!r}")
+        return self.reports()[-1]
+
+    def reports(self) -> list:
+        """Those of all lines that hold one; at least one."""
+        found = [json.loads(x) for x in self.output.splitlines() if x.startswith("{")]
+        if not found:
+            raise Unavailable(f"printed no figures: {self.output[-200:]!r}")
+        return found
 
 
 def execute(command: list, one_core: bool = False, limit_s: float = TIMEOUT_S) -> Finished:
@@ -151,7 +155,7 @@ def short(figure: float | None) -> str:
     """1234567 as 1.23 M."""
     if figure is None:
         return "-"
-    for size, unit in ((1e6, " M"), (1e3, " k")):
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(figure) >= size:
             return f"{figure / size:.3g}{unit}"
     return f"{figure:.3g}"

@@ -30,6 +30,10 @@ class Programs:
             Path(throughput or build / "tests" / "env_throughput").resolve(),
         )
 
+    def beside(self, name: str) -> Path:
+        """Another program of the build that env_throughput is of."""
+        return self.throughput.parent / name
+
 
 def need(program: Path) -> Path:
     if not os.access(program, os.X_OK):

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import learning_cases  # noqa: E402
 import ppo_cases  # noqa: E402
 import speed_cases  # noqa: E402
+import tdmpc2_cases  # noqa: E402
 from machine import (  # noqa: E402
     CALM_LOAD,
     commit,
@@ -42,6 +43,11 @@ CASES = {
         ppo_cases.pendulum_ppo_8x128,
         ppo_cases.pendulum_ppo_1024x32,
         ppo_cases.goodhart_ppo,
+        tdmpc2_cases.tdmpc2_plan,
+        tdmpc2_cases.tdmpc2_update,
+        tdmpc2_cases.replay_write,
+        tdmpc2_cases.replay_sample,
+        tdmpc2_cases.hockey_env,
         learning_cases.learning_cartpole,
         learning_cases.learning_pendulum,
         learning_cases.learning_goodhart,
@@ -79,12 +85,14 @@ def arguments() -> argparse.Namespace:
         ("--cleanrl", "CleanRL"),
         ("--rl-tools", "rl-tools"),
         ("--goodhart", "the original Goodhart trainer"),
+        ("--tdmpc2", "the official TD-MPC2"),
+        ("--hockey", "the original hockey environment"),
     ):
         parser.add_argument(name, type=Path, metavar="DIR", help=f"a checkout of {what}")
     chosen = parser.parse_args()
     if chosen.pairs < 1 or chosen.seeds < 1:
         parser.error("--pairs and --seeds must be at least 1")
-    for name in ("cleanrl", "rl_tools", "goodhart"):
+    for name in ("cleanrl", "rl_tools", "goodhart", "tdmpc2", "hockey"):
         folder = getattr(chosen, name)
         if folder and not folder.is_dir():
             parser.error(f"--{name.replace('_', '-')}: {folder} is no folder")
@@ -116,11 +124,14 @@ def table(case: str, result: dict):
                 if "share_of_floor" in row
             )
             bound = result["floor"]
+            unit = "call" if "flop_a_call" in bound else "step"
             say(
-                f"  arithmetic alone allows {short(bound['steps_per_second'])} steps/s "
-                f"({short(bound['flop_a_step'])} operations a step at "
+                f"  arithmetic alone allows {short(bound[f'{unit}s_per_second'])} {unit}s/s "
+                f"({short(bound[f'flop_a_{unit}'])} operations a {unit} at "
                 f"{bound['gemm_gflops']:.0f} GFLOP/s); reached: {shares}"
             )
+            if "gemm_gflops_bf16" in bound:
+                say(f"  (bf16 is held to {bound['gemm_gflops_bf16']:.0f} GFLOP/s)")
         if "stated" in result:
             stated = result["stated"]
             ratio = f"{stated['ratio']:.0f}" if "ratio" in stated else "-"

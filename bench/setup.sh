@@ -27,6 +27,9 @@ done
 
 pip install "$(pinned torchrl)" "$(pinned tensordict)" "$(pinned torch)" "$(pinned gymnasium)" ||
   lacks torchrl "pip could not install $(pinned torchrl) (log: $log)"
+# what the checkout of the hockey environment imports
+pip install "$(pinned Box2D)" "$(pinned gymnasium)" numpy ||
+  lacks hockey "pip could not install $(pinned Box2D) (log: $log)"
 pip install "$(pinned tyro)" || lacks cleanrl "pip could not install $(pinned tyro) (log: $log)"
 
 # PufferLib is published as source, and its set-up fetches more from the net and builds every game.

@@ -47,9 +47,11 @@ ${rows}  };
   set_source_files_properties(${path} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# every folder x of `dir` defines `row_type maglev::<dir>::x::entry()`; `function` returns them all in name order
+# every folder x of `dir` defines `row_type maglev::<last part of dir>::x::entry()`; `function` returns them all in name
+# order
 function(maglev_table target table row_type function header dir)
   maglev_folders(${dir} "*.cpp" names)
+  get_filename_component(dir ${dir} NAME)
   set(declarations)
   set(rows)
   foreach(name IN LISTS names)

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/tdmpc2/panel_learner.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/host/machine.h"
 #include "engine/train/trainer.h"
@@ -64,6 +65,33 @@ TEST(Allocations, of_the_heap_stay_below_their_bound) {
   EXPECT_LE(counted, kMostHeapAllocations);
   RecordProperty("heap_allocations", std::to_string(counted));
   std::printf("%lld heap allocations an iteration\n", static_cast<long long>(counted));
+}
+
+TEST(Allocations, an_update_of_tdmpc2_on_panels_asks_for_nothing) {
+  claim_threads();
+  ThreadPool pool(1);
+  tdmpc2::Options o;
+  o.enc_dim = 24, o.mlp_dim = 32, o.latent_dim = 16, o.num_q = 3, o.batch = 70;
+  const EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
+                     .action = {.low = {-1, -1}, .high = {1, 1}},
+                     .max_steps = 100};
+  const tdmpc2::LearnerOptions options{.options = o,
+                                       .shape = tdmpc2::model_shape(o, spec),
+                                       .seed = 1,
+                                       .discount = tdmpc2::discounts(o, spec),
+                                       .pool = &pool};
+  tdmpc2::LearnerState state(o, options.shape, 1, at::kCPU);
+  tdmpc2::PanelLearner learner(options, state);
+  const tdmpc2::Sequences batch{.obs = at::zeros({o.horizon + 1, o.batch, 5}),
+                                .action = at::zeros({o.horizon, o.batch, 2}),
+                                .reward = at::zeros({o.horizon, o.batch}),
+                                .terminated = at::zeros({o.horizon, o.batch})};
+  auto figures = at::zeros({int64_t(tdmpc2::kFigures)});
+  learner.update(batch, figures);
+  const int64_t heap = heap_allocations.load(), system = cpu_cache_system_allocations();
+  learner.update(batch, figures);
+  EXPECT_EQ(heap_allocations.load(), heap);
+  EXPECT_EQ(cpu_cache_system_allocations(), system);
 }
 
 }  // namespace

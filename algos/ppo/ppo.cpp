@@ -30,19 +30,76 @@ at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
 // [T+1, rows, ...] or [T, rows, ...] -> [T * rows, ...] of the first T times
 at::Tensor flat_steps(const at::Tensor& t, int64_t T) { return flat(t.narrow(0, 0, T)); }
 
+bool reduced(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::fp16;
+}
+
+bool on_panels(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  return o.fused && context.device.is_cpu() && !reduced(context.precision) &&
+         PanelNetwork::obstacle(network, context.spec).empty();
+}
+
+int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
+  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
+}
+
+int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  if (on_panels(o, context, network)) return kPanelRows;
+  const int64_t minibatch = minibatch_rows(o, context);
+  int64_t rows = o.shard_rows;
+  if (context.device.is_cuda()) rows = minibatch;
+  else if (rows == 0)
+    rows = network.cost() > kLargeNetwork
+               ? kLargeShard
+               : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
+  return std::min(rows, std::max<int64_t>(64, (minibatch + 1) / 2));
+}
+
+int64_t lane_count(int64_t minibatch, int64_t shard) {
+  return std::min((minibatch + shard - 1) / shard, kMostLanes);
+}
+
+NetworkOptions network_options(const Options& o, const AlgoContext& context) {
+  NetworkOptions network = o.network;
+  network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
+  return network;
+}
+
+DataPlan data_plan(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  DataPlan plan;
+  plan.collect_steps = o.rollout;
+  plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
+  plan.block_rows = context.device.is_cuda()
+                        ? context.rows
+                        : std::min<int64_t>(256, shard_rows(o, context, network));
+  plan.autocast = true;
+  plan.capturable = context.device.is_cuda();
+  return plan;
+}
+
+// what the layers of a row give, f32: of a convolution a value a cell, of a dense layer its outputs
+int64_t row_outputs(const ActorCritic& network, const EnvSpec& spec) {
+  int64_t cells = 1, outputs = 0;
+  for (const auto& column : spec.observations) {
+    const auto& grid = column.cells.bits ? column.cells.grid : column.shape;
+    if (grid.size() >= 2) cells = std::max(cells, grid[0] * grid[1]);
+  }
+  for (const auto& p : network.parameters())
+    if (p.dim() >= 2) outputs += p.size(0) * (p.dim() == 4 ? cells : 1);
+  return outputs;
+}
+
 }  // namespace
 
 Ppo::Ppo(const Options& options, const AlgoContext& context)
     : options_(options), context_(context) {
-  plan_.collect_steps = options.rollout;
-  plan_.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
   batch_rows_ = options.rollout * context.rows;
-  minibatch_ = options.minibatch == 0 ? batch_rows_ : options.minibatch;
+  minibatch_ = minibatch_rows(options, context);
   if (minibatch_ > batch_rows_)
     throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
                 std::to_string(batch_rows_) + " rows, got " + std::to_string(minibatch_));
 
-  options_.network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
+  options_.network = network_options(options, context);
   network_ =
       std::make_shared<ActorCritic>(context.spec, options_.network, Initializer(context.seed));
   network_->to(context.device);
@@ -61,22 +118,11 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     reward_norm_->to(context.device);
   }
 
-  const bool reduced = context.precision == Precision::bf16 || context.precision == Precision::fp16;
-  plan_.autocast = true;
-  plan_.capturable = context.device.is_cuda();
+  plan_ = data_plan(options_, context, *network_);
   loss_scale_ = std::make_unique<LossScale>(context.precision == Precision::fp16, context.device);
-  if (options.fused && context.device.is_cpu() && !reduced &&
-      PanelNetwork::obstacle(*network_, context.spec).empty())
+  if (on_panels(options_, context, *network_))
     panels_ = std::make_unique<Panels>(*network_, *params_, context);
-  shard_rows_ = options.shard_rows;
-  if (panels_) shard_rows_ = kPanelRows;
-  else if (context.device.is_cuda()) shard_rows_ = minibatch_;
-  else if (shard_rows_ == 0)
-    shard_rows_ = network_->cost() > kLargeNetwork
-                      ? kLargeShard
-                      : std::clamp<int64_t>(kShardWork / network_->cost(), 64, 1024);
-  if (!panels_) shard_rows_ = std::min(shard_rows_, std::max<int64_t>(64, (minibatch_ + 1) / 2));
-  plan_.block_rows = context.device.is_cuda() ? context.rows : std::min<int64_t>(256, shard_rows_);
+  shard_rows_ = shard_rows(options_, context, *network_);
 
   auto f32 = at::TensorOptions(at::kFloat).device(context.device);
   const std::vector<int64_t> steps{options.rollout, context.rows};
@@ -114,8 +160,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
 }
 
 void Ppo::build_lanes() {
-  const int64_t shards = (minibatch_ + shard_rows_ - 1) / shard_rows_;
-  const int64_t count = std::min(shards, kMostLanes);
+  const int64_t count = lane_count(minibatch_, shard_rows_);
   lane_grads_ = at::zeros({count, params_->size()}, params_->data().options());
   lane_figures_ =
       at::zeros({count, int64_t(kPpoFigures)}, params_->data().options().dtype(at::kDouble));
@@ -430,6 +475,29 @@ void Ppo::visit_state(StateVisitor& visitor) {
   visitor.tensor("epochs_done", epochs_done_);
 }
 
+DataPlan planned_data(const Options& options, const AlgoContext& context) {
+  const ActorCritic network(context.spec, network_options(options, context), Initializer::none());
+  return data_plan(options, context, network);
+}
+
+std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
+  const ActorCritic network(context.spec, network_options(o, context), Initializer::none());
+  constexpr int64_t f32 = 4;
+  int64_t parameters = 0;
+  for (const auto& p : network.parameters()) parameters += p.numel();
+  const int64_t shard = shard_rows(o, context, network);
+  const int64_t lanes = lane_count(minibatch_rows(o, context), shard);
+  // at work at once; each row keeps what its layers give, its gradients and what fused layers add
+  const int64_t threads = context.pool ? context.pool->threads() : 1;
+  const int64_t working = context.device.is_cpu() ? std::min(threads, lanes) : 1;
+  // advantages, returns, valid, targets, old values, errors; the permutation
+  const int64_t row = 6 * f32 + 8;
+  return {{"parameters and optimiser", 3 * f32 * parameters},
+          {"gradients", lanes * f32 * parameters},
+          {"activations", 3 * f32 * working * shard * row_outputs(network, context.spec)},
+          {"advantages and targets", o.rollout * context.rows * row}};
+}
+
 }  // namespace maglev::ppo
 
 namespace maglev::algos::ppo {
@@ -442,7 +510,15 @@ AlgoEntry entry() {
           .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
           .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
             return std::make_unique<maglev::ppo::Ppo>(*static_cast<const Options*>(o), context);
-          }};
+          },
+          .plan =
+              [](const void* o, const AlgoContext& context) {
+                return maglev::ppo::planned_data(*static_cast<const Options*>(o), context);
+              },
+          .memory =
+              [](const void* o, const AlgoContext& context) {
+                return maglev::ppo::planned_memory(*static_cast<const Options*>(o), context);
+              }};
 }
 
 }  // namespace maglev::algos::ppo

@@ -118,4 +118,8 @@ class Ppo : public Algorithm {
   int64_t first_metric_ = -1;
 };
 
+/// The plan and the memory of such an algorithm, without making it.
+DataPlan planned_data(const Options& options, const AlgoContext& context);
+std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext& context);
+
 }  // namespace maglev::ppo

@@ -3,12 +3,14 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/policy_prior.h"
-#include "algos/tdmpc2/two_hot.h"
 #include "engine/nn/autocast.h"
 #include "kernels/noise/noise_op.h"
+#include "kernels/two_hot/two_hot_op.h"
 
 namespace maglev::tdmpc2 {
 namespace {
+
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 
 at::Tensor rows_of(const at::Tensor& x) { return x.defined() ? x.flatten(0, 1) : x; }
 
@@ -119,7 +121,7 @@ AutogradLearner::Targets AutogradLearner::targets(const Sequences& batch) const 
       draw_policy(head, normals(UpdateNumbers::target_action, {H, B, A}), mask_of(batch.task));
   const auto logits = pair_logits(target_q_, drawn_pair(UpdateNumbers::target_pair),
                                   rows_of(joined(z, draw.action, e)), {});
-  const auto value = two_hot_inverse(logits).amin(0).view({H, B});
+  const auto value = two_hot_value_reference(logits, kTwoHot).amin(0).view({H, B});
   return {batch.reward + discount_of_rows(batch.task) * (1 - batch.terminated) * value, z};
 }
 
@@ -154,9 +156,9 @@ at::Tensor AutogradLearner::model_losses(const Sequences& batch, const Targets& 
 
   const auto consistency =
       ((to - targets.latent).square().mean(at::IntArrayRef{1, 2}) * rho).sum() / H;
-  const auto reward = (two_hot_loss(reward_logits, batch.reward).mean(1) * rho).sum() / H;
+  const auto reward = (two_hot_loss(reward_logits, batch.reward, kTwoHot).mean(1) * rho).sum() / H;
   const auto wanted = targets.value.unsqueeze(0).expand({n, H, B});
-  const auto value = (two_hot_loss(q_logits, wanted).mean(2) * rho).sum() / (H * n);
+  const auto value = (two_hot_loss(q_logits, wanted, kTwoHot).mean(2) * rho).sum() / (H * n);
   auto termination = at::zeros_like(value);
   if (options_.shape.episodic)
     termination = at::binary_cross_entropy_with_logits(termination_logits, batch.terminated);
@@ -192,7 +194,7 @@ void AutogradLearner::policy_loss(const at::Tensor& latents, const at::Tensor& t
                          rows_of(joined(latents, draw.action, e)),
                          keep(UpdateNumbers::policy_dropout, 2, steps, B));
   }
-  const auto q = two_hot_inverse(logits).mean(0).view({steps, B});
+  const auto q = two_hot_value_reference(logits, kTwoHot).mean(0).view({steps, B});
   update_running_scale(state_->scale, q[0].detach(), options_.options.tau);
   const auto gain = options_.options.entropy_coef * draw.scaled_entropy + q / state_->scale.clone();
   const auto loss = -(gain.mean(1) * rho_).mean();

@@ -66,16 +66,23 @@ LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint
       updates(at::zeros({}, lr.options().dtype(at::kLong))) {}
 
 void LearnerState::finish_update(double tau, ThreadPool& pool) {
-  const auto online = online_q(*this);
-  const int64_t size = online.size(0), part = online.is_cpu() ? kTargetPart : size;
-  pool.run((size + part - 1) / part, [&](int64_t i) {
-    at::NoGradGuard no_grad;
-    const int64_t count = std::min(part, size - i * part);
-    target_q.narrow(0, i * part, count).lerp_(online.narrow(0, i * part, count), tau);
-  });
   at::NoGradGuard no_grad;
+  if (!grad.is_cpu()) {
+    target_q.lerp_(online_q(*this), tau);
+    updates.add_(1);
+  } else {
+    // without anything ATen would ask the heap for
+    const float* online = params.data().const_data_ptr<float>() + model->layout().q_begin();
+    float* target = target_q.data_ptr<float>();
+    const int64_t size = target_q.numel();
+    pool.run((size + kTargetPart - 1) / kTargetPart, [=](int64_t part) {
+      const int64_t end = std::min(size, (part + 1) * kTargetPart);
+      for (int64_t i = part * kTargetPart; i < end; ++i)
+        target[i] += float(tau) * (online[i] - target[i]);
+    });
+    ++*updates.data_ptr<int64_t>();
+  }
   if (model->shape().tasks > 0) model->embeddings().renorm_(2, 0, 1);
-  updates.add_(1);
 }
 
 void LearnerState::visit(StateVisitor& visitor) {

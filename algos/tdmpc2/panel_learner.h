@@ -26,7 +26,7 @@ class PanelLearner {
 
   PanelLearner(const LearnerOptions& options, LearnerState& state);
 
-  /// One update; writes `figures` [kFigures] f32. Allocates nothing but what ATen's views take.
+  /// One update; writes `figures` [kFigures] f32. Asks the heap for nothing.
   void update(const Sequences& batch, at::Tensor& figures);
 
   // its parts, in order; a test may look between them

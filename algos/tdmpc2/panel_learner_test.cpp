@@ -113,7 +113,8 @@ TEST_P(PanelLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
   EXPECT_GT((panels.state.params.data() - before).abs().max().item<float>(), 1e-5f);
   EXPECT_TRUE(close(panels.state.params.data(), reference.state.params.data(), 1e-6));
   EXPECT_TRUE(close(panels.state.target_q, reference.state.target_q, 1e-6));
-  EXPECT_TRUE(close(panels.figures, reference.figures, 2e-5));
+  EXPECT_TRUE(close(panels.figures, reference.figures, 5e-5))
+      << "values pass through an exponential";
   EXPECT_TRUE(close(panels.state.updates, reference.state.updates, 0));
 }
 

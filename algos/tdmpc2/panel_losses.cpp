@@ -59,11 +59,11 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
     for (int64_t k : {0, 1}) {
       const int64_t net = k ? target_pair_.second : target_pair_.first;
       target_q_[size_t(net)].forward(z, s.infer_q, nullptr, s.logits);
-      two_hot_value_grad_cpu({.bins = kTwoHot,
-                              .logits = s.logits,
-                              .value = s.value[k],
-                              .stride = stride_,
-                              .rows = stride_});
+      two_hot_inverse_cpu({.bins = kTwoHot,
+                           .logits = s.logits,
+                           .value = s.value[k],
+                           .stride = stride_,
+                           .rows = stride_});
     }
     const float* reward = batch.reward.const_data_ptr<float>() + t * B_ + first;
     const float* terminated = batch.terminated.const_data_ptr<float>() + t * B_ + first;

@@ -13,7 +13,7 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-constexpr TwoHotBins kTwoHot{.count = kBins, .low = float(kBinLow), .high = float(kBinHigh)};
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 
 const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
 
@@ -135,7 +135,7 @@ void Planner::pack(const WorldModel& model, const at::Tensor& params) {
   if (q_task_.defined()) {
     q_task_.view({shape_.task_dim, nq, M})
         .copy_(q[0].weight.narrow(2, D + A, shape_.task_dim).permute({2, 0, 1}));
-    embedding_.copy_(model.embeddings());
+    embedding_.copy_(params.narrow(0, layout.embedding, embedding_.numel()).view_as(embedding_));
   }
 }
 

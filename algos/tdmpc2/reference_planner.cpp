@@ -5,10 +5,15 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/policy_prior.h"
-#include "algos/tdmpc2/two_hot.h"
 #include "kernels/noise/noise_op.h"
+#include "kernels/two_hot/two_hot_op.h"
 
 namespace maglev::tdmpc2 {
+namespace {
+
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
+
+}  // namespace
 
 struct ReferencePlanner::Context {
   at::Tensor z, e, mask;  ///< [1, D], [1, T], [1, A]; undefined without tasks
@@ -46,7 +51,7 @@ at::Tensor ReferencePlanner::values(const Context& c, const at::Tensor& actions,
   auto value = at::zeros({S}, z.options()), ended = at::zeros({S}, z.options());
   double discount = 1;
   for (int64_t t = 0; t < H; ++t) {
-    const auto reward = two_hot_inverse(model_->reward(z, actions[t], e));
+    const auto reward = two_hot_value_reference(model_->reward(z, actions[t], e), kTwoHot);
     value = value + discount * (1 - ended) * reward;
     z = model_->next(z, actions[t], e);
     discount *= c.discount;
@@ -58,7 +63,7 @@ at::Tensor ReferencePlanner::values(const Context& c, const at::Tensor& actions,
   const auto draw = draw_policy(model_->policy(z, e),
                                 normals(c, numbers_.terminal + round * S * A, {S, A}), mask);
   const auto action = options_.mean_terminal_action ? draw.mean : draw.action;
-  const auto all = two_hot_inverse(stacked_forward(q_, joined(z, action, e)));
+  const auto all = two_hot_value_reference(stacked_forward(q_, joined(z, action, e)), kTwoHot);
   const auto pair = q_pair(uniforms(c, numbers_.pair + round, 1).item<float>(), all.size(0));
   const auto q = (all[pair.first] + all[pair.second]) / 2;
   return value + discount * (1 - ended) * q;

@@ -91,25 +91,33 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
                                .action_mask = plan_options_.action_mask,
                                .precision = context.precision,
                                .pool = context.pool};
-  const std::string obstacle = PanelLearner::obstacle(learner, context.device);
-  if (options.fused == "on" && !obstacle.empty())
-    throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " + obstacle + "; use auto");
-  if (options.fused != "off" && obstacle.empty())
+  // panels leave out what cannot matter: the plain reference does not
+  const bool panels = options.fused != "off" && options.prune;
+  auto fused = [&](const std::string& obstacle) {
+    if (options.fused == "on" && (!panels || !obstacle.empty()))
+      throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " +
+                  (panels ? obstacle : "tdmpc2.prune is off") + "; use auto");
+    return panels && obstacle.empty();
+  };
+  if (fused(PanelLearner::obstacle(learner, context.device)))
     panel_learner_ = std::make_unique<PanelLearner>(learner, state_);
   else learner_ = std::make_unique<AutogradLearner>(learner, state_);
-  const std::string in_the_way = PanelPlanner::obstacle(shape_, context.precision, context.device);
-  if (options.mpc && options.prune && options.fused == "on" && !in_the_way.empty())
-    throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " + in_the_way + "; use auto");
-  if (plans_on_panels(options, shape_, context))
-    panel_planner_ = std::make_unique<PanelPlanner>(plan_options_, shape_, context.precision,
-                                                    context.pool ? context.pool->threads() : 1);
-  else if (options.mpc && options.prune)
-    planner_ = std::make_unique<Planner>(plan_options_, shape_, context.precision, context.device);
-  else if (options.mpc)
-    reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
+  if (options.mpc)
+    make_planner(fused(PanelPlanner::obstacle(shape_, context.precision, context.device)));
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
+}
+
+void Tdmpc2::make_planner(bool panels) {
+  if (panels)
+    panel_planner_ = std::make_unique<PanelPlanner>(plan_options_, shape_, context_.precision,
+                                                    context_.pool ? context_.pool->threads() : 1);
+  else if (options_.prune)
+    planner_ =
+        std::make_unique<Planner>(plan_options_, shape_, context_.precision, context_.device);
+  else
+    reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
 }
 
 Carry Tdmpc2::initial_carry(int64_t rows) const {
@@ -226,8 +234,8 @@ void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
 void Tdmpc2::publish() {
   at::NoGradGuard no_grad;
   acting_params_.data().copy_(state_.params.data());
+  if (panel_planner_) panel_planner_->publish(acting_params_.data().const_data_ptr<float>());
   if (planner_) planner_->pack(*acting_, acting_params_.data());
-  if (panel_planner_) panel_planner_->publish(acting_params_.data().data_ptr<float>());
 }
 
 void Tdmpc2::visit_state(StateVisitor& visitor) {

@@ -50,6 +50,7 @@ class Tdmpc2 : public Algorithm {
     int64_t image = -1, task = -1;
   };
 
+  void make_planner(bool panels);
   at::Tensor tasks_of(const std::vector<at::Tensor>& obs) const;
   at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
   /// Uniform actions [N, A] in [-1, 1], or normals.
@@ -71,8 +72,7 @@ class Tdmpc2 : public Algorithm {
   std::unique_ptr<AutogradLearner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
-  // one of them where it plans: on panels where nothing is in their way, else as one program; the
-  // reference without pruning
+  // one of these where it plans: on panels, as one program, or the plain reference
   std::unique_ptr<PanelPlanner> panel_planner_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<ReferencePlanner> reference_;

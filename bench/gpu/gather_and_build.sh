@@ -10,7 +10,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 carry=$PWD/.carry
-packages=(libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libhwy-dev libgtest-dev)
+packages=(libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libhwy-dev libgtest-dev libbox2d-dev
+  zlib1g-dev)
 
 gather() {
   local missing=() package file
@@ -24,10 +25,10 @@ gather() {
   rm -rf "$carry"
   mkdir -p "$carry"
   # headers, CMake packages and libraries, at the same places below .carry/usr; links stay links.
-  # The library behind yaml-cpp's link lies in a package of its own.
+  # The libraries behind some links lie in packages of their own.
   local wanted='^/usr/(include/|share/cmake/|lib/.*(/cmake/|\.a$|\.so))'
   for file in $(dpkg -L "${packages[@]}" | grep -E "$wanted") \
-    /usr/lib/*/libyaml-cpp.so* /usr/lib/*/libhwy.so*; do
+    /usr/lib/*/libyaml-cpp.so* /usr/lib/*/libhwy.so* /usr/lib/*/libbox2d.so* /usr/lib/*/libz.so*; do
     [[ -d $file && ! -L $file ]] || echo "${file#/}"
   done | sort -u | tar -C / -c -T - | tar -C "$carry" -x --no-same-owner
   echo "gathered $(du -sh "$carry" | cut -f1) in .carry/"

@@ -37,6 +37,7 @@ struct ReplayPlan {
   int64_t batch = 256;           ///< B sequences
   int64_t length = 1;            ///< L transitions of one episode each: Batch is [L or L+1, B]
   SliceSampling sampling = SliceSampling::trajectory;
+  bool running = false;         ///< also of episodes that are not finished yet
   int64_t first_steps = 0;      ///< steps before the first update
   int64_t first_updates = 0;    ///< made at once then
   double updates_per_step = 1;  ///< after that
@@ -93,6 +94,7 @@ struct AlgoContext {
   int64_t total_steps = 0;  ///< of the whole run, all rows: what schedules run over
   uint64_t seed = 0;
   at::Device device = at::kCPU;
+  /// For update; act, which may run beside it, leaves it alone.
   ThreadPool* pool = nullptr;
   /// What networks' forward passes compute in; parameters, advantages and reductions are fp32.
   Precision precision = Precision::fp32;

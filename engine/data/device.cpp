@@ -21,6 +21,12 @@ int compute_capability(int index) {
   return 10 * major + minor;
 }
 
+int64_t free_device_bytes() {
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "device");
+  return int64_t(free);
+}
+
 void check_cuda(int error, const char* what) {
   if (error != 0)
     throw Error("[" + std::string(what) + "] the device refused the launch: " +
@@ -30,6 +36,8 @@ void check_cuda(int error, const char* what) {
 void* current_stream() { return nullptr; }
 
 int compute_capability(int) { return 0; }
+
+int64_t free_device_bytes() { return 0; }
 
 void check_cuda(int error, const char* what) { MAGLEV_ASSERT(error == 0, what); }
 #endif

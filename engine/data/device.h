@@ -2,6 +2,8 @@
 // The one place that asks a device for its stream and reads its errors; the same calls in builds
 // without device code.
 
+#include <cstdint>
+
 namespace maglev {
 
 /// Whether kernels for CUDA were linked in.
@@ -15,6 +17,8 @@ constexpr bool kDeviceCode = false;
 void* current_stream();
 /// 10 * major + minor of CUDA device `index`; 0 in builds without device code.
 int compute_capability(int index);
+/// Bytes free on the current device; 0 in builds without device code.
+int64_t free_device_bytes();
 /// Throws Error when a launch returned a cudaError_t other than success.
 void check_cuda(int error, const char* what);
 

@@ -17,8 +17,13 @@ constexpr int64_t kBlock = 64;
 }  // namespace
 
 VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed,
-               at::Device device, ThreadPool& pool, int64_t first_env)
-    : entry_(&entry), N_(N), seed_(seed), first_env_(first_env), pool_(&pool) {
+               at::Device device, ThreadPool& pool, int64_t first_env, int64_t learners)
+    : entry_(&entry),
+      N_(N),
+      seed_(seed),
+      first_env_(first_env),
+      learners_(learners ? learners : entry.agents),
+      pool_(&pool) {
   if (N < 1) throw Error("[env] env.count must be at least 1, got " + std::to_string(N));
   if (device.is_cuda() && !entry.step_cuda)
     throw Error(
@@ -27,6 +32,9 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   entry.check(params);
   spec_ = entry.spec(params);
   MAGLEV_ASSERT(spec_.observations.size() <= size_t(kMaxObsColumns), "raise kMaxObsColumns");
+  MAGLEV_ASSERT(
+      learners_ <= entry.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),
+      "learners are some of the agents");
   MAGLEV_ASSERT(spec_.events.size() <= size_t(kMaxEvents), "raise kMaxEvents");
   auto bytes = at::TensorOptions(at::kByte);
   auto host = at::empty({int64_t(entry.params_bytes)}, bytes);

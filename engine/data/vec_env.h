@@ -14,16 +14,20 @@ namespace maglev {
 
 class VecEnv {
  public:
+  /// `learners`: agents of each environment whose rows the steps' columns hold, the others' are in
+  /// StepIo::rivals; 0: all.
   /// `params` is entry.params_bytes of settings, copied. `first_env` shifts the random streams,
   /// e.g. for a rank. Throws Error when `device` is CUDA and the engine was built without device
   /// code.
   VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed, at::Device device,
-         ThreadPool& pool, int64_t first_env = 0);
+         ThreadPool& pool, int64_t first_env = 0, int64_t learners = 0);
 
   const EnvEntry& entry() const { return *entry_; }
   const EnvSpec& spec() const { return spec_; }
   int64_t count() const { return N_; }
-  int64_t rows() const { return N_ * entry_->agents; }
+  /// Agents of each environment that have rows here.
+  int64_t agents() const { return learners_; }
+  int64_t rows() const { return N_ * learners_; }
 
   /// Every environment begins its first episode; writes the observations of `io`.
   void reset(const StepIo& io);
@@ -51,7 +55,7 @@ class VecEnv {
   EnvSpec spec_;
   int64_t N_;
   uint64_t seed_;
-  int64_t first_env_;
+  int64_t first_env_, learners_;
   ThreadPool* pool_;
   at::Tensor params_;  ///< [params_bytes] u8, on the device
   at::Tensor slots_;   ///< [N, slot_bytes] u8, on the device

@@ -24,9 +24,6 @@ MAGLEV_HD AgentRow agent_row(const StepIo& io, int64_t i, int agent) {
   return {&io.rivals, i * (agents - learners) + agent - learners};
 }
 
-/// Most action dimensions of an environment whose agents are split into learners and rivals.
-constexpr int kMaxSplitActionDims = 16;
-
 /// Writes the observation rows of slot i at row t+1.
 template <class E>
 MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::State& state,

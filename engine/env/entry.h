@@ -13,6 +13,8 @@
 
 namespace maglev {
 
+class Canvas;
+
 /// The columns of one step. Actions of row t are read; everything else is written.
 struct StepColumns {
   const int32_t* action_i32 = nullptr;  ///< [rows, dims], categorical
@@ -40,17 +42,8 @@ struct StepIo : StepColumns {
   StepColumns rivals;
 };
 
-/// A scripted player: plays one agent of an environment from what that agent observes. Continuous
-/// actions.
-struct Bot {
-  const char* name;
-  const char* summary;
-  size_t state_bytes;  ///< of what it remembers through an episode; trivially copyable, at most 64
-  void (*begin)(void* state, Rng& rng);  ///< at an episode's first observation
-  /// `obs` is a row of each observation column; writes `action` [dims].
-  void (*act)(void* state, const std::byte* const* obs, Rng& rng, float* action);
-};
-constexpr size_t kMaxBotState = 64;
+/// Most action dimensions of an environment whose agents are split into learners and rivals.
+constexpr int kMaxSplitActionDims = 16;
 
 /// Totals since they were last taken. Of agent 0 where there are several.
 struct EpisodeTotals {
@@ -111,6 +104,10 @@ struct EnvEntry {
   /// cudaError_t.
   int (*reset_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
   int (*step_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
+
+  /// Draws a state (a slot from kSlotHead on, in host memory) into the whole canvas; E::paint where
+  /// the environment has a picture, else null.
+  void (*paint)(const void* params, const std::byte* state, Canvas& canvas) = nullptr;
 };
 
 /// Every environment that was built in, by name.

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "engine/config/options.h"
@@ -51,6 +52,18 @@ struct ObsOut {
   }
 };
 
+/// A scripted player: plays one agent of an environment from what that agent observes. Continuous
+/// actions.
+struct Bot {
+  const char* name;
+  const char* summary;
+  size_t state_bytes;  ///< of what it remembers through an episode; trivially copyable, at most 64
+  void (*begin)(void* state, Rng& rng);  ///< at an episode's first observation
+  /// `obs` is a row of each observation column; writes `action` [dims].
+  void (*act)(void* state, const std::byte* const* obs, Rng& rng, float* action);
+};
+constexpr size_t kMaxBotState = 64;
+
 /// Agents of an environment: E::kAgents when it has one, else 1.
 template <class E>
 constexpr int agents_of() {
@@ -74,6 +87,7 @@ size_t state_bytes_of(const typename E::Params& params) {
 ///   spec     host: sizes and limits for these settings
 ///   reset a new episode; step one transition (no auto-reset: the runner does it); observe one
 ///   agent's row
+///   bots   optional, host: `static std::span<const Bot> bots()`, scripted players
 /// reset, step and observe are MAGLEV_HD and draw only from the Rng they get.
 template <class E>
 concept Env = std::is_trivially_copyable_v<typename E::State> &&

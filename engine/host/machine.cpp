@@ -1,6 +1,7 @@
 #include "engine/host/machine.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <torch/torch.h>
 
@@ -80,6 +81,9 @@ Placement place(const std::string& device, int64_t threads, const std::string& p
 
 void claim_threads() {
   use_cpu_cache();
+  // device memory grows by pages, so that no gap is too small; read at the first allocation
+  if (!std::getenv("PYTORCH_CUDA_ALLOC_CONF"))
+    setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
   at::set_num_threads(1);
 }
 

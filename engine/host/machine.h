@@ -24,8 +24,9 @@ struct Placement {
 /// that is not there, or a precision it does not compute.
 Placement place(const std::string& device, int64_t threads, const std::string& precision = "auto");
 
-/// Threads of ours do the work: ATen itself runs every operation on the thread that calls it. Call
-/// once, first.
+/// Threads of ours do the work: ATen itself runs every operation on the thread that calls it; its
+/// memory comes from a cache on the host and in expandable segments on a GPU (unless the user's
+/// PYTORCH_ALLOC_CONF says something else). Call once, first.
 void claim_threads();
 
 }  // namespace maglev

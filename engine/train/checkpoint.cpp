@@ -59,7 +59,10 @@ class Collector : public StateVisitor {
   std::vector<at::Tensor> tensors;  ///< in the order of summary.tensors
   uint64_t bytes = 0;
 
-  explicit Collector(const VisitState& visit) {
+  /// Integers that `adopt` names take its values as they are visited: sizes of what is visited after
+  /// them may follow from them.
+  explicit Collector(const VisitState& visit, const std::map<std::string, int64_t>* adopt = nullptr)
+      : adopt_(adopt) {
     visit(*this);
     for (const auto& [name, tensor] : by_name_) tensors.push_back(tensor);
   }
@@ -71,6 +74,8 @@ class Collector : public StateVisitor {
     bytes += value.nbytes();
   }
   void visit_integer(const std::string& name, int64_t& value) override {
+    if (adopt_)
+      if (auto found = adopt_->find(name); found != adopt_->end()) value = found->second;
     summary.integers[claim(name)] = value;
   }
   void visit_real(const std::string& name, double& value) override {
@@ -87,6 +92,7 @@ class Collector : public StateVisitor {
     return name;
   }
 
+  const std::map<std::string, int64_t>* adopt_;
   std::map<std::string, at::Tensor> by_name_;
 };
 
@@ -160,6 +166,28 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
   if (!why.empty())
     throw Error("[" + dir + "] does not fit this run: " + why +
                 "; resume with the settings it was saved with");
+}
+
+// the names of one section, as a state of its own
+StateSummary section_of(const StateSummary& state, const std::string& section) {
+  StateSummary part;
+  const auto take = [&](auto& to, const auto& from) {
+    for (const auto& [name, value] : from)
+      if (name.starts_with(section + ".")) to.emplace(name, value);
+  };
+  take(part.integers, state.integers);
+  take(part.reals, state.reals);
+  take(part.texts, state.texts);
+  take(part.tensors, state.tensors);
+  return part;
+}
+
+void check_identity(const std::string& dir, const CheckpointIdentity& identity,
+                    const CheckpointIdentity& expected) {
+  if (identity.algo != expected.algo || identity.env != expected.env)
+    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
+                ", this run is " + expected.algo + " on " + expected.env +
+                "; choose a checkpoint of the same algorithm and environment");
 }
 
 std::string step_name(int64_t step) {
@@ -263,16 +291,32 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit) {
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
-  const CheckpointIdentity& identity = checkpoint.manifest.identity;
-  if (identity.algo != expected.algo || identity.env != expected.env)
-    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
-                ", this run is " + expected.algo + " on " + expected.env +
-                "; choose a checkpoint of the same algorithm and environment");
-  check_same_names(dir, checkpoint.manifest.state, Collector(visit).summary);
+  check_identity(dir, checkpoint.manifest.identity, expected);
+  const StateSummary& saved = checkpoint.manifest.state;
+  const auto before = Collector(visit).summary.integers;
+  try {
+    check_same_names(dir, saved, Collector(visit, &saved.integers).summary);
+  } catch (const Error&) {
+    Collector put_back(visit, &before);
+    throw;
+  }
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
   visit(restorer);
-  return identity;
+  return checkpoint.manifest.identity;
+}
+
+CheckpointIdentity load_section(const std::string& dir, const std::string& section,
+                                const CheckpointIdentity& expected, const VisitState& visit) {
+  VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
+  check_identity(dir, checkpoint.manifest.identity, expected);
+  const VisitState visit_section = [&](StateVisitor& v) { v.section(section, visit); };
+  check_same_names(dir, section_of(checkpoint.manifest.state, section),
+                   Collector(visit_section).summary);
+  at::NoGradGuard no_grad;
+  Restorer restorer(checkpoint);
+  visit_section(restorer);
+  return checkpoint.manifest.identity;
 }
 
 std::string state_hash(const VisitState& visit) {

@@ -26,6 +26,11 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit);
 
+/// Loads `section` of a checkpoint alone, e.g. "algo", into what `visit` names; the rest may be of
+/// any kind. Everything else as load_checkpoint.
+CheckpointIdentity load_section(const std::string& dir, const std::string& section,
+                                const CheckpointIdentity& expected, const VisitState& visit);
+
 /// Hash over all named values; equal exactly when the states are equal to the bit. The same as the
 /// manifest's.
 std::string state_hash(const VisitState& visit);

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <torch/torch.h>
 
 #include "engine/core/error.h"
 #include "engine/data/rollout.h"
 #include "engine/data/vec_env.h"
+#include "engine/train/rivals.h"
 
 namespace maglev {
 namespace {
@@ -49,16 +51,25 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   if (options.steps == 0 && options.episodes < 1)
     throw Error("[eval] needs at least 1 episode or 1 step, got " +
                 std::to_string(options.episodes));
-  VecEnv envs(experiment.env(), experiment.env_params(), N, options.seed, placement.device, pool);
+  VecEnv envs(experiment.env(), experiment.env_params(), N, options.seed, placement.device, pool,
+              /*first_env=*/0, /*learners=*/options.against ? 1 : 0);
   const EnvSpec& spec = envs.spec();
-  const int64_t agents = envs.entry().agents;
+  const int64_t agents = envs.agents();
   const int64_t block = block_rows(algorithm.plan().block_rows, envs.rows(), agents);
   Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
   const Carry carry = algorithm.initial_carry(envs.rows());
   std::vector<Carry> carries;
   for (const Row& part : store.row(0).blocks)
     carries.push_back(carry.rows(part.first, part.rows()));
-  envs.reset(store.first_io());
+  StepIo first_io = store.first_io(), io = store.io(0);
+  std::optional<Rivals> rivals;
+  if (options.against) {
+    rivals.emplace(envs.entry(), spec, N, placement.device);
+    rivals->add(*options.against);
+    rivals->attach(first_io, /*first=*/true);
+    rivals->attach(io, /*first=*/false);
+  }
+  envs.reset(first_io);
 
   // episodes each environment still owes; a run of steps owes none
   std::vector<int64_t> owed(size_t(N), 0);
@@ -77,10 +88,16 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
     pool.run(int64_t(carries.size()), [&](int64_t b) {
       algorithm.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
     });
-    envs.step(store.io(0));
+    if (rivals) rivals->act(options.seed, t);
+    envs.step(io);
     auto host = [](const at::Tensor& x) { return x[0].cpu(); };
     auto reward = host(store.batch().reward), terminated = host(store.batch().terminated);
     auto truncated = host(store.batch().truncated), first = store.batch().is_first[1].cpu();
+    if (rivals)
+      for (const GameResult& game : rivals->settle(reward.data_ptr<float>())) {
+        if (options.steps == 0 && owed[size_t(game.env)] == 0) continue;
+        (game.score == 1 ? result.wins : game.score == 0 ? result.losses : result.draws) += 1;
+      }
     for (int64_t i = 0; i < N; ++i) {
       const int64_t row = i * agents;
       if (options.steps == 0 && owed[size_t(i)] == 0) continue;

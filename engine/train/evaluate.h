@@ -10,6 +10,7 @@
 #include "engine/algo/algorithm.h"
 #include "engine/host/machine.h"
 #include "engine/train/experiment.h"
+#include "engine/train/player.h"
 
 namespace maglev {
 
@@ -21,6 +22,8 @@ struct EvalOptions {
   int64_t envs = 0;  ///< environments at once; 0: one an episode, at most 256
   uint64_t seed = 1'000'003;
   ActMode mode = ActMode::mean;
+  /// Plays every environment's second agent; null: the policy plays all agents.
+  Player* against = nullptr;
 };
 
 struct EvalResult {
@@ -30,7 +33,8 @@ struct EvalResult {
   /// Over finished episodes; NaN when none finished.
   double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
   std::vector<std::pair<std::string, double>> events_per_1k;
-  std::vector<double> returns;  ///< one an episode, by environment and then in time
+  int64_t wins = 0, draws = 0, losses = 0;  ///< of the episodes, against a player
+  std::vector<double> returns;              ///< one an episode, by environment and then in time
   double seconds = 0;
 };
 

@@ -16,7 +16,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.add("threads", run.threads, "threads; 0: as many as the process may use",
              {.min = 0, .max = 1024});
   table_.section("train", [&](OptionTable& t) {
-    t.add("steps", run.steps, "environment steps to train for, all environments",
+    t.add("steps", run.steps,
+          "environment steps to train for, all environments; with train.dataset: updates",
           {.min = 1, .max = 9e15, .unit = "steps"});
     t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps",
           {.min = 0, .max = 9e15, .unit = "steps"});
@@ -33,9 +34,35 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("precision", run.precision,
           "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU",
           {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
+    t.add("opponents", run.opponents,
+          "who plays the second agent, by commas: scripted players of the environment, past (past "
+          "selves), self, folders of runs; empty: all agents learn");
+    t.add("past", run.past, "past selves in play at once", {.min = 1, .max = 1000});
+    t.add("past_every", run.past_every, "steps between two past selves; 0: twenty a run",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("matchmaking", run.matchmaking,
+          "even: each opponent alike; hard: those that are not beaten yet more often",
+          {.choices = {"even", "hard"}});
     t.add("warmup", run.warmup,
           "iterations run first and undone exactly; before a capture two at least",
           {.min = 0, .max = 1e6});
+    t.add("overlap", run.overlap,
+          "updates of an iteration run beside the steps of the next, on threads of their own");
+    t.add("dataset", run.dataset,
+          "files to learn from instead of an environment, by commas (maglev data writes them)");
+    t.add("replay_memory", run.replay_memory,
+          "where a replay lies on a GPU: on the device or in pinned memory of the host; auto: on "
+          "the device where it leaves the rest enough",
+          {.choices = {"auto", "device", "pinned"}});
+    t.add("save_replay", run.save_replay,
+          "checkpoints hold the replay; else a resumed run begins with an empty one");
+    t.add("replay_capacity", run.replay_capacity,
+          "rows of the replay, all environments; 0: what the algorithm says",
+          {.min = 0, .max = 1e15, .unit = "rows"});
+    t.add("memory_limit", run.memory_limit,
+          "of what a run will hold, e.g. 4GiB; auto: what is free where it runs; none: no limit");
+    t.add("shrink_replay", run.shrink_replay,
+          "a replay that does not fit the limit becomes smaller; else the run is refused");
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

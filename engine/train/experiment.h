@@ -25,6 +25,17 @@ struct RunOptions {
   std::string graph = "auto";
   std::string precision = "auto";
   int64_t warmup = 0;
+  bool overlap = false;
+  std::string dataset;
+  std::string replay_memory = "auto";
+  bool save_replay = true;
+  int64_t replay_capacity = 0;
+  std::string memory_limit = "auto";
+  bool shrink_replay = false;
+  std::string opponents;  ///< names with commas; empty: every agent learns
+  int64_t past = 4;
+  int64_t past_every = 0;
+  std::string matchmaking = "even";
 };
 
 class Experiment {

@@ -3,8 +3,8 @@
 // of runs.
 //   config.yaml    the resolved settings          reproduce.md  how to get the same run again
 //   run.json       state, times, steps, process   log.txt       lines for people
-//   run.lock       held while a process trains    metrics.jsonl, events.out.tfevents.*,
-//   checkpoints/ by others
+//   run.lock       held while a process trains    memory.json   what the run was planned to hold
+//   metrics.jsonl, events.out.tfevents.*, checkpoints/ by others
 
 #include <cstdint>
 #include <limits>

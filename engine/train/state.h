@@ -14,7 +14,8 @@ namespace maglev {
 
 /// Visits state by name. A part with state has `void visit_state(StateVisitor&)` and passes
 /// references to its live values: saving reads them, loading overwrites them in place (a tensor
-/// keeps its storage, shape, dtype and device).
+/// keeps its storage, shape, dtype and device). Sizes of tensors may follow from integers visited
+/// before them.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;

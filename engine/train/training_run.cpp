@@ -12,6 +12,7 @@
 #include "engine/metrics/writer.h"
 #include "engine/train/checkpoint_store.h"
 #include "engine/train/fastest_precision.h"
+#include "engine/train/memory_plan.h"
 #include "engine/train/run_dir.h"
 
 namespace maglev {
@@ -61,6 +62,7 @@ class Session {
   Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
       : trainer_(trainer),
         dir_(dir),
+        forgot_(resumed_at >= 0 && trainer.forgets_replay()),
         store_(dir.path(), int(trainer.experiment().run.keep)),
         writer_(open(request, resumed_at)) {
     const Experiment& experiment = trainer.experiment();
@@ -77,10 +79,14 @@ class Session {
   RunOutcome run() {
     try {
       SignalGuard guard;
-      if (!trainer_.graph_note().empty()) say(trainer_.graph_note());
+      trainer_.stop_when([] { return signals_seen > 0; });
+      std::string graph_note;
+      if (forgot_) say("the replay was not saved (train.save_replay=false): it begins empty");
       // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
       if (trainer_.step() == 0) save(/*must=*/true);
       while (!trainer_.done() && !signals_seen) {
+        // with a replay graphs come after the first updates
+        if (graph_note != trainer_.graph_note()) say(graph_note = trainer_.graph_note());
         trainer_.iterate();
         bool flushed = trainer_.flush_due();
         if (flushed) trainer_.begin_flush();
@@ -98,6 +104,16 @@ class Session {
     } catch (const std::exception& e) {
       end("failed", e.what());
       throw;
+    }
+  }
+
+  /// A line for people: on the console and in log.txt.
+  void say(const std::string& text) {
+    writer_.note(text);
+    try {
+      dir_.log(text);
+    } catch (const Error&) {
+      // a log line is not worth a run; the console has it
     }
   }
 
@@ -135,11 +151,13 @@ class Session {
                                 .torch_version = TORCH_VERSION,
                                 .options_yaml = experiment.table().yaml(),
                                 .step = trainer_.step(),
-                                .updates = trainer_.iterations(),
+                                .updates = trainer_.updates(),
                                 .return_mean = trainer_.return_mean(),
                                 .seconds = trainer_.seconds()};
     try {
       store_.save(identity, [&](StateVisitor& v) { trainer_.visit_state(v); });
+      if (const League* league = trainer_.league())
+        write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
       say("checkpoint saved at step " + count_text(trainer_.step()));
     } catch (const Error& e) {
       if (must) throw;
@@ -149,15 +167,6 @@ class Session {
     status_.steps = trainer_.step();
     status_.return_mean = trainer_.return_mean();
     write_status();
-  }
-
-  void say(const std::string& text) {
-    writer_.note(text);
-    try {
-      dir_.log(text);
-    } catch (const Error&) {
-      // a log line is not worth a run; the console has it
-    }
   }
 
   void write_status() {
@@ -181,6 +190,7 @@ class Session {
 
   Trainer& trainer_;
   RunDir& dir_;
+  bool forgot_;
   CheckpointStore store_;
   MetricWriter writer_;
   RunStatus status_;
@@ -205,15 +215,21 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
 
 RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
-  Trainer trainer(experiment, placement_of(experiment));
+  const Placement placement = placement_of(experiment);
+  std::string shrunk;
+  const MemoryPlan memory = fit_memory(experiment, placement, &shrunk);
+  Trainer trainer(experiment, placement);
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,
                                .env = experiment.env().name,
                                .overwrite = request.overwrite});
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
+  write_atomic(dir.path() + "/memory.json", memory.json());
   trainer.warm_up();
   Session session(trainer, dir, request, -1);
+  session.say("memory: " + memory.text());
+  if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();
 }
 
@@ -230,7 +246,10 @@ RunOutcome train_resume(const std::string& folder, const std::vector<std::string
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   for (const auto& o : overrides) experiment->table().override_with(o);
-  Trainer trainer(*experiment, placement_of(*experiment));
+  const Placement placement = placement_of(*experiment);
+  // the checkpoint's replay has the size it has
+  fit_memory(*experiment, placement, /*note=*/nullptr);
+  Trainer trainer(*experiment, placement);
   CheckpointStore store(dir.path(), int(experiment->run.keep));
   const std::string checkpoint = store.newest_valid(
       [](const std::string& note) { std::fprintf(stderr, "maglev: %s\n", note.c_str()); });
@@ -242,6 +261,7 @@ RunOutcome train_resume(const std::string& folder, const std::vector<std::string
       load_checkpoint(checkpoint, {.algo = experiment->algo().name, .env = experiment->env().name},
                       [&](StateVisitor& v) { trainer.visit_state(v); });
   trainer.continue_clock(identity.seconds);
+  if (trainer.forgets_replay()) trainer.store().replay()->forget();
   if (!overrides.empty() && experiment->table().yaml() != before) {
     write_atomic(dir.path() + "/config.before-" + std::to_string(identity.step) + ".yaml", before);
     dir.write_config(experiment->table().yaml());

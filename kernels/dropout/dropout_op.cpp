@@ -20,7 +20,7 @@ std::vector<KernelCase> cases(at::Device device) {
     const int64_t step = (features + 3) / 4 * 4 + 8;
     const uint64_t seed = 5, stream = 7, first = (uint64_t(3) << 32) + 64;
     auto out = at::empty({features, stride});
-    const auto run = [=]() mutable {
+    auto run = [=]() mutable {
       dropout_cpu({.seed = seed,
                    .stream = stream,
                    .first = first,

@@ -11,7 +11,7 @@
 #include "engine/core/terminal.h"
 #include "engine/train/checkpoint_store.h"
 #include "engine/train/evaluate.h"
-#include "engine/train/trainer.h"
+#include "engine/train/player.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
@@ -30,6 +30,9 @@ Grammar grammar() {
                 {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
                 {"--seed", "S",
                  "seed of the evaluation's environments and draws (default 1000003)"},
+                {"--against", "NAMES",
+                 "in games of two: scripted players or run folders, by commas (default: each "
+                 "scripted player)"},
                 {"--actions", "HOW", "mean, sample or both (default both)"},
                 {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
                 {"--json", "", "print JSON instead of a table"}},
@@ -77,6 +80,20 @@ std::string checkpoint_of(const std::string& folder, const std::string& which) {
   return path;
 }
 
+std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
+  std::vector<std::string> names;
+  if (const auto chosen = arguments.value("--against")) {
+    std::string name;
+    for (char c : *chosen + ",") {
+      if (c != ',') name += c;
+      else if (!name.empty()) names.push_back(std::exchange(name, ""));
+    }
+  } else if (env.agents == 2) {
+    for (const Bot& bot : env.bots) names.emplace_back(bot.name);
+  }
+  return names;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -95,10 +112,21 @@ int run(const std::vector<std::string>& words) {
   auto trained = experiment_of(folder);
   const std::string checkpoint =
       checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
-  Trainer trainer(*trained, place(trained->run.device, trained->run.threads));
+  const Placement placement = place(trained->run.device, trained->run.threads);
+  ThreadPool pool(placement.threads);
+  const AlgoContext context{.spec = trained->spec(),
+                            .rows = trained->run.env_count,
+                            .total_steps = trained->run.steps,
+                            .seed = trained->run.seed,
+                            .device = placement.device,
+                            .pool = &pool,
+                            .precision = placement.precision};
+  const auto algorithm = trained->algo().make(trained->algo_options(), context);
+  // the policy alone: what else the run keeps may be far larger
   const CheckpointIdentity identity =
-      load_checkpoint(checkpoint, {.algo = trained->algo().name, .env = trained->env().name},
-                      [&](StateVisitor& v) { trainer.visit_state(v); });
+      load_section(checkpoint, "algo", {.algo = trained->algo().name, .env = trained->env().name},
+                   [&](StateVisitor& v) { algorithm->visit_state(v); });
+  algorithm->publish();
 
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
@@ -112,21 +140,38 @@ int run(const std::vector<std::string>& words) {
                            {"checkpoint", checkpoint},
                            {"step", identity.step},
                            {"results", nlohmann::json::array()}};
-  std::vector<std::string> headings{"actions", ">episodes", ">return", ">std",
-                                    ">min",    ">max",      ">length"};
+  // whom it meets: in games of two each scripted player, elsewhere nobody
+  std::vector<std::unique_ptr<Player>> rivals;
+  for (const std::string& name : rival_names(arguments, judged->env()))
+    rivals.push_back(make_player(name, judged->env(), context, ActMode::sample));
+  const bool games = !rivals.empty();
+  if (!games) rivals.push_back(nullptr);
+  std::vector<std::string> headings{"actions"};
+  if (games) headings.insert(headings.end(), {"against", ">won", ">drawn", ">lost"});
+  headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : judged->spec().events) headings.push_back(">" + event + "/1k");
   Table table(headings);
   for (ActMode mode : {ActMode::mean, ActMode::sample}) {
     if (how != "both" && (how == "mean") != (mode == ActMode::mean)) continue;
     options.mode = mode;
-    const EvalResult r =
-        evaluate(trainer.algorithm(), *judged, trainer.placement(), trainer.pool(), options);
-    report["results"].push_back(to_json(r));
-    std::vector<std::string> cells{r.mode, std::to_string(r.episodes)};
-    for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
-      cells.push_back(fixed(x));
-    for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
-    table.add(cells);
+    for (const auto& rival : rivals) {
+      options.against = rival.get();
+      const EvalResult r = evaluate(*algorithm, *judged, placement, pool, options);
+      report["results"].push_back(to_json(r));
+      std::vector<std::string> cells{r.mode};
+      if (rival) {
+        auto& row = report["results"].back();
+        row["against"] = rival->name();
+        row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
+        cells.push_back(rival->name());
+        for (int64_t n : {r.wins, r.draws, r.losses}) cells.push_back(std::to_string(n));
+      }
+      cells.push_back(std::to_string(r.episodes));
+      for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
+        cells.push_back(fixed(x));
+      for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
+      table.add(cells);
+    }
   }
   write_atomic(folder + "/eval.json", report.dump(2) + "\n");
   if (arguments.has("--json")) {

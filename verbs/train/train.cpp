@@ -26,6 +26,9 @@ Grammar grammar() {
                  "settings from YAML or JSON, before those on the command line"},
                 {"--bare", "",
                  "do not load the proven settings of configs/<algorithm>/<environment>.yaml"},
+                {"--memory-limit", "SIZE",
+                 "refuse a run that will hold more, e.g. 4GiB (default: what is free)"},
+                {"--shrink", "", "make the replay fit the limit instead"},
                 {"--resume", "RUN", "continue this run from its newest checkpoint"},
                 {"--sinks", "NAMES",
                  "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
@@ -68,11 +71,15 @@ int run(const std::vector<std::string>& words) {
   request.command = {"./maglev", "train"};
   request.command.insert(request.command.end(), words.begin(), words.end());
 
+  std::vector<std::string> settings = arguments.settings();
+  if (auto limit = arguments.value("--memory-limit"))
+    settings.push_back("train.memory_limit=" + *limit);
+  if (arguments.has("--shrink")) settings.push_back("train.shrink_replay=true");
   if (auto folder = arguments.value("--resume")) {
     if (!names.empty())
       throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
                   names[0] + "'");
-    return exit_status(train_resume(*folder, arguments.settings(), request));
+    return exit_status(train_resume(*folder, settings, request));
   }
   if (names.size() != 2)
     throw Error(
@@ -82,7 +89,7 @@ int run(const std::vector<std::string>& words) {
   const char* home = std::getenv("MAGLEV_HOME");
   if (!arguments.has("--bare")) experiment.load_proven(home ? home : ".");
   if (auto file = arguments.value("--config")) experiment.table().load(*file);
-  for (const auto& setting : arguments.settings()) experiment.table().override_with(setting);
+  for (const auto& setting : settings) experiment.table().override_with(setting);
   return exit_status(train_new(experiment, request));
 }
 

@@ -1,0 +1,234 @@
+#include "engine/data/replay.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+
+namespace maglev {
+namespace {
+
+/// Calls visit(column of the ring, has a row L too) for each defined one, in a fixed order.
+template <class Visit>
+void for_columns(const std::vector<ExtraColumn>& extra, const Batch& ring, const Visit& visit) {
+  for (size_t c = 0; c < ring.obs.size(); ++c) visit("obs" + std::to_string(c), ring.obs[c], true);
+  if (ring.mask.defined()) visit("mask", ring.mask, true);
+  visit("is_first", ring.is_first, true);
+  visit("action", ring.action, false);
+  visit("reward", ring.reward, false);
+  visit("terminated", ring.terminated, false);
+  visit("truncated", ring.truncated, false);
+  for (size_t c = 0; c < ring.extra.size(); ++c)
+    visit("extra." + extra[c].name, ring.extra[c], extra[c].has_last);
+}
+
+int64_t slots_of(const ReplayShape& shape) {
+  const int64_t slots = shape.capacity / shape.window.rows;
+  const int64_t least = shape.length + shape.window.T + 2;
+  if (slots < least)
+    throw Error("[replay] a capacity of " + std::to_string(shape.capacity) + " rows is " +
+                std::to_string(slots) + " of each of " + std::to_string(shape.window.rows) +
+                " environment rows, a sequence and the steps collected meanwhile take " +
+                std::to_string(least) + "; raise the capacity to at least " +
+                std::to_string(least * shape.window.rows));
+  return slots;
+}
+
+at::TensorOptions memory_of(at::Device device, bool pinned) {
+  if (pinned && device.is_cuda()) return at::TensorOptions(at::kCPU).pinned_memory(true);
+  return at::TensorOptions(device);
+}
+
+}  // namespace
+
+Replay::Replay(const EnvSpec& spec, const ReplayShape& shape,
+               const std::vector<ExtraColumn>& columns, at::Device device, bool pinned)
+    : spec_(spec),
+      extra_(columns),
+      shape_(shape),
+      slots_(slots_of(shape)),
+      device_(device),
+      columns_(make_columns(spec, columns, {.observed = slots_, .acted = slots_}, shape.window.rows,
+                            memory_of(device, pinned), /*zeroed=*/false)),
+      index_({.slots = slots_,
+              .rows = shape.window.rows,
+              .length = shape.length,
+              .by_start = shape.by_start,
+              .running = shape.running},
+             device) {
+  if (device.is_cuda()) staging_ = std::make_unique<Rollout>(spec, shape.window, columns, device);
+  else window_ = std::make_unique<RowWindow>(spec, columns_, shape.window);
+  hold(0, 0);
+}
+
+void Replay::begin() {
+  if (staging_) return;  // commit sees to it, at the device's own time
+  std::unique_lock lock(mutex_);
+  index_.reserve(shape_.window.T);
+  window_->move_to(index_.table().counters->now, slots_);
+}
+
+void Replay::commit() {
+  const EpisodeFlags flags{columns_.is_first.const_data_ptr<uint8_t>(),
+                           columns_.terminated.const_data_ptr<uint8_t>(),
+                           columns_.truncated.const_data_ptr<uint8_t>()};
+  std::unique_lock lock(mutex_);
+  if (staging_) {
+    index_.reserve(shape_.window.T);
+    store();
+  }
+  index_.append(flags, shape_.window.T);
+  if (staging_) staging_->roll_over();
+}
+
+void Replay::store() {
+#ifdef MAGLEV_DEVICE_CODE
+  ReplayWrite args{.counters = index_.table().counters, .slots = slots_, .count = 0, .columns = {}};
+  std::vector<at::Tensor> from;
+  for_columns(extra_, staging_->batch(),
+              [&](const std::string&, const at::Tensor& c, bool) { from.push_back(c); });
+  for_columns(extra_, columns_, [&](const std::string&, const at::Tensor& ring, bool) {
+    MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
+    const at::Tensor& staged = from[size_t(args.count)];
+    args.columns[args.count++] = {.from = staged.const_data_ptr(),
+                                  .to = ring.data_ptr(),
+                                  .slot_bytes = int64_t(ring.nbytes()) / slots_,
+                                  .times = staged.size(0)};
+  });
+  check_cuda(replay_write_cuda(args, current_stream()), "replay");
+#endif
+}
+
+bool Replay::drawable() const {
+  std::shared_lock lock(mutex_);
+  EpisodeTable table = index_.table();
+  EpisodeCounters counters = index_.counters();
+  table.counters = &counters;
+  return maglev::drawable(table) > 0;
+}
+
+ReplayBuffer Replay::make_buffer() const {
+  const auto on_device = at::TensorOptions(device_);
+  ReplayBuffer buffer;
+  buffer.batch =
+      make_columns(spec_, extra_, {.observed = shape_.length + 1, .acted = shape_.length},
+                   shape_.batch, on_device);
+  buffer.slices = at::zeros({shape_.batch, 2}, on_device.dtype(at::kLong));
+  return buffer;
+}
+
+void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool) {
+  ReplaySample args{.table = index_.table(),
+                    .is_first = columns_.is_first.const_data_ptr<uint8_t>(),
+                    .seed = key.seed,
+                    .number = key.number,
+                    .base = key.base,
+                    .slices = static_cast<Slice*>(buffer.slices.data_ptr()),
+                    .B = shape_.batch,
+                    .count = 0,
+                    .columns = {}};
+  // without names or a list: this runs once an update
+  auto add = [&](const at::Tensor& ring, const at::Tensor& to) {
+    if (!ring.defined()) return;
+    MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
+    args.columns[args.count++] = {
+        .from = ring.const_data_ptr(),
+        .to = to.data_ptr(),
+        .row_bytes = int64_t(ring.nbytes()) / (slots_ * shape_.window.rows),
+        .times = to.size(0)};
+  };
+  const Batch &ring = columns_, &to = buffer.batch;
+  for (size_t c = 0; c < ring.obs.size(); ++c) add(ring.obs[c], to.obs[c]);
+  add(ring.mask, to.mask);
+  add(ring.is_first, to.is_first);
+  add(ring.action, to.action);
+  add(ring.reward, to.reward);
+  add(ring.terminated, to.terminated);
+  add(ring.truncated, to.truncated);
+  for (size_t c = 0; c < ring.extra.size(); ++c) add(ring.extra[c], to.extra[c]);
+  std::shared_lock lock(mutex_);
+  replay_sample(args, device_, pool);
+}
+
+void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count) {
+  // at most two stretches: the ring may end in between
+  const int64_t begin = first % slots_, whole = std::min(count, slots_ - begin);
+  for_columns(extra_, columns_, [&](const std::string& name, const at::Tensor& ring, bool) {
+    at::Tensor part = ring.narrow(0, begin, whole);
+    visitor.tensor(name, part);
+    if (whole == count) return;
+    part = ring.narrow(0, 0, count - whole);
+    visitor.tensor(name + ".wrapped", part);
+  });
+}
+
+void Replay::visit_state(StateVisitor& visitor) {
+  EpisodeCounters c = index_.counters();
+  exchange_newest(c.now, /*into_ring=*/true);
+  // before the tensors, whose sizes they say
+  visitor.integer("now", c.now);
+  visitor.integer("oldest", c.oldest);
+  visit_times(visitor, 0, std::min(c.now + 1, slots_));
+  hold(c.oldest, c.now);
+}
+
+void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
+  EpisodeCounters c = index_.counters();
+  exchange_newest(c.now, /*into_ring=*/true);
+  visitor.integer("now", c.now);
+  visitor.integer("oldest", c.oldest);
+  visit_times(visitor, c.now, std::min(steps + 1, slots_));
+  hold(c.oldest, c.now);
+}
+
+void Replay::forget() {
+  const int64_t now = index_.counters().now;
+  hold(now, now);
+}
+
+void Replay::hold(int64_t oldest, int64_t now) {
+  oldest = std::max(oldest, now + 1 - slots_);
+  std::unique_lock lock(mutex_);
+  index_.rebuild(columns_.is_first, columns_.terminated, columns_.truncated, oldest, now);
+  exchange_newest(now, /*into_ring=*/false);
+}
+
+void Replay::exchange_newest(int64_t now, bool into_ring) {
+  if (!staging_) return;
+  auto copy = [&](at::Tensor& staged, const at::Tensor& ring) {
+    if (!staged.defined()) return;
+    at::Tensor slot = ring.select(0, now % slots_);
+    if (into_ring) slot.copy_(staged);
+    else staged.copy_(slot);
+  };
+  Row& row = staging_->row(0);
+  for (size_t c = 0; c < row.obs.size(); ++c) copy(row.obs[c], columns_.obs[c]);
+  copy(row.mask, columns_.mask);
+  copy(row.is_first, columns_.is_first);
+}
+
+int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns) {
+  // is_first, terminated, truncated; reward
+  int64_t row = 3 + 4 + 4 * spec.action.dims();
+  for (const auto& c : spec.observations) row += c.row_bytes();
+  if (spec.action.masked) row += spec.action.categories();
+  for (const auto& c : columns) {
+    int64_t elements = 1;
+    for (int64_t d : c.shape) elements *= d;
+    row += elements * int64_t(c10::elementSize(c.dtype));
+  }
+  return row;
+}
+
+int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,
+                      const std::vector<ExtraColumn>& columns) {
+  const int64_t slots = slots_of(shape), rows = shape.window.rows;
+  const int64_t entry = int64_t(sizeof(Episode)) + (shape.by_start ? 8 : 0);
+  return slots * rows * row_bytes(spec, columns) +
+         episode_entries(slots, rows, shape.length) * entry;
+}
+
+}  // namespace maglev

@@ -1,0 +1,109 @@
+#pragma once
+// Off-policy storage: a ring of time steps, time-major [slots, rows, ...] a column. act and the
+// environments write slots t and t+1 themselves; slices of L transitions are drawn from episodes
+// through a table (kernels/replay/episodes.h), so a draw costs the same at any size.
+//
+// Every address has the environment's row in it, and each slice is checked: it lies in one episode
+// of one row. On CUDA steps are collected at fixed addresses first, so that a graph can be captured,
+// and one kernel puts them into the ring at a counter on the device.
+//
+// Threads (CPU): one writer; any number of samplers, each with a buffer of its own, also while the
+// writer collects. They wait for each other only within begin(), commit() and sample().
+
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+#include "engine/core/thread_pool.h"
+#include "engine/data/rollout.h"
+#include "kernels/replay/replay_op.h"
+
+namespace maglev {
+
+struct ReplayShape {
+  RolloutShape window = {};  ///< steps collected together, rows, blocks
+  int64_t capacity = 0;      ///< rows kept, of all environments together
+  int64_t length = 1;        ///< L, transitions of a slice
+  int64_t batch = 1;         ///< B
+  bool by_start = false;     ///< every start alike; else an episode, then a start in it
+  bool running = false;      ///< running episodes count too
+};
+
+/// Which batch: its slices are a function of these and of what the ring holds.
+struct ReplayKey {
+  uint64_t seed = 0;
+  int64_t number = 0;             ///< less `*base`
+  const int64_t* base = nullptr;  ///< added where not null; on the replay's device
+};
+
+/// A sampler's own: sequences [L or L+1, B, ...] at fixed addresses.
+struct ReplayBuffer {
+  Batch batch;
+  at::Tensor slices;  ///< [B, 2] i64: time of the first row, and which row
+};
+
+class Replay {
+ public:
+  /// `pinned`: the ring lies in host memory that a CUDA device reads. Throws Error when the
+  /// capacity holds less than a slice and the steps that are collected meanwhile.
+  Replay(const EnvSpec& spec, const ReplayShape& shape, const std::vector<ExtraColumn>& columns,
+         at::Device device, bool pinned = false);
+
+  const ReplayShape& shape() const { return shape_; }
+  int64_t slots() const { return slots_; }
+  /// The rows to be collected; row 0 is the newest observation.
+  RowWindow& window() { return staging_ ? staging_->window() : *window_; }
+  /// What was collected, where it is staged: on CUDA.
+  const Batch& collected() { return staging_ ? staging_->batch() : columns_; }
+  /// Before T steps are collected: what they overwrite is not given any more.
+  void begin();
+  /// The T steps are there: their episodes may be drawn.
+  void commit();
+
+  /// Whether anything can be drawn. On CUDA this waits for the device.
+  bool drawable() const;
+  EpisodeCounters counters() const { return index_.counters(); }
+  at::Tensor counters_on_device() const { return index_.counters_on_device(); }
+  ReplayBuffer make_buffer() const;
+  /// Fills `buffer`. Something can be drawn.
+  void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool);
+
+  /// All that is held: times and the filled part of the ring. Saves what it loads exactly.
+  void visit_state(StateVisitor& visitor);
+  /// Only what `steps` more steps will overwrite, from the newest row on.
+  void visit_ahead(StateVisitor& visitor, int64_t steps);
+  /// Nothing before the newest row is given any more.
+  void forget();
+
+  /// The ring's columns [slots, rows, ...] and which of their times are held, for who fills or reads
+  /// it as a whole.
+  Batch& columns() { return columns_; }
+  void hold(int64_t oldest, int64_t now);
+  /// Bytes of one row of one environment in all columns.
+  static int64_t row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns);
+  /// Bytes of the ring and its table.
+  static int64_t bytes(const EnvSpec& spec, const ReplayShape& shape,
+                       const std::vector<ExtraColumn>& columns);
+
+ private:
+  /// Visits times [first, first + count) of every column.
+  void visit_times(StateVisitor& visitor, int64_t first, int64_t count);
+  /// The collected steps go from the staging rollout into the ring.
+  void store();
+  /// The newest row between the staging rollout and the ring.
+  void exchange_newest(int64_t now, bool into_ring);
+
+  EnvSpec spec_;
+  std::vector<ExtraColumn> extra_;
+  ReplayShape shape_;
+  int64_t slots_;
+  at::Device device_;
+  Batch columns_;
+  std::unique_ptr<Rollout> staging_;   ///< CUDA
+  std::unique_ptr<RowWindow> window_;  ///< CPU: over the ring itself
+  EpisodeIndex index_;
+  mutable std::shared_mutex mutex_;  ///< of the table
+};
+
+}  // namespace maglev

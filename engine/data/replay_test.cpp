@@ -1,0 +1,281 @@
+#include "engine/data/replay.h"
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/core/error.h"
+#include "engine/train/snapshot.h"
+
+namespace maglev {
+namespace {
+
+EnvSpec marked_rows() {
+  EnvSpec spec;
+  spec.observations = {{.name = "mark", .dtype = DType::i32, .shape = {3}},
+                       {.name = "image", .dtype = DType::u8, .shape = {5, 2}}};
+  spec.action.low = {-1, -1}, spec.action.high = {1, 1};
+  return spec;
+}
+
+/// Writes rows that say what they are, (environment row, episode, step in it), as environments that
+/// end at different times would.
+class Script {
+ public:
+  Script(int64_t rows, uint64_t seed, int64_t longest)
+      : rng_(seed, stream_id(Purpose::env, 0), 0), longest_(longest), lanes_(size_t(rows)) {
+    for (Lane& lane : lanes_) lane.left = draw();
+  }
+
+  void reset(const StepIo& io) {
+    for (size_t r = 0; r < lanes_.size(); ++r) observe(io, r, 1);
+  }
+
+  void collect(Replay& replay) {
+    replay.begin();
+    RowWindow& window = replay.window();
+    for (int64_t t = 0; t < window.shape().T; ++t) {
+      for (Row& block : window.row(t).blocks) {
+        auto action = block.action.accessor<float, 2>();
+        for (int64_t i = 0; i < block.rows(); ++i)
+          action[i][0] = float(block.first + i), action[i][1] = float(lane(block.first + i).step);
+      }
+      step(window.io(t));
+    }
+    replay.commit();
+  }
+
+ private:
+  struct Lane {
+    int32_t episode = 0, step = 0;
+    int64_t left = 0;
+  };
+
+  Lane& lane(int64_t r) { return lanes_[size_t(r)]; }
+  int64_t draw() { return 1 + int64_t(rng_.below(uint32_t(longest_))); }
+
+  void step(const StepIo& io) {
+    for (size_t r = 0; r < lanes_.size(); ++r) {
+      Lane& l = lanes_[r];
+      const bool resets = l.left == 0;
+      io.reward[r] = resets ? 0.f : float(l.step);
+      io.terminated[r] = io.truncated[r] = 0;
+      if (resets) {
+        ++l.episode, l.step = 0, l.left = draw();
+      } else {
+        ++l.step;
+        if (--l.left == 0) (rng_.below(2) ? io.terminated : io.truncated)[r] = 1;
+      }
+      observe(io, r, resets);
+    }
+  }
+
+  void observe(const StepIo& io, size_t r, uint8_t first) {
+    const int32_t mark[3] = {int32_t(r), lanes_[r].episode, lanes_[r].step};
+    std::memcpy(io.obs[0] + int64_t(r) * io.obs_row_bytes[0], mark, sizeof mark);
+    std::memset(io.obs[1] + int64_t(r) * io.obs_row_bytes[1], lanes_[r].step % 251, 10);
+    io.is_first[r] = first;
+  }
+
+  Rng rng_;
+  int64_t longest_;
+  std::vector<Lane> lanes_;
+};
+
+// every sequence is one stretch of one episode of one row, in every column
+void expect_one_episode_each(const Batch& batch) {
+  const auto mark = batch.obs[0].accessor<int32_t, 3>();
+  const auto image = batch.obs[1].accessor<uint8_t, 4>();
+  const auto action = batch.action.accessor<float, 3>();
+  const auto reward = batch.reward.accessor<float, 2>();
+  const auto first = batch.is_first.accessor<uint8_t, 2>();
+  const auto terminated = batch.terminated.accessor<uint8_t, 2>();
+  const auto truncated = batch.truncated.accessor<uint8_t, 2>();
+  const int64_t L = batch.reward.size(0);
+  for (int64_t b = 0; b < batch.reward.size(1); ++b)
+    for (int64_t l = 0; l <= L; ++l) {
+      ASSERT_EQ(mark[l][b][0], mark[0][b][0]);
+      ASSERT_EQ(mark[l][b][1], mark[0][b][1]);
+      ASSERT_EQ(mark[l][b][2], mark[0][b][2] + l);
+      ASSERT_EQ(image[l][b][4][1], mark[l][b][2] % 251);
+      ASSERT_EQ(first[l][b], mark[l][b][2] == 0);
+      if (l == L) continue;
+      ASSERT_EQ(action[l][b][0], float(mark[l][b][0]));
+      ASSERT_EQ(action[l][b][1], float(mark[l][b][2]));
+      ASSERT_EQ(reward[l][b], float(mark[l][b][2]));
+      if (l + 1 < L) {
+        ASSERT_FALSE(terminated[l][b] || truncated[l][b]);
+      }
+    }
+}
+
+ReplayShape shape_of(int64_t rows, int64_t T, int64_t slots, int64_t length, bool by_start,
+                     bool running) {
+  return {.window = {.T = T, .rows = rows, .block_rows = 3},
+          .capacity = rows * slots,
+          .length = length,
+          .batch = 32,
+          .by_start = by_start,
+          .running = running};
+}
+
+TEST(Replay, gives_stretches_of_one_episode_of_one_row_whatever_the_sizes) {
+  Rng rng(21, stream_id(Purpose::env, 1), 0);
+  ThreadPool pool(2);
+  for (int repeat = 0; repeat < 60; ++repeat) {
+    const int64_t rows = repeat % 3 == 0 ? 1 : 1 + rng.below(64), T = 1 + rng.below(4);
+    const int64_t length = 1 + rng.below(9), slots = length + T + 2 + rng.below(60);
+    const int64_t longest = 1 + rng.below(uint32_t(3 * slots));
+    Replay replay(marked_rows(), shape_of(rows, T, slots, length, repeat % 2, repeat / 2 % 2), {},
+                  at::kCPU);
+    Script script(rows, uint64_t(repeat), longest);
+    script.reset(replay.window().first_io());
+    ReplayBuffer buffer = replay.make_buffer();
+    for (int64_t i = 0; i < 5 * slots / T; ++i) {
+      script.collect(replay);
+      if (!replay.drawable()) continue;
+      replay.sample(buffer, {.seed = 3, .number = i}, pool);
+      ASSERT_NO_FATAL_FAILURE(expect_one_episode_each(buffer.batch))
+          << rows << " rows, T=" << T << ", " << slots << " slots, L=" << length;
+    }
+  }
+}
+
+TEST(Replay, can_be_sampled_by_several_threads_while_steps_are_collected) {
+  for (bool by_start : {false, true}) {
+    Replay replay(marked_rows(), shape_of(7, 3, 40, 4, by_start, true), {}, at::kCPU);
+    Script script(7, 5, 25);
+    script.reset(replay.window().first_io());
+    for (int i = 0; i < 20; ++i) script.collect(replay);
+    std::atomic<bool> stop{false};
+    std::atomic<int64_t> batches{0};
+    std::vector<std::thread> samplers;
+    for (int64_t s = 0; s < 3; ++s)
+      samplers.emplace_back([&, s] {
+        ThreadPool pool(1);
+        ReplayBuffer buffer = replay.make_buffer();
+        for (int64_t i = 0; !stop; ++i) {
+          replay.sample(buffer, {.seed = uint64_t(s), .number = i}, pool);
+          ASSERT_NO_FATAL_FAILURE(expect_one_episode_each(buffer.batch));
+          ++batches;
+        }
+      });
+    for (int i = 0; i < 3000 || batches < 300; ++i) script.collect(replay);
+    stop = true;
+    for (auto& sampler : samplers) sampler.join();
+  }
+}
+
+// what it gives after begin() is what it gave before it, less what the steps will overwrite
+TEST(Replay, draws_the_same_while_steps_are_collected_whatever_they_are) {
+  ThreadPool pool(1);
+  std::vector<at::Tensor> given;
+  for (uint64_t seed : {1, 2}) {
+    Replay replay(marked_rows(), shape_of(4, 2, 30, 3, false, false), {}, at::kCPU);
+    Script same(4, 9, 12), other(4, seed, 12);
+    same.reset(replay.window().first_io());
+    for (int i = 0; i < 40; ++i) same.collect(replay);
+    replay.begin();
+    replay.window().row(1).obs[0].fill_(int64_t(seed));
+    ReplayBuffer buffer = replay.make_buffer();
+    replay.sample(buffer, {.seed = 1, .number = 3}, pool);
+    given.push_back(buffer.batch.obs[0].clone());
+  }
+  EXPECT_TRUE(at::equal(given[0], given[1]));
+}
+
+TEST(Replay, that_was_put_back_goes_on_as_if_nothing_had_happened) {
+  ThreadPool pool(1);
+  for (bool by_start : {false, true}) {
+    const auto shape = shape_of(5, 2, 40, 3, by_start, true);
+    Replay replay(marked_rows(), shape, {}, at::kCPU);
+    Script script(5, 4, 20);
+    script.reset(replay.window().first_io());
+    for (int i = 0; i < 55; ++i) script.collect(replay);
+    const StateSnapshot saved([&](StateVisitor& v) { replay.visit_state(v); });
+    const Script then = script;
+
+    auto go_on = [&](Replay& from) {
+      Script again = then;
+      ReplayBuffer buffer = from.make_buffer();
+      std::vector<at::Tensor> given;
+      for (int i = 0; i < 30; ++i) {
+        from.sample(buffer, {.seed = 2, .number = i}, pool);
+        given.push_back(buffer.slices.clone());
+        given.push_back(buffer.batch.obs[0].clone());
+        again.collect(from);
+      }
+      return at::cat([&] {
+        for (auto& g : given) g = g.to(at::kLong).flatten();
+        return given;
+      }());
+    };
+    const auto unbroken = go_on(replay);
+    Replay fresh(marked_rows(), shape, {}, at::kCPU);
+    saved.restore([&](StateVisitor& v) { fresh.visit_state(v); });
+    EXPECT_TRUE(at::equal(go_on(fresh), unbroken));
+    saved.restore([&](StateVisitor& v) { replay.visit_state(v); });
+    EXPECT_TRUE(at::equal(go_on(replay), unbroken));
+  }
+}
+
+TEST(Replay, undoes_steps_from_the_rows_they_overwrote_alone) {
+  ThreadPool pool(1);
+  Replay replay(marked_rows(), shape_of(3, 2, 25, 3, true, false), {}, at::kCPU);
+  Script script(3, 4, 10);
+  script.reset(replay.window().first_io());
+  for (int i = 0; i < 40; ++i) script.collect(replay);
+  ReplayBuffer buffer = replay.make_buffer();
+  replay.sample(buffer, {.seed = 2, .number = 1}, pool);
+  const auto before = buffer.batch.obs[0].clone();
+  const auto ahead = [&](StateVisitor& v) { replay.visit_ahead(v, 6); };
+  const StateSnapshot saved(ahead);
+  for (int i = 0; i < 3; ++i) script.collect(replay);
+  saved.restore(ahead);
+  replay.sample(buffer, {.seed = 2, .number = 1}, pool);
+  EXPECT_TRUE(at::equal(buffer.batch.obs[0], before));
+}
+
+TEST(Replay, that_forgot_gives_only_what_came_afterwards) {
+  ThreadPool pool(1);
+  Replay replay(marked_rows(), shape_of(2, 1, 60, 2, false, false), {}, at::kCPU);
+  Script script(2, 4, 6);
+  script.reset(replay.window().first_io());
+  for (int i = 0; i < 30; ++i) script.collect(replay);
+  replay.forget();
+  EXPECT_FALSE(replay.drawable());
+  const int64_t now = replay.counters().now;
+  while (!replay.drawable()) script.collect(replay);
+  ReplayBuffer buffer = replay.make_buffer();
+  replay.sample(buffer, {.seed = 2, .number = 1}, pool);
+  EXPECT_GE(buffer.slices.select(1, 0).min().item<int64_t>(), now);
+}
+
+TEST(Replay, too_small_for_a_sequence_says_what_it_needs) {
+  try {
+    Replay replay(marked_rows(), shape_of(8, 1, 5, 3, false, false), {}, at::kCPU);
+    FAIL() << "took it";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("raise the capacity to at least 48"), std::string::npos)
+        << e.what();
+  }
+}
+
+TEST(Replay, allocates_what_it_says) {
+  const auto shape = shape_of(8, 1, 1000, 3, true, false);
+  Replay replay(marked_rows(), shape, {}, at::kCPU);
+  const Batch& ring = replay.columns();
+  size_t bytes = 0;
+  for (const auto& c : {ring.obs[0], ring.obs[1], ring.is_first, ring.action, ring.reward,
+                        ring.terminated, ring.truncated})
+    bytes += c.nbytes();
+  EXPECT_GE(Replay::bytes(marked_rows(), shape, {}), int64_t(bytes));
+  EXPECT_LT(Replay::bytes(marked_rows(), shape, {}), int64_t(bytes) * 4 / 3);
+}
+
+}  // namespace
+}  // namespace maglev

@@ -1,0 +1,63 @@
+#pragma once
+// The T+1 rows that are being collected, as views and pointers made once: act writes its columns of
+// row t, the environments write theirs of rows t and t+1, wherever in a store the rows lie.
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "engine/data/batch.h"
+#include "engine/env/entry.h"
+
+namespace maglev {
+
+struct RolloutShape {
+  int64_t T = 0;           ///< steps a rollout
+  int64_t rows = 0;        ///< environments * agents
+  int64_t block_rows = 0;  ///< rows a block of Row::blocks has; the last may be shorter
+};
+
+/// Rows a block should have: at most `most`, whole environments of `agents` rows, and fewer where
+/// that gives more threads work. A function of sizes alone.
+int64_t block_rows(int64_t most, int64_t rows, int64_t agents);
+
+struct ColumnTimes {
+  int64_t observed = 0;  ///< of observations, masks, is_first and columns with has_last
+  int64_t acted = 0;     ///< of everything else
+};
+
+/// Columns [times, rows, ...] for what `spec` shows and takes, and `columns` besides. Masks are 1,
+/// observations not set where `zeroed` is false, everything else is 0.
+Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns, ColumnTimes times,
+                   int64_t rows, at::TensorOptions memory, bool zeroed = true);
+
+class RowWindow {
+ public:
+  /// Times 0 to T of `columns`, which outlives this.
+  RowWindow(const EnvSpec& spec, const Batch& columns, const RolloutShape& shape);
+
+  const RolloutShape& shape() const { return shape_; }
+  Row& row(int64_t t) { return rows_[size_t(t)]; }
+  /// Rewards [rows] f32 of row t < T.
+  const at::Tensor& reward(int64_t t) const { return rewards_[size_t(t)]; }
+  /// Pointers of the environment step that reads row t and writes rows t and t+1.
+  const StepIo& io(int64_t t) const { return io_[size_t(t)]; }
+  /// Pointers of the very first reset, which writes row 0.
+  const StepIo& first_io() const { return first_io_; }
+
+  /// Row t becomes time (first + t) % slots of the columns, of which each has `slots` times. No
+  /// view is made and nothing allocated.
+  void move_to(int64_t first, int64_t slots);
+
+ private:
+  void point(StepIo& io, int64_t t, int64_t next) const;
+
+  EnvSpec spec_;
+  RolloutShape shape_;
+  std::vector<Row> rows_;
+  std::vector<at::Tensor> rewards_, terminated_, truncated_;
+  std::vector<StepIo> io_;
+  StepIo first_io_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,222 @@
+#include "engine/train/dataset.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+#include "engine/core/file.h"
+#include "engine/core/safetensors.h"
+#include "engine/train/store.h"
+
+namespace maglev {
+namespace {
+
+constexpr const char* kFormat = "maglev dataset 1";
+
+SafeDType safe_dtype(at::ScalarType dtype) {
+  return dtype == at::kByte ? SafeDType::u8 : dtype == at::kInt ? SafeDType::i32 : SafeDType::f32;
+}
+
+/// The columns of a dataset and where a replay keeps them.
+std::vector<std::pair<std::string, at::Tensor>> named_columns(const EnvSpec& spec,
+                                                              const Batch& ring) {
+  std::vector<std::pair<std::string, at::Tensor>> columns;
+  for (size_t c = 0; c < ring.obs.size(); ++c)
+    columns.emplace_back("obs." + spec.observations[c].name, ring.obs[c]);
+  if (ring.mask.defined()) columns.emplace_back("mask", ring.mask);
+  columns.emplace_back("is_first", ring.is_first);
+  columns.emplace_back("action", ring.action);
+  columns.emplace_back("reward", ring.reward);
+  columns.emplace_back("terminated", ring.terminated);
+  columns.emplace_back("truncated", ring.truncated);
+  return columns;
+}
+
+/// Rows of a ring [slots * rows] in the order of a file, and the episodes' first and last places
+/// among them.
+struct Order {
+  std::vector<int64_t> places, first, last;
+};
+
+Order order_of(const Replay& replay, const at::Tensor& is_first) {
+  const auto flag = is_first.accessor<uint8_t, 2>();
+  const EpisodeCounters c = replay.counters();
+  const int64_t slots = replay.slots(), rows = replay.shape().window.rows;
+  Order order;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t begin = c.oldest, end; begin <= c.now; begin = end) {
+      for (end = begin + 1; end <= c.now && !flag[end % slots][r]; ++end) {
+      }
+      // a row alone is no transition
+      if (end - begin < 2) continue;
+      order.first.push_back(int64_t(order.places.size()));
+      for (int64_t t = begin; t < end; ++t) order.places.push_back(t % slots * rows + r);
+      order.last.push_back(int64_t(order.places.size()) - 1);
+    }
+  return order;
+}
+
+std::string shape_text(at::ScalarType dtype, const std::vector<int64_t>& row) {
+  std::string text = std::string(safe_dtype_name(safe_dtype(dtype))) + " [N";
+  for (int64_t d : row) text += ", " + std::to_string(d);
+  return text + "]";
+}
+
+/// The tensor of a file as the column `ring` [slots, 1, ...] wants it: [N, ...].
+at::Tensor checked(const SafeTensors& file, const std::string& path, const std::string& name,
+                   const at::Tensor& ring, int64_t rows) {
+  const auto row = ring.sizes().slice(2).vec();
+  const SafeTensor* tensor = file.find(name);
+  const std::string wanted = "'" + name + "' must be " + shape_text(ring.scalar_type(), row);
+  if (!tensor)
+    throw Error("[" + path + "] " + wanted +
+                ", and there is none; is it a dataset of this "
+                "environment? `maglev data` writes them");
+  std::vector<int64_t> shape{rows};
+  shape.insert(shape.end(), row.begin(), row.end());
+  if (tensor->dtype != safe_dtype(ring.scalar_type()) || tensor->shape != shape)
+    throw Error("[" + path + "] " + wanted + " with N = " + std::to_string(rows) + ", got " +
+                tensor->shape_text() + "; is it a dataset of this environment?");
+  auto values = at::empty(shape, ring.scalar_type());
+  std::copy(tensor->bytes.begin(), tensor->bytes.end(), static_cast<std::byte*>(values.data_ptr()));
+  if (values.scalar_type() == at::kFloat && !at::isfinite(values).all().item<bool>())
+    throw Error("[" + path + "] '" + name + "' holds a number that is not finite");
+  return values;
+}
+
+void check_actions(const std::string& path, const EnvSpec& spec, const at::Tensor& action) {
+  for (size_t h = 0; h < spec.action.heads.size(); ++h) {
+    const auto head = action.select(1, int64_t(h));
+    const int64_t low = head.min().item<int64_t>(), high = head.max().item<int64_t>();
+    if (low < 0 || high >= spec.action.heads[h])
+      throw Error("[" + path + "] 'action' " + std::to_string(h) + " must lie in 0 to " +
+                  std::to_string(spec.action.heads[h] - 1) + ", got " +
+                  std::to_string(low < 0 ? low : high));
+  }
+}
+
+// one episode must not run into the next
+void check_episodes(const std::string& path, const std::map<std::string, at::Tensor>& column) {
+  const auto &first = column.at("is_first"), &terminated = column.at("terminated");
+  const auto ended = terminated.logical_or(column.at("truncated"));
+  // is_first follows, two rows on, exactly where a transition ended
+  const int64_t N = first.size(0);
+  const auto begins = at::cat({first.narrow(0, 1, N - 1), at::ones({1}, at::kByte)}).to(at::kBool);
+  const auto after = at::cat({at::zeros({1}, at::kBool), ended.narrow(0, 0, N - 1)});
+  if (first[0].item<int>() != 1 || !at::equal(begins, after))
+    throw Error("[" + path +
+                "] each episode must begin with is_first and have terminated or truncated at the "
+                "row before its last, and there alone");
+}
+
+std::vector<std::string> names_of(const std::string& files) {
+  std::vector<std::string> names;
+  std::string name;
+  for (char c : files + ",") {
+    if (c != ',') name += c;
+    else if (!name.empty()) names.push_back(std::exchange(name, ""));
+  }
+  return names;
+}
+
+/// A file that was parsed where it lies.
+struct DatasetFile {
+  std::string path;
+  std::unique_ptr<MappedFile> file;
+  SafeTensors tensors;
+  int64_t rows = 0;
+
+  explicit DatasetFile(const std::string& name)
+      : path(name),
+        file(std::make_unique<MappedFile>(name)),
+        tensors(parse_safetensors(file->bytes(), name)) {
+    const SafeTensor* reward = tensors.find("reward");
+    if (!reward || reward->shape.size() != 1 || reward->shape[0] < 2)
+      throw Error("[" + path +
+                  "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
+                  "data` writes them");
+    rows = reward->shape[0];
+  }
+};
+
+}  // namespace
+
+int64_t write_dataset(const std::string& path, const std::string& env, const EnvSpec& spec,
+                      Replay& replay) {
+  const auto host_first = replay.columns().is_first.cpu();
+  const Order order = order_of(replay, host_first);
+  const int64_t N = int64_t(order.places.size());
+  if (N == 0) throw Error("[dataset] the replay holds no transition yet; train longer first");
+  const auto places = at::tensor(order.places), last = at::tensor(order.last);
+  const auto columns = named_columns(spec, replay.columns());
+
+  std::vector<SafeTensorInfo> infos;
+  for (const auto& [name, ring] : columns) {
+    std::vector<int64_t> shape{N};
+    shape.insert(shape.end(), ring.sizes().begin() + 2, ring.sizes().end());
+    infos.push_back({.name = name, .dtype = safe_dtype(ring.scalar_type()), .shape = shape});
+  }
+  // a column at a time, so that the file takes no more memory than its largest
+  auto rows_of = [&](const std::string& name, const at::Tensor& ring) {
+    auto rows = ring.flatten(0, 1).index_select(0, places.to(ring.device())).cpu();
+    // the last row is an observation alone; before it an episode that ran or was cut is truncated
+    if (!name.starts_with("obs.") && name != "mask") rows.index_fill_(0, last, 0);
+    if (name == "is_first") rows.index_fill_(0, at::tensor(order.first), 1);
+    return rows;
+  };
+  auto ended = rows_of("terminated", replay.columns().terminated)
+                   .logical_or(rows_of("truncated", replay.columns().truncated));
+  const auto cut = (last - 1).masked_select(ended.index_select(0, last - 1).logical_not());
+
+  FileWriter out(path);
+  at::Tensor rows;
+  write_safetensors(out, infos, {{"format", kFormat}, {"environment", env}}, [&](size_t i) {
+    rows = rows_of(columns[i].first, columns[i].second);
+    if (columns[i].first == "truncated") rows.index_fill_(0, cut, 1);
+    return std::span(static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes());
+  });
+  out.finish();
+  return N;
+}
+
+int64_t dataset_rows(const RunOptions& run) {
+  int64_t rows = 0;
+  for (const auto& name : names_of(run.dataset)) rows += DatasetFile(name).rows;
+  return rows;
+}
+
+std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
+                                     const DataPlan& plan, at::Device device) {
+  if (!plan.columns.empty())
+    throw Error("[dataset] the algorithm learns from columns that it adds itself ('" +
+                plan.columns[0].name + "'), which no dataset has");
+  std::vector<DatasetFile> parts;
+  int64_t rows = 0;
+  for (const auto& name : names_of(run.dataset)) rows += parts.emplace_back(name).rows;
+  if (parts.empty()) throw Error("[dataset] train.dataset names no file");
+
+  ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});
+  shape.capacity = rows + shape.length + 3;
+  const bool pinned = replay_pinned(run.replay_memory, Replay::bytes(spec, shape, {}), device);
+  auto replay = std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, device, pinned);
+  int64_t begin = 0;
+  for (const DatasetFile& part : parts) {
+    std::map<std::string, at::Tensor> small;
+    for (auto& [name, ring] : named_columns(spec, replay->columns())) {
+      const auto values = checked(part.tensors, part.path, name, ring, part.rows);
+      ring.narrow(0, begin, part.rows).select(1, 0).copy_(values);
+      if (name == "action") check_actions(part.path, spec, values);
+      if (!name.starts_with("obs.")) small.emplace(name, values);
+    }
+    check_episodes(part.path, small);
+    begin += part.rows;
+  }
+  replay->hold(0, rows - 1);
+  return replay;
+}
+
+}  // namespace maglev

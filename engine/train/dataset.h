@@ -1,0 +1,35 @@
+#pragma once
+// Replays as files. A dataset is a safetensors file of rows, one time of one environment each,
+// episode behind episode; an episode of n transitions is n + 1 rows, the last with its final
+// observation and nothing else.
+//   obs.<name>  [N, shape]  as the environment's observation columns, `obs.task` where it has tasks
+//   action      [N, dims]   i32 or f32, taken at this row
+//   reward      [N] f32     of that action
+//   terminated, truncated   [N] u8, of that action; one of them at each episode's last action
+//   is_first    [N] u8      1 where an episode begins
+//   mask        [N, categories] u8, where actions are masked
+
+#include <memory>
+#include <string>
+
+#include "engine/algo/algorithm.h"
+#include "engine/data/replay.h"
+#include "engine/train/experiment.h"
+
+namespace maglev {
+
+/// Writes what `replay` holds; what runs or was cut by the ring becomes an episode that was
+/// truncated. `env` is kept in the file. Returns the rows written. Throws Error when it holds no
+/// transition, or the file is there already.
+int64_t write_dataset(const std::string& path, const std::string& env, const EnvSpec& spec,
+                      Replay& replay);
+
+/// All rows of the files of train.dataset as one replay of one environment row; capacities do not
+/// matter. Throws Error that names file and column where something does not fit `spec`.
+std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
+                                     const DataPlan& plan, at::Device device);
+
+/// Rows in the files of train.dataset.
+int64_t dataset_rows(const RunOptions& run);
+
+}  // namespace maglev

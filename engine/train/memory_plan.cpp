@@ -1,0 +1,160 @@
+#include "engine/train/memory_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "engine/host/system.h"
+#include "engine/train/dataset.h"
+#include "engine/train/store.h"
+
+namespace maglev {
+namespace {
+
+// a graph keeps its own copy of what an iteration allocates, and libraries keep workspaces
+constexpr double kGraphShare = 1;
+constexpr int64_t kLibraries = 256 << 20;
+
+struct Planned {
+  MemoryPlan memory;
+  int64_t replay = 0, capacity = 0, rows = 0;  ///< bytes; rows of the ring; rows of a time step
+};
+
+Planned planned(const Experiment& experiment, const Placement& placement) {
+  const RunOptions& run = experiment.run;
+  const EnvSpec spec = experiment.spec();
+  const int64_t learners = run.opponents.empty() ? experiment.env().agents : 1;
+  ThreadPool pool(placement.threads);
+  const AlgoContext context{.spec = spec,
+                            .rows = run.env_count * learners,
+                            .total_steps = run.steps,
+                            .seed = run.seed,
+                            .device = placement.device,
+                            .pool = &pool,
+                            .precision = placement.precision};
+  Planned result{.rows = context.rows};
+  auto& parts = result.memory.parts;
+  auto add = [&](const std::string& name, int64_t bytes) {
+    if (bytes > 0) parts.push_back({name, bytes});
+  };
+  add("environments",
+      run.env_count * int64_t(experiment.env().slot_bytes(experiment.env_params())));
+  const AlgoEntry& algo = experiment.algo();
+  int64_t working = 0;
+  if (algo.memory)
+    for (const MemoryPart& part : algo.memory(experiment.algo_options(), context)) {
+      add(part.name, part.bytes);
+      working += part.bytes;
+    }
+  if (algo.plan) {
+    const DataPlan plan = algo.plan(experiment.algo_options(), context);
+    const RolloutShape window{
+        .T = plan.collect_steps, .rows = context.rows, .block_rows = context.rows};
+    if (plan.replay) {
+      ReplayShape shape = replay_shape(run, *plan.replay, window);
+      if (!run.dataset.empty()) {
+        shape.window = {.T = 1, .rows = 1, .block_rows = 1};
+        shape.capacity = dataset_rows(run) + shape.length + 3;
+      }
+      result.capacity = shape.capacity;
+      result.replay = Replay::bytes(spec, shape, plan.columns);
+      if (replay_pinned(run.replay_memory, result.replay, placement.device))
+        result.memory.pinned = result.replay;
+      else add("replay", result.replay);
+      add("batch", (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns));
+    }
+    if (!plan.replay || placement.device.is_cuda())
+      add("rollout",
+          (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns));
+    if (placement.device.is_cuda() && plan.capturable && run.graph != "off")
+      add("graphs and libraries", int64_t(kGraphShare * double(working)) + kLibraries);
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+  return result;
+}
+
+void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placement) {
+  if (run.memory_limit == "none") return;
+  if (run.memory_limit != "auto") {
+    plan.limit = parse_bytes(run.memory_limit);
+    plan.limit_why = "train.memory_limit";
+  } else if (placement.device.is_cuda()) {
+    plan.limit = free_device_bytes();
+    plan.limit_why = "free on " + placement.device.str();
+  } else {
+    plan.limit = probe_system(".").memory.left();
+    plan.limit_why = "left on this machine";
+  }
+}
+
+}  // namespace
+
+int64_t MemoryPlan::total() const {
+  int64_t sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  return sum;
+}
+
+std::string MemoryPlan::text() const {
+  std::string text = bytes_text(total()) + " planned: ";
+  for (size_t i = 0; i < parts.size(); ++i)
+    text += (i ? ", " : "") + parts[i].name + " " + bytes_text(parts[i].bytes);
+  if (pinned > 0) text += "; replay " + bytes_text(pinned) + " in pinned memory of the host";
+  return text;
+}
+
+std::string MemoryPlan::json() const {
+  nlohmann::ordered_json all{{"total", total()}, {"limit", limit}, {"pinned", pinned}};
+  for (const MemoryPart& part : parts) all["parts"][part.name] = part.bytes;
+  return all.dump(2) + "\n";
+}
+
+int64_t parse_bytes(const std::string& text) {
+  char* end = nullptr;
+  double bytes = std::strtod(text.c_str(), &end);
+  std::string unit(end);
+  std::erase(unit, ' ');
+  if (unit.ends_with("B")) unit.pop_back();
+  if (unit.ends_with("i")) unit.pop_back();
+  const size_t power = unit.empty() ? 0 : std::string("KMGT").find(unit) + 1;
+  // find says npos, which wraps to 0, for a unit that is none
+  if (!(bytes > 0) || unit.size() > 1 || (power == 0 && !unit.empty()))
+    throw Error("[memory] a size is a number and KiB, MiB, GiB or TiB, e.g. 4GiB, got '" + text +
+                "'");
+  for (size_t i = 0; i < power; ++i) bytes *= 1024;
+  return int64_t(bytes);
+}
+
+MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement) {
+  MemoryPlan plan = planned(experiment, placement).memory;
+  set_limit(plan, experiment.run, placement);
+  return plan;
+}
+
+MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::string* note) {
+  Planned plan = planned(experiment, placement);
+  set_limit(plan.memory, experiment.run, placement);
+  const int64_t over = plan.memory.total() - plan.memory.limit;
+  if (plan.memory.limit == 0 || over <= 0) return plan.memory;
+  const std::string limit = bytes_text(plan.memory.limit) + " (" + plan.memory.limit_why + ")";
+  const bool can_shrink =
+      note && plan.replay > over && plan.memory.pinned == 0 && experiment.run.dataset.empty();
+  if (!experiment.run.shrink_replay || !can_shrink)
+    throw Error("[memory] " + plan.memory.text() + "; the limit is " + limit + "; " +
+                (can_shrink ? "make the replay smaller with --shrink or train.replay_capacity, or "
+                            : "use fewer environments or a smaller network, or ") +
+                "raise it with --memory-limit");
+  // by whole time steps, and one more for what rounding took
+  const double per_row = double(plan.replay) / double(plan.capacity);
+  const int64_t fewer = (int64_t(double(over) / per_row) / plan.rows + 2) * plan.rows;
+  experiment.run.replay_capacity = plan.capacity - fewer;
+  *note = "the replay holds " + std::to_string(experiment.run.replay_capacity) +
+          " rows instead of " + std::to_string(plan.capacity) + ": that is what fits " + limit;
+  return plan_memory(experiment, placement);
+}
+
+}  // namespace maglev

@@ -1,0 +1,38 @@
+#pragma once
+// How much memory a run will take, from its settings alone, so that one that cannot fit is refused
+// before its first step and not after an hour.
+
+#include <string>
+#include <vector>
+
+#include "engine/algo/algorithm.h"
+#include "engine/host/machine.h"
+#include "engine/train/experiment.h"
+
+namespace maglev {
+
+struct MemoryPlan {
+  std::vector<MemoryPart> parts;  ///< where the run's tensors lie, largest first
+  int64_t pinned = 0;             ///< bytes of host memory besides, for a device to read
+  int64_t limit = 0;              ///< bytes that `parts` may take; 0: no limit
+  std::string limit_why;          ///< e.g. "free on cuda:0"
+
+  int64_t total() const;
+  /// "1.2 GiB planned: replay 0.9 GiB, parameters 12 MiB, ...".
+  std::string text() const;
+  std::string json() const;
+};
+
+/// Bytes of "512MiB", "4 GiB", "1.5G" or "2e9". Throws Error.
+int64_t parse_bytes(const std::string& text);
+
+/// What `experiment` will hold at its peak where `placement` puts it: environments, rollout or
+/// replay, and what the algorithm says. The process itself and its libraries are left out.
+MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement);
+
+/// The plan, held to train.memory_limit. Where it does not fit: with train.shrink_replay a smaller
+/// train.replay_capacity is written into `experiment` and `note` says so, unless that is null; else
+/// throws Error that says what takes how much.
+MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::string* note);
+
+}  // namespace maglev

@@ -1,0 +1,98 @@
+#include "engine/train/memory_plan.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/train/trainer.h"
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+// "VmRSS" (now) or "VmHWM" (its peak) of this process
+int64_t process_bytes(const std::string& which) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (word == which + ":") {
+      int64_t kib = 0;
+      status >> kib;
+      return kib * 1024;
+    }
+  return 0;
+}
+
+struct Run {
+  const char *algo, *env;
+  std::vector<std::string> settings;
+  int iterations;
+};
+
+std::unique_ptr<Experiment> experiment_of(const Run& run) {
+  auto experiment = std::make_unique<Experiment>(run.algo, run.env);
+  for (const auto& setting : run.settings) experiment->table().override_with(setting);
+  return experiment;
+}
+
+// leaves with status 0 where what a run adds to this process is within 15 % of its plan
+[[noreturn]] void compare_and_exit(const Run& run) {
+  claim_threads();
+  const auto experiment = experiment_of(run);
+  const Placement placement{.device = at::kCPU, .threads = 2};
+  const MemoryPlan plan = plan_memory(*experiment, placement);
+  const int64_t before = process_bytes("VmRSS");
+  Trainer trainer(*experiment, placement);
+  for (int i = 0; i < run.iterations; ++i) trainer.iterate();
+  const double grown = double(process_bytes("VmHWM") - before), planned = double(plan.total());
+  std::fprintf(stderr, "grew by %.1f MiB; %s\n", grown / (1 << 20), plan.text().c_str());
+  std::exit(grown > 0.85 * planned && grown < 1.15 * planned ? 0 : 1);
+}
+
+class Planned : public testing::Test {
+ protected:
+  // each in a process of its own, whose memory is not yet in use
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(Planned, memory_of_ppo_is_what_it_takes) {
+  EXPECT_EXIT(
+      compare_and_exit({"ppo",
+                        "cartpole",
+                        {"env.count=4096", "ppo.rollout=256", "ppo.epochs=1", "ppo.minibatch=4096"},
+                        2}),
+      testing::ExitedWithCode(0), "grew by");
+}
+
+TEST_F(Planned, memory_of_tdmpc2_is_what_it_takes) {
+  EXPECT_EXIT(compare_and_exit({"tdmpc2",
+                                "pendulum",
+                                {"env.count=8", "tdmpc2.mpc=false", "tdmpc2.seed_steps=2000",
+                                 "train.replay_capacity=4000"},
+                                600}),
+              testing::ExitedWithCode(0), "grew by");
+}
+
+TEST(MemoryPlan, sizes_are_read_with_their_unit) {
+  EXPECT_EQ(parse_bytes("512MiB"), int64_t(512) << 20);
+  EXPECT_EQ(parse_bytes("1.5 G"), int64_t(3) << 29);
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  for (const char* wrong : {"", "much", "4 parsecs", "-1G", "0"})
+    EXPECT_TRUE(contains(error_of([&] { parse_bytes(wrong); }), "e.g. 4GiB")) << wrong;
+}
+
+TEST(MemoryPlan, of_a_run_over_its_limit_says_what_takes_how_much) {
+  const auto experiment =
+      experiment_of({"ppo", "cartpole", {"env.count=4096", "train.memory_limit=1MiB"}, 0});
+  std::string note;
+  const std::string error =
+      error_of([&] { fit_memory(*experiment, {.device = at::kCPU, .threads = 1}, &note); });
+  EXPECT_TRUE(contains(error, "rollout 18 MiB")) << error;
+  EXPECT_TRUE(contains(error, "the limit is 1 MiB (train.memory_limit)")) << error;
+  EXPECT_TRUE(contains(error, "--memory-limit")) << error;
+}
+
+}  // namespace
+}  // namespace maglev

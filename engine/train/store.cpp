@@ -1,0 +1,146 @@
+#include "engine/train/store.h"
+
+#include <cmath>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+#include "engine/train/dataset.h"
+
+namespace maglev {
+namespace {
+
+// of a device's free memory that an automatic ring may take; networks and graphs want the rest
+constexpr double kDeviceShare = 0.4;
+
+class RolloutStore : public Store {
+ public:
+  RolloutStore(const EnvSpec& spec, const DataPlan& plan, const RolloutShape& window,
+               at::Device device)
+      : rollout_(spec, window, plan.columns, device) {}
+
+  RowWindow& window() override { return rollout_.window(); }
+  const Batch& collected() override { return rollout_.batch(); }
+  int64_t due(int64_t, int64_t) override { return 1; }
+  const Batch& batch(const ReplayKey&, ThreadPool&) override { return rollout_.batch(); }
+  void learned() override { rollout_.roll_over(); }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.section("rollout", [&](StateVisitor& v) { rollout_.visit_state(v); });
+  }
+  void visit_ahead(StateVisitor& visitor, int64_t) override { visit_state(visitor); }
+  Rollout* rollout() override { return &rollout_; }
+
+ private:
+  Rollout rollout_;
+};
+
+class ReplayStore : public Store {
+ public:
+  ReplayStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
+              const RolloutShape& window, at::Device device)
+      : plan_(*plan.replay),
+        save_(run.save_replay),
+        cuda_(device.is_cuda()),
+        replay_(spec, replay_shape(run, plan_, window), plan.columns, device,
+                replay_pinned(run.replay_memory,
+                              Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
+                              device)),
+        buffer_(replay_.make_buffer()) {}
+
+  RowWindow& window() override { return replay_.window(); }
+  const Batch& collected() override { return replay_.collected(); }
+  void begin() override { replay_.begin(); }
+  void commit() override { replay_.commit(); }
+  int64_t due(int64_t steps, int64_t made) override {
+    const int64_t due = updates_due(plan_, steps) - made;
+    if (due <= 0) return 0;
+    // a device is asked until there is something, then no more: it would have to be waited for
+    if (!cuda_ || !drawable_) drawable_ = replay_.drawable();
+    return drawable_ ? due : 0;
+  }
+  const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {
+    replay_.sample(buffer_, key, pool);
+    return buffer_.batch;
+  }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.section("replay", [&](StateVisitor& v) {
+      if (save_) replay_.visit_state(v);
+      else replay_.visit_ahead(v, 0);
+    });
+  }
+  void visit_ahead(StateVisitor& visitor, int64_t steps) override {
+    visitor.section("replay", [&](StateVisitor& v) { replay_.visit_ahead(v, steps); });
+  }
+  Replay* replay() override { return &replay_; }
+
+ private:
+  ReplayPlan plan_;
+  bool save_, cuda_, drawable_ = false;
+  Replay replay_;
+  ReplayBuffer buffer_;
+};
+
+// nothing is collected, and nothing of it is saved: the files are there
+class DatasetStore : public Store {
+ public:
+  DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan, at::Device device)
+      : replay_(load_dataset(run, spec, plan, device)), buffer_(replay_->make_buffer()) {
+    if (!replay_->drawable())
+      throw Error("[dataset] no episode of " + run.dataset + " has the " +
+                  std::to_string(plan.replay->length) + " transitions of a sequence");
+  }
+
+  RowWindow& window() override { return replay_->window(); }
+  const Batch& collected() override { return replay_->collected(); }
+  int64_t due(int64_t, int64_t) override { return 1; }
+  const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {
+    replay_->sample(buffer_, key, pool);
+    return buffer_.batch;
+  }
+  void visit_state(StateVisitor&) override {}
+  void visit_ahead(StateVisitor&, int64_t) override {}
+  Replay* replay() override { return replay_.get(); }
+
+ private:
+  std::unique_ptr<Replay> replay_;
+  ReplayBuffer buffer_;
+};
+
+}  // namespace
+
+int64_t updates_due(const ReplayPlan& plan, int64_t steps) {
+  if (steps < plan.first_steps) return 0;
+  const int64_t counted = (steps - plan.first_steps) / plan.update_every * plan.update_every;
+  return plan.first_updates + int64_t(std::floor(double(counted) * plan.updates_per_step));
+}
+
+ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
+                         const RolloutShape& window) {
+  return {.window = window,
+          .capacity = run.replay_capacity ? run.replay_capacity : plan.capacity,
+          .length = plan.length,
+          .batch = plan.batch,
+          .by_start = plan.sampling == SliceSampling::start,
+          .running = plan.running};
+}
+
+bool replay_pinned(const std::string& memory, int64_t bytes, at::Device device) {
+  if (!device.is_cuda() || memory == "device") return false;
+  return memory == "pinned" || double(bytes) > kDeviceShare * double(free_device_bytes());
+}
+
+std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
+                                  const RolloutShape& window, at::Device device) {
+  if (!plan.replay) {
+    if (!run.dataset.empty())
+      throw Error(
+          "[train] train.dataset is for an algorithm that learns from a replay; leave it out, or "
+          "choose another algorithm");
+    return std::make_unique<RolloutStore>(spec, plan, window, device);
+  }
+  if (!run.dataset.empty()) return std::make_unique<DatasetStore>(run, spec, plan, device);
+  return std::make_unique<ReplayStore>(run, spec, plan, window, device);
+}
+
+}  // namespace maglev

@@ -1,0 +1,55 @@
+#pragma once
+// Where an iteration's steps go and what its updates learn from: the rollout that was just
+// collected, sequences out of a replay, or sequences of a dataset without any steps.
+
+#include <memory>
+
+#include "engine/algo/algorithm.h"
+#include "engine/data/replay.h"
+#include "engine/train/experiment.h"
+
+namespace maglev {
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual RowWindow& window() = 0;
+  /// The collected steps as one batch. CUDA only.
+  virtual const Batch& collected() = 0;
+  /// Around the T steps of an iteration. commit() may be captured; begin() does nothing on CUDA.
+  virtual void begin() {}
+  virtual void commit() {}
+  /// Updates to make now that `steps` steps are done and `made` updates were.
+  virtual int64_t due(int64_t steps, int64_t made) = 0;
+  /// What update `key` learns from; valid until learned().
+  virtual const Batch& batch(const ReplayKey& key, ThreadPool& pool) = 0;
+  virtual void learned() {}
+
+  /// What a checkpoint holds of it, under the name of its kind.
+  virtual void visit_state(StateVisitor& visitor) = 0;
+  /// What `steps` more steps change of it.
+  virtual void visit_ahead(StateVisitor& visitor, int64_t steps) = 0;
+
+  virtual Rollout* rollout() { return nullptr; }
+  virtual Replay* replay() { return nullptr; }
+};
+
+/// Updates that `plan` wants once `steps` steps were made: none before first_steps, first_updates
+/// then, and updates_per_step for each step after, counted every update_every steps. A function of
+/// the step count alone.
+int64_t updates_due(const ReplayPlan& plan, int64_t steps);
+
+/// What `plan` and train.replay_capacity ask for.
+ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
+
+/// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto: where
+/// it would take more than 40 % of the device's free memory.
+bool replay_pinned(const std::string& memory, int64_t bytes, at::Device device);
+
+/// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that
+/// contradict the plan.
+std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
+                                  const RolloutShape& window, at::Device device);
+
+}  // namespace maglev

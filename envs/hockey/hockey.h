@@ -1,0 +1,129 @@
+#pragma once
+// Two-player air hockey after the game of the University of Tübingen's reinforcement-learning
+// course (github.com/martius-lab/hockey-env): the player learns against a scripted opponent, or
+// both players are one agent. docs/hockey.md states rules and differences.
+//
+// Observation: `vector` [18], see rink::Game::observe. Actions in [-1, 1]: x (towards the other
+// goal), y, turn, and with `keep` shoot (above 0.5).
+
+#include <string>
+
+#include "engine/core/error.h"
+#include "engine/env/env.h"
+#include "envs/hockey/paint.h"
+#include "envs/hockey/players.h"
+
+namespace maglev {
+
+struct Hockey {
+  static constexpr const char* kSummary = "air hockey against a scripted opponent";
+
+  enum Opponents : int32_t { kWeak, kStrong, kEither, kNobody };
+  enum Players : int32_t { kOne, kBoth };
+
+  struct Params {
+    int32_t mode = rink::kNormal;
+    int32_t opponent = kWeak;
+    int32_t players = kOne;
+    bool keep = true, faithful = false;
+    int32_t max_steps = 0;
+
+    static void describe(OptionTable& t, Params& p) {
+      describe_rules(t, p);
+      t.add("opponent", p.opponent,
+            "who plays on the other side; mixed: weak or strong, drawn "
+            "anew each game; none: it stands still",
+            {.choices = {"weak", "strong", "mixed", "none"}});
+      t.add("players", p.players, "whose actions are given: one, or both side by side",
+            {.choices = {"one", "both"}});
+    }
+    /// Settings that every hockey environment has.
+    template <class P>
+    static void describe_rules(OptionTable& t, P& p) {
+      t.add("mode", p.mode,
+            "what a game begins with: the puck in one half, before player one (shooting), or "
+            "flying at player one's goal (defense); mixed: drawn anew each game",
+            {.choices = {"normal", "shooting", "defense", "mixed"}});
+      t.add("keep", p.keep, "rackets catch the puck and can shoot it: a fourth action");
+      t.add("faithful", p.faithful,
+            "the original's quirks: one step more than the limit, running out of time "
+            "terminates, a kept puck survives the end of a game");
+      t.add("max_steps", p.max_steps, "episode limit; 0: 250, or 80 in shooting and defense",
+            {.min = 0, .max = 1e9, .unit = "steps"});
+    }
+  };
+
+  struct State {
+    rink::Game game;
+    rink::Opponent opponent;
+    int32_t strong;
+  };
+
+  static std::span<const Bot> bots() { return rink::scripted_players(); }
+
+  static EnvSpec spec(const Params& p) {
+    return spec_of(p, (p.keep ? 4 : 3) * (p.players == kBoth ? 2 : 1));
+  }
+  template <class P>
+  static EnvSpec spec_of(const P& p, int dims) {
+    const auto n = size_t(dims);
+    return {
+        .observations = {{.name = "vector", .dtype = DType::f32, .shape = {rink::kObservation}}},
+        .action = {.low = std::vector<float>(n, -1.f), .high = std::vector<float>(n, 1.f)},
+        .max_steps = p.max_steps ? p.max_steps : rink::mode_steps(p.mode),
+        .events = {"goals", "conceded", "timeouts", "touches", "shots"}};
+  }
+
+  MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {
+    s.game.begin(p.mode, p.max_steps, {p.keep, p.faithful}, rng);
+    s.strong = p.opponent == kEither ? int32_t(rng.below(2)) : p.opponent == kStrong;
+    s.opponent.begin(rng);
+  }
+
+  MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng,
+                             StepOut& out) {
+    float moves[2 * rink::kMoves] = {};
+    read_moves(p, action.continuous, moves);
+    if (p.players == kBoth) {
+      read_moves(p, action.continuous + (p.keep ? 4 : 3), moves + rink::kMoves);
+    } else if (p.opponent != kNobody) {
+      float seen[rink::kObservation];
+      s.game.observe(rink::kPlayerTwo, seen);
+      s.opponent.act(s.strong, seen, rng, moves + rink::kMoves);
+    }
+    rink::Outcome outcome;
+    s.game.play(moves, {p.keep, p.faithful}, outcome);
+    out.reward[0] = s.game.reward(rink::kPlayerOne, outcome);
+    end_step(p, outcome, out);
+  }
+
+  MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
+    s.game.observe(rink::kPlayerOne, out.as<float>(0));
+  }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    rink::paint_game(s.game, canvas);
+  }
+
+  /// One player's actions, clipped.
+  template <class P>
+  MAGLEV_HD static void read_moves(const P& p, const float* given, float* moves) {
+    // comparisons, not fminf: an action that is not a number stays one
+    for (int k = 0; k < (p.keep ? 4 : 3); ++k)
+      moves[k] = given[k] < -1.f ? -1.f : given[k] > 1.f ? 1.f : given[k];
+  }
+  /// Flags and events of a step, as player one sees it.
+  template <class P>
+  MAGLEV_HD static void end_step(const P& p, const rink::Outcome& outcome, StepOut& out) {
+    const bool late = outcome.out_of_time;
+    out.terminated = outcome.winner != 0 || (late && p.faithful);
+    out.truncated = late && !p.faithful;
+    out.count(0, outcome.winner > 0);
+    out.count(1, outcome.winner < 0);
+    out.count(2, late && outcome.winner == 0);
+    out.count(3, outcome.touched[0]);
+    out.count(4, outcome.shot[0]);
+  }
+};
+
+}  // namespace maglev

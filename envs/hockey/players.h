@@ -1,0 +1,32 @@
+#pragma once
+// The scripted players as rows for the engine's tables, the same for both hockey environments.
+
+#include <span>
+
+#include "engine/env/entry.h"
+#include "envs/hockey/opponent.h"
+
+namespace maglev::rink {
+
+template <bool strong>
+constexpr Bot bot(const char* name, const char* summary) {
+  static_assert(sizeof(Opponent) <= kMaxBotState);
+  return {.name = name,
+          .summary = summary,
+          .state_bytes = sizeof(Opponent),
+          .begin = [](void* state, Rng& rng) { static_cast<Opponent*>(state)->begin(rng); },
+          .act =
+              [](void* state, const std::byte* const* obs, Rng& rng, float* action) {
+                static_cast<Opponent*>(state)->act(strong, reinterpret_cast<const float*>(obs[0]),
+                                                   rng, action);
+              }};
+}
+
+inline std::span<const Bot> scripted_players() {
+  static constexpr Bot bots[] = {
+      bot<false>("weak", "the original's weak scripted opponent: steers gently"),
+      bot<true>("strong", "the original's strong scripted opponent: steers hard")};
+  return bots;
+}
+
+}  // namespace maglev::rink

@@ -1,0 +1,161 @@
+#include <cuda_runtime.h>
+
+#include "kernels/replay/replay.h"
+
+namespace maglev {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kTableThreads = 1024;
+
+// sum of `value` over the threads before this one; `total` over all. One block of kTableThreads
+__device__ int64_t scan(int64_t value, int64_t& total) {
+  __shared__ int64_t sums[2][kTableThreads];
+  const int i = int(threadIdx.x);
+  int now = 0;
+  sums[0][i] = value;
+  __syncthreads();
+  for (int reach = 1; reach < kTableThreads; reach *= 2, now ^= 1) {
+    sums[now ^ 1][i] = sums[now][i] + (i >= reach ? sums[now][i - reach] : 0);
+    __syncthreads();
+  }
+  total = sums[now][kTableThreads - 1];
+  const int64_t before = sums[now][i] - value;
+  __syncthreads();
+  return before;
+}
+
+__device__ void sum_up_open(const EpisodeTable& t) {
+  if (!t.running) return;
+  int64_t before = 0;
+  for (int64_t first = 0; first < t.rows; first += kTableThreads) {
+    const int64_t r = first + threadIdx.x;
+    const int64_t weight = r < t.rows ? open_weight(t, r) : 0;
+    int64_t total;
+    const int64_t sum = before + scan(weight, total) + weight;
+    if (r < t.rows) t.open[r + 1] = sum;
+    before += total;
+  }
+  if (threadIdx.x == 0) t.open[0] = 0, t.counters->open = before;
+}
+
+__global__ void reserve(EpisodeTable t, int64_t steps) {
+  EpisodeCounters& c = *t.counters;
+  const int64_t oldest = larger(c.oldest, c.now + steps + 1 - t.slots);
+  if (t.by_start)
+    for (int64_t r = threadIdx.x; r < t.rows; r += kTableThreads) evict_row(t, r, oldest);
+  __syncthreads();
+  if (threadIdx.x == 0) c.first = first_usable(t, oldest), c.oldest = oldest;
+  __syncthreads();
+  sum_up_open(t);
+}
+
+__global__ void append(EpisodeTable t, EpisodeFlags flags, int64_t steps) {
+  EpisodeCounters& c = *t.counters;
+  const int64_t now = c.now;
+  int64_t end = c.end;
+  for (int64_t time = now; time < now + steps; ++time) {
+    const int64_t at = time % t.slots * t.rows, next = (time + 1) % t.slots * t.rows;
+    for (int64_t first = 0; first < t.rows; first += kTableThreads) {
+      const int64_t r = first + threadIdx.x;
+      Episode finished;
+      bool enters = false;
+      if (r < t.rows)
+        enters = step_row(t, r, time, flags.terminated[at + r] | flags.truncated[at + r],
+                          flags.is_first[next + r], finished);
+      int64_t total;
+      const int64_t before = scan(enters, total);
+      if (enters) enter_episode(t, end + before, finished);
+      end += total;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) c.now = now + steps, c.end = end;
+  __syncthreads();
+  sum_up_open(t);
+}
+
+__global__ void draw(ReplaySample a) {
+  const int64_t b = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (b >= a.B) return;
+  Slice slice = draw_slice(a.table, a.seed, a.number + (a.base ? *a.base : 0), b);
+  if (slice.begin < 0 || !is_contiguous(a.table, a.is_first, slice)) {
+    add_to(&a.table.counters->faults, 1);
+    slice = {a.table.counters->oldest, 0};
+  }
+  a.slices[b] = slice;
+}
+
+template <class Word>
+__device__ void copy(const void* from, void* to, int64_t bytes, int64_t lane, int64_t lanes) {
+  const auto* source = static_cast<const Word*>(from);
+  auto* target = static_cast<Word*>(to);
+  for (int64_t w = lane; w < bytes / int64_t(sizeof(Word)); w += lanes) target[w] = source[w];
+}
+
+__device__ void copy_bytes(const void* from, void* to, int64_t bytes, int64_t lane, int64_t lanes) {
+  const uint64_t places = uint64_t(from) | uint64_t(to) | uint64_t(bytes);
+  if (places % 16 == 0) copy<uint4>(from, to, bytes, lane, lanes);
+  else if (places % 4 == 0) copy<uint32_t>(from, to, bytes, lane, lanes);
+  else copy<uint8_t>(from, to, bytes, lane, lanes);
+}
+
+// blockIdx.y is the column; a warp copies a row
+__global__ void gather(ReplaySample a) {
+  const ReplayColumn& column = a.columns[blockIdx.y];
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = thread / 32, lane = thread % 32;
+  if (i >= column.times * a.B) return;
+  const Slice slice = a.slices[i % a.B];
+  const int64_t place = (slice.begin + i / a.B) % a.table.slots * a.table.rows + slice.row;
+  copy_bytes(static_cast<const char*>(column.from) + place * column.row_bytes,
+             static_cast<char*>(column.to) + i * column.row_bytes, column.row_bytes, lane, 32);
+}
+
+// blockIdx.y is the column, blockIdx.z the time
+__global__ void write(ReplayWrite a) {
+  const ReplayWrite::Column& column = a.columns[blockIdx.y];
+  const int64_t t = blockIdx.z;
+  if (t >= column.times) return;
+  const int64_t slot = (a.counters->now + t) % a.slots;
+  copy_bytes(static_cast<const char*>(column.from) + t * column.slot_bytes,
+             static_cast<char*>(column.to) + slot * column.slot_bytes, column.slot_bytes,
+             int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
+}
+
+unsigned blocks_of(int64_t threads) { return unsigned((threads + kThreads - 1) / kThreads); }
+
+}  // namespace
+
+int episodes_reserve_cuda(const EpisodeTable& table, int64_t steps, void* stream) {
+  reserve<<<1, kTableThreads, 0, static_cast<cudaStream_t>(stream)>>>(table, steps);
+  return int(cudaGetLastError());
+}
+
+int episodes_append_cuda(const EpisodeTable& table, const EpisodeFlags& flags, int64_t steps,
+                         void* stream) {
+  append<<<1, kTableThreads, 0, static_cast<cudaStream_t>(stream)>>>(table, flags, steps);
+  return int(cudaGetLastError());
+}
+
+int replay_sample_cuda(const ReplaySample& a, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  draw<<<blocks_of(a.B), kThreads, 0, on>>>(a);
+  const dim3 grid(blocks_of((a.table.length + 1) * a.B * 32), unsigned(a.count));
+  gather<<<grid, kThreads, 0, on>>>(a);
+  return int(cudaGetLastError());
+}
+
+int replay_write_cuda(const ReplayWrite& a, void* stream) {
+  int64_t widest = 1, times = 1;
+  for (int c = 0; c < a.count; ++c) {
+    widest = larger(widest, a.columns[c].slot_bytes);
+    times = larger(times, a.columns[c].times);
+  }
+  const int64_t words = (widest + 15) / 16;
+  const dim3 grid(blocks_of(words < 65536 ? words : 65536), unsigned(a.count), unsigned(times));
+  write<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev

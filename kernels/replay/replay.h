@@ -1,0 +1,82 @@
+#pragma once
+// A ring of time steps: what is stored, which slices are drawn (kernels/replay/episodes.h), and
+// their rows brought together into a batch.
+
+#include <cstdint>
+
+#include "kernels/replay/episodes.h"
+
+namespace maglev {
+
+constexpr int kReplayColumns = 24;
+
+/// Flags of the ring, each [slots, rows] u8.
+struct EpisodeFlags {
+  const uint8_t* is_first;
+  const uint8_t* terminated;
+  const uint8_t* truncated;
+};
+
+/// A row of the ring and of a batch; any dtype.
+struct ReplayColumn {
+  const void* from;   ///< [slots, rows, row_bytes]
+  void* to;           ///< [times, B, row_bytes], written
+  int64_t row_bytes;  ///< of one row
+  int64_t times;      ///< L or L + 1
+};
+
+/// B slices into a batch: to[l][b] = from[(begin_b + l) % slots][row_b].
+struct ReplaySample {
+  EpisodeTable table;
+  const uint8_t* is_first;  ///< [slots, rows]: that slices are contiguous is checked with it
+  uint64_t seed;
+  int64_t number;       ///< of the batch
+  const int64_t* base;  ///< added to it where not null, and where the functions run
+  Slice* slices;        ///< [B], written
+  int64_t B;
+  int count;  ///< columns used
+  ReplayColumn columns[kReplayColumns];
+};
+
+/// Times that were collected elsewhere into the ring: to[(now + t) % slots] = from[t].
+struct ReplayWrite {
+  struct Column {
+    const void* from;  ///< [times, slot_bytes]
+    void* to;          ///< [slots, slot_bytes]
+    int64_t slot_bytes;
+    int64_t times;
+  };
+  const EpisodeCounters* counters;
+  int64_t slots;
+  int count;
+  Column columns[kReplayColumns];
+};
+
+/// The table is empty at time `now`, and so is the ring.
+void episodes_clear_cpu(const EpisodeTable& table, int64_t now);
+/// Nothing is drawn any more from the slots that the next `steps` steps overwrite.
+void episodes_reserve_cpu(const EpisodeTable& table, int64_t steps);
+/// `steps` more steps lie in the ring: enters the episodes that finished. After reserve.
+void episodes_append_cpu(const EpisodeTable& table, const EpisodeFlags& flags, int64_t steps);
+/// Slices [begin, end) of the batch: draws and gathers. Returns how many are not contiguous or
+/// could not be drawn; 0, or there is a mistake. Ranges may be done at once.
+int64_t replay_sample_cpu(const ReplaySample& args, int64_t begin, int64_t end);
+
+/// The same on `stream` (a cudaStream_t); return a cudaError_t. Faults add to counters->faults.
+/// Only in builds with device code.
+int episodes_reserve_cuda(const EpisodeTable& table, int64_t steps, void* stream);
+int episodes_append_cuda(const EpisodeTable& table, const EpisodeFlags& flags, int64_t steps,
+                         void* stream);
+int replay_sample_cuda(const ReplaySample& args, void* stream);
+int replay_write_cuda(const ReplayWrite& args, void* stream);
+
+/// Whether a slice is one stretch of one episode that the ring still holds.
+MAGLEV_HD bool is_contiguous(const EpisodeTable& t, const uint8_t* is_first, const Slice& s) {
+  if (s.begin < t.counters->oldest || s.begin + t.length > t.counters->now) return false;
+  uint32_t crossed = 0;
+  for (int64_t l = 1; l <= t.length; ++l)
+    crossed |= is_first[(s.begin + l) % t.slots * t.rows + s.row];
+  return crossed == 0;
+}
+
+}  // namespace maglev

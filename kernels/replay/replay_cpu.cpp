@@ -1,0 +1,110 @@
+#include "kernels/replay/replay.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace maglev {
+namespace {
+
+// slices brought together at a time: their places stay in the first cache
+constexpr int64_t kBlock = 256;
+
+void sum_up_open(const EpisodeTable& t) {
+  if (!t.running) return;
+  t.open[0] = 0;
+  for (int64_t r = 0; r < t.rows; ++r) t.open[r + 1] = t.open[r] + open_weight(t, r);
+  t.counters->open = t.open[t.rows];
+}
+
+// a size known here is a move, not a call
+template <int64_t kBytes>
+void copy_rows(const std::byte* from, const int64_t* place, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * kBytes, from + place[i] * kBytes, size_t(kBytes));
+}
+
+void copy_rows(const std::byte* from, const int64_t* place, int64_t count, int64_t bytes,
+               std::byte* to) {
+  switch (bytes) {
+    case 1:
+      return copy_rows<1>(from, place, count, to);
+    case 4:
+      return copy_rows<4>(from, place, count, to);
+    case 16:
+      return copy_rows<16>(from, place, count, to);
+    case 72:
+      return copy_rows<72>(from, place, count, to);
+    default:
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(to + i * bytes, from + place[i] * bytes, size_t(bytes));
+  }
+}
+
+}  // namespace
+
+void episodes_clear_cpu(const EpisodeTable& t, int64_t now) {
+  *t.counters = {.now = now, .oldest = now};
+  std::fill_n(t.begun, t.rows, now);
+  if (t.by_start) {
+    std::fill_n(t.oldest, t.rows, -1);
+    std::fill_n(t.newest, t.rows, -1);
+    std::fill_n(t.starts, t.entries + 1, 0);
+  }
+  if (t.running) std::fill_n(t.open, t.rows + 1, 0);
+}
+
+void episodes_reserve_cpu(const EpisodeTable& t, int64_t steps) {
+  EpisodeCounters& c = *t.counters;
+  const int64_t oldest = std::max(c.oldest, c.now + steps + 1 - t.slots);
+  if (oldest == c.oldest) return;
+  if (t.by_start)
+    for (int64_t r = 0; r < t.rows; ++r) evict_row(t, r, oldest);
+  c.first = first_usable(t, oldest);
+  c.oldest = oldest;
+  sum_up_open(t);
+}
+
+void episodes_append_cpu(const EpisodeTable& t, const EpisodeFlags& flags, int64_t steps) {
+  EpisodeCounters& c = *t.counters;
+  Episode finished;
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t at = c.now % t.slots * t.rows, next = (c.now + 1) % t.slots * t.rows;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      const bool ended = flags.terminated[at + r] | flags.truncated[at + r];
+      if (step_row(t, r, c.now, ended, flags.is_first[next + r], finished))
+        enter_episode(t, c.end++, finished);
+    }
+    ++c.now;
+  }
+  sum_up_open(t);
+}
+
+int64_t replay_sample_cpu(const ReplaySample& a, int64_t begin, int64_t end) {
+  const EpisodeTable& t = a.table;
+  const int64_t number = a.number + (a.base ? *a.base : 0);
+  int64_t faults = 0;
+  for (int64_t b = begin; b < end; ++b) {
+    a.slices[b] = draw_slice(t, a.seed, number, b);
+    if (a.slices[b].begin < 0) return end - b;
+  }
+  int64_t place[kBlock];
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = std::min(kBlock, end - first);
+    const Slice* slices = a.slices + first;
+    for (int64_t l = 0; l <= t.length; ++l) {
+      for (int64_t i = 0; i < count; ++i)
+        place[i] = (slices[i].begin + l) % t.slots * t.rows + slices[i].row;
+      for (int c = 0; c < a.count; ++c) {
+        const ReplayColumn& column = a.columns[c];
+        if (l < column.times)
+          copy_rows(static_cast<const std::byte*>(column.from), place, count, column.row_bytes,
+                    static_cast<std::byte*>(column.to) + (l * a.B + first) * column.row_bytes);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) faults += !is_contiguous(t, a.is_first, slices[i]);
+  }
+  return faults;
+}
+
+}  // namespace maglev

@@ -1,0 +1,225 @@
+#include "kernels/replay/replay_op.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <torch/torch.h>
+
+#include "engine/algo/kernel.h"
+#include "engine/core/error.h"
+#include "engine/data/device.h"
+
+namespace maglev {
+namespace {
+
+// bytes a thread should at least gather: below that handing over costs more
+constexpr int64_t kShareBytes = 1 << 18;
+
+constexpr int64_t words(size_t bytes) { return int64_t(bytes / sizeof(int64_t)); }
+
+EpisodeTable sizes_of(const EpisodeIndexSize& s) {
+  EpisodeTable table{};
+  table.slots = s.slots, table.rows = s.rows, table.length = s.length;
+  table.entries = episode_entries(s.slots, s.rows, s.length);
+  table.by_start = s.by_start, table.running = s.running;
+  return table;
+}
+
+int64_t words_of(const EpisodeTable& t) {
+  return words(sizeof(EpisodeCounters)) + t.entries * words(sizeof(Episode)) + 4 * t.rows + 1 +
+         (t.by_start ? t.entries + 1 : 0);
+}
+
+void place(EpisodeTable& t, int64_t* memory) {
+  auto take = [&](int64_t count) { return std::exchange(memory, memory + count); };
+  t.counters = reinterpret_cast<EpisodeCounters*>(take(words(sizeof(EpisodeCounters))));
+  t.episodes = reinterpret_cast<Episode*>(take(t.entries * words(sizeof(Episode))));
+  t.begun = take(t.rows);
+  t.oldest = take(t.rows);
+  t.newest = take(t.rows);
+  t.open = take(t.rows + 1);
+  t.starts = t.by_start ? take(t.entries + 1) : nullptr;
+}
+
+}  // namespace
+
+EpisodeIndex::EpisodeIndex(const EpisodeIndexSize& size, at::Device device)
+    : table_(sizes_of(size)), device_(device) {
+  memory_ = at::zeros({words_of(table_)}, at::TensorOptions(at::kLong).device(device));
+  place(table_, memory_.data_ptr<int64_t>());
+}
+
+at::Tensor EpisodeIndex::counters_on_device() const {
+  return memory_.narrow(0, 0, words(sizeof(EpisodeCounters)));
+}
+
+EpisodeCounters EpisodeIndex::counters() const {
+  const auto host = counters_on_device().cpu();
+  return *reinterpret_cast<const EpisodeCounters*>(host.const_data_ptr<int64_t>());
+}
+
+void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& terminated,
+                           const at::Tensor& truncated, int64_t oldest, int64_t now) {
+  const auto first = is_first.cpu(), end = terminated.cpu(), cut = truncated.cpu();
+  const EpisodeFlags flags{first.const_data_ptr<uint8_t>(), end.const_data_ptr<uint8_t>(),
+                           cut.const_data_ptr<uint8_t>()};
+  // on the host, whatever the device: it happens when a run is loaded or saved
+  const auto host = memory_.is_cpu() ? memory_ : at::zeros_like(memory_, at::kCPU);
+  EpisodeTable table = table_;
+  place(table, host.data_ptr<int64_t>());
+  episodes_clear_cpu(table, oldest);
+  episodes_append_cpu(table, flags, now - oldest);
+  if (!memory_.is_cpu()) memory_.copy_(host);
+}
+
+void EpisodeIndex::reserve(int64_t steps) {
+#ifdef MAGLEV_DEVICE_CODE
+  if (device_.is_cuda())
+    return check_cuda(episodes_reserve_cuda(table_, steps, current_stream()), "replay");
+#endif
+  episodes_reserve_cpu(table_, steps);
+}
+
+void EpisodeIndex::append(const EpisodeFlags& flags, int64_t steps) {
+#ifdef MAGLEV_DEVICE_CODE
+  if (device_.is_cuda())
+    return check_cuda(episodes_append_cuda(table_, flags, steps, current_stream()), "replay");
+#endif
+  episodes_append_cpu(table_, flags, steps);
+}
+
+void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool) {
+#ifdef MAGLEV_DEVICE_CODE
+  if (device.is_cuda()) return check_cuda(replay_sample_cuda(args, current_stream()), "replay");
+#endif
+  MAGLEV_ASSERT(device.is_cpu(), "a kernel runs where its tensors are");
+  int64_t bytes = 0;
+  for (int c = 0; c < args.count; ++c)
+    bytes += args.B * args.columns[c].times * args.columns[c].row_bytes;
+  const int64_t shares = std::clamp<int64_t>(bytes / kShareBytes, 1, pool.threads());
+  std::atomic<int64_t> faults{0};
+  pool.run(shares, [&](int64_t i) {
+    faults += replay_sample_cpu(args, args.B * i / shares, args.B * (i + 1) / shares);
+  });
+  MAGLEV_ASSERT(faults == 0, "every slice lies in one episode that the ring still holds");
+}
+
+namespace {
+
+// a filled ring of random rows with episodes of 20 to 60 transitions
+struct FilledRing {
+  EpisodeIndexSize size;
+  Tensors columns;  ///< [slots, rows, ...]; the last is is_first
+  EpisodeIndex index;
+
+  FilledRing(const EpisodeIndexSize& s,
+             const std::vector<std::pair<int64_t, at::ScalarType>>& kinds, at::Device device)
+      : size(s), index(s, device) {
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.slots));
+    for (auto [width, dtype] : kinds)
+      columns.push_back(
+          at::randint(0, 200, {s.slots, s.rows, width}, gen, at::kInt).to(device, dtype));
+    auto first = at::zeros({s.slots, s.rows}, at::kByte), ended = at::zeros_like(first);
+    for (int64_t r = 0; r < s.rows; ++r)
+      for (int64_t t = 0, left = 20 + r % 40; t < s.slots; ++t, --left) {
+        if (left == 0) first[t][r] = 1, left = 20 + (r + t) % 40;
+        if (left == 2) ended[t][r] = 1;
+      }
+    index.rebuild(first, ended, at::zeros_like(first), 0, s.slots - 1);
+    columns.push_back(first.to(device));
+  }
+};
+
+void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& slices) {
+  const int64_t L = ring.size.length, B = slices.size(0);
+  ReplaySample args{.table = ring.index.table(),
+                    .is_first = ring.columns.back().const_data_ptr<uint8_t>(),
+                    .seed = 3,
+                    .number = 5,
+                    .base = nullptr,
+                    .slices = static_cast<Slice*>(slices.data_ptr()),
+                    .B = B,
+                    .count = 0,
+                    .columns = {}};
+  for (size_t c = 0; c < out.size(); ++c)
+    args.columns[args.count++] = {.from = ring.columns[c].const_data_ptr(),
+                                  .to = out[c].data_ptr(),
+                                  .row_bytes = int64_t(out[c].nbytes()) / out[c].size(0) / B,
+                                  .times = c == 0 ? L + 1 : out[c].size(0)};
+  ThreadPool pool(1);
+  replay_sample(args, slices.device(), pool);
+}
+
+// [L+1, B, ...] of the first and the last column, [L, B, ...] of the others
+Tensors empty_batch(const FilledRing& ring, int64_t B) {
+  Tensors out;
+  for (size_t c = 0; c < ring.columns.size(); ++c) {
+    auto shape = ring.columns[c].sizes().vec();
+    const bool observed = c == 0 || c + 1 == ring.columns.size();
+    shape[0] = ring.size.length + observed, shape[1] = B;
+    out.push_back(at::empty(shape, ring.columns[c].options()));
+  }
+  return out;
+}
+
+std::vector<KernelCase> cases(at::Device device) {
+  using Kinds = std::vector<std::pair<int64_t, at::ScalarType>>;
+  const Kinds vectors{{18, at::kFloat}, {4, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
+  const Kinds images{{64 * 64 * 9, at::kByte}, {2, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
+  std::vector<KernelCase> list;
+  for (auto [slots, rows, length, B, kinds, by_start] :
+       {std::tuple{int64_t(300), int64_t(1), int64_t(1), int64_t(7), vectors, false},
+        {300, 5, 9, 33, vectors, true},
+        {2500, 8, 3, 256, vectors, false},
+        {125000, 8, 3, 256, vectors, true},
+        {125, 8, 3, 64, images, false}}) {
+    auto ring = std::make_shared<FilledRing>(
+        EpisodeIndexSize{.slots = slots, .rows = rows, .length = length, .by_start = by_start},
+        kinds, device);
+    const auto i64 = at::TensorOptions(at::kLong).device(device);
+    auto slices = at::empty({B, 2}, i64);
+    auto out = empty_batch(*ring, B);
+    int64_t bytes = 0;
+    for (const auto& o : out) bytes += 2 * int64_t(o.nbytes());
+    list.push_back(
+        {.name = std::to_string(slots) + "x" + std::to_string(rows) +
+                 " L=" + std::to_string(length) + " B=" + std::to_string(B) +
+                 " D=" + std::to_string(kinds[0].first) + (by_start ? " by start" : ""),
+         .reference =
+             [=](const Tensors&) {
+               // the places, as fused draws them, then a selection of rows a column and time
+               auto chosen = at::empty({B, 2}, i64);
+               const auto places = empty_batch(*ring, B);
+               sample_into(places, *ring, chosen);
+               Tensors selected;
+               for (size_t c = 0; c < ring->columns.size(); ++c) {
+                 Tensors times;
+                 for (int64_t l = 0; l < places[c].size(0); ++l)
+                   times.push_back(ring->columns[c].flatten(0, 1).index_select(
+                       0, (chosen.select(1, 0) + l).remainder(slots) * rows + chosen.select(1, 1)));
+                 selected.push_back(at::stack(times));
+               }
+               return selected;
+             },
+         .fused =
+             [=](const Tensors&) {
+               auto batch = empty_batch(*ring, B);
+               sample_into(batch, *ring, slices);
+               return batch;
+             },
+         .tolerance = 0,
+         .bytes = bytes,
+         .repeat_fused = [=] { sample_into(out, *ring, slices); }});
+  }
+  return list;
+}
+
+}  // namespace
+
+namespace kernels::replay {
+KernelEntry entry() {
+  return {"replay", "slices of episodes drawn and brought into a batch", cases};
+}
+}  // namespace kernels::replay
+
+}  // namespace maglev

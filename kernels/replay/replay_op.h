@@ -1,0 +1,48 @@
+#pragma once
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "engine/core/thread_pool.h"
+#include "kernels/replay/replay.h"
+
+namespace maglev {
+
+struct EpisodeIndexSize {
+  int64_t slots = 0, rows = 0;
+  int64_t length = 1;     ///< L
+  bool by_start = false;  ///< see EpisodeTable
+  bool running = false;
+};
+
+/// An EpisodeTable with its arrays on one device. On CUDA every call only enqueues, but for
+/// rebuild() and counters().
+class EpisodeIndex {
+ public:
+  EpisodeIndex(const EpisodeIndexSize& size, at::Device device);
+
+  const EpisodeTable& table() const { return table_; }
+  /// As of now. Waits for the device.
+  EpisodeCounters counters() const;
+  /// The same where they are, i64 [7]; for a copy that nobody waits for.
+  at::Tensor counters_on_device() const;
+  /// The table of a ring that holds times [oldest, now].
+  ///   is_first, terminated, truncated [slots, rows] u8 of the ring, in any memory
+  void rebuild(const at::Tensor& is_first, const at::Tensor& terminated,
+               const at::Tensor& truncated, int64_t oldest, int64_t now);
+  /// See episodes_reserve_cpu and episodes_append_cpu.
+  void reserve(int64_t steps);
+  void append(const EpisodeFlags& flags, int64_t steps);
+
+ private:
+  EpisodeTable table_;
+  at::Device device_;
+  /// Counters, episodes, begun, oldest, newest, starts and open behind each other, i64.
+  at::Tensor memory_;
+};
+
+/// Draws and gathers a batch, in shares of the pool's threads on CPU. `args` as ReplaySample says,
+/// its table of `index`. Fails an assertion on CPU when a slice is not contiguous.
+void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool);
+
+}  // namespace maglev

@@ -1,0 +1,143 @@
+// Q-learning with one linear layer (Watkins, "Learning from delayed rewards", 1989) on sequences out
+// of a replay: the smallest algorithm that wants everything a replay offers.
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "engine/algo/algorithm.h"
+#include "engine/core/error.h"
+
+namespace maglev::algos::linear_q {
+
+AlgoEntry entry();
+
+namespace {
+
+constexpr float kDiscount = 0.99f, kEpsilon = 0.2f;
+
+struct Options {
+  int64_t collect = 1, capacity = 4000, batch = 16, length = 3;
+  int64_t first_steps = 200, first_updates = 10, update_every = 1;
+  double updates_per_step = 0.25, lr = 0.01;
+  bool by_start = false, running = false;
+
+  void describe(OptionTable& t) {
+    t.add("collect", collect, "steps of each environment between updates", {.min = 1});
+    t.add("capacity", capacity, "rows of the replay", {.min = 1});
+    t.add("batch", batch, "sequences an update", {.min = 1});
+    t.add("length", length, "transitions a sequence", {.min = 1});
+    t.add("first_steps", first_steps, "steps before the first update", {.min = 0});
+    t.add("first_updates", first_updates, "updates made at once then", {.min = 0});
+    t.add("update_every", update_every, "steps between updates", {.min = 1});
+    t.add("updates_per_step", updates_per_step, "updates a step", {.min = 0});
+    t.add("lr", lr, "step size", {.min = 0});
+    t.add("by_start", by_start, "every start alike");
+    t.add("running", running, "running episodes too");
+  }
+};
+
+DataPlan plan_of(const Options& o) {
+  DataPlan plan{.collect_steps = o.collect, .block_rows = 64, .overlap = true};
+  plan.replay =
+      ReplayPlan{.capacity = o.capacity,
+                 .batch = o.batch,
+                 .length = o.length,
+                 .sampling = o.by_start ? SliceSampling::start : SliceSampling::trajectory,
+                 .running = o.running,
+                 .first_steps = o.first_steps,
+                 .first_updates = o.first_updates,
+                 .updates_per_step = o.updates_per_step,
+                 .update_every = o.update_every};
+  return plan;
+}
+
+class LinearQ : public Algorithm {
+ public:
+  LinearQ(const Options& options, const AlgoContext& context)
+      : options_(options),
+        plan_(plan_of(options)),
+        inputs_(context.spec.observations[0].elements()),
+        actions_(context.spec.action.heads.at(0)),
+        weight_(at::zeros({actions_, inputs_ + 1})),
+        acting_(at::zeros_like(weight_)),
+        grad_(size_t(weight_.numel())) {}
+
+  const DataPlan& plan() const override { return plan_; }
+
+  void act(Row& row, Carry&, ActMode mode, const ActKey& key) override {
+    const float* obs = row.obs[0].const_data_ptr<float>();
+    int32_t* action = row.action.data_ptr<int32_t>();
+    for (int64_t i = 0; i < row.rows(); ++i) {
+      Rng rng(key.seed, stream_id(key.purpose, uint64_t(row.first + i)), uint64_t(key.now()));
+      const bool explore = mode == ActMode::sample && rng.uniform() < kEpsilon;
+      action[i] = explore ? int32_t(rng.below(uint32_t(actions_)))
+                          : best(acting_.const_data_ptr<float>(), obs + i * inputs_);
+    }
+  }
+
+  void update(const Batch& batch, Metrics& metrics) override {
+    if (first_metric_ < 0) first_metric_ = metrics.declare({"loss/td"});
+    const float* obs = batch.obs[0].const_data_ptr<float>();
+    const int64_t L = batch.reward.size(0), B = batch.reward.size(1);
+    float *w = weight_.data_ptr<float>(), loss = 0;
+    std::fill(grad_.begin(), grad_.end(), 0.f);
+    for (int64_t i = 0; i < L * B; ++i) {
+      const float *now = obs + i * inputs_, *next = obs + (i + B) * inputs_;
+      const int32_t a = batch.action.const_data_ptr<int32_t>()[i];
+      const float future =
+          batch.terminated.const_data_ptr<uint8_t>()[i] ? 0.f : value(w, best(w, next), next);
+      const float target = batch.reward.const_data_ptr<float>()[i] + kDiscount * future;
+      const float error = value(w, a, now) - target;
+      loss += error * error;
+      float* g = grad_.data() + a * (inputs_ + 1);
+      for (int64_t k = 0; k < inputs_; ++k) g[k] += error * now[k];
+      g[inputs_] += error;
+    }
+    for (size_t k = 0; k < grad_.size(); ++k) w[k] -= float(options_.lr) * grad_[k] / float(L * B);
+    loss /= float(L * B);
+    metrics.add(first_metric_, std::span<const float>(&loss, 1), 1);
+  }
+
+  void publish() override { acting_.copy_(weight_); }
+
+  void visit_state(StateVisitor& visitor) override { visitor.tensor("weight", weight_); }
+
+ private:
+  float value(const float* w, int64_t a, const float* obs) const {
+    const float* row = w + a * (inputs_ + 1);
+    float sum = row[inputs_];
+    for (int64_t k = 0; k < inputs_; ++k) sum += row[k] * obs[k];
+    return sum;
+  }
+  int32_t best(const float* w, const float* obs) const {
+    int32_t best = 0;
+    for (int32_t a = 1; a < actions_; ++a)
+      if (value(w, a, obs) > value(w, best, obs)) best = a;
+    return best;
+  }
+
+  Options options_;
+  DataPlan plan_;
+  int64_t inputs_, actions_, first_metric_ = -1;
+  at::Tensor weight_, acting_;  ///< [actions, inputs + 1] f32, the bias last
+  std::vector<float> grad_;
+};
+
+}  // namespace
+
+AlgoEntry entry() {
+  return {.name = "linear_q",
+          .summary = "Q-learning with one linear layer, for tests of the replay",
+          .make_options = box_options<Options>,
+          .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
+          .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
+            return std::make_unique<LinearQ>(*static_cast<const Options*>(o), context);
+          },
+          .plan = [](const void* o,
+                     const AlgoContext&) { return plan_of(*static_cast<const Options*>(o)); }};
+}
+
+}  // namespace maglev::algos::linear_q

@@ -1,0 +1,291 @@
+// The loop with a replay: when updates are made, what a resumed, a warmed-up, an overlapped run is,
+// and learning from files. With an algorithm of tests/algos.
+
+#include <filesystem>
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/core/error.h"
+#include "engine/host/machine.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/dataset.h"
+#include "engine/train/memory_plan.h"
+#include "engine/train/trainer.h"
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+using Settings = std::vector<std::string>;
+void expect_error(const std::function<void()>& call, const std::string& part) {
+  EXPECT_TRUE(contains(error_of(call), part)) << error_of(call);
+}
+
+const CheckpointIdentity kIdentity{.algo = "linear_q", .env = "cartpole"};
+
+std::unique_ptr<Experiment> experiment_of(const Settings& settings) {
+  claim_threads();
+  auto experiment = std::make_unique<Experiment>("linear_q", "cartpole");
+  for (const char* common : {"env.count=6", "seed=3", "train.steps=100000"})
+    experiment->table().override_with(common);
+  for (const auto& setting : settings) experiment->table().override_with(setting);
+  return experiment;
+}
+
+std::string hash_of(Trainer& trainer) {
+  return state_hash([&](StateVisitor& v) { trainer.visit_state(v); });
+}
+
+std::string trained(const Settings& settings, int threads, int iterations) {
+  const auto experiment = experiment_of(settings);
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = threads});
+  trainer.warm_up();
+  for (int i = 0; i < iterations; ++i) trainer.iterate();
+  EXPECT_GT(trainer.updates(), 0);
+  return hash_of(trainer);
+}
+
+std::string saved(Trainer& trainer, const std::string& name) {
+  const std::string folder = testing::TempDir() + "offpolicy_" + name;
+  return save_checkpoint(folder, kIdentity, [&](auto& v) { trainer.visit_state(v); });
+}
+
+TEST(UpdatesDue, are_a_function_of_the_steps) {
+  const ReplayPlan plan{
+      .first_steps = 100, .first_updates = 7, .updates_per_step = 0.5, .update_every = 20};
+  EXPECT_EQ(updates_due(plan, 99), 0);
+  EXPECT_EQ(updates_due(plan, 100), 7);
+  EXPECT_EQ(updates_due(plan, 119), 7);
+  EXPECT_EQ(updates_due(plan, 120), 17);
+  EXPECT_EQ(updates_due(plan, 1100), 507);
+}
+
+TEST(OffPolicy, makes_the_updates_that_are_due_after_each_iteration) {
+  const auto experiment = experiment_of({"linear_q.update_every=12"});
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
+  const ReplayPlan& plan = *trainer.algorithm().plan().replay;
+  for (int i = 0; i < 300; ++i) {
+    trainer.iterate();
+    EXPECT_EQ(trainer.step(), 6 * (i + 1));
+    EXPECT_EQ(trainer.updates(), updates_due(plan, trainer.step()));
+  }
+  EXPECT_EQ(trainer.updates(), 10 + (1800 - 200) / 12 * 12 / 4);
+}
+
+TEST(OffPolicy, updates_that_are_due_wait_for_the_first_sequence) {
+  // pushing one way most of the time, few episodes are as long as a sequence
+  const auto experiment = experiment_of({"linear_q.first_steps=0", "linear_q.length=14"});
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 1});
+  while (!trainer.store().replay()->drawable()) {
+    EXPECT_EQ(trainer.updates(), 0);
+    trainer.iterate();
+  }
+  EXPECT_GT(trainer.iterations(), 14);
+  EXPECT_EQ(trainer.updates(), updates_due(*trainer.algorithm().plan().replay, trainer.step()));
+}
+
+TEST(OffPolicy, a_run_does_not_depend_on_threads_or_the_way_steps_are_collected) {
+  for (const char* collect : {"linear_q.collect=1", "linear_q.collect=5"}) {
+    const auto reference = trained({collect, "env.count=150", "train.collect=lockstep"}, 1, 40);
+    for (int threads : {1, 3})
+      for (const char* way : {"train.collect=lockstep", "train.collect=blocks"})
+        EXPECT_EQ(trained({collect, "env.count=150", way}, threads, 40), reference) << way;
+    EXPECT_NE(trained({collect, "env.count=150", "seed=4"}, 1, 40), reference);
+  }
+}
+
+TEST(OffPolicy, counters_in_memory_count_as_the_host_does) {
+  EXPECT_EQ(trained({"train.graph=on"}, 1, 200), trained({"train.graph=off"}, 1, 200));
+}
+
+// the ring of 600 rows wraps eight times
+TEST(OffPolicy, a_resumed_run_is_the_unbroken_one) {
+  for (const char* mode : {"linear_q.by_start=false", "linear_q.by_start=true"}) {
+    const Settings settings{mode, "linear_q.running=true", "linear_q.capacity=600"};
+    const auto experiment = experiment_of(settings);
+    Trainer first(*experiment, {.device = at::kCPU, .threads = 2});
+    for (int i = 0; i < 400; ++i) first.iterate();
+    const auto path = saved(first, "resumed");
+    for (int i = 0; i < 400; ++i) first.iterate();
+    Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
+    load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+    EXPECT_EQ(second.step(), 2400);
+    for (int i = 0; i < 400; ++i) second.iterate();
+    EXPECT_EQ(hash_of(second), hash_of(first));
+  }
+}
+
+TEST(OffPolicy, a_run_that_was_stopped_between_updates_goes_on_as_the_unbroken_one) {
+  const auto experiment = experiment_of({"linear_q.capacity=600"});
+  Trainer unbroken(*experiment, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 60; ++i) unbroken.iterate();
+
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  first.stop_when([&] { return first.updates() >= 4; });
+  while (first.updates() < 4) first.iterate();
+  // ten were due at once
+  EXPECT_EQ(first.updates(), 4);
+  const auto iterations = first.iterations();
+  first.iterate();
+  EXPECT_EQ(first.iterations(), iterations) << "no steps before the updates are made";
+  const auto path = saved(first, "stopped");
+
+  Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
+  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+  while (second.iterations() < 60) second.iterate();
+  EXPECT_EQ(hash_of(second), hash_of(unbroken));
+}
+
+TEST(OffPolicy, a_warmed_up_run_equals_a_cold_one_also_when_the_ring_is_full) {
+  const Settings cold{"linear_q.capacity=600"}, warm{"linear_q.capacity=600", "train.warmup=70"};
+  EXPECT_EQ(trained(warm, 1, 300), trained(cold, 1, 300));
+  const auto experiment = experiment_of(cold), warmed = experiment_of(warm);
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 200; ++i) first.iterate();
+  const auto path = saved(first, "warm");
+  for (int i = 0; i < 50; ++i) first.iterate();
+  Trainer second(*warmed, {.device = at::kCPU, .threads = 1});
+  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+  second.warm_up();
+  for (int i = 0; i < 50; ++i) second.iterate();
+  EXPECT_EQ(hash_of(second), hash_of(first));
+}
+
+TEST(OffPolicy, a_checkpoint_of_another_capacity_changes_nothing) {
+  const auto experiment = experiment_of({"linear_q.capacity=600"});
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 200; ++i) first.iterate();
+  const auto path = saved(first, "capacity");
+  const auto smaller = experiment_of({"linear_q.capacity=300"});
+  Trainer second(*smaller, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 20; ++i) second.iterate();
+  const auto before = hash_of(second);
+  expect_error([&] { load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); }); },
+               "replay.obs0");
+  EXPECT_EQ(hash_of(second), before);
+}
+
+TEST(OffPolicy, a_replay_that_is_not_saved_begins_empty_and_updates_wait) {
+  const auto experiment = experiment_of({"train.save_replay=false"});
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 300; ++i) first.iterate();
+  const auto path = saved(first, "empty");
+  Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
+  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+  ASSERT_TRUE(second.forgets_replay());
+  second.store().replay()->forget();
+  const int64_t updates = second.updates();
+  EXPECT_EQ(updates, first.updates());
+  second.iterate();
+  EXPECT_EQ(second.updates(), updates);
+  for (int i = 0; i < 100; ++i) second.iterate();
+  EXPECT_EQ(second.updates(), updates_due(*second.algorithm().plan().replay, second.step()));
+  EXPECT_GE(second.store().replay()->counters().oldest, 300);
+}
+
+TEST(OffPolicy, overlapped_updates_are_those_of_the_iteration_before_on_any_threads) {
+  const auto reference = trained({"train.overlap=true"}, 1, 300);
+  for (int threads : {1, 2, 4}) EXPECT_EQ(trained({"train.overlap=true"}, threads, 300), reference);
+  EXPECT_NE(trained({}, 1, 300), reference);
+  const auto experiment = experiment_of({"train.overlap=true"});
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
+  for (int i = 0; i < 200; ++i) trainer.iterate();
+  EXPECT_EQ(trainer.updates(), updates_due(*trainer.algorithm().plan().replay, trainer.step() - 6));
+}
+
+TEST(OffPolicy, a_replay_over_the_memory_limit_is_refused_or_shrunk_to_fit) {
+  const Placement placement{.device = at::kCPU, .threads = 1};
+  const Settings large{"linear_q.capacity=10000000", "train.memory_limit=64MiB"};
+  std::string note;
+  const auto refused = experiment_of(large);
+  expect_error([&] { fit_memory(*refused, placement, &note); }, "--shrink");
+  const auto shrunk = experiment_of(large);
+  shrunk->table().override_with("train.shrink_replay=true");
+  const MemoryPlan plan = fit_memory(*shrunk, placement, &note);
+  EXPECT_TRUE(contains(note, "instead of 10000000")) << note;
+  EXPECT_LE(plan.total(), 64 << 20);
+  EXPECT_GT(plan.total(), 60 << 20);
+  Trainer trainer(*shrunk, placement);
+  EXPECT_EQ(trainer.store().replay()->slots(), shrunk->run.replay_capacity / 6);
+}
+
+class Dataset : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "cartpole.safetensors";
+    std::filesystem::remove(path_);
+    experiment_ = experiment_of({"linear_q.capacity=900"});
+    Trainer trainer(*experiment_, {.device = at::kCPU, .threads = 1});
+    for (int i = 0; i < 400; ++i) trainer.iterate();
+    rows_ = write_dataset(path_, "cartpole", trainer.envs().spec(), *trainer.store().replay());
+  }
+
+  static RunOptions files(const std::string& names) {
+    RunOptions run;
+    run.dataset = names;
+    return run;
+  }
+
+  std::string path_;
+  std::unique_ptr<Experiment> experiment_;
+  int64_t rows_ = 0;
+};
+
+TEST_F(Dataset, holds_the_rows_of_the_replay_episode_behind_episode) {
+  EXPECT_GT(rows_, 700);
+  EXPECT_LE(rows_, 900);
+  const MappedFile file(path_);
+  const SafeTensors tensors = parse_safetensors(file.bytes(), path_);
+  EXPECT_EQ(tensors.metadata.at("environment"), "cartpole");
+  const auto obs = reinterpret_cast<const float*>(tensors.find("obs.vector")->bytes.data());
+  const auto u8 = [&](const char* name) {
+    return reinterpret_cast<const uint8_t*>(tensors.find(name)->bytes.data());
+  };
+  // CartPole's first number, the position, moves by 0.02 times the second, the velocity
+  int64_t episodes = 0, moved = 0;
+  for (int64_t i = 0; i + 1 < rows_; ++i) {
+    episodes += u8("is_first")[i];
+    if (u8("is_first")[i + 1]) continue;
+    EXPECT_NEAR(obs[4 * (i + 1)], obs[4 * i] + 0.02f * obs[4 * i + 1], 1e-5);
+    ++moved;
+  }
+  EXPECT_GT(episodes, 6);
+  EXPECT_EQ(moved, rows_ - episodes);
+}
+
+TEST_F(Dataset, is_learned_from_without_an_environment_by_updates) {
+  const auto experiment = experiment_of({"train.dataset=" + path_, "train.steps=50"});
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
+  const auto before = hash_of(trainer);
+  while (!trainer.done()) trainer.iterate();
+  EXPECT_EQ(trainer.step(), 50);
+  EXPECT_EQ(trainer.updates(), 50);
+  EXPECT_EQ(trainer.envs().take_totals().steps, 0);
+  EXPECT_NE(hash_of(trainer), before);
+}
+
+TEST_F(Dataset, of_several_files_is_all_of_them) {
+  const auto spec = experiment_->spec();
+  DataPlan plan{.collect_steps = 1};
+  plan.replay = ReplayPlan{.length = 3};
+  const auto one = load_dataset(files(path_), spec, plan, at::kCPU);
+  const auto two = load_dataset(files(path_ + "," + path_), spec, plan, at::kCPU);
+  EXPECT_EQ(one->counters().now + 1, rows_);
+  EXPECT_EQ(two->counters().end, 2 * one->counters().end);
+}
+
+TEST_F(Dataset, that_does_not_fit_says_what_it_lacks) {
+  const auto pendulum = Experiment("linear_q", "pendulum").spec();
+  DataPlan plan{.collect_steps = 1};
+  plan.replay = ReplayPlan{.length = 3};
+  expect_error([&] { load_dataset(files(path_), pendulum, plan, at::kCPU); },
+               "'obs.vector' must be F32 [N, 3] with N = " + std::to_string(rows_));
+  expect_error([&] { load_dataset(files(path_ + "x"), pendulum, plan, at::kCPU); }, path_ + "x");
+  plan.columns = {{.name = "value"}};
+  expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, at::kCPU); }, "value");
+}
+
+}  // namespace
+}  // namespace maglev
