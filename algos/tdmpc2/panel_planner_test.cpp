@@ -170,7 +170,8 @@ TEST(PanelPlanner, bf16_tells_tasks_apart_and_ends_as_fp32_does) {
     Planners exact(once, spec), rounded(once, spec, Precision::bf16);
     const auto request = exact.request(3);
     const Plan reference = exact.panels.plan(request), plan = rounded.panels.plan(request);
-    auto error = (plan.values - reference.values).abs(), spread = reference.values.std(1, true, true);
+    auto error = (plan.values - reference.values).abs(),
+         spread = reference.values.std(1, true, true);
     EXPECT_LT((error / spread).mean().item<double>(), 0.1);
   }
 }
