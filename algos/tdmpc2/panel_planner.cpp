@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include "kernels/mppi/mppi.h"
+
 namespace maglev::tdmpc2 {
 namespace {
 
@@ -81,10 +83,7 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
 PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
                            int threads)
     : options_(options),
-      round_options_{.sizes = options.sizes,
-                     .temperature = float(options.temperature),
-                     .min_std = float(options.min_std),
-                     .max_std = float(options.max_std)},
+
       numbers_(options.sizes),
       shape_(shape),
       model_(shape, precision == Precision::bf16),
@@ -146,9 +145,8 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
     const auto plan_row = [&](int64_t n) {
       for (int64_t c = 0; c < chunks; ++c) roll_policy(row(n), c);
       for (int64_t round = 0; round < s.I; ++round) {
-        rollout_.begin_round(row(n), round);
         for (const PanelJob& job : jobs_) evaluate(row(n), job, round);
-        end_round(round_options_, row(n).mask, row(n).rounds);
+        end_round(row(n));
       }
       finish_row(row(n), request, n, plan);
     };
@@ -158,10 +156,9 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   }
   pool_.run(N * chunks, [&](int64_t i) { roll_policy(row(i / chunks), i % chunks); });
   for (int64_t round = 0; round < s.I; ++round) {
-    for (int64_t n = 0; n < N; ++n) rollout_.begin_round(row(n), round);
     pool_.run(N * jobs,
               [&](int64_t i) { evaluate(row(i / jobs), jobs_[size_t(i % jobs)], round); });
-    pool_.run(N, [&](int64_t n) { end_round(round_options_, row(n).mask, row(n).rounds); });
+    pool_.run(N, [&](int64_t n) { end_round(row(n)); });
   }
   for (int64_t n = 0; n < N; ++n) finish_row(row(n), request, n, plan);
 }
@@ -244,28 +241,60 @@ void PanelPlanner::begin_row(RowPlan& row, const PlanRequest& request, int64_t n
   row.mask = mask_.empty() ? nullptr : mask_.data() + task * s.A;
   row.discount = options_.discount[size_t(task)];
   row.fill = plan_fill(request.key, request.first_row + n, 1, 0);
-  const bool fresh = request.is_first.const_data_ptr<uint8_t>()[n] != 0;
-  const float* previous = request.prev_mean.const_data_ptr<float>() + n * s.H * s.A;
-  begin_rounds(round_options_, fresh ? nullptr : previous, row.rounds);
+  mppi_begin_cpu({.pair_noise = row.numbers(numbers_.pair, s.I),
+                  .prev_mean = request.prev_mean.const_data_ptr<float>() + n * s.H * s.A,
+                  .is_first = request.is_first.const_data_ptr<uint8_t>() + n,
+                  .mean = row.mean.data(),
+                  .std = row.std.data(),
+                  .pair = row.pairs.data(),
+                  .max_std = float(options_.max_std),
+                  .N = 1,
+                  .H = s.H,
+                  .A = s.A,
+                  .I = s.I,
+                  .num_q = shape_.num_q});
+}
+
+void PanelPlanner::end_round(RowPlan& row) const {
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  mppi_elites_cpu({.total = row.values.data(),
+                   .actions = row.actions.data(),
+                   .mask = row.mask,
+                   .elites = row.elites.data(),
+                   .scores = row.scores.data(),
+                   .mean = row.mean.data(),
+                   .std = row.std.data(),
+                   .temperature = float(options_.temperature),
+                   .min_std = float(options_.min_std),
+                   .max_std = float(options_.max_std),
+                   .N = 1,
+                   .H = H,
+                   .S = S,
+                   .A = A,
+                   .E = E});
 }
 
 void PanelPlanner::finish_row(RowPlan& row, const PlanRequest& request, int64_t n,
                               Plan& plan) const {
   const auto [H, S, P, E, I, A] = options_.sizes;
-  const Rounds& r = row.rounds;
-  noise_uniform_cpu(row.numbers(numbers_.gumbel, E), row.uniforms.data());
-  const int64_t chosen = r.order[size_t(choose_elite(r, row.uniforms.data()))];
-  if (request.explore) noise_normal_cpu(row.numbers(numbers_.explore, A), row.noise.data());
-  float* action = plan.action.data_ptr<float>() + n * A;
-  for (int64_t a = 0; a < A; ++a) {
-    const float noise = request.explore ? r.std[size_t(a)] * row.noise[size_t(a)] : 0.f;
-    action[a] = std::clamp(r.actions[size_t(chosen * A + a)] + noise, -1.f, 1.f);
-  }
-  std::copy(r.mean.begin(), r.mean.end(), plan.mean.data_ptr<float>() + n * H * A);
-  std::copy(r.std.begin(), r.std.end(), plan.std.data_ptr<float>() + n * H * A);
-  std::copy(r.values.begin(), r.values.end(), plan.values.data_ptr<float>() + n * S);
-  std::copy_n(r.order.begin(), E, plan.elites.data_ptr<int64_t>() + n * E);
-  std::copy(r.scores.begin(), r.scores.end(), plan.scores.data_ptr<float>() + n * E);
+  mppi_choose_cpu({.gumbel = row.numbers(numbers_.gumbel, E),
+                   .noise = row.numbers(numbers_.explore, A),
+                   .elites = row.elites.data(),
+                   .scores = row.scores.data(),
+                   .actions = row.actions.data(),
+                   .std = row.std.data(),
+                   .action = plan.action.data_ptr<float>() + n * A,
+                   .explore = request.explore,
+                   .N = 1,
+                   .H = H,
+                   .S = S,
+                   .A = A,
+                   .E = E});
+  std::copy(row.mean.begin(), row.mean.end(), plan.mean.data_ptr<float>() + n * H * A);
+  std::copy(row.std.begin(), row.std.end(), plan.std.data_ptr<float>() + n * H * A);
+  std::copy(row.values.begin(), row.values.end(), plan.values.data_ptr<float>() + n * S);
+  std::copy(row.elites.begin(), row.elites.end(), plan.elites.data_ptr<int64_t>() + n * E);
+  std::copy(row.scores.begin(), row.scores.end(), plan.scores.data_ptr<float>() + n * E);
 }
 
 }  // namespace maglev::tdmpc2

@@ -47,10 +47,11 @@ class PanelPlanner {
   void begin_row(RowPlan& row, const PlanRequest& request, int64_t n) const;
   void roll_policy(RowPlan& row, int64_t chunk);
   void evaluate(RowPlan& row, const PanelJob& job, int64_t round);
+  void end_round(RowPlan& row) const;
   void finish_row(RowPlan& row, const PlanRequest& request, int64_t n, Plan& plan) const;
 
   PlanOptions options_;
-  RoundOptions round_options_;
+
   PlanNumbers numbers_;
   ModelShape shape_;
   PackedModel model_;

@@ -42,14 +42,18 @@ RolloutScratch::RolloutScratch(const ModelShape& shape, const PackedModel& model
 }
 
 RowPlan::RowPlan(const PlanSizes& s, const PackedModel& model, int64_t latent)
-    : rounds(s),
+    : actions(size_t(s.H * s.S * s.A)),
+      values(size_t(s.S)),
+      mean(size_t(s.H * s.A)),
+      std(size_t(s.H * s.A)),
+      elites(size_t(s.E)),
+      scores(size_t(s.E)),
+      pairs(size_t(2 * s.I)),
       q(model.q.size()),
       head(size_t(2 * s.A)),
       policy_z(size_t(model.words(latent) * s.P)),
       policy_value(size_t(s.P)),
-      policy_live(size_t(s.P)),
-      uniforms(size_t(s.E)),
-      noise(size_t(s.A)) {}
+      policy_live(size_t(s.P)) {}
 
 NoiseFill RowPlan::numbers(int64_t begin, int64_t count) const {
   NoiseFill out = fill;
@@ -73,12 +77,6 @@ std::vector<PanelJob> panel_jobs(const PlanSizes& s, int64_t lanes) {
   return jobs;
 }
 
-void PanelRollout::begin_round(RowPlan& row, int64_t round) const {
-  float u;
-  noise_uniform_cpu(row.numbers(numbers_.pair + round, 1), &u);
-  row.pair = q_pair(u, shape_.num_q);
-}
-
 // normals of `rows` rows from number `begin` on, into lanes from `lane` on
 void PanelRollout::draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t lane,
                         RolloutScratch& w) const {
@@ -100,7 +98,7 @@ void PanelRollout::finish_action(const RowPlan& row, RolloutScratch& w) const {
 void PanelRollout::store_actions(RowPlan& row, int64_t t, int64_t first, int64_t count,
                                  const RolloutScratch& w) const {
   const PlanSizes& s = options_.sizes;
-  float* into = row.rounds.actions.data() + (t * s.S + first) * s.A;
+  float* into = row.actions.data() + (t * s.S + first) * s.A;
   for (int64_t lane = 0; lane < count; ++lane)
     for (int64_t a = 0; a < s.A; ++a) into[lane * s.A + a] = w.action[a * kStride + lane];
 }
@@ -111,7 +109,7 @@ void PanelRollout::sample_actions(RowPlan& row, const PanelJob& job, int64_t rou
   draw(row, numbers_.samples + ((round * H + t) * (S - P) + job.first) * A, job.samples, 0, w);
   for (int64_t a = 0; a < A; ++a) {
     const size_t at = size_t(t * A + a);
-    const float mean = row.rounds.mean[at], std = row.rounds.std[at];
+    const float mean = row.mean[at], std = row.std[at];
     const float* noise = w.noise + a * kStride;
     for (int64_t lane = 0; lane < job.samples; ++lane)
       w.action[a * kStride + lane] = std::clamp(mean + std * noise[lane], -1.f, 1.f);
@@ -170,13 +168,14 @@ void PanelRollout::roll_policy(RowPlan& row, int64_t first, int64_t count,
   std::copy_n(w.live, count, row.policy_live.data() + first);
 }
 
-// mean of the pair's values at w.z and w.action, into w.total
-void PanelRollout::value_behind(const RowPlan& row, int64_t rows, RolloutScratch& w) const {
+// mean of the values of the round's pair at w.z and w.action, into w.total
+void PanelRollout::value_behind(const RowPlan& row, int64_t round, int64_t rows,
+                                RolloutScratch& w) const {
   std::fill_n(w.total, kStride, 0.f);
-  for (const int64_t i : {row.pair.first, row.pair.second}) {
-    model_.q[size_t(i)].forward(row.q[size_t(i)],
-                                {{Input::latent, w.z}, {Input::action, w.action_words}}, rows,
-                                w.net, w.logits);
+  for (size_t k : {0, 1}) {
+    const size_t i = size_t(row.pairs[2 * size_t(round) + k]);
+    model_.q[i].forward(row.q[i], {{Input::latent, w.z}, {Input::action, w.action_words}}, rows,
+                        w.net, w.logits);
     read_values(rows, w);
     for (int64_t lane = 0; lane < rows; ++lane) w.total[lane] += 0.5f * w.head_value[lane];
   }
@@ -208,14 +207,13 @@ void PanelRollout::evaluate(RowPlan& row, const PanelJob& job, int64_t round,
     draw(row, begin + job.first_policy * A, job.policies, samples, w);
   }
   policy_action(row, options_.mean_terminal_action, w);
-  value_behind(row, rows, w);
+  value_behind(row, round, rows, w);
   constexpr float kMost = std::numeric_limits<float>::max();
   for (int64_t lane = 0; lane < rows; ++lane) {
     const float value = w.value[lane] + float(discount) * w.live[lane] * w.total[lane];
     const int64_t sequence =
         lane < samples ? P + job.first + lane : job.first_policy + lane - samples;
-    row.rounds.values[size_t(sequence)] =
-        std::isnan(value) ? 0.f : std::clamp(value, -kMost, kMost);
+    row.values[size_t(sequence)] = std::isnan(value) ? 0.f : std::clamp(value, -kMost, kMost);
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include <vector>
 
-#include "algos/tdmpc2/mppi.h"
 #include "algos/tdmpc2/packed_model.h"
 #include "algos/tdmpc2/plan.h"
 #include "kernels/noise/noise.h"
@@ -38,11 +37,16 @@ struct RowPlan {
   /// Numbers [begin, begin + count) of the plan.
   NoiseFill numbers(int64_t begin, int64_t count) const;
 
-  Rounds rounds;
-  const float* mask = nullptr;  ///< [A], 0 where the task has no such dimension, or null
+  std::vector<float> actions;    ///< [H, S, A], policy trajectories first
+  std::vector<float> values;     ///< [S]
+  std::vector<float> mean, std;  ///< [H, A]
+  std::vector<int64_t> elites;   ///< [E], best first
+  std::vector<float> scores;     ///< [E], their weights
+  std::vector<int64_t> pairs;    ///< [I, 2], value networks of each round
+  const float* mask = nullptr;   ///< [A], 0 where the task has no such dimension, or null
   float discount = 1;
   NoiseFill fill{};  ///< of the plan, from number 0 on
-  QPair pair{0, 1};  ///< of the round
+
   /// Where the sums of first layers begin: at the first latent, and elsewhere.
   SumStart dynamics_first, reward_first, dynamics, reward, policy, termination;
   std::vector<SumStart> q;
@@ -50,7 +54,6 @@ struct RowPlan {
   // where policy trajectories have come to, in all rounds
   std::vector<float> policy_z;                   ///< words [words][P]
   std::vector<float> policy_value, policy_live;  ///< [P]
-  std::vector<float> uniforms, noise;            ///< [E] and [A], for the choice
 };
 
 /// Sequences that share a panel: of those drawn each round [first, first + samples), and behind
@@ -68,12 +71,10 @@ class PanelRollout {
   PanelRollout(const PlanOptions& options, const ModelShape& shape, const PackedModel& model)
       : options_(options), numbers_(options.sizes), shape_(shape), model_(model) {}
 
-  /// Draws the round's pair of value networks.
-  void begin_round(RowPlan& row, int64_t round) const;
   /// Policy trajectories [first, first + count), once a plan: their actions, and all but the value
   /// behind the horizon.
   void roll_policy(RowPlan& row, int64_t first, int64_t count, RolloutScratch& w) const;
-  /// Draws a job's sequences around the round's moments; their values into row.rounds.
+  /// Draws a job's sequences around the round's moments; their values into row.values.
   void evaluate(RowPlan& row, const PanelJob& job, int64_t round, RolloutScratch& w) const;
 
  private:
@@ -85,7 +86,7 @@ class PanelRollout {
                      const RolloutScratch& w) const;
   void step(const RowPlan& row, int64_t t, int64_t rows, float discount, RolloutScratch& w) const;
   void policy_action(const RowPlan& row, bool mean, RolloutScratch& w) const;
-  void value_behind(const RowPlan& row, int64_t rows, RolloutScratch& w) const;
+  void value_behind(const RowPlan& row, int64_t round, int64_t rows, RolloutScratch& w) const;
 
   const PlanOptions& options_;
   PlanNumbers numbers_;
