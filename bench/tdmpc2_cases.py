@@ -25,14 +25,17 @@ def flags(what: str, config: tdmpc2_floor.Config) -> list:
 
 
 def called(name: str, command: list, calls: int = 1, version: str = "") -> Contender:
-    """A contender whose program tells `ms`, the least of one call that does `calls` at once."""
+    """A contender whose program tells one case with `ms`, the least time of a call that does
+    `calls` at once."""
 
     def sample() -> float:
         need(Path(command[0]))
-        told = execute(command).report()
-        if "missing" in told:
-            raise Unavailable(told["missing"])
-        return 1e3 * calls / told["ms"]
+        told = execute(command).reports()
+        if len(told) != 1:
+            raise Unavailable(f"{shown(command)}: told {len(told)} cases, expected one")
+        if "missing" in told[0]:
+            raise Unavailable(told[0]["missing"])
+        return 1e3 * calls / told[0]["ms"]
 
     return Contender(name, shown(command), sample, version)
 
@@ -93,18 +96,12 @@ def beside_official(options, what: str, kinds: list) -> list:
 
 def tdmpc2_plan(options) -> list:
     """One plan in float32 and bfloat16, and of 8 environments together."""
-    low = ["--precision", "bf16"]
-    together = ["--envs", TOGETHER]
-    return beside_official(
-        options,
-        "plan",
-        [
-            ("maglev", [], 1),
-            (f"maglev, {TOGETHER} environments", together, TOGETHER),
-            ("maglev bf16", low, 1),
-            (f"maglev bf16, {TOGETHER} environments", [*low, *together], TOGETHER),
-        ],
-    )
+    kinds = [
+        (f"maglev{told}{together}", ["--precision", precision, "--envs", envs], envs)
+        for precision, told in (("fp32", ""), ("bf16", " bf16"))
+        for envs, together in ((1, ""), (TOGETHER, f" x{TOGETHER}"))
+    ]
+    return beside_official(options, "plan", kinds)
 
 
 def tdmpc2_update(options) -> list:

@@ -18,6 +18,7 @@ HEADERS = {
     "nlohmann/json.hpp": "nlohmann-json3-dev",
     "xxhash.h": "libxxhash-dev",
     "hwy/highway.h": "libhwy-dev",
+    "zlib.h": "zlib1g-dev",
     "gtest/gtest.h": "libgtest-dev",
     "box2d/box2d.h": "libbox2d-dev",
 }

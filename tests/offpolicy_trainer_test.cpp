@@ -117,6 +117,27 @@ TEST(OffPolicy, a_resumed_run_is_the_unbroken_one) {
   }
 }
 
+TEST(OffPolicy, a_run_that_was_stopped_between_updates_goes_on_as_the_unbroken_one) {
+  const auto experiment = experiment_of({"linear_q.capacity=600"});
+  Trainer unbroken(*experiment, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 60; ++i) unbroken.iterate();
+
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  first.stop_when([&] { return first.updates() >= 4; });
+  while (first.updates() < 4) first.iterate();
+  // ten were due at once
+  EXPECT_EQ(first.updates(), 4);
+  const auto iterations = first.iterations();
+  first.iterate();
+  EXPECT_EQ(first.iterations(), iterations) << "no steps before the updates are made";
+  const auto path = saved(first, "stopped");
+
+  Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
+  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+  while (second.iterations() < 60) second.iterate();
+  EXPECT_EQ(hash_of(second), hash_of(unbroken));
+}
+
 TEST(OffPolicy, a_warmed_up_run_equals_a_cold_one_also_when_the_ring_is_full) {
   const Settings cold{"linear_q.capacity=600"}, warm{"linear_q.capacity=600", "train.warmup=70"};
   EXPECT_EQ(trained(warm, 1, 300), trained(cold, 1, 300));

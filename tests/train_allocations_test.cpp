@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "algos/tdmpc2/panel_learner.h"
+#include "algos/tdmpc2/panel_planner.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/host/machine.h"
 #include "engine/train/trainer.h"
@@ -90,6 +91,29 @@ TEST(Allocations, an_update_of_tdmpc2_on_panels_asks_for_nothing) {
   learner.update(batch, figures);
   const int64_t heap = heap_allocations.load(), system = cpu_cache_system_allocations();
   learner.update(batch, figures);
+  EXPECT_EQ(heap_allocations.load(), heap);
+  EXPECT_EQ(cpu_cache_system_allocations(), system);
+}
+
+TEST(Allocations, a_plan_of_tdmpc2_on_panels_asks_for_nothing) {
+  claim_threads();
+  tdmpc2::Options o;
+  o.enc_dim = 24, o.mlp_dim = 32, o.latent_dim = 16, o.num_q = 3;
+  o.samples = 90, o.elites = 10, o.episodic = "on";
+  const EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
+                     .action = {.low = {-1, -1}, .high = {1, 1}},
+                     .max_steps = 100};
+  const tdmpc2::ModelShape shape = tdmpc2::model_shape(o, spec);
+  const tdmpc2::PlanOptions options = tdmpc2::plan_options(o, shape, spec, at::kCPU);
+  tdmpc2::PanelPlanner planner(options, shape, Precision::fp32, 1);
+  planner.publish(at::zeros({tdmpc2::model_layout(shape).size()}).data_ptr<float>());
+  const tdmpc2::PlanRequest request{.latent = at::full({3, 16}, 0.125),
+                                    .is_first = at::zeros({3}, at::kByte),
+                                    .prev_mean = at::zeros({3, o.horizon, 2}),
+                                    .explore = true};
+  tdmpc2::Plan plan = planner.plan(request);
+  const int64_t heap = heap_allocations.load(), system = cpu_cache_system_allocations();
+  planner.plan_into(request, plan);
   EXPECT_EQ(heap_allocations.load(), heap);
   EXPECT_EQ(cpu_cache_system_allocations(), system);
 }

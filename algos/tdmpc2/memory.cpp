@@ -39,13 +39,15 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const ModelLayout layout = model_layout(shape);
   const DataPlan plan = data_plan(o, context);
   const int64_t rows = std::max<int64_t>(1, context.rows);
-  // planners at work at once: one a thread, each with a block
+  // planned at once: on panels a row a thread, else a block a thread
   const int64_t threads = context.pool ? context.pool->threads() : 1;
-  const int64_t planned = std::min(rows, plan.block_rows * (context.device.is_cpu() ? threads : 1));
+  const int64_t block = plans_on_panels(o, shape, context) ? 1 : plan.block_rows;
+  const int64_t planned = std::min(rows, block * (context.device.is_cpu() ? threads : 1));
   const int64_t q = layout.q_end() - layout.q_begin();
   return {{"parameters and targets", kF32 * (layout.size() + q)},
           {"gradients and optimiser", kF32 * 3 * layout.size()},
-          {"weights to act with", kF32 * layout.size()},
+          // as they are, and packed for planning
+          {"weights to act with", kF32 * (o.mpc && o.prune ? 2 : 1) * layout.size()},
           {"activations of an update", kF32 * update_elements(o, shape, layout)},
           {"activations of plans", o.mpc ? kF32 * planned * plan_elements(o, shape) : 0}};
 }

@@ -12,9 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "algos/tdmpc2/mppi.h"
-#include "algos/tdmpc2/packed_model.h"
-#include "algos/tdmpc2/plan.h"
+#include "algos/tdmpc2/panel_rollout.h"
 #include "engine/core/thread_pool.h"
 #include "engine/host/precision.h"
 
@@ -39,45 +37,34 @@ class PanelPlanner {
   void plan_into(const PlanRequest& request, Plan& plan);
 
  private:
-  struct Job;      ///< sequences of a row that share a panel
-  struct Worker;   ///< a panel's buffers
-  struct RowPlan;  ///< a row's rounds and what its panels share
+  struct Group;    ///< first layers of up to kPlanStride rows
   struct Session;  ///< the rows of a plan
   template <class T>
   class Lease;
 
   void begin_rows(Session& session, const PlanRequest& request, int64_t first, int64_t rows) const;
+  void first_layers(Group& group, const PlanRequest& request, int64_t first, int64_t rows) const;
   void begin_row(RowPlan& row, const PlanRequest& request, int64_t n) const;
-  void begin_round(RowPlan& row, int64_t round) const;
-  void roll_policy(RowPlan& row, int64_t first, int64_t count);
-  void evaluate(RowPlan& row, const Job& job, int64_t round);
+  void roll_policy(RowPlan& row, int64_t chunk);
+  void evaluate(RowPlan& row, const PanelJob& job, int64_t round);
+  void end_round(RowPlan& row) const;
   void finish_row(RowPlan& row, const PlanRequest& request, int64_t n, Plan& plan) const;
 
-  void draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t lane, Worker& w) const;
-  void mask_action(const RowPlan& row, Worker& w) const;
-  void sample_actions(RowPlan& row, const Job& job, int64_t round, int64_t t, Worker& w) const;
-  void step(const RowPlan& row, int64_t t, int64_t rows, float discount, Worker& w) const;
-  void act_on(const RowPlan& row, int64_t rows, bool mean, Worker& w) const;
-  void value_behind(const RowPlan& row, int64_t rows, Worker& w) const;
-
-  /// work(i) for i in [0, count), on the planner's threads unless somebody else plans.
-  template <class Work>
-  void spread(bool own_threads, int64_t count, const Work& work);
-
   PlanOptions options_;
-  RoundOptions round_options_;
+
   PlanNumbers numbers_;
   ModelShape shape_;
   PackedModel model_;
+  PanelRollout rollout_;
   std::vector<float> embedding_;  ///< [tasks, T]
   std::vector<float> mask_;       ///< [tasks, A]
-  std::vector<Job> jobs_;
-  int64_t policy_rows_;  ///< of a panel of policy trajectories
+  std::vector<PanelJob> jobs_;    ///< of a row and round
+  int64_t policy_rows_;           ///< of a panel of policy trajectories
 
   ThreadPool pool_;
   std::mutex pool_mutex_, lease_mutex_;
-  std::vector<std::unique_ptr<Worker>> workers_;    ///< idle ones
-  std::vector<std::unique_ptr<Session>> sessions_;  ///< idle ones
+  std::vector<std::unique_ptr<RolloutScratch>> scratches_;  ///< idle ones
+  std::vector<std::unique_ptr<Session>> sessions_;          ///< idle ones
 };
 
 }  // namespace maglev::tdmpc2

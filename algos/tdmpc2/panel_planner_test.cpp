@@ -136,5 +136,53 @@ TEST(PanelPlanner, plans_what_the_reference_plans_at_the_official_sizes) {
   expect_parity(o, one_task());
 }
 
+// the share of elites that both plans have in common
+double overlap(const Plan& a, const Plan& b) {
+  auto common = (a.elites.unsqueeze(2) == b.elites.unsqueeze(1)).any(2);
+  return common.to(at::kDouble).mean().item<double>();
+}
+
+TEST(PanelPlanner, bf16_keeps_the_elites_of_the_first_round) {
+  if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
+  Options o;
+  o.iterations = 1;
+  Planners exact(o, one_task()), rounded(o, one_task(), Precision::bf16);
+  const auto request = exact.request(3);
+  const Plan reference = exact.panels.plan(request), plan = rounded.panels.plan(request);
+  auto error = (plan.values - reference.values).abs(), spread = reference.values.std(1, true, true);
+  const double share = (error / spread).mean().item<double>(), kept = overlap(plan, reference);
+  RecordProperty("value_error_in_deviations", std::to_string(share));
+  RecordProperty("elite_overlap", std::to_string(kept));
+  std::printf(
+      "bf16: values differ by %.3f of their deviation, %.1f %% of the elites are the same\n", share,
+      100 * kept);
+  EXPECT_LT(share, 0.1);
+  EXPECT_GT(kept, 0.85);
+}
+
+TEST(PanelPlanner, bf16_tells_tasks_apart_and_ends_as_fp32_does) {
+  if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
+  Options ending = small();
+  ending.iterations = 1, ending.episodic = "on", ending.termination = "soft";
+  for (const auto& [options, spec] : {std::pair{ending, one_task()}, {small(), two_tasks()}}) {
+    Options once = options;
+    once.iterations = 1;
+    Planners exact(once, spec), rounded(once, spec, Precision::bf16);
+    const auto request = exact.request(3);
+    const Plan reference = exact.panels.plan(request), plan = rounded.panels.plan(request);
+    auto error = (plan.values - reference.values).abs(),
+         spread = reference.values.std(1, true, true);
+    EXPECT_LT((error / spread).mean().item<double>(), 0.1);
+  }
+}
+
+TEST(PanelPlanner, is_not_offered_where_panels_cannot) {
+  ModelShape shape = model_shape(small(), one_task());
+  EXPECT_EQ(PanelPlanner::obstacle(shape, Precision::fp32, at::kCPU), "");
+  EXPECT_NE(PanelPlanner::obstacle(shape, Precision::fp32, at::kCUDA), "");
+  shape.simnorm = 4;
+  EXPECT_NE(PanelPlanner::obstacle(shape, Precision::fp32, at::kCPU), "");
+}
+
 }  // namespace
 }  // namespace maglev

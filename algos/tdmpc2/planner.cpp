@@ -135,7 +135,7 @@ void Planner::pack(const WorldModel& model, const at::Tensor& params) {
   if (q_task_.defined()) {
     q_task_.view({shape_.task_dim, nq, M})
         .copy_(q[0].weight.narrow(2, D + A, shape_.task_dim).permute({2, 0, 1}));
-    embedding_.copy_(model.embeddings());
+    embedding_.copy_(params.narrow(0, layout.embedding, embedding_.numel()).view_as(embedding_));
   }
 }
 

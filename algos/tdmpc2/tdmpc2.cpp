@@ -25,6 +25,11 @@ std::shared_ptr<WorldModel> acting_model(const ModelShape& shape, at::Device dev
 
 }  // namespace
 
+bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContext& context) {
+  return o.mpc && o.prune && o.fused != "off" &&
+         PanelPlanner::obstacle(shape, context.precision, context.device).empty();
+}
+
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
   const int64_t seed = seed_steps(o, context.spec);
   ReplayPlan replay{
@@ -37,11 +42,13 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .updates_per_step = o.updates_per_step,
       .update_every = o.update_every};
   const bool host = context.device.is_cpu();
+  const bool panels = host && plans_on_panels(o, model_shape(o, context.spec), context);
   return {
       .collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, context.rows)),
-      .block_rows = !host   ? context.rows
-                    : o.mpc ? kPlannedRows
-                            : kPolicyRows,
+      // on panels the planner deals its rows out itself
+      .block_rows = !host || panels ? context.rows
+                    : o.mpc         ? kPlannedRows
+                                    : kPolicyRows,
       .replay = replay,
       .overlap = true,
       .capturable = !host && o.prune,

@@ -80,6 +80,9 @@ class Tdmpc2 : public Algorithm {
   int64_t first_metric_ = -1;
 };
 
+/// Whether a processor plans with the engine's own kernels.
+bool plans_on_panels(const Options& options, const ModelShape& shape, const AlgoContext& context);
+
 /// The plan of such an algorithm.
 DataPlan data_plan(const Options& options, const AlgoContext& context);
 

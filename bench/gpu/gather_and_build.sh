@@ -10,7 +10,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 carry=$PWD/.carry
-packages=(libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libhwy-dev libgtest-dev libbox2d-dev)
+packages=(libyaml-cpp-dev nlohmann-json3-dev libxxhash-dev libhwy-dev libgtest-dev libbox2d-dev
+  zlib1g-dev)
 
 gather() {
   local missing=() package file
@@ -27,7 +28,7 @@ gather() {
   # The libraries behind some links lie in packages of their own.
   local wanted='^/usr/(include/|share/cmake/|lib/.*(/cmake/|\.a$|\.so))'
   for file in $(dpkg -L "${packages[@]}" | grep -E "$wanted") \
-    /usr/lib/*/libyaml-cpp.so* /usr/lib/*/libhwy.so* /usr/lib/*/libbox2d.so*; do
+    /usr/lib/*/libyaml-cpp.so* /usr/lib/*/libhwy.so* /usr/lib/*/libbox2d.so* /usr/lib/*/libz.so*; do
     [[ -d $file && ! -L $file ]] || echo "${file#/}"
   done | sort -u | tar -C / -c -T - | tar -C "$carry" -x --no-same-owner
   echo "gathered $(du -sh "$carry" | cut -f1) in .carry/"

@@ -25,6 +25,11 @@ EnvEntry make_env_entry(const char* name) {
   entry.name = name;
   entry.summary = E::kSummary;
   if constexpr (requires { E::bots(); }) entry.bots = E::bots();
+  if constexpr (requires { &E::paint; })
+    entry.paint = [](const void* p, const std::byte* state, Canvas& canvas) {
+      E::paint(*static_cast<const Params*>(p), *reinterpret_cast<const typename E::State*>(state),
+               canvas);
+    };
   entry.agents = agents_of<E>();
   entry.params_bytes = sizeof(Params);
   entry.make_params = [](void* p) { new (p) Params{}; };

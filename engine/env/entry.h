@@ -13,6 +13,8 @@
 
 namespace maglev {
 
+class Canvas;
+
 /// The columns of one step. Actions of row t are read; everything else is written.
 struct StepColumns {
   const int32_t* action_i32 = nullptr;  ///< [rows, dims], categorical
@@ -102,6 +104,10 @@ struct EnvEntry {
   /// cudaError_t.
   int (*reset_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
   int (*step_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
+
+  /// Draws a state (a slot from kSlotHead on, in host memory) into the whole canvas; E::paint where
+  /// the environment has a picture, else null.
+  void (*paint)(const void* params, const std::byte* state, Canvas& canvas) = nullptr;
 };
 
 /// Every environment that was built in, by name.

@@ -18,6 +18,16 @@ namespace {
 constexpr double kGraphShare = 1;
 constexpr int64_t kLibraries = 256 << 20;
 
+// a view of one column of a block's row, and what its Row keeps besides
+constexpr int64_t kViewBytes = 256, kRowBytes = 512;
+
+int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int64_t block) {
+  const int64_t columns =
+      int64_t(spec.observations.size() + plan.columns.size()) + 2 + int64_t(spec.action.masked);
+  const int64_t blocks = (rows + block - 1) / block;
+  return (plan.collect_steps + 1) * (blocks + 1) * (kRowBytes + kViewBytes * columns);
+}
+
 struct Planned {
   MemoryPlan memory;
   int64_t replay = 0, capacity = 0, rows = 0;  ///< bytes; rows of the ring; rows of a time step
@@ -66,6 +76,9 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       else add("replay", result.replay);
       add("batch", (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns));
     }
+    if (placement.device.is_cpu() && run.dataset.empty())
+      add("views of rows", view_bytes(spec, plan, context.rows,
+                                      block_rows(plan.block_rows, context.rows, learners)));
     if (!plan.replay || placement.device.is_cuda())
       add("rollout",
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns));

@@ -58,7 +58,9 @@ void BotPlayer::act(Row& row, Carry& carry, uint64_t seed, int64_t step) {
     for (size_t c = 0; c < obs.size(); ++c)
       columns[c] = static_cast<const std::byte*>(obs[c].const_data_ptr()) +
                    r * int64_t(obs[c].nbytes()) / row.rows();
-    bot_->act(state, columns, rng, action.data_ptr<float>() + r * action.size(1));
+    float chosen[kMaxSplitActionDims] = {};
+    bot_->act(state, columns, rng, chosen);
+    std::copy_n(chosen, action.size(1), action.data_ptr<float>() + r * action.size(1));
   }
   if (!row.action.is_cpu()) row.action.copy_(action);
 }

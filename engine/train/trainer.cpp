@@ -203,14 +203,25 @@ void Trainer::make_updates(int64_t count) {
   for (int64_t i = 0; i < count; ++i, ++updates_) update_.run([this] { learn(); });
 }
 
+void Trainer::make_owed_updates() {
+  if (owed_ == 0) return;
+  // a replay is saved as it is, so the rest can wait; a rollout is not
+  const bool may_stop = stop_ && plan_->replay;
+  for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
+  if (owed_ == 0) publish_.run([this] { publish(); });
+}
+
 void Trainer::iterate_in_turn() {
+  // what an iteration that was cut short has left
+  make_owed_updates();
+  if (owed_ > 0) return;
   if (!offline()) {
     store_->begin();
     collect_.run([this] { collect(); });
   }
-  const int64_t due = store_->due(step() + steps_per_iteration(), updates_);
-  make_updates(due);
-  if (due > 0) publish_.run([this] { publish(); });
+  ++iterations_;
+  owed_ = store_->due(step(), updates_);
+  make_owed_updates();
 }
 
 void Trainer::iterate_overlapped() {
@@ -223,6 +234,7 @@ void Trainer::iterate_overlapped() {
   });
   store_->commit();
   if (due > 0) publish();
+  ++iterations_;
 }
 
 void Trainer::iterate() {
@@ -236,7 +248,6 @@ void Trainer::iterate() {
       if (updates_ >= capture_after_) capture_graphs();
     });
   }
-  ++iterations_;
   if (league_) league_->remember(step());
   progress_.iteration_step.store(0, std::memory_order_relaxed);
   progress_.step.store(step(), std::memory_order_relaxed);
@@ -367,8 +378,9 @@ void Trainer::settle() {
   report_.wait();
   report_open_ = false;
   if (plan_->replay && report_.part<EpisodeCounters>(kCountersPart)->faults > 0)
-    throw Error("[replay] a sequence was asked for while no episode held one; raise the capacity "
-                "above the longest episode of each environment");
+    throw Error(
+        "[replay] a sequence was asked for while no episode held one; raise the capacity "
+        "above the longest episode of each environment");
   if (finite_.defined() && *report_.part<float>(plan_->replay ? 3 : kCountersPart) == 0) {
     report_nonfinite();
     throw Error("[env] " + std::string(experiment_->env().name) +
@@ -450,6 +462,7 @@ void Trainer::visit_learner(StateVisitor& visitor) {
 
 void Trainer::visit_clocks(StateVisitor& visitor) {
   visitor.section("trainer", [&](StateVisitor& v) {
+    v.integer("owed_updates", owed_);
     v.integer("iterations", iterations_);
     if (plan_->replay) v.integer("updates", updates_);
     v.integer("flushed_iterations", flushed_iterations_);

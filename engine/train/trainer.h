@@ -47,6 +47,9 @@ class Trainer {
   /// reaches the algorithm (on CUDA: at the next report); the error names environment, step and
   /// column.
   void iterate();
+  /// Asked between updates: where it says so, iterate() returns early. The updates that are left
+  /// are the first thing of the next call, also of a run that is resumed; nothing else changes.
+  void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
 
   /// Environment steps done, all rows; updates where a dataset is learned from.
   int64_t step() const { return iterations_ * steps_per_iteration(); }
@@ -109,6 +112,8 @@ class Trainer {
   void publish() { algo_->publish(); }
 
   bool offline() const { return !experiment_->run.dataset.empty(); }
+  /// Those of this iteration, or as many until somebody stops it.
+  void make_owed_updates();
   void iterate_in_turn();
   void iterate_overlapped();
   void make_updates(int64_t count);
@@ -136,6 +141,8 @@ class Trainer {
   const DataPlan* plan_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<League> league_;
+  std::function<bool()> stop_;
+  int64_t owed_ = 0;  ///< updates an iteration that was cut short has left
   Carry carry_;
   std::vector<BlockState> blocks_;
   bool lockstep_;

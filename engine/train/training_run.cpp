@@ -79,6 +79,7 @@ class Session {
   RunOutcome run() {
     try {
       SignalGuard guard;
+      trainer_.stop_when([] { return signals_seen > 0; });
       std::string graph_note;
       if (forgot_) say("the replay was not saved (train.save_replay=false): it begins empty");
       // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
@@ -218,6 +219,9 @@ RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, placement, &shrunk);
   Trainer trainer(experiment, placement);
+  // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
+  if (const Replay* replay = trainer.store().replay())
+    experiment.run.replay_capacity = replay->shape().capacity;
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,
                                .env = experiment.env().name,

@@ -10,6 +10,7 @@
 
 #include "engine/core/error.h"
 #include "engine/env/env.h"
+#include "envs/hockey/paint.h"
 #include "envs/hockey/players.h"
 
 namespace maglev {
@@ -98,6 +99,10 @@ struct Hockey {
 
   MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
     s.game.observe(rink::kPlayerOne, out.as<float>(0));
+  }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    rink::paint_game(s.game, canvas);
   }
 
   /// One player's actions, clipped.

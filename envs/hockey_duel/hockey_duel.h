@@ -44,6 +44,10 @@ struct HockeyDuel {
   MAGLEV_HD static void observe(const Params&, const State& s, int agent, const ObsOut& out) {
     s.game.observe(agent, out.as<float>(0));
   }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    rink::paint_game(s.game, canvas);
+  }
 };
 
 }  // namespace maglev

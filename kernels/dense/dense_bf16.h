@@ -58,7 +58,17 @@ struct DenseForwardBf16 {
 };
 void dense_bf16_cpu(const DenseForwardBf16& args);
 
-/// The end of dense_bf16_cpu: f32 in a.y, pairs out. Runs anywhere.
-void dense_end_to_pairs_cpu(const DenseForward& a, uint32_t* pairs);
+/// The end of dense_bf16_cpu alone: LayerNorm by the sums' moments, and Mish or SimNorm, to pairs.
+/// Runs anywhere; within the last bit of bfloat16.
+struct DensePairsEnd {
+  DenseEnd end;  ///< mish or simnorm
+  int64_t out;
+  const float *gain, *shift;
+  const float* sums;     ///< [out][stride]
+  const float* moments;  ///< [2][kPanelRows]: each row's sum over the outputs, and of the squares
+  uint32_t* y;           ///< [out / 2][stride], written
+  int64_t stride, rows;
+};
+void dense_pairs_end_cpu(const DensePairsEnd& args);
 
 }  // namespace maglev

@@ -21,10 +21,11 @@ constexpr int64_t kLanes = 16;
 // how far ahead of their use weights are fetched, in words
 constexpr int64_t kAhead = 256;
 
-// kRows x kVectors sums in registers, as product-inl.h has them
+// kRows x kVectors sums in registers, as product-inl.h has them; adds to `moments` [2][kPanelRows]
+// each row's sums and squares
 template <int kRows, int kVectors>
 MAGLEV_BF16_TARGET __attribute__((noinline)) void dot_tile(const DenseForwardBf16& a, int64_t o,
-                                                           int64_t c) {
+                                                           int64_t c, float* moments) {
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
@@ -49,25 +50,39 @@ MAGLEV_BF16_TARGET __attribute__((noinline)) void dot_tile(const DenseForwardBf1
       }
     }
   }
+  __m512 total[kVectors], square[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] = _mm512_load_ps(moments + c + v * kLanes);
+    square[v] = _mm512_load_ps(moments + kPanelRows + c + v * kLanes);
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    if (o + i >= a.out) return;
+    if (o + i >= a.out) break;
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v)
+    for (int v = 0; v < kVectors; ++v) {
       _mm512_store_ps(a.sums + (o + i) * a.stride + c + v * kLanes, sum[i][v]);
+      total[v] = _mm512_add_ps(total[v], sum[i][v]);
+      square[v] = _mm512_fmadd_ps(sum[i][v], sum[i][v], square[v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    _mm512_store_ps(moments + c + v * kLanes, total[v]);
+    _mm512_store_ps(moments + kPanelRows + c + v * kLanes, square[v]);
   }
 }
 
-void dot_products(const DenseForwardBf16& a) {
+void dot_products(const DenseForwardBf16& a, float* moments) {
   const int64_t width = (a.rows + kLanes - 1) / kLanes * kLanes;
   for (int64_t o = 0; o < a.out; o += kDenseTile) {
     int64_t c = 0;
     for (; c + 4 * kLanes <= width; c += 4 * kLanes) {
-      dot_tile<6, 4>(a, o, c);
-      if (o + 6 < a.out) dot_tile<6, 4>(a, o + 6, c);
+      dot_tile<6, 4>(a, o, c, moments);
+      if (o + 6 < a.out) dot_tile<6, 4>(a, o + 6, c, moments);
     }
-    if (c + 2 * kLanes <= width) dot_tile<12, 2>(a, o, c), c += 2 * kLanes;
-    if (c < width) dot_tile<12, 1>(a, o, c);
+    if (c + 2 * kLanes <= width) dot_tile<12, 2>(a, o, c, moments), c += 2 * kLanes;
+    if (c < width) dot_tile<12, 1>(a, o, c, moments);
   }
 }
 
@@ -79,7 +94,7 @@ bool dense_bf16_available() {
 }
 #else
 namespace {
-void dot_products(const DenseForwardBf16&) {
+void dot_products(const DenseForwardBf16&, float*) {
   MAGLEV_ASSERT(false, "dense_bf16_available() says no here");
 }
 }  // namespace
@@ -88,16 +103,18 @@ bool dense_bf16_available() { return false; }
 #endif
 
 void dense_bf16_cpu(const DenseForwardBf16& a) {
-  dot_products(a);
+  alignas(64) float moments[2 * kPanelRows] = {};
+  dot_products(a, moments);
   if (a.end == DenseEnd::none) return;
-  dense_end_to_pairs_cpu({.out = a.out,
-                          .end = a.end,
-                          .gain = a.gain,
-                          .shift = a.shift,
-                          .y = a.sums,
-                          .stride = a.stride,
-                          .rows = a.rows},
-                         a.y);
+  dense_pairs_end_cpu({.end = a.end,
+                       .out = a.out,
+                       .gain = a.gain,
+                       .shift = a.shift,
+                       .sums = a.sums,
+                       .moments = moments,
+                       .y = a.y,
+                       .stride = a.stride,
+                       .rows = a.rows});
 }
 
 void pack_dense_bf16(const DensePackBf16& a) {

@@ -10,7 +10,6 @@
 #include <hwy/highway.h>
 
 #include "engine/core/bfloat16.h"
-#include "kernels/dense/dense_bf16.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
 #include "kernels/mlp/product-inl.h"
@@ -119,21 +118,6 @@ void end_rows(const DenseEndRows& a) {
       else end_rows_of<float>(a, env, net, panel.get());
 }
 
-void end_to_pairs(const DenseForward& a, uint32_t* pairs) {
-  end_panel(a, a.y, StorePairs{pairs, a.stride});
-}
-
-void to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows, uint32_t* pairs) {
-  const hn::CappedTag<float, 16> d;
-  const StorePairs store{pairs, stride};
-  for (int64_t f = 0; f < features; f += 2)
-    for (int64_t c = 0; c < (rows + 15) / 16 * 16; c += int64_t(hn::Lanes(d))) {
-      const auto even = hn::Load(d, x + f * stride + c);
-      const bool paired = f + 1 < features;
-      store(d, f, c, even, paired ? hn::Load(d, x + (f + 1) * stride + c) : hn::Zero(d));
-    }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace maglev
 HWY_AFTER_NAMESPACE();
@@ -143,19 +127,9 @@ namespace maglev {
 
 HWY_EXPORT(dense);
 HWY_EXPORT(end_rows);
-HWY_EXPORT(end_to_pairs);
-HWY_EXPORT(to_pairs);
 
 void dense_cpu(const DenseForward& args) { HWY_DYNAMIC_DISPATCH(dense)(args); }
 void dense_end_cpu(const DenseEndRows& args) { HWY_DYNAMIC_DISPATCH(end_rows)(args); }
-void dense_end_to_pairs_cpu(const DenseForward& a, uint32_t* pairs) {
-  HWY_DYNAMIC_DISPATCH(end_to_pairs)(a, pairs);
-}
-void panel_to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows,
-                    uint32_t* pairs) {
-  HWY_DYNAMIC_DISPATCH(to_pairs)(x, features, stride, rows, pairs);
-}
-
 void pack_dense(const DensePack& a) {
   for (int64_t o = 0; o < a.out; o += kDenseTile)
     for (int64_t i = 0; i < a.in; ++i) {

@@ -10,6 +10,7 @@
 #include "engine/algo/kernel.h"
 #include "engine/core/error.h"
 #include "engine/data/device.h"
+#include "kernels/dense/dense_bf16.h"
 
 namespace maglev {
 namespace {
@@ -141,6 +142,107 @@ void add_layer_cases(std::vector<KernelCase>& list) {
   }
 }
 
+// a layer of bfloat16 pairs on one panel; the odd last input of the first segment has no pair
+class PairLayer {
+ public:
+  PairLayer(const Tensors& inputs, int64_t first, DenseEnd end)
+      : inputs_(inputs), rows_(inputs[0].size(0)), out_(inputs[1].size(0)), end_(end) {
+    const int64_t in = inputs[0].size(1), own = (first + 1) / 2, pairs = own + (in - first + 1) / 2;
+    auto words = [](int64_t count) { return at::zeros({count}, at::kInt); };
+    packed_ = words(packed_dense_bf16_size(out_, pairs)), x_ = words(pairs * kPanelRows);
+    y_ = words(out_ * kPanelRows), sums_ = at::zeros({out_, kPanelRows});
+    for (auto [begin, count, pair] :
+         {std::array{int64_t(0), first, int64_t(0)}, std::array{first, in - first, own}}) {
+      if (count == 0) continue;
+      pack_dense_bf16({.weight = inputs[1].data_ptr<float>() + begin,
+                       .out = out_,
+                       .in = count,
+                       .out_step = in,
+                       .in_step = 1,
+                       .pairs = pairs,
+                       .first = pair,
+                       .packed = bits(packed_)});
+      auto panel = at::zeros({count, kPanelRows});
+      panel.narrow(1, 0, rows_).copy_(inputs[0].narrow(1, begin, count).t());
+      uint32_t* x = bits(x_) + pair * kPanelRows;
+      panel_to_pairs(panel.data_ptr<float>(), count, kPanelRows, rows_, x);
+      segments_.push_back({x, pair, (count + 1) / 2});
+    }
+    pairs_ = pairs;
+  }
+
+  void run() {
+    dense_bf16_cpu({.weight = bits(packed_),
+                    .pairs = pairs_,
+                    .out = out_,
+                    .start = inputs_[2].data_ptr<float>(),
+                    .segments = segments_,
+                    .end = end_,
+                    .gain = inputs_[3].data_ptr<float>(),
+                    .shift = inputs_[4].data_ptr<float>(),
+                    .sums = sums_.data_ptr<float>(),
+                    .y = bits(y_),
+                    .stride = kPanelRows,
+                    .rows = rows_});
+  }
+  /// [rows, out] f32.
+  at::Tensor result() const {
+    if (end_ == DenseEnd::none) return sums_.narrow(1, 0, rows_).t().contiguous();
+    auto halves = y_.view(at::kBFloat16).view({out_, kPanelRows, 2}).narrow(0, 0, out_ / 2);
+    return halves.narrow(1, 0, rows_).permute({1, 0, 2}).reshape({rows_, out_}).to(at::kFloat);
+  }
+
+ private:
+  static uint32_t* bits(const at::Tensor& words) {
+    return reinterpret_cast<uint32_t*>(words.data_ptr<int32_t>());
+  }
+
+  Tensors inputs_;
+  int64_t rows_, out_, pairs_ = 0;
+  DenseEnd end_;
+  at::Tensor packed_, x_, y_, sums_;
+  std::vector<DenseSegmentBf16> segments_;
+};
+
+void add_pair_cases(std::vector<KernelCase>& list) {
+  struct Shape {
+    int64_t rows, out, first, second;
+    DenseEnd end;
+  };
+  for (const Shape& s : {Shape{64, 512, 512, 0, DenseEnd::mish},
+                         {64, 512, 512, 5, DenseEnd::simnorm},
+                         {64, 101, 512, 0, DenseEnd::none},
+                         {24, 40, 7, 3, DenseEnd::mish},
+                         {48, 16, 30, 1, DenseEnd::none}}) {
+    const int64_t in = s.first + s.second;
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.rows * 1000 + in));
+    const Tensors inputs{at::randn({s.rows, in}, gen),
+                         at::randn({s.out, in}, gen) / std::sqrt(double(in)),
+                         at::randn({s.out}, gen) * 0.1, 1 + at::randn({s.out}, gen) * 0.1,
+                         at::randn({s.out}, gen) * 0.1};
+    auto layer = std::make_shared<PairLayer>(inputs, s.first, s.end);
+    const auto reference = [inputs, end = s.end](const Tensors&) {
+      auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
+      auto z = at::linear(rounded(inputs[0]), rounded(inputs[1]), inputs[2]);
+      auto y = dense_end_reference(z, inputs[3], inputs[4], end);
+      return Tensors{end == DenseEnd::none ? y : rounded(y)};
+    };
+    list.push_back({.name = std::string("bf16 layer ") + name_of(s.end) + " " + std::to_string(in) +
+                            "-" + std::to_string(s.out) + " rows=" + std::to_string(s.rows),
+                    .reference = reference,
+                    .fused =
+                        [layer](const Tensors&) {
+                          layer->run();
+                          return Tensors{layer->result()};
+                        },
+                    // a number beside the middle between two bfloat16 may round the other way
+                    .tolerance = s.end == DenseEnd::none ? 1e-4 : 8e-3,
+                    .bytes = 2 * (in * s.out + s.rows * (in + s.out)),
+                    .flops = 2 * in * s.out * s.rows,
+                    .repeat_fused = [layer] { layer->run(); }});
+  }
+}
+
 // x [N, rows, G, features] to rows that lie apart, network by network
 void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
   struct Shape {
@@ -187,6 +289,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
   if (device.is_cpu()) add_layer_cases(list);
+  if (device.is_cpu() && dense_bf16_available()) add_pair_cases(list);
   add_end_cases(list, device);
   return list;
 }

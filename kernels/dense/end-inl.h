@@ -74,29 +74,6 @@ struct StorePanel {
   }
 };
 
-/// Two features as bfloat16, rounded to nearest even, in the halves of a word. They are finite.
-template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> bfloat16_pair(D, hn::Vec<D> even, hn::Vec<D> odd) {
-  const hn::RebindToUnsigned<D> words;
-  const auto rounded = [&](hn::Vec<D> x) HWY_ATTR {
-    const auto bits = hn::BitCast(words, x);
-    const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
-    return bits + hn::Set(words, 0x7FFFu) + last;
-  };
-  return hn::Or(hn::ShiftRight<16>(rounded(even)),
-                hn::And(rounded(odd), hn::Set(words, 0xFFFF0000u)));
-}
-
-struct StorePairs {
-  uint32_t* y;
-  int64_t stride;
-  template <class D>
-  HWY_INLINE void operator()(D d, int64_t f, int64_t c, hn::Vec<D> even, hn::Vec<D> odd) const {
-    const hn::RebindToUnsigned<D> words;
-    hn::Store(bfloat16_pair(d, even, odd), words, y + f / 2 * stride + c);
-  }
-};
-
 /// The statistics of kVectors vectors of rows; with `factor`, z becomes their product.
 template <int kVectors, class D>
 HWY_INLINE void layer_moments(D d, const DenseForward& a, float* z, int64_t c,

@@ -55,7 +55,9 @@ void mppi_total_cpu(const MppiTotal& a) {
 }
 
 void mppi_elites_cpu(const MppiElites& a) {
-  std::vector<int64_t> order(static_cast<size_t>(a.S));
+  // a thread's own, so that a warm plan asks for no memory
+  thread_local std::vector<int64_t> order;
+  order.resize(static_cast<size_t>(a.S));
   for (int64_t n = 0; n < a.N; ++n) {
     const float* total = a.total + n * a.S;
     std::iota(order.begin(), order.end(), 0);

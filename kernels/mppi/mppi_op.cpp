@@ -388,9 +388,9 @@ std::vector<KernelCase> cases(at::Device device) {
   return list;
 }
 
-template <class Args>
+template <class Args, class Cuda>
 void run(const char* name, const Args& args, at::Device device, void (*cpu)(const Args&),
-         [[maybe_unused]] int (*cuda)(const Args&, void*)) {
+         [[maybe_unused]] Cuda cuda) {
   RECORD_FUNCTION(name, std::vector<c10::IValue>());
 #ifdef MAGLEV_DEVICE_CODE
   if (device.is_cuda()) return check_cuda(cuda(args, current_stream()), name);

@@ -291,7 +291,7 @@ def update(c, flat, target, batch, moments, scale, seed, number):
     total.backward()
 
     p = model.begin("policy")
-    grad, new = leaf.grad.clone(), flat.clone()
+    grad, new, clipped = leaf.grad.clone(), flat.clone(), torch.zeros_like(flat)
     rates = torch.full((p,), c["lr"], dtype=torch.float64)
     rates[:model.places["encoder"][-1][-1][0]] *= c["enc_lr_scale"]
     first, second, steps = moments
@@ -299,7 +299,7 @@ def update(c, flat, target, batch, moments, scale, seed, number):
     def adam(begin, end, rate, eps):
         g = grad[begin:end]
         norm = g.norm()
-        g = g * min(1.0, c["grad_clip"] / (norm.item() + 1e-6))
+        g = clipped[begin:end] = g * min(1.0, c["grad_clip"] / (norm.item() + 1e-6))
         m = 0.9 * first[begin:end] + 0.1 * g
         v = 0.999 * second[begin:end] + 0.001 * g**2
         k = steps + 1
@@ -326,7 +326,13 @@ def update(c, flat, target, batch, moments, scale, seed, number):
     target = target + c["tau"] * (new[low:high] - target)
     figures = [consistency, reward_loss, value_loss, termination, total, norm, policy_loss, entropy.mean(), policy_norm, scale,
                q.mean(), goal.mean()]
-    return dict(params=new, target=target, scale=scale.reshape(1), figures=torch.stack([f.detach() for f in figures]))
+    # each network's gradients beside its own largest
+    largest = torch.zeros_like(flat)
+    for name, layers in model.places.items():
+        begin, end = model.begin(name), layers[-1][-1][0]
+        largest[begin:end] = clipped[begin:end].abs().max()
+    return dict(params=new, grad=clipped / largest, largest=largest, target=target, scale=scale.reshape(1),
+                figures=torch.stack([f.detach() for f in figures]))
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -347,7 +353,9 @@ def functions(generator):
     x = x.float().double()
     logits = torch.randn(45, BINS, generator=generator, dtype=torch.float64).float().double()
     wide = torch.randn(9, 48, generator=generator, dtype=torch.float64).float().double()
-    head, noise = (torch.randn(20, k, generator=generator, dtype=torch.float64).float().double() for k in (8, 4))
+    # where tanh saturates, 1 - tanh^2 has no digits left in f32
+    head, noise = (0.4 * torch.randn(20, k, generator=generator, dtype=torch.float64).float().double() for k in (8, 4))
+    head, noise = head.float().double(), noise.float().double()
     action, _, entropy, scaled = policy_draw(head, noise)
     return dict(x=x, logits=logits, wide=wide, head=head, noise=noise, two_hot_loss=two_hot_loss(logits, x),
                 two_hot_inverse=two_hot_inverse(logits), simnorm=simnorm(wide), action=action, entropy=entropy,

@@ -129,6 +129,7 @@ class Replay {
                 .truncated = at::zeros({H, B}, at::kByte)};
     Metrics metrics(at::kCPU);
     algo_->update(batch, metrics);
+    d.add("grad", s.grad / c_["update/largest"], c_["update/grad"]);
     d.add("params", s.params.data(), c_["update/params"]);
     d.add("target", s.target_q, c_["update/target"]);
     d.add("scale", s.scale, c_["update/scale"]);

@@ -15,7 +15,7 @@ from tdmpc2_fixture import CASES  # noqa: E402
 
 FUNCTIONS = {"two_hot_loss", "two_hot_inverse", "simnorm", "action", "entropy", "scaled_entropy", "running_scale"}
 QUANTITIES = {f"{path}/{what}" for path in ("plain", "aten", "fused") for what in (
-    "plan_mean", "plan_action", "plan_noisy_action", "params", "target", "scale", "figures")}
+    "plan_mean", "plan_action", "plan_noisy_action", "grad", "params", "target", "scale", "figures")}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,51 @@
+#pragma once
+// A small picture in memory and the shapes environments draw themselves with. No antialiasing:
+// whoever wants smooth edges draws larger and takes reduced().
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace maglev {
+
+struct Rgb {
+  uint8_t r = 0, g = 0, b = 0;
+  bool operator==(const Rgb&) const = default;
+};
+
+struct PixelPoint {
+  float x, y;  ///< pixels from the upper left corner, y downwards
+};
+
+/// Shapes cover the pixels whose centres lie inside them; what lies outside the picture is cut off.
+class Canvas {
+ public:
+  Canvas(int width, int height, Rgb colour = {})
+      : width_(width), height_(height), pixels_(size_t(width) * size_t(height), colour) {}
+
+  int width() const { return width_; }
+  int height() const { return height_; }
+  Rgb at(int x, int y) const { return pixels_[size_t(y) * size_t(width_) + size_t(x)]; }
+  /// Rows from the top, without gaps.
+  std::span<const Rgb> pixels() const { return pixels_; }
+
+  void fill(Rgb colour);
+  void rectangle(PixelPoint upper_left, PixelPoint lower_right, Rgb colour);
+  void disc(PixelPoint centre, float radius, Rgb colour);
+  /// A circle's line, `width` wide, half inside and half outside.
+  void ring(PixelPoint centre, float radius, float width, Rgb colour);
+  /// Convex, in either direction.
+  void polygon(std::span<const PixelPoint> corners, Rgb colour);
+
+  /// Each pixel the mean of factor x factor pixels; what is left over at the edges is dropped.
+  Canvas reduced(int factor) const;
+
+ private:
+  template <class Inside>
+  void paint(float left, float top, float right, float bottom, Rgb colour, Inside inside);
+
+  int width_, height_;
+  std::vector<Rgb> pixels_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,129 @@
+"""maglev play: recordings another decoder reads, matches of runs, and a person at a terminal."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+
+import numpy as np
+import pytest
+from conftest import ENGINE, HOME
+from PIL import Image
+
+
+def frames(path):
+    with Image.open(path) as picture:
+        all_of_them = []
+        for k in range(picture.n_frames):
+            picture.seek(k)
+            all_of_them.append(np.asarray(picture.convert("RGB")).copy())
+        return np.stack(all_of_them), picture.info
+
+
+def test_recordings_hold_every_step_and_both_formats_the_same_picture(engine, tmp_path):
+    shown = {}
+    for ending in ("png", "gif"):
+        done = engine(
+            *("play", "hockey_duel", "weak", "strong", "--seed", 5, "env.max_steps=40"),
+            *("--record", tmp_path / f"game.{ending}"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert "return of weak" in done.stdout and "strong" in done.stdout
+        steps = int(done.stdout.split("episode 1: ")[1].split(" steps")[0])
+        shown[ending], info = frames(tmp_path / f"game.{ending}")
+        # where it began, then each step, 20 ms each, again and again
+        assert shown[ending].shape == (steps + 1, 500, 600, 3)
+        assert info["duration"] == 20 and info["loop"] == 0
+    assert (shown["png"] == shown["gif"]).all()
+    moved = (shown["png"][1:] != shown["png"][:-1]).any(axis=(1, 2, 3))
+    assert moved.mean() > 0.9
+    # ice, both rackets and the puck
+    colours = {tuple(c) for c in shown["png"][0].reshape(-1, 3)}
+    assert {(247, 249, 251), (235, 98, 53), (70, 130, 190), (20, 20, 20)} <= colours
+
+
+def test_a_run_plays_from_its_folder(engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine(
+        *("train", "ppo", "hockey", "--bare", "--sinks", "jsonl", "--out", run),
+        *("train.steps=2048", "env.count=8", "ppo.rollout=64"),
+    )
+    assert done.returncode == 0, done.stderr
+    for words in (["hockey", run], ["hockey_duel", run, "strong"], ["hockey_duel", "weak", run]):
+        done = engine("play", *words, "env.max_steps=30", "--episodes", 2)
+        assert done.returncode == 0, done.stderr
+        assert "episode 2: " in done.stdout and str(run) in done.stdout
+
+
+def test_an_environment_without_a_picture_is_told_in_words(engine):
+    done = engine("play", "cartpole", "--seed", 3)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("step 1  action ") and " reward 1  sees " in lines[0]
+    assert lines[-1] == f"episode 1: {len(lines) - 1} steps; return of random {len(lines) - 1}.00"
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["hockey", "human"], "a terminal in colour"),
+        (["hockey", "wek"], "weak, strong"),
+        (["hockey", "weak", "weak"], "has 1 player, got 2"),
+        (["hockey", "--record", "game.mp4"], ".png or .gif"),
+        (["cartpole", "--record", "game.gif"], "no picture"),
+        (["hockey", "env.oponent=weak"], "did you mean env.opponent"),
+        (["hocky"], "did you mean hockey"),
+    ],
+)
+def test_each_mistake_is_one_line(engine, arguments, expected):
+    done = engine("play", *arguments)
+    assert done.returncode == 2
+    assert expected in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def at_a_terminal(arguments, keys, seconds):
+    """Plays in a terminal of 100 by 40; gives the exit status, what it showed, and its settings
+    before and after."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    before = termios.tcgetattr(slave)
+    environment = {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [ENGINE, "play", *arguments],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**environment, "MAGLEV_HOME": str(HOME)},
+        start_new_session=True,
+    )
+    shown, end, sent = b"", time.monotonic() + seconds, False
+    while process.poll() is None and time.monotonic() < end:
+        if select.select([master], [], [], 0.05)[0]:
+            shown += os.read(master, 65536)
+        if not sent and b"step 3" in shown:
+            if isinstance(keys, int):
+                process.send_signal(keys)
+            else:
+                os.write(master, keys)
+            sent = True
+    while select.select([master], [], [], 0.05)[0]:
+        shown += os.read(master, 65536)
+    process.kill()
+    after = termios.tcgetattr(slave)
+    os.close(master)
+    os.close(slave)
+    return process.wait(), shown.decode(errors="replace"), before, after
+
+
+@pytest.mark.parametrize("how, status", [(b"\x1b", 0), (2, 130), (15, 143)])
+def test_a_person_plays_at_a_terminal_which_is_as_before_afterwards(how, status):
+    code, shown, before, after = at_a_terminal(["hockey", "human", "--fps", "100"], how, 60)
+    assert code == status, shown[-400:]
+    assert "▀" in shown and "\x1b[38;2;" in shown
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
+    assert before == after

@@ -1,0 +1,185 @@
+#include "verbs/play/match.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <torch/torch.h>
+
+#include "engine/core/error.h"
+
+namespace maglev {
+namespace {
+
+/// Even over the range, or over the categories that are allowed.
+class RandomPlayer : public Player {
+ public:
+  explicit RandomPlayer(const EnvSpec& spec) : Player("random"), spec_(spec) {}
+
+  Carry initial_carry(int64_t) override { return {}; }
+  void act(Row& row, Carry&, uint64_t seed, int64_t step) override {
+    const int64_t dims = spec_.action.dims();
+    for (int64_t r = 0; r < row.rows(); ++r) {
+      Rng rng(seed, stream_id(Purpose::opponent, uint64_t(row.first + r)),
+              uint64_t(step) * uint64_t(dims));
+      int64_t before = 0;  // categories of the heads before
+      for (int64_t d = 0; d < dims; ++d) {
+        if (!spec_.action.discrete()) {
+          row.action.data_ptr<float>()[r * dims + d] =
+              rng.uniform(spec_.action.low[size_t(d)], spec_.action.high[size_t(d)]);
+          continue;
+        }
+        const int64_t n = spec_.action.heads[size_t(d)];
+        int64_t choice = rng.below(uint32_t(n));
+        if (row.mask.defined()) {
+          const uint8_t* allowed =
+              row.mask.const_data_ptr<uint8_t>() + r * row.mask.size(1) + before;
+          for (int64_t tries = 0; tries < n && !allowed[choice]; ++tries) choice = (choice + 1) % n;
+        }
+        row.action.data_ptr<int32_t>()[r * dims + d] = int32_t(choice);
+        before += n;
+      }
+    }
+  }
+
+ private:
+  EnvSpec spec_;
+};
+
+/// A person: two axes by directions, a third by turning, a fourth by fire.
+class HumanPlayer : public Player {
+ public:
+  /// `turned`: this agent's axes point the other way than on the picture.
+  HumanPlayer(const EnvSpec& spec, const Keyboard& keyboard, bool turned)
+      : Player("human"), spec_(spec), keyboard_(&keyboard), turned_(turned) {}
+
+  Carry initial_carry(int64_t) override { return {}; }
+  void act(Row& row, Carry&, uint64_t, int64_t) override {
+    const auto axis = [&](Key less, Key more) {
+      return float(keyboard_->held(more)) - float(keyboard_->held(less));
+    };
+    const float sign = turned_ ? -1.f : 1.f;
+    const float wanted[4] = {sign * axis(Key::left, Key::right), sign * axis(Key::down, Key::up),
+                             axis(Key::turn_right, Key::turn_left),
+                             float(keyboard_->held(Key::fire))};
+    float* action = row.action.data_ptr<float>();
+    for (int64_t d = 0; d < spec_.action.dims(); ++d) {
+      const float w = d < 4 ? wanted[d] : 0.f;
+      action[d] = w * (w < 0.f ? -spec_.action.low[size_t(d)] : spec_.action.high[size_t(d)]);
+    }
+  }
+
+ private:
+  EnvSpec spec_;
+  const Keyboard* keyboard_;
+  bool turned_;
+};
+
+template <class T>
+std::vector<std::max_align_t> bytes_for(T bytes) {
+  return std::vector<std::max_align_t>((size_t(bytes) + sizeof(std::max_align_t) - 1) /
+                                       sizeof(std::max_align_t));
+}
+
+std::string number(float x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", double(x));
+  return text;
+}
+
+}  // namespace
+
+Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
+             const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
+             uint64_t seed)
+    : entry_(&entry), params_(bytes_for(entry.params_bytes)), seed_(seed) {
+  entry.make_params(params_.data());
+  OptionTable table;
+  table.section("env", [&](OptionTable& t) { entry.describe(t, params_.data()); });
+  for (const std::string& setting : settings) table.override_with(setting);
+  entry.check(params_.data());
+  spec_ = entry.spec(params_.data());
+  slot_ = bytes_for(entry.slot_bytes(params_.data()));
+
+  const int64_t agents = entry.agents;
+  store_ = std::make_unique<Rollout>(spec_, RolloutShape{.T = 1, .rows = agents, .block_rows = 1},
+                                     std::vector<ExtraColumn>{}, at::kCPU);
+  const AlgoContext context{
+      .spec = spec_, .rows = 1, .seed = seed, .device = at::kCPU, .pool = &pool_};
+  for (int64_t a = 0; a < agents; ++a) {
+    const std::string& name = names[size_t(a)];
+    if (name == "random") {
+      players_.push_back(std::make_unique<RandomPlayer>(spec_));
+    } else if (name == "human") {
+      if (spec_.action.discrete())
+        throw Error("[play] a human plays continuous actions; those of " + std::string(entry.name) +
+                    " are categories; name another player");
+      players_.push_back(std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0));
+    } else {
+      players_.push_back(make_player(name, entry, context, mode));
+    }
+    carries_.push_back(players_.back()->initial_carry(1));
+  }
+  returns_.assign(size_t(agents), 0);
+  entry_->reset_cpu(batch(), store_->first_io(), 0, 1);
+}
+
+EnvBatch Match::batch() const {
+  auto* slot = reinterpret_cast<std::byte*>(const_cast<std::max_align_t*>(slot_.data()));
+  return {params_.data(), slot, slot_.size() * sizeof(std::max_align_t), seed_, 0};
+}
+
+bool Match::step() {
+  const bool first = time_ == 0;
+  if (!first) store_->roll_over();
+  if (episode_over_) {
+    std::fill(returns_.begin(), returns_.end(), 0.0);
+    steps_ = 0;
+  }
+  for (size_t a = 0; a < players_.size(); ++a)
+    players_[a]->act(store_->row(0).blocks[a], carries_[a], seed_, time_);
+  entry_->step_cpu(batch(), store_->io(0), 0, 1);
+  ++time_;
+  const Batch& row = store_->batch();
+  episode_over_ = row.terminated[0][0].item<bool>() || row.truncated[0][0].item<bool>();
+  if (row.is_first[1][0].item<bool>()) return false;
+  for (size_t a = 0; a < players_.size(); ++a) returns_[a] += row.reward.const_data_ptr<float>()[a];
+  steps_ += 1;
+  episodes_ += episode_over_;
+  return true;
+}
+
+void Match::paint(Canvas& canvas) const {
+  entry_->paint(params_.data(), batch().slots + kSlotHead, canvas);
+}
+
+std::string Match::last_step() const {
+  const Batch& batch = store_->batch();
+  std::string text = "step " + std::to_string(steps_) + "  action";
+  const at::Tensor action = batch.action[0][0].to(at::kFloat);
+  for (int64_t d = 0; d < action.size(0); ++d)
+    text += " " + number(action.const_data_ptr<float>()[d]);
+  text += "  reward " + number(batch.reward.const_data_ptr<float>()[0]) + "  sees";
+  for (size_t c = 0; c < spec_.observations.size(); ++c) {
+    const at::Tensor& column = batch.obs[c];
+    if (column.scalar_type() != at::kFloat) continue;
+    const at::Tensor seen = column[1][0].flatten();
+    for (int64_t k = 0; k < std::min<int64_t>(seen.size(0), 18); ++k)
+      text += " " + number(seen.const_data_ptr<float>()[k]);
+  }
+  return text;
+}
+
+std::string Match::events() const {
+  // a copy, so that taking them changes nothing
+  auto copy = slot_;
+  EnvBatch of_copy = batch();
+  of_copy.slots = reinterpret_cast<std::byte*>(copy.data());
+  EpisodeTotals totals;
+  entry_->take_totals_cpu(of_copy, totals, 0, 1);
+  std::string text;
+  for (size_t k = 0; k < spec_.events.size(); ++k)
+    text += (k ? ", " : "") + spec_.events[k] + " " + number(float(totals.events[k]));
+  return text;
+}
+
+}  // namespace maglev

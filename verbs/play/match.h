@@ -1,0 +1,60 @@
+#pragma once
+// One environment played by anybody: a player for each of its agents, step by step, on the CPU.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/thread_pool.h"
+#include "engine/data/rollout.h"
+#include "engine/env/entry.h"
+#include "engine/picture/canvas.h"
+#include "engine/train/player.h"
+#include "verbs/play/keyboard.h"
+
+namespace maglev {
+
+class Match {
+ public:
+  /// `settings` are env.name=value; `names` one player an agent: a scripted player of the
+  /// environment, the folder of a run, `random`, or `human` at `keyboard` (null: there is none).
+  /// Throws Error on wrong ones.
+  Match(const EnvEntry& entry, const std::vector<std::string>& settings,
+        const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
+        uint64_t seed);
+
+  /// One step of everybody. False when it only began the next episode.
+  bool step();
+  /// Of the last step.
+  bool episode_over() const { return episode_over_; }
+  /// Draws the present state; the environment must have a picture.
+  void paint(Canvas& canvas) const;
+  /// The last step of agent 0 in words: action, reward, numbers it sees.
+  std::string last_step() const;
+
+  const EnvEntry& entry() const { return *entry_; }
+  const std::vector<std::unique_ptr<Player>>& players() const { return players_; }
+  int64_t steps() const { return steps_; }  ///< of this episode
+  int64_t episodes() const { return episodes_; }
+  const std::vector<double>& returns() const { return returns_; }  ///< of this episode, per agent
+  /// What the environment counted since the match began, e.g. "goals 2, conceded 1".
+  std::string events() const;
+
+ private:
+  EnvBatch batch() const;
+
+  const EnvEntry* entry_;
+  std::vector<std::max_align_t> params_;
+  EnvSpec spec_;
+  uint64_t seed_;
+  ThreadPool pool_{1};
+  std::vector<std::max_align_t> slot_;
+  std::unique_ptr<Rollout> store_;
+  std::vector<std::unique_ptr<Player>> players_;
+  std::vector<Carry> carries_;
+  std::vector<double> returns_;
+  int64_t time_ = 0, steps_ = 0, episodes_ = 0;
+  bool episode_over_ = false;
+};
+
+}  // namespace maglev

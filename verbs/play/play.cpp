@@ -1,0 +1,173 @@
+// maglev play: shows an episode or a match in the terminal, records it, and lets a person take part.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+#include "engine/core/error.h"
+#include "engine/core/terminal.h"
+#include "engine/host/machine.h"
+#include "engine/picture/animation.h"
+#include "verbs/arguments.h"
+#include "verbs/play/keyboard.h"
+#include "verbs/play/match.h"
+#include "verbs/play/screen.h"
+#include "verbs/play/signals.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::play {
+
+VerbEntry entry();
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRecordWidth = 600, kRecordHeight = 500;
+
+Grammar grammar() {
+  return {.flags = {{"--episodes", "N", "episodes (default 1)"},
+                    {"--seed", "S", "seed of the environment and of what players draw (default 1)"},
+                    {"--fps", "N", "steps a second (default 50)"},
+                    {"--fast", "", "as fast as it goes"},
+                    {"--record", "FILE", "write a moving picture: FILE.png (animated PNG) or .gif"},
+                    {"--actions", "HOW", "mean (default) or sample, of trained policies"}},
+          .least = 1,
+          .most = 65,
+          .names = "<environment> [player ...]",
+          .settings = true};
+}
+
+/// One player an agent; those not named are the environment's first scripted one, or random.
+std::vector<std::string> players_for(const EnvEntry& env, std::vector<std::string> names) {
+  if (names.size() > size_t(env.agents))
+    throw Error("[play] " + std::string(env.name) + " has " + std::to_string(env.agents) +
+                (env.agents == 1 ? " player" : " players") + ", got " +
+                std::to_string(names.size()) + " names");
+  if (std::count(names.begin(), names.end(), "human") > 1)
+    throw Error("[play] one human has room at one keyboard; name another player besides");
+  names.resize(size_t(env.agents), env.bots.empty() ? "random" : env.bots.front().name);
+  return names;
+}
+
+std::string result_of(const Match& match) {
+  std::string text = "episode " + std::to_string(match.episodes()) + ": " +
+                     std::to_string(match.steps()) + " steps";
+  for (size_t a = 0; a < match.players().size(); ++a) {
+    char value[64];
+    std::snprintf(value, sizeof value, "%.2f", match.returns()[a]);
+    text += (a ? ", " : "; return of ") + match.players()[a]->name() + " " + value;
+  }
+  return text;
+}
+
+std::string score_line(const Match& match) {
+  std::string names;
+  for (const auto& player : match.players()) names += (names.empty() ? "" : " - ") + player->name();
+  const std::string events = match.events();
+  return names + (events.empty() ? "" : "  " + events) + "  step " + std::to_string(match.steps());
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  const EnvEntry& env = find_env(arguments.positional()[0]);
+  const auto names =
+      players_for(env, {arguments.positional().begin() + 1, arguments.positional().end()});
+  for (const std::string& setting : arguments.settings())
+    if (!setting.starts_with("env."))
+      throw Error("[play] only env.* settings may be given, got '" + setting + "'");
+  const std::string how = arguments.value("--actions").value_or("mean");
+  if (how != "mean" && how != "sample")
+    throw Error("[play] " + unknown_name("choice for --actions", how, {"mean", "sample"}));
+  const int64_t episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1);
+  const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
+  const int64_t fps = arguments.integer("--fps", 1, 1000).value_or(50);
+
+  const bool human = std::count(names.begin(), names.end(), "human") > 0;
+  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+  const bool watched = env.paint && terminal.live && terminal.colour && terminal.unicode;
+  if (human && (!watched || !isatty(STDIN_FILENO)))
+    throw Error(
+        "[play] a human needs a picture of the environment and a terminal in colour and "
+        "UTF-8 for input and output; play there, or name another player");
+  std::unique_ptr<Animation> recording;
+  if (const auto file = arguments.value("--record")) {
+    if (!env.paint)
+      throw Error("[play] " + std::string(env.name) +
+                  " has no picture to record; leave out "
+                  "--record");
+    recording = make_animation(*file);
+  }
+
+  claim_threads();
+  std::vector<std::string> results;
+  LeaveOnSignal leave;
+  {
+    std::optional<Keyboard> keyboard;
+    if (human) keyboard.emplace(STDIN_FILENO);
+    Match match(env, arguments.settings(), names, keyboard ? &*keyboard : nullptr,
+                how == "mean" ? ActMode::mean : ActMode::sample, uint64_t(seed));
+    std::optional<Screen> screen;
+    if (watched) screen.emplace(STDOUT_FILENO);
+    if (human) std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");
+    std::fflush(stdout);
+
+    // a picture of where it begins, then one of each step
+    const auto show = [&] {
+      if (recording) {
+        Canvas finer(2 * kRecordWidth, 2 * kRecordHeight);
+        match.paint(finer);
+        recording->add(finer.reduced(2), int(1000 / fps));
+      }
+      if (!screen) return;
+      Canvas canvas = screen->canvas();
+      match.paint(canvas);
+      screen->draw(canvas, score_line(match));
+    };
+    show();
+    auto due = Clock::now();
+    while (match.episodes() < episodes && !leave.signal()) {
+      if (keyboard) {
+        keyboard->poll();
+        if (keyboard->held(Key::quit)) break;
+      }
+      const bool played = match.step();
+      if (env.paint) show();
+      else if (played) std::printf("%s\n", match.last_step().c_str());
+      if (played && match.episode_over()) results.push_back(result_of(match));
+      if (arguments.has("--fast") || !screen) continue;
+      due += std::chrono::microseconds(1'000'000 / fps);
+      // a terminal too slow for it slows the game down instead of tearing it
+      if (due < Clock::now()) due = Clock::now();
+      std::this_thread::sleep_until(due);
+    }
+    results.push_back(match.events());
+  }
+  for (const std::string& line : results)
+    if (!line.empty()) std::printf("%s\n", line.c_str());
+  if (recording) {
+    recording->finish();
+    std::printf("recorded %s\n", arguments.value("--record")->c_str());
+  }
+  return leave.signal() ? 128 + leave.signal() : 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "play",
+          .summary = "watch an environment or a match in the terminal, record it, or take part",
+          .usage =
+              "play <environment> [player ...] [env.setting=value ...]\n"
+              "  a player is one of the environment's scripted ones, the folder of a run, "
+              "random or human",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::play

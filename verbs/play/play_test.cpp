@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/core/error.h"
+#include "verbs/play/keyboard.h"
+#include "verbs/play/match.h"
+#include "verbs/play/screen.h"
+
+namespace maglev {
+namespace {
+
+std::vector<Key> keys(std::string_view typed) {
+  std::vector<Key> found;
+  while (!typed.empty()) found.push_back(Keyboard::take(typed));
+  return found;
+}
+
+TEST(Play, reads_arrows_letters_and_escape) {
+  EXPECT_EQ(keys("\x1b[A\x1bOBwD q\x1b"), (std::vector<Key>{Key::up, Key::down, Key::up, Key::right,
+                                                            Key::fire, Key::turn_left, Key::quit}));
+  EXPECT_EQ(keys("z\x1b[Z"), (std::vector<Key>{Key::none, Key::none}));
+}
+
+TEST(Play, draws_two_pixels_a_character_and_says_colours_once) {
+  Canvas canvas(3, 2, {1, 2, 3});
+  canvas.rectangle({0, 1}, {3, 2}, {4, 5, 6});
+  EXPECT_EQ(half_blocks(canvas),
+            "\x1b[38;2;1;2;3m\x1b[48;2;4;5;6m▀▀▀"
+            "\x1b[0m\r\n");
+}
+
+TEST(Play, plays_the_same_match_from_the_same_seed) {
+  const auto play = [](uint64_t seed) {
+    Match match(find_env("hockey_duel"), {"env.max_steps=60"}, {"weak", "random"}, nullptr,
+                ActMode::mean, seed);
+    std::string steps;
+    while (match.episodes() < 2) {
+      match.step();
+      steps += match.last_step();
+    }
+    return steps;
+  };
+  EXPECT_EQ(play(3), play(3));
+  EXPECT_NE(play(3), play(4));
+}
+
+TEST(Play, paints_what_the_players_do) {
+  Match match(find_env("hockey"), {"env.opponent=strong"}, {"weak"}, nullptr, ActMode::mean, 1);
+  Canvas before(120, 100), after(120, 100);
+  match.paint(before);
+  for (int t = 0; t < 10; ++t) match.step();
+  match.paint(after);
+  EXPECT_FALSE(std::ranges::equal(before.pixels(), after.pixels()));
+}
+
+TEST(Play, names_the_players_there_are) {
+  try {
+    Match match(find_env("hockey"), {}, {"wekk"}, nullptr, ActMode::mean, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("weak, strong"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace maglev
