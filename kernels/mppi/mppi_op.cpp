@@ -354,7 +354,8 @@ KernelCase begin_case(const Sizes& s, at::Device device) {
   };
   auto reference = [=](const Tensors&) {
     auto m = at::zeros_like(prev);
-    m.narrow(1, 0, H - 1).copy_(prev.narrow(1, 1, H - 1) * (is_first == 0).view({N, 1, 1}));
+    m.narrow(1, 0, H - 1)
+        .copy_(prev.narrow(1, 1, H - 1).masked_fill((is_first != 0).view({N, 1, 1}), 0));
     auto u = at::empty({N, I}, prev.options());
     noise_uniform_(u, noise_from(N, 300));
     const auto pairs = at::combinations(at::arange(num_q, pair.options()), 2);
