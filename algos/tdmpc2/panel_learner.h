@@ -4,8 +4,8 @@
 // weights' gradients follow, one product over all panels each. The same figures as AutogradLearner,
 // which is its reference.
 //
-// Threads: the batch is cut into panels and the gradients into tasks from sizes alone, and sums over
-// panels run in order: results do not depend on how many threads there are.
+// Threads: the batch is cut into panels and the gradients into tasks from sizes alone, and sums
+// over panels run in order: results do not depend on how many threads there are.
 
 #include <algorithm>
 #include <atomic>

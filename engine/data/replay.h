@@ -4,8 +4,8 @@
 // through a table (kernels/replay/episodes.h), so a draw costs the same at any size.
 //
 // Every address has the environment's row in it, and each slice is checked: it lies in one episode
-// of one row. On CUDA steps are collected at fixed addresses first, so that a graph can be captured,
-// and one kernel puts them into the ring at a counter on the device.
+// of one row. On CUDA steps are collected at fixed addresses first, so that a graph can be
+// captured, and one kernel puts them into the ring at a counter on the device.
 //
 // Threads (CPU): one writer; any number of samplers, each with a buffer of its own, also while the
 // writer collects. They wait for each other only within begin(), commit() and sample().
@@ -76,8 +76,8 @@ class Replay {
   /// Nothing before the newest row is given any more.
   void forget();
 
-  /// The ring's columns [slots, rows, ...] and which of their times are held, for who fills or reads
-  /// it as a whole.
+  /// The ring's columns [slots, rows, ...] and which of their times are held, for who fills or
+  /// reads it as a whole.
   Batch& columns() { return columns_; }
   void hold(int64_t oldest, int64_t now);
   /// Bytes of one row of one environment in all columns.

@@ -59,8 +59,8 @@ class Collector : public StateVisitor {
   std::vector<at::Tensor> tensors;  ///< in the order of summary.tensors
   uint64_t bytes = 0;
 
-  /// Integers that `adopt` names take its values as they are visited: sizes of what is visited after
-  /// them may follow from them.
+  /// Integers that `adopt` names take its values as they are visited: sizes of what is visited
+  /// after them may follow from them.
   explicit Collector(const VisitState& visit, const std::map<std::string, int64_t>* adopt = nullptr)
       : adopt_(adopt) {
     visit(*this);

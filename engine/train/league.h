@@ -1,8 +1,8 @@
 #pragma once
 // Self-play: whom the learner meets, and how good everybody is. Scripted players, other runs, the
 // learner itself and its past selves; strength by Elo's rating (Elo, "The rating of chessplayers,
-// past and present", 1978), hard matchmaking after prioritised fictitious self-play (Vinyals et al.,
-// "Grandmaster level in StarCraft II", 2019).
+// past and present", 1978), hard matchmaking after prioritised fictitious self-play (Vinyals et
+// al., "Grandmaster level in StarCraft II", 2019).
 
 #include <cstdint>
 #include <memory>

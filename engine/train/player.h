@@ -1,6 +1,6 @@
 #pragma once
-// Someone who plays agents of an environment: a scripted bot, or a policy that does not learn. Play,
-// evaluation and the league all see opponents as this.
+// Someone who plays agents of an environment: a scripted bot, or a policy that does not learn.
+// Play, evaluation and the league all see opponents as this.
 
 #include <cstdint>
 #include <memory>
@@ -56,8 +56,8 @@ class PolicyPlayer : public Player {
 /// The policy of a run, from its newest checkpoint, made for `rows` rows.
 class RunPlayer : public Player {
  public:
-  /// `context` says what it will play: columns, device, threads. Throws Error when `folder` holds no
-  /// run with a checkpoint, or one of another kind of environment.
+  /// `context` says what it will play: columns, device, threads. Throws Error when `folder` holds
+  /// no run with a checkpoint, or one of another kind of environment.
   RunPlayer(const std::string& folder, const AlgoContext& context, ActMode mode);
   ~RunPlayer() override;
 

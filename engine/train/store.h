@@ -43,8 +43,8 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 /// What `plan` and train.replay_capacity ask for.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
-/// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto: where
-/// it would take more than 40 % of the device's free memory.
+/// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto:
+/// where it would take more than 40 % of the device's free memory.
 bool replay_pinned(const std::string& memory, int64_t bytes, at::Device device);
 
 /// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that

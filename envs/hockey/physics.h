@@ -184,8 +184,8 @@ MAGLEV_HD_SELDOM float time_of_impact(int body, int fixed, const Body& from, con
   return t;
 }
 
-/// Stops a body at each wall it would pass on the way from `start`, and lets it bounce there. `near`:
-/// the shapes it may meet on that way.
+/// Stops a body at each wall it would pass on the way from `start`, and lets it bounce there.
+/// `near`: the shapes it may meet on that way.
 MAGLEV_HD_SELDOM void stop_at_walls(World& w, int body, Body start, uint32_t near) {
   constexpr int most_impacts = 8;
   int impacts[kFixed] = {};

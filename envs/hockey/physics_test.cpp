@@ -243,7 +243,8 @@ TEST(HockeyPhysics, mirrors_a_game_exactly_when_the_players_swap) {
     }
     Moves moves(seed);
     float turned[2 * kMoves];
-    // one contact after the other is solved, so that with both rackets at the puck their order tells
+    // one contact after the other is solved, so that with both rackets at the puck their order
+    // tells
     for (bool both = false, over = false; !over && !both;) {
       const float* given = moves.of(game);
       std::copy(given, given + kMoves, turned + kMoves);

@@ -61,7 +61,8 @@ struct Meeting {
   float separation;
 };
 
-/// `on_surface`: the point on the middle of the overlap, else the one on the other shape's skeleton.
+/// `on_surface`: the point on the middle of the overlap, else the one on the other shape's
+/// skeleton.
 MAGLEV_HD Meeting meeting(const Contact& c, int k, const Pose& a, const Pose& b, bool on_surface) {
   const Pose& face = c.touch.on_b ? b : a;
   const Pose& other = c.touch.on_b ? a : b;

@@ -70,8 +70,8 @@ struct DenseForward {
   float* rstd = nullptr;          ///< [stride], 1 / sqrt(variance + eps), written with xhat
   int64_t stride, rows;
 };
-/// Instructions are chosen at run time (SSE4 to AVX-512). `out` is a multiple of kSimNormGroup where
-/// there is an end.
+/// Instructions are chosen at run time (SSE4 to AVX-512). `out` is a multiple of kSimNormGroup
+/// where there is an end.
 void dense_cpu(const DenseForward& args);
 
 /// Elements from one environment, row or network to the next.

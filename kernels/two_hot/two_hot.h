@@ -1,6 +1,6 @@
 #pragma once
-// Discrete regression (TD-MPC2, Hansen et al., 2024; Dreamer V3, Hafner et al., 2023): a scalar as a
-// distribution over bins that lie evenly in symlog space, symlog(x) = sign(x) ln(1 + |x|). The
+// Discrete regression (TD-MPC2, Hansen et al., 2024; Dreamer V3, Hafner et al., 2023): a scalar as
+// a distribution over bins that lie evenly in symlog space, symlog(x) = sign(x) ln(1 + |x|). The
 // cross-entropy to the two-hot code of a target, and the scalar a distribution stands for.
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// maglev play: shows an episode or a match in the terminal, records it, and lets a person take part.
+// maglev play: shows an episode or a match in the terminal, records it, and lets a person take
+// part.
 
 #include <algorithm>
 #include <chrono>

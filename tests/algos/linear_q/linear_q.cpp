@@ -1,5 +1,5 @@
-// Q-learning with one linear layer (Watkins, "Learning from delayed rewards", 1989) on sequences out
-// of a replay: the smallest algorithm that wants everything a replay offers.
+// Q-learning with one linear layer (Watkins, "Learning from delayed rewards", 1989) on sequences
+// out of a replay: the smallest algorithm that wants everything a replay offers.
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #pragma once
-// Tug of war, for tests of opponents: the rope moves by the difference of two pulls; who has it by 1
-// wins. Scripted players pull with a fixed strength.
+// Tug of war, for tests of opponents: the rope moves by the difference of two pulls; who has it by
+// 1 wins. Scripted players pull with a fixed strength.
 
 #include <cstring>
 
