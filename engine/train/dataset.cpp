@@ -10,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/core/file.h"
 #include "engine/core/safetensors.h"
+#include "engine/core/split.h"
 #include "engine/train/store.h"
 
 namespace maglev {
@@ -113,16 +114,6 @@ void check_episodes(const std::string& path, const std::map<std::string, at::Ten
                 "row before its last, and there alone");
 }
 
-std::vector<std::string> names_of(const std::string& files) {
-  std::vector<std::string> names;
-  std::string name;
-  for (char c : files + ",") {
-    if (c != ',') name += c;
-    else if (!name.empty()) names.push_back(std::exchange(name, ""));
-  }
-  return names;
-}
-
 /// A file that was parsed where it lies.
 struct DatasetFile {
   std::string path;
@@ -185,7 +176,7 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
 
 int64_t dataset_rows(const RunOptions& run) {
   int64_t rows = 0;
-  for (const auto& name : names_of(run.dataset)) rows += DatasetFile(name).rows;
+  for (const auto& name : split_list(run.dataset)) rows += DatasetFile(name).rows;
   return rows;
 }
 
@@ -196,7 +187,7 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                 plan.columns[0].name + "'), which no dataset has");
   std::vector<DatasetFile> parts;
   int64_t rows = 0;
-  for (const auto& name : names_of(run.dataset)) rows += parts.emplace_back(name).rows;
+  for (const auto& name : split_list(run.dataset)) rows += parts.emplace_back(name).rows;
   if (parts.empty()) throw Error("[dataset] train.dataset names no file");
 
   ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});

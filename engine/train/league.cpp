@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/philox.h"
+#include "engine/core/split.h"
 #include "engine/train/snapshot.h"
 
 namespace maglev {
@@ -17,16 +18,6 @@ constexpr int64_t kPastARun = 20;
 constexpr double kRecentWeight = 0.02;
 // chance that a hopeless match keeps under hard matchmaking
 constexpr double kLeastWeight = 0.01;
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::string part;
-  for (char c : text + ",") {
-    if (c != ',') part += c == ' ' ? "" : std::string(1, c);
-    else if (!part.empty()) parts.push_back(std::exchange(part, ""));
-  }
-  return parts;
-}
 
 }  // namespace
 
@@ -46,7 +37,9 @@ League::League(const Experiment& experiment, const AlgoContext& context, Algorit
     return int64_t(members_.size()) - 1;
   };
   bool wants_past = false;
-  for (const std::string& name : split(run.opponents)) {
+  std::string names = run.opponents;
+  std::erase(names, ' ');
+  for (const std::string& name : split_list(names)) {
     if (name == "past") {
       wants_past = true;
       continue;

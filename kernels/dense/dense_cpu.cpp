@@ -19,37 +19,6 @@ namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-struct WriteSums {
-  const float* start;
-  int64_t start_step;
-  float* y;
-  int64_t stride;
-
-  template <class D>
-  HWY_INLINE hn::Vec<D> begin(D d, int64_t o) const {
-    return hn::Set(d, start[o * start_step]);
-  }
-  template <class D>
-  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
-    hn::Store(sum, d, y + o * stride + c);
-  }
-};
-
-struct AddSums {
-  float* y;
-  int64_t stride;
-
-  template <class D>
-  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
-    return hn::Zero(d);
-  }
-  template <class D>
-  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
-    float* at = y + o * stride + c;
-    hn::Store(hn::Load(d, at) + sum, d, at);
-  }
-};
-
 // weights as torch keeps them
 void plain_product(const DenseForward& a, const WriteSums& sums) {
   for (const DenseSegment& segment : a.segments) {
@@ -62,7 +31,7 @@ void plain_product(const DenseForward& a, const WriteSums& sums) {
                           .columns = (a.rows + 15) / 16 * 16,
                           .depth = segment.features};
     if (&segment == a.segments.data()) multiply(product, sums);
-    else multiply(product, AddSums{a.y, a.stride});
+    else multiply(product, WritePanel<true>{a.y, a.stride});
   }
 }
 

@@ -110,22 +110,6 @@ void end_grad(const DenseEndGrad& a) {
   for (; c < a.stride; c += lanes) end_grad_strip<1>(d, a, c);
 }
 
-template <bool kAdd>
-struct WritePanel {
-  float* y;
-  int64_t stride;
-
-  template <class D>
-  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
-    return hn::Zero(d);
-  }
-  template <class D>
-  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
-    float* at = y + o * stride + c;
-    hn::Store(kAdd ? hn::Load(d, at) + sum : sum, d, at);
-  }
-};
-
 void input_grad(const DenseInputGrad& a) {
   const Product product{.a = a.weight + a.first,
                         .a_row = 1,
@@ -147,31 +131,11 @@ void columns(const DenseColumns& a) {
   }
 }
 
-// rows of a weight's gradient; the first panels write, later ones add
-template <bool kAdd>
-struct WriteRows {
-  float* grad;
-  int64_t row, columns;
-
-  template <class D>
-  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
-    return hn::Zero(d);
-  }
-  template <class D>
-  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
-    float* at = grad + o * row + c;
-    if (c + int64_t(hn::Lanes(d)) <= columns)
-      return hn::StoreU(kAdd ? hn::LoadU(d, at) + sum : sum, d, at);
-    HWY_ALIGN float part[hn::MaxLanes(d)];
-    hn::Store(sum, d, part);
-    for (int64_t k = c; k < columns; ++k) at[k - c] = kAdd ? at[k - c] + part[k - c] : part[k - c];
-  }
-};
-
 // panels whose inputs of one block stay in a core's second cache beside the gradients: 16 KiB each
 constexpr int64_t kPanelsAtOnce = 24;
 
 void weight_grad(const DenseWeightGrad& a) {
+  // the first panels write, later ones add
   for (int64_t panel = 0; panel < a.panels; panel += kPanelsAtOnce)
     for (int64_t f = 0; f < a.in; f += kColumnBlock) {
       const int64_t features = std::min(kColumnBlock, a.in - f);

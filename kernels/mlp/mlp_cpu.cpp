@@ -13,24 +13,6 @@ namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// what becomes of C: each End says where a sum begins and takes it when it is done; sums run over
-// the depth in order, so a lane's result is the same in any tile
-
-struct WriteLayer {
-  const float* bias;
-  float* y;
-  int64_t stride;
-
-  template <class D>
-  HWY_INLINE hn::Vec<D> begin(D d, int64_t o) const {
-    return hn::Set(d, bias[o]);
-  }
-  template <class D>
-  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
-    hn::Store(sum, d, y + o * stride + c);
-  }
-};
-
 template <Activation kActivation>
 struct WriteInputGrad {
   const float* x;  // what the layer below gave
@@ -54,24 +36,6 @@ struct WriteInputGrad {
       sum = sum * hn::Load(d, slope + at);
     }
     hn::Store(sum, d, dx + at);
-  }
-};
-
-struct AddWeightGrad {
-  float* grad;
-  int64_t in;
-
-  template <class D>
-  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
-    return hn::Zero(d);
-  }
-  template <class D>
-  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
-    float* at = grad + o * in + c;
-    if (c + int64_t(hn::Lanes(d)) <= in) return hn::StoreU(hn::LoadU(d, at) + sum, d, at);
-    HWY_ALIGN float part[hn::MaxLanes(d)];
-    hn::Store(sum, d, part);
-    for (int64_t k = c; k < in; ++k) at[k - c] += part[k - c];
   }
 };
 
@@ -118,7 +82,7 @@ void forward(const MlpForward& f) {
               .rows = layer.out,
               .columns = f.rows,
               .depth = layer.in},
-             WriteLayer{layer.bias, y, f.stride});
+             WriteSums{layer.bias, 1, y, f.stride});
     float* slope = f.slope ? f.slope[l] : nullptr;
     if (f.rows <= 8) activate(narrow, layer.activation, y, slope, layer.out, f.stride, f.rows);
     else activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
@@ -181,7 +145,7 @@ void backward(const MlpBackward& b) {
               .rows = layer.out,
               .columns = layer.in,
               .depth = b.rows},
-             AddWeightGrad{b.grad[l].weight, layer.in});
+             WriteRows<true>{b.grad[l].weight, layer.in, layer.in});
     add_bias_grad(dz, layer.out, b.stride, b.grad[l].bias);
     if (l == 0) {
       if (b.dx)

@@ -36,6 +36,66 @@ struct Product {
   int64_t pieces = 1, a_piece = 0, b_piece = 0;
 };
 
+// What becomes of C: an End says where a sum begins, end.begin(d, o), and takes it when it is done,
+// end.end(d, o, c, sum). Sums run over the depth in order, so a lane's result is the same in any
+// tile.
+
+/// y = start + A B.
+struct WriteSums {
+  const float* start;
+  int64_t start_step;
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t o) const {
+    return hn::Set(d, start[o * start_step]);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    hn::Store(sum, d, y + o * stride + c);
+  }
+};
+
+/// y = A B, or y += A B.
+template <bool kAdd>
+struct WritePanel {
+  float* y;
+  int64_t stride;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = y + o * stride + c;
+    hn::Store(kAdd ? hn::Load(d, at) + sum : sum, d, at);
+  }
+};
+
+/// The same for the first `columns` of rows that lie `row` floats apart, aligned or not: rows of a
+/// weight's gradient.
+template <bool kAdd>
+struct WriteRows {
+  float* grad;
+  int64_t row, columns;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> begin(D d, int64_t) const {
+    return hn::Zero(d);
+  }
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    float* at = grad + o * row + c;
+    if (c + int64_t(hn::Lanes(d)) <= columns)
+      return hn::StoreU(kAdd ? hn::LoadU(d, at) + sum : sum, d, at);
+    HWY_ALIGN float part[hn::MaxLanes(d)];
+    hn::Store(sum, d, part);
+    for (int64_t k = c; k < columns; ++k) at[k - c] = kAdd ? at[k - c] + part[k - c] : part[k - c];
+  }
+};
+
 template <int kRows, int kVectors, class D, class End>
 HWY_INLINE void tile(D d, const Product& p, int64_t o, int64_t c, const End& end) {
   using V = hn::Vec<D>;

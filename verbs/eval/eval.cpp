@@ -8,6 +8,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/file.h"
+#include "engine/core/split.h"
 #include "engine/core/terminal.h"
 #include "engine/train/checkpoint_store.h"
 #include "engine/train/evaluate.h"
@@ -81,16 +82,10 @@ std::string checkpoint_of(const std::string& folder, const std::string& which) {
 }
 
 std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
+  if (const auto chosen = arguments.value("--against")) return split_list(*chosen);
   std::vector<std::string> names;
-  if (const auto chosen = arguments.value("--against")) {
-    std::string name;
-    for (char c : *chosen + ",") {
-      if (c != ',') name += c;
-      else if (!name.empty()) names.push_back(std::exchange(name, ""));
-    }
-  } else if (env.agents == 2) {
+  if (env.agents == 2)
     for (const Bot& bot : env.bots) names.emplace_back(bot.name);
-  }
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "engine/core/error.h"
+#include "engine/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
@@ -38,16 +39,6 @@ Grammar grammar() {
       .settings = true};
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::string part;
-  for (char c : text + ",") {
-    if (c != ',') part += c;
-    else if (!part.empty()) parts.push_back(std::exchange(part, ""));
-  }
-  return parts;
-}
-
 int exit_status(RunOutcome outcome) { return outcome == RunOutcome::finished ? 0 : kStopped; }
 
 int run(const std::vector<std::string>& words) {
@@ -67,7 +58,7 @@ int run(const std::vector<std::string>& words) {
   RunRequest request;
   request.out = arguments.value("--out").value_or("");
   request.overwrite = arguments.has("--overwrite");
-  if (auto sinks = arguments.value("--sinks")) request.sinks = split(*sinks);
+  if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks);
   request.command = {"./maglev", "train"};
   request.command.insert(request.command.end(), words.begin(), words.end());
 
