@@ -13,8 +13,8 @@
 #include <iostream>
 #include <memory>
 
-#include "engine/core/error.h"
-#include "engine/core/thread_pool.h"
+#include "base/core/error.h"
+#include "base/core/thread_pool.h"
 #include "tests/envs_host.h"
 
 namespace maglev {

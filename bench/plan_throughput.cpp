@@ -20,8 +20,8 @@
 
 #include <torch/torch.h>
 
-#include "algos/tdmpc2/panel_planner.h"
-#include "engine/core/error.h"
+#include "algos/tdmpc2/panels/planner.h"
+#include "base/core/error.h"
 #include "engine/host/machine.h"
 
 namespace maglev::tdmpc2 {

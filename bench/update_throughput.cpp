@@ -17,8 +17,8 @@
 
 #include <torch/torch.h>
 
-#include "algos/tdmpc2/panel_learner.h"
-#include "engine/core/error.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "base/core/error.h"
 #include "engine/host/machine.h"
 
 namespace maglev {

@@ -38,19 +38,27 @@ foreach(arch IN LISTS MAGLEV_CUDA_ARCHITECTURES)
   list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})
 endforeach()
 
+# a source's place in the tree as one word, so that two files of one name do not meet
+function(maglev_flat_name source out)
+  string(REPLACE ${CMAKE_BINARY_DIR}/ "" name ${source})
+  string(REPLACE ${CMAKE_SOURCE_DIR}/ "" name ${name})
+  string(REGEX REPLACE "[/.]" "_" name ${name})
+  set(${out} ${name} PARENT_SCOPE)
+endfunction()
+
 # compiles one .cu; its object is linked into `target`, or only checked
 function(maglev_cuda_source target source)
   if(NOT MAGLEV_DEVICE_CODE AND NOT MAGLEV_CUDA_CHECK)
     return()
   endif()
-  get_filename_component(name ${source} NAME_WE)
+  maglev_flat_name(${source} name)
   set(object ${CMAKE_BINARY_DIR}/device/${name}.o)
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/device
     COMMAND ${MAGLEV_NVCC} ${MAGLEV_NVCC_FLAGS} -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d
-    COMMENT "nvcc ${name}.cu" VERBATIM)
+    COMMENT "nvcc ${name}" VERBATIM)
   if(MAGLEV_DEVICE_CODE)
     target_sources(${target} PRIVATE ${object})
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
@@ -59,9 +67,9 @@ function(maglev_cuda_source target source)
   endif()
 endfunction()
 
-# every kernels/<name>/<name>.cu, the engine's own, and the CUDA runtime
+# every .cu of kernels/ and base/, and the CUDA runtime
 function(maglev_device_code target)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*/*.cu ${CMAKE_SOURCE_DIR}/engine/env/*.cu)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/base/*.cu)
   foreach(source IN LISTS sources)
     maglev_cuda_source(${target} ${source})
   endforeach()
@@ -80,14 +88,14 @@ function(maglev_check_device_cpp)
     return()
   endif()
   get_filename_component(bin ${MAGLEV_NVCC} DIRECTORY)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/*/*.cpp)
+  maglev_sources(sources engine)
   set(stamps)
   foreach(source IN LISTS sources)
     file(STRINGS ${source} found REGEX "MAGLEV_DEVICE_CODE" LIMIT_COUNT 1)
-    if(NOT found OR source MATCHES "_test\\.cpp$")
+    if(NOT found)
       continue()
     endif()
-    get_filename_component(name ${source} NAME_WE)
+    maglev_flat_name(${source} name)
     set(stamp ${CMAKE_BINARY_DIR}/device/${name}.checked)
     add_custom_command(
       OUTPUT ${stamp}
@@ -98,7 +106,7 @@ function(maglev_check_device_cpp)
               -isystem ${bin}/../include -MMD -MT ${stamp} -MF ${stamp}.d ${source}
       COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
       DEPENDS ${source} DEPFILE ${stamp}.d
-      COMMENT "checking ${name}.cpp with device code" VERBATIM)
+      COMMENT "checking ${name} with device code" VERBATIM)
     list(APPEND stamps ${stamp})
   endforeach()
   add_custom_target(cuda_check_cpp ALL DEPENDS ${stamps})

@@ -4,6 +4,38 @@ include_guard()
 
 set(MAGLEV_GENERATED ${CMAKE_BINARY_DIR}/generated)
 
+# every .cpp file below the given folders, at any depth, but tests
+function(maglev_sources out)
+  list(TRANSFORM ARGN APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
+  list(TRANSFORM patterns PREPEND ${CMAKE_SOURCE_DIR}/)
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  list(FILTER found EXCLUDE REGEX "_test\\.cpp$")
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+# the tests that lie beside the code of the given folders
+function(maglev_test_sources out)
+  list(TRANSFORM ARGN APPEND "/*_test.cpp" OUTPUT_VARIABLE patterns)
+  list(TRANSFORM patterns PREPEND ${CMAKE_SOURCE_DIR}/)
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+# a kernel's files by their names: *_cpu.cpp is layer 2, without torch; *_op.cpp is layer 3
+function(maglev_kernel_sources cpu_out op_out)
+  maglev_sources(found kernels)
+  set(cpu ${found})
+  list(FILTER cpu INCLUDE REGEX "_cpu\\.cpp$")
+  set(op ${found})
+  list(FILTER op INCLUDE REGEX "_op\\.cpp$")
+  list(FILTER found EXCLUDE REGEX "_(cpu|op)\\.cpp$")
+  if(found)
+    message(FATAL_ERROR "a kernel's source must be called *_cpu.cpp (no torch), *_op.cpp (torch) or *_test.cpp: ${found}")
+  endif()
+  set(${cpu_out} "${cpu}" PARENT_SCOPE)
+  set(${op_out} "${op}" PARENT_SCOPE)
+endfunction()
+
 # names of the folders of `dir` that hold at least one file matching `pattern`
 function(maglev_folders dir pattern out)
   file(GLOB files CONFIGURE_DEPENDS LIST_DIRECTORIES false ${CMAKE_SOURCE_DIR}/${dir}/*/${pattern})
@@ -90,7 +122,7 @@ function(maglev_environments target dir)
     set(file ${MAGLEV_GENERATED}/env_${name}.cpp)
     maglev_write(${file} "// Written by CMake from ${dir}/${name}/. The environment is struct maglev::${type}.
 #include \"${dir}/${name}/${name}.h\"
-#include \"engine/env/batch_cpu.h\"
+#include \"base/env/batch_cpu.h\"
 
 namespace maglev::envs::${name} {
 ${cuda_declaration}
@@ -105,7 +137,7 @@ ${cuda_rows}  return row;
     set(cuda_file ${MAGLEV_GENERATED}/env_${name}.cu)
     maglev_write(${cuda_file} "// Written by CMake from ${dir}/${name}/.
 #include \"${dir}/${name}/${name}.h\"
-#include \"engine/env/batch_cuda.cuh\"
+#include \"base/env/batch_cuda.cuh\"
 
 namespace maglev::envs::${name} {
 
@@ -138,7 +170,7 @@ function(maglev_env_table target)
     string(APPEND declarations "namespace envs::${name} { EnvEntry entry(); }\n")
     string(APPEND rows "      envs::${name}::entry(),\n")
   endforeach()
-  maglev_write_table(${target} ${target}_env_table EnvEntry env_table engine/env/entry.h "${declarations}" "${rows}")
+  maglev_write_table(${target} ${target}_env_table EnvEntry env_table base/env/entry.h "${declarations}" "${rows}")
 endfunction()
 
 # the program with the environments of the given folders

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "tests/envs_host.h"
 
 namespace maglev {

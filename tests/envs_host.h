@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/env/batch.h"
+#include "base/env/batch.h"
 
 namespace maglev {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev {
 

@@ -7,9 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/host/machine.h"
-#include "engine/train/checkpoint.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/stored_experiment.h"
 #include "engine/train/dataset.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/trainer.h"

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "algos/tdmpc2/panel_learner.h"
-#include "algos/tdmpc2/panel_planner.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/panels/planner.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/host/machine.h"
 #include "engine/train/trainer.h"

@@ -6,7 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/train/checkpoint.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/stored_experiment.h"
 #include "engine/train/trainer.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <c10/cuda/CUDAFunctions.h>

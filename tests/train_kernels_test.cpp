@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include "engine/algo/kernel.h"
+#include "engine/device/kernel.h"
 #include "verbs/kernels/gradient.h"
 
 namespace maglev {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
-#include "engine/core/safetensors.h"
-#include "engine/metrics/writer.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/safetensors.h"
+#include "base/metrics/writer.h"
 
 namespace maglev {
 namespace {

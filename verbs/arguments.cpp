@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/find.h"
+#include "base/core/find.h"
 #include "verbs/verb.h"
 
 namespace {

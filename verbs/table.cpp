@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/terminal.h"
+#include "base/core/terminal.h"
 
 namespace maglev {
 

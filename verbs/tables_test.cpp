@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/core/error.h"
+#include "base/env/entry.h"
 #include "engine/algo/algorithm.h"
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
-#include "engine/env/entry.h"
+#include "engine/device/kernel.h"
 #include "verbs/verb.h"
 
 namespace maglev {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/config/options.h"
+#include "base/config/options.h"
 #include "engine/nn/actor_critic.h"
 
 namespace maglev::ppo {

@@ -5,13 +5,13 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/nn/distribution.h"
+#include "base/core/error.h"
 #include "engine/nn/muon.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/gather/gather_op.h"
 #include "kernels/philox/philox_op.h"
+#include "kernels/policy/distribution_op.h"
 #include "kernels/policy/policy_op.h"
 #include "kernels/ppo_loss/ppo_loss_op.h"
 

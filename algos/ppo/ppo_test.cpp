@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
-#include "engine/nn/distribution.h"
+#include "kernels/policy/distribution_op.h"
 #include "tests/close.h"
 
 namespace maglev {

@@ -10,9 +10,9 @@
 
 #include "algos/tdmpc2/model_shape.h"
 #include "algos/tdmpc2/world_model.h"
+#include "engine/data/state.h"
 #include "engine/nn/flat_params.h"
 #include "engine/nn/optimizer.h"
-#include "engine/train/state.h"
 
 namespace maglev::tdmpc2 {
 

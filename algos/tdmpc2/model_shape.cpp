@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev::tdmpc2 {
 namespace {

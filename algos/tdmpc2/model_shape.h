@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "algos/tdmpc2/options.h"
-#include "engine/env/spec.h"
+#include "base/env/spec.h"
 
 namespace maglev::tdmpc2 {
 

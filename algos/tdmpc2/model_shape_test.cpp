@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algos/tdmpc2/world_model.h"
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/nn/flat_params.h"
 
 namespace maglev::tdmpc2 {

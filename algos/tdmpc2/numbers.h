@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "algos/tdmpc2/model_shape.h"
+#include "base/core/philox.h"
 #include "engine/algo/algorithm.h"
-#include "engine/core/philox.h"
 #include "kernels/noise/noise.h"
 
 namespace maglev::tdmpc2 {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/config/options.h"
+#include "base/config/options.h"
 
 namespace maglev::tdmpc2 {
 

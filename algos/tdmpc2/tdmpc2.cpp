@@ -7,7 +7,7 @@
 
 #include "algos/tdmpc2/memory.h"
 #include "algos/tdmpc2/policy_prior.h"
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/nn/autocast.h"
 #include "kernels/noise/noise_op.h"
 

@@ -8,14 +8,14 @@
 #include <memory>
 #include <vector>
 
-#include "algos/tdmpc2/autograd_learner.h"
+#include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/learner_state.h"
 #include "algos/tdmpc2/options.h"
-#include "algos/tdmpc2/panel_learner.h"
-#include "algos/tdmpc2/panel_planner.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/panels/planner.h"
 #include "algos/tdmpc2/plan.h"
-#include "algos/tdmpc2/planner.h"
-#include "algos/tdmpc2/reference_planner.h"
+#include "algos/tdmpc2/reference/learner.h"
+#include "algos/tdmpc2/reference/planner.h"
 #include "engine/algo/algorithm.h"
 
 namespace maglev::tdmpc2 {

@@ -1,6 +1,6 @@
 #include "engine/algo/algorithm.h"
 
-#include "engine/core/find.h"
+#include "base/core/find.h"
 
 namespace maglev {
 

@@ -14,14 +14,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/config/options.h"
+#include "base/core/thread_pool.h"
+#include "base/env/act_key.h"
+#include "base/env/spec.h"
 #include "engine/algo/metrics.h"
-#include "engine/config/options.h"
-#include "engine/core/philox.h"
-#include "engine/core/thread_pool.h"
 #include "engine/data/batch.h"
-#include "engine/env/spec.h"
-#include "engine/host/precision.h"
-#include "engine/train/state.h"
+#include "engine/data/state.h"
+#include "engine/device/precision.h"
 
 namespace maglev {
 
@@ -68,23 +68,6 @@ struct Carry {
 
   /// Views of rows [begin, begin + count).
   Carry rows(int64_t begin, int64_t count) const;
-};
-
-enum class ActMode {
-  sample,  ///< draw from the policy
-  mean,    ///< the most likely category, or the mean
-};
-
-/// Where act draws from: a row's numbers are a function of these and its index alone.
-struct ActKey {
-  uint64_t seed = 0;
-  Purpose purpose = Purpose::act;
-  int64_t step = 0;  ///< time steps since the run began, less `*base`
-  /// Added to `step` where it is not null: a counter on the device of the rows, for a captured
-  /// graph keeps what the host said once. Kernels read it; on CPU now() may too.
-  const int64_t* base = nullptr;
-
-  int64_t now() const { return step + (base ? *base : 0); }
 };
 
 /// What an algorithm is made for.

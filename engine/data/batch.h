@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/env/spec.h"
+#include "base/env/spec.h"
 
 namespace maglev {
 

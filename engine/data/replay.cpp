@@ -5,8 +5,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
 
 namespace maglev {
 namespace {

@@ -15,7 +15,7 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "engine/core/thread_pool.h"
+#include "base/core/thread_pool.h"
 #include "engine/data/rollout.h"
 #include "kernels/replay/replay_op.h"
 

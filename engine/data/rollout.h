@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/data/row_window.h"
-#include "engine/train/state.h"
+#include "engine/data/state.h"
 
 namespace maglev {
 

@@ -6,8 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/env/entry.h"
 #include "engine/data/batch.h"
-#include "engine/env/entry.h"
 
 namespace maglev {
 

@@ -4,9 +4,9 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/core/error.h"
-#include "engine/data/device.h"
-#include "engine/env/totals.h"
+#include "base/core/error.h"
+#include "base/env/totals.h"
+#include "engine/device/device.h"
 
 namespace maglev {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/core/thread_pool.h"
-#include "engine/env/entry.h"
-#include "engine/train/state.h"
+#include "base/core/thread_pool.h"
+#include "base/env/entry.h"
+#include "engine/data/state.h"
 
 namespace maglev {
 

@@ -5,9 +5,9 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/core/thread_pool.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "base/core/thread_pool.h"
+#include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {

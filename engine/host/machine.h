@@ -6,7 +6,7 @@
 
 #include <c10/core/Device.h>
 
-#include "engine/host/precision.h"
+#include "engine/device/precision.h"
 
 namespace maglev {
 

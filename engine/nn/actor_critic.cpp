@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/nn/linear.h"
 #include "kernels/tanh/tanh_op.h"
 

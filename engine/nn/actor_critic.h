@@ -9,8 +9,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "engine/config/options.h"
-#include "engine/env/spec.h"
+#include "base/config/options.h"
+#include "base/env/spec.h"
 #include "engine/nn/init.h"
 #include "engine/nn/obs_encoder.h"
 #include "engine/nn/value_head.h"

@@ -4,8 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/host/precision.h"
-#include "engine/train/state.h"
+#include "engine/data/state.h"
+#include "engine/device/precision.h"
 
 namespace maglev {
 

@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev {
 

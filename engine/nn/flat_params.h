@@ -9,7 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "engine/train/state.h"
+#include "engine/data/state.h"
 
 namespace maglev {
 

@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "kernels/cells/cells_op.h"
 #include "kernels/image/image_op.h"
 

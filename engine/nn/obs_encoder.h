@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "engine/env/spec.h"
+#include "base/env/spec.h"
 #include "engine/nn/normalizer.h"
 
 namespace maglev {

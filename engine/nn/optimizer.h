@@ -6,9 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/core/thread_pool.h"
+#include "base/core/thread_pool.h"
+#include "engine/data/state.h"
 #include "engine/nn/flat_params.h"
-#include "engine/train/state.h"
 #include "kernels/adam/adam_op.h"
 
 namespace maglev {

@@ -11,8 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/env/env.h"
-#include "engine/env/spec.h"
+#include "base/env/env.h"
+#include "base/env/spec.h"
 #include "engine/nn/actor_critic.h"
 #include "kernels/mlp/mlp.h"
 

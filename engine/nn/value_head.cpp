@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/nn/linear.h"
 #include "kernels/popart/popart_op.h"
 

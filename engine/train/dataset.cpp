@@ -7,10 +7,10 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
-#include "engine/core/safetensors.h"
-#include "engine/core/split.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/safetensors.h"
+#include "base/core/split.h"
 #include "engine/train/store.h"
 
 namespace maglev {

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "engine/algo/algorithm.h"
+#include "engine/algo/experiment.h"
 #include "engine/data/replay.h"
-#include "engine/train/experiment.h"
 
 namespace maglev {
 

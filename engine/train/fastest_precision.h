@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
-#include "engine/train/experiment.h"
 
 namespace maglev {
 

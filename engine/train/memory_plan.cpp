@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
 #include "engine/host/system.h"
 #include "engine/train/dataset.h"
 #include "engine/train/store.h"

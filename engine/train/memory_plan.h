@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/algo/algorithm.h"
+#include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
-#include "engine/train/experiment.h"
 
 namespace maglev {
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/stored_experiment.h"
 #include "engine/train/trainer.h"
 #include "tests/errors.h"
 

@@ -1,6 +1,6 @@
 #include "engine/train/step_graph.h"
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -10,7 +10,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "engine/data/device.h"
+#include "engine/device/device.h"
 #endif
 
 namespace maglev {

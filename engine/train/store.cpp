@@ -4,8 +4,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
 #include "engine/train/dataset.h"
 
 namespace maglev {

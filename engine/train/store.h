@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "engine/algo/algorithm.h"
+#include "engine/algo/experiment.h"
 #include "engine/data/replay.h"
-#include "engine/train/experiment.h"
 
 namespace maglev {
 

@@ -8,8 +8,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/train/snapshot.h"
+#include "base/core/error.h"
+#include "engine/run/snapshot.h"
 
 namespace maglev {
 namespace {

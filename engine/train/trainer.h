@@ -10,13 +10,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/metrics/sink.h"
 #include "engine/algo/algorithm.h"
-#include "engine/data/host_copy.h"
+#include "engine/algo/experiment.h"
 #include "engine/data/vec_env.h"
+#include "engine/device/host_copy.h"
 #include "engine/host/machine.h"
-#include "engine/metrics/sink.h"
-#include "engine/train/experiment.h"
-#include "engine/train/league.h"
+#include "engine/play/league.h"
 #include "engine/train/step_graph.h"
 #include "engine/train/store.h"
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
-#include "engine/train/checkpoint.h"
+#include "base/core/error.h"
+#include "engine/run/checkpoint.h"
 
 namespace maglev {
 namespace {

@@ -7,13 +7,14 @@
 
 #include <torch/version.h>
 
-#include "engine/core/error.h"
-#include "engine/core/version.h"
-#include "engine/metrics/writer.h"
-#include "engine/train/checkpoint_store.h"
+#include "base/core/error.h"
+#include "base/core/version.h"
+#include "base/metrics/writer.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/stored_experiment.h"
 #include "engine/train/fastest_precision.h"
 #include "engine/train/memory_plan.h"
-#include "engine/train/run_dir.h"
 
 namespace maglev {
 namespace {
@@ -234,13 +235,6 @@ RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();
-}
-
-std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
-  RunStatus status = read_status(folder);
-  auto experiment = std::make_unique<Experiment>(status.algo, status.env);
-  experiment->table().load_text(read_config(folder), folder + "/config.yaml");
-  return experiment;
 }
 
 RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides,

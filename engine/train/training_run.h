@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/experiment.h"
+#include "engine/algo/experiment.h"
 #include "engine/train/trainer.h"
 
 namespace maglev {
@@ -30,8 +30,5 @@ RunOutcome train_new(Experiment& experiment, const RunRequest& request);
 /// stopped. `overrides` are name=value; the settings before them are kept beside config.yaml.
 RunOutcome train_resume(const std::string& folder, const std::vector<std::string>& overrides,
                         const RunRequest& request);
-
-/// The experiment a run folder was made with.
-std::unique_ptr<Experiment> experiment_of(const std::string& folder);
 
 }  // namespace maglev

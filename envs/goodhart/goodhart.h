@@ -12,8 +12,8 @@
 #include <cmath>
 #include <string>
 
-#include "engine/core/error.h"
-#include "engine/env/env.h"
+#include "base/core/error.h"
+#include "base/env/env.h"
 #include "envs/goodhart/packed_torus.h"
 
 namespace maglev {

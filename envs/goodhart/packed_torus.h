@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/core/hd.h"
-#include "engine/core/philox.h"
+#include "base/core/hd.h"
+#include "base/core/philox.h"
 
 namespace maglev {
 

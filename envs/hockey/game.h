@@ -3,7 +3,7 @@
 // states, goals and rewards. Each player sees and acts in a frame of its own, player two's turned
 // by half a turn; angles and turns are the same in both.
 
-#include "engine/core/philox.h"
+#include "base/core/philox.h"
 #include "envs/hockey/physics.h"
 
 namespace maglev::rink {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/core/hd.h"
+#include "base/core/hd.h"
 
 // large and seldom called: kept out of line, so that a step without contacts stays small
 #if defined(__CUDACC__)

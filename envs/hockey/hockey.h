@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "engine/core/error.h"
-#include "engine/env/env.h"
+#include "base/core/error.h"
+#include "base/env/env.h"
 #include "envs/hockey/paint.h"
 #include "envs/hockey/players.h"
 

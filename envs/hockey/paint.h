@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/picture/canvas.h"
+#include "base/picture/canvas.h"
 #include "envs/hockey/game.h"
 
 namespace maglev::rink {

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "engine/env/entry.h"
+#include "base/env/entry.h"
 #include "envs/hockey/opponent.h"
 
 namespace maglev::rink {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/env/env.h"
+#include "base/env/env.h"
 
 namespace maglev {
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/thread_pool.h"
+#include "base/core/thread_pool.h"
 
 namespace maglev {
 namespace {

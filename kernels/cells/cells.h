@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/core/hd.h"
+#include "base/core/hd.h"
 
 namespace maglev {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "engine/env/spec.h"
+#include "base/env/spec.h"
 
 namespace maglev {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/philox.h"
+#include "base/core/philox.h"
 
 namespace maglev {
 namespace {

@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include "engine/core/bfloat16.h"
+#include "base/core/bfloat16.h"
 #include "kernels/dense/dense.h"
 
 namespace maglev {

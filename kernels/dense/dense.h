@@ -1,12 +1,12 @@
 #pragma once
-// One fully connected layer of a wide network on a panel (kernels/policy/panel.h): W x + b, then
+// One fully connected layer of a wide network on a panel (base/simd/panel.h): W x + b, then
 // LayerNorm with Mish or SimNorm. Weights are packed once and read by many panels, so a layer of
 // any width runs at the rate of multiply-adds in registers.
 
 #include <cstdint>
 #include <span>
 
-#include "kernels/policy/panel.h"
+#include "base/simd/panel.h"
 
 namespace maglev {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/core/bfloat16.h"
-#include "engine/core/error.h"
+#include "base/core/bfloat16.h"
+#include "base/core/error.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

@@ -9,10 +9,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "engine/core/bfloat16.h"
+#include "base/core/bfloat16.h"
+#include "base/simd/product-inl.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
-#include "kernels/mlp/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

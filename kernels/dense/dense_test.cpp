@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "kernels/dense/dense_op.h"
 #include "tests/close.h"
 

@@ -7,7 +7,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
+#include "engine/device/kernel.h"
 
 namespace maglev {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// What dropout multiplies a panel's features by (kernels/policy/panel.h), drawn from numbered noise
+// What dropout multiplies a panel's features by (base/simd/panel.h), drawn from numbered noise
 // (kernels/noise): row r's feature f takes uniform number first + r * row_step + f of the stream.
 
 #include <cstdint>

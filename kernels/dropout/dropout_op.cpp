@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
+#include "engine/device/kernel.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev {

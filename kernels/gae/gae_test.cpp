@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "kernels/gae/gae_op.h"
 #include "tests/close.h"
 

@@ -5,9 +5,9 @@
 #include <ATen/record_function.h>
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
+#include "engine/device/kernel.h"
 #include "kernels/gather/gather.h"
 #include "kernels/philox/philox_op.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/core/bfloat16.h"
+#include "base/core/bfloat16.h"
 
 namespace maglev {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/policy/panel.h"
+#include "base/simd/panel.h"
 
 namespace maglev {
 

@@ -5,8 +5,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/mlp/product-inl.h"
-#include "kernels/tanh/tanh-inl.h"
+#include "base/simd/product-inl.h"
+#include "base/simd/tanh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

@@ -5,8 +5,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/data/device.h"
+#include "engine/device/device.h"
+#include "engine/device/kernel.h"
 
 namespace maglev {
 namespace {

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/core/hd.h"
+#include "base/core/hd.h"
 #include "kernels/noise/noise.h"
 #include "kernels/two_hot/two_hot.h"
 

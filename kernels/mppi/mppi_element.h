@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "engine/core/bfloat16.h"
+#include "base/core/bfloat16.h"
 #include "kernels/mppi/mppi.h"
 
 namespace maglev {

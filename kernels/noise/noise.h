@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/core/philox.h"
+#include "base/core/philox.h"
 
 namespace maglev {
 

@@ -7,7 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/policy/math-inl.h"
+#include "base/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/core/hd.h"
+#include "base/core/hd.h"
 
 namespace maglev {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "engine/core/permute.h"
-#include "engine/core/philox.h"
+#include "base/core/permute.h"
+#include "base/core/philox.h"
 
 namespace maglev {
 

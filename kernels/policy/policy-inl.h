@@ -10,8 +10,8 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/policy/math-inl.h"
-#include "kernels/policy/panel.h"
+#include "base/simd/math-inl.h"
+#include "base/simd/panel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

@@ -2,7 +2,7 @@
 // Log-probabilities of a panel, one thread a row: what drawing and the loss share on a device, so
 // that they agree to the bit.
 
-#include "kernels/policy/panel.h"
+#include "base/simd/panel.h"
 
 namespace maglev {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "engine/core/philox.h"
-#include "kernels/policy/panel.h"
+#include "base/core/philox.h"
+#include "base/simd/panel.h"
 
 namespace maglev {
 

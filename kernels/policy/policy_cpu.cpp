@@ -30,7 +30,7 @@ HWY_INLINE void multiply_wide(D d, V a, uint32_t factor, V& high, V& low) {
 #endif
 }
 
-// philox() of engine/core/philox.h for one row a lane: block `block` of rows [at, at + lanes)
+// philox() of base/core/philox.h for one row a lane: block `block` of rows [at, at + lanes)
 template <class D>
 HWY_INLINE void philox_rows(D d, const SampleArgs& args, int64_t at, int64_t block,
                             uint32_t* words) {

@@ -5,9 +5,9 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
+#include "engine/device/kernel.h"
 #include "kernels/policy/policy.h"
 
 namespace maglev {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/policy/panel.h"
+#include "base/simd/panel.h"
 
 namespace maglev {
 

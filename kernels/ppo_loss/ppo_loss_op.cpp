@@ -6,10 +6,10 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
-#include "engine/data/device.h"
-#include "engine/nn/distribution.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
+#include "engine/device/kernel.h"
+#include "kernels/policy/distribution_op.h"
 
 namespace maglev {
 namespace {

@@ -4,8 +4,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
+#include "base/core/error.h"
+#include "engine/device/kernel.h"
 
 namespace maglev {
 namespace {

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "engine/core/philox.h"
+#include "base/core/philox.h"
 
 namespace maglev {
 

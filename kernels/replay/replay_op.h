@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "engine/core/thread_pool.h"
+#include "base/core/thread_pool.h"
 #include "kernels/replay/replay.h"
 
 namespace maglev {

@@ -1,6 +1,6 @@
 #pragma once
 // A Gaussian policy squashed by tanh (Haarnoja et al., "Soft actor-critic", 2018) on a panel
-// (kernels/policy/panel.h): actions, entropies, and the gradient of both.
+// (base/simd/panel.h): actions, entropies, and the gradient of both.
 
 #include <cstdint>
 

@@ -7,8 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/policy/math-inl.h"
-#include "kernels/tanh/tanh-inl.h"
+#include "base/simd/math-inl.h"
+#include "base/simd/tanh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

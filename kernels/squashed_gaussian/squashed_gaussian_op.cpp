@@ -6,8 +6,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "kernels/policy/panel.h"
+#include "base/simd/panel.h"
+#include "engine/device/kernel.h"
 
 namespace maglev {
 namespace {

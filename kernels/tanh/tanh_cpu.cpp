@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/tanh/tanh-inl.h"
+#include "base/simd/tanh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

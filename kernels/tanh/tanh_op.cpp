@@ -4,8 +4,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
+#include "base/core/error.h"
+#include "engine/device/kernel.h"
 #include "kernels/tanh/tanh.h"
 
 namespace maglev {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/core/hd.h"
+#include "base/core/hd.h"
 
 namespace maglev {
 
@@ -24,7 +24,7 @@ MAGLEV_HD float two_hot_position(const TwoHotBins& bins, float x) {
   return (fminf(fmaxf(symlog, bins.low), bins.high) - bins.low) / bins.width();
 }
 
-/// Cross-entropy of a panel (kernels/policy/panel.h) and its gradient in place.
+/// Cross-entropy of a panel (base/simd/panel.h) and its gradient in place.
 struct TwoHotLoss {
   TwoHotBins bins;
   float* logits;        ///< [bins][stride]; becomes weight * d loss / d logits, 0 in padding lanes

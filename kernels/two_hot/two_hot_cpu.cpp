@@ -7,8 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/policy/math-inl.h"
-#include "kernels/policy/panel.h"
+#include "base/simd/math-inl.h"
+#include "base/simd/panel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {

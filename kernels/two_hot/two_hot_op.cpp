@@ -5,10 +5,10 @@
 
 #include <torch/torch.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/error.h"
-#include "engine/data/device.h"
-#include "kernels/policy/panel.h"
+#include "base/core/error.h"
+#include "base/simd/panel.h"
+#include "engine/device/device.h"
+#include "engine/device/kernel.h"
 
 namespace maglev {
 namespace {

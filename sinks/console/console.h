@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/core/terminal.h"
-#include "engine/metrics/sink.h"
+#include "base/core/terminal.h"
+#include "base/metrics/sink.h"
 #include "sinks/console/view.h"
 
 namespace maglev::sinks::console {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/terminal.h"
+#include "base/core/terminal.h"
 #include "sinks/console/view.h"
 
 namespace maglev::sinks::console {

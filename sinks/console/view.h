@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/metrics/sink.h"
+#include "base/metrics/sink.h"
 
 namespace maglev::sinks::console {
 

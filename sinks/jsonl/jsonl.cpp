@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/core/file.h"
-#include "engine/metrics/sink.h"
+#include "base/core/file.h"
+#include "base/metrics/sink.h"
 
 namespace maglev::sinks::jsonl {
 namespace {

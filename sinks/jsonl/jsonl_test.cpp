@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
-#include "engine/core/file_fault.h"
-#include "engine/metrics/writer.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/file_fault.h"
+#include "base/metrics/writer.h"
 
 namespace maglev {
 namespace sinks::jsonl {

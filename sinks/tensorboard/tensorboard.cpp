@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <unistd.h>
 
-#include "engine/core/file.h"
-#include "engine/metrics/sink.h"
+#include "base/core/file.h"
+#include "base/metrics/sink.h"
 #include "sinks/tensorboard/event.h"
 
 namespace maglev::sinks::tensorboard {

@@ -15,9 +15,9 @@
 #include <map>
 
 #include "algos/ppo/ppo.h"
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/host/machine.h"
-#include "engine/nn/distribution.h"
+#include "kernels/policy/distribution_op.h"
 #include "tests/parity/case_file.h"
 
 namespace maglev {

@@ -17,7 +17,7 @@
 #include "algos/tdmpc2/policy_prior.h"
 #include "algos/tdmpc2/tdmpc2.h"
 #include "algos/tdmpc2/world_model.h"
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/host/machine.h"
 #include "kernels/two_hot/two_hot_op.h"
 #include "tests/parity/case_file.h"

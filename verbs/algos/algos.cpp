@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
+#include "base/config/options.h"
 #include "engine/algo/algorithm.h"
-#include "engine/config/options.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"

@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
-#include "engine/train/experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/bench/run_child.h"
 #include "verbs/bench/stages.h"

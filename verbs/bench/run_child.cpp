@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
 
 namespace maglev::verbs::bench {
 namespace {

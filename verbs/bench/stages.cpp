@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev::verbs::bench {
 

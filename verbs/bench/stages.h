@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/options.h"
+#include "base/config/options.h"
 
 namespace maglev::verbs::bench {
 

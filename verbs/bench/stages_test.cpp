@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
-#include "engine/train/experiment.h"
+#include "base/core/error.h"
+#include "engine/algo/experiment.h"
 #include "verbs/bench/run_child.h"
 
 namespace maglev::verbs::bench {

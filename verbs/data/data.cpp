@@ -2,13 +2,13 @@
 
 #include <cstdio>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "engine/host/machine.h"
-#include "engine/train/checkpoint.h"
-#include "engine/train/checkpoint_store.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/stored_experiment.h"
 #include "engine/train/dataset.h"
 #include "engine/train/trainer.h"
-#include "engine/train/training_run.h"
 #include "verbs/arguments.h"
 #include "verbs/verb.h"
 

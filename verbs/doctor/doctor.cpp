@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <unistd.h>
 
-#include "engine/config/options.h"
+#include "base/config/options.h"
 #include "engine/host/machine.h"
 #include "verbs/arguments.h"
 #include "verbs/doctor/measure.h"

@@ -10,7 +10,7 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/thread_pool.h"
+#include "base/core/thread_pool.h"
 
 namespace maglev::verbs::doctor {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/core/terminal.h"
+#include "base/core/terminal.h"
 #include "engine/host/machine.h"
 #include "engine/host/system.h"
 #include "verbs/doctor/measure.h"

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <unistd.h>
 
-#include "engine/config/options.h"
-#include "engine/env/entry.h"
+#include "base/config/options.h"
+#include "base/env/entry.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"

@@ -6,14 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
-#include "engine/core/split.h"
-#include "engine/core/terminal.h"
-#include "engine/train/checkpoint_store.h"
-#include "engine/train/evaluate.h"
-#include "engine/train/player.h"
-#include "engine/train/training_run.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/split.h"
+#include "base/core/terminal.h"
+#include "engine/play/evaluate.h"
+#include "engine/play/player.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"

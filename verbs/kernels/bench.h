@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "engine/algo/kernel.h"
+#include "engine/device/kernel.h"
 
 namespace maglev::verbs::kernels {
 

@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "engine/algo/kernel.h"
-#include "engine/core/find.h"
-#include "engine/data/device.h"
+#include "base/core/find.h"
+#include "engine/device/device.h"
+#include "engine/device/kernel.h"
 #include "verbs/arguments.h"
 #include "verbs/kernels/bench.h"
 #include "verbs/kernels/gradient.h"

@@ -10,8 +10,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/core/error.h"
-#include "engine/data/device.h"
+#include "base/core/error.h"
+#include "engine/device/device.h"
 #include "verbs/kernels/results.h"
 #include "verbs/table.h"
 

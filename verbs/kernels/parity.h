@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/algo/kernel.h"
+#include "engine/device/kernel.h"
 
 namespace maglev::verbs::kernels {
 

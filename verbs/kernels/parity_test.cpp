@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 
 namespace maglev::verbs::kernels {
 namespace {

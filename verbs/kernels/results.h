@@ -1,7 +1,7 @@
 #pragma once
 // Both sides of a kernel's case, run forwards and, where the kernel has gradients, backwards.
 
-#include "engine/algo/kernel.h"
+#include "engine/device/kernel.h"
 
 namespace maglev::verbs::kernels {
 

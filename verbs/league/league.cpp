@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/core/error.h"
-#include "engine/core/file.h"
-#include "engine/core/terminal.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/terminal.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/thread_pool.h"
+#include "base/core/thread_pool.h"
+#include "base/env/entry.h"
+#include "base/picture/canvas.h"
 #include "engine/data/rollout.h"
-#include "engine/env/entry.h"
-#include "engine/picture/canvas.h"
-#include "engine/train/player.h"
+#include "engine/play/player.h"
 #include "verbs/play/keyboard.h"
 
 namespace maglev {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <unistd.h>
 
-#include "engine/core/error.h"
-#include "engine/core/terminal.h"
+#include "base/core/error.h"
+#include "base/core/terminal.h"
+#include "base/picture/animation.h"
 #include "engine/host/machine.h"
-#include "engine/picture/animation.h"
 #include "verbs/arguments.h"
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"

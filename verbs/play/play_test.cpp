@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/core/error.h"
+#include "base/core/error.h"
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"
 #include "verbs/play/screen.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "engine/core/terminal.h"
-#include "engine/picture/canvas.h"
+#include "base/core/terminal.h"
+#include "base/picture/canvas.h"
 
 namespace maglev {
 

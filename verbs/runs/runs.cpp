@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <unistd.h>
 
-#include "engine/core/terminal.h"
-#include "engine/train/run_dir.h"
+#include "base/core/terminal.h"
+#include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"

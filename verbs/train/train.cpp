@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "engine/core/error.h"
-#include "engine/core/split.h"
+#include "base/core/error.h"
+#include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"

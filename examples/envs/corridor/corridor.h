@@ -5,7 +5,7 @@
 // kernel; the settings below become `env.length=20` on the command line, and every test that walks
 // the environment table covers it.
 
-#include "engine/env/env.h"
+#include "base/env/env.h"
 
 namespace maglev {
 

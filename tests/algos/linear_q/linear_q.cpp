@@ -7,8 +7,8 @@
 
 #include <torch/torch.h>
 
+#include "base/core/error.h"
 #include "engine/algo/algorithm.h"
-#include "engine/core/error.h"
 
 namespace maglev::algos::linear_q {
 

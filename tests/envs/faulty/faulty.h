@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "engine/env/env.h"
+#include "base/env/env.h"
 
 namespace maglev {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "engine/core/error.h"
-#include "engine/env/env.h"
+#include "base/core/error.h"
+#include "base/env/env.h"
 
 namespace maglev {
 

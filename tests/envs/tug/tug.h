@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "engine/env/env.h"
+#include "base/env/env.h"
 
 namespace maglev {
 

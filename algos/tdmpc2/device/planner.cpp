@@ -1,0 +1,397 @@
+#include "algos/tdmpc2/device/planner.h"
+
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "algos/tdmpc2/policy_prior.h"
+#include "base/core/error.h"
+#include "kernels/dense/dense_op.h"
+#include "kernels/gather/gather_op.h"
+#include "kernels/mppi/mppi_op.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
+
+const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
+
+}  // namespace
+
+struct Planner::Work {
+  const PlanRequest* request;
+  int64_t N;
+  at::Tensor z;         ///< [N, D]
+  at::Tensor mask;      ///< [N, A]; undefined without tasks
+  at::Tensor discount;  ///< [N or 1, H + 1] f32
+  at::Tensor base;      ///< [N, 2, M] f32: the first step's products with the latent
+  at::Tensor step_start, policy_start;  ///< [N or 1, G, M] f32
+  at::Tensor q_start;                   ///< [N * num_q, M] f32; undefined without tasks
+  at::Tensor mean, std, actions;        ///< [N, H, A], [N, H, A], [N, H, S, A] f32
+  at::Tensor inputs;                    ///< [H, N * (S - P), ld]
+  at::Tensor last;                 ///< [N, S, ld]: latents behind the horizon and their actions
+  at::Tensor value, alive, total;  ///< [N, S] f32
+  at::Tensor pair;                 ///< [I, N, 2] i64
+  at::Tensor elites, scores;
+
+  NoiseFill numbers(int64_t begin) const {
+    return plan_fill(request->key, request->first_row, N, begin);
+  }
+  int64_t discount_env() const { return discount.size(0) == 1 ? 0 : discount.stride(0); }
+  const float* discount_at(int64_t t) const { return f32(discount) + t; }
+};
+
+Planner::Planner(const PlanOptions& options, const ModelShape& shape, Precision precision,
+                 at::Device device)
+    : options_(options),
+      numbers_(options.sizes),
+      shape_(shape),
+      device_(device),
+      dtype_(precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
+      ld_((shape.latent + shape.actions + 7) / 8 * 8),
+      heads_(shape.episodic ? 3 : 2) {
+  if (device.is_cuda() && options.sizes.S > kMostMppiSamples)
+    throw Error("[tdmpc2] tdmpc2.samples must be at most " + std::to_string(kMostMppiSamples) +
+                " on a GPU, got " + std::to_string(options.sizes.S));
+  const int64_t D = shape.latent, A = shape.actions, M = shape.mlp_dim, T = shape.task_dim;
+  const int64_t tails = shape.episodic ? 2 : 1, nq = shape.num_q;
+  const auto f = at::TensorOptions(at::kFloat).device(device);
+  auto side = [&](int64_t in, int64_t nets, int64_t width, bool first) {
+    return Side{first ? empty({in, nets * width}) : empty({nets, in, width}),
+                at::zeros({1, nets, width}, f), at::zeros({1, nets, width}, f),
+                at::zeros({1, nets, width}, f)};
+  };
+  auto out = [&](int64_t width) { return Out{empty({M, width}), at::zeros({width}, f)}; };
+  step_one_ = side(D + A, heads_, M, true), step_two_ = side(M, heads_, M, false);
+  policy_one_ = side(D, tails, M, true), policy_two_ = side(M, tails, M, false);
+  dynamics_out_ = side(M, 1, D, true);
+  reward_out_ = out(kBins), policy_out_ = out(2 * A), termination_out_ = out(1);
+  q_one_ = empty({nq, M * (D + A)}), q_two_ = empty({nq, M * M}), q_three_ = empty({nq, kBins * M});
+  q_vectors_ = at::zeros({nq, 6 * M + kBins}, f);
+  if (T > 0) {
+    step_task_ = at::zeros({T, heads_ * M}, f), policy_task_ = at::zeros({T, tails * M}, f);
+    q_task_ = at::zeros({T, nq * M}, f);
+    embedding_ = at::zeros({shape.tasks, T}, f);
+  }
+  const auto gamma = at::tensor(options.discount).unsqueeze(1);
+  discount_ = at::pow(gamma, at::arange(options.sizes.H + 1)).to(device);
+}
+
+at::Tensor Planner::empty(at::IntArrayRef sizes) const {
+  return at::empty(sizes, at::TensorOptions(dtype_).device(device_));
+}
+
+void Planner::pack(const WorldModel& model, const at::Tensor& params) {
+  at::NoGradGuard no_grad;
+  const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
+  auto vectors = [](Side& side, int64_t g, const Layer& layer) {
+    side.start[0][g].copy_(layer.bias);
+    side.gain[0][g].copy_(layer.gain), side.shift[0][g].copy_(layer.shift);
+  };
+  // `width` inputs of a first layer, of which the first are there; the task's are apart
+  auto hidden = [&](Side& one, Side& two, at::Tensor& task, int64_t g, const Mlp& mlp,
+                    int64_t own) {
+    const Layer &first = *mlp.layers[0], &second = *mlp.layers[1];
+    auto columns = one.weight.narrow(1, g * M, M);
+    columns.narrow(0, 0, own).copy_(first.weight.narrow(1, 0, own).t());
+    if (own < columns.size(0)) columns.narrow(0, own, columns.size(0) - own).zero_();
+    if (task.defined())
+      task.narrow(1, g * M, M).copy_(first.weight.narrow(1, own, task.size(0)).t());
+    two.weight[g].copy_(second.weight.t());
+    vectors(one, g, first), vectors(two, g, second);
+  };
+  auto out = [](Out& to, const Mlp& mlp) {
+    to.weight.copy_(mlp.layers[2]->weight.t());
+    to.start.copy_(mlp.layers[2]->bias);
+  };
+  hidden(step_one_, step_two_, step_task_, 0, model.dynamics_head(), D + A);
+  hidden(step_one_, step_two_, step_task_, 1, model.reward_head(), D + A);
+  hidden(policy_one_, policy_two_, policy_task_, 0, model.policy_head(), D);
+  if (shape_.episodic) {
+    at::Tensor none;
+    hidden(step_one_, step_two_, none, 2, *model.termination_head(), D);
+    hidden(policy_one_, policy_two_, none, 1, *model.termination_head(), D);
+    out(termination_out_, *model.termination_head());
+  }
+  const Layer& latent = *model.dynamics_head().layers[2];
+  dynamics_out_.weight.copy_(latent.weight.t());
+  vectors(dynamics_out_, 0, latent);
+  out(reward_out_, model.reward_head());
+  out(policy_out_, model.policy_head());
+
+  const ModelLayout& layout = model.layout();
+  const int64_t nq = shape_.num_q;
+  const auto q = stacked(params.narrow(0, layout.q_begin(), layout.q_end() - layout.q_begin()),
+                         layout.q[0], nq);
+  q_one_.view({nq, M, D + A}).copy_(q[0].weight.narrow(2, 0, D + A));
+  q_two_.view({nq, M, M}).copy_(q[1].weight);
+  q_three_.view({nq, kBins, M}).copy_(q[2].weight);
+  int64_t at = 0;
+  for (size_t l = 0; l < 2; ++l)
+    for (const auto* part : {&q[l].bias, &q[l].gain, &q[l].shift})
+      q_vectors_.narrow(1, M * at++, M).copy_(part->squeeze(1));
+  q_vectors_.narrow(1, 6 * M, kBins).copy_(q[2].bias.squeeze(1));
+  if (q_task_.defined()) {
+    q_task_.view({shape_.task_dim, nq, M})
+        .copy_(q[0].weight.narrow(2, D + A, shape_.task_dim).permute({2, 0, 1}));
+    embedding_.copy_(params.narrow(0, layout.embedding, embedding_.numel()).view_as(embedding_));
+  }
+}
+
+void Planner::end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
+                  const Side& side, bool simnorm) const {
+  const int64_t G = x.size(2);
+  dense_end_(y, x, start, side.gain.narrow(1, 0, G), side.shift.narrow(1, 0, G),
+             simnorm ? DenseEnd::simnorm : DenseEnd::mish);
+}
+
+at::Tensor Planner::hidden(const at::Tensor& x, const at::Tensor& first, const at::Tensor& start,
+                           const Side& one, const Side& two, int64_t nets, int64_t envs) const {
+  const int64_t rows = x.size(0), M = shape_.mlp_dim, R = rows / envs;
+  const auto product = at::mm(x, first);
+  auto side_by_side = empty({nets, rows, M});
+  end(side_by_side.view({nets, envs, R, M}).permute({1, 2, 0, 3}), product.view({envs, R, nets, M}),
+      start, one);
+  auto second = nets == 1 ? at::mm(side_by_side[0], two.weight[0]).unsqueeze(0)
+                          : at::bmm(side_by_side, two.weight.narrow(0, 0, nets));
+  auto view = second.view({nets, 1, rows, M}).permute({1, 2, 0, 3});
+  end(view, view, two.start.narrow(1, 0, nets), two);
+  return second;
+}
+
+void Planner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
+                   int64_t first) const {
+  const int64_t N = w.N, D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
+  const int64_t rows = inputs.size(0), R = rows / N;
+  // every sequence of an environment begins at the same latent: its products are one row
+  const int64_t nets = t == 0 ? 2 : heads_;
+  const auto weight = step_one_.weight.narrow(1, 0, nets * M);
+  const auto h = t == 0 ? hidden(inputs.narrow(1, D, A), weight.narrow(0, D, A), w.base, step_one_,
+                                 step_two_, nets, N)
+                        : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
+                                 step_two_, nets, N);
+  const auto latent = at::mm(h[0], dynamics_out_.weight);
+  end(next.unsqueeze(2), latent.view({N, R, 1, D}), dynamics_out_.start, dynamics_out_, true);
+  const auto reward = at::mm(h[1], reward_out_.weight);
+  at::Tensor logit;
+  if (nets == 3) logit = at::mm(h[2], termination_out_.weight);
+  mppi_reward({.bins = kTwoHot,
+               .logits = reward.const_data_ptr(),
+               .bias = f32(reward_out_.start),
+               .end = {.logit = logit.defined() ? logit.const_data_ptr() : nullptr,
+                       .bias = f32(termination_out_.start),
+                       .soft = options_.soft_termination},
+               .discount = w.discount_at(t),
+               .value = w.value.data_ptr<float>(),
+               .alive = w.alive.data_ptr<float>(),
+               .bf16 = dtype_ != at::kFloat,
+               .begin = t == 0,
+               .discount_env = w.discount_env(),
+               .N = N,
+               .R = R,
+               .S = options_.sizes.S,
+               .first = first},
+              device_);
+}
+
+void Planner::roll_policy(Work& w) const {
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
+  auto inputs = empty({H, N * P, ld_});
+  for (int64_t t = 0; t < H; ++t) {
+    const auto x = inputs[t];
+    const auto z = t == 0 ? w.z : x.narrow(1, 0, D);
+    const auto h = hidden(z, policy_one_.weight.narrow(1, 0, M), w.policy_start.narrow(1, 0, 1),
+                          policy_one_, policy_two_, 1, N);
+    const auto head = at::mm(h[0], policy_out_.weight);
+    mppi_policy({.noise = w.numbers(numbers_.policy + t * P * A),
+                 .head = head.const_data_ptr(),
+                 .bias = f32(policy_out_.start),
+                 .mask = f32(w.mask),
+                 .actions = w.actions.data_ptr<float>() + t * S * A,
+                 .inputs = x.narrow(1, D, A).data_ptr(),
+                 .bf16 = dtype_ != at::kFloat,
+                 .shared = t == 0,
+                 .mean = false,
+                 .log_std_low = float(kLogStdLow),
+                 .log_std_high = float(kLogStdHigh),
+                 .actions_env = H * S * A,
+                 .inputs_env = P * ld_,
+                 .ld = ld_,
+                 .N = N,
+                 .R = P,
+                 .A = A},
+                device_);
+    const auto next = t + 1 < H ? inputs[t + 1].view({N, P, ld_}).narrow(2, 0, D)
+                                : w.last.narrow(1, 0, P).narrow(2, 0, D);
+    step(w, t, x, next, 0);
+  }
+}
+
+void Planner::total(Work& w, int64_t round) const {
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
+  const int64_t tails = shape_.episodic ? 2 : 1;
+  const auto h = hidden(w.last.view({N * S, ld_}).narrow(1, 0, D), policy_one_.weight,
+                        w.policy_start, policy_one_, policy_two_, tails, N);
+  const auto head = at::mm(h[0], policy_out_.weight);
+  at::Tensor logit;
+  if (tails == 2) logit = at::mm(h[1], termination_out_.weight);
+  mppi_policy({.noise = w.numbers(numbers_.terminal + round * S * A),
+               .head = head.const_data_ptr(),
+               .bias = f32(policy_out_.start),
+               .mask = f32(w.mask),
+               .actions = nullptr,
+               .inputs = w.last.narrow(2, D, A).data_ptr(),
+               .bf16 = dtype_ != at::kFloat,
+               .shared = false,
+               .mean = options_.mean_terminal_action,
+               .log_std_low = float(kLogStdLow),
+               .log_std_high = float(kLogStdHigh),
+               .actions_env = 0,
+               .inputs_env = S * ld_,
+               .ld = ld_,
+               .N = N,
+               .R = S,
+               .A = A},
+              device_);
+
+  // the two networks of each environment
+  const auto pair = w.pair[round].view({2 * N});
+  const auto q = gather_rows({q_one_, q_two_, q_three_, q_vectors_}, pair);
+  const auto vectors = q[3].view({N, 2, 6 * M + kBins});
+  auto part = [&](int64_t i) { return vectors.narrow(2, i * M, M); };
+  auto first_start = part(0);
+  if (w.q_start.defined()) {
+    const auto row = at::arange(N, pair.options()).repeat_interleave(2) * shape_.num_q + pair;
+    first_start = at::index_select(w.q_start, 0, row).view({N, 2, M});
+  }
+  const auto one =
+      at::bmm(w.last.narrow(2, 0, D + A), q[0].view({N, 2 * M, D + A}).transpose(1, 2));
+  auto hidden_one = empty({N, 2, S, M});
+  dense_end_(hidden_one.transpose(1, 2), one.view({N, S, 2, M}), first_start, part(1), part(2),
+             DenseEnd::mish);
+  auto two = at::bmm(hidden_one.view({2 * N, S, M}), q[1].view({2 * N, M, M}).transpose(1, 2));
+  auto view = two.view({N, 2, S, M}).transpose(1, 2);
+  dense_end_(view, view, part(3), part(4), part(5), DenseEnd::mish);
+  const auto logits = at::bmm(two, q[2].view({2 * N, kBins, M}).transpose(1, 2));
+  mppi_total({.bins = kTwoHot,
+              .logits = logits.const_data_ptr(),
+              .bias = f32(vectors) + 6 * M,
+              .end = {.logit = logit.defined() ? logit.const_data_ptr() : nullptr,
+                      .bias = f32(termination_out_.start),
+                      .soft = options_.soft_termination},
+              .discount = w.discount_at(H),
+              .value = f32(w.value),
+              .alive = f32(w.alive),
+              .total = w.total.data_ptr<float>(),
+              .bf16 = dtype_ != at::kFloat,
+              .bias_step = 6 * M + kBins,
+              .discount_env = w.discount_env(),
+              .N = N,
+              .S = S},
+             device_);
+}
+
+Plan Planner::plan(const PlanRequest& request) const {
+  at::NoGradGuard no_grad;
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  const int64_t N = request.latent.size(0), D = shape_.latent, M = shape_.mlp_dim, R = S - P;
+  const auto f = at::TensorOptions(at::kFloat).device(device_);
+  Work w{.request = &request, .N = N};
+  w.z = request.latent.to(dtype_);
+  w.step_start = step_one_.start, w.policy_start = policy_one_.start, w.discount = discount_;
+  if (request.task.defined()) {
+    const auto e = at::index_select(embedding_, 0, request.task);
+    w.mask = at::index_select(options_.action_mask, 0, request.task);
+    w.discount = at::index_select(discount_, 0, request.task);
+    w.step_start = at::mm(e, step_task_).view({N, heads_, M}) + step_one_.start;
+    w.policy_start = at::mm(e, policy_task_).view({N, -1, M}) + policy_one_.start;
+    w.q_start = (at::mm(e, q_task_).view({N, shape_.num_q, M}) + q_vectors_.narrow(1, 0, M))
+                    .view({N * shape_.num_q, M});
+  }
+  const auto of_latent = step_one_.weight.narrow(0, 0, D).narrow(1, 0, 2 * M);
+  w.base = at::mm(w.z, of_latent).view({N, 2, M}) + w.step_start.narrow(1, 0, 2);
+  w.mean = at::empty({N, H, A}, f), w.std = at::empty({N, H, A}, f);
+  w.actions = at::empty({N, H, S, A}, f);
+  w.inputs = empty({H, N * R, ld_}), w.last = empty({N, S, ld_});
+  w.value = at::empty({N, S}, f), w.alive = at::empty({N, S}, f), w.total = at::empty({N, S}, f);
+  w.pair = at::empty({I, N, 2}, f.dtype(at::kLong));
+  w.elites = at::empty({N, E}, f.dtype(at::kLong)), w.scores = at::empty({N, E}, f);
+  mppi_begin({.pair_noise = w.numbers(numbers_.pair),
+              .prev_mean = f32(request.prev_mean),
+              .is_first = request.is_first.const_data_ptr<uint8_t>(),
+              .mean = w.mean.data_ptr<float>(),
+              .std = w.std.data_ptr<float>(),
+              .pair = w.pair.data_ptr<int64_t>(),
+              .max_std = float(options_.max_std),
+              .N = N,
+              .H = H,
+              .A = A,
+              .I = I,
+              .num_q = shape_.num_q},
+             device_);
+  if (P > 0) roll_policy(w);
+  for (int64_t round = 0; round < I; ++round) {
+    mppi_sample({.noise = w.numbers(numbers_.samples + round * H * R * A),
+                 .mean = f32(w.mean),
+                 .std = f32(w.std),
+                 .mask = f32(w.mask),
+                 .actions = w.actions.data_ptr<float>(),
+                 .inputs = w.inputs.narrow(2, D, A).data_ptr(),
+                 .bf16 = dtype_ != at::kFloat,
+                 .ld = ld_,
+                 .N = N,
+                 .H = H,
+                 .S = S,
+                 .P = P,
+                 .A = A},
+                device_);
+    for (int64_t t = 0; t < H; ++t) {
+      const auto next = t + 1 < H ? w.inputs[t + 1].view({N, R, ld_}).narrow(2, 0, D)
+                                  : w.last.narrow(1, P, R).narrow(2, 0, D);
+      step(w, t, w.inputs[t], next, P);
+    }
+    total(w, round);
+    mppi_elites({.total = f32(w.total),
+                 .actions = f32(w.actions),
+                 .mask = f32(w.mask),
+                 .elites = w.elites.data_ptr<int64_t>(),
+                 .scores = w.scores.data_ptr<float>(),
+                 .mean = w.mean.data_ptr<float>(),
+                 .std = w.std.data_ptr<float>(),
+                 .temperature = float(options_.temperature),
+                 .min_std = float(options_.min_std),
+                 .max_std = float(options_.max_std),
+                 .N = N,
+                 .H = H,
+                 .S = S,
+                 .A = A,
+                 .E = E},
+                device_);
+  }
+  Plan plan{.action = at::empty({N, A}, f),
+            .mean = w.mean,
+            .std = w.std,
+            .values = w.total,
+            .elites = w.elites,
+            .scores = w.scores};
+  mppi_choose({.gumbel = w.numbers(numbers_.gumbel),
+               .noise = w.numbers(numbers_.explore),
+               .elites = w.elites.const_data_ptr<int64_t>(),
+               .scores = f32(w.scores),
+               .actions = f32(w.actions),
+               .std = f32(w.std),
+               .action = plan.action.data_ptr<float>(),
+               .explore = request.explore,
+               .N = N,
+               .H = H,
+               .S = S,
+               .A = A,
+               .E = E},
+              device_);
+  return plan;
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,79 @@
+#pragma once
+// The plan of any number of environment rows as one program of fixed shape: the planner of GPUs,
+// which capture it whole, and of images and bf16 on processors without products of their own for
+// it. Nothing is read back and every decision is data.
+//
+// It is the ReferencePlanner's plan with everything left out that cannot change its distribution:
+// only the drawn pair of value networks is evaluated, the first step's products with the latent are
+// one row an environment, the policy's trajectories are rolled out once, and first layers with the
+// same input are one product.
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/tdmpc2/plan.h"
+#include "algos/tdmpc2/world_model.h"
+#include "engine/device/precision.h"
+
+namespace maglev::tdmpc2 {
+
+class Planner {
+ public:
+  /// Products are bf16 where `precision` is; sums, LayerNorm and values are f32.
+  Planner(const PlanOptions& options, const ModelShape& shape, Precision precision,
+          at::Device device);
+
+  /// Takes the weights of `model`, whose flat parameters are `params`; addresses stay.
+  void pack(const WorldModel& model, const at::Tensor& params);
+
+  /// Graph-safe on CUDA. Several threads may be here at once.
+  Plan plan(const PlanRequest& request) const;
+
+ private:
+  /// Layers that are computed side by side: G networks of equal widths. Weights are transposed.
+  struct Side {
+    at::Tensor weight;              ///< [in, G * M], or [G, M, M]
+    at::Tensor start, gain, shift;  ///< [1, G, M] f32
+  };
+  /// The last layer of one head.
+  struct Out {
+    at::Tensor weight;  ///< [M, out]
+    at::Tensor start;   ///< [out] f32
+  };
+  struct Work;  ///< of one plan
+
+  at::Tensor empty(at::IntArrayRef sizes) const;  ///< in the products' dtype
+  /// LayerNorm and the end of x [N, rows, G, M] into y.
+  void end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start, const Side& side,
+           bool simnorm = false) const;
+  /// Hidden layers of the first `nets` networks on x [rows, in]: [nets, rows, M].
+  at::Tensor hidden(const at::Tensor& x, const at::Tensor& first, const at::Tensor& start,
+                    const Side& one, const Side& two, int64_t nets, int64_t envs) const;
+  void roll_policy(Work& work) const;
+  /// Step t of rows `inputs` [N * R, ld], whose sequences begin at `first`; the next latents go to
+  /// `next` [N, R, D].
+  void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
+            int64_t first) const;
+  /// Values of all sequences of a round.
+  void total(Work& work, int64_t round) const;
+
+  PlanOptions options_;
+  PlanNumbers numbers_;
+  ModelShape shape_;
+  at::Device device_;
+  at::ScalarType dtype_;
+  int64_t ld_;     ///< elements of a row of inputs, latent and action side by side
+  int64_t heads_;  ///< networks of a step: dynamics, reward and, if episodic, termination
+
+  Side step_one_, step_two_;      ///< dynamics | reward | termination
+  Side policy_one_, policy_two_;  ///< policy | termination
+  Side dynamics_out_;             ///< [M, D]
+  Out reward_out_, policy_out_, termination_out_;
+  at::Tensor step_task_, policy_task_, q_task_;  ///< [T, G * M]: products with the embedding
+  /// Value networks: weights [num_q, M * (D + A)], [num_q, M * M], [num_q, K * M] as they are, and
+  /// [num_q, 6 M + K] f32: bias, gain, shift of both hidden layers and the last bias.
+  at::Tensor q_one_, q_two_, q_three_, q_vectors_;
+  at::Tensor embedding_;  ///< [tasks, T] f32
+  at::Tensor discount_;   ///< [tasks, H + 1] f32: discount^t
+};
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,250 @@
+#include "algos/tdmpc2/panels/learner.h"
+
+#include <cmath>
+
+#include <torch/torch.h>
+
+#include "base/core/error.h"
+#include "kernels/dropout/dropout.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+std::vector<PanelStack> stacks(const std::vector<MlpPlaces>& nets, const float* flat,
+                               int64_t stride) {
+  std::vector<PanelStack> list;
+  for (const auto& net : nets) list.emplace_back(net, DenseEnd::none, flat, stride);
+  return list;
+}
+
+}  // namespace
+
+std::string PanelLearner::obstacle(const LearnerOptions& options, at::Device device) {
+  const ModelShape& s = options.shape;
+  if (!device.is_cpu()) return "it is for the CPU";
+  if (s.image()) return "the encoder has convolutions";
+  if (s.tasks > 0) return "there are several tasks";
+  if (options.precision != Precision::fp32) return "it computes in fp32";
+  if (s.simnorm != kSimNormGroup) return "simnorm_dim is not 8";
+  if (s.enc_dim % 8 != 0 || s.mlp_dim % 8 != 0) return "a width is not a multiple of 8";
+  return "";
+}
+
+PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
+    : options_(o.options),
+      shape_(o.shape),
+      seed_(o.seed),
+      discount_(o.discount.front()),
+      pool_(o.pool),
+      state_(&state),
+      B_(o.options.batch),
+      H_(o.options.horizon),
+      D_(o.shape.latent),
+      A_(o.shape.actions),
+      M_(o.shape.mlp_dim),
+      stride_((std::min(B_, kPanelRows) + 15) / 16 * 16),
+      panels_((B_ + stride_ - 1) / stride_),
+      wide_((D_ + A_) * stride_),
+      encoder_(state.model->layout().encoder, DenseEnd::simnorm,
+               state.params.data().const_data_ptr<float>(), stride_),
+      dynamics_(state.model->layout().dynamics, DenseEnd::simnorm,
+                state.params.data().const_data_ptr<float>(), stride_),
+      reward_(state.model->layout().reward, DenseEnd::none,
+              state.params.data().const_data_ptr<float>(), stride_),
+      policy_(state.model->layout().policy, DenseEnd::none,
+              state.params.data().const_data_ptr<float>(), stride_),
+      taken_(size_t(o.pool->threads())) {
+  const ModelLayout& layout = state.model->layout();
+  const float* flat = state.params.data().const_data_ptr<float>();
+  if (shape_.episodic) termination_ = stacks({layout.termination}, flat, stride_);
+  q_ = stacks(layout.q, flat, stride_);
+  target_q_ = stacks(layout.q, state.target_q.const_data_ptr<float>() - layout.q_begin(), stride_);
+  for (int64_t t = 0; t <= H_; ++t) rho_.push_back(float(std::pow(options_.rho, double(t))));
+
+  const int64_t steps = panels_ * H_, policy_steps = panels_ * (H_ + 1);
+  encoder_waiting_ = encoder_.waiting(memory_, panels_, panels_);
+  dynamics_waiting_ = dynamics_.waiting(memory_, steps, panels_);
+  reward_waiting_ = reward_.waiting(memory_, steps, panels_, &dynamics_waiting_);
+  for (const auto& q : q_)
+    q_waiting_.push_back(q.waiting(memory_, steps, panels_, &dynamics_waiting_));
+  for (const auto& net : termination_) termination_waiting_ = net.waiting(memory_, steps, panels_);
+  policy_waiting_ = policy_.waiting(memory_, policy_steps, policy_steps);
+  for (size_t i = 0; i < q_.size(); ++i) q_[i].append_tasks(q_waiting_[i], model_tasks_);
+  dynamics_.append_tasks(dynamics_waiting_, model_tasks_);
+  reward_.append_tasks(reward_waiting_, model_tasks_);
+  for (const auto& net : termination_) net.append_tasks(termination_waiting_, model_tasks_);
+  encoder_.append_tasks(encoder_waiting_, model_tasks_);
+  policy_.append_tasks(policy_waiting_, policy_tasks_);
+
+  latents_ = memory_.take(policy_steps * wide_);
+  for (int64_t i = 0; i < policy_steps; ++i) policy_saved_.push_back(policy_.training(memory_));
+  policy_head_ = memory_.take(policy_steps * 2 * A_ * stride_);
+  policy_noise_ = memory_.take(policy_steps * A_ * stride_);
+  policy_d_action_ = memory_.take(policy_steps * A_ * stride_);
+  policy_q_ = memory_.take(policy_steps * stride_);
+  model_sums_.resize(size_t(panels_));
+  policy_sums_.resize(size_t(policy_steps));
+  sorted_.resize(size_t(B_));
+  for (size_t i = 0; i < taken_.size(); ++i) scratch_.push_back(make_scratch());
+
+  const int64_t begin = layout.policy_begin();
+  model_grad_ = state.grad.narrow(0, 0, begin).unsqueeze(0);
+  policy_grad_ = state.grad.narrow(0, begin, layout.size() - begin).unsqueeze(0);
+}
+
+PanelLearner::Scratch PanelLearner::make_scratch() {
+  Scratch s{.obs = memory_.take(encoder_.in() * stride_),
+            .noise = memory_.take(A_ * stride_),
+            .head = memory_.take(2 * A_ * stride_),
+            .factor = memory_.take(M_ * stride_),
+            .next = memory_.take(H_ * wide_),
+            .target = memory_.take(H_ * stride_),
+            .value = {memory_.take(stride_), memory_.take(stride_)},
+            .column = memory_.take(stride_),
+            .loss = memory_.take(stride_),
+            .logits = memory_.take(kBins * stride_),
+            .infer_encoder = encoder_.inference(memory_),
+            .infer_policy = policy_.inference(memory_),
+            .infer_q = q_.front().inference(memory_),
+            .encoder = encoder_.training(memory_),
+            .reward = reward_.training(memory_),
+            .q = q_.front().training(memory_),
+            .encoder_back = encoder_.back_buffers(),
+            .dynamics_back = dynamics_.back_buffers(),
+            .reward_back = reward_.back_buffers(),
+            .q_back = q_.front().back_buffers(),
+            .policy_back = policy_.back_buffers(),
+            .q_passing = q_.front().passing(memory_)};
+  for (const auto& net : termination_) {
+    s.termination = net.training(memory_);
+    s.termination_back = net.back_buffers();
+  }
+  for (int64_t t = 0; t < H_; ++t) s.dynamics.push_back(dynamics_.training(memory_));
+  return s;
+}
+
+float* PanelLearner::d_latent(int64_t p, int64_t t) const {
+  return t == 0 ? encoder_waiting_.dz.back() + p * D_ * stride_
+                : dynamics_waiting_.dz.back() + (p * H_ + t - 1) * D_ * stride_;
+}
+
+void PanelLearner::load(const float* x, int64_t p, int64_t width, float* panel) const {
+  const float* rows = x + p * stride_ * width;
+  const int64_t count = rows_of(p);
+  for (int64_t f = 0; f < width; ++f) {
+    for (int64_t r = 0; r < count; ++r) panel[f * stride_ + r] = rows[r * width + f];
+    std::fill(panel + f * stride_ + count, panel + (f + 1) * stride_, 0.f);
+  }
+}
+
+NoiseFill PanelLearner::fill(UpdateNumbers kind) const {
+  NoiseFill fill = update_fill(seed_, kind, state_->updates.const_data_ptr<int64_t>());
+  fill.first = first_index(fill), fill.base = nullptr;
+  return fill;
+}
+
+void PanelLearner::draw_normals(UpdateNumbers kind, int64_t p, int64_t t, Scratch& s,
+                                float* panel) const {
+  NoiseFill numbers = fill(kind);
+  numbers.first += uint64_t((t * B_ + p * stride_) * A_);
+  numbers.count = rows_of(p) * A_;
+  noise_normal_cpu(numbers, s.noise);
+  for (int64_t i = 0; i < A_; ++i) {
+    for (int64_t r = 0; r < rows_of(p); ++r) panel[i * stride_ + r] = s.noise[r * A_ + i];
+    std::fill(panel + i * stride_ + rows_of(p), panel + (i + 1) * stride_, 0.f);
+  }
+}
+
+QPair PanelLearner::draw_pair(UpdateNumbers kind) const {
+  const NoiseFill numbers = fill(kind);
+  return q_pair(uniform(numbers.seed, numbers.stream, numbers.first), shape_.num_q);
+}
+
+const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t steps, int64_t p,
+                                        int64_t t, Scratch& s) const {
+  if (options_.dropout == 0) return nullptr;
+  const NoiseFill numbers = fill(kind);
+  dropout_cpu({.seed = numbers.seed,
+               .stream = numbers.stream,
+               .first = numbers.first + uint64_t(((net * steps + t) * B_ + p * stride_) * M_),
+               .row_step = uint64_t(M_),
+               .features = M_,
+               .stride = stride_,
+               .share = float(options_.dropout),
+               .factor = s.factor});
+  return s.factor;
+}
+
+void PanelLearner::model_gradients(const Sequences& batch) {
+  target_pair_ = draw_pair(UpdateNumbers::target_pair);
+  float* grad = state_->grad.data_ptr<float>();
+  pool_->run(panels_, [&](int64_t p) { model_panel(batch, p); });
+  pool_->run(int64_t(model_tasks_.size()),
+             [&](int64_t i) { PanelStack::run(model_tasks_[size_t(i)], grad); });
+}
+
+void PanelLearner::policy_gradients() {
+  policy_pair_ = draw_pair(UpdateNumbers::policy_pair);
+  float* grad = state_->grad.data_ptr<float>();
+  const int64_t steps = H_ + 1;
+  pool_->run(panels_ * steps, [&](int64_t i) { policy_panel(i / steps, i % steps); });
+  move_scale();
+  pool_->run(panels_ * steps, [&](int64_t i) { policy_back(i / steps, i % steps); });
+  pool_->run(int64_t(policy_tasks_.size()),
+             [&](int64_t i) { PanelStack::run(policy_tasks_[size_t(i)], grad); });
+}
+
+void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
+  at::NoGradGuard no_grad;
+  LearnerState& s = *state_;
+  MAGLEV_ASSERT(batch.obs.sizes() == at::IntArrayRef({H_ + 1, B_, encoder_.in()}) &&
+                    batch.action.sizes() == at::IntArrayRef({H_, B_, A_}),
+                "batches are as the options say");
+  MAGLEV_ASSERT(batch.obs.is_contiguous() && batch.action.is_contiguous() &&
+                    batch.reward.is_contiguous() && batch.terminated.is_contiguous(),
+                "columns are contiguous");
+  model_gradients(batch);
+  s.model_adam.step(model_grad_, s.lr, s.skip, *pool_);
+  policy_gradients();
+  s.policy_adam.step(policy_grad_, s.lr, s.skip, *pool_);
+  s.finish_update(options_.tau, *pool_);
+  write_model_figures(figures);
+  write_policy_figures(figures);
+}
+
+void PanelLearner::write_model_figures(at::Tensor& figures) const {
+  ModelSums sum{};
+  for (const auto& part : model_sums_) {
+    sum.consistency += part.consistency, sum.reward += part.reward, sum.value += part.value;
+    sum.termination += part.termination, sum.target += part.target;
+  }
+  const double rows = double(B_ * H_);
+  const double consistency = sum.consistency / (rows * double(D_)), reward = sum.reward / rows;
+  const double value = sum.value / (rows * double(shape_.num_q));
+  const double termination = sum.termination / rows;
+  float* figure = figures.data_ptr<float>();
+  figure[kConsistency] = float(consistency), figure[kReward] = float(reward);
+  figure[kValue] = float(value), figure[kTermination] = float(termination);
+  figure[kTotal] = float(options_.consistency_coef * consistency + options_.reward_coef * reward +
+                         options_.value_coef * value + options_.termination_coef * termination);
+  figure[kTarget] = float(sum.target / rows);
+  figure[kGradNorm] = *state_->model_adam.norm().const_data_ptr<float>();
+}
+
+void PanelLearner::write_policy_figures(at::Tensor& figures) const {
+  const double scale = double(*state_->scale.const_data_ptr<float>());
+  const double rows = double(B_ * (H_ + 1));
+  double entropy = 0, q = 0, loss = 0;
+  for (size_t i = 0; i < policy_sums_.size(); ++i) {
+    const PolicySums& part = policy_sums_[i];
+    entropy += part.entropy, q += part.q;
+    loss -= double(rho_[i % size_t(H_ + 1)]) *
+            (options_.entropy_coef * part.scaled_entropy + part.q / scale);
+  }
+  float* figure = figures.data_ptr<float>();
+  figure[kPolicy] = float(loss / rows), figure[kEntropy] = float(entropy / rows);
+  figure[kQMean] = float(q / rows), figure[kScale] = float(scale);
+  figure[kPolicyGradNorm] = *state_->policy_adam.norm().const_data_ptr<float>();
+}
+
+}  // namespace maglev::tdmpc2

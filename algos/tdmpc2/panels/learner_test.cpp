@@ -1,0 +1,148 @@
+#include "algos/tdmpc2/panels/learner.h"
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/host/machine.h"
+#include "tests/close.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+struct Setting {
+  int64_t B = 70, H = 3;
+  bool episodic = true;
+  double dropout = 0.1;
+  int threads = 1;
+};
+
+LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
+  Options o;
+  o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 16, o.num_q = 3;
+  o.batch = setting.B, o.horizon = setting.H, o.dropout = setting.dropout;
+  o.episodic = setting.episodic ? "on" : "off";
+  const EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
+                     .action = {.low = {-1, -1, -1}, .high = {1, 1, 1}},
+                     .max_steps = 100};
+  return {.options = o,
+          .shape = model_shape(o, spec),
+          .seed = 7,
+          .discount = discounts(o, spec),
+          .pool = &pool};
+}
+
+Sequences sequences(const LearnerOptions& o, uint64_t seed) {
+  torch::manual_seed(seed);
+  const int64_t H = o.options.horizon, B = o.options.batch;
+  return {.obs = at::randn({H + 1, B, o.shape.obs}),
+          .action = at::rand({H, B, o.shape.actions}) * 2 - 1,
+          .reward = at::randn({H, B}) * 3,
+          .terminated = (at::rand({H, B}) < 0.2).to(at::kFloat)};
+}
+
+/// A learner and what it changes, from the same weights each time; none is 0, as some are at first.
+template <class Learner>
+struct Made {
+  explicit Made(const Setting& setting)
+      : pool((claim_threads(), setting.threads)),
+        options(learner_options(setting, pool)),
+        state(options.options, options.shape, 7, at::kCPU),
+        learner(options, state),
+        figures(at::zeros({int64_t(kFigures)})) {
+    torch::manual_seed(11);
+    state.params.data().add_(at::randn_like(state.params.data()), 0.2);
+    state.target_q.add_(at::randn_like(state.target_q), 0.2);
+    state.updates.fill_(5);
+    // large second moments make a step of Adam nearly linear in the gradient
+    for (auto* adam : {&state.model_adam, &state.policy_adam}) adam->second_moment().fill_(1e-3);
+  }
+
+  ThreadPool pool;
+  LearnerOptions options;
+  LearnerState state;
+  Learner learner;
+  at::Tensor figures;
+};
+
+/// Layer by layer, differences relative to the layer's largest gradient.
+void expect_gradients_close(const at::Tensor& ours, const at::Tensor& reference,
+                            const ModelLayout& layout, double tolerance) {
+  std::vector<MlpPlaces> nets{layout.encoder, layout.dynamics, layout.reward, layout.termination};
+  nets.insert(nets.end(), layout.q.begin(), layout.q.end());
+  nets.push_back(layout.policy);
+  for (size_t n = 0; n < nets.size(); ++n)
+    for (const auto& place : nets[n])
+      for (auto [begin, end] : {std::pair{place.weight(), place.bias()},
+                                {place.bias(), place.gain()},
+                                {place.gain(), place.end()}}) {
+        if (begin >= end) continue;
+        const auto a = ours.narrow(0, begin, end - begin);
+        const auto b = reference.narrow(0, begin, end - begin);
+        const double largest = b.abs().max().item<double>();
+        EXPECT_TRUE(largest > 0 || begin >= layout.policy_begin());
+        EXPECT_TRUE(close(a / largest, b / largest, tolerance))
+            << "network " << n << ", layer " << place.in << " -> " << place.out << " at " << begin;
+      }
+}
+
+class PanelLearnerParity : public testing::TestWithParam<Setting> {};
+
+TEST_P(PanelLearnerParity, gradients_and_figures_are_those_of_autograd) {
+  Made<AutogradLearner> reference(GetParam());
+  Made<PanelLearner> panels(GetParam());
+  const Sequences batch = sequences(reference.options, 3);
+  const auto latents =
+      reference.learner.model_losses(batch, reference.learner.targets(batch), reference.figures);
+  reference.learner.policy_loss(latents, {}, reference.figures);
+  panels.learner.model_gradients(batch);
+  panels.learner.policy_gradients();
+  expect_gradients_close(panels.state.grad, reference.state.grad, reference.state.model->layout(),
+                         1e-5);
+  EXPECT_TRUE(close(panels.state.scale, reference.state.scale, 1e-5));
+}
+
+TEST_P(PanelLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
+  Made<AutogradLearner> reference(GetParam());
+  Made<PanelLearner> panels(GetParam());
+  for (uint64_t seed : {3, 4}) {
+    reference.learner.update(sequences(reference.options, seed), reference.figures);
+    panels.learner.update(sequences(panels.options, seed), panels.figures);
+  }
+  const auto before = Made<PanelLearner>(GetParam()).state.params.data();
+  EXPECT_GT((panels.state.params.data() - before).abs().max().item<float>(), 1e-5f);
+  EXPECT_TRUE(close(panels.state.params.data(), reference.state.params.data(), 1e-6));
+  EXPECT_TRUE(close(panels.state.target_q, reference.state.target_q, 1e-6));
+  EXPECT_TRUE(close(panels.figures, reference.figures, 5e-5))
+      << "values pass through an exponential";
+  EXPECT_TRUE(close(panels.state.updates, reference.state.updates, 0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, PanelLearnerParity,
+                         testing::Values(Setting{},
+                                         Setting{.B = 128, .H = 1, .episodic = false, .dropout = 0},
+                                         Setting{.B = 8, .H = 5, .dropout = 0.01}));
+
+TEST(PanelLearner, results_do_not_depend_on_threads) {
+  Made<PanelLearner> one({.B = 200}), three({.B = 200, .threads = 3});
+  for (uint64_t seed : {3, 4}) {
+    one.learner.update(sequences(one.options, seed), one.figures);
+    three.learner.update(sequences(three.options, seed), three.figures);
+  }
+  EXPECT_TRUE(close(three.state.params.data(), one.state.params.data(), 0));
+  EXPECT_TRUE(close(three.figures, one.figures, 0));
+}
+
+TEST(PanelLearner, says_what_it_cannot_take) {
+  ThreadPool pool(1);
+  LearnerOptions options = learner_options({}, pool);
+  EXPECT_EQ(PanelLearner::obstacle(options, at::kCPU), "");
+  options.shape.mlp_dim = 20;
+  EXPECT_NE(PanelLearner::obstacle(options, at::kCPU), "");
+  options = learner_options({}, pool);
+  options.shape.tasks = 2;
+  EXPECT_NE(PanelLearner::obstacle(options, at::kCPU), "");
+}
+
+}  // namespace
+}  // namespace maglev::tdmpc2

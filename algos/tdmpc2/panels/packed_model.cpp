@@ -1,0 +1,153 @@
+#include "algos/tdmpc2/panels/packed_model.h"
+
+#include <algorithm>
+
+namespace maglev::tdmpc2 {
+namespace {
+
+// words of bfloat16 panels lie where floats do
+uint32_t* pairs(float* words) { return reinterpret_cast<uint32_t*>(words); }
+const uint32_t* pairs(const float* words) { return reinterpret_cast<const uint32_t*>(words); }
+
+}  // namespace
+
+PackedNet::PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<int64_t, 3>& widths,
+                     bool bf16, PanelMemory& memory)
+    : bf16_(bf16), widths_(widths) {
+  int64_t words = 0;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    first_[i] = words;
+    words += words_of(widths[i]);
+  }
+  for (const auto& place : places) {
+    if (!layers_.empty()) words = words_of(place.in);
+    const size_t out = size_t(place.out), normed = place.normed ? out : 0;
+    layers_.push_back({.place = place,
+                       .end = &place == &places.back() ? last : DenseEnd::mish,
+                       .words = words,
+                       .packed = memory.take(packed_dense_size(place.out, words)),
+                       .bias = std::vector<float>(out),
+                       .gain = std::vector<float>(normed),
+                       .shift = std::vector<float>(normed)});
+  }
+}
+
+void PackedNet::pack(size_t l, const float* flat) {
+  Layer& layer = layers_[l];
+  const LayerPlace& place = layer.place;
+  const float* weight = flat + place.weight();
+  std::copy_n(flat + place.bias(), layer.bias.size(), layer.bias.begin());
+  std::copy_n(flat + place.gain(), layer.gain.size(), layer.gain.begin());
+  std::copy_n(flat + place.shift(), layer.shift.size(), layer.shift.begin());
+  if (!bf16_)
+    return pack_dense({.weight = weight,
+                       .out = place.out,
+                       .in = place.in,
+                       .out_step = place.in,
+                       .in_step = 1,
+                       .packed = layer.packed});
+  int64_t column = 0;
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    const int64_t in = l == 0 ? widths_[i] : i == 0 ? place.in : 0;
+    pack_dense_bf16({.weight = weight + column,
+                     .out = place.out,
+                     .in = in,
+                     .out_step = place.in,
+                     .in_step = 1,
+                     .pairs = layer.words,
+                     .first = l == 0 ? first_[i] : 0,
+                     .packed = pairs(layer.packed)});
+    column += in;
+  }
+}
+
+void PackedNet::run(const Layer& layer, SumStart start, std::initializer_list<InputPanel> inputs,
+                    int64_t rows, DenseEnd end, float* sums, float* y) const {
+  const bool is_first = &layer == &layers_.front();
+  size_t count = 0;
+  if (bf16_) {
+    std::array<DenseSegmentBf16, 3> segments;
+    for (const auto& input : inputs) {
+      const size_t i = size_t(input.input);
+      segments[count++] = {pairs(input.words), is_first ? first_[i] : 0,
+                           is_first ? words_of(widths_[i]) : layer.words};
+    }
+    return dense_bf16_cpu({.weight = pairs(layer.packed),
+                           .pairs = layer.words,
+                           .out = layer.place.out,
+                           .start = start.at,
+                           .start_step = start.step,
+                           .segments = {segments.data(), count},
+                           .end = end,
+                           .gain = layer.gain.data(),
+                           .shift = layer.shift.data(),
+                           .sums = end == DenseEnd::none ? y : sums,
+                           .y = pairs(y),
+                           .stride = kPlanStride,
+                           .rows = rows});
+  }
+  std::array<DenseSegment, 3> segments;
+  for (const auto& input : inputs) {
+    const size_t i = size_t(input.input);
+    segments[count++] = {input.words, is_first ? first_[i] : 0,
+                         is_first ? widths_[i] : layer.words};
+  }
+  dense_cpu({.weight = layer.packed,
+             .in = layer.words,
+             .out = layer.place.out,
+             .start = start.at,
+             .start_step = start.step,
+             .segments = {segments.data(), count},
+             .end = end,
+             .gain = layer.gain.data(),
+             .shift = layer.shift.data(),
+             .y = y,
+             .stride = kPlanStride,
+             .rows = rows});
+}
+
+void PackedNet::first_sums(std::initializer_list<InputPanel> inputs, int64_t rows,
+                           float* sums) const {
+  run(layers_.front(), bias(), inputs, rows, DenseEnd::none, nullptr, sums);
+}
+
+void PackedNet::forward(SumStart start, std::initializer_list<InputPanel> inputs, int64_t rows,
+                        const PackedScratch& scratch, float* out) const {
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const Layer& layer = layers_[l];
+    float* y = l + 1 == layers_.size() ? out : scratch.hidden[l % 2];
+    if (l == 0) run(layer, start, inputs, rows, layer.end, scratch.sums, y);
+    else
+      run(layer, {layer.bias.data(), 1}, {{Input::latent, scratch.hidden[(l - 1) % 2]}}, rows,
+          layer.end, scratch.sums, y);
+  }
+}
+
+PackedModel::PackedModel(const ModelShape& s, bool bf16)
+    : bf16_(bf16),
+      dynamics(model_layout(s).dynamics, DenseEnd::simnorm, {s.latent, s.actions, s.task_dim}, bf16,
+               memory_),
+      reward(model_layout(s).reward, DenseEnd::none, {s.latent, s.actions, s.task_dim}, bf16,
+             memory_),
+      policy(model_layout(s).policy, DenseEnd::none, {s.latent, 0, s.task_dim}, bf16, memory_) {
+  const ModelLayout layout = model_layout(s);
+  if (s.episodic)
+    termination.emplace_back(layout.termination, DenseEnd::none,
+                             std::array<int64_t, 3>{s.latent, 0, s.task_dim}, bf16, memory_);
+  for (const auto& places : layout.q)
+    q.emplace_back(places, DenseEnd::none, std::array<int64_t, 3>{s.latent, s.actions, s.task_dim},
+                   bf16, memory_);
+  const auto add = [this](PackedNet& net) {
+    for (size_t l = 0; l < net.layers(); ++l) tasks_.push_back({&net, l});
+  };
+  add(dynamics), add(reward), add(policy);
+  for (auto& net : termination) add(net);
+  for (auto& net : q) add(net);
+}
+
+void PackedModel::pack(int64_t task, const float* flat) {
+  const Task& t = tasks_[size_t(task)];
+  t.net->pack(t.layer, flat);
+}
+
+}  // namespace maglev::tdmpc2

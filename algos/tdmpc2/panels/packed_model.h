@@ -1,0 +1,107 @@
+#pragma once
+// The world model as planning on a processor reads it: weights packed once an update, in f32 or in
+// bfloat16, and layers that take one panel (base/simd/panel.h) after another.
+//
+// Panels of words: in f32 a word [f * stride + r] is a feature, in bfloat16 a pair of features as
+// kernels/dense/dense_bf16.h has them. Products, their starts and logits are f32 in both.
+
+#include <array>
+#include <initializer_list>
+#include <vector>
+
+#include "algos/tdmpc2/model_shape.h"
+#include "algos/tdmpc2/panels/stack.h"
+#include "kernels/dense/dense_bf16.h"
+
+namespace maglev::tdmpc2 {
+
+/// Lanes of a planning panel's word.
+constexpr int64_t kPlanStride = kPanelRows;
+
+/// Where a product's sums begin: output o at at[o * step].
+struct SumStart {
+  const float* at = nullptr;
+  int64_t step = 1;
+};
+
+/// Inputs of the networks, in their order.
+enum class Input { latent, action, task };
+
+/// An input's panel of words.
+struct InputPanel {
+  Input input;
+  const float* words;
+};
+
+/// What a thread works in besides a network's inputs and outputs.
+struct PackedScratch {
+  std::array<float*, 2> hidden;  ///< words of hidden layers
+  float* sums;                   ///< of a layer before its end, in bfloat16
+};
+
+class PackedNet {
+ public:
+  /// `widths` of the inputs latent, action and task; 0: the network has none of them.
+  PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<int64_t, 3>& widths, bool bf16,
+            PanelMemory& memory);
+
+  size_t layers() const { return layers_.size(); }
+  /// Packs layer `l` of the flat parameters.
+  void pack(size_t l, const float* flat);
+
+  /// The first layer's biases, and its products with some inputs added to them: sums
+  /// [out][kPlanStride], without an end.
+  SumStart bias() const { return {layers_[0].bias.data(), 1}; }
+  void first_sums(std::initializer_list<InputPanel> inputs, int64_t rows, float* sums) const;
+
+  /// All layers; `start` stands for the first one's bias and what the inputs left out contribute.
+  /// `out` is the last layer's [out][kPlanStride]: words where it has an end, else f32.
+  void forward(SumStart start, std::initializer_list<InputPanel> inputs, int64_t rows,
+               const PackedScratch& scratch, float* out) const;
+
+ private:
+  struct Layer {
+    LayerPlace place;
+    DenseEnd end;
+    int64_t words;  ///< of its inputs
+    float* packed;
+    std::vector<float> bias, gain, shift;
+  };
+  void run(const Layer& layer, SumStart start, std::initializer_list<InputPanel> inputs,
+           int64_t rows, DenseEnd end, float* sums, float* y) const;
+  int64_t words_of(int64_t features) const { return bf16_ ? (features + 1) / 2 : features; }
+
+  bool bf16_;
+  std::array<int64_t, 3> widths_;
+  std::array<int64_t, 3> first_;  ///< word each input begins at
+  std::vector<Layer> layers_;
+};
+
+class PackedModel {
+ public:
+  PackedModel(const ModelShape& shape, bool bf16);
+
+  bool bf16() const { return bf16_; }
+  /// Words of a row's `features`.
+  int64_t words(int64_t features) const { return bf16_ ? (features + 1) / 2 : features; }
+
+  /// Layers to pack after every update: tasks, which any threads may run at once.
+  int64_t layers() const { return int64_t(tasks_.size()); }
+  void pack(int64_t task, const float* flat);
+
+ private:
+  struct Task {
+    PackedNet* net;
+    size_t layer;
+  };
+  bool bf16_;
+  PanelMemory memory_;
+  std::vector<Task> tasks_;
+
+ public:
+  PackedNet dynamics, reward, policy;
+  std::vector<PackedNet> termination;  ///< one, or none
+  std::vector<PackedNet> q;
+};
+
+}  // namespace maglev::tdmpc2

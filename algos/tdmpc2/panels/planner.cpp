@@ -1,0 +1,300 @@
+#include "algos/tdmpc2/panels/planner.h"
+
+#include <algorithm>
+
+#include <torch/torch.h>
+
+#include "kernels/mppi/mppi.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+constexpr int64_t kStride = kPlanStride;
+
+}  // namespace
+
+/// A lane is a row.
+struct PanelPlanner::Group {
+  Group(const PackedModel& model, const ModelShape& s) : scratch(s, model) {
+    const int64_t sums = s.mlp_dim * kStride;
+    staging = memory.take(std::max(s.latent, s.task_dim) * kStride);
+    for (float** at : {&dynamics_first, &reward_first}) *at = memory.take(sums);
+    if (s.tasks == 0) return;
+    task = memory.take(model.words(s.task_dim) * kStride);
+    for (float** at : {&dynamics, &reward, &policy}) *at = memory.take(sums);
+    for (size_t i = 0; i < model.q.size(); ++i) q.push_back(memory.take(sums));
+  }
+  PanelMemory memory;
+  RolloutScratch scratch;
+  float* staging;         ///< f32
+  float* task = nullptr;  ///< embeddings, words
+  // first layers' sums [M][stride]: with the first latents; with the tasks alone, where there are
+  float *dynamics_first, *reward_first;
+  float *dynamics = nullptr, *reward = nullptr, *policy = nullptr;
+  std::vector<float*> q;
+};
+
+struct PanelPlanner::Session {
+  std::vector<std::unique_ptr<Group>> groups;
+  std::vector<std::unique_ptr<RowPlan>> rows;
+};
+
+/// One of the idle ones, or a new one; idle again when the lease ends.
+template <class T>
+class PanelPlanner::Lease {
+ public:
+  template <class Make>
+  Lease(std::mutex& mutex, std::vector<std::unique_ptr<T>>& idle, const Make& make)
+      : mutex_(mutex), idle_(idle) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        held_ = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (!held_) held_ = make();
+  }
+  ~Lease() {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(held_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  T& operator*() { return *held_; }
+
+ private:
+  std::mutex& mutex_;
+  std::vector<std::unique_ptr<T>>& idle_;
+  std::unique_ptr<T> held_;
+};
+
+std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
+                                   at::Device device) {
+  const std::string group = std::to_string(kSimNormGroup);
+  if (!device.is_cpu()) return "panels are for a processor";
+  if (shape.simnorm != kSimNormGroup) return "tdmpc2.simnorm_dim must be " + group;
+  if (shape.mlp_dim % kSimNormGroup) return "tdmpc2.mlp_dim must be a multiple of " + group;
+  if (precision == Precision::bf16 && !dense_bf16_available())
+    return "this processor has no products of bfloat16 pairs";
+  return "";
+}
+
+PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
+                           int threads)
+    : options_(options),
+
+      numbers_(options.sizes),
+      shape_(shape),
+      model_(shape, precision == Precision::bf16),
+      rollout_(options_, shape_, model_),
+      embedding_(size_t(shape.tasks * shape.task_dim)),
+      pool_(threads) {
+  const PlanSizes& s = options.sizes;
+  if (options.action_mask.defined()) {
+    const auto mask = options.action_mask.contiguous();
+    mask_.assign(mask.data_ptr<float>(), mask.data_ptr<float>() + mask.numel());
+  }
+  // full panels, unless threads would go without
+  int64_t lanes = kStride;
+  while (lanes > 16 && (s.S - s.P + lanes - 1) / lanes < threads) lanes /= 2;
+  jobs_ = panel_jobs(s, lanes);
+  const int64_t share = (s.P + threads - 1) / threads;
+  policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kStride);
+}
+
+PanelPlanner::~PanelPlanner() = default;
+
+void PanelPlanner::publish(const float* params) {
+  pool_.run(model_.layers(), [&](int64_t task) { model_.pack(task, params); });
+  std::copy_n(params + model_layout(shape_).embedding, embedding_.size(), embedding_.begin());
+}
+
+Plan PanelPlanner::plan(const PlanRequest& request) {
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  const int64_t N = request.latent.size(0);
+  const auto f32 = request.latent.options();
+  Plan plan{.action = at::empty({N, A}, f32),
+            .mean = at::empty({N, H, A}, f32),
+            .std = at::empty({N, H, A}, f32),
+            .values = at::empty({N, S}, f32),
+            .elites = at::empty({N, E}, f32.dtype(at::kLong)),
+            .scores = at::empty({N, E}, f32)};
+  plan_into(request, plan);
+  return plan;
+}
+
+void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
+  const PlanSizes& s = options_.sizes;
+  const int64_t N = request.latent.size(0), jobs = int64_t(jobs_.size());
+  const int64_t chunks = (s.P + policy_rows_ - 1) / policy_rows_;
+  Lease<Session> lease(lease_mutex_, sessions_, [] { return std::make_unique<Session>(); });
+  Session& session = *lease;
+  while (int64_t(session.rows.size()) < N)
+    session.rows.push_back(std::make_unique<RowPlan>(s, model_, shape_.latent));
+  while (int64_t(session.groups.size()) * kStride < N)
+    session.groups.push_back(std::make_unique<Group>(model_, shape_));
+  for (int64_t first = 0; first < N; first += kStride)
+    begin_rows(session, request, first, std::min(kStride, N - first));
+  const auto row = [&](int64_t n) -> RowPlan& { return *session.rows[size_t(n)]; };
+
+  std::unique_lock own(pool_mutex_, std::try_to_lock);
+  const int64_t threads = own ? pool_.threads() : 1;
+  if (N % threads == 0 || N > 8 * threads) {
+    // threads take whole rows and never wait
+    const auto plan_row = [&](int64_t n) {
+      for (int64_t c = 0; c < chunks; ++c) roll_policy(row(n), c);
+      for (int64_t round = 0; round < s.I; ++round) {
+        for (const PanelJob& job : jobs_) evaluate(row(n), job, round);
+        end_round(row(n));
+      }
+      finish_row(row(n), request, n, plan);
+    };
+    if (own) return pool_.run(N, plan_row);
+    for (int64_t n = 0; n < N; ++n) plan_row(n);
+    return;
+  }
+  pool_.run(N * chunks, [&](int64_t i) { roll_policy(row(i / chunks), i % chunks); });
+  for (int64_t round = 0; round < s.I; ++round) {
+    pool_.run(N * jobs,
+              [&](int64_t i) { evaluate(row(i / jobs), jobs_[size_t(i % jobs)], round); });
+    pool_.run(N, [&](int64_t n) { end_round(row(n)); });
+  }
+  for (int64_t n = 0; n < N; ++n) finish_row(row(n), request, n, plan);
+}
+
+void PanelPlanner::roll_policy(RowPlan& row, int64_t chunk) {
+  Lease<RolloutScratch> scratch(lease_mutex_, scratches_, [this] {
+    return std::make_unique<RolloutScratch>(shape_, model_);
+  });
+  const int64_t first = chunk * policy_rows_;
+  rollout_.roll_policy(row, first, std::min(policy_rows_, options_.sizes.P - first), *scratch);
+}
+
+void PanelPlanner::evaluate(RowPlan& row, const PanelJob& job, int64_t round) {
+  Lease<RolloutScratch> scratch(lease_mutex_, scratches_, [this] {
+    return std::make_unique<RolloutScratch>(shape_, model_);
+  });
+  rollout_.evaluate(row, job, round, *scratch);
+}
+
+// what first layers make of the latents and tasks of rows [first, first + rows), and the policy's
+// heads at the latents
+void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t first,
+                                int64_t rows) const {
+  RolloutScratch& w = g.scratch;
+  const auto to_words = [&](int64_t features, float* words) {
+    if (model_.bf16())
+      return panel_to_pairs(g.staging, features, kStride, rows, reinterpret_cast<uint32_t*>(words));
+    std::copy_n(g.staging, features * kStride, words);
+  };
+  rows_to_lanes(request.latent.const_data_ptr<float>() + first * shape_.latent, rows, shape_.latent,
+                0, g.staging);
+  to_words(shape_.latent, w.z);
+  const InputPanel z{Input::latent, w.z};
+  if (shape_.tasks == 0) {
+    model_.dynamics.first_sums({z}, rows, g.dynamics_first);
+    model_.reward.first_sums({z}, rows, g.reward_first);
+    return model_.policy.forward(model_.policy.bias(), {z}, rows, w.net, w.logits);
+  }
+  const int64_t T = shape_.task_dim, *task = request.task.const_data_ptr<int64_t>() + first;
+  for (int64_t n = 0; n < rows; ++n)
+    rows_to_lanes(embedding_.data() + task[n] * T, 1, T, n, g.staging);
+  to_words(T, g.task);
+  const InputPanel e{Input::task, g.task};
+  model_.dynamics.first_sums({z, e}, rows, g.dynamics_first);
+  model_.reward.first_sums({z, e}, rows, g.reward_first);
+  model_.policy.forward(model_.policy.bias(), {z, e}, rows, w.net, w.logits);
+  model_.dynamics.first_sums({e}, rows, g.dynamics);
+  model_.reward.first_sums({e}, rows, g.reward);
+  model_.policy.first_sums({e}, rows, g.policy);
+  for (size_t i = 0; i < g.q.size(); ++i) model_.q[i].first_sums({e}, rows, g.q[i]);
+}
+
+void PanelPlanner::begin_rows(Session& session, const PlanRequest& request, int64_t first,
+                              int64_t rows) const {
+  Group& g = *session.groups[size_t(first / kStride)];
+  first_layers(g, request, first, rows);
+  for (int64_t n = 0; n < rows; ++n) {
+    RowPlan& row = *session.rows[size_t(first + n)];
+    const auto start = [n](const float* sums, const PackedNet& net) {
+      return sums ? SumStart{sums + n, kStride} : net.bias();
+    };
+    row.dynamics_first = start(g.dynamics_first, model_.dynamics);
+    row.reward_first = start(g.reward_first, model_.reward);
+    row.dynamics = start(g.dynamics, model_.dynamics);
+    row.reward = start(g.reward, model_.reward);
+    row.policy = start(g.policy, model_.policy);
+    for (size_t i = 0; i < model_.q.size(); ++i)
+      row.q[i] = start(g.q.empty() ? nullptr : g.q[i], model_.q[i]);
+    // several tasks have no terminations
+    if (!model_.termination.empty()) row.termination = model_.termination[0].bias();
+    for (size_t i = 0; i < row.head.size(); ++i)
+      row.head[i] = g.scratch.logits[int64_t(i) * kStride + n];
+    begin_row(row, request, first + n);
+  }
+}
+
+void PanelPlanner::begin_row(RowPlan& row, const PlanRequest& request, int64_t n) const {
+  const PlanSizes& s = options_.sizes;
+  const int64_t task = shape_.tasks ? request.task.const_data_ptr<int64_t>()[n] : 0;
+  row.mask = mask_.empty() ? nullptr : mask_.data() + task * s.A;
+  row.discount = options_.discount[size_t(task)];
+  row.fill = plan_fill(request.key, request.first_row + n, 1, 0);
+  mppi_begin_cpu({.pair_noise = row.numbers(numbers_.pair, s.I),
+                  .prev_mean = request.prev_mean.const_data_ptr<float>() + n * s.H * s.A,
+                  .is_first = request.is_first.const_data_ptr<uint8_t>() + n,
+                  .mean = row.mean.data(),
+                  .std = row.std.data(),
+                  .pair = row.pairs.data(),
+                  .max_std = float(options_.max_std),
+                  .N = 1,
+                  .H = s.H,
+                  .A = s.A,
+                  .I = s.I,
+                  .num_q = shape_.num_q});
+}
+
+void PanelPlanner::end_round(RowPlan& row) const {
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  mppi_elites_cpu({.total = row.values.data(),
+                   .actions = row.actions.data(),
+                   .mask = row.mask,
+                   .elites = row.elites.data(),
+                   .scores = row.scores.data(),
+                   .mean = row.mean.data(),
+                   .std = row.std.data(),
+                   .temperature = float(options_.temperature),
+                   .min_std = float(options_.min_std),
+                   .max_std = float(options_.max_std),
+                   .N = 1,
+                   .H = H,
+                   .S = S,
+                   .A = A,
+                   .E = E});
+}
+
+void PanelPlanner::finish_row(RowPlan& row, const PlanRequest& request, int64_t n,
+                              Plan& plan) const {
+  const auto [H, S, P, E, I, A] = options_.sizes;
+  mppi_choose_cpu({.gumbel = row.numbers(numbers_.gumbel, E),
+                   .noise = row.numbers(numbers_.explore, A),
+                   .elites = row.elites.data(),
+                   .scores = row.scores.data(),
+                   .actions = row.actions.data(),
+                   .std = row.std.data(),
+                   .action = plan.action.data_ptr<float>() + n * A,
+                   .explore = request.explore,
+                   .N = 1,
+                   .H = H,
+                   .S = S,
+                   .A = A,
+                   .E = E});
+  std::copy(row.mean.begin(), row.mean.end(), plan.mean.data_ptr<float>() + n * H * A);
+  std::copy(row.std.begin(), row.std.end(), plan.std.data_ptr<float>() + n * H * A);
+  std::copy(row.values.begin(), row.values.end(), plan.values.data_ptr<float>() + n * S);
+  std::copy(row.elites.begin(), row.elites.end(), plan.elites.data_ptr<int64_t>() + n * E);
+  std::copy(row.scores.begin(), row.scores.end(), plan.scores.data_ptr<float>() + n * E);
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,418 @@
+#include "base/core/file.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "base/core/error.h"
+#include "base/core/file_fault.h"
+
+namespace maglev {
+namespace {
+
+// small pieces are joined into one write; larger ones pass by
+constexpr size_t kBufferBytes = 256 << 10;
+// the system takes less than 2 GiB a call
+constexpr size_t kMaxWriteBytes = 1 << 30;
+
+const char* advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free space or choose another --out";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; choose a folder you may write to with --out, or mend its permissions";
+    case ENOENT:
+    case ENOTDIR:
+      return "; check the path";
+    case EIO:
+      return "; the disk reports a fault: check it before going on";
+    case EFBIG:
+      return "; the file size limit (ulimit -f) is reached";
+    case EMFILE:
+    case ENFILE:
+      return "; too many files are open (ulimit -n)";
+    case EEXIST:
+      return "; remove it or choose another name";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] void fail(const std::string& path, const char* what, int error) {
+  throw Error("[" + path + "] " + what + ": " + std::system_category().message(error) +
+              advice(error));
+}
+
+// one operation with its injected fault; interrupted ones are repeated. -1 and errno on failure
+template <class Call>
+int attempt(FileOp op, const std::string& path, Call call) {
+  for (;;) {
+    int fault = file_fault(op, path);
+    int result = -1;
+    if (fault != kFaultNone) errno = fault;
+    else result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+int open_for_writing(const std::string& path, int flags) {
+  int fd = attempt(FileOp::open, path,
+                   [&] { return ::open(path.c_str(), flags | O_CREAT | O_CLOEXEC, 0644); });
+  if (fd < 0) fail(path, "cannot be created", errno);
+  return fd;
+}
+
+// a regular file and its size; never waits on a pipe
+int open_for_reading(const std::string& path, struct stat& info) {
+  int fd = attempt(FileOp::read, path,
+                   [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (fd < 0) fail(path, "cannot be read", errno);
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    throw Error("[" + path + "] is not a regular file; check the path");
+  }
+  return fd;
+}
+
+// returns 0 or the errno of the write that failed
+int write_all(int fd, const std::string& path, const std::byte* data, size_t size) {
+  while (size > 0) {
+    size_t most = std::min(size, kMaxWriteBytes);
+    int fault = file_fault(FileOp::write, path);
+    if (fault == kFaultShort || fault == kFaultExit) most = (most + 1) / 2;
+    ssize_t written = -1;
+    if (fault > 0) errno = fault;
+    else written = ::write(fd, data, most);
+    if (fault == kFaultExit) ::_exit(137);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    data += written;
+    size -= size_t(written);
+  }
+  return 0;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// gone already is fine
+int unlink_any(const std::string& path) {
+  int result = attempt(FileOp::unlink, path, [&] {
+    return is_folder(path) ? ::rmdir(path.c_str()) : ::unlink(path.c_str());
+  });
+  return result < 0 && errno != ENOENT ? errno : 0;
+}
+
+void sync_file(int fd, const std::string& path) {
+  if (attempt(FileOp::sync, path, [&] { return ::fdatasync(fd); }) < 0)
+    fail(path, "sync failed", errno);
+}
+
+}  // namespace
+
+std::string parent_of(const std::string& path) {
+  size_t end = path.find_last_not_of('/');
+  size_t slash = end == std::string::npos ? end : path.rfind('/', end);
+  if (slash == std::string::npos) return path.starts_with('/') ? "/" : ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string temporary_beside(const std::string& path) {
+  static std::atomic<uint64_t> count{0};
+  size_t end = path.find_last_not_of('/') + 1;
+  size_t slash = path.rfind('/', end - 1);
+  size_t name = slash == std::string::npos ? 0 : slash + 1;
+  return path.substr(0, name) + "." + path.substr(name, end - name) + ".tmp-" +
+         std::to_string(::getpid()) + "-" + std::to_string(count++);
+}
+
+bool is_temporary(std::string_view name) {
+  return name.starts_with('.') && name.find(".tmp-") != std::string_view::npos;
+}
+
+std::string read_file(const std::string& path, size_t limit) {
+  struct stat info;
+  int fd = open_for_reading(path, info);
+  std::string text;
+  int error = 0;
+  if (uint64_t(info.st_size) <= limit) {
+    // one byte more than expected shows a file that grew
+    text.resize(size_t(info.st_size) + 1);
+    size_t size = 0;
+    for (;;) {
+      ssize_t got = ::read(fd, text.data() + size, text.size() - size);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) error = errno;
+      if (got <= 0) break;
+      size += size_t(got);
+      if (size > limit) break;
+      if (size == text.size()) text.resize(std::min(limit, 2 * size) + 1);
+    }
+    text.resize(size);
+  }
+  ::close(fd);
+  if (error) fail(path, "reading failed", error);
+  if (uint64_t(info.st_size) > limit || text.size() > limit)
+    throw Error("[" + path + "] is over " + std::to_string(limit) +
+                " bytes, the most such a file may have");
+  return text;
+}
+
+void write_atomic(const std::string& path, std::string_view bytes) {
+  std::string temporary = temporary_beside(path);
+  {
+    FileWriter file(temporary);
+    file.write(bytes);
+    file.finish();
+  }
+  if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) <
+      0) {
+    int error = errno;
+    unlink_any(temporary);
+    fail(path, "cannot be replaced", error);
+  }
+  sync_dir(parent_of(path));
+}
+
+bool path_exists(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+bool make_dir(const std::string& path) {
+  if (attempt(FileOp::open, path, [&] { return ::mkdir(path.c_str(), 0755); }) == 0) return true;
+  if (errno != EEXIST) fail(path, "folder cannot be made", errno);
+  return false;
+}
+
+void make_dirs(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0) {
+    if (!S_ISDIR(info.st_mode)) fail(path, "folder cannot be made", EEXIST);
+    return;
+  }
+  std::string parent = parent_of(path);
+  if (parent != path) make_dirs(parent);
+  if (make_dir(path)) sync_dir(parent);
+}
+
+std::vector<std::string> list_dir(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* folder = ::opendir(path.c_str());
+  if (!folder) {
+    if (errno == ENOENT) return names;
+    fail(path, "folder cannot be listed", errno);
+  }
+  while (const dirent* entry = ::readdir(folder)) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  ::closedir(folder);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_path(const std::string& path) {
+  if (int error = unlink_any(path)) fail(path, "cannot be removed", error);
+}
+
+void remove_tree(const std::string& path) {
+  if (is_folder(path))
+    for (const auto& name : list_dir(path)) remove_tree(path + "/" + name);
+  remove_path(path);
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (attempt(FileOp::rename, to, [&] { return ::rename(from.c_str(), to.c_str()); }) < 0)
+    fail(to, ("cannot be renamed from " + from).c_str(), errno);
+  sync_dir(parent_of(to));
+  if (parent_of(from) != parent_of(to)) sync_dir(parent_of(from));
+}
+
+void replace_link(const std::string& path, const std::string& target) {
+  std::string temporary = temporary_beside(path);
+  if (attempt(FileOp::open, temporary,
+              [&] { return ::symlink(target.c_str(), temporary.c_str()); }) < 0)
+    fail(path, "link cannot be made", errno);
+  if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) <
+      0) {
+    int error = errno;
+    unlink_any(temporary);
+    fail(path, "link cannot be replaced", error);
+  }
+  sync_dir(parent_of(path));
+}
+
+std::string read_link(const std::string& path) {
+  char target[4096];
+  ssize_t size = ::readlink(path.c_str(), target, sizeof target);
+  return size < 0 ? std::string() : std::string(target, size_t(size));
+}
+
+void sync_dir(const std::string& path) {
+  int fd = attempt(FileOp::read, path,
+                   [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) fail(path, "folder cannot be opened", errno);
+  int result = attempt(FileOp::sync, path, [&] { return ::fsync(fd); });
+  int error = errno;
+  ::close(fd);
+  // some network filesystems have no sync of folders
+  if (result < 0 && error != EINVAL && error != ENOTSUP) fail(path, "folder sync failed", error);
+}
+
+uint64_t free_bytes(const std::string& path) {
+  struct statvfs info;
+  std::string at = path;
+  while (::statvfs(at.c_str(), &info) != 0) {
+    std::string parent = parent_of(at);
+    if (parent == at) return std::numeric_limits<uint64_t>::max();
+    at = parent;
+  }
+  return uint64_t(info.f_bavail) * info.f_frsize;
+}
+
+FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
+  fd_ = open_for_writing(path_, O_WRONLY | O_EXCL | O_NOFOLLOW);
+  buffer_.reserve(kBufferBytes);
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  unlink_any(path_);
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  bytes_ += bytes.size();
+  hash_.add(bytes);
+  if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+  if (bytes.size() < kBufferBytes) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  } else if (int error = write_all(fd_, path_, bytes.data(), bytes.size())) {
+    fail(path_, "write failed", error);
+  }
+}
+
+void FileWriter::flush() {
+  int error = write_all(fd_, path_, buffer_.data(), buffer_.size());
+  buffer_.clear();
+  if (error) fail(path_, "write failed", error);
+}
+
+void FileWriter::finish() {
+  flush();
+  sync_file(fd_, path_);
+  int fd = fd_;
+  fd_ = -1;
+  // network filesystems may report a failed write only here
+  if (::close(fd) != 0 && errno != EINTR) {
+    int error = errno;
+    unlink_any(path_);
+    fail(path_, "close failed", error);
+  }
+}
+
+AppendFile::AppendFile(std::string path) : path_(std::move(path)) {
+  fd_ = open_for_writing(path_, O_WRONLY | O_APPEND);
+}
+
+AppendFile::~AppendFile() { ::close(fd_); }
+
+void AppendFile::flush() {
+  if (pending_.empty()) return;
+  struct stat before;
+  bool known = ::fstat(fd_, &before) == 0;
+  int error =
+      write_all(fd_, path_, reinterpret_cast<const std::byte*>(pending_.data()), pending_.size());
+  pending_.clear();
+  if (!error) return;
+  // half a line would spoil the file for its readers
+  if (known && ::ftruncate(fd_, before.st_size) != 0) error = errno;
+  fail(path_, "write failed", error);
+}
+
+void AppendFile::sync() {
+  flush();
+  sync_file(fd_, path_);
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  struct stat info;
+  int fd = open_for_reading(path, info);
+  size_ = size_t(info.st_size);
+  if (size_ > 0) {
+    void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+    int error = errno;
+    ::close(fd);
+    if (data == MAP_FAILED) fail(path, "cannot be mapped", error);
+    data_ = static_cast<const std::byte*>(data);
+  } else {
+    ::close(fd);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+FileLock::FileLock(std::string path) : path_(std::move(path)) {
+  fd_ = open_for_writing(path_, O_RDWR | O_NOFOLLOW);
+  // held() of another process takes it for an instant: try for a moment
+  for (int tries = 0; ::flock(fd_, LOCK_EX | LOCK_NB) != 0; ++tries) {
+    int error = errno;
+    if (error == EINTR) continue;
+    if (error == EWOULDBLOCK && tries < 10) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
+    char owner[32] = {};
+    ssize_t size = ::pread(fd_, owner, sizeof owner - 1, 0);
+    ::close(fd_);
+    fd_ = -1;
+    if (error != EWOULDBLOCK) fail(path_, "cannot be locked", error);
+    throw Error("[" + path_ + "] is held by another process" +
+                (size > 0 ? " (" + std::string(owner, size_t(size)) + ")" : std::string()) +
+                "; wait for it to end, stop it, or choose another --out");
+  }
+  std::string owner = "pid " + std::to_string(::getpid());
+  // for the message above only
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, owner.data(), owner.size(), 0) < 0) errno = 0;
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+bool FileLock::held(const std::string& path) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  bool is_held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return is_held;
+}
+
+}  // namespace maglev

@@ -1,0 +1,149 @@
+#pragma once
+// The file layer: everything that must survive a kill, a power cut or a full disk is written
+// through these functions. Each failure is one Error: "[path] what failed: why; what to do".
+// Interrupted calls are repeated and short writes are continued. base/core/file_fault.h lets
+// tests fail any operation. Threads: functions may be called from any thread; an object belongs to
+// one thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/core/hash.h"
+
+namespace maglev {
+
+/// The whole regular file. Throws when it is over `limit` bytes or is no regular file.
+std::string read_file(const std::string& path, size_t limit);
+
+/// Replaces or creates `path`: a reader finds the old bytes or the new ones, whatever happens in
+/// between, and once this returns the new ones survive a power cut. On failure the old file is
+/// intact and no temporary is left.
+void write_atomic(const std::string& path, std::string_view bytes);
+
+/// Follows links.
+bool path_exists(const std::string& path);
+/// Makes the folder and its parents; existing ones are fine.
+void make_dirs(const std::string& path);
+/// Makes one folder; false when something of that name is there already.
+bool make_dir(const std::string& path);
+/// Names in a folder, sorted, without . and ..; empty when there is no such folder.
+std::vector<std::string> list_dir(const std::string& path);
+/// Removes a file, link or empty folder; one that is not there is fine.
+void remove_path(const std::string& path);
+/// Removes a folder and all in it; links are removed, not followed.
+void remove_tree(const std::string& path);
+/// Renames a file or folder within one filesystem and makes it durable (syncs the folders).
+void rename_path(const std::string& from, const std::string& to);
+/// Points the symbolic link `path` at `target`, replacing the link atomically.
+void replace_link(const std::string& path, const std::string& target);
+/// What a symbolic link points at; empty when there is none.
+std::string read_link(const std::string& path);
+/// Makes names created in or removed from a folder durable.
+void sync_dir(const std::string& path);
+/// Bytes that may still be written where `path` is or would be; all ones when the system does not
+/// say.
+uint64_t free_bytes(const std::string& path);
+
+/// A name beside `path` for something unfinished; is_temporary() knows it again, also after a
+/// crash.
+std::string temporary_beside(const std::string& path);
+bool is_temporary(std::string_view name);
+/// The folder part of a path; "." when there is none.
+std::string parent_of(const std::string& path);
+
+/// A new file, written once from begin to end. It is under its own name at once: write_atomic, or a
+/// folder renamed afterwards, makes it appear as a whole. Destroyed before finish() it removes the
+/// file.
+class FileWriter {
+ public:
+  /// Throws when the path exists.
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  /// Everything is on the disk when this returns (fdatasync).
+  void finish();
+
+  const std::string& path() const { return path_; }
+  uint64_t bytes() const { return bytes_; }
+  /// Hash of everything written.
+  std::string hash() const { return hash_.hex(); }
+
+ private:
+  void flush();
+
+  std::string path_;
+  int fd_ = -1;
+  uint64_t bytes_ = 0;
+  Hash hash_;
+  std::vector<std::byte> buffer_;
+};
+
+/// A file that grows: metric rows, logs. Created when it is not there.
+class AppendFile {
+ public:
+  explicit AppendFile(std::string path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  void append(std::string_view bytes) { pending_.append(bytes); }
+  /// Gives everything appended to the system: it then survives the end of this process. When that
+  /// fails the file is cut back to its last flushed length (best effort), what was pending is
+  /// dropped, and Error is thrown.
+  void flush();
+  /// flush(), and survives a power cut.
+  void sync();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  std::string pending_;
+};
+
+/// The bytes of a regular file, read-only, without reading them all at once. The file must not
+/// shrink meanwhile.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// An exclusive lock between processes, held while the object lives; the system frees it when the
+/// process ends.
+class FileLock {
+ public:
+  /// Creates the file when needed. Throws when another process holds the lock, naming the process.
+  explicit FileLock(std::string path);
+  ~FileLock();
+  FileLock(FileLock&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) {
+    other.fd_ = -1;
+  }
+  FileLock& operator=(FileLock&& other) noexcept;
+
+  /// Whether any process (or object) holds it.
+  static bool held(const std::string& path);
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace maglev

@@ -1,0 +1,149 @@
+#pragma once
+// One slot's reset and step, shared to the letter by the CPU loop and the CUDA kernel: auto-reset,
+// time accounting, totals and the placing of rows live here once.
+
+#include "base/env/entry.h"
+
+namespace maglev {
+
+template <class E>
+MAGLEV_HD typename E::State& state_of(std::byte* slot) {
+  return *reinterpret_cast<typename E::State*>(slot + kSlotHead);
+}
+
+/// The columns that hold the row of agent `agent` of slot i, and which row it is.
+struct AgentRow {
+  const StepColumns* columns;
+  int64_t row;
+};
+template <class E>
+MAGLEV_HD AgentRow agent_row(const StepIo& io, int64_t i, int agent) {
+  constexpr int agents = agents_of<E>();
+  const int learners = io.learners ? io.learners : agents;
+  if (agent < learners) return {&io, i * learners + agent};
+  return {&io.rivals, i * (agents - learners) + agent - learners};
+}
+
+/// Writes the observation rows of slot i at row t+1.
+template <class E>
+MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::State& state,
+                            const StepIo& io, int64_t i, uint8_t first) {
+  constexpr int agents = agents_of<E>();
+  for (int a = 0; a < agents; ++a) {
+    const auto [columns, row] = agent_row<E>(io, i, a);
+    E::observe(params, state, a,
+               ObsOut{columns->obs, io.obs_row_bytes, row,
+                      columns->mask ? columns->mask + row * io.mask_width : nullptr});
+    columns->is_first[row] = first;
+  }
+}
+
+template <class E>
+MAGLEV_HD void begin_episode(const typename E::Params& params, const EnvBatch& batch,
+                             SlotHead& head, typename E::State& state, int64_t i) {
+  Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
+  E::reset(params, state, rng);
+  head.rng_counter = rng.counter();
+  head.needs_reset = 0;
+  head.episode_return = 0;
+  head.episode_length = 0;
+}
+
+template <class E>
+MAGLEV_HD void reset_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
+  const auto& params = *static_cast<const typename E::Params*>(batch.params);
+  std::byte* slot = batch.slots + size_t(i) * batch.slot_bytes;
+  auto& head = *reinterpret_cast<SlotHead*>(slot);
+  head = SlotHead{};
+  auto& state = state_of<E>(slot);
+  begin_episode<E>(params, batch, head, state, i);
+  observe_slot<E>(params, state, io, i, 1);
+}
+
+template <class E>
+MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
+  constexpr int agents = agents_of<E>();
+  const auto& params = *static_cast<const typename E::Params*>(batch.params);
+  std::byte* slot = batch.slots + size_t(i) * batch.slot_bytes;
+  auto& head = *reinterpret_cast<SlotHead*>(slot);
+  auto& state = state_of<E>(slot);
+
+  if (head.needs_reset) [[unlikely]] {
+    begin_episode<E>(params, batch, head, state, i);
+    for (int a = 0; a < agents; ++a) {
+      const auto [columns, row] = agent_row<E>(io, i, a);
+      columns->reward[row] = 0.f;
+      columns->terminated[row] = columns->truncated[row] = 0;
+    }
+    observe_slot<E>(params, state, io, i, 1);
+    return;
+  }
+
+  Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
+  const int64_t dims = io.action_dims;
+  Actions actions{io.action_i32 ? io.action_i32 + i * agents * dims : nullptr,
+                  io.action_f32 ? io.action_f32 + i * agents * dims : nullptr};
+  [[maybe_unused]] int32_t discrete[agents * kMaxSplitActionDims];
+  [[maybe_unused]] float continuous[agents * kMaxSplitActionDims];
+  if constexpr (agents > 1) {
+    // the environment wants all agents' actions side by side
+    if (io.learners) {
+      for (int a = 0; a < agents; ++a) {
+        const auto [columns, row] = agent_row<E>(io, i, a);
+        for (int64_t k = 0; k < dims; ++k) {
+          if (io.action_i32) discrete[a * dims + k] = columns->action_i32[row * dims + k];
+          else continuous[a * dims + k] = columns->action_f32[row * dims + k];
+        }
+      }
+      actions = io.action_i32 ? Actions{discrete, nullptr} : Actions{nullptr, continuous};
+    }
+  }
+  float reward[agents] = {};
+  StepOut out{reward, false, false, head.events};
+  E::step(params, state, actions, rng, out);
+  head.rng_counter = rng.counter();
+
+  head.steps += 1;
+  head.episode_length += 1;
+  head.episode_return += reward[0];
+  for (int a = 0; a < agents; ++a) {
+    const auto [columns, row] = agent_row<E>(io, i, a);
+    columns->reward[row] = reward[a];
+    columns->terminated[row] = out.terminated;
+    columns->truncated[row] = out.truncated;
+  }
+  if (out.terminated | out.truncated) [[unlikely]] {
+    head.needs_reset = 1;
+    float r = head.episode_return;
+    head.return_min = head.episodes == 0 || r < head.return_min ? r : head.return_min;
+    head.return_max = head.episodes == 0 || r > head.return_max ? r : head.return_max;
+    head.return_sum += r;
+    head.length_sum += head.episode_length;
+    head.episodes += 1;
+  }
+  // the row after an episode's last holds its final observation
+  observe_slot<E>(params, state, io, i, 0);
+}
+
+/// Adds one slot's totals and clears them.
+MAGLEV_HD void take_slot_totals(SlotHead& head, EpisodeTotals& into) {
+  if (head.episodes > 0) {
+    bool first = into.episodes == 0;
+    into.return_min =
+        first || head.return_min < into.return_min ? head.return_min : into.return_min;
+    into.return_max =
+        first || head.return_max > into.return_max ? head.return_max : into.return_max;
+    into.return_sum += head.return_sum;
+    into.length_sum += head.length_sum;
+    into.episodes += head.episodes;
+  }
+  into.steps += head.steps;
+  for (int k = 0; k < kMaxEvents; ++k) {
+    into.events[k] += head.events[k];
+    head.events[k] = 0;
+  }
+  head.return_sum = head.length_sum = 0;
+  head.episodes = head.steps = 0;
+}
+
+}  // namespace maglev

@@ -1,0 +1,39 @@
+#pragma once
+// The CUDA face of an environment: the same slot functions, one thread a slot. CMake compiles one
+// .cu per environment folder that includes this and the environment's header; no torch here.
+
+#include <cuda_runtime.h>
+
+#include "base/env/batch.h"
+
+namespace maglev {
+
+constexpr int kEnvThreads = 128;
+
+template <class E>
+__global__ void reset_slots(EnvBatch batch, StepIo io, int64_t count) {
+  int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) reset_slot<E>(batch, io, i);
+}
+
+template <class E>
+__global__ void step_slots(EnvBatch batch, StepIo io, int64_t count) {
+  int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) step_slot<E>(batch, io, i);
+}
+
+template <class E>
+int launch_reset(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
+  unsigned blocks = unsigned((count + kEnvThreads - 1) / kEnvThreads);
+  reset_slots<E><<<blocks, kEnvThreads, 0, static_cast<cudaStream_t>(stream)>>>(batch, io, count);
+  return int(cudaGetLastError());
+}
+
+template <class E>
+int launch_step(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
+  unsigned blocks = unsigned((count + kEnvThreads - 1) / kEnvThreads);
+  step_slots<E><<<blocks, kEnvThreads, 0, static_cast<cudaStream_t>(stream)>>>(batch, io, count);
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev

@@ -1,0 +1,118 @@
+#pragma once
+// The type-erased row of an environment and the raw pointers of one batched step. A table of
+// EnvEntry is what the rest of the engine, the tests, the benches and the help walk.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/config/options.h"
+#include "base/env/env.h"
+#include "base/env/spec.h"
+
+namespace maglev {
+
+class Canvas;
+
+/// The columns of one step. Actions of row t are read; everything else is written.
+struct StepColumns {
+  const int32_t* action_i32 = nullptr;  ///< [rows, dims], categorical
+  const float* action_f32 = nullptr;  ///< [rows, dims], continuous, as sampled (environments clip)
+  std::byte* obs[kMaxObsColumns] = {};  ///< [rows, row_bytes], row t+1
+  uint8_t* mask = nullptr;              ///< [rows, categories], row t+1; null unless masked
+  float* reward = nullptr;              ///< [rows], row t
+  uint8_t* terminated = nullptr;        ///< [rows], row t
+  uint8_t* truncated = nullptr;         ///< [rows], row t
+  uint8_t* is_first = nullptr;          ///< [rows], row t+1: that observation begins an episode
+};
+
+/// One step of N environments, rows = N * agents, environment-major. Host pointers for the CPU
+/// functions, device pointers for the CUDA one. Auto-reset is next-step: the step after an
+/// episode's last ignores its action, gives the next episode's first observation with reward 0 and
+/// sets is_first.
+struct StepIo : StepColumns {
+  int64_t obs_row_bytes[kMaxObsColumns] = {};
+  int64_t mask_width = 0;
+  int64_t action_dims = 0;
+  /// Agents of each environment whose rows are in the columns above, the first ones; 0: all. The
+  /// other agents' rows are in `rivals`, so that who learns and who only plays along each have
+  /// columns without gaps.
+  int32_t learners = 0;
+  StepColumns rivals;
+};
+
+/// Most action dimensions of an environment whose agents are split into learners and rivals.
+constexpr int kMaxSplitActionDims = 16;
+
+/// Totals since they were last taken. Of agent 0 where there are several.
+struct EpisodeTotals {
+  double return_sum = 0, length_sum = 0;
+  float return_min = 0, return_max = 0;  ///< over finished episodes; 0 when there are none
+  int64_t episodes = 0;
+  int64_t steps = 0;  ///< transitions, without the steps that only reset
+  double events[kMaxEvents] = {};
+};
+
+/// The head of every environment's slot; the state follows at kSlotHead. What a step touches comes
+/// last: with a small state behind it, that is one cache line.
+struct SlotHead {
+  double return_sum, length_sum;  ///< of episodes finished since taken
+  float return_min, return_max;
+  float events[kMaxEvents];  ///< since taken
+  int32_t episodes;          ///< since taken
+  int32_t unused;
+  uint64_t rng_counter;
+  float episode_return;  ///< of the running episode
+  int32_t episode_length;
+  int32_t steps;  ///< since taken
+  uint32_t needs_reset;
+};
+constexpr size_t kSlotHead = 96;
+static_assert(offsetof(SlotHead, rng_counter) == 64 && sizeof(SlotHead) <= kSlotHead);
+
+/// N slots of one environment. `params` and `slots` are on the device that runs them.
+struct EnvBatch {
+  const void* params;
+  std::byte* slots;  ///< [N, slot_bytes]
+  size_t slot_bytes;
+  uint64_t seed;
+  int64_t first_env;  ///< index of slot 0 in the whole run, for its random stream
+};
+
+struct EnvEntry {
+  const char* name;
+  const char* summary;
+  int agents;
+
+  size_t params_bytes;
+  void (*make_params)(void* params);                   ///< writes the defaults
+  void (*describe)(OptionTable& table, void* params);  ///< adds env.* settings, bound to params
+  void (*check)(const void* params);                   ///< throws Error on settings that contradict
+  EnvSpec (*spec)(const void* params);
+  size_t (*slot_bytes)(const void* params);  ///< multiple of 64
+
+  /// Slots [begin, end) begin their first episode; writes observations, masks and is_first = 1.
+  void (*reset_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
+  void (*step_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
+  /// Adds slots' totals in order, then clears them.
+  void (*take_totals_cpu)(const EnvBatch&, EpisodeTotals& into, int64_t begin, int64_t end);
+
+  std::span<const Bot> bots;  ///< E::bots() where the environment has scripted players
+
+  /// The same as kernels on `stream` (a cudaStream_t); null when built without CUDA. Return a
+  /// cudaError_t.
+  int (*reset_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
+  int (*step_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
+
+  /// Draws a state (a slot from kSlotHead on, in host memory) into the whole canvas; E::paint where
+  /// the environment has a picture, else null.
+  void (*paint)(const void* params, const std::byte* state, Canvas& canvas) = nullptr;
+};
+
+/// Every environment that was built in, by name.
+std::span<const EnvEntry> env_table();
+/// Throws Error with near names.
+const EnvEntry& find_env(std::string_view name);
+
+}  // namespace maglev

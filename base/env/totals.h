@@ -1,0 +1,29 @@
+#pragma once
+// Totals of all environments of a batch, reduced where their slots are.
+
+#include "base/env/entry.h"
+
+namespace maglev {
+
+/// Adds `part` to `into`.
+MAGLEV_HD void add_totals(const EpisodeTotals& part, EpisodeTotals& into) {
+  if (part.episodes > 0) {
+    const bool first = into.episodes == 0;
+    into.return_min =
+        first || part.return_min < into.return_min ? part.return_min : into.return_min;
+    into.return_max =
+        first || part.return_max > into.return_max ? part.return_max : into.return_max;
+  }
+  into.return_sum += part.return_sum;
+  into.length_sum += part.length_sum;
+  into.episodes += part.episodes;
+  into.steps += part.steps;
+  for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
+}
+
+/// Writes the totals of slots [0, count) to `into` (device memory) and clears them. Adds in an
+/// order of its own: sums may differ from take_totals_cpu in the last places. On `stream` (a
+/// cudaStream_t); returns a cudaError_t. Only in builds with device code.
+int take_totals_cuda(const EnvBatch& batch, EpisodeTotals* into, int64_t count, void* stream);
+
+}  // namespace maglev

@@ -1,0 +1,73 @@
+#pragma once
+// Where metrics go. A row leaves the iteration once per flush, on a writer thread; sinks never run
+// beside training code.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/config/options.h"
+
+namespace maglev {
+
+/// One flush. `values` keeps the order in which names were registered; absent figures (no episode
+/// ended) are NaN.
+struct MetricRow {
+  int64_t step = 0;             ///< environment steps so far, all environments
+  double seconds = 0;           ///< since the run began, over resumes
+  double steps_per_second = 0;  ///< over this flush's interval
+  int64_t episodes = 0;         ///< finished so far
+  double return_mean = 0;  ///< over at least the last 100 finished episodes; NaN before the first
+  std::vector<std::pair<std::string, double>>
+      values;  ///< e.g. "loss/policy", "time/environment", "events/food_per_1k"
+};
+
+/// What a sink is told when a run begins.
+struct RunInfo {
+  std::string dir;  ///< the run folder, exists
+  std::string algo, env, device;
+  int64_t total_steps = 0;
+  int64_t resumed_at =
+      -1;  ///< step of the checkpoint it continues from; -1: a new run. Later rows are dropped.
+  bool quiet = false;
+  std::string options_yaml;  ///< the resolved settings
+};
+
+/// How far the running iteration is. Written by training as it goes (relaxed stores), read by the
+/// writer thread.
+struct Progress {
+  std::atomic<int64_t> step{0};  ///< environment steps of finished iterations, all environments
+  std::atomic<int64_t> iteration_step{0};  ///< environment steps collected since, all environments
+  int64_t iteration_steps = 0;  ///< steps an iteration collects before it learns; constant
+  int64_t total_steps = 0;      ///< of the whole run; constant
+};
+
+class MetricSink {
+ public:
+  virtual ~MetricSink() = default;
+  virtual void write(const MetricRow& row) = 0;
+  /// Called about five times a second on the writer thread between rows, so that long iterations
+  /// still show life.
+  virtual void tick(const Progress&) {}
+  /// A line for people: a checkpoint was saved, a warning.
+  virtual void note(const std::string&) {}
+  /// The run ended: flush and close. `outcome` is "finished", "stopped" or an error.
+  virtual void close(const std::string& outcome) { (void)outcome; }
+};
+
+struct SinkEntry {
+  const char* name;
+  const char* summary;
+  bool on_by_default;
+  std::unique_ptr<MetricSink> (*open)(const RunInfo&);
+};
+
+/// Every sink that was built in, by name. Each is switched by `sinks.<name>`.
+std::span<const SinkEntry> sink_table();
+
+}  // namespace maglev

@@ -1,0 +1,76 @@
+#pragma once
+// Takes metric rows from training and gives them to the sinks on a thread of its own, in order. A
+// sink that fails is switched off and reported once; training and the other sinks go on. Threads:
+// push, note, flush and close may be called from any thread; sinks are called from the writer's
+// only.
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "base/metrics/sink.h"
+
+namespace maglev {
+
+struct NamedSink {
+  std::string name;
+  std::unique_ptr<MetricSink> sink;
+};
+
+/// Opens the sinks of the table that `names` lists. Throws Error when a name is unknown (near names
+/// are told) or a sink cannot be opened.
+std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names);
+
+class MetricWriter {
+ public:
+  /// `progress`, where given, outlives the writer; sinks hear of it about five times a second
+  /// between rows.
+  explicit MetricWriter(std::vector<NamedSink> sinks, const Progress* progress = nullptr);
+  /// Closes with the outcome "stopped" unless close() was called.
+  ~MetricWriter();
+  MetricWriter(const MetricWriter&) = delete;
+  MetricWriter& operator=(const MetricWriter&) = delete;
+
+  /// Hands a row over and returns; no file or terminal is waited for. Only when kQueueRows rows are
+  /// waiting, that is when a disk has stood still for that many flushes, it waits for room: rows
+  /// are never dropped.
+  void push(MetricRow row);
+  /// A line for people, in order with the rows.
+  void note(std::string text);
+  /// Waits until every sink has had everything pushed so far. Call it before a checkpoint is
+  /// committed, so that a run which continues from there has all rows up to there.
+  void flush();
+  /// Gives the sinks what is left and the outcome, and ends the thread. Later rows are ignored.
+  /// Once is enough.
+  void close(const std::string& outcome);
+
+  /// Names of the sinks that were switched off, in the order they failed.
+  std::vector<std::string> failed() const;
+
+  static constexpr size_t kQueueRows = 4096;
+
+ private:
+  using Item = std::variant<MetricRow, std::string>;
+
+  void enqueue(Item item);
+  void thread_main();
+  void each_sink(const std::function<void(MetricSink&)>& call);
+
+  const Progress* progress_;
+  std::vector<NamedSink> sinks_;  ///< the writer thread's
+  mutable std::mutex mutex_;
+  std::condition_variable filled_, drained_;
+  std::deque<Item> queue_;
+  bool busy_ = false, closing_ = false;
+  std::string outcome_;
+  std::vector<std::string> failed_;
+  std::thread thread_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,82 @@
+#include "engine/algo/experiment.h"
+
+#include <filesystem>
+
+#include "base/core/error.h"
+
+namespace maglev {
+
+Experiment::Experiment(const std::string& algo, const std::string& env)
+    : algo_(&find_algo(algo)), env_(&find_env(env)), algo_options_(algo_->make_options()) {
+  env_params_.resize((env_->params_bytes + sizeof(std::max_align_t) - 1) /
+                     sizeof(std::max_align_t));
+  env_->make_params(env_params_.data());
+  table_.add("seed", run.seed, "seed of everything random", {.min = 0, .max = 9e15});
+  table_.add("device", run.device, "auto, cpu, cuda or cuda:<index>");
+  table_.add("threads", run.threads, "threads; 0: as many as the process may use",
+             {.min = 0, .max = 1024});
+  table_.section("train", [&](OptionTable& t) {
+    t.add("steps", run.steps,
+          "environment steps to train for, all environments; with train.dataset: updates",
+          {.min = 1, .max = 9e15, .unit = "steps"});
+    t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
+    t.add("collect", run.collect,
+          "lockstep: all environments step together; blocks: each block of them runs the whole "
+          "rollout by itself",
+          {.choices = {"auto", "lockstep", "blocks"}});
+    t.add("graph", run.graph,
+          "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",
+          {.choices = {"auto", "on", "off"}});
+    t.add("precision", run.precision,
+          "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU",
+          {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
+    t.add("opponents", run.opponents,
+          "who plays the second agent, by commas: scripted players of the environment, past (past "
+          "selves), self, folders of runs; empty: all agents learn");
+    t.add("past", run.past, "past selves in play at once", {.min = 1, .max = 1000});
+    t.add("past_every", run.past_every, "steps between two past selves; 0: twenty a run",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("matchmaking", run.matchmaking,
+          "even: each opponent alike; hard: those that are not beaten yet more often",
+          {.choices = {"even", "hard"}});
+    t.add("warmup", run.warmup,
+          "iterations run first and undone exactly; before a capture two at least",
+          {.min = 0, .max = 1e6});
+    t.add("overlap", run.overlap,
+          "updates of an iteration run beside the steps of the next, on threads of their own");
+    t.add("dataset", run.dataset,
+          "files to learn from instead of an environment, by commas (maglev data writes them)");
+    t.add("replay_memory", run.replay_memory,
+          "where a replay lies on a GPU: on the device or in pinned memory of the host; auto: on "
+          "the device where it leaves the rest enough",
+          {.choices = {"auto", "device", "pinned"}});
+    t.add("save_replay", run.save_replay,
+          "checkpoints hold the replay; else a resumed run begins with an empty one");
+    t.add("replay_capacity", run.replay_capacity,
+          "rows of the replay, all environments; 0: what the algorithm says",
+          {.min = 0, .max = 1e15, .unit = "rows"});
+    t.add("memory_limit", run.memory_limit,
+          "of what a run will hold, e.g. 4GiB; auto: what is free where it runs; none: no limit");
+    t.add("shrink_replay", run.shrink_replay,
+          "a replay that does not fit the limit becomes smaller; else the run is refused");
+  });
+  table_.section("env", [&](OptionTable& t) {
+    t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});
+    env_->describe(t, env_params_.data());
+  });
+  table_.section(algo_->name, [&](OptionTable& t) { algo_->describe(t, algo_options_.get()); });
+}
+
+std::string Experiment::load_proven(const std::string& home) {
+  auto path =
+      std::filesystem::path(home) / "configs" / algo_->name / (std::string(env_->name) + ".yaml");
+  if (!std::filesystem::exists(path)) return "";
+  table_.load(path.string());
+  return path.string();
+}
+
+}  // namespace maglev

@@ -1,0 +1,130 @@
+#include "engine/play/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <torch/torch.h>
+
+#include "base/core/error.h"
+#include "engine/data/rollout.h"
+#include "engine/data/vec_env.h"
+#include "engine/play/rivals.h"
+
+namespace maglev {
+namespace {
+
+constexpr int64_t kMostEnvs = 256;
+
+void add(EpisodeTotals& into, const EpisodeTotals& part) {
+  into.steps += part.steps;
+  for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
+}
+
+void summarise(EvalResult& result, const std::vector<double>& lengths) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), n = double(result.returns.size());
+  result.episodes = int64_t(result.returns.size());
+  result.return_mean = result.return_std = result.return_min = result.return_max =
+      result.length_mean = nan;
+  if (result.returns.empty()) return;
+  double sum = 0, squares = 0, length = 0;
+  for (double r : result.returns) sum += r;
+  for (double l : lengths) length += l;
+  result.return_mean = sum / n;
+  result.length_mean = length / n;
+  for (double r : result.returns) squares += (r - result.return_mean) * (r - result.return_mean);
+  result.return_std = n > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  auto [low, high] = std::minmax_element(result.returns.begin(), result.returns.end());
+  result.return_min = *low, result.return_max = *high;
+}
+
+}  // namespace
+
+EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+                    ThreadPool& pool, const EvalOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t N = options.envs > 0
+                        ? options.envs
+                        : std::min(kMostEnvs, options.steps > 0 ? 64 : options.episodes);
+  if (options.steps == 0 && options.episodes < 1)
+    throw Error("[eval] needs at least 1 episode or 1 step, got " +
+                std::to_string(options.episodes));
+  VecEnv envs(experiment.env(), experiment.env_params(), N, options.seed, placement.device, pool,
+              /*first_env=*/0, /*learners=*/options.against ? 1 : 0);
+  const EnvSpec& spec = envs.spec();
+  const int64_t agents = envs.agents();
+  const int64_t block = block_rows(algorithm.plan().block_rows, envs.rows(), agents);
+  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
+  const Carry carry = algorithm.initial_carry(envs.rows());
+  std::vector<Carry> carries;
+  for (const Row& part : store.row(0).blocks)
+    carries.push_back(carry.rows(part.first, part.rows()));
+  StepIo first_io = store.first_io(), io = store.io(0);
+  std::optional<Rivals> rivals;
+  if (options.against) {
+    rivals.emplace(envs.entry(), spec, N, placement.device);
+    rivals->add(*options.against);
+    rivals->attach(first_io, /*first=*/true);
+    rivals->attach(io, /*first=*/false);
+  }
+  envs.reset(first_io);
+
+  // episodes each environment still owes; a run of steps owes none
+  std::vector<int64_t> owed(size_t(N), 0);
+  for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
+  int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
+  const int64_t most_steps =
+      options.steps > 0 ? (options.steps + N - 1) / N : std::numeric_limits<int64_t>::max();
+
+  EvalResult result{
+      .mode = options.mode == ActMode::mean ? "mean" : "sample", .seed = options.seed, .envs = N};
+  std::vector<std::vector<double>> returns(static_cast<size_t>(N));
+  std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
+  EpisodeTotals totals;
+  for (int64_t t = 0; t < most_steps && open > 0; ++t) {
+    const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
+    pool.run(int64_t(carries.size()), [&](int64_t b) {
+      algorithm.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+    });
+    if (rivals) rivals->act(options.seed, t);
+    envs.step(io);
+    auto host = [](const at::Tensor& x) { return x[0].cpu(); };
+    auto reward = host(store.batch().reward), terminated = host(store.batch().terminated);
+    auto truncated = host(store.batch().truncated), first = store.batch().is_first[1].cpu();
+    if (rivals)
+      for (const GameResult& game : rivals->settle(reward.data_ptr<float>())) {
+        if (options.steps == 0 && owed[size_t(game.env)] == 0) continue;
+        (game.score == 1 ? result.wins : game.score == 0 ? result.losses : result.draws) += 1;
+      }
+    for (int64_t i = 0; i < N; ++i) {
+      const int64_t row = i * agents;
+      if (options.steps == 0 && owed[size_t(i)] == 0) continue;
+      if (first.data_ptr<uint8_t>()[row]) continue;  // this step only reset the environment
+      running[size_t(i)] += reward.data_ptr<float>()[row];
+      length[size_t(i)] += 1;
+      if (!terminated.data_ptr<uint8_t>()[row] && !truncated.data_ptr<uint8_t>()[row]) continue;
+      returns[size_t(i)].push_back(running[size_t(i)]);
+      lengths.push_back(length[size_t(i)]);
+      running[size_t(i)] = length[size_t(i)] = 0;
+      if (options.steps == 0 && --owed[size_t(i)] == 0) {
+        add(totals, envs.take_totals(i, i + 1));
+        --open;
+      }
+    }
+    store.roll_over();
+  }
+  if (options.steps > 0) add(totals, envs.take_totals());
+
+  for (const auto& r : returns) result.returns.insert(result.returns.end(), r.begin(), r.end());
+  summarise(result, lengths);
+  result.steps = totals.steps;
+  for (size_t k = 0; k < spec.events.size(); ++k)
+    result.events_per_1k.emplace_back(
+        spec.events[k], totals.steps ? 1000 * totals.events[k] / double(totals.steps) : 0);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace maglev

@@ -1,0 +1,46 @@
+#pragma once
+// One protocol for judging a policy: fixed seeds, frozen normalisers, environments of its own.
+// Training never notices.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/algo/algorithm.h"
+#include "engine/algo/experiment.h"
+#include "engine/host/machine.h"
+#include "engine/play/player.h"
+
+namespace maglev {
+
+struct EvalOptions {
+  int64_t episodes =
+      100;  ///< each environment's first ones count, so short episodes are not favoured
+  int64_t steps =
+      0;  ///< > 0: run this many steps of all environments together instead of counting episodes
+  int64_t envs = 0;  ///< environments at once; 0: one an episode, at most 256
+  uint64_t seed = 1'000'003;
+  ActMode mode = ActMode::mean;
+  /// Plays every environment's second agent; null: the policy plays all agents.
+  Player* against = nullptr;
+};
+
+struct EvalResult {
+  std::string mode;  ///< "mean" or "sample"
+  uint64_t seed = 0;
+  int64_t envs = 0, episodes = 0, steps = 0;
+  /// Over finished episodes; NaN when none finished.
+  double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
+  std::vector<std::pair<std::string, double>> events_per_1k;
+  int64_t wins = 0, draws = 0, losses = 0;  ///< of the episodes, against a player
+  std::vector<double> returns;              ///< one an episode, by environment and then in time
+  double seconds = 0;
+};
+
+/// Evaluates `algorithm` on `experiment`'s environment. Throws Error on settings that contradict
+/// each other.
+EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+                    ThreadPool& pool, const EvalOptions& options);
+
+}  // namespace maglev

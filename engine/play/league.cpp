@@ -1,0 +1,192 @@
+#include "engine/play/league.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/philox.h"
+#include "base/core/split.h"
+#include "engine/run/snapshot.h"
+
+namespace maglev {
+namespace {
+
+// past selves are remembered this often in a run when train.past_every does not say
+constexpr int64_t kPastARun = 20;
+// weight of a game in the recent score
+constexpr double kRecentWeight = 0.02;
+// chance that a hopeless match keeps under hard matchmaking
+constexpr double kLeastWeight = 0.01;
+
+}  // namespace
+
+double elo_expected(double elo, double other) {
+  return 1 / (1 + std::pow(10, (other - elo) / 400));
+}
+
+League::League(const Experiment& experiment, const AlgoContext& context, Algorithm& learner)
+    : experiment_(&experiment), learner_(&learner) {
+  const RunOptions& run = experiment.run;
+  rivals_ = std::make_unique<Rivals>(experiment.env(), context.spec, run.env_count, context.device);
+  const auto enter = [&](std::unique_ptr<Player> player, bool in_play) {
+    rivals_->add(*player);
+    members_.push_back(
+        {.name = player->name(), .in_play = in_play, .elo = kEloStart, .recent = 0.5});
+    players_.push_back(std::move(player));
+    return int64_t(members_.size()) - 1;
+  };
+  bool wants_past = false;
+  std::string names = run.opponents;
+  std::erase(names, ' ');
+  for (const std::string& name : split_list(names)) {
+    if (name == "past") {
+      wants_past = true;
+      continue;
+    }
+    const auto mode = ActMode::sample;
+    auto player = name == "self" ? std::make_unique<PolicyPlayer>(learner, name, mode)
+                                 : make_player(name, experiment.env(), context, mode);
+    groups_.push_back({enter(std::move(player), true)});
+  }
+  first_past_ = int64_t(members_.size());
+  std::vector<int64_t> group;
+  for (int64_t i = 0; wants_past && i < run.past; ++i) {
+    past_.push_back(experiment.algo().make(experiment.algo_options(), context));
+    group.push_back(
+        enter(std::make_unique<PolicyPlayer>(*past_.back(), "past", ActMode::sample), false));
+  }
+  if (wants_past) groups_.push_back(group);
+  // there is always somebody to play: the learner before it learned anything
+  remember(0);
+  for (int64_t env = 0; env < run.env_count; ++env) rivals_->assign(env, draw(env));
+}
+
+void League::publish() {
+  for (auto& past : past_) past->publish();
+}
+
+void League::remember(int64_t step) {
+  if (past_.empty()) return;
+  int64_t every = experiment_->run.past_every;
+  if (every == 0) every = std::max<int64_t>(1, experiment_->run.steps / kPastARun);
+  if (remembered_ > 0 && step - remembered_step_ < every) return;
+  // the oldest makes room; games against it that run go on against its successor
+  const int64_t slot = remembered_ % int64_t(past_.size());
+  Algorithm& copy = *past_[size_t(slot)];
+  StateSnapshot([&](StateVisitor& v) { learner_->visit_state(v); }).restore([&](StateVisitor& v) {
+    copy.visit_state(v);
+  });
+  copy.publish();
+  members_[size_t(first_past_ + slot)] = {
+      .name = "past@" + std::to_string(step), .in_play = true, .elo = elo_, .recent = 0.5};
+  ++remembered_;
+  remembered_step_ = step;
+}
+
+int64_t League::draw(int64_t env) {
+  Rng rng(experiment_->run.seed, stream_id(Purpose::opponent, (1ull << 48) + uint64_t(env)),
+          uint64_t(games_));
+  // each entry of the list alike, and within past selves each that there is
+  const bool hard = experiment_->run.matchmaking == "hard";
+  std::vector<std::pair<int64_t, double>> weights;
+  double total = 0;
+  for (const auto& group : groups_) {
+    int64_t there = 0;
+    for (int64_t m : group) there += members_[size_t(m)].in_play;
+    for (int64_t m : group) {
+      if (!members_[size_t(m)].in_play) continue;
+      double weight = 1. / double(there);
+      // whom the learner beats for sure teaches it little
+      if (hard) weight *= std::pow(1 - members_[size_t(m)].recent, 2) + kLeastWeight;
+      weights.emplace_back(m, weight);
+      total += weight;
+    }
+  }
+  double u = rng.uniform() * total;
+  for (const auto& [member, weight] : weights)
+    if ((u -= weight) < 0) return member;
+  return weights.back().first;
+}
+
+void League::settle(const float* reward) {
+  for (const GameResult& game : rivals_->settle(reward)) {
+    Member& rival = members_[size_t(rivals_->player_of(game.env))];
+    const double gain = kEloGain * (game.score - elo_expected(elo_, rival.elo));
+    // a game against oneself says nothing
+    if (rival.name != "self") elo_ += gain, rival.elo -= gain;
+    rival.recent += kRecentWeight * (game.score - rival.recent);
+    rival.games += 1;
+    (game.score == 1 ? rival.wins : game.score == 0 ? rival.losses : rival.draws) += 1;
+    ++games_;
+    rivals_->assign(game.env, draw(game.env));
+  }
+}
+
+std::vector<LeagueRow> League::table() const {
+  std::vector<LeagueRow> rows;
+  for (const Member& m : members_)
+    if (m.in_play)
+      rows.push_back({.name = m.name,
+                      .elo = m.name == "self" ? elo_ : m.elo,
+                      .games = m.games,
+                      .wins = m.wins,
+                      .draws = m.draws,
+                      .losses = m.losses});
+  return rows;
+}
+
+std::vector<std::pair<std::string, double>> League::figures() const {
+  std::vector<std::pair<std::string, double>> figures{{"elo/learner", elo_}};
+  for (size_t m = 0; m < members_.size(); ++m) {
+    // past selves come and go: their names would be new columns each time
+    if (int64_t(m) >= first_past_) continue;
+    figures.emplace_back("elo/" + members_[m].name, members_[m].elo);
+    figures.emplace_back("score/" + members_[m].name, members_[m].recent);
+  }
+  if (!past_.empty()) {
+    double score = 0, there = 0;
+    for (size_t m = size_t(first_past_); m < members_.size(); ++m)
+      if (members_[m].in_play) score += members_[m].recent, there += 1;
+    figures.emplace_back("score/past", score / there);
+  }
+  return figures;
+}
+
+std::string League::json(int64_t step) const {
+  nlohmann::json players = nlohmann::json::array();
+  for (const LeagueRow& row : table())
+    players.push_back({{"name", row.name},
+                       {"elo", row.elo},
+                       {"games", row.games},
+                       {"wins", row.wins},
+                       {"draws", row.draws},
+                       {"losses", row.losses}});
+  return nlohmann::json{{"step", step}, {"learner_elo", elo_}, {"players", players}}.dump(2) + "\n";
+}
+
+void League::visit_state(StateVisitor& visitor) {
+  visitor.section("rivals", [&](StateVisitor& v) { rivals_->visit_state(v); });
+  visitor.real("elo", elo_);
+  visitor.integer("games", games_);
+  visitor.integer("remembered", remembered_);
+  visitor.integer("remembered_step", remembered_step_);
+  for (size_t m = 0; m < members_.size(); ++m)
+    visitor.section("member" + std::to_string(m), [&](StateVisitor& v) {
+      Member& member = members_[m];
+      int64_t in_play = member.in_play;
+      v.text("name", member.name);
+      v.integer("in_play", in_play);
+      v.real("elo", member.elo);
+      v.real("recent", member.recent);
+      v.integer("games", member.games);
+      v.integer("wins", member.wins);
+      v.integer("draws", member.draws);
+      v.integer("losses", member.losses);
+      member.in_play = in_play != 0;
+    });
+  for (size_t p = 0; p < past_.size(); ++p)
+    visitor.section("past" + std::to_string(p), [&](StateVisitor& v) { past_[p]->visit_state(v); });
+}
+
+}  // namespace maglev

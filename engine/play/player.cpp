@@ -1,0 +1,113 @@
+#include "engine/play/player.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "base/core/error.h"
+#include "engine/algo/experiment.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/stored_experiment.h"
+
+namespace maglev {
+namespace {
+
+// counters a bot may use up in one step
+constexpr uint64_t kCountersAStep = 64;
+
+Row block_of(const Row& row, int64_t begin, int64_t count) {
+  const auto cut = [&](const at::Tensor& t) { return t.defined() ? t.narrow(0, begin, count) : t; };
+  Row part;
+  part.first = row.first + begin;
+  for (const auto& o : row.obs) part.obs.push_back(cut(o));
+  part.mask = cut(row.mask);
+  part.is_first = cut(row.is_first);
+  part.action = cut(row.action);
+  return part;
+}
+
+bool same_columns(const EnvSpec& a, const EnvSpec& b) {
+  const auto same = [](const ObsColumn& x, const ObsColumn& y) {
+    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+  };
+  return a.observations.size() == b.observations.size() &&
+         std::equal(a.observations.begin(), a.observations.end(), b.observations.begin(), same) &&
+         a.action.heads == b.action.heads && a.action.dims() == b.action.dims();
+}
+
+}  // namespace
+
+Carry BotPlayer::initial_carry(int64_t rows) {
+  return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};
+}
+
+void BotPlayer::act(Row& row, Carry& carry, uint64_t seed, int64_t step) {
+  std::vector<at::Tensor> obs;
+  for (const auto& column : row.obs) obs.push_back(column.cpu());
+  const at::Tensor first = row.is_first.cpu();
+  at::Tensor action = row.action.is_cpu() ? row.action : row.action.cpu();
+  for (int64_t r = 0; r < row.rows(); ++r) {
+    void* state = carry.parts[0].data_ptr<uint8_t>() + r * int64_t(kMaxBotState);
+    Rng rng(seed, stream_id(Purpose::opponent, uint64_t(row.first + r)),
+            uint64_t(step) * kCountersAStep);
+    if (first.const_data_ptr<uint8_t>()[r]) bot_->begin(state, rng);
+    const std::byte* columns[kMaxObsColumns] = {};
+    for (size_t c = 0; c < obs.size(); ++c)
+      columns[c] = static_cast<const std::byte*>(obs[c].const_data_ptr()) +
+                   r * int64_t(obs[c].nbytes()) / row.rows();
+    float chosen[kMaxSplitActionDims] = {};
+    bot_->act(state, columns, rng, chosen);
+    std::copy_n(chosen, action.size(1), action.data_ptr<float>() + r * action.size(1));
+  }
+  if (!row.action.is_cpu()) row.action.copy_(action);
+}
+
+void PolicyPlayer::act(Row& row, Carry& carry, uint64_t seed, int64_t step) {
+  const ActKey key{.seed = seed, .purpose = Purpose::opponent, .step = step};
+  const int64_t most = algorithm_->plan().block_rows;
+  for (int64_t begin = 0; begin < row.rows(); begin += most) {
+    const int64_t count = std::min(most, row.rows() - begin);
+    Row part = block_of(row, begin, count);
+    Carry state = carry.rows(begin, count);
+    algorithm_->act(part, state, mode_, key);
+  }
+}
+
+RunPlayer::RunPlayer(const std::string& folder, const AlgoContext& context, ActMode mode)
+    : Player(folder) {
+  experiment_ = experiment_of(folder);
+  if (!same_columns(experiment_->spec(), context.spec))
+    throw Error("[player] the run " + folder + " was trained on " + experiment_->env().name +
+                ", whose observations or actions differ from the game's; take a run of the same "
+                "environment and env.* settings");
+  const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
+  if (checkpoint.empty())
+    throw Error("[player] " + folder + " holds no valid checkpoint; train longer or resume it");
+  AlgoContext own = context;
+  own.total_steps = experiment_->run.steps;
+  own.seed = experiment_->run.seed;
+  algorithm_ = experiment_->algo().make(experiment_->algo_options(), own);
+  load_section(checkpoint, "algo",
+               {.algo = experiment_->algo().name, .env = experiment_->env().name},
+               [&](StateVisitor& v) { algorithm_->visit_state(v); });
+  algorithm_->publish();
+  policy_ = std::make_unique<PolicyPlayer>(*algorithm_, folder, mode);
+}
+
+RunPlayer::~RunPlayer() = default;
+
+std::unique_ptr<Player> make_player(const std::string& name, const EnvEntry& env,
+                                    const AlgoContext& context, ActMode mode) {
+  for (const Bot& bot : env.bots)
+    if (name == bot.name) return std::make_unique<BotPlayer>(bot, name);
+  if (is_run(name)) return std::make_unique<RunPlayer>(name, context, mode);
+  std::string bots;
+  for (const Bot& bot : env.bots) bots += std::string(bots.empty() ? "" : ", ") + bot.name;
+  throw Error("[player] '" + name + "' is neither a scripted player of " + env.name + " (" +
+              (bots.empty() ? "it has none" : bots) + ") nor the folder of a run");
+}
+
+}  // namespace maglev

@@ -1,0 +1,330 @@
+#include "engine/run/checkpoint.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include "base/core/error.h"
+
+namespace maglev {
+namespace {
+
+// beside the tensors: header, manifest, and what filesystems keep for themselves
+constexpr uint64_t kSpareBytes = 4 << 20;
+constexpr size_t kMostListed = 8;
+
+struct DTypePair {
+  SafeDType safe;
+  at::ScalarType torch;
+};
+constexpr DTypePair kDTypes[] = {
+    {SafeDType::f64, at::kDouble},    {SafeDType::f32, at::kFloat},  {SafeDType::f16, at::kHalf},
+    {SafeDType::bf16, at::kBFloat16}, {SafeDType::i64, at::kLong},   {SafeDType::i32, at::kInt},
+    {SafeDType::i16, at::kShort},     {SafeDType::i8, at::kChar},    {SafeDType::u8, at::kByte},
+    {SafeDType::u64, at::kUInt64},    {SafeDType::u32, at::kUInt32}, {SafeDType::u16, at::kUInt16},
+    {SafeDType::boolean, at::kBool}};
+
+[[noreturn]] void fault_of_ours(const std::string& name, const char* why) {
+  assert_failed(name.c_str(), why, __FILE__, __LINE__);
+}
+
+SafeTensorInfo info_of(const std::string& name, const at::Tensor& tensor) {
+  if (!tensor.defined()) fault_of_ours(name, "a state tensor is undefined");
+  for (const DTypePair& pair : kDTypes)
+    if (pair.torch == tensor.scalar_type())
+      return {.name = name, .dtype = pair.safe, .shape = tensor.sizes().vec()};
+  fault_of_ours(name, "a state tensor has a dtype that checkpoints do not hold");
+}
+
+at::ScalarType torch_dtype(SafeDType dtype) {
+  for (const DTypePair& pair : kDTypes)
+    if (pair.safe == dtype) return pair.torch;
+  fault_of_ours(std::string(safe_dtype_name(dtype)), "a dtype has no torch twin");
+}
+
+at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+std::span<const std::byte> bytes_of(const at::Tensor& host) {
+  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
+}
+
+// everything a visit names; tensors are handles to the live ones
+class Collector : public StateVisitor {
+ public:
+  StateSummary summary;             ///< tensors without hashes
+  std::vector<at::Tensor> tensors;  ///< in the order of summary.tensors
+  uint64_t bytes = 0;
+
+  /// Integers that `adopt` names take its values as they are visited: sizes of what is visited
+  /// after them may follow from them.
+  explicit Collector(const VisitState& visit, const std::map<std::string, int64_t>* adopt = nullptr)
+      : adopt_(adopt) {
+    visit(*this);
+    for (const auto& [name, tensor] : by_name_) tensors.push_back(tensor);
+  }
+
+ private:
+  void visit_tensor(const std::string& name, at::Tensor& value) override {
+    summary.tensors[name].info = info_of(claim(name), value);
+    by_name_.emplace(name, value);
+    bytes += value.nbytes();
+  }
+  void visit_integer(const std::string& name, int64_t& value) override {
+    if (adopt_)
+      if (auto found = adopt_->find(name); found != adopt_->end()) value = found->second;
+    summary.integers[claim(name)] = value;
+  }
+  void visit_real(const std::string& name, double& value) override {
+    summary.reals[claim(name)] = value;
+  }
+  void visit_text(const std::string& name, std::string& value) override {
+    summary.texts[claim(name)] = value;
+  }
+
+  const std::string& claim(const std::string& name) {
+    if (summary.integers.contains(name) || summary.reals.contains(name) ||
+        summary.texts.contains(name) || by_name_.contains(name))
+      fault_of_ours(name, "a state name is used twice");
+    return name;
+  }
+
+  const std::map<std::string, int64_t>* adopt_;
+  std::map<std::string, at::Tensor> by_name_;
+};
+
+// copies verified values into the live state
+class Restorer : public StateVisitor {
+ public:
+  explicit Restorer(const VerifiedCheckpoint& from) : state_(from.manifest.state) {
+    for (const SafeTensor& t : from.tensors.tensors) tensors_.emplace(t.name, &t);
+  }
+
+ private:
+  void visit_tensor(const std::string& name, at::Tensor& value) override {
+    const SafeTensor& saved = *tensors_.at(name);
+    if (saved.bytes.empty()) return;
+    // copy_ only reads from it
+    void* data = const_cast<std::byte*>(saved.bytes.data());
+    value.detach().copy_(
+        at::from_blob(data, saved.shape, at::TensorOptions().dtype(torch_dtype(saved.dtype))));
+  }
+  void visit_integer(const std::string& name, int64_t& value) override {
+    value = state_.integers.at(name);
+  }
+  void visit_real(const std::string& name, double& value) override {
+    value = state_.reals.at(name);
+  }
+  void visit_text(const std::string& name, std::string& value) override {
+    value = state_.texts.at(name);
+  }
+
+  const StateSummary& state_;
+  std::map<std::string_view, const SafeTensor*> tensors_;
+};
+
+std::string listed(const std::vector<std::string>& items) {
+  std::string text;
+  for (size_t i = 0; i < std::min(items.size(), kMostListed); ++i)
+    text += (i ? ", " : "") + items[i];
+  if (items.size() > kMostListed)
+    text += " and " + std::to_string(items.size() - kMostListed) + " more";
+  return text;
+}
+
+// what each name is, so that two states can be compared whatever the kind
+std::map<std::string, std::string> kinds_of(const StateSummary& state) {
+  std::map<std::string, std::string> kinds;
+  for (const auto& [name, value] : state.integers) kinds[name] = "an integer";
+  for (const auto& [name, value] : state.reals) kinds[name] = "a real";
+  for (const auto& [name, value] : state.texts) kinds[name] = "a text";
+  for (const auto& [name, tensor] : state.tensors) kinds[name] = tensor.info.shape_text();
+  return kinds;
+}
+
+void check_same_names(const std::string& dir, const StateSummary& saved, const StateSummary& live) {
+  auto in_file = kinds_of(saved), in_run = kinds_of(live);
+  std::vector<std::string> missing, left_over, differing;
+  for (const auto& [name, kind] : in_run) {
+    auto found = in_file.find(name);
+    if (found == in_file.end()) missing.push_back("'" + name + "'");
+    else if (found->second != kind)
+      differing.push_back("'" + name + "' is " + kind + " here and " + found->second + " there");
+  }
+  for (const auto& [name, kind] : in_file)
+    if (!in_run.contains(name)) left_over.push_back("'" + name + "'");
+  std::string why;
+  auto add = [&](const char* what, const std::vector<std::string>& items) {
+    if (!items.empty()) why += (why.empty() ? "" : "; ") + (what + listed(items));
+  };
+  add("it lacks ", missing);
+  add("this run has no ", left_over);
+  add("", differing);
+  if (!why.empty())
+    throw Error("[" + dir + "] does not fit this run: " + why +
+                "; resume with the settings it was saved with");
+}
+
+// the names of one section, as a state of its own
+StateSummary section_of(const StateSummary& state, const std::string& section) {
+  StateSummary part;
+  const auto take = [&](auto& to, const auto& from) {
+    for (const auto& [name, value] : from)
+      if (name.starts_with(section + ".")) to.emplace(name, value);
+  };
+  take(part.integers, state.integers);
+  take(part.reals, state.reals);
+  take(part.texts, state.texts);
+  take(part.tensors, state.tensors);
+  return part;
+}
+
+void check_identity(const std::string& dir, const CheckpointIdentity& identity,
+                    const CheckpointIdentity& expected) {
+  if (identity.algo != expected.algo || identity.env != expected.env)
+    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
+                ", this run is " + expected.algo + " on " + expected.env +
+                "; choose a checkpoint of the same algorithm and environment");
+}
+
+std::string step_name(int64_t step) {
+  char name[40];
+  std::snprintf(name, sizeof name, "step_%012" PRId64, step);
+  return name;
+}
+
+// one more than any checkpoint of the folder has; damaged ones do not count
+int64_t next_sequence(const std::string& checkpoints, const std::vector<std::string>& names) {
+  int64_t last = 0;
+  for (const auto& name : names) {
+    if (!name.starts_with("step_")) continue;
+    try {
+      last = std::max(last, read_manifest(checkpoints + "/" + name).sequence);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return last + 1;
+}
+
+void write_checkpoint(const std::string& dir, Manifest& manifest,
+                      const std::vector<at::Tensor>& tensors) {
+  std::vector<SafeTensorInfo> infos;
+  std::vector<std::string*> hashes;
+  for (auto& [name, row] : manifest.state.tensors) {
+    infos.push_back(row.info);
+    hashes.push_back(&row.hash);
+  }
+  make_dir(dir);
+  FileWriter state(dir + "/" + kStateFile);
+  at::Tensor host;
+  write_safetensors(state, infos,
+                    {{"format", "pt"}, {"maglev", "checkpoint state; see manifest.json"}},
+                    [&](size_t i) {
+                      host = on_host(tensors[i]);
+                      *hashes[i] = hash_of(bytes_of(host));
+                      return bytes_of(host);
+                    });
+  state.finish();
+  manifest.file_bytes = state.bytes();
+  manifest.file_hash = state.hash();
+  FileWriter text(dir + "/" + kManifestFile);
+  text.write(manifest.text());
+  text.finish();
+  sync_dir(dir);
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity,
+                            const VisitState& visit) {
+  Collector live(visit);
+  std::string name = step_name(identity.step), path, temporary;
+  auto clean_up = [&] {
+    if (temporary.empty()) return;
+    try {
+      // renamed, but the folder could not be synced: a power cut might take it, so it is taken back
+      if (path_exists(path)) rename_path(path, temporary);
+    } catch (const Error&) {
+      // the rename may have worked even so
+    }
+    try {
+      remove_tree(temporary);
+    } catch (const Error&) {
+      // the next save sweeps it
+    }
+  };
+  try {
+    make_dirs(checkpoints);
+    std::vector<std::string> names = list_dir(checkpoints);
+    for (const auto& left : names)
+      if (is_temporary(left)) remove_tree(checkpoints + "/" + left);
+    if (uint64_t free = free_bytes(checkpoints); free < live.bytes + kSpareBytes)
+      throw Error("[" + checkpoints + "] needs " +
+                  std::to_string((live.bytes + kSpareBytes) >> 20) + " MiB, " +
+                  std::to_string(free >> 20) + " MiB are free; free space or choose another --out");
+
+    Manifest manifest;
+    manifest.identity = identity;
+    manifest.sequence = next_sequence(checkpoints, names);
+    manifest.state = live.summary;
+    for (int n = 2; path_exists(checkpoints + "/" + name); ++n)
+      name = step_name(identity.step) + "_" + std::to_string(n);
+    path = checkpoints + "/" + name;
+    temporary = temporary_beside(path);
+    write_checkpoint(temporary, manifest, live.tensors);
+    rename_path(temporary, path);
+    return path;
+  } catch (const Error& e) {
+    clean_up();
+    throw Error("[checkpoint] " + name + " was not saved, earlier ones are intact: " + e.what());
+  } catch (...) {
+    // torch's, such as a device that is lost
+    clean_up();
+    throw;
+  }
+}
+
+CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
+                                   const VisitState& visit) {
+  VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
+  check_identity(dir, checkpoint.manifest.identity, expected);
+  const StateSummary& saved = checkpoint.manifest.state;
+  const auto before = Collector(visit).summary.integers;
+  try {
+    check_same_names(dir, saved, Collector(visit, &saved.integers).summary);
+  } catch (const Error&) {
+    Collector put_back(visit, &before);
+    throw;
+  }
+  at::NoGradGuard no_grad;
+  Restorer restorer(checkpoint);
+  visit(restorer);
+  return checkpoint.manifest.identity;
+}
+
+CheckpointIdentity load_section(const std::string& dir, const std::string& section,
+                                const CheckpointIdentity& expected, const VisitState& visit) {
+  VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
+  check_identity(dir, checkpoint.manifest.identity, expected);
+  const VisitState visit_section = [&](StateVisitor& v) { v.section(section, visit); };
+  check_same_names(dir, section_of(checkpoint.manifest.state, section),
+                   Collector(visit_section).summary);
+  at::NoGradGuard no_grad;
+  Restorer restorer(checkpoint);
+  visit_section(restorer);
+  return checkpoint.manifest.identity;
+}
+
+std::string state_hash(const VisitState& visit) {
+  Collector live(visit);
+  size_t i = 0;
+  for (auto& [name, row] : live.summary.tensors)
+    row.hash = hash_of(bytes_of(on_host(live.tensors[i++])));
+  return live.summary.hash();
+}
+
+}  // namespace maglev

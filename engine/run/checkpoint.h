@@ -1,0 +1,38 @@
+#pragma once
+// Saves, restores and hashes a visited state (engine/data/state.h). A checkpoint is built in a
+// temporary folder, synced and renamed into place: it is there as a whole or not at all.
+
+#include <functional>
+#include <string>
+
+#include "engine/data/state.h"
+#include "engine/run/manifest.h"
+
+namespace maglev {
+
+using VisitState = std::function<void(StateVisitor&)>;
+
+/// Writes `<checkpoints>/step_000000123456/` (with _2, _3, ... when that step is there already) and
+/// returns its path. Also sweeps what killed saves left in the folder. Tensors are read one at a
+/// time, from any device. Throws Error; every earlier checkpoint is then intact and nothing
+/// half-written is left. One process and one thread at a time (RunDir's lock sees to it).
+std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity,
+                            const VisitState& visit);
+
+/// Verifies every byte of the checkpoint folder `dir`, then its algorithm and environment against
+/// `expected` (other fields are not compared), then all names, dtypes and shapes against the live
+/// state; only then copies into the live tensors, whatever their device, and numbers and texts.
+/// Returns what the checkpoint says of itself. Throws Error, with nothing live changed.
+CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
+                                   const VisitState& visit);
+
+/// Loads `section` of a checkpoint alone, e.g. "algo", into what `visit` names; the rest may be of
+/// any kind. Everything else as load_checkpoint.
+CheckpointIdentity load_section(const std::string& dir, const std::string& section,
+                                const CheckpointIdentity& expected, const VisitState& visit);
+
+/// Hash over all named values; equal exactly when the states are equal to the bit. The same as the
+/// manifest's.
+std::string state_hash(const VisitState& visit);
+
+}  // namespace maglev

@@ -1,0 +1,460 @@
+#include "engine/run/checkpoint.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "base/core/error.h"
+#include "base/core/file_fault.h"
+#include "base/core/philox.h"
+#include "engine/run/checkpoint_store.h"
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+// a small run: tensors of several dtypes, one of them a view, and numbers
+struct State {
+  at::Tensor weight = at::arange(12, at::kFloat).view({3, 4}).set_requires_grad(true);
+  at::Tensor transposed = at::arange(6, at::kDouble).view({2, 3}).t();
+  at::Tensor half = at::ones({5}, at::kBFloat16);
+  at::Tensor slots = at::arange(64, at::kByte);
+  at::Tensor flag = at::zeros({2}, at::kBool);
+  at::Tensor scalar = at::scalar_tensor(7, at::kLong);
+  at::Tensor empty = at::empty({0, 3}, at::kFloat);
+  int64_t updates = 3;
+  double lr = 0.1;
+  double unset = std::nan("");
+  std::string note = "text with \xff a byte that is no UTF-8\n";
+
+  void visit_state(StateVisitor& v) {
+    v.section("net", [&](StateVisitor& s) {
+      s.tensor("weight", weight);
+      s.tensor("transposed", transposed);
+      s.tensor("half", half);
+    });
+    v.tensor("slots", slots);
+    v.tensor("flag", flag);
+    v.tensor("scalar", scalar);
+    v.tensor("empty", empty);
+    v.integer("updates", updates);
+    v.real("lr", lr);
+    v.real("unset", unset);
+    v.text("note", note);
+  }
+  VisitState visit() {
+    return [this](StateVisitor& v) { visit_state(v); };
+  }
+  void change(int64_t by) {
+    at::NoGradGuard no_grad;
+    weight.add_(double(by) / 3);
+    transposed.mul_(1.1);
+    slots.add_(by);
+    flag.logical_not_();
+    updates += by;
+    lr /= 3;
+    note += "x";
+  }
+};
+
+CheckpointIdentity identity(int64_t step, double return_mean = std::nan("")) {
+  return {.algo = "ppo",
+          .env = "cartpole",
+          .engine_version = "0.1.0",
+          .torch_version = "t",
+          .options_yaml = "seed: 1\n",
+          .step = step,
+          .updates = step / 10,
+          .return_mean = return_mean};
+}
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // children are forked: no thread pool may be running
+    at::set_num_threads(1);
+    dir_ = (std::filesystem::temp_directory_path() / ("maglev-ckpt-" + std::to_string(::getpid())))
+               .string();
+    std::filesystem::remove_all(dir_);
+  }
+  void TearDown() override {
+    set_file_fault({});
+    std::filesystem::remove_all(dir_);
+  }
+  std::string save(State& state, int64_t step) {
+    return save_checkpoint(dir_, identity(step), state.visit());
+  }
+
+  std::string dir_;
+};
+
+TEST_F(Checkpoint, what_is_loaded_equals_what_was_saved_to_the_bit) {
+  State saved, loaded;
+  saved.change(5);
+  std::string path = save(saved, 1234), hash = state_hash(saved.visit());
+  EXPECT_EQ(path, dir_ + "/step_000000001234");
+  loaded.change(1);
+  ASSERT_NE(state_hash(loaded.visit()), hash);
+  void* storage = loaded.weight.data_ptr();
+  CheckpointIdentity found = load_checkpoint(path, identity(0), loaded.visit());
+  EXPECT_EQ(state_hash(loaded.visit()), hash);
+  EXPECT_EQ(read_manifest(path).state.hash(), hash);
+  EXPECT_EQ(loaded.weight.data_ptr(), storage) << "tensors are loaded in place";
+  EXPECT_TRUE(loaded.weight.requires_grad());
+  EXPECT_EQ(loaded.note, saved.note);
+  EXPECT_EQ(found.step, 1234);
+  EXPECT_EQ(found.options_yaml, "seed: 1\n");
+  EXPECT_TRUE(std::isnan(found.return_mean));
+}
+
+TEST_F(Checkpoint, the_hash_sees_every_value) {
+  State base;
+  std::string hash = state_hash(base.visit());
+  std::vector<std::function<void(State&)>> changes = {
+      [](State& s) { s.weight.detach().view(-1)[11] = std::nextafter(11.f, 12.f); },
+      [](State& s) { s.transposed[2][1] = -1; },
+      [](State& s) { s.half[4] = 1.0078125; },
+      [](State& s) { s.slots[63] = 0; },
+      [](State& s) { s.flag[1] = true; },
+      [](State& s) { s.scalar.fill_(8); },
+      [](State& s) {
+        s.empty = at::empty({0, 4});
+      },
+      [](State& s) {
+        s.weight = s.weight.detach().view({4, 3});
+      },
+      [](State& s) { s.updates++; },
+      [](State& s) { s.lr = std::nextafter(s.lr, 1.0); },
+      [](State& s) { s.unset = 0; },
+      [](State& s) { s.note += "!"; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    State other;
+    changes[i](other);
+    EXPECT_NE(state_hash(other.visit()), hash) << "change " << i;
+  }
+  State same;
+  EXPECT_EQ(state_hash(same.visit()), hash);
+}
+
+TEST_F(Checkpoint, every_kind_of_real_number_comes_back_exactly) {
+  for (double value : {0.0, -0.0, 0.1, 1e-310, 1.7976931348623157e308, double(INFINITY),
+                       -double(INFINITY), std::nan("7")}) {
+    State saved, loaded;
+    saved.lr = value;
+    std::string path = save(saved, 1);
+    load_checkpoint(path, identity(0), loaded.visit());
+    EXPECT_EQ(std::memcmp(&loaded.lr, &value, sizeof value), 0) << value;
+  }
+}
+
+TEST_F(Checkpoint, another_environment_is_one_error_that_names_both) {
+  State state;
+  std::string path = save(state, 1);
+  CheckpointIdentity other = identity(1);
+  other.env = "pendulum";
+  std::string error = error_of([&] { load_checkpoint(path, other, state.visit()); });
+  EXPECT_TRUE(contains(error, "ppo on cartpole") && contains(error, "ppo on pendulum")) << error;
+}
+
+TEST_F(Checkpoint, names_and_shapes_that_differ_are_listed_and_nothing_live_is_touched) {
+  State saved;
+  saved.change(2);
+  std::string path = save(saved, 1);
+  State live;
+  at::Tensor extra = at::zeros({1});
+  live.half = at::ones({6}, at::kBFloat16);
+  VisitState visit = [&](StateVisitor& v) {
+    v.section("net", [&](StateVisitor& s) {
+      s.tensor("weight", live.weight);
+      s.tensor("half", live.half);
+      s.tensor("extra", extra);
+    });
+    v.integer("updates", live.updates);
+  };
+  std::string before = state_hash(visit);
+  std::string error = error_of([&] { load_checkpoint(path, identity(0), visit); });
+  EXPECT_TRUE(contains(error, "it lacks 'net.extra'")) << error;
+  EXPECT_TRUE(contains(error, "'net.transposed'") && contains(error, "'slots'")) << error;
+  EXPECT_TRUE(contains(error, "'net.half' is BF16 [6] here and BF16 [5] there")) << error;
+  EXPECT_EQ(state_hash(visit), before);
+}
+
+TEST_F(Checkpoint, every_changed_byte_is_found_before_anything_live_is_touched) {
+  State saved;
+  saved.change(2);
+  std::string path = save(saved, 1);
+  State live;
+  std::string before = state_hash(live.visit());
+  Rng rng(5, 1, 0);
+  for (const char* name : {kStateFile, kManifestFile}) {
+    std::string file = path + "/" + name, content = read_file(file, 1 << 20);
+    for (int round = 0; round < 1000; ++round) {
+      std::string changed = content;
+      if (rng.below(4) == 0) changed.resize(rng.below(uint32_t(content.size())));
+      else changed[rng.below(uint32_t(content.size()))] ^= char(1 << rng.below(8));
+      std::filesystem::remove(file);
+      std::ofstream(file, std::ios::binary) << changed;
+      std::string error = error_of([&] { load_checkpoint(path, identity(0), live.visit()); });
+      ASSERT_TRUE(contains(error, path)) << name << ", round " << round << ": '" << error << "'";
+    }
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+  }
+  EXPECT_EQ(state_hash(live.visit()), before);
+  load_checkpoint(path, identity(0), live.visit());
+}
+
+TEST_F(Checkpoint, damage_names_the_tensor) {
+  State state;
+  std::string file = save(state, 1) + "/" + kStateFile, content = read_file(file, 1 << 20);
+  content[content.size() - 66] ^= 1;  // the last are 2 flags behind 64 slots
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+  std::string error = error_of([&] { verify_checkpoint(parent_of(file)); });
+  EXPECT_TRUE(contains(error, "'slots' does not match its hash")) << error;
+}
+
+TEST_F(Checkpoint, a_newer_format_says_so) {
+  State state;
+  std::string file = save(state, 1) + "/" + kManifestFile, content = read_file(file, 1 << 20);
+  size_t at = content.find("\"format_version\": 1");
+  ASSERT_NE(at, std::string::npos);
+  content.replace(at, 19, "\"format_version\": 2");
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+  EXPECT_TRUE(contains(error_of([&] { read_manifest(parent_of(file)); }), "checkpoint format 2"));
+}
+
+TEST_F(Checkpoint, nothing_is_renamed_into_place_before_it_is_synced) {
+  State state;
+  save(state, 1);
+  std::map<std::string, bool> synced;  // each path written to or renamed into, with its folder
+  bool in_place = false, committed = false;
+  set_file_fault([&](FileOp op, const std::string& path) {
+    bool file = path.ends_with(kStateFile) || path.ends_with(kManifestFile);
+    if (op == FileOp::write) synced[path] = synced[parent_of(path)] = false;
+    if (op == FileOp::sync && (file || synced.contains(path))) synced[path] = true;
+    if (op == FileOp::sync && path == dir_ && in_place) committed = true;
+    if (op == FileOp::rename && path == dir_ + "/step_000000000002") {
+      in_place = true;
+      EXPECT_EQ(synced.size(), 3u) << "state, manifest and their folder";
+      for (const auto& [name, done] : synced) EXPECT_TRUE(done) << name;
+    }
+    return kFaultNone;
+  });
+  save(state, 2);
+  EXPECT_TRUE(committed) << "the folder of the new name must be synced at the end";
+}
+
+TEST_F(Checkpoint, the_same_step_is_saved_beside_and_not_over) {
+  State state;
+  std::string first = save(state, 7), second = save(state, 7);
+  EXPECT_EQ(second, first + "_2");
+  EXPECT_EQ(read_manifest(first).sequence + 1, read_manifest(second).sequence);
+}
+
+TEST_F(Checkpoint, an_unwritable_folder_is_one_error) {
+  State state;
+  set_file_fault(parse_file_fault("open:EACCES:1"));
+  std::string error = error_of([&] { save(state, 1); });
+  EXPECT_TRUE(contains(error, "was not saved") && contains(error, "Permission denied") &&
+              contains(error, "--out"))
+      << error;
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+}
+
+class Store : public Checkpoint {
+ protected:
+  // runs `work` in a child that ends at its k-th file operation; false when it came through
+  static bool killed_at(int k, const std::function<void()>& work) {
+    pid_t child = ::fork();
+    if (child == 0) {
+      set_file_fault(parse_file_fault("any:EXIT:" + std::to_string(k)));
+      try {
+        work();
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    EXPECT_TRUE(code == 137 || code == 0) << "operation " << k << " ended with " << code;
+    return code == 137;
+  }
+  std::vector<int64_t> steps(const CheckpointStore& store) {
+    std::vector<int64_t> found;
+    for (const auto& row : store.list()) found.push_back(row.identity.step);
+    return found;
+  }
+};
+
+TEST_F(Store, keeps_the_last_and_the_best) {
+  CheckpointStore store(dir_, 2);
+  State state;
+  double returns[] = {10, 50, 20, 30, 40};
+  for (int i = 0; i < 5; ++i) store.save(identity(100 * (i + 1), returns[i]), state.visit());
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{200, 400, 500}));
+  EXPECT_EQ(read_link(store.dir() + "/best"), "step_000000000200");
+  EXPECT_EQ(store.best(), store.dir() + "/step_000000000200");
+  EXPECT_EQ(store.newest_valid(), store.dir() + "/step_000000000500");
+  store.save(identity(600, 50), state.visit());
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{500, 600}))
+      << "of equal returns the newest is the best";
+}
+
+TEST_F(Store, newest_is_the_last_saved_even_after_going_back) {
+  CheckpointStore store(dir_, 0);
+  State state;
+  store.save(identity(100), state.visit());
+  store.save(identity(900), state.visit());
+  store.save(identity(200), state.visit());
+  EXPECT_EQ(store.newest_valid(), store.dir() + "/step_000000000200");
+  EXPECT_EQ(store.best(), "") << "no episode had ended";
+}
+
+TEST_F(Store, skips_damaged_ones_with_a_note_and_keeps_the_only_valid_one) {
+  State state;
+  CheckpointStore all(dir_, 0), last(dir_, 1);
+  for (int64_t step : {100, 200, 300}) all.save(identity(step), state.visit());
+  std::ofstream(all.dir() + "/step_000000000300/" + kStateFile, std::ios::trunc) << "torn";
+  std::vector<std::string> notes;
+  EXPECT_EQ(last.newest_valid([&](const std::string& n) { notes.push_back(n); }),
+            all.dir() + "/step_000000000200");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(contains(notes[0], "step_000000000300")) << notes[0];
+  last.collect_garbage();
+  EXPECT_EQ(steps(last).size(), 3u) << "the one to keep is damaged, so nothing may go";
+  std::ofstream(all.dir() + "/step_000000000200/" + kManifestFile, std::ios::trunc) << "{}";
+  EXPECT_EQ(last.newest_valid(), all.dir() + "/step_000000000100");
+}
+
+TEST_F(Store, an_empty_run_has_no_checkpoint) {
+  CheckpointStore store(dir_, 1);
+  EXPECT_EQ(store.newest_valid(), "");
+  EXPECT_EQ(store.best(), "");
+  EXPECT_FALSE(path_exists(store.dir())) << "looking must not write";
+}
+
+TEST_F(Store, a_kill_at_any_file_operation_leaves_a_valid_newest_checkpoint) {
+  State first, second, third;
+  second.change(1);
+  third.change(2);
+  std::string hashes[] = {state_hash(first.visit()), state_hash(second.visit()),
+                          state_hash(third.visit())};
+  int kills = 0;
+  for (int k = 1;; ++k) {
+    std::filesystem::remove_all(dir_);
+    CheckpointStore store(dir_, 1);
+    store.save(identity(100, 1), first.visit());
+    store.save(identity(200, 2), second.visit());
+    // the third save also moves `best` and deletes the second
+    bool killed = killed_at(k, [&] { store.save(identity(300, 3), third.visit()); });
+    std::string newest = store.newest_valid();
+    ASSERT_NE(newest, "") << "killed at operation " << k;
+    State loaded;
+    int64_t step = load_checkpoint(newest, identity(0), loaded.visit()).step;
+    ASSERT_EQ(state_hash(loaded.visit()), hashes[step / 100 - 1]) << "killed at operation " << k;
+    ASSERT_GE(step, 200) << "killed at operation " << k;
+    ASSERT_NE(store.best(), "") << "killed at operation " << k;
+    // the next save goes on from there and sweeps what was left
+    store.save(identity(400, 4), third.visit());
+    ASSERT_EQ(list_dir(store.dir()), (std::vector<std::string>{"best", "step_000000000400"}))
+        << "operation " << k;
+    if (!killed) {
+      EXPECT_EQ(step, 300);
+      break;
+    }
+    ++kills;
+  }
+  EXPECT_GE(kills, 15);
+  RecordProperty("kills", kills);
+}
+
+TEST_F(Store, sixty_kills_at_random_times_lose_no_committed_checkpoint) {
+  Rng rng(3, 1, 0);
+  // kills fall anywhere in the time that three saves take on this machine
+  State first;
+  auto begin = std::chrono::steady_clock::now();
+  for (int64_t step : {1, 2, 3}) {
+    first.updates = step;
+    CheckpointStore(dir_, 2).save(identity(step), first.visit());
+  }
+  std::chrono::microseconds window = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin);
+  int64_t committed = 3;
+  // a busy machine saves less in that time, and takes more kills to show as much
+  for (int kill = 0; kill < 60 || (committed <= 10 && kill < 1000); ++kill) {
+    int told[2];
+    ASSERT_EQ(::pipe(told), 0);
+    pid_t child = ::fork();
+    if (child == 0) {
+      CheckpointStore store(dir_, 2);
+      State state;
+      for (int64_t step = committed + 1;; ++step) {
+        state.updates = step;
+        store.save(identity(step, double(step % 7)), state.visit());
+        if (::write(told[1], &step, sizeof step) != sizeof step) ::_exit(1);
+      }
+    }
+    ::usleep(rng.below(uint32_t(window.count())));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(told[1]);
+    for (int64_t step; ::read(told[0], &step, sizeof step) == sizeof step;) committed = step;
+    ::close(told[0]);
+    std::string newest = CheckpointStore(dir_, 2).newest_valid();
+    ASSERT_NE(newest, "") << "after kill " << kill;
+    State loaded;
+    int64_t step = load_checkpoint(newest, identity(0), loaded.visit()).step;
+    ASSERT_GE(step, committed) << "after kill " << kill;
+    ASSERT_EQ(loaded.updates, step) << "after kill " << kill;
+    committed = step;
+  }
+  EXPECT_GT(committed, 10) << "the machine is too slow for this test to show anything";
+}
+
+TEST_F(Store, a_full_disk_at_any_operation_is_one_error_and_earlier_checkpoints_are_intact) {
+  State first, second;
+  second.change(1);
+  std::string before = state_hash(first.visit());
+  for (const char* op : {"open", "write", "sync", "rename", "unlink"}) {
+    for (int k = 1;; ++k) {
+      std::filesystem::remove_all(dir_);
+      CheckpointStore store(dir_, 1);
+      store.save(identity(100, 1), first.visit());
+      set_file_fault(parse_file_fault(std::string(op) + ":ENOSPC:" + std::to_string(k)));
+      std::string error = error_of([&] { store.save(identity(200, 2), second.visit()); });
+      set_file_fault({});
+      State loaded;
+      int64_t step = load_checkpoint(store.newest_valid(), identity(0), loaded.visit()).step;
+      if (error.empty()) {
+        EXPECT_GT(k, 1) << op << " was never asked";
+        EXPECT_EQ(step, 200);
+        break;
+      }
+      EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+      EXPECT_TRUE(contains(error, "No space left on device") && contains(error, "free space"))
+          << error;
+      bool saved = !contains(error, "was not saved");
+      EXPECT_EQ(step, saved ? 200 : 100) << error;
+      // then the link or the deletion of old ones failed, which the next save takes up again
+      if (saved) continue;
+      EXPECT_EQ(state_hash(loaded.visit()), before);
+      EXPECT_EQ(list_dir(store.dir()), (std::vector<std::string>{"best", "step_000000000100"}))
+          << op << " " << k;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace maglev

@@ -1,0 +1,233 @@
+#include "engine/run/run_dir.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <sys/utsname.h>
+
+#include "base/core/error.h"
+#include "base/core/thread_pool.h"
+
+namespace maglev {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxSmallFileBytes = 1 << 20;
+constexpr const char* kLock = "run.lock";
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string local_time(const char* format) {
+  std::time_t now = std::time(nullptr);
+  std::tm parts;
+  ::localtime_r(&now, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+std::string host_name() {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
+// a name that is safe as one part of a path
+std::string path_part(const std::string& text) {
+  std::string part;
+  for (unsigned char c : text)
+    part += std::isalnum(c) || c == '-' || c == '_' || c == '.' ? char(c) : '_';
+  return part;
+}
+
+// a word as a shell reads it back
+std::string shell_word(const std::string& word) {
+  bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("_-./=:,+@%").find(char(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// the value after the first line of `file` that begins with `key`
+std::string system_value(const char* file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    size_t begin = line.find_first_not_of(" \t:=\"", key.size());
+    if (begin == std::string::npos) return "";
+    return line.substr(begin, line.find_last_not_of('"') + 1 - begin);
+  }
+  return "";
+}
+
+std::string first_free(const std::string& prefix) {
+  for (int n = 1;; ++n) {
+    std::string path = prefix + std::to_string(n);
+    if (!path_exists(path)) return path;
+  }
+}
+
+double real_or_nan(const Json& json) {
+  return json.is_number() ? json.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+bool is_run(const std::string& path) {
+  for (const char* name : {"config.yaml", "run.json", "metrics.jsonl", "checkpoints"})
+    if (path_exists(path + "/" + name)) return true;
+  return false;
+}
+
+RunDir RunDir::create(const RunDirOptions& options) {
+  if (options.out.empty()) {
+    make_dirs(options.root);
+    std::string prefix = options.root + "/" + local_time("%Y-%m-%d") + "-" +
+                         path_part(options.algo) + "-" + path_part(options.env) + "-";
+    // two that start at once get two numbers
+    std::string path = first_free(prefix);
+    while (!make_dir(path)) path = first_free(prefix);
+    return RunDir(path, FileLock(path + "/" + kLock));
+  }
+  std::string path = options.out;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  make_dirs(path);
+  RunDir run(path, FileLock(path + "/" + kLock));
+  if (!is_run(path)) return run;
+  if (!options.overwrite)
+    throw Error("[" + path +
+                "] already holds a run; continue it with --resume, choose another --out, or give " +
+                "--overwrite to move it aside");
+  // the lock goes along with the old folder, which nobody else can be training into
+  std::string aside = first_free(path + ".old-");
+  rename_path(path, aside);
+  make_dirs(path);
+  RunDir fresh(path, FileLock(path + "/" + kLock));
+  fresh.moved_aside_ = aside;
+  return fresh;
+}
+
+RunDir RunDir::open(const std::string& path) {
+  std::string trimmed = path;
+  while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
+  if (!is_run(trimmed)) throw Error("[" + path + "] holds no run; ./maglev runs lists them");
+  return RunDir(trimmed, FileLock(trimmed + "/" + kLock));
+}
+
+void RunDir::write_status(RunStatus s) const {
+  s.updated = now_s();
+  s.pid = ::getpid();
+  s.host = host_name();
+  Json json{{"algo", s.algo},
+            {"env", s.env},
+            {"state", s.state},
+            {"steps", s.steps},
+            {"total_steps", s.total_steps},
+            {"return_mean", nullptr},
+            {"started", s.started},
+            {"ended", s.ended},
+            {"updated", s.updated},
+            {"pid", s.pid},
+            {"host", s.host},
+            {"message", s.message}};
+  if (std::isfinite(s.return_mean)) json["return_mean"] = s.return_mean;
+  write_atomic(path_ + "/run.json",
+               json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void RunDir::log(const std::string& line) const {
+  AppendFile file(path_ + "/log.txt");
+  file.append(local_time("%Y-%m-%d %H:%M:%S ") + line + "\n");
+  file.flush();
+}
+
+void RunDir::write_reproduce(const Reproduce& how) const {
+  std::string command;
+  for (const auto& word : how.command) command += (command.empty() ? "" : " ") + shell_word(word);
+  utsname system{};
+  ::uname(&system);
+  std::string text = "# How to get this run again\n\n    " + command +
+                     "\n\nThe settings are in config.yaml beside this file.\n\n";
+  auto row = [&](const char* what, const std::string& value) {
+    if (!value.empty()) text += std::string("- ") + what + ": " + value + "\n";
+  };
+  row("seed", how.seed);
+  row("maglev", how.engine_version);
+  row("git commit", how.git_commit);
+  row("torch", how.torch_version);
+  row("device", how.device);
+  row("threads", how.threads > 0 ? std::to_string(how.threads) : "");
+  row("processor", system_value("/proc/cpuinfo", "model name"));
+  row("processors this process may use", std::to_string(usable_cpus()));
+  row("system", system_value("/etc/os-release", "PRETTY_NAME"));
+  row("kernel", std::string(system.sysname) + " " + system.release + " " + system.machine);
+  text +=
+      "\nOn a CPU the same seed, version and torch give the same run to the bit, for any number of "
+      "threads.\n";
+  write_atomic(path_ + "/reproduce.md", text);
+}
+
+std::string read_config(const std::string& run) {
+  return read_file(run + "/config.yaml", kMaxSmallFileBytes);
+}
+
+RunStatus read_status(const std::string& run) {
+  std::string path = run + "/run.json";
+  RunStatus s;
+  try {
+    Json json = Json::parse(read_file(path, kMaxSmallFileBytes));
+    s = {.algo = json.at("algo"),
+         .env = json.at("env"),
+         .state = json.at("state"),
+         .steps = json.at("steps"),
+         .total_steps = json.at("total_steps"),
+         .return_mean = real_or_nan(json.at("return_mean")),
+         .started = json.at("started"),
+         .ended = json.at("ended"),
+         .updated = json.at("updated"),
+         .pid = json.at("pid"),
+         .host = json.at("host"),
+         .message = json.at("message")};
+  } catch (const Json::exception&) {
+    throw Error("[" + path +
+                "] is not the status of a run; it is written anew when the run is continued");
+  }
+  // the system frees the lock however a process ends; another machine's locks cannot be seen from
+  // here
+  if (s.state == "running" && s.host == host_name() && !FileLock::held(run + "/" + kLock))
+    s.state = "killed";
+  return s;
+}
+
+std::vector<RunRow> list_runs(const std::string& root) {
+  std::vector<RunRow> rows;
+  for (const auto& name : list_dir(root)) {
+    RunRow row{.name = name, .path = root + "/" + name, .status = {}};
+    if (!is_run(row.path)) continue;
+    try {
+      row.status = read_status(row.path);
+      row.age_s = std::max(0.0, now_s() - row.status.updated);
+    } catch (const Error& e) {
+      row.status.state = "unknown";
+      row.status.message = e.what();
+    }
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.status.started > b.status.started;
+  });
+  return rows;
+}
+
+}  // namespace maglev

@@ -1,0 +1,92 @@
+#pragma once
+// A run's folder: its name, its lock, what it holds besides metrics and checkpoints, and the list
+// of runs.
+//   config.yaml    the resolved settings          reproduce.md  how to get the same run again
+//   run.json       state, times, steps, process   log.txt       lines for people
+//   run.lock       held while a process trains    memory.json   what the run was planned to hold
+//   metrics.jsonl, events.out.tfevents.*, checkpoints/ by others
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/core/file.h"
+
+namespace maglev {
+
+/// run.json. Times are seconds since 1970.
+struct RunStatus {
+  std::string algo = {}, env = {};
+  std::string state =
+      {};  ///< "running", "finished", "stopped" (by a person), "failed"; listed also "killed"
+  int64_t steps = 0, total_steps = 0;
+  double return_mean = std::numeric_limits<double>::quiet_NaN();  ///< NaN: no episode has ended
+  double started = 0, ended = 0;  ///< of the first start; ended is 0 while running
+  double updated = 0;             ///< when this was written; set by write_status
+  int64_t pid = 0;                ///< set by write_status
+  std::string host = {};          ///< set by write_status
+  std::string message = {};       ///< why it failed
+};
+
+/// What reproduce.md tells; what is empty is left out. Machine facts are added by write_reproduce.
+struct Reproduce {
+  std::vector<std::string> command;  ///< argv
+  std::string seed = {}, engine_version = {}, git_commit = {}, torch_version = {}, device = {};
+  int threads = 0;
+};
+
+struct RunDirOptions {
+  std::string out = {};  ///< the folder; empty: <root>/<date>-<algo>-<env>-<n>
+  std::string root = "runs";
+  std::string algo = {}, env = {};
+  bool overwrite =
+      false;  ///< `out` may hold a run: it is moved aside to <out>.old-<n>, never deleted
+};
+
+class RunDir {
+ public:
+  /// Makes the folder of a new run and locks it. Throws Error when `out` holds a run (unless
+  /// `overwrite`), when another process trains into it, or when it cannot be written.
+  static RunDir create(const RunDirOptions& options);
+  /// Locks the folder of an existing run, to continue it. Throws Error when it holds none or is
+  /// locked.
+  static RunDir open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  /// Where the run went that stood here before; empty when there was none.
+  const std::string& moved_aside() const { return moved_aside_; }
+
+  void write_config(const std::string& yaml) const { write_atomic(path_ + "/config.yaml", yaml); }
+  void write_reproduce(const Reproduce& how) const;
+  /// Replaces run.json atomically.
+  void write_status(RunStatus status) const;
+  /// A line with the time in front, at the end of log.txt.
+  void log(const std::string& line) const;
+
+ private:
+  RunDir(std::string path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+
+  std::string path_, moved_aside_;
+  FileLock lock_;
+};
+
+/// Whether the folder holds a run.
+bool is_run(const std::string& path);
+/// The settings a run was started with. Throws Error.
+std::string read_config(const std::string& run);
+/// run.json as written; a "running" one whose lock nobody holds is "killed". Throws Error when
+/// there is none or it is no status.
+RunStatus read_status(const std::string& run);
+
+struct RunRow {
+  std::string name, path;
+  RunStatus status;  ///< state "unknown" when run.json cannot be read; its message says why
+  double age_s = 0;  ///< since it was last updated
+};
+
+/// The runs in `root`, newest start first; none when there is no such folder.
+std::vector<RunRow> list_runs(const std::string& root);
+
+}  // namespace maglev

@@ -1,0 +1,184 @@
+#include "engine/run/run_dir.h"
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "base/core/error.h"
+#include "base/core/file_fault.h"
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+class Runs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = (std::filesystem::temp_directory_path() / ("maglev-runs-" + std::to_string(::getpid())))
+                .string();
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override {
+    set_file_fault({});
+    std::filesystem::remove_all(root_);
+  }
+  RunDir create(const std::string& out = "", bool overwrite = false) const {
+    return RunDir::create({.out = out.empty() ? "" : root_ + "/" + out,
+                           .root = root_,
+                           .algo = "ppo",
+                           .env = "cartpole",
+                           .overwrite = overwrite});
+  }
+  static RunStatus status(const std::string& state, double started) {
+    return {.algo = "ppo",
+            .env = "cartpole",
+            .state = state,
+            .steps = 5,
+            .total_steps = 9,
+            .return_mean = 20.5,
+            .started = started};
+  }
+
+  std::string root_;
+};
+
+TEST_F(Runs, names_are_numbered_and_runs_can_live_side_by_side) {
+  RunDir first = create(), second = create();
+  EXPECT_TRUE(first.path().ends_with("-ppo-cartpole-1")) << first.path();
+  EXPECT_TRUE(second.path().ends_with("-ppo-cartpole-2")) << second.path();
+}
+
+TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost) {
+  { create("x").write_config("seed: 1\n"); }
+  std::string error = error_of([&] { create("x"); });
+  EXPECT_TRUE(contains(error, "already holds a run") && contains(error, "--resume")) << error;
+  RunDir fresh = create("x/", true);
+  EXPECT_EQ(fresh.path(), root_ + "/x");
+  EXPECT_EQ(fresh.moved_aside(), root_ + "/x.old-1");
+  EXPECT_EQ(read_config(fresh.moved_aside()), "seed: 1\n");
+  EXPECT_FALSE(is_run(fresh.path()));
+}
+
+TEST_F(Runs, a_folder_with_other_things_is_used_as_it_is) {
+  make_dirs(root_ + "/x");
+  write_atomic(root_ + "/x/notes.txt", "mine");
+  RunDir run = create("x", true);
+  EXPECT_EQ(read_file(run.path() + "/notes.txt", 100), "mine");
+  EXPECT_EQ(run.moved_aside(), "");
+}
+
+TEST_F(Runs, two_processes_cannot_train_into_one_folder) {
+  RunDir run = create("x");
+  run.write_config("seed: 1\n");
+  for (bool overwrite : {false, true}) {
+    pid_t child = ::fork();
+    if (child == 0) {
+      bool refused =
+          contains(error_of([&] { create("x", overwrite); }), "held by another process") &&
+          contains(error_of([&] { RunDir::open(root_ + "/x"); }), "held by another process");
+      ::_exit(refused ? 0 : 1);
+    }
+    int result = 0;
+    ::waitpid(child, &result, 0);
+    EXPECT_EQ(WEXITSTATUS(result), 0);
+  }
+  EXPECT_TRUE(is_run(run.path())) << "it was moved from under the process that trains into it";
+}
+
+TEST_F(Runs, a_run_is_continued_only_where_there_is_one) {
+  { create("x").write_config("seed: 1\n"); }
+  EXPECT_EQ(RunDir::open(root_ + "/x/").path(), root_ + "/x");
+  make_dirs(root_ + "/y");
+  EXPECT_TRUE(contains(error_of([&] { RunDir::open(root_ + "/y"); }), "holds no run"));
+}
+
+TEST_F(Runs, a_status_is_read_back_as_it_was_written) {
+  RunDir run = create("x");
+  run.write_status(status("running", 1e9));
+  RunStatus found = read_status(run.path());
+  EXPECT_EQ(found.state, "running");
+  EXPECT_EQ(found.steps, 5);
+  EXPECT_EQ(found.return_mean, 20.5);
+  EXPECT_EQ(found.pid, ::getpid());
+  RunStatus none = status("failed", 1e9);
+  none.return_mean = std::nan("");
+  none.message = "disk \"full\"";
+  run.write_status(none);
+  EXPECT_TRUE(std::isnan(read_status(run.path()).return_mean));
+  EXPECT_EQ(read_status(run.path()).message, "disk \"full\"");
+}
+
+TEST_F(Runs, a_run_whose_process_was_killed_is_listed_as_killed) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    RunDir run = create("x");
+    run.write_status(status("running", 1e9));
+    if (::write(ready[1], "x", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(read_status(root_ + "/x").state, "running");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(read_status(root_ + "/x").state, "killed");
+  EXPECT_EQ(RunDir::open(root_ + "/x").path(), root_ + "/x") << "and it can be continued";
+}
+
+TEST_F(Runs, the_list_is_newest_first_and_shows_what_cannot_be_read) {
+  { create("old").write_status(status("finished", 1e9)); }
+  { create("new").write_status(status("stopped", 2e9)); }
+  { create("odd").write_config("seed: 1\n"); }
+  make_dirs(root_ + "/no_run");
+  write_atomic(root_ + "/odd/run.json", "{\"algo\": 1}");
+  auto rows = list_runs(root_);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].name + rows[0].status.state, "newstopped");
+  EXPECT_EQ(rows[1].name + rows[1].status.state, "oldfinished");
+  EXPECT_EQ(rows[2].name + rows[2].status.state, "oddunknown");
+  EXPECT_TRUE(contains(rows[2].status.message, "odd/run.json")) << rows[2].status.message;
+  EXPECT_LT(rows[0].age_s, 60);
+  EXPECT_TRUE(list_runs(root_ + "/none").empty());
+}
+
+TEST_F(Runs, reproduce_tells_the_command_as_a_shell_reads_it) {
+  RunDir run = create("x");
+  run.write_reproduce({.command = {"./maglev", "train", "ppo", "a b", "it's"},
+                       .seed = "7",
+                       .engine_version = "0.1.0",
+                       .torch_version = "2",
+                       .threads = 2});
+  std::string text = read_file(run.path() + "/reproduce.md", 1 << 16);
+  EXPECT_TRUE(contains(text, "./maglev train ppo 'a b' 'it'\\''s'\n")) << text;
+  EXPECT_TRUE(contains(text, "- seed: 7\n") && contains(text, "- processor: ") &&
+              contains(text, "- kernel: Linux"))
+      << text;
+  EXPECT_FALSE(contains(text, "git commit")) << "what is not known is left out";
+}
+
+TEST_F(Runs, the_log_grows_by_lines) {
+  RunDir run = create("x");
+  run.log("one");
+  run.log("two");
+  std::string text = read_file(run.path() + "/log.txt", 1000);
+  EXPECT_TRUE(contains(text, " one\n") && text.ends_with(" two\n")) << text;
+}
+
+TEST_F(Runs, a_full_disk_leaves_the_status_that_was_there) {
+  RunDir run = create("x");
+  run.write_status(status("running", 1e9));
+  set_file_fault(parse_file_fault("write:ENOSPC:1"));
+  EXPECT_TRUE(contains(error_of([&] { run.write_status(status("finished", 1e9)); }), "free space"));
+  set_file_fault({});
+  EXPECT_EQ(read_status(run.path()).state, "running");
+}
+
+}  // namespace
+}  // namespace maglev

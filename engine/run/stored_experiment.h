@@ -1,0 +1,14 @@
+#pragma once
+// A run folder's settings, read back.
+
+#include <memory>
+#include <string>
+
+#include "engine/algo/experiment.h"
+
+namespace maglev {
+
+/// The experiment a run folder was made with. Throws Error when it holds no run.
+std::unique_ptr<Experiment> experiment_of(const std::string& folder);
+
+}  // namespace maglev

@@ -1,0 +1,127 @@
+"""The layers of docs/architecture.md: includes only go down, in no circle, and what lies in the tree is built."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, HOME
+
+# rooms from the bottom up; those of one line do not know each other
+LAYERS = [
+    ["base/core"],
+    ["base/config", "base/simd"],
+    ["base/env", "base/metrics", "base/picture"],
+    ["envs", "sinks", "kernels"],
+    ["engine/device"],
+    ["kernels: torch"],
+    ["engine/data", "engine/host"],
+    ["engine/nn"],
+    ["engine/algo"],
+    ["algos", "engine/run"],
+    ["engine/play"],
+    ["engine/train"],
+    ["verbs"],
+]
+RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+SHIPPED = ("base", "engine", "envs", "kernels", "sinks", "algos", "verbs")
+
+
+def tracked():
+    listing = subprocess.run(
+        ["git", "-C", HOME, "ls-files", *SHIPPED], capture_output=True, text=True, check=True
+    )
+    return [f for f in listing.stdout.split() if re.search(r"\.(h|cpp|cu|cuh)$", f)]
+
+
+def room_of(file: str) -> str:
+    top, second = file.split("/")[:2]
+    if top == "kernels" and re.search(r"_op\.(h|cpp)$", file):
+        return "kernels: torch"
+    return f"{top}/{second}" if top in ("base", "engine") else top
+
+
+def includes(file: str):
+    return re.findall(r'#\s*include "([^"]+)"', (HOME / file).read_text())
+
+
+def arrows_up(files, included):
+    """`file -> include` of every include that does not go down, or into the same room."""
+    known = set(files)
+    wrong = []
+    for file in files:
+        for target in included(file):
+            if target in known and room_of(target) != room_of(file):
+                if RANK[room_of(target)] >= RANK[room_of(file)]:
+                    wrong.append(f"{file} -> {target}")
+    return wrong
+
+
+def shipped():
+    """What is built into the program: tests beside the code may look anywhere."""
+    return [f for f in tracked() if not f.endswith("_test.cpp")]
+
+
+def test_every_room_has_its_place():
+    rooms = {room_of(f) for f in shipped()}
+    assert rooms <= set(RANK), f"name them in LAYERS and docs/architecture.md: {rooms - set(RANK)}"
+    assert set(RANK) <= rooms, f"gone from the tree: {set(RANK) - rooms}"
+
+
+def test_includes_go_down():
+    wrong = arrows_up(shipped(), includes)
+    assert not wrong, "includes that go up or sideways:\n" + "\n".join(wrong)
+
+
+def test_an_arrow_up_is_found():
+    files = ["base/core/error.h", "engine/train/trainer.h", "kernels/gae/gae_op.cpp"]
+    looks = {"base/core/error.h": ["engine/train/trainer.h"]}
+    assert arrows_up(files, lambda f: looks.get(f, [])) == [
+        "base/core/error.h -> engine/train/trainer.h"
+    ]
+
+
+def test_plug_ins_do_not_know_the_plug_ins_above_them():
+    """Algorithms stand beside each other: what two share lies below them."""
+    for file in shipped():
+        if file.startswith("algos/"):
+            own = "/".join(file.split("/")[:2])
+            foreign = [i for i in includes(file) if i.startswith("algos/") and not i.startswith(own + "/")]
+            assert not foreign, f"{file} includes {foreign}"
+
+
+def test_files_include_each_other_in_no_circle():
+    files = {f: [i for i in includes(f)] for f in shipped() if f.endswith((".h", ".cuh"))}
+    done, path = set(), []
+
+    def visit(file):
+        # Highway includes a source once an instruction set
+        assert file not in path, "a circle: " + " -> ".join([*path[path.index(file) :], file])
+        if file in done or file not in files:
+            return
+        path.append(file)
+        for target in files[file]:
+            visit(target)
+        path.pop()
+        done.add(file)
+
+    for file in files:
+        visit(file)
+
+
+def test_torch_begins_at_layer_three():
+    below = {room for rooms in LAYERS[: LAYERS.index(["engine/device"])] for room in rooms}
+    for file in shipped():
+        if room_of(file) in below:
+            found = re.findall(r"#\s*include <((?:torch|ATen|c10)/[^>]+)>", (HOME / file).read_text())
+            assert not found, f"{file} includes {found}"
+
+
+def test_every_source_is_built():
+    database = BUILD / "compile_commands.json"
+    if not database.exists():
+        pytest.skip("this build left no compile_commands.json")
+    built = {Path(row["file"]) for row in json.loads(database.read_text())}
+    missing = [f for f in tracked() if f.endswith(".cpp") and HOME / f not in built]
+    assert not missing, f"no target builds {missing}"
