@@ -42,7 +42,7 @@ void summarise(EvalResult& result, const std::vector<double>& lengths) {
 
 }  // namespace
 
-EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placement& placement,
                     ThreadPool& pool, const EvalOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const int64_t N = options.envs > 0
@@ -55,9 +55,9 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
               /*first_env=*/0, /*learners=*/options.against ? 1 : 0);
   const EnvSpec& spec = envs.spec();
   const int64_t agents = envs.agents();
-  const int64_t block = block_rows(algorithm.plan().block_rows, envs.rows(), agents);
+  const int64_t block = block_rows(policy.block_rows(), envs.rows(), agents);
   Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
-  const Carry carry = algorithm.initial_carry(envs.rows());
+  const Carry carry = policy.initial_carry(envs.rows());
   std::vector<Carry> carries;
   for (const Row& part : store.row(0).blocks)
     carries.push_back(carry.rows(part.first, part.rows()));
@@ -86,7 +86,7 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   for (int64_t t = 0; t < most_steps && open > 0; ++t) {
     const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
     pool.run(int64_t(carries.size()), [&](int64_t b) {
-      algorithm.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+      policy.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
     });
     if (rivals) rivals->act(options.seed, t);
     envs.step(io);

@@ -38,9 +38,9 @@ struct EvalResult {
   double seconds = 0;
 };
 
-/// Evaluates `algorithm` on `experiment`'s environment. Throws Error on settings that contradict
-/// each other.
-EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+/// Evaluates `policy` on `experiment`'s environment. Throws Error on settings that contradict each
+/// other.
+EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placement& placement,
                     ThreadPool& pool, const EvalOptions& options);
 
 }  // namespace maglev

@@ -109,19 +109,13 @@ int run(const std::vector<std::string>& words) {
       checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
   const Placement placement = place(trained->run.device, trained->run.threads);
   ThreadPool pool(placement.threads);
-  const AlgoContext context{.spec = trained->spec(),
-                            .rows = trained->run.env_count,
-                            .total_steps = trained->run.steps,
-                            .seed = trained->run.seed,
-                            .device = placement.device,
-                            .pool = &pool,
-                            .precision = placement.precision};
-  const auto algorithm = trained->algo().make(trained->algo_options(), context);
+  const auto policy =
+      trained->algo().make_policy(trained->algo_options(), context_of(*trained, placement, pool));
   // the policy alone: what else the run keeps may be far larger
   const CheckpointIdentity identity =
       load_section(checkpoint, "algo", {.algo = trained->algo().name, .env = trained->env().name},
-                   [&](StateVisitor& v) { algorithm->visit_state(v); });
-  algorithm->publish();
+                   [&](StateVisitor& v) { policy->visit_state(v); });
+  policy->publish();
 
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
@@ -137,8 +131,13 @@ int run(const std::vector<std::string>& words) {
                            {"results", nlohmann::json::array()}};
   // whom it meets: in games of two each scripted player, elsewhere nobody
   std::vector<std::unique_ptr<Player>> rivals;
+  const Game game{.env = judged->env(),
+                  .spec = judged->spec(),
+                  .placement = placement,
+                  .pool = pool,
+                  .rows = context_of(*judged, placement, pool).rows};
   for (const std::string& name : rival_names(arguments, judged->env()))
-    rivals.push_back(make_player(name, judged->env(), context, ActMode::sample));
+    rivals.push_back(make_player(name, game, ActMode::sample));
   const bool games = !rivals.empty();
   if (!games) rivals.push_back(nullptr);
   std::vector<std::string> headings{"actions"};
@@ -151,7 +150,7 @@ int run(const std::vector<std::string>& words) {
     options.mode = mode;
     for (const auto& rival : rivals) {
       options.against = rival.get();
-      const EvalResult r = evaluate(*algorithm, *judged, placement, pool, options);
+      const EvalResult r = evaluate(*policy, *judged, placement, pool, options);
       report["results"].push_back(to_json(r));
       std::vector<std::string> cells{r.mode};
       if (rival) {
