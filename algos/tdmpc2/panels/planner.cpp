@@ -240,7 +240,9 @@ void PanelPlanner::begin_row(RowPlan& row, const PlanRequest& request, int64_t n
   const int64_t task = shape_.tasks ? request.task.const_data_ptr<int64_t>()[n] : 0;
   row.mask = mask_.empty() ? nullptr : mask_.data() + task * s.A;
   row.discount = options_.discount[size_t(task)];
-  row.fill = plan_fill(request.key, request.first_row + n, 1, 0);
+  row.fill = plan_fill_of_row(request.key, request.first_row, n, 0);
+  // its numbers are also drawn one by one
+  row.fill.stream = stream_of(row.fill, 0), row.fill.index = nullptr;
   mppi_begin_cpu({.pair_noise = row.numbers(numbers_.pair, s.I),
                   .prev_mean = request.prev_mean.const_data_ptr<float>() + n * s.H * s.A,
                   .is_first = request.is_first.const_data_ptr<uint8_t>() + n,

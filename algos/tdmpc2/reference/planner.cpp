@@ -18,7 +18,7 @@ constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 struct ReferencePlanner::Context {
   at::Tensor z, e, mask;  ///< [1, D], [1, T], [1, A]; undefined without tasks
   ActKey key;
-  int64_t row;
+  int64_t first_row, row;
   double discount;
 };
 
@@ -32,13 +32,13 @@ ReferencePlanner::ReferencePlanner(const PlanOptions& options, const WorldModel&
 
 at::Tensor ReferencePlanner::normals(const Context& c, int64_t begin, at::IntArrayRef sizes) const {
   auto out = at::empty(sizes, c.z.options());
-  noise_normal_(out, plan_fill(c.key, c.row, 1, begin));
+  noise_normal_(out, plan_fill_of_row(c.key, c.first_row, c.row, begin));
   return out;
 }
 
 at::Tensor ReferencePlanner::uniforms(const Context& c, int64_t begin, int64_t count) const {
   auto out = at::empty({count}, c.z.options());
-  noise_uniform_(out, plan_fill(c.key, c.row, 1, begin));
+  noise_uniform_(out, plan_fill_of_row(c.key, c.first_row, c.row, begin));
   return out;
 }
 
@@ -73,7 +73,8 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
   const auto [H, S, P, E, I, A] = options_.sizes;
   Context c{.z = request.latent.narrow(0, row, 1),
             .key = request.key,
-            .row = request.first_row + row,
+            .first_row = request.first_row,
+            .row = row,
             .discount = options_.discount[0]};
   if (request.task.defined()) {
     const auto task = request.task.narrow(0, row, 1);
