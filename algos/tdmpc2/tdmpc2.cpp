@@ -5,8 +5,13 @@
 
 #include <torch/torch.h>
 
+#include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/memory.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/panels/planner.h"
 #include "algos/tdmpc2/policy_prior.h"
+#include "algos/tdmpc2/reference/learner.h"
+#include "algos/tdmpc2/reference/planner.h"
 #include "base/core/error.h"
 #include "engine/nn/autocast.h"
 #include "kernels/noise/noise_op.h"
@@ -100,24 +105,24 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
     return panels && obstacle.empty();
   };
   if (fused(PanelLearner::obstacle(learner, context.device)))
-    panel_learner_ = std::make_unique<PanelLearner>(learner, state_);
-  else learner_ = std::make_unique<AutogradLearner>(learner, state_);
+    learner_ = std::make_unique<PanelLearner>(learner, state_);
+  else learner_ = std::make_unique<ReferenceLearner>(learner, state_);
   if (options.mpc)
-    make_planner(fused(PanelPlanner::obstacle(shape_, context.precision, context.device)));
+    planner_ =
+        make_planner(fused(PanelPlanner::obstacle(shape_, context.precision, context.device)));
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
 }
 
-void Tdmpc2::make_planner(bool panels) {
+std::unique_ptr<Planner> Tdmpc2::make_planner(bool panels) const {
   if (panels)
-    panel_planner_ = std::make_unique<PanelPlanner>(plan_options_, shape_, context_.precision,
-                                                    context_.pool ? context_.pool->threads() : 1);
-  else if (options_.prune)
-    planner_ =
-        std::make_unique<Planner>(plan_options_, shape_, context_.precision, context_.device);
-  else
-    reference_ = std::make_unique<ReferencePlanner>(plan_options_, *acting_, acting_params_.data());
+    return std::make_unique<PanelPlanner>(plan_options_, shape_, context_.precision,
+                                          context_.pool ? context_.pool->threads() : 1);
+  if (options_.prune)
+    return std::make_unique<DevicePlanner>(plan_options_, shape_, context_.precision,
+                                           context_.device);
+  return std::make_unique<ReferencePlanner>(plan_options_);
 }
 
 Carry Tdmpc2::initial_carry(int64_t rows) const {
@@ -184,6 +189,7 @@ void Tdmpc2::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
   // on a device the count may be known there alone
   const bool known = context_.device.is_cpu() || key.base == nullptr;
   at::Tensor action;
+  // seed steps are random; where the count of steps is on the device, both are made and one is taken
   if (seeding && known && key.now() * context_.rows < seed_steps_) {
     action = drawn(
         {.task = tasks_of(row.obs), .is_first = row.is_first, .key = key, .first_row = row.first},
@@ -191,9 +197,7 @@ void Tdmpc2::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
   } else {
     const PlanRequest wanted = request(row, carry, mode, key);
     if (options_.mpc) {
-      const Plan plan = panel_planner_ ? panel_planner_->plan(wanted)
-                        : planner_     ? planner_->plan(wanted)
-                                       : reference_->plan(wanted);
+      const Plan plan = planner_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
     } else {
@@ -226,16 +230,14 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
 
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
-  if (panel_learner_) panel_learner_->update(sequences(batch), figures_);
-  else learner_->update(sequences(batch), figures_);
+  learner_->update(sequences(batch), figures_);
   metrics.add(first_metric_, figures_, one_);
 }
 
 void Tdmpc2::publish() {
   at::NoGradGuard no_grad;
   acting_params_.data().copy_(state_.params.data());
-  if (panel_planner_) panel_planner_->publish(acting_params_.data().const_data_ptr<float>());
-  if (planner_) planner_->pack(*acting_, acting_params_.data());
+  if (planner_) planner_->publish(*acting_, acting_params_.data());
 }
 
 void Tdmpc2::visit_state(StateVisitor& visitor) {

@@ -8,14 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "algos/tdmpc2/device/planner.h"
-#include "algos/tdmpc2/learner_state.h"
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/options.h"
-#include "algos/tdmpc2/panels/learner.h"
-#include "algos/tdmpc2/panels/planner.h"
-#include "algos/tdmpc2/plan.h"
-#include "algos/tdmpc2/reference/learner.h"
-#include "algos/tdmpc2/reference/planner.h"
+#include "algos/tdmpc2/planner.h"
 #include "engine/algo/algorithm.h"
 
 namespace maglev::tdmpc2 {
@@ -50,7 +45,7 @@ class Tdmpc2 : public Algorithm {
     int64_t image = -1, task = -1;
   };
 
-  void make_planner(bool panels);
+  std::unique_ptr<Planner> make_planner(bool panels) const;
   at::Tensor tasks_of(const std::vector<at::Tensor>& obs) const;
   at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
   /// Uniform actions [N, A] in [-1, 1], or normals.
@@ -68,14 +63,10 @@ class Tdmpc2 : public Algorithm {
   at::Tensor middle_, half_;  ///< [A] f32: environment's actions are middle + half * model's
 
   LearnerState state_;
-  std::unique_ptr<PanelLearner> panel_learner_;  ///< where nothing is in its way, else
-  std::unique_ptr<AutogradLearner> learner_;
+  std::unique_ptr<Learner> learner_;
   std::shared_ptr<WorldModel> acting_;  ///< what publish() left
   FlatParams acting_params_;
-  // one of these where it plans: on panels, as one program, or the plain reference
-  std::unique_ptr<PanelPlanner> panel_planner_;
-  std::unique_ptr<Planner> planner_;
-  std::unique_ptr<ReferencePlanner> reference_;
+  std::unique_ptr<Planner> planner_;  ///< null where the policy acts by itself
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;
 };
