@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include "algos/tdmpc2/device/planner.h"
+#include "algos/tdmpc2/panels/planner.h"
 #include "algos/tdmpc2/policy_prior.h"
+#include "algos/tdmpc2/reference/planner.h"
 #include "base/core/error.h"
 #include "engine/nn/autocast.h"
 #include "kernels/noise/noise_op.h"
@@ -81,7 +84,6 @@ at::Tensor Columns::to_model(const at::Tensor& action) const {
 
 Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, Initializer weights)
     : context_(context),
-      mpc_(options.mpc),
       shape_(model_shape(options, context.spec)),
       plan_options_(plan_options(options, shape_, context.spec, context.device)),
       numbers_(plan_options_.sizes),
@@ -92,13 +94,18 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
       params_(*model_) {
   if (context.precision == Precision::fp16)
     throw Error("[tdmpc2] train.precision=fp16 is not offered by tdmpc2; use bf16 or auto");
-  if (!mpc_) return;
-  if (use_panels(options, PanelPlanner::obstacle(shape_, context.precision, context.device)))
-    panel_planner_ = std::make_unique<PanelPlanner>(plan_options_, shape_, context.precision,
-                                                    context.pool ? context.pool->threads() : 1);
-  else if (options.prune)
-    planner_ = std::make_unique<Planner>(plan_options_, shape_, context.precision, context.device);
-  else reference_ = std::make_unique<ReferencePlanner>(plan_options_, *model_, params_.data());
+  planner_ = made_planner(options);
+}
+
+std::unique_ptr<Planner> Tdmpc2Policy::made_planner(const Options& options) const {
+  if (!options.mpc) return nullptr;
+  const Precision precision = context_.precision;
+  if (use_panels(options, PanelPlanner::obstacle(shape_, precision, context_.device)))
+    return std::make_unique<PanelPlanner>(plan_options_, shape_, precision,
+                                          context_.pool ? context_.pool->threads() : 1);
+  if (options.prune)
+    return std::make_unique<DevicePlanner>(plan_options_, shape_, precision, context_.device);
+  return std::make_unique<ReferencePlanner>(plan_options_);
 }
 
 Carry Tdmpc2Policy::initial_carry(int64_t rows) const {
@@ -158,6 +165,7 @@ void Tdmpc2Policy::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) 
   // on a device the count may be known there alone
   const bool known = context_.device.is_cpu() || key.base == nullptr;
   at::Tensor action;
+  // seed steps are random; where the count of steps is on the device, both are made and one is taken
   if (seeding && known && key.now() * context_.rows < seed_steps_) {
     action = drawn({.task = columns_.task(row.obs),
                     .is_first = row.is_first,
@@ -166,10 +174,8 @@ void Tdmpc2Policy::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) 
                    true);
   } else {
     const PlanRequest wanted = request(row, carry, mode, key);
-    if (mpc_) {
-      const Plan plan = panel_planner_ ? panel_planner_->plan(wanted)
-                        : planner_     ? planner_->plan(wanted)
-                                       : reference_->plan(wanted);
+    if (planner_) {
+      const Plan plan = planner_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
     } else {
@@ -191,8 +197,7 @@ void Tdmpc2Policy::visit_state(StateVisitor& visitor) {
 
 void Tdmpc2Policy::publish() {
   at::NoGradGuard no_grad;
-  if (panel_planner_) panel_planner_->publish(params_.data().const_data_ptr<float>());
-  if (planner_) planner_->pack(*model_, params_.data());
+  if (planner_) planner_->publish(*model_, params_.data());
 }
 
 void Tdmpc2Policy::publish(const at::Tensor& params) {

@@ -6,16 +6,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/options.h"
-#include "algos/tdmpc2/panels/planner.h"
-#include "algos/tdmpc2/plan.h"
-#include "algos/tdmpc2/reference/planner.h"
-#include "algos/tdmpc2/world_model.h"
+#include "algos/tdmpc2/planner.h"
 #include "engine/algo/algorithm.h"
 #include "engine/nn/flat_params.h"
 
@@ -79,10 +76,11 @@ class Tdmpc2Policy : public Policy {
   at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
   /// Uniform actions [N, A] in [-1, 1], or normals.
   at::Tensor drawn(const PlanRequest& request, bool uniform) const;
+  /// Null unless options.mpc.
+  std::unique_ptr<Planner> made_planner(const Options& options) const;
   at::Tensor prior_action(const PlanRequest& request, ActMode mode) const;
 
   AlgoContext context_;
-  bool mpc_;
   ModelShape shape_;
   PlanOptions plan_options_;
   PlanNumbers numbers_;
@@ -90,10 +88,7 @@ class Tdmpc2Policy : public Policy {
   Columns columns_;
   std::shared_ptr<WorldModel> model_;
   FlatParams params_;
-  // one of these where it plans: on panels, as one program, or the plain reference
-  std::unique_ptr<PanelPlanner> panel_planner_;
-  std::unique_ptr<Planner> planner_;
-  std::unique_ptr<ReferencePlanner> reference_;
+  std::unique_ptr<Planner> planner_;  ///< null where the policy prior acts by itself
 };
 
 }  // namespace maglev::tdmpc2

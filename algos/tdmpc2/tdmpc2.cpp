@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/memory.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/reference/learner.h"
 
 namespace maglev::tdmpc2 {
 
@@ -40,8 +42,8 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
                                .precision = context.precision,
                                .pool = context.pool};
   if (use_panels(options, PanelLearner::obstacle(learner, context.device)))
-    panel_learner_ = std::make_unique<PanelLearner>(learner, state_);
-  else learner_ = std::make_unique<AutogradLearner>(learner, state_);
+    learner_ = std::make_unique<PanelLearner>(learner, state_);
+  else learner_ = std::make_unique<ReferenceLearner>(learner, state_);
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
@@ -61,8 +63,7 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
 
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
-  if (panel_learner_) panel_learner_->update(sequences(batch), figures_);
-  else learner_->update(sequences(batch), figures_);
+  learner_->update(sequences(batch), figures_);
   metrics.add(first_metric_, figures_, one_);
 }
 

@@ -8,11 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "algos/tdmpc2/learner_state.h"
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/options.h"
-#include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/policy.h"
-#include "algos/tdmpc2/reference/learner.h"
 #include "engine/algo/algorithm.h"
 
 namespace maglev::tdmpc2 {
@@ -37,8 +35,7 @@ class Tdmpc2 : public Algorithm {
   DataPlan plan_;
   Tdmpc2Policy policy_;
   LearnerState state_;
-  std::unique_ptr<PanelLearner> panel_learner_;  ///< where nothing is in its way, else
-  std::unique_ptr<AutogradLearner> learner_;
+  std::unique_ptr<Learner> learner_;
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;
 };

@@ -41,7 +41,7 @@ class Policy {
 
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;
-  /// Acts from now on by what visit_state last loaded. Never beside act.
+  /// Acts from now on by what visit_state last loaded. Before the first act, and never beside one.
   virtual void publish() {}
 };
 

@@ -83,7 +83,6 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
 PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
                            int threads)
     : options_(options),
-
       numbers_(options.sizes),
       shape_(shape),
       model_(shape, precision == Precision::bf16),
@@ -105,9 +104,10 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
 
 PanelPlanner::~PanelPlanner() = default;
 
-void PanelPlanner::publish(const float* params) {
-  pool_.run(model_.layers(), [&](int64_t task) { model_.pack(task, params); });
-  std::copy_n(params + model_layout(shape_).embedding, embedding_.size(), embedding_.begin());
+void PanelPlanner::publish(const WorldModel&, const at::Tensor& params) {
+  const float* flat = params.const_data_ptr<float>();
+  pool_.run(model_.layers(), [&](int64_t task) { model_.pack(task, flat); });
+  std::copy_n(flat + model_layout(shape_).embedding, embedding_.size(), embedding_.begin());
 }
 
 Plan PanelPlanner::plan(const PlanRequest& request) {
