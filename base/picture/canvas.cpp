@@ -72,6 +72,14 @@ void Canvas::polygon(std::span<const PixelPoint> corners, Rgb colour) {
   });
 }
 
+void Canvas::place(const Canvas& picture, int left, int top) {
+  const int from_x = std::max(0, -left), to_x = std::min(picture.width_, width_ - left);
+  const int from_y = std::max(0, -top), to_y = std::min(picture.height_, height_ - top);
+  for (int y = from_y; y < to_y; ++y)
+    for (int x = from_x; x < to_x; ++x)
+      pixels_[size_t(top + y) * size_t(width_) + size_t(left + x)] = picture.at(x, y);
+}
+
 Canvas Canvas::reduced(int factor) const {
   Canvas small(width_ / factor, height_ / factor);
   const int count = factor * factor;

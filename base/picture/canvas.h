@@ -53,6 +53,9 @@ class Canvas {
   /// Convex, in either direction.
   void polygon(std::span<const PixelPoint> corners, Rgb colour);
 
+  /// Copies a picture to where its upper left corner is (x, y).
+  void place(const Canvas& picture, int x, int y);
+
   /// Each pixel the mean of factor x factor pixels; what is left over at the edges is dropped.
   Canvas reduced(int factor) const;
 

@@ -10,9 +10,6 @@
 namespace maglev {
 namespace {
 
-// rewards of the two sides of a decided game differ by at least this
-constexpr float kDecided = 1;
-
 // the chosen rows as a row of their own
 Row gathered(const Row& row, const at::Tensor& index) {
   const auto take = [&](const at::Tensor& t) { return t.defined() ? t.index_select(0, index) : t; };

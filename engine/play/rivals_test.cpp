@@ -60,7 +60,8 @@ TEST(Rivals, what_a_player_draws_does_not_depend_on_who_plays_elsewhere) {
       {"ppo", {"ppo.network.hidden=[16]"}},
       {"ppo", {"ppo.network.hidden=[16]", "ppo.fused=false"}},
       {"tdmpc2",
-       {"tdmpc2.enc_dim=24", "tdmpc2.mlp_dim=32", "tdmpc2.latent_dim=16", "tdmpc2.num_q=3", "tdmpc2.samples=24", "tdmpc2.elites=6", "tdmpc2.policy_trajectories=4",
+       {"tdmpc2.enc_dim=24", "tdmpc2.mlp_dim=32", "tdmpc2.latent_dim=16", "tdmpc2.num_q=3",
+        "tdmpc2.samples=24", "tdmpc2.elites=6", "tdmpc2.policy_trajectories=4",
         "tdmpc2.iterations=2"}}};
   for (const auto& [algo, settings] : kinds) {
     SamePlayers players(algo, settings);

@@ -26,7 +26,9 @@ namespace {
 
 Grammar grammar() {
   return {
-      .flags = {{"--episodes", "N", "episodes, each environment's first ones (default 100)"},
+      .flags = {{"--episodes", "N",
+                 "episodes, each environment's first ones (default 100); one that does not end is "
+                 "given up after 100,000 steps"},
                 {"--steps", "N", "run this many environment steps instead of counting episodes"},
                 {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
                 {"--seed", "S",
@@ -54,6 +56,7 @@ nlohmann::json to_json(const EvalResult& r) {
           {"seed", r.seed},
           {"envs", r.envs},
           {"episodes", r.episodes},
+          {"episodes_given_up", r.given_up},
           {"steps", r.steps},
           {"return_mean", number(r.return_mean)},
           {"return_std", number(r.return_std)},
@@ -96,6 +99,8 @@ int run(const std::vector<std::string>& words) {
   const std::string how = arguments.value("--actions").value_or("both");
   if (how != "both" && how != "mean" && how != "sample")
     throw Error("[eval] " + unknown_name("choice for --actions", how, {"mean", "sample", "both"}));
+  if (arguments.has("--episodes") && arguments.has("--steps"))
+    throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;
   options.episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(options.episodes);
   options.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
@@ -145,12 +150,14 @@ int run(const std::vector<std::string>& words) {
   headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : judged->spec().events) headings.push_back(">" + event + "/1k");
   Table table(headings);
+  int64_t given_up = 0;
   for (ActMode mode : {ActMode::mean, ActMode::sample}) {
     if (how != "both" && (how == "mean") != (mode == ActMode::mean)) continue;
     options.mode = mode;
     for (const auto& rival : rivals) {
       options.against = rival.get();
       const EvalResult r = evaluate(*policy, *judged, placement, pool, options);
+      given_up += r.given_up;
       report["results"].push_back(to_json(r));
       std::vector<std::string> cells{r.mode};
       if (rival) {
@@ -167,14 +174,26 @@ int run(const std::vector<std::string>& words) {
       table.add(cells);
     }
   }
-  write_atomic(folder + "/eval.json", report.dump(2) + "\n");
+  // what was found out is shown first: the folder may be one that cannot be written
+  const std::string text = report.dump(2) + "\n";
   if (arguments.has("--json")) {
-    print(report.dump(2) + "\n");
-    return 0;
+    print(text);
+  } else {
+    std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
+                long(identity.step), checkpoint.c_str());
+    print(table.text(probe_terminal(STDOUT_FILENO)));
+    if (given_up > 0)
+      std::printf(
+          "%ld episodes had not ended after %ld steps and do not count; "
+          "--steps N judges by steps instead\n",
+          long(given_up), long(options.longest_episode));
   }
-  std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
-              long(identity.step), checkpoint.c_str());
-  print(table.text(probe_terminal(STDOUT_FILENO)));
+  try {
+    write_atomic(folder + "/eval.json", text);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "maglev: the result above was not kept: %s\n", e.what());
+    return 1;
+  }
   return 0;
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include <torch/torch.h>
 
 #include "base/core/error.h"
+#include "engine/play/rivals.h"
 
 namespace maglev {
 namespace {
@@ -123,6 +125,7 @@ Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
     carries_.push_back(players_.back()->initial_carry(1));
   }
   returns_.assign(size_t(agents), 0);
+  wins_.assign(size_t(agents), 0);
   entry_->reset_cpu(batch(), store_->first_io(), 0, 1);
 }
 
@@ -146,10 +149,21 @@ bool Match::step() {
   const Batch& row = store_->batch();
   episode_over_ = row.terminated[0][0].item<bool>() || row.truncated[0][0].item<bool>();
   if (row.is_first[1][0].item<bool>()) return false;
-  for (size_t a = 0; a < players_.size(); ++a) returns_[a] += row.reward.const_data_ptr<float>()[a];
+  const float* reward = row.reward.const_data_ptr<float>();
+  for (size_t a = 0; a < players_.size(); ++a) returns_[a] += reward[a];
   steps_ += 1;
   episodes_ += episode_over_;
+  if (row.terminated[0][0].item<bool>()) count_win(reward);
   return true;
+}
+
+void Match::count_win(const float* reward) {
+  for (size_t a = 0; a < players_.size(); ++a) {
+    float best_other = -std::numeric_limits<float>::infinity();
+    for (size_t b = 0; b < players_.size(); ++b)
+      if (b != a) best_other = std::max(best_other, reward[b]);
+    wins_[a] += players_.size() > 1 && reward[a] - best_other >= kDecided;
+  }
 }
 
 void Match::paint(Canvas& canvas) const {
