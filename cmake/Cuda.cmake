@@ -32,8 +32,10 @@ else()
   set(MAGLEV_DEVICE_CODE_STATE "none, nvcc was not found")
 endif()
 
-set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off --fmad=false
-    -I${CMAKE_SOURCE_DIR})
+# what keeps an operation's bits those of the CPU: no multiplication and addition in one rounding. A kernel that promises
+# a tolerance instead says so in a file nvcc.txt of its folder, whose flags, one a line, take the place of these
+set(MAGLEV_NVCC_EXACT --fmad=false)
+set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off -I${CMAKE_SOURCE_DIR})
 foreach(arch IN LISTS MAGLEV_CUDA_ARCHITECTURES)
   list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})
 endforeach()
@@ -46,17 +48,30 @@ function(maglev_flat_name source out)
   set(${out} ${name} PARENT_SCOPE)
 endfunction()
 
+# flags of the folder that `source` lies in
+function(maglev_nvcc_flags source out)
+  get_filename_component(folder ${source} DIRECTORY)
+  file(GLOB own CONFIGURE_DEPENDS ${folder}/nvcc.txt)
+  set(flags ${MAGLEV_NVCC_EXACT})
+  if(own)
+    file(STRINGS ${own} flags REGEX "^[^#]")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${own})
+  endif()
+  set(${out} "${flags}" PARENT_SCOPE)
+endfunction()
+
 # compiles one .cu; its object is linked into `target`, or only checked
 function(maglev_cuda_source target source)
   if(NOT MAGLEV_DEVICE_CODE AND NOT MAGLEV_CUDA_CHECK)
     return()
   endif()
   maglev_flat_name(${source} name)
+  maglev_nvcc_flags(${source} flags)
   set(object ${CMAKE_BINARY_DIR}/device/${name}.o)
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/device
-    COMMAND ${MAGLEV_NVCC} ${MAGLEV_NVCC_FLAGS} -MD -MF ${object}.d -c ${source} -o ${object}
+    COMMAND ${MAGLEV_NVCC} ${MAGLEV_NVCC_FLAGS} ${flags} -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d
     COMMENT "nvcc ${name}" VERBATIM)
   if(MAGLEV_DEVICE_CODE)

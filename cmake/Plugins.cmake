@@ -57,7 +57,7 @@ endfunction()
 
 # writes `function`(), which returns the rows of `row_type` in the given order, into `target`
 function(maglev_write_table target file row_type function header declarations rows)
-  string(REGEX MATCHALL "entry\\(\\),\n" entries "${rows}")
+  string(REGEX MATCHALL "entry\\(\\)[^\n]*,\n" entries "${rows}")
   list(LENGTH entries count)
   set(path ${MAGLEV_GENERATED}/${file}.cpp)
   maglev_write(${path} "// Written by CMake from a list of folders.
@@ -93,13 +93,67 @@ function(maglev_table target table row_type function header dir)
   maglev_write_table(${target} ${table}_table ${row_type} ${function} ${header} "${declarations}" "${rows}")
 endfunction()
 
-# one translation unit per environment folder of `dir`, and its CUDA twin where device code is built. A name that an
-# earlier call built, such as an example copied into envs/, is taken from there.
+# kernel_table(): every folder of kernels/ with an operation, and whether its CUDA twin is in this build
+function(maglev_kernel_table target)
+  maglev_folders(kernels "*.cpp" names)
+  set(declarations "// What `row` says, of a build with its CUDA twin or without.
+static KernelEntry built(KernelEntry row, bool cuda) {
+  row.cuda = cuda;
+  return row;
+}
+")
+  set(rows)
+  foreach(name IN LISTS names)
+    file(GLOB twins CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/${name}/*.cu)
+    set(cuda false)
+    if(MAGLEV_DEVICE_CODE AND twins)
+      set(cuda true)
+    endif()
+    string(APPEND declarations "namespace kernels::${name} { KernelEntry entry(); }\n")
+    string(APPEND rows "      built(kernels::${name}::entry(), ${cuda}),\n")
+  endforeach()
+  maglev_write_table(${target} kernel_table KernelEntry kernel_table engine/device/kernel.h "${declarations}" "${rows}")
+endfunction()
+
+# the environments of `dir` that this build has: those whose libraries were found
+function(maglev_environment_names dir out)
+  maglev_folders(${dir} "*.h" names)
+  get_property(left_out GLOBAL PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS)
+  list(REMOVE_ITEM names "" ${left_out})
+  set(${out} "${names}" PARENT_SCOPE)
+endfunction()
+
+# links what an environment's libraries.cmake asks for. That file may call find_package or find_library, and sets
+# `libraries` to link, or `missing` to the name of what was not found: then the environment is left out.
+function(maglev_environment_libraries target dir name)
+  set(file ${CMAKE_SOURCE_DIR}/${dir}/${name}/libraries.cmake)
+  if(NOT EXISTS ${file})
+    return()
+  endif()
+  set(libraries)
+  set(missing)
+  include(${file})
+  if(missing)
+    message(STATUS "environment ${name} is left out: ${missing} was not found")
+    set_property(GLOBAL APPEND PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS ${name})
+  else()
+    target_link_libraries(${target} PUBLIC ${libraries})
+  endif()
+endfunction()
+
+# one translation unit per environment folder of `dir`, the sources that lie in it, and its CUDA twin where device code is
+# built and the environment does not say kHostOnly. A name that an earlier call built, such as an example copied into
+# envs/, is taken from there.
 function(maglev_environments target dir)
   maglev_folders(${dir} "*.h" names)
   get_property(built GLOBAL PROPERTY MAGLEV_BUILT_ENVIRONMENTS)
   list(REMOVE_ITEM names "" ${built})
   set_property(GLOBAL APPEND PROPERTY MAGLEV_BUILT_ENVIRONMENTS ${names})
+  foreach(name IN LISTS names)
+    maglev_environment_libraries(${target} ${dir} ${name})
+  endforeach()
+  get_property(left_out GLOBAL PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS)
+  list(REMOVE_ITEM names "" ${left_out})
   list(JOIN names ", " listed)
   maglev_write(${MAGLEV_GENERATED}/${target}_environments.cpp "// Written by CMake: ${target} holds the environments ${listed} of ${dir}/.\n")
   target_sources(${target} PRIVATE ${MAGLEV_GENERATED}/${target}_environments.cpp)
@@ -112,7 +166,14 @@ function(maglev_environments target dir)
       string(TOUPPER ${head} head)
       string(APPEND type ${head}${tail})
     endforeach()
-    if(MAGLEV_DEVICE_CODE)
+    maglev_sources(sources ${dir}/${name})
+    target_sources(${target} PRIVATE ${sources})
+    set(header ${CMAKE_SOURCE_DIR}/${dir}/${name}/${name}.h)
+    file(STRINGS ${header} host_only REGEX "bool kHostOnly = true;" LIMIT_COUNT 1)
+    if(host_only)
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    endif()
+    if(MAGLEV_DEVICE_CODE AND NOT host_only)
       set(cuda_declaration "int reset_cuda(const EnvBatch&, const StepIo&, int64_t, void*);\nint step_cuda(const EnvBatch&, const StepIo&, int64_t, void*);\n")
       set(cuda_rows "  row.reset_cuda = reset_cuda;\n  row.step_cuda = step_cuda;\n")
     else()
@@ -134,6 +195,9 @@ ${cuda_rows}  return row;
 }  // namespace maglev::envs::${name}
 ")
     target_sources(${target} PRIVATE ${file})
+    if(host_only)
+      continue()
+    endif()
     set(cuda_file ${MAGLEV_GENERATED}/env_${name}.cu)
     maglev_write(${cuda_file} "// Written by CMake from ${dir}/${name}/.
 #include \"${dir}/${name}/${name}.h\"
@@ -161,7 +225,7 @@ function(maglev_env_table target)
   set(rows)
   set(all)
   foreach(dir IN LISTS ARGN)
-    maglev_folders(${dir} "*.h" names)
+    maglev_environment_names(${dir} names)
     list(APPEND all ${names})
   endforeach()
   list(REMOVE_DUPLICATES all)

@@ -59,13 +59,14 @@ TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
     GTEST_SKIP() << "no CUDA device on this machine";
 
   const EnvEntry& env = find_env(GetParam());
+  if (env.host_only) GTEST_SKIP() << env.name << " steps on the host only";
   HostEnvs host(env, kCount, 1), from_device(env, kCount, 1);
   const int64_t rows = host.rows();
   const bool exact = GetParam() == "goodhart";
 
   // the host's pointers, each replaced by its twin on the device
   const size_t slot_bytes = size_t(host.slot(kCount) - host.slot(0));
-  DeviceBytes params, slots, reward, terminated, truncated, is_first, mask, actions,
+  DeviceBytes params, assets, slots, reward, terminated, truncated, is_first, mask, actions,
       obs[kMaxObsColumns];
   EnvBatch batch = host.batch();
   StepIo io = host.io();
@@ -73,6 +74,12 @@ TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
   ASSERT_NE(device_params, nullptr);
   ASSERT_CUDA(cudaMemcpy(device_params, batch.params, env.params_bytes, cudaMemcpyHostToDevice));
   batch.params = device_params;
+  if (const size_t bytes = env.asset_bytes(host.batch().params)) {
+    void* device_assets = assets.allocate<void>(bytes);
+    ASSERT_NE(device_assets, nullptr);
+    ASSERT_CUDA(cudaMemcpy(device_assets, batch.assets, bytes, cudaMemcpyHostToDevice));
+    batch.assets = device_assets;
+  }
   ASSERT_NE(batch.slots = slots.allocate<std::byte>(slot_bytes), nullptr);
   ASSERT_NE(io.reward = reward.allocate<float>(size_t(rows) * 4), nullptr);
   ASSERT_NE(io.terminated = terminated.allocate<uint8_t>(size_t(rows)), nullptr);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/env/batch.h"
+#include "base/env/host_batch.h"
 
 namespace maglev {
 
@@ -19,19 +20,11 @@ class HostEnvs {
   HostEnvs(const EnvEntry& env, int64_t count, uint64_t seed,
            const std::vector<std::pair<std::string, std::string>>& settings = {},
            int64_t first_env = 0)
-      : env_(env), count_(count), params_(env.params_bytes / 8 + 1) {
-    env.make_params(params_.data());
-    OptionTable table;
-    env.describe(table, params_.data());
-    for (const auto& [name, value] : settings) table.set(name, value);
-    env.check(params_.data());
-    spec_ = env.spec(params_.data());
-    slot_bytes_ = env.slot_bytes(params_.data());
-
+      : env_(env),
+        count_(count),
+        memory_(env, params_with(env, settings).data(), count, seed, first_env) {
+    spec_ = env.spec(batch().params);
     rows_ = count * env.agents;
-    slots_.resize(size_t(count) * slot_bytes_ / sizeof(Line));
-    batch_ = {params_.data(), reinterpret_cast<std::byte*>(slots_.data()), slot_bytes_, seed,
-              first_env};
     obs_.resize(spec_.observations.size());
     for (size_t c = 0; c < obs_.size(); ++c) {
       io_.obs_row_bytes[c] = spec_.observations[c].row_bytes();
@@ -61,16 +54,19 @@ class HostEnvs {
   HostEnvs& operator=(const HostEnvs&) = delete;
 
   void reset() {
-    env_.reset_cpu(batch_, io_, 0, count_);
+    env_.reset_cpu(batch(), io_, 0, count_);
     std::fill(reward.begin(), reward.end(), 0.f);
     std::fill(terminated.begin(), terminated.end(), uint8_t(0));
     std::fill(truncated.begin(), truncated.end(), uint8_t(0));
   }
-  void step() { env_.step_cpu(batch_, io_, 0, count_); }
-  void step(int64_t begin, int64_t end) { env_.step_cpu(batch_, io_, begin, end); }
+  void step() { env_.step_cpu(batch(), io_, 0, count_); }
+  void step(int64_t begin, int64_t end) { env_.step_cpu(batch(), io_, begin, end); }
+  /// All slots as a checkpoint holds them, and back. Throws Error on a state that is none.
+  std::vector<std::byte> save() const { return memory_.save(); }
+  void load(const std::vector<std::byte>& slots) { memory_.load(slots); }
   EpisodeTotals take_totals() {
     EpisodeTotals totals;
-    env_.take_totals_cpu(batch_, totals, 0, count_);
+    env_.take_totals_cpu(batch(), totals, 0, count_);
     return totals;
   }
 
@@ -100,10 +96,10 @@ class HostEnvs {
                                       row * io_.obs_row_bytes[column]);
   }
   /// The state of environment i, for tests that place it.
-  std::byte* slot(int64_t i) const { return batch_.slots + size_t(i) * slot_bytes_; }
+  std::byte* slot(int64_t i) const { return batch().slots + size_t(i) * batch().slot_bytes; }
   template <class E>
   typename E::State& state(int64_t i) {
-    return state_of<E>(slot(i));
+    return state_of<E>(batch(), i);
   }
 
   /// FNV-1a over everything a step writes, continuing from `hash`.
@@ -123,7 +119,7 @@ class HostEnvs {
 
   const EnvEntry& entry() const { return env_; }
   const EnvSpec& spec() const { return spec_; }
-  const EnvBatch& batch() const { return batch_; }
+  const EnvBatch& batch() const { return memory_.batch(); }
   const StepIo& io() const { return io_; }
   int64_t count() const { return count_; }
   int64_t rows() const { return rows_; }
@@ -135,18 +131,21 @@ class HostEnvs {
   std::vector<uint8_t> terminated, truncated, is_first, mask;
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
+  static std::vector<std::max_align_t> params_with(
+      const EnvEntry& env, const std::vector<std::pair<std::string, std::string>>& settings) {
+    std::vector<std::max_align_t> params(env.params_bytes / sizeof(std::max_align_t) + 1);
+    env.make_params(params.data());
+    OptionTable table;
+    env.describe(table, params.data());
+    for (const auto& [name, value] : settings) table.set(name, value);
+    return params;
+  }
 
   const EnvEntry& env_;
   int64_t count_, rows_ = 0;
-  std::vector<uint64_t> params_;
+  HostBatch memory_;
   EnvSpec spec_;
-  size_t slot_bytes_ = 0;
-  std::vector<Line> slots_;
   std::vector<std::vector<std::byte>> obs_;
-  EnvBatch batch_{};
   StepIo io_{};
 };
 

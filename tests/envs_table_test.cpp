@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/core/error.h"
 #include "base/picture/canvas.h"
 #include "tests/envs_host.h"
 
@@ -185,7 +186,7 @@ TEST_P(EveryEnv, keeps_the_final_observation_then_starts_anew_and_ignores_the_ac
   for (int t = 0; t < 60; ++t) {
     envs.random_actions(actions);
     // twins that take another action: what they give may differ only where the action counts
-    std::vector<std::byte> slots(envs.slot(0), envs.slot(envs.count()));
+    const std::vector<std::byte> slots = envs.save();
     envs.step();
     for (int64_t row = 0; row < envs.rows(); ++row) {
       const size_t r = size_t(row);
@@ -199,7 +200,7 @@ TEST_P(EveryEnv, keeps_the_final_observation_then_starts_anew_and_ignores_the_ac
     if (std::count(ended.begin(), ended.end(), 1) > 0) {
       HostEnvs twins(env(), 32, 1, settings);
       twins.reset();
-      std::memcpy(twins.slot(0), slots.data(), slots.size());
+      twins.load(slots);
       twins.random_actions(actions);
       twins.step();
       for (int64_t row = 0; row < envs.rows(); ++row)
@@ -284,7 +285,7 @@ TEST_P(EveryEnv, continues_from_a_copy_of_its_slots) {
   hash_of_run(first, 77, 7);
   HostEnvs second(env(), 8, 1);
   second.reset();
-  std::memcpy(second.slot(0), first.slot(0), size_t(first.slot(first.count()) - first.slot(0)));
+  second.load(first.save());
   second.mask = first.mask;
   Rng a = action_stream(8), b = action_stream(8);
   for (int t = 0; t < 80; ++t) {
@@ -294,6 +295,37 @@ TEST_P(EveryEnv, continues_from_a_copy_of_its_slots) {
     second.step();
     ASSERT_EQ(first.hash(), second.hash()) << "step " << t;
   }
+}
+
+// what steps from a forged state read and write, the address sanitiser watches
+TEST_P(EveryEnv, refuses_a_forged_state_or_steps_from_it_within_its_memory) {
+  HostEnvs envs(env(), 1, 1);
+  hash_of_run(envs, 3, 10);
+  const std::vector<std::byte> saved = envs.save();
+  // the head holds no index; behind its first words a state is a table at most
+  const size_t words = std::min<size_t>((saved.size() - kSlotHead) / 4, 200);
+  for (size_t word = 0; word < words; ++word)
+    for (uint32_t forged : {0xffffffffu, 0x40000000u, 0x80000001u, 0x01000001u}) {
+      std::vector<std::byte> slots = saved;
+      std::memcpy(slots.data() + kSlotHead + 4 * word, &forged, 4);
+      try {
+        envs.load(slots);
+      } catch (const Error&) {
+        continue;
+      }
+      Rng actions = action_stream(10);
+      for (int t = 0; t < 3; ++t) {
+        envs.random_actions(actions);
+        envs.step();
+      }
+    }
+}
+
+TEST_P(EveryEnv, shares_assets_that_are_the_same_each_time) {
+  const HostEnvs first(env(), 2, 1), again(env(), 3, 2);
+  const size_t bytes = env().asset_bytes(first.batch().params);
+  ASSERT_EQ(first.batch().assets == nullptr, bytes == 0);
+  if (bytes > 0) EXPECT_EQ(std::memcmp(first.batch().assets, again.batch().assets, bytes), 0);
 }
 
 TEST_P(EveryEnv, clips_continuous_actions_to_their_bounds) {

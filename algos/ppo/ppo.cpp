@@ -229,14 +229,10 @@ void Ppo::minibatch_step(const Batch& batch, const at::Tensor& index) {
     });
   }
   ppo_end_(state_, numbers, figures);
-  at::Tensor skip = state_.stop;
-  if (context_.precision == Precision::fp16) {
-    auto grad = grads[0];
-    if (lanes > 1) grad.copy_(grads.sum(0));
-    skip = at::maximum(skip, loss_scale_->unscale(grad));
-    grads = grad.unsqueeze(0);
-  }
-  optimizer_->step(grads, state_.lr, skip, *context_.pool);
+  optimizer_->reduce(grads, loss_scale_->unscale(), *context_.pool);
+  optimizer_->clip(/*skip=*/state_.stop);
+  loss_scale_->adapt(optimizer_->norm());
+  optimizer_->step(state_.lr, *context_.pool);
   network_->round_weights();
 }
 
@@ -342,13 +338,13 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
     }
   }
   const auto &explained = explained_variance(), &left_out = optimizer_->nonfinite(),
-             &skipped = loss_scale_->skipped(), &scale = loss_scale_->scale();
+             &scale = loss_scale_->scale();
   const int64_t next = first_metric_ + kPpoFigures + 2;
   if (on_cpu) {
     auto one = [](const at::Tensor& t) { return *t.const_data_ptr<float>(); };
-    metrics.add(next, std::array{one(explained), one(left_out) + one(skipped), one(scale)}, 1);
+    metrics.add(next, std::array{one(explained), one(left_out), one(scale)}, 1);
   } else {
-    metrics.add(next, at::stack({explained, left_out + skipped, scale}), at::ones_like(scale));
+    metrics.add(next, at::stack({explained, left_out, scale}), at::ones_like(scale));
   }
   finish(batch);
 }

@@ -6,9 +6,26 @@
 
 namespace maglev {
 
+MAGLEV_HD SlotHead& head_of(const EnvBatch& batch, int64_t i) {
+  return *reinterpret_cast<SlotHead*>(batch.slots + size_t(i) * batch.slot_bytes);
+}
+
 template <class E>
-MAGLEV_HD typename E::State& state_of(std::byte* slot) {
-  return *reinterpret_cast<typename E::State*>(slot + kSlotHead);
+MAGLEV_HD typename E::State& state_of(const EnvBatch& batch, int64_t i) {
+  if constexpr (host_only<E>()) return static_cast<typename E::State*>(batch.states)[i];
+  else
+    return *reinterpret_cast<typename E::State*>(batch.slots + size_t(i) * batch.slot_bytes +
+                                                 kSlotHead);
+}
+
+template <class E>
+MAGLEV_HD const typename E::Params& params_of(const EnvBatch& batch) {
+  return *static_cast<const typename E::Params*>(batch.params);
+}
+
+template <class E>
+MAGLEV_HD const auto& assets_of(const EnvBatch& batch) {
+  return *static_cast<const typename E::Assets*>(batch.assets);
 }
 
 /// The columns that hold the row of agent `agent` of slot i, and which row it is.
@@ -26,23 +43,27 @@ MAGLEV_HD AgentRow agent_row(const StepIo& io, int64_t i, int agent) {
 
 /// Writes the observation rows of slot i at row t+1.
 template <class E>
-MAGLEV_HD void observe_slot(const typename E::Params& params, const typename E::State& state,
-                            const StepIo& io, int64_t i, uint8_t first) {
+MAGLEV_HD void observe_slot(const EnvBatch& batch, const typename E::State& state, const StepIo& io,
+                            int64_t i, uint8_t first) {
   constexpr int agents = agents_of<E>();
+  const auto& params = params_of<E>(batch);
   for (int a = 0; a < agents; ++a) {
     const auto [columns, row] = agent_row<E>(io, i, a);
-    E::observe(params, state, a,
-               ObsOut{columns->obs, io.obs_row_bytes, row,
-                      columns->mask ? columns->mask + row * io.mask_width : nullptr});
+    const ObsOut out{columns->obs, io.obs_row_bytes, row,
+                     columns->mask ? columns->mask + row * io.mask_width : nullptr};
+    if constexpr (HasAssets<E>) E::observe(params, assets_of<E>(batch), state, a, out);
+    else E::observe(params, state, a, out);
     columns->is_first[row] = first;
   }
 }
 
 template <class E>
-MAGLEV_HD void begin_episode(const typename E::Params& params, const EnvBatch& batch,
-                             SlotHead& head, typename E::State& state, int64_t i) {
+MAGLEV_HD void begin_episode(const EnvBatch& batch, SlotHead& head, typename E::State& state,
+                             int64_t i) {
+  const auto& params = params_of<E>(batch);
   Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
-  E::reset(params, state, rng);
+  if constexpr (HasAssets<E>) E::reset(params, assets_of<E>(batch), state, rng);
+  else E::reset(params, state, rng);
   head.rng_counter = rng.counter();
   head.needs_reset = 0;
   head.episode_return = 0;
@@ -51,31 +72,28 @@ MAGLEV_HD void begin_episode(const typename E::Params& params, const EnvBatch& b
 
 template <class E>
 MAGLEV_HD void reset_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
-  const auto& params = *static_cast<const typename E::Params*>(batch.params);
-  std::byte* slot = batch.slots + size_t(i) * batch.slot_bytes;
-  auto& head = *reinterpret_cast<SlotHead*>(slot);
+  auto& head = head_of(batch, i);
   head = SlotHead{};
-  auto& state = state_of<E>(slot);
-  begin_episode<E>(params, batch, head, state, i);
-  observe_slot<E>(params, state, io, i, 1);
+  auto& state = state_of<E>(batch, i);
+  begin_episode<E>(batch, head, state, i);
+  observe_slot<E>(batch, state, io, i, 1);
 }
 
 template <class E>
 MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   constexpr int agents = agents_of<E>();
-  const auto& params = *static_cast<const typename E::Params*>(batch.params);
-  std::byte* slot = batch.slots + size_t(i) * batch.slot_bytes;
-  auto& head = *reinterpret_cast<SlotHead*>(slot);
-  auto& state = state_of<E>(slot);
+  const auto& params = params_of<E>(batch);
+  auto& head = head_of(batch, i);
+  auto& state = state_of<E>(batch, i);
 
   if (head.needs_reset) [[unlikely]] {
-    begin_episode<E>(params, batch, head, state, i);
+    begin_episode<E>(batch, head, state, i);
     for (int a = 0; a < agents; ++a) {
       const auto [columns, row] = agent_row<E>(io, i, a);
       columns->reward[row] = 0.f;
       columns->terminated[row] = columns->truncated[row] = 0;
     }
-    observe_slot<E>(params, state, io, i, 1);
+    observe_slot<E>(batch, state, io, i, 1);
     return;
   }
 
@@ -100,7 +118,8 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   }
   float reward[agents] = {};
   StepOut out{reward, false, false, head.events};
-  E::step(params, state, actions, rng, out);
+  if constexpr (HasAssets<E>) E::step(params, assets_of<E>(batch), state, actions, rng, out);
+  else E::step(params, state, actions, rng, out);
   head.rng_counter = rng.counter();
 
   head.steps += 1;
@@ -122,7 +141,7 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
     head.episodes += 1;
   }
   // the row after an episode's last holds its final observation
-  observe_slot<E>(params, state, io, i, 0);
+  observe_slot<E>(batch, state, io, i, 0);
 }
 
 /// Adds one slot's totals and clears them.

@@ -2,6 +2,7 @@
 // Makes the EnvEntry of an environment from its struct. CMake compiles one file per environment
 // folder that includes this and the environment's header.
 
+#include <cstring>
 #include <new>
 
 #include "base/env/batch.h"
@@ -16,19 +17,41 @@ template <class E>
   for (int64_t i = begin; i < end; ++i) step_slot<E>(batch, io, i);
 }
 
-template <Env E>
+/// The saved form of slot i's state.
+inline std::byte* saved_state(const EnvBatch& batch, int64_t i) {
+  return batch.slots + size_t(i) * batch.slot_bytes + kSlotHead;
+}
+
+/// Whether slot i, read from a file, holds a state that E can be in.
+template <class E>
+bool load_state(const EnvBatch& batch, int64_t i) {
+  [[maybe_unused]] const auto& params = params_of<E>(batch);
+  [[maybe_unused]] auto& state = state_of<E>(batch, i);
+  if constexpr (host_only<E>()) return E::load(params, state, saved_state(batch, i));
+  else if constexpr (HasAssets<E>) {
+    if constexpr (requires { E::valid(params, assets_of<E>(batch), state); })
+      return E::valid(params, assets_of<E>(batch), state);
+  } else if constexpr (requires { E::valid(params, state); }) {
+    return E::valid(params, state);
+  }
+  return true;
+}
+
+template <class E>
 EnvEntry make_env_entry(const char* name) {
   using Params = typename E::Params;
-  static_assert(agents_of<E>() >= 1 && agents_of<E>() <= 64);
-  static_assert(kSlotHead % alignof(typename E::State) == 0);
+  using State = typename E::State;
+  expect_environment<E>();
+  static_assert(host_only<E>() || kSlotHead % alignof(State) == 0);
   EnvEntry entry{};
   entry.name = name;
   entry.summary = E::kSummary;
   if constexpr (requires { E::bots(); }) entry.bots = E::bots();
   if constexpr (requires { &E::paint; })
-    entry.paint = [](const void* p, const std::byte* state, Canvas& canvas) {
-      E::paint(*static_cast<const Params*>(p), *reinterpret_cast<const typename E::State*>(state),
-               canvas);
+    entry.paint = [](const EnvBatch& batch, int64_t i, Canvas& canvas) {
+      const State& state = state_of<E>(batch, i);
+      if constexpr (HasAssets<E>) E::paint(params_of<E>(batch), assets_of<E>(batch), state, canvas);
+      else E::paint(params_of<E>(batch), state, canvas);
     };
   entry.agents = agents_of<E>();
   entry.params_bytes = sizeof(Params);
@@ -45,6 +68,33 @@ EnvEntry make_env_entry(const char* name) {
     size_t bytes = kSlotHead + state_bytes_of<E>(*static_cast<const Params*>(p));
     return (bytes + 63) / 64 * 64;
   };
+  entry.asset_bytes = []([[maybe_unused]] const void* p) -> size_t {
+    if constexpr (HasAssets<E>) return asset_bytes_of<E>(*static_cast<const Params*>(p));
+    else return 0;
+  };
+  entry.make_assets = []([[maybe_unused]] const void* p, [[maybe_unused]] std::byte* assets) {
+    if constexpr (HasAssets<E>)
+      E::make_assets(*static_cast<const Params*>(p),
+                     *reinterpret_cast<typename E::Assets*>(assets));
+  };
+  entry.host_only = host_only<E>();
+  if constexpr (host_only<E>()) {
+    entry.make_states = [](int64_t count) -> void* { return new State[size_t(count)]; };
+    entry.free_states = [](void* states) { delete[] static_cast<State*>(states); };
+  }
+  entry.save_states = []([[maybe_unused]] const EnvBatch& batch, [[maybe_unused]] int64_t begin,
+                         [[maybe_unused]] int64_t end) {
+    if constexpr (host_only<E>())
+      for (int64_t i = begin; i < end; ++i) {
+        std::memset(saved_state(batch, i), 0, batch.slot_bytes - kSlotHead);
+        E::save(params_of<E>(batch), state_of<E>(batch, i), saved_state(batch, i));
+      }
+  };
+  entry.load_states = [](const EnvBatch& batch, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (!load_state<E>(batch, i)) return i;
+    return end;
+  };
   entry.reset_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) reset_slot<E>(batch, io, i);
   };
@@ -53,9 +103,7 @@ EnvEntry make_env_entry(const char* name) {
   };
   entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin,
                              int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      take_slot_totals(*reinterpret_cast<SlotHead*>(batch.slots + size_t(i) * batch.slot_bytes),
-                       into);
+    for (int64_t i = begin; i < end; ++i) take_slot_totals(head_of(batch, i), into);
   };
   return entry;
 }

@@ -12,6 +12,7 @@ constexpr int kEnvThreads = 128;
 
 template <class E>
 __global__ void reset_slots(EnvBatch batch, StepIo io, int64_t count) {
+  static_assert(!host_only<E>(), "kHostOnly is new in this header: configure the build again");
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) reset_slot<E>(batch, io, i);
 }

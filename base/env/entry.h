@@ -71,13 +71,15 @@ struct SlotHead {
 constexpr size_t kSlotHead = 96;
 static_assert(offsetof(SlotHead, rng_counter) == 64 && sizeof(SlotHead) <= kSlotHead);
 
-/// N slots of one environment. `params` and `slots` are on the device that runs them.
+/// N slots of one environment. Pointers are to memory of the device that runs them.
 struct EnvBatch {
   const void* params;
   std::byte* slots;  ///< [N, slot_bytes]
   size_t slot_bytes;
   uint64_t seed;
-  int64_t first_env;  ///< index of slot 0 in the whole run, for its random stream
+  int64_t first_env;             ///< index of slot 0 in the whole run, for its random stream
+  const void* assets = nullptr;  ///< null: the environment has none
+  void* states = nullptr;        ///< [N] live states of a host-only environment, else null
 };
 
 struct EnvEntry {
@@ -92,6 +94,21 @@ struct EnvEntry {
   EnvSpec (*spec)(const void* params);
   size_t (*slot_bytes)(const void* params);  ///< multiple of 64
 
+  /// Of what all environments of a batch share; 0: nothing.
+  size_t (*asset_bytes)(const void* params);
+  /// Writes it into zeroed host memory, aligned to 64 bytes. Throws Error when it cannot be made.
+  void (*make_assets)(const void* params, std::byte* assets);
+
+  /// Steps in host memory whatever the run's device: slots hold heads and, once saved, states.
+  bool host_only;
+  void* (*make_states)(int64_t count);  ///< EnvBatch::states; null unless host-only
+  void (*free_states)(void* states);
+  /// Writes the states of slots [begin, end) into them: a host-only environment's, others lie there.
+  void (*save_states)(const EnvBatch&, int64_t begin, int64_t end);
+  /// Takes over slots [begin, end) that were read from a file. Returns the first whose state no
+  /// episode could have led to, or `end`. Host memory.
+  int64_t (*load_states)(const EnvBatch&, int64_t begin, int64_t end);
+
   /// Slots [begin, end) begin their first episode; writes observations, masks and is_first = 1.
   void (*reset_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
   void (*step_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
@@ -105,9 +122,9 @@ struct EnvEntry {
   int (*reset_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
   int (*step_cuda)(const EnvBatch&, const StepIo&, int64_t count, void* stream) = nullptr;
 
-  /// Draws a state (a slot from kSlotHead on, in host memory) into the whole canvas; E::paint where
-  /// the environment has a picture, else null.
-  void (*paint)(const void* params, const std::byte* state, Canvas& canvas) = nullptr;
+  /// Draws the state of slot i, in host memory, into the whole canvas; E::paint where the
+  /// environment has a picture, else null.
+  void (*paint)(const EnvBatch&, int64_t i, Canvas& canvas) = nullptr;
 };
 
 /// Every environment that was built in, by name.

@@ -1,5 +1,5 @@
 #pragma once
-// The Env concept: an environment is one header of plain structs with host-device functions. The
+// What an environment is: one header of plain structs with host-device functions. The
 // batch runners (batch_cpu.h, batch_cuda.cuh) turn it into N environments on threads and a CUDA
 // kernel.
 //
@@ -71,7 +71,7 @@ constexpr int agents_of() {
   else return 1;
 }
 
-/// Bytes of one state: E::state_bytes(params) when the size depends on settings, else
+/// Bytes of one state in its slot: E::state_bytes(params) when the size depends on settings, else
 /// sizeof(E::State). A larger state keeps its State first and its own bytes behind it.
 template <class E>
 size_t state_bytes_of(const typename E::Params& params) {
@@ -79,28 +79,102 @@ size_t state_bytes_of(const typename E::Params& params) {
   else return sizeof(typename E::State);
 }
 
-/// E is an environment:
-///   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
-///            optionally `static void check(const Params&)` that throws Error on settings that
-///            contradict
-///   State    trivially copyable; all an episode needs
-///   spec     host: sizes and limits for these settings
-///   reset a new episode; step one transition (no auto-reset: the runner does it); observe one
-///   agent's row
-///   bots   optional, host: `static std::span<const Bot> bots()`, scripted players
-/// reset, step and observe are MAGLEV_HD and draw only from the Rng they get.
+/// Whether E has assets: something large that all environments of a batch read and none writes, such
+/// as a map or a graph.
 template <class E>
-concept Env = std::is_trivially_copyable_v<typename E::State> &&
-    std::is_trivially_copyable_v<typename E::Params> &&
-    requires(typename E::Params& params, const typename E::Params& p, typename E::State& s,
-             const typename E::State& cs, OptionTable& table, Rng& rng, const Actions& actions,
-             StepOut& out, const ObsOut& obs) {
+concept HasAssets = requires {
+  typename E::Assets;
+};
+
+/// Bytes of E's assets: E::asset_bytes(params) when the size depends on settings, else
+/// sizeof(E::Assets). Larger ones keep their Assets first and their own bytes behind it.
+template <class E>
+size_t asset_bytes_of(const typename E::Params& params) {
+  if constexpr (requires { E::asset_bytes(params); }) return E::asset_bytes(params);
+  else return sizeof(typename E::Assets);
+}
+
+/// Whether E steps in host memory whatever the run's device: E::kHostOnly.
+template <class E>
+constexpr bool host_only() {
+  if constexpr (requires { E::kHostOnly; }) return E::kHostOnly;
+  else return false;
+}
+
+// E is an environment:
+//   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
+//            optionally `static void check(const Params&)` that throws Error on settings that
+//            contradict
+//   State    all an episode needs, trivially copyable
+//   spec     host: sizes and limits for these settings
+//   reset    a new episode; step: one transition (no auto-reset: the runner does it); observe: one
+//            agent's row
+//   Assets   optional, trivially copyable: what all environments share. `make_assets(params,
+//            assets)`, host, writes them once into zeroed memory aligned to 64 bytes, without
+//            pointers, for they are copied to a device; throws Error when it cannot. The functions
+//            above then take them behind params
+//   valid    optional, host: whether an episode could have led to a state; asked of one that was
+//            read from a file, after which step trusts what it indexes with. A zeroed state, of
+//            which no episode has begun, is valid
+//   bots     optional, host: `static std::span<const Bot> bots()`, scripted players
+//   paint    optional, host: a picture of a state
+// reset, step and observe are MAGLEV_HD and draw only from the Rng they get. With `kHostOnly` they
+// are plain functions, may lie in sources of their own and use libraries, and State is any type that
+// is made without arguments: see HostOnlyState.
+
+/// What every environment has.
+template <class E>
+concept EnvDescription = std::is_trivially_copyable_v<typename E::Params> &&
+    requires(typename E::Params& params, const typename E::Params& p, OptionTable& table) {
   {E::Params::describe(table, params)};
   { E::spec(p) } -> std::same_as<EnvSpec>;
-  {E::reset(p, s, rng)};
-  {E::step(p, s, actions, rng, out)};
-  {E::observe(p, cs, /*agent=*/0, obs)};
   { E::kSummary } -> std::convertible_to<const char*>;
 };
+
+/// Its functions, with `Assets` behind params where there are any.
+template <class E, class... Assets>
+concept EnvFunctions = requires(const typename E::Params& p, Assets... assets, typename E::State& s,
+                                const typename E::State& cs, Rng& rng, const Actions& actions,
+                                StepOut& out, const ObsOut& obs) {
+  {E::reset(p, assets..., s, rng)};
+  {E::step(p, assets..., s, actions, rng, out)};
+  {E::observe(p, assets..., cs, /*agent=*/0, obs)};
+};
+
+template <class E>
+concept EnvAssets = std::is_trivially_copyable_v<typename E::Assets> &&
+    requires(const typename E::Params& p, typename E::Assets& assets) {
+  {E::make_assets(p, assets)};
+};
+
+/// A state as bytes of its slot.
+template <class E>
+concept PlainState = std::is_trivially_copyable_v<typename E::State>;
+
+/// A state that lives outside its slot and is saved as E::state_bytes(params) bytes of it, zeroed
+/// before. load makes the state that was saved; false: the bytes are none.
+template <class E>
+concept HostOnlyState = std::default_initializable<typename E::State> &&
+    requires(const typename E::Params& p, typename E::State& s, const typename E::State& cs,
+             std::byte* to, const std::byte* from) {
+  { E::state_bytes(p) } -> std::convertible_to<size_t>;
+  {E::save(p, cs, to)};
+  { E::load(p, s, from) } -> std::same_as<bool>;
+};
+
+/// Fails to compile, naming what E lacks.
+template <class E>
+constexpr void expect_environment() {
+  static_assert(EnvDescription<E>);
+  if constexpr (HasAssets<E>) {
+    static_assert(EnvAssets<E>);
+    static_assert(EnvFunctions<E, const typename E::Assets&>);
+  } else {
+    static_assert(EnvFunctions<E>);
+  }
+  if constexpr (host_only<E>()) static_assert(HostOnlyState<E>);
+  else static_assert(PlainState<E>);
+  static_assert(agents_of<E>() >= 1 && agents_of<E>() <= 64);
+}
 
 }  // namespace maglev

@@ -6,23 +6,26 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 
 namespace maglev {
 namespace {
 
-/// Calls visit(column of the ring, has a row L too) for each defined one, in a fixed order.
-template <class Visit>
-void for_columns(const std::vector<ExtraColumn>& extra, const Batch& ring, const Visit& visit) {
-  for (size_t c = 0; c < ring.obs.size(); ++c) visit("obs" + std::to_string(c), ring.obs[c], true);
-  if (ring.mask.defined()) visit("mask", ring.mask, true);
-  visit("is_first", ring.is_first, true);
-  visit("action", ring.action, false);
-  visit("reward", ring.reward, false);
-  visit("terminated", ring.terminated, false);
-  visit("truncated", ring.truncated, false);
+/// Calls visit(name, column of the ring, the same column of each of `more`) for each defined one, in
+/// a fixed order. `name` is called for a name, so that who wants none allocates none.
+template <class Visit, class... More>
+void for_columns(const std::vector<ExtraColumn>& extra, const Visit& visit, const Batch& ring,
+                 const More&... more) {
+  const auto named = [](const char* name) { return [name] { return std::string(name); }; };
+  for (size_t c = 0; c < ring.obs.size(); ++c)
+    visit([c] { return "obs" + std::to_string(c); }, ring.obs[c], more.obs[c]...);
+  if (ring.mask.defined()) visit(named("mask"), ring.mask, more.mask...);
+  visit(named("is_first"), ring.is_first, more.is_first...);
+  visit(named("action"), ring.action, more.action...);
+  visit(named("reward"), ring.reward, more.reward...);
+  visit(named("terminated"), ring.terminated, more.terminated...);
+  visit(named("truncated"), ring.truncated, more.truncated...);
   for (size_t c = 0; c < ring.extra.size(); ++c)
-    visit("extra." + extra[c].name, ring.extra[c], extra[c].has_last);
+    visit([&extra, c] { return "extra." + extra[c].name; }, ring.extra[c], more.extra[c]...);
 }
 
 int64_t slots_of(const ReplayShape& shape) {
@@ -85,21 +88,16 @@ void Replay::commit() {
 }
 
 void Replay::store() {
-#ifdef MAGLEV_DEVICE_CODE
   ReplayWrite args{.counters = index_.table().counters, .slots = slots_, .count = 0, .columns = {}};
-  std::vector<at::Tensor> from;
-  for_columns(extra_, staging_->batch(),
-              [&](const std::string&, const at::Tensor& c, bool) { from.push_back(c); });
-  for_columns(extra_, columns_, [&](const std::string&, const at::Tensor& ring, bool) {
+  const auto add = [&](const auto&, const at::Tensor& ring, const at::Tensor& staged) {
     MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
-    const at::Tensor& staged = from[size_t(args.count)];
     args.columns[args.count++] = {.from = staged.const_data_ptr(),
                                   .to = ring.data_ptr(),
                                   .slot_bytes = int64_t(ring.nbytes()) / slots_,
                                   .times = staged.size(0)};
-  });
-  check_cuda(replay_write_cuda(args, current_stream()), "replay");
-#endif
+  };
+  for_columns(extra_, add, columns_, staging_->batch());
+  replay_write(args, device_);
 }
 
 bool Replay::drawable() const {
@@ -130,9 +128,7 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
                     .B = shape_.batch,
                     .count = 0,
                     .columns = {}};
-  // without names or a list: this runs once an update
-  auto add = [&](const at::Tensor& ring, const at::Tensor& to) {
-    if (!ring.defined()) return;
+  const auto add = [&](const auto&, const at::Tensor& ring, const at::Tensor& to) {
     MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
     args.columns[args.count++] = {
         .from = ring.const_data_ptr(),
@@ -140,15 +136,7 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
         .row_bytes = int64_t(ring.nbytes()) / (slots_ * shape_.window.rows),
         .times = to.size(0)};
   };
-  const Batch &ring = columns_, &to = buffer.batch;
-  for (size_t c = 0; c < ring.obs.size(); ++c) add(ring.obs[c], to.obs[c]);
-  add(ring.mask, to.mask);
-  add(ring.is_first, to.is_first);
-  add(ring.action, to.action);
-  add(ring.reward, to.reward);
-  add(ring.terminated, to.terminated);
-  add(ring.truncated, to.truncated);
-  for (size_t c = 0; c < ring.extra.size(); ++c) add(ring.extra[c], to.extra[c]);
+  for_columns(extra_, add, columns_, buffer.batch);
   std::shared_lock lock(mutex_);
   replay_sample(args, device_, pool);
 }
@@ -156,13 +144,14 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
 void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count) {
   // at most two stretches: the ring may end in between
   const int64_t begin = first % slots_, whole = std::min(count, slots_ - begin);
-  for_columns(extra_, columns_, [&](const std::string& name, const at::Tensor& ring, bool) {
+  const auto visit = [&](const auto& name, const at::Tensor& ring) {
     at::Tensor part = ring.narrow(0, begin, whole);
-    visitor.tensor(name, part);
+    visitor.tensor(name(), part);
     if (whole == count) return;
     part = ring.narrow(0, 0, count - whole);
-    visitor.tensor(name + ".wrapped", part);
-  });
+    visitor.tensor(name() + ".wrapped", part);
+  };
+  for_columns(extra_, visit, columns_);
 }
 
 void Replay::visit_state(StateVisitor& visitor) {

@@ -27,18 +27,6 @@ at::ScalarType scalar_type(DType t) {
   return at::kFloat;
 }
 
-Row slice(const Row& row, int64_t begin, int64_t count) {
-  auto cut = [&](const at::Tensor& t) { return t.defined() ? t.narrow(0, begin, count) : t; };
-  Row part;
-  part.first = row.first + begin;
-  for (const auto& o : row.obs) part.obs.push_back(cut(o));
-  part.mask = cut(row.mask);
-  part.is_first = cut(row.is_first);
-  part.action = cut(row.action);
-  for (const auto& e : row.extra) part.extra.push_back(cut(e));
-  return part;
-}
-
 // a view of rows [first_row, ...) of one time, put at another time of the same column
 void move_view(const at::Tensor& view, int64_t first_row) {
   if (view.defined()) view.unsafeGetTensorImpl()->set_storage_offset(first_row * view.stride(0));
@@ -59,6 +47,18 @@ int64_t block_rows(int64_t most, int64_t rows, int64_t agents) {
   const int64_t shared = (rows + kBlocks - 1) / kBlocks;
   const int64_t wanted = std::min(most, std::max(kLeastRows, (shared + 7) / 8 * 8));
   return (wanted + agents - 1) / agents * agents;
+}
+
+Row cut_rows(const Row& row, int64_t begin, int64_t count) {
+  auto cut = [&](const at::Tensor& t) { return t.defined() ? t.narrow(0, begin, count) : t; };
+  Row part;
+  part.first = row.first + begin;
+  for (const auto& o : row.obs) part.obs.push_back(cut(o));
+  part.mask = cut(row.mask);
+  part.is_first = cut(row.is_first);
+  part.action = cut(row.action);
+  for (const auto& e : row.extra) part.extra.push_back(cut(e));
+  return part;
 }
 
 Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns, ColumnTimes times,
@@ -102,7 +102,7 @@ RowWindow::RowWindow(const EnvSpec& spec, const Batch& columns, const RolloutSha
     row.action = at_time(columns.action);
     for (const auto& e : columns.extra) row.extra.push_back(at_time(e));
     for (int64_t b = 0; b < shape.rows; b += shape.block_rows)
-      row.blocks.push_back(slice(row, b, std::min(shape.block_rows, shape.rows - b)));
+      row.blocks.push_back(cut_rows(row, b, std::min(shape.block_rows, shape.rows - b)));
     rows_.push_back(std::move(row));
     if (t == shape.T) break;
     rewards_.push_back(at_time(columns.reward));

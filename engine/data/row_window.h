@@ -21,6 +21,9 @@ struct RolloutShape {
 /// that gives more threads work. A function of sizes alone.
 int64_t block_rows(int64_t most, int64_t rows, int64_t agents);
 
+/// Rows [begin, begin + count) of `row` as views, without its blocks.
+Row cut_rows(const Row& row, int64_t begin, int64_t count);
+
 struct ColumnTimes {
   int64_t observed = 0;  ///< of observations, masks, is_first and columns with has_last
   int64_t acted = 0;     ///< of everything else

@@ -33,6 +33,10 @@ class StateVisitor {
     prefix_ = outer;
   }
 
+  /// Whether a tensor holds, once it was visited, what somebody saved: what of it indexes something
+  /// is then looked at.
+  virtual bool loads() const { return false; }
+
  protected:
   virtual void visit_tensor(const std::string& name, at::Tensor& value) = 0;
   virtual void visit_integer(const std::string& name, int64_t& value) = 0;

@@ -1,12 +1,14 @@
 #include "engine/data/vec_env.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/hash.h"
 #include "base/env/totals.h"
-#include "engine/device/device.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
@@ -23,12 +25,10 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
       seed_(seed),
       first_env_(first_env),
       learners_(learners ? learners : entry.agents),
-      pool_(&pool) {
+      pool_(&pool),
+      states_(nullptr, [](void*) {}) {
   if (N < 1) throw Error("[env] env.count must be at least 1, got " + std::to_string(N));
-  if (device.is_cuda() && !entry.step_cuda)
-    throw Error(
-        "[env] this build has no device code; use device=cpu, or build where torch has CUDA and "
-        "nvcc is there");
+  if (!has_kernels_for(device)) refuse_device("env", device);
   entry.check(params);
   spec_ = entry.spec(params);
   MAGLEV_ASSERT(spec_.observations.size() <= size_t(kMaxObsColumns), "raise kMaxObsColumns");
@@ -36,11 +36,24 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
       learners_ <= entry.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),
       "learners are some of the agents");
   MAGLEV_ASSERT(spec_.events.size() <= size_t(kMaxEvents), "raise kMaxEvents");
-  auto bytes = at::TensorOptions(at::kByte);
+  // where environments step: the run's device, unless they only know the host
+  const at::Device where = entry.host_only ? at::Device(at::kCPU) : device;
+  const auto bytes = at::TensorOptions(at::kByte);
   auto host = at::empty({int64_t(entry.params_bytes)}, bytes);
   std::memcpy(host.data_ptr(), params, entry.params_bytes);
-  params_ = host.to(device);
-  slots_ = at::zeros({N, int64_t(entry.slot_bytes(params))}, bytes.device(device));
+  params_ = host.to(where);
+  if (const size_t size = entry.asset_bytes(params)) {
+    auto made = at::zeros({int64_t(size)}, bytes);
+    auto* data = static_cast<std::byte*>(made.data_ptr());
+    entry.make_assets(params, data);
+    assets_hash_ = hash_of(std::span<const std::byte>(data, size));
+    assets_ = made.to(where);
+  }
+  slots_ = at::zeros({N, int64_t(entry.slot_bytes(params))}, bytes.device(where));
+  states_ = make_live_states(entry, N);
+  if (where != device)
+    columns_ =
+        std::make_unique<HostColumns>(spec_, rows(), N_ * (entry.agents - learners_), device);
   totals_ = at::zeros({int64_t(sizeof(EpisodeTotals))}, bytes.device(device));
 }
 
@@ -49,43 +62,79 @@ EnvBatch VecEnv::batch() const {
           .slots = static_cast<std::byte*>(slots_.data_ptr()),
           .slot_bytes = size_t(slots_.size(1)),
           .seed = seed_,
-          .first_env = first_env_};
+          .first_env = first_env_,
+          .assets = assets_.defined() ? assets_.data_ptr() : nullptr,
+          .states = states_.get()};
 }
 
 void VecEnv::reset(const StepIo& io) {
   if (slots_.is_cuda())
     return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
-  EnvBatch b = batch();
+  const EnvBatch b = batch();
+  const StepIo& on_host = columns_ ? columns_->of(io) : io;
   pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
-    entry_->reset_cpu(b, io, i * kBlock, std::min(N_, (i + 1) * kBlock));
+    entry_->reset_cpu(b, on_host, i * kBlock, std::min(N_, (i + 1) * kBlock));
+  });
+  if (columns_) columns_->send(io, HostColumns::Part::observed);
+}
+
+void VecEnv::step_on_host(const StepIo& io) {
+  const EnvBatch b = batch();
+  pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
+    entry_->step_cpu(b, io, i * kBlock, std::min(N_, (i + 1) * kBlock));
   });
 }
 
 void VecEnv::step(const StepIo& io) {
   if (slots_.is_cuda())
     return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
-  EnvBatch b = batch();
-  pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
-    entry_->step_cpu(b, io, i * kBlock, std::min(N_, (i + 1) * kBlock));
-  });
+  if (!columns_) return step_on_host(io);
+  step_on_host(columns_->bring_actions(io));
+  columns_->send(io, HostColumns::Part::all);
 }
 
 void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
-  if (!slots_.is_cuda()) return entry_->step_cpu(batch(), io, begin, end);
-  MAGLEV_ASSERT(begin == 0 && end == N_, "a kernel steps all environments");
-  check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
+  if (totals_.is_cpu()) return entry_->step_cpu(batch(), io, begin, end);
+  MAGLEV_ASSERT(begin == 0 && end == N_, "on a device all environments step at once");
+  step(io);
+}
+
+void VecEnv::visit_state(StateVisitor& visitor) {
+  std::string assets = assets_hash_;
+  if (!assets.empty()) visitor.text("assets", assets);
+  if (assets != assets_hash_)
+    throw Error("[env] " + std::string(entry_->name) +
+                " has other assets than the run was saved with (hash " + assets_hash_ + ", saved " +
+                assets + "); bring back the files and settings they were made from");
+  if (!visitor.loads() && entry_->host_only) entry_->save_states(batch(), 0, N_);
+  visitor.tensor("slots", slots_);
+  if (visitor.loads()) expect_valid_slots();
+}
+
+void VecEnv::expect_valid_slots() {
+  EnvBatch b = batch();
+  // what is on a device is looked at here
+  at::Tensor params, assets, slots;
+  if (slots_.is_cuda()) {
+    params = params_.cpu(), slots = slots_.cpu();
+    b.params = params.data_ptr(), b.slots = static_cast<std::byte*>(slots.data_ptr());
+    if (assets_.defined()) assets = assets_.cpu(), b.assets = assets.data_ptr();
+  }
+  const int64_t loaded = entry_->load_states(b, 0, N_);
+  if (loaded < N_) refuse_state(*entry_, loaded);
 }
 
 const at::Tensor& VecEnv::totals() {
   if (slots_.is_cpu()) {
-    *static_cast<EpisodeTotals*>(totals_.data_ptr()) = take_totals();
+    const EpisodeTotals taken = take_totals();
+    if (totals_.is_cpu()) *static_cast<EpisodeTotals*>(totals_.data_ptr()) = taken;
+    else
+      totals_.copy_(at::from_blob(const_cast<EpisodeTotals*>(&taken), totals_.sizes(), at::kByte));
     return totals_;
   }
-#ifdef MAGLEV_DEVICE_CODE
-  check_cuda(take_totals_cuda(batch(), static_cast<EpisodeTotals*>(totals_.data_ptr()), N_,
-                              current_stream()),
-             "env");
-#endif
+  const auto nowhere = [](const EnvBatch&, EpisodeTotals*, int64_t) {};
+  launch<take_totals_cuda>("take_totals", slots_.device(), nowhere, batch(),
+                           static_cast<EpisodeTotals*>(totals_.data_ptr()), N_);
   return totals_;
 }
 

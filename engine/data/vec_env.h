@@ -7,11 +7,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/core/thread_pool.h"
-#include "base/env/entry.h"
+#include "base/env/host_batch.h"
+#include "engine/data/host_columns.h"
 #include "engine/data/state.h"
 
 namespace maglev {
 
+/// On CUDA a host-only environment steps in host memory all the same: actions come down and what a
+/// step wrote goes up, in one transfer each, and a step waits for the device.
 class VecEnv {
  public:
   /// `learners`: agents of each environment whose rows the steps' columns hold, the others' are in
@@ -28,6 +31,8 @@ class VecEnv {
   /// Agents of each environment that have rows here.
   int64_t agents() const { return learners_; }
   int64_t rows() const { return N_ * learners_; }
+  /// Whether a step is work of the host between transfers, which a captured graph would not repeat.
+  bool transfers() const { return columns_ != nullptr; }
 
   /// Every environment begins its first episode; writes the observations of `io`.
   void reset(const StepIo& io);
@@ -46,10 +51,15 @@ class VecEnv {
   /// then cleared. Waits for nothing; valid until the next call.
   const at::Tensor& totals();
 
-  void visit_state(StateVisitor& visitor) { visitor.tensor("slots", slots_); }
+  /// Slots, and which assets they belong to: these are made anew, and loading a state of others, or
+  /// one that the environment cannot be in, throws Error.
+  void visit_state(StateVisitor& visitor);
 
  private:
   EnvBatch batch() const;
+  /// The columns a step on the host reads and writes: `io`, or their twins in host memory.
+  void step_on_host(const StepIo& io);
+  void expect_valid_slots();
 
   const EnvEntry* entry_;
   EnvSpec spec_;
@@ -57,9 +67,13 @@ class VecEnv {
   uint64_t seed_;
   int64_t first_env_, learners_;
   ThreadPool* pool_;
-  at::Tensor params_;  ///< [params_bytes] u8, on the device
-  at::Tensor slots_;   ///< [N, slot_bytes] u8, on the device
-  at::Tensor totals_;  ///< [sizeof(EpisodeTotals)] u8, on the device
+  at::Tensor params_;        ///< [params_bytes] u8, where environments step
+  at::Tensor assets_;        ///< [asset_bytes] u8, likewise
+  std::string assets_hash_;  ///< empty: there are none
+  at::Tensor slots_;         ///< [N, slot_bytes] u8, likewise
+  LiveStates states_;
+  std::unique_ptr<HostColumns> columns_;  ///< host-only on CUDA
+  at::Tensor totals_;                     ///< [sizeof(EpisodeTotals)] u8, on the device
 };
 
 }  // namespace maglev

@@ -1,5 +1,6 @@
 #include "engine/device/device.h"
 
+#include <cstring>
 #include <string>
 
 #include "base/core/error.h"
@@ -27,6 +28,16 @@ int64_t free_device_bytes() {
   return int64_t(free);
 }
 
+void copy_on_stream(void* to, const void* from, int64_t bytes) {
+  check_cuda(
+      cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDefault, cudaStream_t(current_stream())),
+      "copy");
+}
+
+void wait_for_stream() {
+  check_cuda(cudaStreamSynchronize(cudaStream_t(current_stream())), "copy");
+}
+
 void check_cuda(int error, const char* what) {
   if (error != 0)
     throw Error("[" + std::string(what) + "] the device refused the launch: " +
@@ -38,6 +49,12 @@ void* current_stream() { return nullptr; }
 int compute_capability(int) { return 0; }
 
 int64_t free_device_bytes() { return 0; }
+
+void copy_on_stream(void* to, const void* from, int64_t bytes) {
+  std::memcpy(to, from, size_t(bytes));
+}
+
+void wait_for_stream() {}
 
 void check_cuda(int error, const char* what) { MAGLEV_ASSERT(error == 0, what); }
 #endif

@@ -19,6 +19,11 @@ void* current_stream();
 int compute_capability(int index);
 /// Bytes free on the current device; 0 in builds without device code.
 int64_t free_device_bytes();
+/// Enqueues a copy between host (pinned) and device memory, or within one, on the current stream.
+/// In builds without device code a plain copy.
+void copy_on_stream(void* to, const void* from, int64_t bytes);
+/// Waits until the current stream has done what it was given.
+void wait_for_stream();
 /// Throws Error when a launch returned a cudaError_t other than success.
 void check_cuda(int error, const char* what);
 

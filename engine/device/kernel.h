@@ -43,6 +43,8 @@ struct KernelEntry {
   const char* name;
   const char* summary;
   std::vector<KernelCase> (*cases)(at::Device device);
+  /// Whether this build has its CUDA twin: the table says so, which CMake writes from the folders.
+  bool cuda = false;
 };
 
 /// Every kernel that was built in, by name.

@@ -33,24 +33,21 @@ LossScale::LossScale(bool on, at::Device device) : on_(on) {
   const auto f32 = at::TensorOptions(at::kFloat).device(device);
   scale_ = at::full({}, on ? kFirstScale : 1.0, f32);
   growth_ = at::zeros({}, f32.dtype(at::kInt));
-  found_ = at::zeros({}, f32);
-  skipped_ = at::zeros({}, f32);
+  if (on) unscale_ = scale_.reciprocal();
 }
 
-const at::Tensor& LossScale::unscale(at::Tensor& grad) {
-  if (!on_) return found_;
+void LossScale::adapt(const at::Tensor& norm) {
+  if (!on_) return;
   at::NoGradGuard no_grad;
-  found_.zero_();
-  at::_amp_foreach_non_finite_check_and_unscale_({grad}, found_, scale_.reciprocal());
-  at::_amp_update_scale_(scale_, growth_, found_, kGrowth, kBackoff, kGrowthSteps);
-  skipped_.add_(found_);
-  return found_;
+  const auto found = at::logical_not(at::isfinite(norm)).to(at::kFloat);
+  at::_amp_update_scale_(scale_, growth_, found, kGrowth, kBackoff, kGrowthSteps);
+  at::reciprocal_out(unscale_, scale_);
 }
 
 void LossScale::visit_state(StateVisitor& visitor) {
   visitor.tensor("scale", scale_);
   visitor.tensor("growth", growth_);
-  visitor.tensor("skipped", skipped_);
+  if (on_) at::reciprocal_out(unscale_, scale_);
 }
 
 }  // namespace maglev

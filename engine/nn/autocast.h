@@ -34,18 +34,18 @@ class LossScale {
 
   /// What the loss is multiplied with before backward. Device scalar f32.
   const at::Tensor& scale() const { return scale_; }
-  /// Divides grad [P] f32 by the scale in place, then adapts the scale.
-  ///   returns 1 where a gradient was not finite and the step must be left out, else 0; device
-  ///   scalar f32, valid until the next call
-  const at::Tensor& unscale(at::Tensor& grad);
-  /// Steps left out so far. Device scalar f32.
-  const at::Tensor& skipped() const { return skipped_; }
+  /// What the gradient is multiplied with behind it, 1 / scale: for Optimizer::reduce. Device scalar
+  /// f32; undefined when off.
+  const at::Tensor& unscale() const { return unscale_; }
+  /// Adapts the scale. `norm` is that of the unscaled gradient (Optimizer::norm): where it is not
+  /// finite, the gradient was not.
+  void adapt(const at::Tensor& norm);
 
   void visit_state(StateVisitor& visitor);
 
  private:
   bool on_;
-  at::Tensor scale_, growth_, found_, skipped_;
+  at::Tensor scale_, unscale_, growth_;
 };
 
 }  // namespace maglev

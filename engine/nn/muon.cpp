@@ -42,18 +42,16 @@ at::Tensor FlatMuon::view(const at::Tensor& flat, const Matrix& m) const {
   return flat.narrow(0, m.begin, m.rows * m.columns).view({m.rows, m.columns});
 }
 
-void FlatMuon::step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
-                    ThreadPool& pool) {
+void FlatMuon::step(const at::Tensor& lr, ThreadPool& pool) {
   at::NoGradGuard no_grad;
   // Adam clips and steps everything; matrices are taken back to where they were
   std::vector<at::Tensor> before;
   for (const auto& m : matrices_) before.push_back(view(data_, m).clone());
-  adam_.step(grads, lr, skip, pool);
+  adam_.step(lr, pool);
   auto applied = adam_.applied() != 0;
-  const auto flat_grad = grads.dim() == 1 ? grads : grads[0];
   for (size_t i = 0; i < matrices_.size(); ++i) {
     const Matrix& m = matrices_[i];
-    auto weight = view(data_, m), momentum = view(momentum_, m), g = view(flat_grad, m);
+    auto weight = view(data_, m), momentum = view(momentum_, m), g = view(adam_.gradient(), m);
     auto next = at::lerp(momentum, g, 1 - options_.momentum);
     // Nesterov: the gradient moved towards the momentum it has just joined
     auto update = orthogonalized(at::lerp(g, next, options_.momentum));

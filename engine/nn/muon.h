@@ -33,8 +33,11 @@ class FlatMuon : public Optimizer {
   FlatMuon(const FlatParams& params, const torch::nn::Module& module, AdamOptions adam,
            MuonOptions options);
 
-  void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
-            ThreadPool& pool) override;
+  void reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) override {
+    adam_.reduce(grads, unscale, pool);
+  }
+  void clip(const at::Tensor& skip) override { adam_.clip(skip); }
+  void step(const at::Tensor& lr, ThreadPool& pool) override;
   const at::Tensor& norm() const override { return adam_.norm(); }
   const at::Tensor& nonfinite() const override { return adam_.nonfinite(); }
   at::Tensor& first_moment() override { return adam_.first_moment(); }

@@ -27,7 +27,9 @@ const MuonOptions kHeadByAdam{.adam_modules = {"head"}};
 struct Case {
   Case() : flat(net), muon(flat, net, {}, kHeadByAdam) {}
   at::Tensor step(at::Tensor grad, float skip = 0, float lr = 1e-2f) {
-    muon.step(grad, at::full({}, lr), at::full({}, skip), pool);
+    muon.reduce(grad, {}, pool);
+    muon.clip(at::full({}, skip));
+    muon.step(at::full({}, lr), pool);
     return muon.norm().clone();
   }
   ThreadPool pool{1};
@@ -72,7 +74,9 @@ TEST(Muon, biases_and_named_modules_are_stepped_as_by_adam) {
   for (int64_t step = 0; step < 5; ++step) {
     auto grad = gradient(step, flat.size()), same = grad.clone();
     auto norm = c.step(grad);
-    adam.step(same, at::full({}, 1e-2f), at::zeros({}), c.pool);
+    adam.reduce(same, {}, c.pool);
+    adam.clip(at::zeros({}));
+    adam.step(at::full({}, 1e-2f), c.pool);
     EXPECT_TRUE(close(norm, adam.norm(), 0));
   }
   EXPECT_TRUE(close(c.net.hidden->bias, other.hidden->bias, 0));

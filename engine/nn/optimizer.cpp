@@ -3,43 +3,59 @@
 #include <torch/torch.h>
 
 namespace maglev {
+namespace {
+
+AdamNumbers numbers_of(const AdamOptions& options, bool clip_together) {
+  return {.beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .eps = options.eps,
+          .weight_decay = options.weight_decay,
+          .max_grad_norm = options.max_grad_norm,
+          .clip_together = clip_together};
+}
+
+std::vector<AdamGroup> groups_of(const FlatParams& params, bool per_module) {
+  if (!per_module) return {{0, params.size()}};
+  std::vector<AdamGroup> groups;
+  for (const auto& segment : params.segments()) groups.push_back({segment.begin, segment.count});
+  return groups;
+}
+
+}  // namespace
 
 FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options)
-    : numbers_{.beta1 = options.beta1,
-               .beta2 = options.beta2,
-               .eps = options.eps,
-               .weight_decay = options.weight_decay,
-               .max_grad_norm = options.max_grad_norm} {
-  std::vector<AdamGroup> groups{{0, params.size()}};
-  if (options.clip_per_module) {
-    groups.clear();
-    for (const auto& segment : params.segments()) groups.push_back({segment.begin, segment.count});
-  }
-  tensors_ = make_adam_tensors(params.data(), groups);
-  norm_ = tensors_.step[0];
-}
+    : fused_(options.fused),
+      numbers_(numbers_of(options, /*clip_together=*/false)),
+      tensors_(make_adam_tensors(params.data(), groups_of(params, options.clip_per_module))),
+      args_(adam_args(tensors_, numbers_)),
+      norm_(tensors_.step[0]) {}
 
 FlatAdam::FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
                    const std::vector<float>& rates, AdamOptions options)
-    : numbers_{.beta1 = options.beta1,
-               .beta2 = options.beta2,
-               .eps = options.eps,
-               .weight_decay = options.weight_decay,
-               .max_grad_norm = options.max_grad_norm,
-               .clip_together = true},
+    : fused_(options.fused),
+      numbers_(numbers_of(options, /*clip_together=*/true)),
       tensors_(make_adam_tensors(data, groups, rates)),
+      args_(adam_args(tensors_, numbers_)),
       norm_(tensors_.step[0]) {}
 
-void FlatAdam::step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
-                    ThreadPool& pool) {
+void FlatAdam::reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) {
   at::NoGradGuard no_grad;
-  auto lanes = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
-  if (!lanes.is_cpu()) return adam_(tensors_, numbers_, lanes, lr, skip);
-  const AdamArgs args = adam_args(tensors_, numbers_, lanes, lr, skip);
-  const int64_t chunks = adam_chunks(args.P);
-  pool.run(chunks, [&](int64_t c) { adam_norm_partial_cpu(args, c); });
-  adam_finish_norm(args);
-  pool.run(chunks, [&](int64_t c) { adam_step_cpu(args, c); });
+  const auto lanes = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
+  sum_ = lanes[0];
+  if (fused_) adam_reduce(args_, lanes, unscale, pool);
+  else adam_reduce_reference(lanes, unscale);
+}
+
+void FlatAdam::clip(const at::Tensor& skip) {
+  at::NoGradGuard no_grad;
+  if (fused_) adam_clip(args_, skip);
+  else adam_clip_reference(tensors_, numbers_, sum_, skip);
+}
+
+void FlatAdam::step(const at::Tensor& lr, ThreadPool& pool) {
+  at::NoGradGuard no_grad;
+  if (fused_) adam_step(args_, lr, pool);
+  else adam_step_reference(tensors_, numbers_, sum_, lr);
 }
 
 void FlatAdam::visit_state(StateVisitor& visitor) {

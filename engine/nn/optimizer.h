@@ -1,5 +1,5 @@
 #pragma once
-// Clip and Adam over one flat parameter buffer, without reading a value back: the norm, the clip
+// A gradient's way into one flat parameter buffer, without reading a value back: the norm, the clip
 // factor, the learning rate and the decision to skip all stay on the device.
 
 #include <vector>
@@ -19,20 +19,27 @@ struct AdamOptions {
   double weight_decay = 0;     ///< decoupled (AdamW) when above 0
   double max_grad_norm = 0.5;  ///< L2; 0: no clipping
   bool clip_per_module =
-      false;  ///< each direct child of the module by itself instead of all together
+      false;          ///< each direct child of the module by itself instead of all together
+  bool fused = true;  ///< by kernels/adam; false: its reference in plain ATen
 };
 
+/// Three stages a step, in this order: reduce, clip, step. Who else has a part in the gradient, such
+/// as other processes, adds it to the sum after reduce and reduces that again, as one lane. On CPU
+/// the pool's threads share a stage; results do not depend on how many.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// One step from gradient lanes `grads` [lanes, P] f32, or one gradient [P]; the first lane
-  /// becomes their clipped sum. `lr` is a device scalar f32. Where `skip` (device scalar f32) is
-  /// not 0, or a gradient is not finite, nothing changes. On CPU the pool's threads share it.
-  virtual void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
-                    ThreadPool& pool) = 0;
+  /// Gradient lanes `grads` [lanes, P] f32, or one gradient [P], are added in order into the first,
+  /// times `unscale` (device scalar f32, LossScale's; undefined: 1). Read until the step is done.
+  virtual void reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) = 0;
+  /// The sum's norm, and what the step will multiply it by. Where `skip` (device scalar f32) is not
+  /// 0, or the gradient is not finite, the step will change nothing.
+  virtual void clip(const at::Tensor& skip) = 0;
+  /// `lr` is a device scalar f32. The first lane becomes the clipped gradient.
+  virtual void step(const at::Tensor& lr, ThreadPool& pool) = 0;
 
-  /// The last gradient's norm before clipping, device scalar f32.
+  /// The last gradient's norm before clipping, as of clip. Device scalar f32.
   virtual const at::Tensor& norm() const = 0;
   /// Times a gradient was not finite and the step was left out. Device scalar f32.
   virtual const at::Tensor& nonfinite() const = 0;
@@ -52,22 +59,28 @@ class FlatAdam : public Optimizer {
   FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
            const std::vector<float>& rates, AdamOptions options);
 
-  void step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& skip,
-            ThreadPool& pool) override;
+  void reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) override;
+  void clip(const at::Tensor& skip) override;
+  void step(const at::Tensor& lr, ThreadPool& pool) override;
   const at::Tensor& norm() const override { return norm_; }
   const at::Tensor& nonfinite() const override { return tensors_.nonfinite; }
   at::Tensor& first_moment() override { return tensors_.first; }
   at::Tensor& second_moment() override { return tensors_.second; }
   void visit_state(StateVisitor& visitor) override;
 
+  /// The gradient as the last stage left it, [P].
+  const at::Tensor& gradient() const { return sum_; }
   /// Steps taken. Device scalar f32.
   at::Tensor& steps() { return tensors_.steps; }
   /// 1 where the last step was taken, 0 where it was left out. Device scalar f32.
   at::Tensor applied() const { return tensors_.step.select(0, 1); }
 
  private:
+  bool fused_;
   AdamNumbers numbers_;
   AdamTensors tensors_;
+  AdamArgs args_;   ///< over the tensors, and of the step that is under way
+  at::Tensor sum_;  ///< [P], the gradient of the step that is under way
   at::Tensor norm_;
 };
 

@@ -28,7 +28,9 @@ at::Tensor no_skip() { return at::zeros({}); }
 // one step; the gradient's norm
 at::Tensor stepped(FlatAdam& adam, at::Tensor grad, const at::Tensor& lr, const at::Tensor& skip) {
   ThreadPool pool(1);
-  adam.step(grad, lr, skip, pool);
+  adam.reduce(grad, {}, pool);
+  adam.clip(skip);
+  adam.step(lr, pool);
   return adam.norm().clone();
 }
 
@@ -83,7 +85,7 @@ at::Tensor gradient(int64_t step, int64_t size) {
   return at::randn({size}) * (step % 3 == 0 ? 0.01 : 1.0);
 }
 
-void expect_equals_torch(double weight_decay, double max_norm) {
+void expect_equals_torch(double weight_decay, double max_norm, bool fused = true) {
   torch::manual_seed(4);
   TwoLayers net, reference;
   FlatParams flat(net);
@@ -92,7 +94,8 @@ void expect_equals_torch(double weight_decay, double max_norm) {
     for (size_t i = 0; i < net.parameters().size(); ++i)
       reference.parameters()[i].copy_(net.parameters()[i]);
   }
-  FlatAdam adam(flat, {.eps = 1e-5, .weight_decay = weight_decay, .max_grad_norm = max_norm});
+  FlatAdam adam(
+      flat, {.eps = 1e-5, .weight_decay = weight_decay, .max_grad_norm = max_norm, .fused = fused});
   std::unique_ptr<torch::optim::Optimizer> torch_adam;
   if (weight_decay > 0)
     torch_adam = std::make_unique<torch::optim::AdamW>(
@@ -121,6 +124,10 @@ void expect_equals_torch(double weight_decay, double max_norm) {
 TEST(FlatAdam, equals_torch_adam_over_20_steps) { expect_equals_torch(0, 0); }
 TEST(FlatAdam, equals_torch_adam_behind_clip_grad_norm) { expect_equals_torch(0, 0.5); }
 TEST(FlatAdam, equals_torch_adamw) { expect_equals_torch(0.1, 0.5); }
+TEST(FlatAdam, in_plain_aten_equals_torch_too) {
+  expect_equals_torch(0, 0.5, /*fused=*/false);
+  expect_equals_torch(0.1, 0, /*fused=*/false);
+}
 
 // moments and step count must stay too, or the next step would differ
 void expect_left_out(const at::Tensor& bad_grad, const at::Tensor& skip, float nonfinite) {
@@ -150,6 +157,45 @@ TEST(FlatAdam, a_gradient_that_is_not_finite_changes_nothing_and_is_counted) {
 }
 
 TEST(FlatAdam, a_skipped_step_changes_nothing) { expect_left_out(at::ones({58}), at::ones({}), 0); }
+
+// parameters after one step from `reduce`
+template <class Reduce>
+at::Tensor after_step(Reduce reduce) {
+  torch::manual_seed(6);
+  TwoLayers net;
+  FlatParams flat(net);
+  FlatAdam adam(flat, {});
+  ThreadPool pool(1);
+  reduce(adam, pool);
+  adam.clip(no_skip());
+  adam.step(at::full({}, 1e-2f), pool);
+  return flat.data().clone();
+}
+
+TEST(FlatAdam, a_loss_scale_of_a_power_of_two_changes_no_bit) {
+  const auto plain = after_step([](FlatAdam& adam, ThreadPool& pool) {
+    adam.reduce(at::stack({gradient(1, 58), gradient(2, 58)}), {}, pool);
+  });
+  const auto scaled = after_step([](FlatAdam& adam, ThreadPool& pool) {
+    adam.reduce(at::stack({gradient(1, 58), gradient(2, 58)}) * 1024, at::full({}, 1.f / 1024),
+                pool);
+  });
+  EXPECT_TRUE(close(plain, scaled, 0));
+}
+
+TEST(FlatAdam, what_another_process_adds_to_the_sum_counts_once_it_is_reduced_again) {
+  const auto all = after_step([](FlatAdam& adam, ThreadPool& pool) {
+    adam.reduce(at::stack({gradient(1, 58), gradient(2, 58), gradient(3, 58)}), {}, pool);
+  });
+  const auto later = after_step([](FlatAdam& adam, ThreadPool& pool) {
+    auto lanes = at::stack({gradient(1, 58), gradient(2, 58)});
+    adam.reduce(lanes, {}, pool);
+    auto sum = lanes[0];
+    sum.add_(gradient(3, 58));
+    adam.reduce(sum, {}, pool);
+  });
+  EXPECT_TRUE(close(all, later, 0));
+}
 
 TEST(FlatAdam, clips_each_module_by_its_own_norm) {
   TwoLayers net;

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "engine/algo/experiment.h"
+#include "engine/data/row_window.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
@@ -17,17 +18,6 @@ namespace {
 
 // counters a bot may use up in one step
 constexpr uint64_t kCountersAStep = 64;
-
-Row block_of(const Row& row, int64_t begin, int64_t count) {
-  const auto cut = [&](const at::Tensor& t) { return t.defined() ? t.narrow(0, begin, count) : t; };
-  Row part;
-  part.first = row.first + begin;
-  for (const auto& o : row.obs) part.obs.push_back(cut(o));
-  part.mask = cut(row.mask);
-  part.is_first = cut(row.is_first);
-  part.action = cut(row.action);
-  return part;
-}
 
 bool same_columns(const EnvSpec& a, const EnvSpec& b) {
   const auto same = [](const ObsColumn& x, const ObsColumn& y) {
@@ -74,7 +64,7 @@ void PolicyPlayer::act(Row& row, Carry& carry, const ActKey& key) {
   const int64_t most = policy_->block_rows();
   for (int64_t begin = 0; begin < row.rows(); begin += most) {
     const int64_t count = std::min(most, row.rows() - begin);
-    Row part = block_of(row, begin, count);
+    Row part = cut_rows(row, begin, count);
     Carry state = carry.rows(begin, count);
     ActKey part_key = key;
     if (key.rows) part_key.rows += begin;

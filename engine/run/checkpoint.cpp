@@ -103,6 +103,8 @@ class Restorer : public StateVisitor {
     for (const SafeTensor& t : from.tensors.tensors) tensors_.emplace(t.name, &t);
   }
 
+  bool loads() const override { return true; }
+
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     const SafeTensor& saved = *tensors_.at(name);

@@ -31,6 +31,7 @@ class StateSnapshot::Restorer : public StateVisitor {
     return tensor_ == from_.tensors_.size() && integer_ == from_.integers_.size() &&
            real_ == from_.reals_.size() && text_ == from_.texts_.size();
   }
+  bool loads() const override { return true; }
 
  private:
   void visit_tensor(const std::string&, at::Tensor& value) override {

@@ -46,6 +46,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
   };
   add("environments",
       run.env_count * int64_t(experiment.env().slot_bytes(experiment.env_params())));
+  add("assets of the environment", int64_t(experiment.env().asset_bytes(experiment.env_params())));
   const AlgoEntry& algo = experiment.algo();
   int64_t working = 0;
   if (algo.memory)

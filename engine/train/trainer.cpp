@@ -281,6 +281,11 @@ void Trainer::capture_graphs() {
     graph_note_ = "iterations run eagerly: who plays against the learner is chosen on the host";
     return;
   }
+  if (envs_->transfers()) {
+    graph_note_ = std::string("iterations run eagerly: ") + experiment_->env().name +
+                  " steps on the host";
+    return;
+  }
   if (!plan_->capturable) {
     graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
                   " does work on the host that a captured graph would not repeat";

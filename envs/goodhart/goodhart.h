@@ -129,6 +129,15 @@ struct Goodhart {
     return sizeof(State) + sizeof(uint32_t) * PackedTorus::word_count(p.width, p.height);
   }
 
+  /// The agent is in the world, which has an empty cell for what appears again.
+  static bool valid(const Params& p, const State& s) {
+    const PackedTorus world = world_of(p, s);
+    bool empty = false;
+    for (int32_t y = 0; y < p.height && !empty; ++y)
+      for (int32_t x = 0; x < p.width && !empty; ++x) empty = world.get({x, y}) == kEmpty;
+    return s.x >= 0 && s.x < p.width && s.y >= 0 && s.y < p.height && empty;
+  }
+
   static EnvSpec spec(const Params& p) {
     const int64_t side = 2 * p.view + 1;
     // [codes, channels]; code 3 does not occur

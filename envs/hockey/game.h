@@ -3,6 +3,8 @@
 // states, goals and rewards. Each player sees and acts in a frame of its own, player two's turned
 // by half a turn; angles and turns are the same in both.
 
+#include <cstring>
+
 #include "base/core/philox.h"
 #include "envs/hockey/physics.h"
 
@@ -46,6 +48,14 @@ struct Game {
   bool one_starts;  ///< the puck begins in player one's half
 
   MAGLEV_HD static float side(int player) { return player == kPlayerOne ? 1.f : -1.f; }
+
+  /// Whether what indexes something is in range, and flags are flags.
+  bool valid() const {
+    uint8_t flags[3];
+    std::memcpy(flags, world.puck_at, 2), std::memcpy(flags + 2, &one_starts, 1);
+    return world.remembered_count >= 0 && world.remembered_count <= kMaxRemembered &&
+           flags[0] <= 1 && flags[1] <= 1 && flags[2] <= 1;
+  }
 
   /// A new game, of a mode drawn first where modes are mixed; `new_limit` 0: the mode's. The half
   /// the puck begins in alternates between games; the original always begins with player two's, and

@@ -59,6 +59,8 @@ struct Hockey {
     int32_t strong;
   };
 
+  static bool valid(const Params&, const State& s) { return s.game.valid(); }
+
   static std::span<const Bot> bots() { return rink::scripted_players(); }
 
   static EnvSpec spec(const Params& p) {

@@ -22,6 +22,8 @@ struct HockeyDuel {
     rink::Game game;
   };
 
+  static bool valid(const Params&, const State& s) { return s.game.valid(); }
+
   static std::span<const Bot> bots() { return rink::scripted_players(); }
 
   static EnvSpec spec(const Params& p) { return Hockey::spec_of(p, p.keep ? 4 : 3); }

@@ -14,9 +14,10 @@ __device__ int64_t group_of(const AdamArgs& args, int64_t i) {
 }
 
 // one block a chunk: lanes into lane 0, sums of squares in a tree whose shape is fixed
-__global__ void norm_partial(AdamArgs args) {
+__global__ void reduce_chunks(AdamArgs args) {
   __shared__ double shared[kThreads];
   const int64_t begin = blockIdx.x * kAdamChunk, end = min(begin + kAdamChunk, args.P);
+  const float unscale = args.unscale ? *args.unscale : 1.f;
   for (int64_t g = 0; g < args.group_count; ++g) {
     const AdamGroup group = args.groups[g];
     const int64_t first = max(begin, group.begin), last = min(end, group.begin + group.count);
@@ -24,6 +25,7 @@ __global__ void norm_partial(AdamArgs args) {
     for (int64_t i = first + threadIdx.x; i < last; i += kThreads) {
       float sum = args.grad[i];
       for (int64_t l = 1; l < args.lanes; ++l) sum += args.grad[l * args.lane_stride + i];
+      sum *= unscale;
       args.grad[i] = sum;
       squares += double(sum) * double(sum);
     }
@@ -37,7 +39,9 @@ __global__ void norm_partial(AdamArgs args) {
   }
 }
 
-__global__ void finish_norm(AdamArgs args) { adam_finish_norm(args); }
+__global__ void clip(AdamArgs args) { adam_clip(args); }
+
+__global__ void begin_step(AdamArgs args) { adam_begin_step(args); }
 
 __global__ void step_elements(AdamArgs args) {
   const AdamStep s = *args.step;
@@ -55,10 +59,20 @@ __global__ void step_elements(AdamArgs args) {
 
 }  // namespace
 
-int adam_cuda(const AdamArgs& args, void* stream) {
+int adam_reduce_cuda(const AdamArgs& args, void* stream) {
+  reduce_chunks<<<unsigned(adam_chunks(args.P)), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      args);
+  return int(cudaGetLastError());
+}
+
+int adam_clip_cuda(const AdamArgs& args, void* stream) {
+  clip<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(args);
+  return int(cudaGetLastError());
+}
+
+int adam_step_cuda(const AdamArgs& args, void* stream) {
   auto* on = static_cast<cudaStream_t>(stream);
-  norm_partial<<<unsigned(adam_chunks(args.P)), kThreads, 0, on>>>(args);
-  finish_norm<<<1, 1, 0, on>>>(args);
+  begin_step<<<1, 1, 0, on>>>(args);
   step_elements<<<unsigned((args.P + kThreads - 1) / kThreads), kThreads, 0, on>>>(args);
   return int(cudaGetLastError());
 }

@@ -1,10 +1,13 @@
 #pragma once
-// Gradient lanes summed, clipping by norm and one step of Adam (Kingma and Ba, 2015) or AdamW
-// (Loshchilov and Hutter, 2019) over one flat buffer, without a value the host must read: learning
-// rate, the decision to skip and the counters are read and written where the buffer is.
-// Threads: chunks are cut from sizes alone. First every chunk's adam_norm_partial, then one
-// adam_finish_norm, then every chunk's adam_step; chunks of one stage may run on any threads, and
-// results do not depend on how many.
+// A gradient's way into the parameters over one flat buffer, without a value the host must read:
+// learning rate, the decision to skip and the counters are read and written where the buffer is.
+//   reduce  lanes are added in order, without the factor of a loss scale; squares are summed
+//   clip    norms, what the gradient is multiplied by, and whether the step is taken
+//   step    Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019)
+// A sum that something was added to, by other processes say, is reduced again as one lane.
+// Threads: chunks are cut from sizes alone. First every chunk's adam_reduce, then one adam_clip,
+// one adam_begin_step, then every chunk's adam_step; chunks of one stage may run on any threads,
+// and results do not depend on how many.
 
 #include <cmath>
 #include <cstdint>
@@ -21,18 +24,19 @@ struct AdamGroup {
   int64_t begin, count;
 };
 
-/// What adam_finish_norm hands to adam_step.
+/// What the stages hand on.
 struct AdamStep {
-  float norm;        ///< of the whole gradient, before clipping
-  float apply;       ///< 0: nothing changes
-  float step_size;   ///< lr / (1 - beta1^steps)
-  float root_bias2;  ///< sqrt(1 - beta2^steps)
+  float norm;        ///< of the whole gradient, before clipping; by adam_clip
+  float apply;       ///< 0: nothing changes; by adam_clip
+  float step_size;   ///< lr / (1 - beta1^steps); by adam_begin_step
+  float root_bias2;  ///< sqrt(1 - beta2^steps); by adam_begin_step
 };
 
 struct AdamArgs {
-  float* grad;    ///< [lanes][lane_stride], P used of each; lane 0 becomes the clipped sum
+  float* grad;    ///< [lanes][lane_stride], P used of each; lane 0 becomes the sum, then clipped
   int64_t lanes;  ///< at least 1, added in order
   int64_t lane_stride;
+  const float* unscale;     ///< [1], what the sum is multiplied by; null: 1. Read by reduce
   int64_t P;                ///< elements
   const AdamGroup* groups;  ///< [group_count], in order, covering [0, P)
   int64_t group_count;
@@ -41,8 +45,8 @@ struct AdamArgs {
   float* data;         ///< [P], parameters
   float* first;        ///< [P], first moments
   float* second;       ///< [P], second moments
-  const float* lr;     ///< [1]
-  const float* skip;   ///< [1], not 0: leave the step out
+  const float* lr;     ///< [1], read by step
+  const float* skip;   ///< [1], not 0: leave the step out. Read by clip
   float* steps;        ///< [1], steps taken
   float* nonfinite;    ///< [1], steps left out because the norm was not finite
   double beta1, beta2, eps;
@@ -56,8 +60,9 @@ struct AdamArgs {
 MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + kAdamChunk - 1) / kAdamChunk; }
 
 /// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group.
-void adam_norm_partial_cpu(const AdamArgs& args, int64_t chunk);
-/// Clips and steps a chunk. Where the step is left out, nothing changes, the gradient included.
+void adam_reduce_cpu(const AdamArgs& args, int64_t chunk);
+/// Multiplies a chunk's gradient by its groups' factors and steps. Where the step is left out,
+/// nothing changes, the gradient included.
 void adam_step_cpu(const AdamArgs& args, int64_t chunk);
 
 /// What a gradient whose squares sum to `squares` is multiplied by.
@@ -76,9 +81,9 @@ MAGLEV_HD AdamRate adam_rate(const AdamArgs& a, int64_t g) {
           .keep = float(1 - double(*a.lr) * double(a.rate[g]) * a.weight_decay)};
 }
 
-/// Norms, clip factors min(1, max_grad_norm / (norm + 1e-6)), counters and the step's scalars. A
-/// step is left out where `skip` is not 0 or the norm is not finite.
-MAGLEV_HD void adam_finish_norm(const AdamArgs& a) {
+/// Norms, clip factors min(1, max_grad_norm / (norm + 1e-6)) and counters. A step is left out where
+/// `skip` is not 0 or the norm is not finite.
+MAGLEV_HD void adam_clip(const AdamArgs& a) {
   double whole = 0;
   for (int64_t g = 0; g < a.group_count; ++g) {
     double squares = 0;
@@ -91,15 +96,21 @@ MAGLEV_HD void adam_finish_norm(const AdamArgs& a) {
   const bool finite = whole - whole == 0, skipped = *a.skip != 0.f;
   if (!finite && !skipped) *a.nonfinite += 1.f;
   if (finite && !skipped) *a.steps += 1.f;
-  const double lr = double(*a.lr), steps = double(*a.steps);
-  *a.step = {.norm = float(sqrt(whole)),
-             .apply = finite && !skipped ? 1.f : 0.f,
-             .step_size = float(lr / (1 - pow(a.beta1, steps))),
-             .root_bias2 = float(sqrt(1 - pow(a.beta2, steps)))};
+  a.step->norm = float(sqrt(whole));
+  a.step->apply = finite && !skipped ? 1.f : 0.f;
 }
 
-/// All three on `stream` (a cudaStream_t), every pointer in device memory; returns a cudaError_t.
-/// Only in builds with device code.
-int adam_cuda(const AdamArgs& args, void* stream);
+/// The step's scalars, from the learning rate and the steps taken.
+MAGLEV_HD void adam_begin_step(const AdamArgs& a) {
+  const double lr = double(*a.lr), steps = double(*a.steps);
+  a.step->step_size = float(lr / (1 - pow(a.beta1, steps)));
+  a.step->root_bias2 = float(sqrt(1 - pow(a.beta2, steps)));
+}
+
+/// The stages on `stream` (a cudaStream_t), every pointer in device memory; step begins itself.
+/// Return a cudaError_t. Only in builds with device code.
+int adam_reduce_cuda(const AdamArgs& args, void* stream);
+int adam_clip_cuda(const AdamArgs& args, void* stream);
+int adam_step_cuda(const AdamArgs& args, void* stream);
 
 }  // namespace maglev

@@ -46,6 +46,9 @@ HWY_INLINE void store(D d, hn::Vec<D> v, float* x, int64_t count) {
 double sum_lanes(const AdamArgs& args, Range range) {
   const hn::ScalableTag<float> d;
   const int64_t width = int64_t(hn::Lanes(d));
+  // without a loss scale a multiplication by 1, which changes no bit
+  const auto unscale = hn::Set(d, args.unscale ? *args.unscale : 1.f);
+  const bool changed = args.lanes > 1 || args.unscale;
   double squares = 0;
   for (int64_t block = range.begin; block < range.end; block += kBlock) {
     HWY_ALIGN float parts[kParts] = {};
@@ -55,7 +58,8 @@ double sum_lanes(const AdamArgs& args, Range range) {
       auto sum = load(d, args.grad + i, count);
       for (int64_t l = 1; l < args.lanes; ++l)
         sum = sum + load(d, args.grad + l * args.lane_stride + i, count);
-      if (args.lanes > 1) store(d, sum, args.grad + i, count);
+      sum = sum * unscale;
+      if (changed) store(d, sum, args.grad + i, count);
       float* part = parts + (i - block) % kParts;
       hn::Store(hn::MulAdd(sum, sum, hn::Load(d, part)), d, part);
     }
@@ -64,7 +68,7 @@ double sum_lanes(const AdamArgs& args, Range range) {
   return squares;
 }
 
-void norm_partial(const AdamArgs& args, int64_t chunk) {
+void reduce_chunk(const AdamArgs& args, int64_t chunk) {
   for (int64_t g = 0; g < args.group_count; ++g)
     args.partial[chunk * args.group_count + g] = sum_lanes(args, part_of_chunk(args, g, chunk));
 }
@@ -105,11 +109,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace maglev {
 
-HWY_EXPORT(norm_partial);
+HWY_EXPORT(reduce_chunk);
 HWY_EXPORT(step_chunk);
 
-void adam_norm_partial_cpu(const AdamArgs& args, int64_t chunk) {
-  HWY_DYNAMIC_DISPATCH(norm_partial)(args, chunk);
+void adam_reduce_cpu(const AdamArgs& args, int64_t chunk) {
+  HWY_DYNAMIC_DISPATCH(reduce_chunk)(args, chunk);
 }
 void adam_step_cpu(const AdamArgs& args, int64_t chunk) {
   HWY_DYNAMIC_DISPATCH(step_chunk)(args, chunk);

@@ -6,20 +6,20 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
 
 struct Inputs {
   AdamTensors tensors;
-  at::Tensor grad, lr, skip;
+  at::Tensor grad, unscale, lr, skip;
   AdamNumbers numbers;
 };
 
 // moments and counters of an optimiser that has run a while
-Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, at::Device device) {
+Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(P + lanes));
   const int64_t head = P / 3;
   std::vector<AdamGroup> groups{{0, P}};
@@ -32,8 +32,23 @@ Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, at::Device dev
   in.tensors.steps.fill_(5);
   in.grad = at::randn({lanes, P}, gen).to(device);
   in.lr = at::full({}, 1e-2f, at::TensorOptions(device)), in.skip = at::zeros_like(in.lr);
+  if (scaled) in.unscale = at::full_like(in.lr, 0.25f);
   in.numbers = numbers;
   return in;
+}
+
+void fused_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
+  ThreadPool pool(1);
+  AdamArgs args = adam_args(t, in.numbers);
+  adam_reduce(args, grad, in.unscale, pool);
+  adam_clip(args, in.skip);
+  adam_step(args, in.lr, pool);
+}
+
+void reference_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
+  adam_reduce_reference(grad, in.unscale);
+  adam_clip_reference(t, in.numbers, grad[0], in.skip);
+  adam_step_reference(t, in.numbers, grad[0], in.lr);
 }
 
 template <class Step>
@@ -42,14 +57,16 @@ Tensors run(const Inputs& in, Step step) {
   for (auto* one : {&t.data, &t.first, &t.second, &t.steps, &t.nonfinite, &t.step})
     *one = one->clone();
   auto grad = in.grad.clone();
-  auto norm = step(t, grad);
-  return {t.data, t.first, t.second, t.steps, t.nonfinite, norm.clone(), grad[0]};
+  step(t, in, grad);
+  // of the step its norm and whether it was taken
+  return {t.data, t.first, t.second, t.steps, t.nonfinite, t.step.narrow(0, 0, 2), grad[0]};
 }
 
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
   const AdamNumbers adam{
       .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-5, .weight_decay = 0, .max_grad_norm = 0.5};
+  const std::string scaled = "unscaled";
   AdamNumbers adamw = adam, free = adam, together = adam;
   adamw.weight_decay = 0.1, free.max_grad_norm = 0;
   together.clip_together = true;
@@ -57,30 +74,18 @@ std::vector<KernelCase> cases(at::Device device) {
     for (const auto& [name, numbers] : {std::pair<const char*, AdamNumbers>{"adam", adam},
                                         {"adamw", adamw},
                                         {"unclipped", free},
-                                        {"together", together}}) {
-      Inputs in = make_inputs(P, lanes, numbers, device);
+                                        {"together", together},
+                                        {"unscaled", adam}}) {
+      Inputs in = make_inputs(P, lanes, numbers, name == scaled, device);
       list.push_back(
           {.name = std::string(name) + " P=" + std::to_string(P) + " L=" + std::to_string(lanes),
-           .reference =
-               [=](const Tensors&) {
-                 return run(in, [&](AdamTensors& t, at::Tensor& grad) {
-                   return adam_reference_(t, in.numbers, grad, in.lr, in.skip);
-                 });
-               },
-           .fused =
-               [=](const Tensors&) {
-                 return run(in, [&](AdamTensors& t, at::Tensor& grad) {
-                   adam_(t, in.numbers, grad, in.lr, in.skip);
-                   return t.step[0];
-                 });
-               },
+           .reference = [=](const Tensors&) { return run(in, reference_); },
+           .fused = [=](const Tensors&) { return run(in, fused_); },
            .tolerance = 1e-6,
            .bytes = P * 4 * (lanes + 9),
            .flops = P * (lanes + 14),
-           .repeat_reference =
-               [in]() mutable { adam_reference_(in.tensors, in.numbers, in.grad, in.lr, in.skip); },
-           .repeat_fused =
-               [in]() mutable { adam_(in.tensors, in.numbers, in.grad, in.lr, in.skip); }});
+           .repeat_reference = [in]() mutable { reference_(in.tensors, in, in.grad); },
+           .repeat_fused = [in]() mutable { fused_(in.tensors, in, in.grad); }});
     }
   return list;
 }
@@ -97,6 +102,7 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
                 .steps = at::zeros({}, options),
                 .nonfinite = at::zeros({}, options),
                 .groups = at::empty({G, 2}, at::kLong),
+                .spans = groups,
                 .partial = at::zeros({adam_chunks(data.numel()), G}, options.dtype(at::kDouble)),
                 .rate = at::ones({G}),
                 .factor = at::zeros({G}, options),
@@ -111,16 +117,12 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
   return t;
 }
 
-AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers, const at::Tensor& grad,
-                   const at::Tensor& lr, const at::Tensor& skip) {
-  const int64_t P = t.data.numel();
-  MAGLEV_ASSERT(grad.dim() == 2 && grad.size(1) == P && grad.stride(1) == 1 &&
-                    grad.scalar_type() == at::kFloat,
-                "lanes [lanes, P] f32");
-  return {.grad = grad.data_ptr<float>(),
-          .lanes = grad.size(0),
-          .lane_stride = grad.stride(0),
-          .P = P,
+AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers) {
+  return {.grad = nullptr,
+          .lanes = 0,
+          .lane_stride = 0,
+          .unscale = nullptr,
+          .P = t.data.numel(),
           .groups = reinterpret_cast<const AdamGroup*>(t.groups.data_ptr<int64_t>()),
           .group_count = t.groups.size(0),
           .rate = t.rate.data_ptr<float>(),
@@ -128,8 +130,8 @@ AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers, const at::T
           .data = t.data.data_ptr<float>(),
           .first = t.first.data_ptr<float>(),
           .second = t.second.data_ptr<float>(),
-          .lr = lr.data_ptr<float>(),
-          .skip = skip.data_ptr<float>(),
+          .lr = nullptr,
+          .skip = nullptr,
           .steps = t.steps.data_ptr<float>(),
           .nonfinite = t.nonfinite.data_ptr<float>(),
           .beta1 = numbers.beta1,
@@ -142,55 +144,84 @@ AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers, const at::T
           .step = reinterpret_cast<AdamStep*>(t.step.data_ptr<float>())};
 }
 
-void adam_(AdamTensors& t, const AdamNumbers& numbers, at::Tensor& grad, const at::Tensor& lr,
-           const at::Tensor& skip) {
-  const AdamArgs args = adam_args(t, numbers, grad, lr, skip);
-#ifdef MAGLEV_DEVICE_CODE
-  if (t.data.is_cuda()) return check_cuda(adam_cuda(args, current_stream()), "adam");
-#endif
-  MAGLEV_ASSERT(t.data.is_cpu(), "a kernel runs where its tensors are");
-  const int64_t chunks = adam_chunks(args.P);
-  for (int64_t c = 0; c < chunks; ++c) adam_norm_partial_cpu(args, c);
-  adam_finish_norm(args);
-  for (int64_t c = 0; c < chunks; ++c) adam_step_cpu(args, c);
+void adam_reduce(AdamArgs& args, const at::Tensor& grad, const at::Tensor& unscale,
+                 ThreadPool& pool) {
+  const at::Device device = device_of("adam", grad, unscale);
+  MAGLEV_ASSERT(grad.dim() == 2 && grad.size(1) == args.P && grad.stride(1) == 1 &&
+                    grad.scalar_type() == at::kFloat,
+                "lanes [lanes, P] f32");
+  args.grad = grad.data_ptr<float>();
+  args.lanes = grad.size(0), args.lane_stride = grad.stride(0);
+  args.unscale = unscale.defined() ? unscale.const_data_ptr<float>() : nullptr;
+  const auto chunks = [&pool](const AdamArgs& a) {
+    pool.run(adam_chunks(a.P), [&](int64_t c) { adam_reduce_cpu(a, c); });
+  };
+  launch<adam_reduce_cuda>("adam_reduce", device, chunks, args);
 }
 
-at::Tensor adam_reference_(AdamTensors& t, const AdamNumbers& n, at::Tensor& grad,
-                           const at::Tensor& lr, const at::Tensor& skip) {
+void adam_clip(AdamArgs& args, const at::Tensor& skip) {
+  args.skip = skip.const_data_ptr<float>();
+  launch<adam_clip_cuda>(
+      "adam_clip", device_of("adam", skip), [](const AdamArgs& a) { adam_clip(a); }, args);
+}
+
+void adam_step(AdamArgs& args, const at::Tensor& lr, ThreadPool& pool) {
+  args.lr = lr.const_data_ptr<float>();
+  const auto chunks = [&pool](const AdamArgs& a) {
+    adam_begin_step(a);
+    pool.run(adam_chunks(a.P), [&](int64_t c) { adam_step_cpu(a, c); });
+  };
+  launch<adam_step_cuda>("adam_step", device_of("adam", lr), chunks, args);
+}
+
+void adam_reduce_reference(const at::Tensor& grad, const at::Tensor& unscale) {
+  // lanes are added in order
   auto sum = grad[0];
   for (int64_t l = 1; l < grad.size(0); ++l) sum.add_(grad[l]);
-  const int64_t groups = t.groups.size(0);
-  auto part = [&](const at::Tensor& all, int64_t g) {
-    return all.narrow(0, t.groups[g][0].item<int64_t>(), t.groups[g][1].item<int64_t>());
+  if (unscale.defined()) sum.mul_(unscale);
+}
+
+void adam_clip_reference(AdamTensors& t, const AdamNumbers& n, const at::Tensor& sum,
+                         const at::Tensor& skip) {
+  const auto norm_of = [](const at::Tensor& x) {
+    return at::linalg_vector_norm(x, 2, at::OptionalIntArrayRef(), false, at::kDouble);
   };
-  auto clip = [&](const at::Tensor& norm) {
-    return n.max_grad_norm > 0 ? at::clamp_max(n.max_grad_norm / (norm + 1e-6), 1.0)
-                               : at::ones_like(norm);
-  };
-  at::Tensor squares = at::zeros_like(lr);
-  for (int64_t g = 0; g < groups; ++g)
-    squares = squares + at::linalg_vector_norm(part(sum, g)).square();
-  auto norm = at::sqrt(squares);
-  const auto whole = clip(norm);
-  for (int64_t g = 0; g < groups; ++g) {
-    auto grads = part(sum, g);
-    grads.mul_(n.clip_together ? whole : clip(at::linalg_vector_norm(grads)));
+  const auto norm = norm_of(sum);
+  // a gradient is shortened to max_grad_norm where it is longer
+  for (size_t g = 0; g < t.spans.size(); ++g) {
+    const auto [begin, count] = t.spans[g];
+    const auto length = n.clip_together ? norm : norm_of(sum.narrow(0, begin, count));
+    auto factor = t.factor.select(0, int64_t(g));
+    if (n.max_grad_norm > 0) factor.copy_(at::clamp_max(n.max_grad_norm / (length + 1e-6), 1.0));
+    else factor.fill_(1);
   }
-  auto bad = at::logical_not(at::isfinite(norm)).to(at::kFloat);
-  t.nonfinite.add_(bad * (skip == 0));
-  auto found = at::logical_or(bad != 0, skip != 0).to(at::kFloat);
-  t.steps.add_(1 - found);
-  for (int64_t g = 0; g < groups; ++g) {
-    const auto data = part(t.data, g), grads = part(sum, g), rate = lr * t.rate[g];
-    const auto first = part(t.first, g), second = part(t.second, g);
-    if (n.weight_decay > 0)
-      at::_fused_adamw_({data}, {grads}, {first}, {second}, {}, {t.steps}, rate, n.beta1, n.beta2,
-                        n.weight_decay, n.eps, false, false, {}, found);
-    else
-      at::_fused_adam_({data}, {grads}, {first}, {second}, {}, {t.steps}, rate, n.beta1, n.beta2,
-                       0.0, n.eps, false, false, {}, found);
+  // a step is left out where it is not wanted or the gradient is not finite
+  const auto finite = at::isfinite(norm), wanted = skip == 0;
+  const auto apply = at::logical_and(finite, wanted);
+  t.nonfinite.add_(at::logical_and(wanted, at::logical_not(finite)));
+  t.steps.add_(apply);
+  t.step.select(0, 0).copy_(norm), t.step.select(0, 1).copy_(apply);
+}
+
+void adam_step_reference(AdamTensors& t, const AdamNumbers& n, const at::Tensor& sum,
+                         const at::Tensor& lr) {
+  const auto apply = t.step.select(0, 1) != 0;
+  const auto set = [&](at::Tensor to, const at::Tensor& x) { to.copy_(at::where(apply, x, to)); };
+  // moments begin at 0, which is divided out
+  const auto steps = t.steps.to(at::kDouble);
+  const auto bias1 = 1 - at::pow(n.beta1, steps), bias2 = 1 - at::pow(n.beta2, steps);
+  for (size_t i = 0; i < t.spans.size(); ++i) {
+    const auto part = [&](const at::Tensor& all) {
+      return all.narrow(0, t.spans[i].begin, t.spans[i].count);
+    };
+    const auto g = part(sum), m = part(t.first), v = part(t.second), x = part(t.data);
+    const auto rate = lr * t.rate[int64_t(i)];
+    set(g, g * t.factor[int64_t(i)]);
+    // Adam; AdamW lets parameters decay by themselves
+    set(m, n.beta1 * m + (1 - n.beta1) * g);
+    set(v, n.beta2 * v + (1 - n.beta2) * g * g);
+    set(x, x * (1 - rate * n.weight_decay) - rate / bias1 * m / (at::sqrt(v / bias2) + n.eps));
   }
-  return norm;
 }
 
 namespace kernels::adam {

@@ -25,6 +25,7 @@ struct Optimiser {
     args = {.grad = grad.data(),
             .lanes = lanes,
             .lane_stride = P,
+            .unscale = nullptr,
             .P = P,
             .groups = groups.data(),
             .group_count = int64_t(groups.size()),
@@ -52,8 +53,9 @@ struct Optimiser {
   }
   void update(ThreadPool& pool) {
     const int64_t chunks = adam_chunks(args.P);
-    pool.run(chunks, [&](int64_t c) { adam_norm_partial_cpu(args, c); });
-    adam_finish_norm(args);
+    pool.run(chunks, [&](int64_t c) { adam_reduce_cpu(args, c); });
+    adam_clip(args);
+    adam_begin_step(args);
     pool.run(chunks, [&](int64_t c) { adam_step_cpu(args, c); });
   }
 

@@ -1,17 +1,24 @@
 #include "kernels/advantage/advantage_op.h"
 
 #include <string>
-#include <vector>
 
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/advantage/advantage.h"
 
 namespace maglev {
 namespace {
+
+// chunk after chunk on this thread
+void advantage_in_order(const AdvantageArgs& args, AdvantagePartial* partial,
+                        AdvantageStatistics* statistics) {
+  const int64_t chunks = advantage_chunks(args.count);
+  for (int64_t c = 0; c < chunks; ++c) partial[c] = advantage_partial(args, c);
+  *statistics = advantage_finish(partial, chunks);
+}
 
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
@@ -44,6 +51,7 @@ std::vector<KernelCase> cases(at::Device device) {
 
 at::Tensor advantage_statistics(const at::Tensor& advantage, const at::Tensor& valid,
                                 const at::Tensor& index) {
+  const at::Device device = device_of("advantage", advantage, valid, index);
   MAGLEV_ASSERT(advantage.is_contiguous() && advantage.scalar_type() == at::kFloat, "[M] f32");
   MAGLEV_ASSERT(valid.is_contiguous() && valid.sizes() == advantage.sizes(), "[M] f32");
   MAGLEV_ASSERT(!index.defined() || (index.is_contiguous() && index.scalar_type() == at::kLong),
@@ -55,19 +63,10 @@ at::Tensor advantage_statistics(const at::Tensor& advantage, const at::Tensor& v
   const int64_t chunks = advantage_chunks(args.count);
   auto out = at::empty({3}, advantage.options());
   auto* statistics = reinterpret_cast<AdvantageStatistics*>(out.data_ptr<float>());
-#ifdef MAGLEV_DEVICE_CODE
-  if (advantage.is_cuda()) {
-    auto partial = at::empty({chunks, 3}, advantage.options().dtype(at::kDouble));
-    check_cuda(advantage_cuda(args, reinterpret_cast<AdvantagePartial*>(partial.data_ptr<double>()),
-                              statistics, current_stream()),
-               "advantage");
-    return out;
-  }
-#endif
-  MAGLEV_ASSERT(advantage.is_cpu(), "a kernel runs where its tensors are");
-  std::vector<AdvantagePartial> partial(static_cast<size_t>(chunks));
-  for (int64_t c = 0; c < chunks; ++c) partial[size_t(c)] = advantage_partial(args, c);
-  *statistics = advantage_finish(partial.data(), chunks);
+  auto partial = at::empty({chunks, 3}, advantage.options().dtype(at::kDouble));
+  launch<advantage_cuda>("advantage", device, advantage_in_order, args,
+                         reinterpret_cast<AdvantagePartial*>(partial.data_ptr<double>()),
+                         statistics);
   return out;
 }
 

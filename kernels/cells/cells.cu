@@ -13,17 +13,17 @@ __global__ void decode(CellsArgs<T> args, int64_t count) {
   if (e < count) args.out[e] = cell_element(args, e);
 }
 
+}  // namespace
+
 template <class T>
-int launch(const CellsArgs<T>& args, void* stream) {
+int cells_cuda(const CellsArgs<T>& args, void* stream) {
   const int64_t count = args.rows * args.cells * args.channels;
   decode<<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0,
            static_cast<cudaStream_t>(stream)>>>(args, count);
   return int(cudaGetLastError());
 }
 
-}  // namespace
-
-int cells_cuda(const CellsArgs<float>& args, void* stream) { return launch(args, stream); }
-int cells_cuda(const CellsArgs<uint16_t>& args, void* stream) { return launch(args, stream); }
+template int cells_cuda(const CellsArgs<float>&, void*);
+template int cells_cuda(const CellsArgs<uint16_t>&, void*);
 
 }  // namespace maglev

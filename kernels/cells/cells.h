@@ -26,9 +26,10 @@ std::vector<float> cell_table(int bits, int64_t channels, const std::vector<floa
 void cells_cpu(const CellsArgs<float>& args);
 void cells_cpu(const CellsArgs<uint16_t>& args);
 
-/// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
-int cells_cuda(const CellsArgs<float>& args, void* stream);
-int cells_cuda(const CellsArgs<uint16_t>& args, void* stream);
+/// The same on `stream` (a cudaStream_t); returns a cudaError_t. T is one of the two. Only in
+/// builds with device code.
+template <class T>
+int cells_cuda(const CellsArgs<T>& args, void* stream);
 
 /// Element `e` of out, counted over [rows, cells, channels].
 template <class T>

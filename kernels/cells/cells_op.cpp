@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/cells/cells.h"
 
 namespace maglev {
@@ -15,6 +15,7 @@ namespace {
 template <class T>
 void run(const at::Tensor& packed, const at::Tensor& table, at::Tensor& out,
          const CellCoding& cells) {
+  const at::Device device = device_of("cells", out, packed, table);
   const CellsArgs<T> args{.packed = packed.const_data_ptr<uint8_t>(),
                           .table = static_cast<const T*>(table.const_data_ptr()),
                           .out = static_cast<T*>(out.data_ptr()),
@@ -23,11 +24,8 @@ void run(const at::Tensor& packed, const at::Tensor& table, at::Tensor& out,
                           .cells = cells.grid[0] * cells.grid[1],
                           .channels = cells.channels,
                           .bits = cells.bits};
-#ifdef MAGLEV_DEVICE_CODE
-  if (out.is_cuda()) return check_cuda(cells_cuda(args, current_stream()), "cells");
-#endif
-  MAGLEV_ASSERT(out.is_cpu(), "a kernel runs where its tensors are");
-  cells_cpu(args);
+  launch<cells_cuda<T>>(
+      "cells", device, [](const CellsArgs<T>& a) { cells_cpu(a); }, args);
 }
 
 // out [B, H, W, C], contiguous, of the table's dtype

@@ -8,8 +8,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/dense/dense_bf16.h"
 
 namespace maglev {
@@ -298,7 +298,7 @@ std::vector<KernelCase> cases(at::Device device) {
 
 void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
                 const at::Tensor& gain, const at::Tensor& shift, DenseEnd end) {
-  RECORD_FUNCTION("maglev::dense_end", std::vector<c10::IValue>());
+  const at::Device device = device_of("dense", x, y, start, gain, shift);
   const int64_t N = x.size(0), G = x.size(2), features = x.size(3);
   MAGLEV_ASSERT(end != DenseEnd::none && x.stride(3) == 1 && y.stride(3) == 1 &&
                     x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type(),
@@ -339,11 +339,7 @@ void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& star
                           .gain = gain.const_data_ptr<float>(),
                           .shift = shift.const_data_ptr<float>(),
                           .gain_steps = shared(gain)};
-#ifdef MAGLEV_DEVICE_CODE
-  if (x.is_cuda()) return check_cuda(dense_end_cuda(args, current_stream()), "dense");
-#endif
-  MAGLEV_ASSERT(x.is_cpu(), "a kernel runs where its tensor is");
-  dense_end_cpu(args);
+  launch<dense_end_cuda>("dense_end", device, dense_end_cpu, args);
 }
 
 at::Tensor dense_end_reference(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& shift,

@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/gae/gae.h"
 
 namespace maglev {
@@ -75,6 +75,8 @@ std::vector<KernelCase> cases(at::Device device) {
 void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& value,
           const at::Tensor& terminated, const at::Tensor& is_first, double gamma, double lambda,
           const GaeExtras& extras) {
+  const at::Device device = device_of("gae", reward, advantage, value, terminated, is_first,
+                                      extras.returns, extras.valid);
   const int64_t T = reward.size(0), N = reward.size(1);
   expect_shape("reward", reward, T, N);
   expect_shape("value", value, T + 1, N);
@@ -86,22 +88,18 @@ void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& val
     expect_shape(what, t, T, N);
     return t.data_ptr<float>();
   };
-  GaeArgs args{.reward = reward.data_ptr<float>(),
-               .value = value.data_ptr<float>(),
-               .terminated = terminated.data_ptr<uint8_t>(),
-               .next_is_first = is_first.data_ptr<uint8_t>() + N,
-               .advantage = advantage.data_ptr<float>(),
-               .returns = extra("returns", extras.returns),
-               .valid = extra("valid", extras.valid),
-               .T = T,
-               .N = N,
-               .gamma = float(gamma),
-               .lambda = float(lambda)};
-#ifdef MAGLEV_DEVICE_CODE
-  if (reward.is_cuda()) return check_cuda(gae_cuda(args, current_stream()), "gae");
-#endif
-  MAGLEV_ASSERT(reward.is_cpu(), "a kernel runs where its tensors are");
-  gae_cpu(args);
+  const GaeArgs args{.reward = reward.data_ptr<float>(),
+                     .value = value.data_ptr<float>(),
+                     .terminated = terminated.data_ptr<uint8_t>(),
+                     .next_is_first = is_first.data_ptr<uint8_t>() + N,
+                     .advantage = advantage.data_ptr<float>(),
+                     .returns = extra("returns", extras.returns),
+                     .valid = extra("valid", extras.valid),
+                     .T = T,
+                     .N = N,
+                     .gamma = float(gamma),
+                     .lambda = float(lambda)};
+  launch<gae_cuda>("gae", device, gae_cpu, args);
 }
 
 at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value,

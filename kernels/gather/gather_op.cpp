@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/gather/gather.h"
 #include "kernels/philox/philox_op.h"
 
@@ -40,20 +39,17 @@ Tensors empty_outputs(const Tensors& columns, int64_t B) {
 }
 
 void gather_into(Tensors& out, const Tensors& columns, GatherArgs args) {
-  RECORD_FUNCTION("maglev::gather", std::vector<c10::IValue>());
   MAGLEV_ASSERT(!columns.empty() && columns.size() <= size_t(kGatherColumns), "1 to 16 columns");
+  const at::Device device = device_of("gather", columns[0]);
   for (size_t c = 0; c < columns.size(); ++c) {
     const at::Tensor& column = columns[c];
+    device_of("gather", columns[0], column, out[c]);
     MAGLEV_ASSERT(column.is_contiguous() && column.dim() >= 1, "contiguous [R, ...]");
     const int64_t rows = std::max<int64_t>(1, column.size(0));
     args.columns[args.count++] = {column.const_data_ptr(), out[c].data_ptr(),
                                   column.numel() / rows * int64_t(column.element_size())};
   }
-#ifdef MAGLEV_DEVICE_CODE
-  if (columns[0].is_cuda()) return check_cuda(gather_cuda(args, current_stream()), "gather");
-#endif
-  MAGLEV_ASSERT(columns[0].is_cpu(), "a kernel runs where its tensors are");
-  gather_cpu(args);
+  launch<gather_cuda>("gather", device, gather_cpu, args);
 }
 
 Tensors gather(const Tensors& columns, const GatherArgs& args) {

@@ -13,20 +13,16 @@ __global__ void convert(const uint8_t* bytes, int64_t count, float scale, T* out
   if (i < count) image_element(bytes[i], scale, out[i]);
 }
 
+}  // namespace
+
 template <class T>
-int launch(const uint8_t* bytes, int64_t count, float scale, T* out, void* stream) {
+int image_cuda(const uint8_t* bytes, int64_t count, float scale, T* out, void* stream) {
   convert<<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0,
             static_cast<cudaStream_t>(stream)>>>(bytes, count, scale, out);
   return int(cudaGetLastError());
 }
 
-}  // namespace
-
-int image_cuda(const uint8_t* bytes, int64_t count, float scale, float* out, void* stream) {
-  return launch(bytes, count, scale, out, stream);
-}
-int image_cuda(const uint8_t* bytes, int64_t count, float scale, uint16_t* out, void* stream) {
-  return launch(bytes, count, scale, out, stream);
-}
+template int image_cuda(const uint8_t*, int64_t, float, float*, void*);
+template int image_cuda(const uint8_t*, int64_t, float, uint16_t*, void*);
 
 }  // namespace maglev

@@ -13,9 +13,10 @@ void image_cpu(const uint8_t* bytes, int64_t count, float scale, float* out);
 /// holds bits. `scale` finite.
 void image_cpu(const uint8_t* bytes, int64_t count, float scale, uint16_t* out);
 
-/// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
-int image_cuda(const uint8_t* bytes, int64_t count, float scale, float* out, void* stream);
-int image_cuda(const uint8_t* bytes, int64_t count, float scale, uint16_t* out, void* stream);
+/// The same on `stream` (a cudaStream_t); returns a cudaError_t. T is one of the two. Only in
+/// builds with device code.
+template <class T>
+int image_cuda(const uint8_t* bytes, int64_t count, float scale, T* out, void* stream);
 
 MAGLEV_HD void image_element(uint8_t byte, float scale, float& out) { out = float(byte) * scale; }
 MAGLEV_HD void image_element(uint8_t byte, float scale, uint16_t& out) {

@@ -3,8 +3,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/image/image.h"
 
 namespace maglev {
@@ -12,14 +12,11 @@ namespace {
 
 template <class T>
 void run(const at::Tensor& bytes, float scale, at::Tensor& out) {
+  const at::Device device = device_of("image", out, bytes);
   const auto* from = bytes.const_data_ptr<uint8_t>();
   auto* to = static_cast<T*>(out.data_ptr());
-#ifdef MAGLEV_DEVICE_CODE
-  if (out.is_cuda())
-    return check_cuda(image_cuda(from, out.numel(), scale, to, current_stream()), "image");
-#endif
-  MAGLEV_ASSERT(out.is_cpu(), "a kernel runs where its tensors are");
-  image_cpu(from, out.numel(), scale, to);
+  launch<image_cuda<T>>(
+      "image", device, [](auto... args) { image_cpu(args...); }, from, out.numel(), scale, to);
 }
 
 void scale_image_(at::Tensor& out, const at::Tensor& bytes, double scale) {

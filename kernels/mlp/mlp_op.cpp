@@ -5,8 +5,8 @@
 
 #include <torch/torch.h>
 
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
@@ -95,17 +95,14 @@ class PanelStack {
   }
 
   void run_forward(const MlpForward& args) const {
-#ifdef MAGLEV_DEVICE_CODE
-    if (x_.is_cuda()) return check_cuda(mlp_forward_cuda(args, current_stream()), "mlp");
-#endif
-    mlp_forward_cpu(args);
+    launch<mlp_forward_cuda>("mlp_forward", x_.device(), mlp_forward_cpu, args);
   }
   void run_backward(const MlpBackward& args) const {
-#ifdef MAGLEV_DEVICE_CODE
-    // as many rows as one slice has
-    if (x_.is_cuda()) return check_cuda(mlp_backward_cuda(args, 0, current_stream()), "mlp");
-#endif
-    mlp_backward_cpu(args);
+    // as many rows as one slice has: there is one lane
+    constexpr int64_t lane_stride = 0;
+    launch<mlp_backward_cuda>(
+        "mlp_backward", x_.device(),
+        [](const MlpBackward& panel, int64_t) { mlp_backward_cpu(panel); }, args, lane_stride);
   }
 
   void panel_forward(const at::Tensor& x, int64_t first, int64_t count) {

@@ -3,12 +3,11 @@
 #include <string>
 #include <vector>
 
-#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/noise/noise_op.h"
 #include "kernels/two_hot/two_hot_op.h"
 
@@ -389,45 +388,28 @@ std::vector<KernelCase> cases(at::Device device) {
   return list;
 }
 
-template <class Args, class Cuda>
-void run(const char* name, const Args& args, at::Device device, void (*cpu)(const Args&),
-         [[maybe_unused]] Cuda cuda) {
-  RECORD_FUNCTION(name, std::vector<c10::IValue>());
-#ifdef MAGLEV_DEVICE_CODE
-  if (device.is_cuda()) return check_cuda(cuda(args, current_stream()), name);
-#endif
-  MAGLEV_ASSERT(device.is_cpu(), "a kernel runs where its tensors are");
-  cpu(args);
-}
-
-#ifdef MAGLEV_DEVICE_CODE
-#define MAGLEV_CUDA_TWIN(f) f##_cuda
-#else
-#define MAGLEV_CUDA_TWIN(f) nullptr
-#endif
-
 }  // namespace
 
-void mppi_begin(const MppiBegin& a, at::Device device) {
-  run("maglev::mppi_begin", a, device, mppi_begin_cpu, MAGLEV_CUDA_TWIN(mppi_begin));
+void mppi_begin(const MppiBegin& args, at::Device device) {
+  launch<mppi_begin_cuda>("mppi_begin", device, mppi_begin_cpu, args);
 }
-void mppi_sample(const MppiSample& a, at::Device device) {
-  run("maglev::mppi_sample", a, device, mppi_sample_cpu, MAGLEV_CUDA_TWIN(mppi_sample));
+void mppi_sample(const MppiSample& args, at::Device device) {
+  launch<mppi_sample_cuda>("mppi_sample", device, mppi_sample_cpu, args);
 }
-void mppi_policy(const MppiPolicy& a, at::Device device) {
-  run("maglev::mppi_policy", a, device, mppi_policy_cpu, MAGLEV_CUDA_TWIN(mppi_policy));
+void mppi_policy(const MppiPolicy& args, at::Device device) {
+  launch<mppi_policy_cuda>("mppi_policy", device, mppi_policy_cpu, args);
 }
-void mppi_reward(const MppiReward& a, at::Device device) {
-  run("maglev::mppi_reward", a, device, mppi_reward_cpu, MAGLEV_CUDA_TWIN(mppi_reward));
+void mppi_reward(const MppiReward& args, at::Device device) {
+  launch<mppi_reward_cuda>("mppi_reward", device, mppi_reward_cpu, args);
 }
-void mppi_total(const MppiTotal& a, at::Device device) {
-  run("maglev::mppi_total", a, device, mppi_total_cpu, MAGLEV_CUDA_TWIN(mppi_total));
+void mppi_total(const MppiTotal& args, at::Device device) {
+  launch<mppi_total_cuda>("mppi_total", device, mppi_total_cpu, args);
 }
-void mppi_elites(const MppiElites& a, at::Device device) {
-  run("maglev::mppi_elites", a, device, mppi_elites_cpu, MAGLEV_CUDA_TWIN(mppi_elites));
+void mppi_elites(const MppiElites& args, at::Device device) {
+  launch<mppi_elites_cuda>("mppi_elites", device, mppi_elites_cpu, args);
 }
-void mppi_choose(const MppiChoose& a, at::Device device) {
-  run("maglev::mppi_choose", a, device, mppi_choose_cpu, MAGLEV_CUDA_TWIN(mppi_choose));
+void mppi_choose(const MppiChoose& args, at::Device device) {
+  launch<mppi_choose_cuda>("mppi_choose", device, mppi_choose_cpu, args);
 }
 
 namespace kernels::mppi {

@@ -5,25 +5,21 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
 
-template <class Cpu, class Cuda>
-void fill_(at::Tensor& out, NoiseFill fill, Cpu cpu, [[maybe_unused]] Cuda cuda) {
+template <auto Cuda, class Cpu>
+void fill_(at::Tensor& out, NoiseFill fill, Cpu cpu) {
+  const at::Device device = device_of("noise", out);
   MAGLEV_ASSERT(out.is_contiguous() && out.scalar_type() == at::kFloat, "contiguous f32");
   if (fill.rows < 1 || out.numel() % fill.rows)
     throw Error("[noise] out must hold whole rows of " + std::to_string(fill.rows) +
                 " streams, got " + std::to_string(out.numel()) + " numbers");
   fill.count = out.numel() / fill.rows;
-#ifdef MAGLEV_DEVICE_CODE
-  if (out.is_cuda())
-    return check_cuda(cuda(fill, out.data_ptr<float>(), current_stream()), "noise");
-#endif
-  MAGLEV_ASSERT(out.is_cpu(), "a kernel runs where its tensor is");
-  cpu(fill, out.data_ptr<float>());
+  launch<Cuda>("noise", device, cpu, fill, out.data_ptr<float>());
 }
 
 // number by number, in f64 where there is rounding
@@ -71,19 +67,12 @@ std::vector<KernelCase> cases(at::Device device) {
 
 }  // namespace
 
-#ifdef MAGLEV_DEVICE_CODE
 void noise_uniform_(at::Tensor& out, NoiseFill fill) {
-  fill_(out, fill, noise_uniform_cpu, noise_uniform_cuda);
+  fill_<noise_uniform_cuda>(out, fill, noise_uniform_cpu);
 }
 void noise_normal_(at::Tensor& out, NoiseFill fill) {
-  fill_(out, fill, noise_normal_cpu, noise_normal_cuda);
+  fill_<noise_normal_cuda>(out, fill, noise_normal_cpu);
 }
-#else
-void noise_uniform_(at::Tensor& out, NoiseFill fill) {
-  fill_(out, fill, noise_uniform_cpu, nullptr);
-}
-void noise_normal_(at::Tensor& out, NoiseFill fill) { fill_(out, fill, noise_normal_cpu, nullptr); }
-#endif
 
 namespace kernels::noise {
 KernelEntry entry() {

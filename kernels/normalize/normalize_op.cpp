@@ -3,29 +3,12 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/normalize/normalize.h"
 
 namespace maglev {
 namespace {
-
-// `cpu` or, for tensors on a device, `cuda`
-template <class Args, class Cpu, class Cuda>
-void run(const Args& args, bool on_device, Cpu cpu, [[maybe_unused]] Cuda cuda) {
-#ifdef MAGLEV_DEVICE_CODE
-  if (on_device) return check_cuda(cuda(args, current_stream()), "normalize");
-#endif
-  MAGLEV_ASSERT(!on_device, "a kernel runs where its tensors are");
-  cpu(args);
-}
-#ifdef MAGLEV_DEVICE_CODE
-constexpr auto kNormalizeCuda = normalize_cuda;
-constexpr auto kAbsorbCuda = absorb_moments_cuda;
-constexpr auto kReturnsCuda = absorb_returns_cuda;
-#else
-constexpr auto kNormalizeCuda = nullptr, kAbsorbCuda = nullptr, kReturnsCuda = nullptr;
-#endif
 
 Moments pointers(RunningMoments& m) {
   return {m.mean.data_ptr<float>(), m.var.data_ptr<float>(), m.count.data_ptr<double>()};
@@ -33,16 +16,17 @@ Moments pointers(RunningMoments& m) {
 
 void normalize_(at::Tensor& out, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& var,
                 double clip) {
+  const at::Device device = device_of("normalize", out, x, mean, var);
   const int64_t D = mean.numel();
   MAGLEV_ASSERT(x.is_contiguous() && x.size(-1) == D, "[.., D], contiguous");
-  run(NormalizeArgs{.x = x.const_data_ptr<float>(),
-                    .mean = mean.const_data_ptr<float>(),
-                    .var = var.const_data_ptr<float>(),
-                    .out = out.data_ptr<float>(),
-                    .M = x.numel() / D,
-                    .D = D,
-                    .clip = float(clip)},
-      out.is_cuda(), normalize_cpu, kNormalizeCuda);
+  launch<normalize_cuda>("normalize", device, normalize_cpu,
+                         NormalizeArgs{.x = x.const_data_ptr<float>(),
+                                       .mean = mean.const_data_ptr<float>(),
+                                       .var = var.const_data_ptr<float>(),
+                                       .out = out.data_ptr<float>(),
+                                       .M = x.numel() / D,
+                                       .D = D,
+                                       .clip = float(clip)});
 }
 
 RunningMoments cloned(const RunningMoments& m) {
@@ -172,37 +156,42 @@ at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tens
 }
 
 void absorb_moments_(RunningMoments& moments, const at::Tensor& rows, const at::Tensor& weight) {
+  const at::Device device =
+      device_of("absorb_moments", rows, weight, moments.mean, moments.var, moments.count);
   const int64_t D = moments.mean.numel();
   MAGLEV_ASSERT(rows.dim() == 2 && rows.size(1) == D, "[M, D]");
   MAGLEV_ASSERT(!weight.defined() || (weight.numel() == rows.size(0) && weight.is_contiguous()),
                 "one weight a row");
   auto x = rows.contiguous(), scratch = scratch_of(absorb_scratch(D), x);
-  run(AbsorbArgs{.x = x.const_data_ptr<float>(),
+  launch<absorb_moments_cuda>(
+      "absorb_moments", device, absorb_moments_cpu,
+      AbsorbArgs{.x = x.const_data_ptr<float>(),
                  .weight = weight.defined() ? weight.const_data_ptr<float>() : nullptr,
                  .M = x.size(0),
                  .D = D,
                  .moments = pointers(moments),
-                 .scratch = scratch.data_ptr<double>()},
-      x.is_cuda(), absorb_moments_cpu, kAbsorbCuda);
+                 .scratch = scratch.data_ptr<double>()});
 }
 
 void absorb_returns_(RunningMoments& moments, at::Tensor& running, const at::Tensor& reward,
                      const at::Tensor& done, const at::Tensor& weight, double gamma) {
+  const at::Device device = device_of("absorb_returns", reward, done, weight, running, moments.mean,
+                                      moments.var, moments.count);
   const int64_t T = reward.size(0), N = reward.size(1);
   MAGLEV_ASSERT(done.sizes() == reward.sizes() && weight.sizes() == reward.sizes(), "[T, N]");
   MAGLEV_ASSERT(moments.mean.numel() == 1 && running.numel() == N, "one return a column");
   auto r = reward.contiguous(), d = done.contiguous(), w = weight.contiguous();
   auto scratch = scratch_of(return_scan_scratch(N), r);
-  run(ReturnScanArgs{.reward = r.const_data_ptr<float>(),
-                     .done = d.const_data_ptr<uint8_t>(),
-                     .weight = w.const_data_ptr<float>(),
-                     .running = running.data_ptr<float>(),
-                     .T = T,
-                     .N = N,
-                     .gamma = float(gamma),
-                     .moments = pointers(moments),
-                     .scratch = scratch.data_ptr<double>()},
-      r.is_cuda(), absorb_returns_cpu, kReturnsCuda);
+  launch<absorb_returns_cuda>("absorb_returns", device, absorb_returns_cpu,
+                              ReturnScanArgs{.reward = r.const_data_ptr<float>(),
+                                             .done = d.const_data_ptr<uint8_t>(),
+                                             .weight = w.const_data_ptr<float>(),
+                                             .running = running.data_ptr<float>(),
+                                             .T = T,
+                                             .N = N,
+                                             .gamma = float(gamma),
+                                             .moments = pointers(moments),
+                                             .scratch = scratch.data_ptr<double>()});
 }
 
 namespace kernels::normalize {

@@ -3,24 +3,20 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
 
-template <class Cpu, class Cuda>
-void fill_(at::Tensor& out, PhiloxFill fill, Cpu cpu, [[maybe_unused]] Cuda cuda) {
+template <auto Cuda, class Cpu>
+void fill_(at::Tensor& out, PhiloxFill fill, Cpu cpu) {
+  const at::Device device = device_of("philox", out);
   MAGLEV_ASSERT(out.dim() == 2 && out.is_contiguous() && out.scalar_type() == at::kFloat,
                 "[rows, width] f32");
   fill.rows = out.size(0);
   fill.width = out.size(1);
-#ifdef MAGLEV_DEVICE_CODE
-  if (out.is_cuda())
-    return check_cuda(cuda(fill, out.data_ptr<float>(), current_stream()), "philox");
-#endif
-  MAGLEV_ASSERT(out.is_cpu(), "a kernel runs where its tensor is");
-  cpu(fill, out.data_ptr<float>());
+  launch<Cuda>("philox", device, cpu, fill, out.data_ptr<float>());
 }
 
 // element by element, with nothing shared between them
@@ -60,32 +56,19 @@ std::vector<KernelCase> cases(at::Device device) {
 
 }  // namespace
 
-#ifdef MAGLEV_DEVICE_CODE
 void philox_uniform_(at::Tensor& out, PhiloxFill fill) {
-  fill_(out, fill, philox_uniform_cpu, philox_uniform_cuda);
+  fill_<philox_uniform_cuda>(out, fill, philox_uniform_cpu);
 }
 void philox_normal_(at::Tensor& out, PhiloxFill fill) {
-  fill_(out, fill, philox_normal_cpu, philox_normal_cuda);
+  fill_<philox_normal_cuda>(out, fill, philox_normal_cpu);
 }
-#else
-void philox_uniform_(at::Tensor& out, PhiloxFill fill) {
-  fill_(out, fill, philox_uniform_cpu, nullptr);
-}
-void philox_normal_(at::Tensor& out, PhiloxFill fill) {
-  fill_(out, fill, philox_normal_cpu, nullptr);
-}
-#endif
 
 void fill_permutation(at::Tensor& out, const PermutationKey& key, int64_t first) {
+  const at::Device device = device_of("permutation", out);
   MAGLEV_ASSERT(out.dim() == 1 && out.is_contiguous() && out.scalar_type() == at::kLong,
                 "[count] i64");
-#ifdef MAGLEV_DEVICE_CODE
-  if (out.is_cuda())
-    return check_cuda(
-        permutation_cuda(key, first, out.size(0), out.data_ptr<int64_t>(), current_stream()),
-        "permutation");
-#endif
-  permutation_cpu(key, first, out.size(0), out.data_ptr<int64_t>());
+  launch<permutation_cuda>("permutation", device, permutation_cpu, key, first, out.size(0),
+                           out.data_ptr<int64_t>());
 }
 
 namespace kernels::philox {

@@ -6,8 +6,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/policy/policy.h"
 
 namespace maglev {
@@ -59,23 +59,6 @@ void for_panels(PolicyPanel panel, const at::Tensor& logits, Work work) {
     work(panel, at);
   }
 }
-
-template <class Args, class Cpu, class Cuda>
-void run(const at::Tensor& where, const Args& args, Cpu cpu, [[maybe_unused]] Cuda cuda) {
-#ifdef MAGLEV_DEVICE_CODE
-  if (where.is_cuda()) return check_cuda(cuda(args, current_stream()), "policy");
-#endif
-  MAGLEV_ASSERT(where.is_cpu(), "a kernel runs where its tensors are");
-  cpu(args);
-}
-
-#ifdef MAGLEV_DEVICE_CODE
-constexpr auto sample_on_device = policy_sample_cuda;
-constexpr auto log_prob_on_device = policy_log_prob_cuda;
-#else
-constexpr auto sample_on_device = nullptr;
-constexpr auto log_prob_on_device = nullptr;
-#endif
 
 struct Inputs {
   ActionSpec spec;
@@ -147,11 +130,13 @@ std::vector<KernelCase> cases(at::Device device) {
 
 at::Tensor policy_sample(const ActionSpec& spec, const DistParams& p, ActMode mode,
                          const ActKey& key, int64_t first_row, at::Tensor& action) {
+  const at::Device device = device_of("policy", p.logits, p.log_std, p.mask, action);
   const PolicyPanel whole = panel_of(spec, p, action);
   auto log_prob = at::empty({whole.rows}, p.logits.options());
   for_panels(whole, p.logits, [&](const PolicyPanel& panel, int64_t at) {
     const int64_t offset = at * spec.dims();
-    run(p.logits,
+    launch<policy_sample_cuda>(
+        "policy_sample", device, policy_sample_cpu,
         SampleArgs{.policy = panel,
                    .seed = key.seed,
                    .purpose = key.purpose,
@@ -162,25 +147,25 @@ at::Tensor policy_sample(const ActionSpec& spec, const DistParams& p, ActMode mo
                    .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                    .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
                    .log_prob = log_prob.data_ptr<float>() + at,
-                   .index = key.rows ? key.rows + at : nullptr},
-        policy_sample_cpu, sample_on_device);
+                   .index = key.rows ? key.rows + at : nullptr});
   });
   return log_prob;
 }
 
 LogProb policy_log_prob(const ActionSpec& spec, const DistParams& p, const at::Tensor& action) {
+  const at::Device device = device_of("policy", p.logits, p.log_std, p.mask, action);
   const PolicyPanel whole = panel_of(spec, p, action);
   LogProb out{at::empty({whole.rows}, p.logits.options()),
               at::empty({whole.rows}, p.logits.options())};
   for_panels(whole, p.logits, [&](const PolicyPanel& panel, int64_t at) {
     const int64_t offset = at * spec.dims();
-    run(p.logits,
+    launch<policy_log_prob_cuda>(
+        "policy_log_prob", device, policy_log_prob_cpu,
         LogProbArgs{.policy = panel,
                     .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                     .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
                     .log_prob = out.log_prob.data_ptr<float>() + at,
-                    .entropy = out.entropy.data_ptr<float>() + at},
-        policy_log_prob_cpu, log_prob_on_device);
+                    .entropy = out.entropy.data_ptr<float>() + at});
   });
   return out;
 }

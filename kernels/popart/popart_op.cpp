@@ -3,8 +3,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/popart/popart.h"
 
 namespace maglev {
@@ -82,6 +82,8 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight, double beta_min) {
+  const at::Device device = device_of("popart", returns, weight, s.mean, s.second, s.std, s.count,
+                                      s.scale, s.weight, s.bias, s.adam_first, s.adam_second);
   const int64_t M = returns.numel(), F = s.weight.numel();
   MAGLEV_ASSERT(weight.numel() == M && returns.is_contiguous() && weight.is_contiguous(),
                 "one weight a return");
@@ -104,11 +106,7 @@ void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight
                         .adam_first = adam ? s.adam_first.data_ptr<float>() : nullptr,
                         .adam_second = adam ? s.adam_second.data_ptr<float>() : nullptr,
                         .F = F};
-#ifdef MAGLEV_DEVICE_CODE
-  if (returns.is_cuda()) return check_cuda(popart_cuda(args, current_stream()), "popart");
-#endif
-  MAGLEV_ASSERT(returns.is_cpu(), "a kernel runs where its tensors are");
-  popart_cpu(args);
+  launch<popart_cuda>("popart", device, popart_cpu, args);
 }
 
 namespace kernels::popart {

@@ -59,31 +59,44 @@ bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-class Conv : public torch::autograd::Function<Conv> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor&,
-                            const at::Tensor&, const Used& with) {
-    auto y = onednn_conv(x, with.weight, with.bias);
-    context->save_for_backward({x, with.weight, y});
-    return y;
-  }
+/// Gradients behind a layer's relu; dx undefined where nobody asks for it.
+struct LayerGrads {
+  at::Tensor dx, dweight, dbias;
+};
 
-  static variable_list backward(AutogradContext* context, variable_list grad) {
-    const auto saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
-    auto g = at::threshold_backward(grad[0], y, 0);
-    auto [dx, dweight, dbias] = at::convolution_backward(
-        g, x, weight, at::IntArrayRef{weight.size(0)}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1,
-        {context->needs_input_grad(0), true, true});
-    return {dx, dweight.to(at::kFloat), dbias.to(at::kFloat), {}};
+struct Conv {
+  static at::Tensor forward(const at::Tensor& x, const Used& with) {
+    return onednn_conv(x, with.weight, with.bias);
+  }
+  static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
+                             bool wants_dx) {
+    auto [dx, dweight, dbias] =
+        at::convolution_backward(g, x, weight, at::IntArrayRef{weight.size(0)}, {1, 1}, {1, 1},
+                                 {1, 1}, false, {0, 0}, 1, {wants_dx, true, true});
+    return {dx, dweight, dbias};
   }
 };
 
-class Linear : public torch::autograd::Function<Linear> {
+struct Linear {
+  static at::Tensor forward(const at::Tensor& x, const Used& with) {
+    return onednn_linear(x, with.weight, with.bias, "relu");
+  }
+  static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
+                             bool wants_dx) {
+    at::Tensor dx;
+    if (wants_dx) dx = onednn_linear(g, weight.t(), {}, "none");
+    return {dx, onednn_linear(g.t(), x.t(), {}, "none"),
+            g.sum(at::IntArrayRef{0}, false, at::kFloat)};
+  }
+};
+
+/// A layer with its relu, for autograd. Gradients of parameters are f32.
+template <class Layer>
+class WithRelu : public torch::autograd::Function<WithRelu<Layer>> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor&,
                             const at::Tensor&, const Used& with) {
-    auto y = onednn_linear(x, with.weight, with.bias, "relu");
+    auto y = Layer::forward(x, with);
     context->save_for_backward({x, with.weight, y});
     return y;
   }
@@ -91,11 +104,9 @@ class Linear : public torch::autograd::Function<Linear> {
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
-    auto g = at::threshold_backward(grad[0], y, 0);
-    at::Tensor dx;
-    if (context->needs_input_grad(0)) dx = onednn_linear(g, weight.t(), {}, "none");
-    auto dweight = onednn_linear(g.t(), x.t(), {}, "none");
-    return {dx, dweight.to(at::kFloat), g.sum(at::IntArrayRef{0}, false, at::kFloat), {}};
+    const auto g = at::threshold_backward(grad[0], y, 0);
+    const auto [dx, dweight, dbias] = Layer::backward(g, x, weight, context->needs_input_grad(0));
+    return {dx, dweight.to(at::kFloat), dbias.to(at::kFloat), {}};
   }
 };
 
@@ -185,14 +196,15 @@ at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer) {
   if (!onednn_has(x)) return plain_conv(x, used(x, layer));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))
-    return Conv::apply(image, layer.weight, layer.bias, used(x, layer));
+    return WithRelu<Conv>::apply(image, layer.weight, layer.bias, used(x, layer));
   const auto with = used(x, layer);
   return onednn_conv(image, with.weight, with.bias);
 }
 
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {
   if (!onednn_has(x)) return plain_linear(x, used(x, layer));
-  if (wants_gradients(x, layer)) return Linear::apply(x, layer.weight, layer.bias, used(x, layer));
+  if (wants_gradients(x, layer))
+    return WithRelu<Linear>::apply(x, layer.weight, layer.bias, used(x, layer));
   const auto with = used(x, layer);
   return onednn_linear(x, with.weight, with.bias, "relu");
 }

@@ -6,8 +6,8 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
@@ -73,35 +73,34 @@ void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& termina
 }
 
 void EpisodeIndex::reserve(int64_t steps) {
-#ifdef MAGLEV_DEVICE_CODE
-  if (device_.is_cuda())
-    return check_cuda(episodes_reserve_cuda(table_, steps, current_stream()), "replay");
-#endif
-  episodes_reserve_cpu(table_, steps);
+  launch<episodes_reserve_cuda>("episodes_reserve", device_, episodes_reserve_cpu, table_, steps);
 }
 
 void EpisodeIndex::append(const EpisodeFlags& flags, int64_t steps) {
-#ifdef MAGLEV_DEVICE_CODE
-  if (device_.is_cuda())
-    return check_cuda(episodes_append_cuda(table_, flags, steps, current_stream()), "replay");
-#endif
-  episodes_append_cpu(table_, flags, steps);
+  launch<episodes_append_cuda>("episodes_append", device_, episodes_append_cpu, table_, flags,
+                               steps);
 }
 
 void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool) {
-#ifdef MAGLEV_DEVICE_CODE
-  if (device.is_cuda()) return check_cuda(replay_sample_cuda(args, current_stream()), "replay");
-#endif
-  MAGLEV_ASSERT(device.is_cpu(), "a kernel runs where its tensors are");
-  int64_t bytes = 0;
-  for (int c = 0; c < args.count; ++c)
-    bytes += args.B * args.columns[c].times * args.columns[c].row_bytes;
-  const int64_t shares = std::clamp<int64_t>(bytes / kShareBytes, 1, pool.threads());
-  std::atomic<int64_t> faults{0};
-  pool.run(shares, [&](int64_t i) {
-    faults += replay_sample_cpu(args, args.B * i / shares, args.B * (i + 1) / shares);
-  });
-  MAGLEV_ASSERT(faults == 0, "every slice lies in one episode that the ring still holds");
+  const auto on_threads = [&pool](const ReplaySample& batch) {
+    int64_t bytes = 0;
+    for (int c = 0; c < batch.count; ++c)
+      bytes += batch.B * batch.columns[c].times * batch.columns[c].row_bytes;
+    const int64_t shares = std::clamp<int64_t>(bytes / kShareBytes, 1, pool.threads());
+    std::atomic<int64_t> faults{0};
+    pool.run(shares, [&](int64_t i) {
+      faults += replay_sample_cpu(batch, batch.B * i / shares, batch.B * (i + 1) / shares);
+    });
+    MAGLEV_ASSERT(faults == 0, "every slice lies in one episode that the ring still holds");
+  };
+  launch<replay_sample_cuda>("replay_sample", device, on_threads, args);
+}
+
+void replay_write(const ReplayWrite& args, at::Device device) {
+  const auto nowhere = [](const ReplayWrite&) {
+    MAGLEV_ASSERT(false, "on the CPU steps are written to the ring itself");
+  };
+  launch<replay_write_cuda>("replay_write", device, nowhere, args);
 }
 
 namespace {

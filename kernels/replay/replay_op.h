@@ -45,4 +45,7 @@ class EpisodeIndex {
 /// its table of `index`. Fails an assertion on CPU when a slice is not contiguous.
 void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool);
 
+/// Staged steps into the ring, on CUDA only.
+void replay_write(const ReplayWrite& args, at::Device device);
+
 }  // namespace maglev

@@ -7,39 +7,42 @@
 
 #include "base/core/error.h"
 #include "base/simd/panel.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
 
-// losses [rows] and, where wanted, their gradients [rows, bins]
-void loss_rows(const at::Tensor& logits, const at::Tensor& target, const TwoHotBins& bins,
-               at::Tensor& loss, at::Tensor* d_logits) {
-  const TwoHotRows rows{.bins = bins,
-                        .logits = logits.const_data_ptr<float>(),
-                        .target = target.const_data_ptr<float>(),
-                        .loss = loss.data_ptr<float>(),
-                        .d_logits = d_logits ? d_logits->data_ptr<float>() : nullptr,
-                        .rows = logits.size(0)};
-#ifdef MAGLEV_DEVICE_CODE
-  if (logits.is_cuda()) return check_cuda(two_hot_loss_cuda(rows, current_stream()), "two_hot");
-#endif
-  MAGLEV_ASSERT(logits.is_cpu(), "a kernel runs where its tensors are");
-  auto memory = at::empty({bins.count * kPanelRows});
+// rows turned into panels, one after the other
+void loss_by_panels(const TwoHotRows& rows) {
+  const int64_t bins = rows.bins.count;
+  auto memory = at::empty({bins * kPanelRows});
   float* panel = memory.data_ptr<float>();
   for (int64_t first = 0; first < rows.rows; first += kPanelRows) {
     const int64_t count = std::min(kPanelRows, rows.rows - first);
-    rows_to_panel(rows.logits + first * bins.count, count, bins.count, panel);
-    two_hot_loss_cpu({.bins = bins,
+    rows_to_panel(rows.logits + first * bins, count, bins, panel);
+    two_hot_loss_cpu({.bins = rows.bins,
                       .logits = panel,
                       .target = rows.target + first,
                       .weight = 1,
                       .loss = rows.loss + first,
                       .stride = kPanelRows,
                       .rows = count});
-    if (d_logits) panel_to_rows(panel, count, bins.count, rows.d_logits + first * bins.count);
+    if (rows.d_logits) panel_to_rows(panel, count, bins, rows.d_logits + first * bins);
   }
+}
+
+// losses [rows] and, where wanted, their gradients [rows, bins]
+void loss_rows(const at::Tensor& logits, const at::Tensor& target, const TwoHotBins& bins,
+               at::Tensor& loss, at::Tensor* d_logits) {
+  const at::Device device = device_of("two_hot", logits, target, loss);
+  const TwoHotRows args{.bins = bins,
+                        .logits = logits.const_data_ptr<float>(),
+                        .target = target.const_data_ptr<float>(),
+                        .loss = loss.data_ptr<float>(),
+                        .d_logits = d_logits ? d_logits->data_ptr<float>() : nullptr,
+                        .rows = logits.size(0)};
+  launch<two_hot_loss_cuda>("two_hot", device, loss_by_panels, args);
 }
 
 class TwoHotCrossEntropy : public torch::autograd::Function<TwoHotCrossEntropy> {

@@ -10,6 +10,7 @@ import pytest
 # what the environments' layer is built from: no torch
 PARTS = [
     "CMakeLists.txt",
+    "base",
     "cmake",
     "engine",
     "envs",
@@ -49,7 +50,16 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
     for part in PARTS:
         source = home / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
-    shutil.copytree(tmp_path / "examples" / "envs" / "corridor", tmp_path / "envs" / "corridor")
+    # a header alone; one with assets; one with a source of its own, which only the host steps
+    for name in ("corridor", "maze", "dispatch"):
+        shutil.copytree(tmp_path / "examples" / "envs" / name, tmp_path / "envs" / name)
+    # and one whose library is not here
+    shutil.copytree(tmp_path / "examples" / "envs" / "corridor", tmp_path / "envs" / "absent")
+    (tmp_path / "envs" / "absent" / "corridor.h").rename(tmp_path / "envs" / "absent" / "absent.h")
+    (tmp_path / "envs" / "absent" / "libraries.cmake").write_text(
+        "find_library(MAGLEV_ABSENT absent_library)\n"
+        "if(NOT MAGLEV_ABSENT)\n  set(missing libabsent)\nendif()\n"
+    )
     cmake = shutil.which("cmake", path=f"{home / '.venv' / 'bin'}:{os.environ['PATH']}")
     ninja = shutil.which("ninja", path=f"{home / '.venv' / 'bin'}:{os.environ['PATH']}")
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
@@ -67,7 +77,7 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
-    run(
+    configured = run(
         cmake,
         "-S",
         tmp_path,
@@ -80,14 +90,15 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         "-DMAGLEV_CUDA=OFF",
         *launcher,
     )
+    assert "environment absent is left out: libabsent was not found" in configured
     run(ninja, "-C", build, "env_throughput")
-    out = run(
-        build / "tests" / "env_throughput",
-        "--seconds",
-        "0.02",
-        "--repeats",
-        "1",
-        "corridor",
-        "length=5",
-    )
-    assert "corridor" in out
+
+    def throughput(*words):
+        program = build / "tests" / "env_throughput"
+        return run(program, "--seconds", "0.02", "--repeats", "1", *words)
+
+    assert "corridor" in throughput("corridor", "length=5")
+    assert "maze" in throughput("maze", "side=20")
+    assert "dispatch" in throughput("dispatch", "queues=5")
+    table = (build / "generated" / "env_throughput_env_table.cpp").read_text()
+    assert "envs::maze::" in table and "absent" not in table

@@ -93,6 +93,7 @@ class Defaults {
     entry.make_params(bytes_.data());
   }
   EnvSpec spec() const { return entry_->spec(bytes_.data()); }
+  int64_t asset_bytes() const { return int64_t(entry_->asset_bytes(bytes_.data())); }
   std::string settings() {
     OptionTable table;
     table.section("env", [this](OptionTable& t) { entry_->describe(t, bytes_.data()); });
@@ -127,7 +128,13 @@ void print_one(const EnvEntry& entry) {
   text += "  solved at    " +
           (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";
   for (const std::string& event : spec.events) text += "  event        " + event + "\n";
-  text += "  runs on      CPU threads" + std::string(entry.step_cuda ? ", CUDA" : "") + "\n";
+  if (const int64_t bytes = defaults.asset_bytes())
+    text += "  assets       " + std::to_string(bytes) + " bytes that all environments share\n";
+  text += std::string("  runs on      CPU threads") +
+          (entry.host_only   ? ", also beside a network on CUDA"
+           : entry.step_cuda ? ", CUDA"
+                             : "") +
+          "\n";
   const std::string settings = defaults.settings();
   text += settings.empty() ? "\nIt has no settings.\n"
                            : "\nsettings, as name=value of maglev train:\n\n" + settings;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/core/find.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
 #include "verbs/arguments.h"
 #include "verbs/kernels/bench.h"
@@ -29,7 +28,7 @@ void list() {
   Table table({"name", ">cases", "built for", "what it does"});
   for (const KernelEntry& kernel : kernel_table())
     table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()),
-               kDeviceCode ? "CPU, CUDA" : "CPU", kernel.summary});
+               kernel.cuda ? "CPU, CUDA" : "CPU", kernel.summary});
   print(table.text(probe_terminal(STDOUT_FILENO)));
   print(
       "\nmaglev kernels test holds each to its reference, grad its gradients, bench times both.\n");

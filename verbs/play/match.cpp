@@ -93,14 +93,14 @@ std::string number(float x) {
 Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
              const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
              uint64_t seed)
-    : entry_(&entry), params_(bytes_for(entry.params_bytes)), seed_(seed) {
-  entry.make_params(params_.data());
+    : entry_(&entry), seed_(seed) {
+  std::vector<std::max_align_t> params = bytes_for(entry.params_bytes);
+  entry.make_params(params.data());
   OptionTable table;
-  table.section("env", [&](OptionTable& t) { entry.describe(t, params_.data()); });
+  table.section("env", [&](OptionTable& t) { entry.describe(t, params.data()); });
   for (const std::string& setting : settings) table.override_with(setting);
-  entry.check(params_.data());
-  spec_ = entry.spec(params_.data());
-  slot_ = bytes_for(entry.slot_bytes(params_.data()));
+  env_ = std::make_unique<HostBatch>(entry, params.data(), 1, seed);
+  spec_ = entry.spec(params.data());
 
   const int64_t agents = entry.agents;
   store_ = std::make_unique<Rollout>(spec_, RolloutShape{.T = 1, .rows = agents, .block_rows = 1},
@@ -126,12 +126,7 @@ Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
   }
   returns_.assign(size_t(agents), 0);
   wins_.assign(size_t(agents), 0);
-  entry_->reset_cpu(batch(), store_->first_io(), 0, 1);
-}
-
-EnvBatch Match::batch() const {
-  auto* slot = reinterpret_cast<std::byte*>(const_cast<std::max_align_t*>(slot_.data()));
-  return {params_.data(), slot, slot_.size() * sizeof(std::max_align_t), seed_, 0};
+  entry_->reset_cpu(env_->batch(), store_->first_io(), 0, 1);
 }
 
 bool Match::step() {
@@ -144,7 +139,7 @@ bool Match::step() {
   for (size_t a = 0; a < players_.size(); ++a)
     players_[a]->act(store_->row(0).blocks[a], carries_[a],
                      {.seed = seed_, .purpose = Purpose::opponent, .step = time_});
-  entry_->step_cpu(batch(), store_->io(0), 0, 1);
+  entry_->step_cpu(env_->batch(), store_->io(0), 0, 1);
   ++time_;
   const Batch& row = store_->batch();
   episode_over_ = row.terminated[0][0].item<bool>() || row.truncated[0][0].item<bool>();
@@ -166,9 +161,7 @@ void Match::count_win(const float* reward) {
   }
 }
 
-void Match::paint(Canvas& canvas) const {
-  entry_->paint(params_.data(), batch().slots + kSlotHead, canvas);
-}
+void Match::paint(Canvas& canvas) const { entry_->paint(env_->batch(), 0, canvas); }
 
 std::string Match::last_step() const {
   const Batch& batch = store_->batch();
@@ -189,9 +182,9 @@ std::string Match::last_step() const {
 
 std::string Match::events() const {
   // a copy, so that taking them changes nothing
-  auto copy = slot_;
-  EnvBatch of_copy = batch();
-  of_copy.slots = reinterpret_cast<std::byte*>(copy.data());
+  std::vector<std::byte> copy = env_->save();
+  EnvBatch of_copy = env_->batch();
+  of_copy.slots = copy.data();
   EpisodeTotals totals;
   entry_->take_totals_cpu(of_copy, totals, 0, 1);
   std::string text;

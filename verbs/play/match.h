@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/core/thread_pool.h"
-#include "base/env/entry.h"
+#include "base/env/host_batch.h"
 #include "base/picture/canvas.h"
 #include "engine/data/rollout.h"
 #include "engine/play/player.h"
@@ -44,15 +44,13 @@ class Match {
   std::string events() const;
 
  private:
-  EnvBatch batch() const;
   void count_win(const float* reward);
 
   const EnvEntry* entry_;
-  std::vector<std::max_align_t> params_;
+  std::unique_ptr<HostBatch> env_;
   EnvSpec spec_;
   uint64_t seed_;
   ThreadPool pool_{1};
-  std::vector<std::max_align_t> slot_;
   std::unique_ptr<Rollout> store_;
   std::vector<std::unique_ptr<Player>> players_;
   std::vector<Carry> carries_;

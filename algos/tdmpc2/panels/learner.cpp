@@ -204,9 +204,13 @@ void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
                     batch.reward.is_contiguous() && batch.terminated.is_contiguous(),
                 "columns are contiguous");
   model_gradients(batch);
-  s.model_adam.step(model_grad_, s.lr, s.skip, *pool_);
+  s.model_adam.reduce(model_grad_, {}, *pool_);
+  s.model_adam.clip(s.skip);
+  s.model_adam.step(s.lr, *pool_);
   policy_gradients();
-  s.policy_adam.step(policy_grad_, s.lr, s.skip, *pool_);
+  s.policy_adam.reduce(policy_grad_, {}, *pool_);
+  s.policy_adam.clip(s.skip);
+  s.policy_adam.step(s.lr, *pool_);
   s.finish_update(options_.tau, *pool_);
   write_model_figures(figures);
   write_policy_figures(figures);

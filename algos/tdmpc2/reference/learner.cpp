@@ -215,9 +215,13 @@ void ReferenceLearner::update(const Sequences& batch, at::Tensor& figures) {
   auto policy_grad = s.grad.narrow(0, begin, s.grad.size(0) - begin);
 
   const auto latents = model_losses(batch, targets(batch), figures);
-  s.model_adam.step(model_grad, s.lr, s.skip, *options_.pool);
+  s.model_adam.reduce(model_grad, {}, *options_.pool);
+  s.model_adam.clip(s.skip);
+  s.model_adam.step(s.lr, *options_.pool);
   policy_loss(latents, batch.task, figures);
-  s.policy_adam.step(policy_grad, s.lr, s.skip, *options_.pool);
+  s.policy_adam.reduce(policy_grad, {}, *options_.pool);
+  s.policy_adam.clip(s.skip);
+  s.policy_adam.step(s.lr, *options_.pool);
   s.finish_update(options_.options.tau, *options_.pool);
   at::NoGradGuard no_grad;
   figures[kGradNorm].copy_(s.model_adam.norm());

@@ -35,6 +35,12 @@ struct Corridor {
     int32_t steps;
   };
 
+  // Whether an episode could have led to a state: asked of one that was read from a file, so that
+  // what step and observe index with can be trusted. A zeroed state is one.
+  static bool valid(const Params& p, const State& s) {
+    return s.position >= 0 && s.position < p.length;
+  }
+
   // What is seen and done with these settings. Runs on the host only, once.
   static EnvSpec spec(const Params& p) {
     return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {1}}},

@@ -50,6 +50,8 @@ struct Points {
     return spec;
   }
 
+  static bool valid(const Params&, const State& s) { return s.line == 0 || s.line == 1; }
+
   MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {
     s = State{};
     s.line = p.tasks ? int32_t(rng.below(2)) : 0;

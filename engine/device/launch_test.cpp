@@ -1,0 +1,81 @@
+#include "engine/device/launch.h"
+
+#include <torch/torch.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/device/kernel.h"
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+int* last_on_device = nullptr;
+
+void add_one_cpu(int* value) { *value += 1; }
+int add_one_cuda(int* value, void*) {
+  last_on_device = value;
+  return 0;
+}
+
+TEST(Launch, on_the_cpu_it_calls_the_cpu_function) {
+  int value = 1;
+  launch<add_one_cuda>("add_one", at::kCPU, add_one_cpu, &value);
+  EXPECT_EQ(value, 2);
+  EXPECT_EQ(last_on_device, nullptr);
+}
+
+TEST(Launch, names_its_work_for_a_profiler) {
+  static std::string seen;
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback([](const at::RecordFunction& f) {
+                                   seen += f.name();
+                                   return std::unique_ptr<at::ObserverContext>();
+                                 }).scopes({at::RecordScope::FUNCTION}));
+  int value = 1;
+  launch<add_one_cuda>("add_one", at::kCPU, add_one_cpu, &value);
+  at::removeCallback(handle);
+  EXPECT_EQ(seen, "maglev::add_one");
+}
+
+TEST(Launch, a_device_without_kernels_is_refused_in_one_line) {
+  int value = 1;
+  const auto on = [&](at::Device device) {
+    return error_of([&] { launch<add_one_cuda>("add_one", device, add_one_cpu, &value); });
+  };
+  EXPECT_EQ(on(at::kMeta),
+            "[add_one] runs on cpu and cuda, got tensors on meta; move them to one of these");
+  if (!kDeviceCode) {
+    EXPECT_NE(on(at::Device(at::kCUDA, 0)).find("this build has no device code; use device=cpu"),
+              std::string::npos);
+  }
+  EXPECT_EQ(value, 1);
+}
+
+TEST(Launch, tensors_on_two_devices_are_refused) {
+  const auto here = at::zeros({2}), nowhere = at::zeros({2}, at::kMeta);
+  EXPECT_EQ(device_of("add", here, at::Tensor(), here), at::Device(at::kCPU));
+  EXPECT_EQ(error_of([&] { device_of("add", here, here, nowhere); }),
+            "[add] needs its tensors on one device, got some on cpu and some on meta; move them "
+            "to one");
+}
+
+// what a case of `kernel` on a device without kernels ends in
+std::string refused(const KernelEntry& kernel) {
+  return error_of([&] {
+    for (const KernelCase& one : kernel.cases(at::kMeta)) one.fused(one.inputs);
+  });
+}
+
+TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
+  for (const KernelEntry& kernel : kernel_table()) {
+    const std::string error = refused(kernel);
+    // those that are ATen's elsewhere, or list no case there
+    if (error.empty()) continue;
+    EXPECT_NE(error.find("got tensors on meta"), std::string::npos) << kernel.name << ": " << error;
+  }
+  EXPECT_NE(refused(kernel_table()[0]), "") << "nothing was refused";
+}
+
+}  // namespace
+}  // namespace maglev
