@@ -97,7 +97,7 @@ TEST_P(EveryEnv, has_a_picture_that_changes_with_its_state) {
     std::set<std::vector<uint8_t>> pictures;
     for (int t = 0; t < 4; ++t) {
       Canvas canvas(width, height);
-      env().paint(envs.batch().params, envs.slot(0) + kSlotHead, canvas);
+      env().paint(envs.batch(), 0, canvas);
       std::set<std::tuple<int, int, int>> colours;
       std::vector<uint8_t> bytes;
       for (const Rgb& p : canvas.pixels()) {
