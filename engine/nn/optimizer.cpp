@@ -5,7 +5,8 @@
 namespace maglev {
 
 FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options)
-    : numbers_{.beta1 = options.beta1,
+    : fused_(options.fused),
+      numbers_{.beta1 = options.beta1,
                .beta2 = options.beta2,
                .eps = options.eps,
                .weight_decay = options.weight_decay,
@@ -21,7 +22,8 @@ FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options)
 
 FlatAdam::FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
                    const std::vector<float>& rates, AdamOptions options)
-    : numbers_{.beta1 = options.beta1,
+    : fused_(options.fused),
+      numbers_{.beta1 = options.beta1,
                .beta2 = options.beta2,
                .eps = options.eps,
                .weight_decay = options.weight_decay,
@@ -34,6 +36,7 @@ void FlatAdam::step(at::Tensor& grads, const at::Tensor& lr, const at::Tensor& s
                     ThreadPool& pool) {
   at::NoGradGuard no_grad;
   auto lanes = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
+  if (!fused_) return adam_reference_(tensors_, numbers_, lanes, lr, skip);
   if (!lanes.is_cpu()) return adam_(tensors_, numbers_, lanes, lr, skip);
   const AdamArgs args = adam_args(tensors_, numbers_, lanes, lr, skip);
   const int64_t chunks = adam_chunks(args.P);

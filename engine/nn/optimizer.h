@@ -19,7 +19,8 @@ struct AdamOptions {
   double weight_decay = 0;     ///< decoupled (AdamW) when above 0
   double max_grad_norm = 0.5;  ///< L2; 0: no clipping
   bool clip_per_module =
-      false;  ///< each direct child of the module by itself instead of all together
+      false;          ///< each direct child of the module by itself instead of all together
+  bool fused = true;  ///< by kernels/adam; false: its reference in plain ATen
 };
 
 class Optimizer {
@@ -66,6 +67,7 @@ class FlatAdam : public Optimizer {
   at::Tensor applied() const { return tensors_.step.select(0, 1); }
 
  private:
+  bool fused_;
   AdamNumbers numbers_;
   AdamTensors tensors_;
   at::Tensor norm_;

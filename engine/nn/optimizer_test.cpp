@@ -83,7 +83,7 @@ at::Tensor gradient(int64_t step, int64_t size) {
   return at::randn({size}) * (step % 3 == 0 ? 0.01 : 1.0);
 }
 
-void expect_equals_torch(double weight_decay, double max_norm) {
+void expect_equals_torch(double weight_decay, double max_norm, bool fused = true) {
   torch::manual_seed(4);
   TwoLayers net, reference;
   FlatParams flat(net);
@@ -92,7 +92,8 @@ void expect_equals_torch(double weight_decay, double max_norm) {
     for (size_t i = 0; i < net.parameters().size(); ++i)
       reference.parameters()[i].copy_(net.parameters()[i]);
   }
-  FlatAdam adam(flat, {.eps = 1e-5, .weight_decay = weight_decay, .max_grad_norm = max_norm});
+  FlatAdam adam(
+      flat, {.eps = 1e-5, .weight_decay = weight_decay, .max_grad_norm = max_norm, .fused = fused});
   std::unique_ptr<torch::optim::Optimizer> torch_adam;
   if (weight_decay > 0)
     torch_adam = std::make_unique<torch::optim::AdamW>(
@@ -121,23 +122,30 @@ void expect_equals_torch(double weight_decay, double max_norm) {
 TEST(FlatAdam, equals_torch_adam_over_20_steps) { expect_equals_torch(0, 0); }
 TEST(FlatAdam, equals_torch_adam_behind_clip_grad_norm) { expect_equals_torch(0, 0.5); }
 TEST(FlatAdam, equals_torch_adamw) { expect_equals_torch(0.1, 0.5); }
+TEST(FlatAdam, equals_torch_by_its_reference_too) {
+  for (double weight_decay : {0.0, 0.1})
+    for (double max_norm : {0.0, 0.5}) expect_equals_torch(weight_decay, max_norm, false);
+}
 
 // moments and step count must stay too, or the next step would differ
 void expect_left_out(const at::Tensor& bad_grad, const at::Tensor& skip, float nonfinite) {
-  torch::manual_seed(5);
-  TwoLayers net, twin;
-  FlatParams flat(net), twin_flat(twin);
-  twin_flat.data().copy_(flat.data());
-  FlatAdam adam(flat, {}), twin_adam(twin_flat, {});
-  auto lr = at::full({}, 1e-2f);
-  for (int64_t step = 0; step < 3; ++step) {
-    auto grad = gradient(step, flat.size()), twin_grad = grad.clone(), left_out = bad_grad.clone();
-    stepped(adam, left_out, lr, skip);
-    stepped(adam, grad, lr, no_skip());
-    stepped(twin_adam, twin_grad, lr, no_skip());
-    ASSERT_TRUE(close(flat.data(), twin_flat.data(), 0)) << "step " << step;
+  for (bool fused : {true, false}) {
+    torch::manual_seed(5);
+    TwoLayers net, twin;
+    FlatParams flat(net), twin_flat(twin);
+    twin_flat.data().copy_(flat.data());
+    FlatAdam adam(flat, {.fused = fused}), twin_adam(twin_flat, {.fused = fused});
+    auto lr = at::full({}, 1e-2f);
+    for (int64_t step = 0; step < 3; ++step) {
+      auto grad = gradient(step, flat.size()), twin_grad = grad.clone(),
+           left_out = bad_grad.clone();
+      stepped(adam, left_out, lr, skip);
+      stepped(adam, grad, lr, no_skip());
+      stepped(twin_adam, twin_grad, lr, no_skip());
+      ASSERT_TRUE(close(flat.data(), twin_flat.data(), 0)) << "step " << step;
+    }
+    EXPECT_EQ(adam.nonfinite().item<float>(), nonfinite);
   }
-  EXPECT_EQ(adam.nonfinite().item<float>(), nonfinite);
 }
 
 TEST(FlatAdam, a_gradient_that_is_not_finite_changes_nothing_and_is_counted) {

@@ -42,8 +42,8 @@ Tensors run(const Inputs& in, Step step) {
   for (auto* one : {&t.data, &t.first, &t.second, &t.steps, &t.nonfinite, &t.step})
     *one = one->clone();
   auto grad = in.grad.clone();
-  auto norm = step(t, grad);
-  return {t.data, t.first, t.second, t.steps, t.nonfinite, norm.clone(), grad[0]};
+  step(t, grad);
+  return {t.data, t.first, t.second, t.steps, t.nonfinite, t.step.narrow(0, 0, 2), grad[0]};
 }
 
 std::vector<KernelCase> cases(at::Device device) {
@@ -64,14 +64,13 @@ std::vector<KernelCase> cases(at::Device device) {
            .reference =
                [=](const Tensors&) {
                  return run(in, [&](AdamTensors& t, at::Tensor& grad) {
-                   return adam_reference_(t, in.numbers, grad, in.lr, in.skip);
+                   adam_reference_(t, in.numbers, grad, in.lr, in.skip);
                  });
                },
            .fused =
                [=](const Tensors&) {
                  return run(in, [&](AdamTensors& t, at::Tensor& grad) {
                    adam_(t, in.numbers, grad, in.lr, in.skip);
-                   return t.step[0];
                  });
                },
            .tolerance = 1e-6,
@@ -97,6 +96,7 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
                 .steps = at::zeros({}, options),
                 .nonfinite = at::zeros({}, options),
                 .groups = at::empty({G, 2}, at::kLong),
+                .spans = groups,
                 .partial = at::zeros({adam_chunks(data.numel()), G}, options.dtype(at::kDouble)),
                 .rate = at::ones({G}),
                 .factor = at::zeros({G}, options),
@@ -155,42 +155,45 @@ void adam_(AdamTensors& t, const AdamNumbers& numbers, at::Tensor& grad, const a
   for (int64_t c = 0; c < chunks; ++c) adam_step_cpu(args, c);
 }
 
-at::Tensor adam_reference_(AdamTensors& t, const AdamNumbers& n, at::Tensor& grad,
-                           const at::Tensor& lr, const at::Tensor& skip) {
+void adam_reference_(AdamTensors& t, const AdamNumbers& n, at::Tensor& grad, const at::Tensor& lr,
+                     const at::Tensor& skip) {
+  // lanes are added in order
   auto sum = grad[0];
   for (int64_t l = 1; l < grad.size(0); ++l) sum.add_(grad[l]);
-  const int64_t groups = t.groups.size(0);
-  auto part = [&](const at::Tensor& all, int64_t g) {
-    return all.narrow(0, t.groups[g][0].item<int64_t>(), t.groups[g][1].item<int64_t>());
+  const auto norm_of = [](const at::Tensor& x) {
+    return at::linalg_vector_norm(x, 2, at::OptionalIntArrayRef(), false, at::kDouble);
   };
-  auto clip = [&](const at::Tensor& norm) {
-    return n.max_grad_norm > 0 ? at::clamp_max(n.max_grad_norm / (norm + 1e-6), 1.0)
-                               : at::ones_like(norm);
-  };
-  at::Tensor squares = at::zeros_like(lr);
-  for (int64_t g = 0; g < groups; ++g)
-    squares = squares + at::linalg_vector_norm(part(sum, g)).square();
-  auto norm = at::sqrt(squares);
-  const auto whole = clip(norm);
-  for (int64_t g = 0; g < groups; ++g) {
-    auto grads = part(sum, g);
-    grads.mul_(n.clip_together ? whole : clip(at::linalg_vector_norm(grads)));
+  const auto norm = norm_of(sum);
+
+  // a step is left out where it is not wanted or the gradient is not finite
+  const auto finite = at::isfinite(norm), wanted = skip == 0;
+  const auto apply = at::logical_and(finite, wanted);
+  t.nonfinite.add_(at::logical_and(wanted, at::logical_not(finite)));
+  t.steps.add_(apply);
+  t.step.select(0, 0).copy_(norm), t.step.select(0, 1).copy_(apply);
+
+  // moments begin at 0, which is divided out
+  const auto steps = t.steps.to(at::kDouble);
+  const auto bias1 = 1 - at::pow(n.beta1, steps), bias2 = 1 - at::pow(n.beta2, steps);
+
+  for (size_t i = 0; i < t.spans.size(); ++i) {
+    const auto part = [&](const at::Tensor& all) {
+      return all.narrow(0, t.spans[i].begin, t.spans[i].count);
+    };
+    const auto set = [&](at::Tensor to, const at::Tensor& x) { to.copy_(at::where(apply, x, to)); };
+    const auto g = part(sum), m = part(t.first), v = part(t.second), x = part(t.data);
+    const auto rate = lr * t.rate[int64_t(i)];
+
+    // the gradient is shortened to max_grad_norm where it is longer
+    if (n.max_grad_norm > 0) {
+      const auto length = n.clip_together ? norm : norm_of(g);
+      set(g, g * at::clamp_max(n.max_grad_norm / (length + 1e-6), 1.0));
+    }
+    // Adam; AdamW lets parameters decay by themselves
+    set(m, n.beta1 * m + (1 - n.beta1) * g);
+    set(v, n.beta2 * v + (1 - n.beta2) * g * g);
+    set(x, x * (1 - rate * n.weight_decay) - rate / bias1 * m / (at::sqrt(v / bias2) + n.eps));
   }
-  auto bad = at::logical_not(at::isfinite(norm)).to(at::kFloat);
-  t.nonfinite.add_(bad * (skip == 0));
-  auto found = at::logical_or(bad != 0, skip != 0).to(at::kFloat);
-  t.steps.add_(1 - found);
-  for (int64_t g = 0; g < groups; ++g) {
-    const auto data = part(t.data, g), grads = part(sum, g), rate = lr * t.rate[g];
-    const auto first = part(t.first, g), second = part(t.second, g);
-    if (n.weight_decay > 0)
-      at::_fused_adamw_({data}, {grads}, {first}, {second}, {}, {t.steps}, rate, n.beta1, n.beta2,
-                        n.weight_decay, n.eps, false, false, {}, found);
-    else
-      at::_fused_adam_({data}, {grads}, {first}, {second}, {}, {t.steps}, rate, n.beta1, n.beta2,
-                       0.0, n.eps, false, false, {}, found);
-  }
-  return norm;
 }
 
 namespace kernels::adam {

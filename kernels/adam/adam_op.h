@@ -12,6 +12,7 @@ struct AdamTensors {
   at::Tensor data, first, second;  ///< [P]
   at::Tensor steps, nonfinite;     ///< scalars
   at::Tensor groups;               ///< [groups, 2] i64: begin, count
+  std::vector<AdamGroup> spans;    ///< the groups, on the host
   at::Tensor partial;              ///< [chunks, groups] f64, scratch
   at::Tensor rate;                 ///< [groups], multiplies the learning rate
   at::Tensor factor;               ///< [groups], scratch
@@ -33,9 +34,9 @@ AdamArgs adam_args(const AdamTensors& tensors, const AdamNumbers& numbers, const
 void adam_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad, const at::Tensor& lr,
            const at::Tensor& skip);
 
-/// The same by ATen's own fused Adam; returns the norm.
-at::Tensor adam_reference_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad,
-                           const at::Tensor& lr, const at::Tensor& skip);
+/// The same in plain ATen, the formula as the papers have it. Graph-safe.
+void adam_reference_(AdamTensors& tensors, const AdamNumbers& numbers, at::Tensor& grad,
+                     const at::Tensor& lr, const at::Tensor& skip);
 
 /// Zeroed moments and counters for parameters `data` [P] and their groups. `rates`, one a group,
 /// multiply the learning rate; none: 1.

@@ -1,0 +1,61 @@
+#pragma once
+// PPO's policy: the networks, and how actions are drawn from what they give. All that playing
+// needs; no gradients, no optimiser.
+
+#include <memory>
+#include <vector>
+
+#include "algos/ppo/options.h"
+#include "algos/ppo/panels.h"
+#include "engine/algo/algorithm.h"
+#include "engine/nn/actor_critic.h"
+#include "engine/nn/flat_params.h"
+
+namespace maglev::ppo {
+
+/// What act adds to a row, in this order.
+enum Column { log_prob_column, value_column };
+
+/// Settings of the networks with what the run's precision says about them.
+NetworkOptions network_options(const Options& options, const AlgoContext& context);
+
+class PpoPolicy {
+ public:
+  /// Throws Error when the observations cannot feed the network.
+  PpoPolicy(const Options& options, const AlgoContext& context);
+
+  /// Writes actions and, where the row has columns for them, log-probabilities and values in the
+  /// reward's units; on panels values are left to the learner, who has all threads for them.
+  void act(Row& row, Carry& carry, ActMode mode, const ActKey& key);
+  /// Most rows act gets at once.
+  int64_t block_rows() const { return block_rows_; }
+
+  /// Parameters, running statistics and the value head's units.
+  void visit_state(StateVisitor& visitor);
+
+  /// Values of rows of observations, [rows] f32 in the reward's units.
+  at::Tensor value(const std::vector<at::Tensor>& obs) const;
+  /// What `network`, these networks or a replica, gives in the run's precision, as f32.
+  Evaluation forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
+                     ActorCritic::Want want) const;
+  /// Networks that read these parameters and add their gradients into `grad` [P] f32.
+  std::shared_ptr<ActorCritic> replica(const at::Tensor& grad) const;
+
+  ActorCritic& network() const { return *network_; }
+  const FlatParams& params() const { return *params_; }
+  /// Null where the networks cannot run on panels, or may not.
+  Panels* panels() const { return panels_.get(); }
+
+ private:
+  NetworkOptions options_;
+  EnvSpec spec_;
+  at::Device device_;
+  Precision precision_;
+  bool fused_;
+  int64_t block_rows_;
+  std::shared_ptr<ActorCritic> network_;
+  std::unique_ptr<FlatParams> params_;
+  std::unique_ptr<Panels> panels_;
+};
+
+}  // namespace maglev::ppo

@@ -1,0 +1,108 @@
+#include "algos/ppo/sizes.h"
+
+#include <algorithm>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "algos/ppo/panels.h"
+#include "algos/ppo/policy.h"
+#include "base/core/error.h"
+
+namespace maglev::ppo {
+namespace {
+
+// gradients are added over this many lanes at most, however many threads there are
+constexpr int64_t kMostLanes = 16;
+// multiply-adds a shard should have at least, so that its operations outweigh their dispatch
+constexpr int64_t kShardWork = 16'000'000;
+// rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
+constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
+// rows act gets at once at most, where threads share them
+constexpr int64_t kMostBlock = 256;
+
+ActorCritic unmade(const Options& o, const AlgoContext& context) {
+  return ActorCritic(context.spec, network_options(o, context), Initializer::none());
+}
+
+int64_t rows_of_minibatch(const Options& o, const AlgoContext& context) {
+  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
+}
+
+// rows of a shard that is cut for threads
+int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  int64_t rows = o.shard_rows;
+  if (rows == 0)
+    rows = network.cost() > kLargeNetwork
+               ? kLargeShard
+               : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
+  return std::min(rows, std::max<int64_t>(64, (rows_of_minibatch(o, context) + 1) / 2));
+}
+
+// what the layers of a row give, f32: of a convolution a value a cell, of a dense layer its outputs
+int64_t row_outputs(const ActorCritic& network, const EnvSpec& spec) {
+  int64_t cells = 1, outputs = 0;
+  for (const auto& column : spec.observations) {
+    const auto& grid = column.cells.bits ? column.cells.grid : column.shape;
+    if (grid.size() >= 2) cells = std::max(cells, grid[0] * grid[1]);
+  }
+  for (const auto& p : network.parameters())
+    if (p.dim() >= 2) outputs += p.size(0) * (p.dim() == 4 ? cells : 1);
+  return outputs;
+}
+
+}  // namespace
+
+int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
+  const int64_t rollout = o.rollout * context.rows, minibatch = rows_of_minibatch(o, context);
+  if (minibatch > rollout)
+    throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
+                std::to_string(rollout) + " rows, got " + std::to_string(minibatch));
+  return minibatch;
+}
+
+int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  // a device and the reference take a minibatch as a whole
+  if (!o.fused || context.device.is_cuda()) return rows_of_minibatch(o, context);
+  return Panels::suit(o, context, network) ? kPanelRows : thread_rows(o, context, network);
+}
+
+int64_t lane_count(int64_t minibatch, int64_t shard) {
+  return std::min((minibatch + shard - 1) / shard, kMostLanes);
+}
+
+int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  if (context.device.is_cuda()) return context.rows;
+  if (Panels::suit(o, context, network)) return kPanelRows;
+  return std::min(kMostBlock, thread_rows(o, context, network));
+}
+
+DataPlan planned_data(const Options& o, const AlgoContext& context) {
+  DataPlan plan;
+  plan.collect_steps = o.rollout;
+  plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
+  plan.block_rows = block_rows(o, context, unmade(o, context));
+  plan.autocast = true;
+  plan.capturable = context.device.is_cuda();
+  return plan;
+}
+
+std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
+  const ActorCritic network = unmade(o, context);
+  constexpr int64_t f32 = 4;
+  int64_t parameters = 0;
+  for (const auto& p : network.parameters()) parameters += p.numel();
+  const int64_t shard = shard_rows(o, context, network);
+  const int64_t lanes = lane_count(rows_of_minibatch(o, context), shard);
+  // at work at once; each row keeps what its layers give, its gradients and what fused layers add
+  const int64_t threads = context.pool ? context.pool->threads() : 1;
+  const int64_t working = context.device.is_cpu() ? std::min(threads, lanes) : 1;
+  // advantages, returns, valid, targets, old values, errors; the permutation
+  const int64_t row = 6 * f32 + 8;
+  return {{"parameters and optimiser", 3 * f32 * parameters},
+          {"gradients", lanes * f32 * parameters},
+          {"activations", 3 * f32 * working * shard * row_outputs(network, context.spec)},
+          {"advantages and targets", o.rollout * context.rows * row}};
+}
+
+}  // namespace maglev::ppo
