@@ -46,7 +46,8 @@ void Options::describe(OptionTable& t) {
         "rows a thread learns from at once; 0: chosen from the network's size",
         {.min = 0, .max = 1e9, .unit = "rows"});
   t.add("fused", fused,
-        "kernels of the engine for whole minibatches where they can; false: ATen and autograd");
+        "the learner on fused kernels and all threads; false: its reference, the paper in plain "
+        "ATen");
   t.section("network", [this](OptionTable& s) { network.describe(s); });
 }
 

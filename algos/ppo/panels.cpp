@@ -34,12 +34,20 @@ class Panels::Borrowed {
   size_t at_;
 };
 
+bool Panels::suit(const Options& options, const AlgoContext& context, const ActorCritic& network) {
+  const bool reduced = context.precision == Precision::bf16 || context.precision == Precision::fp16;
+  return options.fused && context.device.is_cpu() && !reduced &&
+         PanelNetwork::obstacle(network, context.spec).empty();
+}
+
 Panels::Panels(const ActorCritic& network, const FlatParams& params, const AlgoContext& context)
     : action_(context.spec.action),
       pool_(context.pool),
       panels_(network, context.spec, params.data()),
       taken_(size_t(context.pool->threads())) {
+  // memory of one panel a thread
   for (size_t i = 0; i < taken_.size(); ++i) memory_.emplace_back(panels_);
+  // the deviations' gradient lies where they lie
   if (network.log_std().defined()) {
     log_std_ = network.log_std().const_data_ptr<float>();
     log_std_at_ = log_std_ - params.data().const_data_ptr<float>();
@@ -59,6 +67,7 @@ PolicyPanel Panels::policy(const PanelNetwork::Panel& panel, const uint8_t* mask
 }
 
 void Panels::act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob) {
+  // panel after panel: observations to logits, logits to actions
   const ObsRows obs = rows_of(row.obs);
   const int64_t R = row.rows(), dims = action_.dims(), width = action_.categories();
   Borrowed panel(*this);
@@ -87,6 +96,7 @@ void Panels::values(const Batch& batch, at::Tensor& value) {
   const ObsRows obs = rows_of(batch.obs);
   const int64_t rows = value.numel(), panels = (rows + kPanelRows - 1) / kPanelRows;
   float* out = value.data_ptr<float>();
+  // panels in any order, each writes its own rows
   pool_->run(panels, [&](int64_t p) {
     Borrowed panel(*this);
     const int64_t first = p * kPanelRows, count = std::min(kPanelRows, rows - first);
@@ -97,14 +107,17 @@ void Panels::values(const Batch& batch, at::Tensor& value) {
 }
 
 void Panels::learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,
-                   const PpoLossScalars& scalars, at::Tensor& grads, at::Tensor& figures) {
+                   const PpoLossSettings& settings, const PpoLossScalars& scalars,
+                   at::Tensor& grads, at::Tensor& figures) {
   const ObsRows obs = rows_of(batch.obs);
   const int64_t B = index.size(0), panels = (B + kPanelRows - 1) / kPanelRows;
   const int64_t lanes = grads.size(0), P = grads.size(1);
   float* grad = grads.data_ptr<float>();
+  // where each lane's gradients go, once for all updates
   for (int64_t l = int64_t(gradients_.size()); l < lanes; ++l)
     gradients_.push_back(panels_.gradients(grad + l * P));
   const uint8_t* mask = batch.mask.defined() ? batch.mask.const_data_ptr<uint8_t>() : nullptr;
+  // a lane at a time: its panels go forward, through the loss and back, one after another
   pool_->run(lanes, [&](int64_t l) {
     Borrowed panel(*this);
     std::fill_n(grad + l * P, P, 0.f);
@@ -125,6 +138,7 @@ void Panels::learn(const Batch& batch, const at::Tensor& index, const LossColumn
            .target = columns.target,
            .old_value = columns.old_value,
            .valid = columns.valid,
+           .settings = settings,
            .scalars = &scalars,
            .d_logits = (*panel).d_logits(),
            .d_value = (*panel).d_value(),

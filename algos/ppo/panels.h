@@ -1,7 +1,6 @@
 #pragma once
 // PPO's work on the CPU where the networks are fully connected: acting, values and gradients, a
-// panel of rows at a time on fused kernels. The same figures as Ppo's plain path, which is its
-// reference.
+// panel of rows at a time on fused kernels. The same figures as the networks give through ATen.
 //
 // Threads: rows and minibatches are cut into panels, and panels are dealt to lanes, from sizes
 // alone; each lane adds into gradients of its own.
@@ -26,6 +25,9 @@ struct LossColumns {
 
 class Panels {
  public:
+  /// Whether networks may and can run on panels: on the CPU, in f32, without convolutions.
+  static bool suit(const Options& options, const AlgoContext& context, const ActorCritic& network);
+
   Panels(const ActorCritic& network, const FlatParams& params, const AlgoContext& context);
 
   /// Actions and, unless evaluating, log-probabilities of up to any number of rows. The value needs
@@ -36,7 +38,8 @@ class Panels {
   /// Writes gradients and figures of rows `index` [B] into lanes: panel p goes to lane p % lanes.
   ///   grads [lanes, P] f32, figures [lanes, kPpoFigures] f64
   void learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,
-             const PpoLossScalars& scalars, at::Tensor& grads, at::Tensor& figures);
+             const PpoLossSettings& settings, const PpoLossScalars& scalars, at::Tensor& grads,
+             at::Tensor& figures);
 
  private:
   class Borrowed;

@@ -9,17 +9,52 @@
 
 namespace maglev::ppo {
 
+NetworkOptions network_options(const Options& options, const AlgoContext& context) {
+  NetworkOptions network = options.network;
+  network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
+  return network;
+}
+
 PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
-    : fused_(options.fused),
-      context_(context),
-      network_(std::make_shared<ActorCritic>(context.spec, network_options(options, context),
-                                             Initializer(context.seed))) {
-  network_->to(context.device);
+    : options_(network_options(options, context)),
+      spec_(context.spec),
+      device_(context.device),
+      precision_(context.precision),
+      fused_(options.fused) {
+  // the networks, their parameters in one buffer
+  network_ = std::make_shared<ActorCritic>(spec_, options_, Initializer(context.seed));
+  network_->to(device_);
   params_ = std::make_unique<FlatParams>(*network_);
   network_->round_weights();
-  if (on_panels(options, context, *network_))
-    panels_ = std::make_unique<Panels>(*network_, *params_, context);
+
   block_rows_ = ppo::block_rows(options, context, *network_);
+
+  // where everything is fully connected they also run on panels, on the same parameters
+  if (Panels::suit(options, context, *network_))
+    panels_ = std::make_unique<Panels>(*network_, *params_, context);
+}
+
+void PpoPolicy::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
+  const bool learning = !row.extra.empty();
+  if (panels_)
+    return panels_->act(row, mode, key, learning ? &row.extra[log_prob_column] : nullptr);
+
+  // draw from what the networks give
+  c10::InferenceMode guard;
+  const auto out = forward(*network_, row.obs, {.policy = true, .value = learning});
+  const DistParams dist{out.logits, network_->log_std(), row.mask};
+  const auto draw = fused_ ? policy_sample : sample;
+  const auto log_prob = draw(spec_.action, dist, mode, key, row.first, row.action);
+  if (!learning) return;
+
+  // what the update compares with
+  row.extra[log_prob_column].copy_(log_prob);
+  row.extra[value_column].copy_(network_->value_head().denormalize(out.value));
+}
+
+at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {
+  const auto out = forward(*network_, obs, {.policy = false, .value = true});
+  return network_->value_head().denormalize(out.value);
 }
 
 Evaluation PpoPolicy::forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
@@ -27,8 +62,7 @@ Evaluation PpoPolicy::forward(const ActorCritic& network, const std::vector<at::
   Evaluation out;
   {
     // a network that rounds its own weights needs no casts around it
-    Autocast guard(network.rounds_weights() ? Precision::fp32 : context_.precision,
-                   context_.device);
+    Autocast guard(network.rounds_weights() ? Precision::fp32 : precision_, device_);
     out = network.forward(obs, want);
   }
   for (auto* part : {&out.logits, &out.value})
@@ -36,18 +70,12 @@ Evaluation PpoPolicy::forward(const ActorCritic& network, const std::vector<at::
   return out;
 }
 
-void PpoPolicy::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
-  const bool learning = !row.extra.empty();
-  if (panels_)
-    return panels_->act(row, mode, key, learning ? &row.extra[log_prob_column] : nullptr);
-  c10::InferenceMode guard;
-  auto out = forward(*network_, row.obs, {.policy = true, .value = learning});
-  const DistParams dist{out.logits, network_->log_std(), row.mask};
-  auto draw = fused_ ? policy_sample : sample;
-  auto log_prob = draw(context_.spec.action, dist, mode, key, row.first, row.action);
-  if (!learning) return;
-  row.extra[log_prob_column].copy_(log_prob);
-  row.extra[value_column].copy_(network_->value_head().denormalize(out.value));
+std::shared_ptr<ActorCritic> PpoPolicy::replica(const at::Tensor& grad) const {
+  auto replica = std::make_shared<ActorCritic>(spec_, options_, Initializer::none());
+  replica->to(device_);
+  params_->bind(*network_, *replica, grad);
+  replica->share_rounded(*network_);
+  return replica;
 }
 
 void PpoPolicy::visit_state(StateVisitor& visitor) {

@@ -1,10 +1,11 @@
 #pragma once
-// What acts in PPO: the actor-critic, whose values and log-probabilities a rollout keeps beside the
-// actions.
+// PPO's policy: the networks, and how actions are drawn from what they give. All that playing
+// needs; no gradients, no optimiser.
 //
 // Threads: any number may be in act. publish() runs alone.
 
 #include <memory>
+#include <vector>
 
 #include "algos/ppo/options.h"
 #include "algos/ppo/panels.h"
@@ -14,35 +15,49 @@
 
 namespace maglev::ppo {
 
-/// Extra columns of a rollout.
+/// What act adds to a row, in this order.
 enum Column { log_prob_column, value_column };
+
+/// Settings of the networks with what the run's precision says about them.
+NetworkOptions network_options(const Options& options, const AlgoContext& context);
 
 class PpoPolicy : public Policy {
  public:
-  /// Throws Error on a network the observation cannot feed.
+  /// Throws Error when the observations cannot feed the network.
   PpoPolicy(const Options& options, const AlgoContext& context);
 
-  int64_t block_rows() const override { return block_rows_; }
+  /// Writes actions and, where the row has columns for them, log-probabilities and values in the
+  /// reward's units; on panels values are left to the learner, who has all threads for them.
   void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) override;
+  int64_t block_rows() const override { return block_rows_; }
+
+  /// Parameters, running statistics and the value head's units.
   void visit_state(StateVisitor& visitor) override;
   void publish() override { network_->round_weights(); }
 
-  /// `network`, this one or a replica of it, in the run's precision; what it gives in f32.
+  /// Values of rows of observations, [rows] f32 in the reward's units.
+  at::Tensor value(const std::vector<at::Tensor>& obs) const;
+  /// What `network`, these networks or a replica, gives in the run's precision, as f32.
   Evaluation forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
                      ActorCritic::Want want) const;
+  /// Networks that read these parameters and add their gradients into `grad` [P] f32.
+  std::shared_ptr<ActorCritic> replica(const at::Tensor& grad) const;
 
-  const std::shared_ptr<ActorCritic>& network() { return network_; }
-  FlatParams& params() { return *params_; }
-  /// Null where the network cannot, or may not.
-  Panels* panels() { return panels_.get(); }
+  ActorCritic& network() const { return *network_; }
+  const FlatParams& params() const { return *params_; }
+  /// Null where the networks cannot run on panels, or may not.
+  Panels* panels() const { return panels_.get(); }
 
  private:
+  NetworkOptions options_;
+  EnvSpec spec_;
+  at::Device device_;
+  Precision precision_;
   bool fused_;
-  AlgoContext context_;
+  int64_t block_rows_;
   std::shared_ptr<ActorCritic> network_;
   std::unique_ptr<FlatParams> params_;
   std::unique_ptr<Panels> panels_;
-  int64_t block_rows_;
 };
 
 }  // namespace maglev::ppo

@@ -4,111 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/ppo/sizes.h"
 #include "base/core/error.h"
-#include "engine/data/rollout.h"
-#include "engine/host/machine.h"
-#include "kernels/policy/distribution_op.h"
 #include "tests/close.h"
+#include "tests/random_rollouts.h"
 
 namespace maglev {
 namespace {
 
 using ppo::Options;
 using ppo::Ppo;
-
-EnvSpec vectors() {
-  return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.heads = {3}}};
-}
-EnvSpec masked_heads() {
-  return {.observations = {{.name = "vector", .shape = {5}}},
-          .action = {.heads = {4, 3}, .masked = true}};
-}
-EnvSpec one_continuous() {
-  return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.low = {-1}, .high = {1}}};
-}
-// a window of 11x11 cells of 4 bits that the policy and the critic see in palettes of their own
-EnvSpec cells() {
-  CellCoding coding{.bits = 4, .grid = {11, 11}, .channels = 7};
-  for (int code = 0; code < 16; ++code)
-    for (int c = 0; c < 7; ++c)
-      coding.policy.push_back(code == c), coding.critic.push_back(code == 7 + c);
-  return {.observations = {{.name = "window", .dtype = DType::u8, .shape = {61}, .cells = coding}},
-          .action = {.heads = {6}}};
-}
-
-Options small() {
-  Options o;
-  o.rollout = 16;
-  o.lr = 1e-2;
-  o.network.hidden = {24, 16};
-  o.network.channels = {4, 6};
-  return o;
-}
-
-/// PPO on rollouts of random observations and rewards, whose episodes end and begin as the store's
-/// do.
-class Learner {
- public:
-  Learner(const EnvSpec& spec, int64_t rows, const Options& options, int threads = 1)
-      : spec_((claim_threads(), spec)),
-        pool_(threads),
-        metrics_(at::kCPU),
-        ppo(options,
-            {.spec = spec, .rows = rows, .total_steps = 1'000'000, .seed = 3, .pool = &pool_}),
-        store(spec, {.T = options.rollout, .rows = rows, .block_rows = ppo.plan().block_rows},
-              ppo.plan().columns, at::kCPU) {}
-
-  /// Rollout number `i`: the same for the same number; only what act writes depends on the weights.
-  const Batch& collect(int64_t i) {
-    torch::manual_seed(uint64_t(i));
-    const Batch& batch = store.batch();
-    for (auto obs : batch.obs) obs.scalar_type() == at::kByte ? obs.random_(0, 256) : obs.normal_();
-    if (auto mask = batch.mask; mask.defined()) {
-      mask.copy_(at::rand(mask.sizes()) < 0.5);
-      for (int64_t h = 0, begin = 0; h < spec_.action.dims();
-           begin += spec_.action.heads[size_t(h++)])
-        mask.select(2, begin).fill_(1);
-    }
-    end_episodes(batch);
-    Carry carry;
-    for (int64_t t = 0; t < store.shape().T; ++t)
-      ppo.policy().act(store.row(t), carry, ActMode::sample,
-                       {.seed = 3, .step = i * store.shape().T + t});
-    return batch;
-  }
-  void update(int64_t i) { ppo.update(collect(i), metrics_); }
-  double figure(const std::string& name) {
-    for (auto& [key, value] : metrics_.take())
-      if (key == name) return value;
-    throw Error("no figure " + name);
-  }
-  at::Tensor weights() { return ppo.params().data().clone(); }
-  int64_t rows() const { return store.shape().T * store.shape().rows; }
-
- private:
-  void end_episodes(const Batch& batch) {
-    auto chance = at::rand(batch.reward.sizes());
-    for (auto flags : {batch.terminated, batch.truncated, batch.is_first}) flags.zero_();
-    batch.reward.copy_(at::randn(batch.reward.sizes()));
-    for (int64_t n = 0; n < store.shape().rows; ++n)
-      for (int64_t t = 0; t < store.shape().T; ++t) {
-        const float c = chance[t][n].item<float>();
-        if (c > 0.15f) continue;
-        (c < 0.08f ? batch.terminated : batch.truncated)[t][n] = 1;
-        if (++t == store.shape().T) break;
-        batch.reward[t][n] = 0;
-        batch.is_first[t + 1][n] = 1;
-      }
-  }
-
-  EnvSpec spec_;
-  ThreadPool pool_;
-  Metrics metrics_;
-
- public:
-  Ppo ppo;
-  Rollout store;
-};
 
 struct Lookup : StateVisitor {
   std::string wanted;
@@ -128,7 +33,7 @@ at::Tensor state(Ppo& ppo, const std::string& name) {
   return lookup.found;
 }
 
-at::Tensor all_rows(const Learner& learner) { return at::randperm(learner.rows()); }
+at::Tensor all_rows(const RandomRollouts& rollouts) { return at::randperm(rollouts.rows()); }
 
 // act saw the rows in blocks by time, learning sees them shuffled in shards of other sizes
 TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_exactly_1) {
@@ -136,15 +41,15 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_exactly_1) {
     for (int64_t rows : {1, 3, 8, 33, 100}) {
       auto options = small();
       options.lr = 0;
-      Learner learner(spec, rows, options);
-      const Batch& batch = learner.collect(1);
-      learner.ppo.prepare(batch);
-      auto order = all_rows(learner);
-      const int64_t part = learner.rows() * 2 / 3 + 1;
+      RandomRollouts rollouts(spec, rows, options);
+      const Batch& batch = rollouts.collect(1);
+      rollouts.learner().prepare(batch);
+      auto order = all_rows(rollouts);
+      const int64_t part = rollouts.rows() * 2 / 3 + 1;
       for (const auto& index :
-           {order, order.narrow(0, 0, part), order.narrow(0, part, learner.rows() - part)}) {
-        learner.ppo.minibatch_step(batch, index);
-        auto figures = learner.ppo.figures();
+           {order, order.narrow(0, 0, part), order.narrow(0, part, rollouts.rows() - part)}) {
+        rollouts.learner().minibatch_step(batch, index);
+        auto figures = rollouts.learner().results().figures;
         EXPECT_EQ(figures[kPpoRatioDeviation].item<float>(), 0)
             << spec.observations[0].name << " rows " << rows;
         EXPECT_EQ(figures[kPpoApproxKl].item<float>(), 0);
@@ -160,27 +65,33 @@ TEST(Ppo, the_number_of_threads_changes_no_weight) {
     options.epochs = 2;
     at::Tensor one;
     for (int threads : {1, 2, 4}) {
-      Learner learner(spec, 64, options, threads);
-      for (int64_t i = 0; i < 3; ++i) learner.update(i);
-      if (threads == 1) one = learner.weights();
-      EXPECT_TRUE(close(learner.weights(), one, 0))
+      RandomRollouts rollouts(spec, 64, options, threads);
+      for (int64_t i = 0; i < 3; ++i) rollouts.update(i);
+      if (threads == 1) one = rollouts.weights();
+      EXPECT_TRUE(close(rollouts.weights(), one, 0))
           << threads << " threads, " << spec.observations[0].name;
     }
   }
 }
 
+// convolutions, for on panels shards have 64 rows whatever is asked. The moment is a tenth of the
+// gradient, whose norm is at most 0.5 and whose components are sums over 1024 rows
 TEST(Ppo, how_a_minibatch_is_cut_into_shards_changes_only_rounding) {
   at::Tensor whole, norm;
-  for (int64_t shard : {1000, 512, 100, 64}) {
+  for (int64_t shard : {512, 300, 100, 64}) {
     auto options = small();
     options.shard_rows = shard;
-    Learner learner(vectors(), 64, options);
-    const Batch& batch = learner.collect(1);
-    learner.ppo.prepare(batch);
-    learner.ppo.minibatch_step(batch, at::arange(learner.rows()));
-    if (!whole.defined()) whole = learner.weights(), norm = learner.ppo.grad_norm().clone();
-    EXPECT_TRUE(close(learner.weights(), whole, 1e-5)) << "shards of " << shard;
-    EXPECT_TRUE(close(learner.ppo.grad_norm(), norm, 1e-6)) << "shards of " << shard;
+    RandomRollouts rollouts(cells(), 64, options);
+    const AlgoContext context{.spec = cells(), .rows = 64};
+    ASSERT_EQ(shard_rows(options, context, rollouts.ppo.policy().network()), shard);
+    const Batch& batch = rollouts.collect(1);
+    rollouts.learner().prepare(batch);
+    rollouts.learner().minibatch_step(batch, at::arange(rollouts.rows()));
+    const auto moment = state(rollouts.ppo, "optimizer.first_moment").clone(),
+               length = rollouts.learner().results().grad_norm.clone();
+    if (!whole.defined()) whole = moment, norm = length;
+    EXPECT_TRUE(close(moment, whole, 1e-6)) << "shards of " << shard;
+    EXPECT_TRUE(close(length, norm, 1e-6)) << "shards of " << shard;
   }
 }
 
@@ -188,23 +99,24 @@ TEST(Ppo, nothing_moves_behind_the_minibatch_that_target_kl_stops_at) {
   auto options = small();
   options.lr = 0.05;
   options.target_kl = 1e-3;
-  Learner learner(vectors(), 16, options);
-  const Batch& batch = learner.collect(1);
-  learner.ppo.prepare(batch);
-  const auto start = learner.weights();
+  RandomRollouts rollouts(vectors(), 16, options);
+  const Batch& batch = rollouts.collect(1);
+  rollouts.learner().prepare(batch);
+  const auto start = rollouts.weights();
   int64_t taken = 0;
-  while (learner.ppo.stopped().item<float>() == 0) {
+  while (rollouts.learner().results().stopped.item<float>() == 0) {
     ASSERT_LT(++taken, 50) << "never stopped";
-    learner.ppo.minibatch_step(batch, all_rows(learner));
+    rollouts.learner().minibatch_step(batch, all_rows(rollouts));
   }
-  EXPECT_GT(learner.ppo.figures()[kPpoApproxKl].item<float>(), 1.5e-3);
-  EXPECT_EQ(state(learner.ppo, "optimizer.steps").item<float>(), taken - 1);
-  const auto stopped = learner.weights();
+  EXPECT_GT(rollouts.learner().results().figures[kPpoApproxKl].item<float>(), 1.5e-3);
+  EXPECT_EQ(state(rollouts.ppo, "optimizer.steps").item<float>(), taken - 1);
+  const auto stopped = rollouts.weights();
   EXPECT_FALSE(at::equal(stopped, start));
-  for (int i = 0; i < 3; ++i) learner.ppo.minibatch_step(batch, all_rows(learner));
-  EXPECT_TRUE(close(learner.weights(), stopped, 0));
-  learner.ppo.prepare(learner.collect(2));
-  EXPECT_EQ(learner.ppo.stopped().item<float>(), 0) << "the next update begins afresh";
+  for (int i = 0; i < 3; ++i) rollouts.learner().minibatch_step(batch, all_rows(rollouts));
+  EXPECT_TRUE(close(rollouts.weights(), stopped, 0));
+  rollouts.learner().prepare(rollouts.collect(2));
+  EXPECT_EQ(rollouts.learner().results().stopped.item<float>(), 0)
+      << "the next update begins afresh";
 }
 
 TEST(Ppo, an_entropy_floor_pushes_back_below_it_and_is_silent_above) {
@@ -212,9 +124,9 @@ TEST(Ppo, an_entropy_floor_pushes_back_below_it_and_is_silent_above) {
     auto options = small();
     options.entropy_floor = floor;
     options.entropy_floor_penalty = penalty;
-    Learner learner(vectors(), 16, options);
-    for (int64_t i = 0; i < 6; ++i) learner.update(i);
-    return std::pair(learner.weights(), learner.figure("loss/entropy"));
+    RandomRollouts rollouts(vectors(), 16, options);
+    for (int64_t i = 0; i < 6; ++i) rollouts.update(i);
+    return std::pair(rollouts.weights(), rollouts.figure("loss/entropy"));
   };
   auto [free_weights, free_entropy] = run(0, 0);
   auto [silent_weights, silent_entropy] = run(0.01, 5);  // never reached
@@ -225,8 +137,8 @@ TEST(Ppo, an_entropy_floor_pushes_back_below_it_and_is_silent_above) {
 
 TEST(Ppo, rows_that_only_reset_have_no_influence) {
   auto weights = [](bool disturbed) {
-    Learner learner(vectors(), 16, small());
-    const Batch& batch = learner.collect(1);
+    RandomRollouts rollouts(vectors(), 16, small());
+    const Batch& batch = rollouts.collect(1);
     if (disturbed) {
       auto only_resets = batch.is_first.narrow(0, 1, 16) == 1;
       EXPECT_GT(only_resets.sum().item<int64_t>(), 10);
@@ -242,9 +154,10 @@ TEST(Ppo, rows_that_only_reset_have_no_influence) {
       shift(batch.extra[1].narrow(0, 1, 15), terminal, 50);
       shift(batch.obs[0].narrow(0, 1, 15), terminal.unsqueeze(2), 1);
     }
-    learner.ppo.prepare(batch);
-    for (int i = 0; i < 4; ++i) learner.ppo.minibatch_step(batch, at::arange(i * 64, (i + 1) * 64));
-    return learner.weights();
+    rollouts.learner().prepare(batch);
+    for (int i = 0; i < 4; ++i)
+      rollouts.learner().minibatch_step(batch, at::arange(i * 64, (i + 1) * 64));
+    return rollouts.weights();
   };
   EXPECT_TRUE(close(weights(true), weights(false), 0));
 }
@@ -252,25 +165,26 @@ TEST(Ppo, rows_that_only_reset_have_no_influence) {
 TEST(Ppo, a_last_short_minibatch_is_learnt_from_too) {
   auto options = small();
   options.minibatch = 100;  // of 256 rows: 100, 100, 56
-  Learner learner(vectors(), 16, options);
-  learner.update(1);
-  EXPECT_EQ(state(learner.ppo, "optimizer.steps").item<float>(), 3 * options.epochs);
+  RandomRollouts rollouts(vectors(), 16, options);
+  rollouts.update(1);
+  EXPECT_EQ(state(rollouts.ppo, "optimizer.steps").item<float>(), 3 * options.epochs);
 }
 
 TEST(Ppo, a_minibatch_beyond_the_rollout_is_refused) {
   auto options = small();
   options.minibatch = 16 * 4 + 1;
-  EXPECT_THROW(Learner(vectors(), 4, options), Error);
+  EXPECT_THROW(RandomRollouts(vectors(), 4, options), Error);
 }
 
 TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
   auto options = small();
   options.normalize_advantage = "batch";
-  Learner learner(vectors(), 16, options);
-  const Batch& batch = learner.collect(1);
-  learner.ppo.prepare(batch);
-  auto counted = learner.ppo.advantage().masked_select(batch.is_first.narrow(0, 1, 16) == 0);
-  EXPECT_LT(counted.size(0), learner.rows());
+  RandomRollouts rollouts(vectors(), 16, options);
+  const Batch& batch = rollouts.collect(1);
+  rollouts.learner().prepare(batch);
+  auto counted =
+      rollouts.learner().results().advantage.masked_select(batch.is_first.narrow(0, 1, 16) == 0);
+  EXPECT_LT(counted.size(0), rollouts.rows());
   EXPECT_TRUE(close(counted.mean(), at::zeros({}), 1e-6));
   EXPECT_TRUE(close(counted.std(), at::ones({}), 1e-5));
 }
@@ -280,50 +194,53 @@ TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
   options.value_clip = 0.05;
   for (std::string kind : {"clipped", "max"}) {
     options.value_clip_loss = kind;
-    Learner learner(vectors(), 16, options);
-    const Batch& batch = learner.collect(1);
-    learner.ppo.prepare(batch);
-    for (int i = 0; i < 8; ++i) learner.ppo.minibatch_step(batch, all_rows(learner));
+    RandomRollouts rollouts(vectors(), 16, options);
+    const Batch& batch = rollouts.collect(1);
+    rollouts.learner().prepare(batch);
+    for (int i = 0; i < 8; ++i) rollouts.learner().minibatch_step(batch, all_rows(rollouts));
     at::NoGradGuard no_grad;
-    auto value =
-        learner.ppo.network().forward({batch.obs[0].narrow(0, 0, 16).flatten(0, 1)}, {}).value;
-    auto old = batch.extra[1].narrow(0, 0, 16).flatten(), target = learner.ppo.returns().flatten();
+    auto value = rollouts.ppo.policy()
+                     .network()
+                     .forward({batch.obs[0].narrow(0, 0, 16).flatten(0, 1)}, {})
+                     .value;
+    auto old = batch.extra[1].narrow(0, 0, 16).flatten(),
+         target = rollouts.learner().results().returns.flatten();
     auto error = (old + at::clamp(value - old, -0.05, 0.05) - target).square();
     if (kind == "max") error = at::maximum(error, (value - target).square());
-    learner.ppo.minibatch_step(batch, all_rows(learner));
+    rollouts.learner().minibatch_step(batch, all_rows(rollouts));
     auto expected = error.masked_select(batch.is_first.narrow(0, 1, 16).flatten() == 0).mean();
-    EXPECT_TRUE(close(learner.ppo.figures()[kPpoValue], expected, 1e-5)) << kind;
+    EXPECT_TRUE(close(rollouts.learner().results().figures[kPpoValue], expected, 1e-5)) << kind;
   }
 }
 
 TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_values) {
   auto options = small();
   options.network.value_head = "popart";
-  Learner learner(vectors(), 16, options);
-  learner.update(1);
-  const Batch& batch = learner.collect(2);
+  RandomRollouts rollouts(vectors(), 16, options);
+  rollouts.update(1);
+  const Batch& batch = rollouts.collect(2);
   batch.reward.mul_(30);
   at::NoGradGuard no_grad;
   auto values = [&] {
-    auto out = learner.ppo.network().forward({batch.obs[0][0]}, {});
-    return learner.ppo.network().value_head().denormalize(out.value);
+    auto out = rollouts.ppo.policy().network().forward({batch.obs[0][0]}, {});
+    return rollouts.ppo.policy().network().value_head().denormalize(out.value);
   };
-  const auto before = values(), weight = state(learner.ppo, "network.value_head.weight").clone();
-  const auto first = state(learner.ppo, "optimizer.first_moment").clone(),
-             second = state(learner.ppo, "optimizer.second_moment").clone();
-  learner.ppo.prepare(batch);
+  const auto before = values(), weight = state(rollouts.ppo, "network.value_head.weight").clone();
+  const auto first = state(rollouts.ppo, "optimizer.first_moment").clone(),
+             second = state(rollouts.ppo, "optimizer.second_moment").clone();
+  rollouts.learner().prepare(batch);
   EXPECT_TRUE(close(values(), before, 1e-4));
   const double scale =
-      (state(learner.ppo, "network.value_head.weight") / weight).mean().item<double>();
+      (state(rollouts.ppo, "network.value_head.weight") / weight).mean().item<double>();
   EXPECT_LT(scale, 0.5);
   // the head's parameters are the last ones of the flat buffer
   const int64_t head = weight.numel() + 1, rest = first.numel() - head;
   auto scaled = [&](const at::Tensor& moment, double by) {
     return at::cat({moment.narrow(0, 0, rest), moment.narrow(0, rest, head) * by});
   };
-  EXPECT_TRUE(close(state(learner.ppo, "optimizer.first_moment"), scaled(first, scale), 1e-6));
+  EXPECT_TRUE(close(state(rollouts.ppo, "optimizer.first_moment"), scaled(first, scale), 1e-6));
   EXPECT_TRUE(
-      close(state(learner.ppo, "optimizer.second_moment"), scaled(second, scale * scale), 1e-6));
+      close(state(rollouts.ppo, "optimizer.second_moment"), scaled(second, scale * scale), 1e-6));
 }
 
 }  // namespace

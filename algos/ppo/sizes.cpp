@@ -1,8 +1,13 @@
 #include "algos/ppo/sizes.h"
 
 #include <algorithm>
+#include <string>
 
-#include "engine/nn/panel_network.h"
+#include <torch/torch.h>
+
+#include "algos/ppo/panels.h"
+#include "algos/ppo/policy.h"
+#include "base/core/error.h"
 
 namespace maglev::ppo {
 namespace {
@@ -13,9 +18,25 @@ constexpr int64_t kMostLanes = 16;
 constexpr int64_t kShardWork = 16'000'000;
 // rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
 constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
+// rows act gets at once at most, where threads share them
+constexpr int64_t kMostBlock = 256;
 
-bool reduced(Precision precision) {
-  return precision == Precision::bf16 || precision == Precision::fp16;
+ActorCritic unmade(const Options& o, const AlgoContext& context) {
+  return ActorCritic(context.spec, network_options(o, context), Initializer::none());
+}
+
+int64_t rows_of_minibatch(const Options& o, const AlgoContext& context) {
+  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
+}
+
+// rows of a shard that is cut for threads
+int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  int64_t rows = o.shard_rows;
+  if (rows == 0)
+    rows = network.cost() > kLargeNetwork
+               ? kLargeShard
+               : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
+  return std::min(rows, std::max<int64_t>(64, (rows_of_minibatch(o, context) + 1) / 2));
 }
 
 // what the layers of a row give, f32: of a convolution a value a cell, of a dense layer its outputs
@@ -32,65 +53,47 @@ int64_t row_outputs(const ActorCritic& network, const EnvSpec& spec) {
 
 }  // namespace
 
-bool on_panels(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  return o.fused && context.device.is_cpu() && !reduced(context.precision) &&
-         PanelNetwork::obstacle(network, context.spec).empty();
-}
-
 int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
-  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
+  const int64_t rollout = o.rollout * context.rows, minibatch = rows_of_minibatch(o, context);
+  if (minibatch > rollout)
+    throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
+                std::to_string(rollout) + " rows, got " + std::to_string(minibatch));
+  return minibatch;
 }
 
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  if (on_panels(o, context, network)) return kPanelRows;
-  const int64_t minibatch = minibatch_rows(o, context);
-  int64_t rows = o.shard_rows;
-  if (context.device.is_cuda()) rows = minibatch;
-  else if (rows == 0)
-    rows = network.cost() > kLargeNetwork
-               ? kLargeShard
-               : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
-  return std::min(rows, std::max<int64_t>(64, (minibatch + 1) / 2));
+  // a device and the reference take a minibatch as a whole
+  if (!o.fused || context.device.is_cuda()) return rows_of_minibatch(o, context);
+  return Panels::suit(o, context, network) ? kPanelRows : thread_rows(o, context, network);
 }
 
 int64_t lane_count(int64_t minibatch, int64_t shard) {
   return std::min((minibatch + shard - 1) / shard, kMostLanes);
 }
 
-NetworkOptions network_options(const Options& o, const AlgoContext& context) {
-  NetworkOptions network = o.network;
-  network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
-  return network;
-}
-
 int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  return context.device.is_cuda() ? context.rows
-                                  : std::min<int64_t>(256, shard_rows(o, context, network));
+  if (context.device.is_cuda()) return context.rows;
+  if (Panels::suit(o, context, network)) return kPanelRows;
+  return std::min(kMostBlock, thread_rows(o, context, network));
 }
 
-DataPlan planned_data(const Options& options, const AlgoContext& context,
-                      const ActorCritic& network) {
+DataPlan planned_data(const Options& o, const AlgoContext& context) {
   DataPlan plan;
-  plan.collect_steps = options.rollout;
+  plan.collect_steps = o.rollout;
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
-  plan.block_rows = block_rows(options, context, network);
+  plan.block_rows = block_rows(o, context, unmade(o, context));
   plan.autocast = true;
   plan.capturable = context.device.is_cuda();
   return plan;
 }
 
-DataPlan planned_data(const Options& options, const AlgoContext& context) {
-  const ActorCritic network(context.spec, network_options(options, context), Initializer::none());
-  return planned_data(options, context, network);
-}
-
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
-  const ActorCritic network(context.spec, network_options(o, context), Initializer::none());
+  const ActorCritic network = unmade(o, context);
   constexpr int64_t f32 = 4;
   int64_t parameters = 0;
   for (const auto& p : network.parameters()) parameters += p.numel();
   const int64_t shard = shard_rows(o, context, network);
-  const int64_t lanes = lane_count(minibatch_rows(o, context), shard);
+  const int64_t lanes = lane_count(rows_of_minibatch(o, context), shard);
   // at work at once; each row keeps what its layers give, its gradients and what fused layers add
   const int64_t threads = context.pool ? context.pool->threads() : 1;
   const int64_t working = context.device.is_cpu() ? std::min(threads, lanes) : 1;

@@ -1,5 +1,6 @@
 #include "kernels/advantage/advantage_op.h"
 
+#include <limits>
 #include <string>
 
 #include <torch/torch.h>
@@ -12,12 +13,14 @@
 namespace maglev {
 namespace {
 
-// chunk after chunk on this thread
-void advantage_in_order(const AdvantageArgs& args, AdvantagePartial* partial,
-                        AdvantageStatistics* statistics) {
-  const int64_t chunks = advantage_chunks(args.count);
-  for (int64_t c = 0; c < chunks; ++c) partial[c] = advantage_partial(args, c);
-  *statistics = advantage_finish(partial, chunks);
+AdvantagePartial* partials_of(at::Tensor& scratch) {
+  return reinterpret_cast<AdvantagePartial*>(scratch.data_ptr<double>());
+}
+
+// partial statistics of a column over valid rows among `index`, or of all; on the CPU
+void find_partials(const AdvantageArgs& args, AdvantagePartial* partial, ThreadPool& pool) {
+  pool.run(advantage_chunks(args.count),
+           [&](int64_t c) { partial[c] = advantage_partial(args, c); });
 }
 
 std::vector<KernelCase> cases(at::Device device) {
@@ -38,36 +41,67 @@ std::vector<KernelCase> cases(at::Device device) {
                           },
                       .fused =
                           [=](const Tensors&) {
-                            return Tensors{advantage_statistics(advantage, valid, index)};
+                            ThreadPool pool(1);
+                            auto out = at::empty({3}, advantage.options());
+                            auto scratch = advantage_scratch(count, device);
+                            advantage_statistics_(out, advantage, valid, index, scratch, pool);
+                            return Tensors{out};
                           },
                       .tolerance = 1e-6,
                       .bytes = count * (all ? 8 : 16),
                       .flops = count * 6});
     }
+  for (int64_t count : {64, 5000}) {
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(count));
+    auto target = (at::randn({count}, gen) + 100).to(device);
+    auto value = (target + 0.5 * at::randn({count}, gen).to(device)).contiguous();
+    auto valid = (at::rand({count}, gen) < 0.9).to(at::kFloat).to(device);
+    list.push_back({.name = "explained variance count=" + std::to_string(count),
+                    .reference =
+                        [=](const Tensors&) {
+                          return Tensors{explained_variance_reference(target, value, valid)};
+                        },
+                    .fused =
+                        [=](const Tensors&) {
+                          ThreadPool pool(1);
+                          auto out = at::empty({}, target.options()),
+                               error = at::empty_like(target);
+                          auto scratch = advantage_scratch(count, device);
+                          explained_variance_(out, target, value, valid, error, scratch, pool);
+                          return Tensors{out};
+                        },
+                    .tolerance = 1e-6,
+                    .bytes = count * 12,
+                    .flops = count * 12});
+  }
   return list;
 }
 
 }  // namespace
 
-at::Tensor advantage_statistics(const at::Tensor& advantage, const at::Tensor& valid,
-                                const at::Tensor& index) {
-  const at::Device device = device_of("advantage", advantage, valid, index);
-  MAGLEV_ASSERT(advantage.is_contiguous() && advantage.scalar_type() == at::kFloat, "[M] f32");
-  MAGLEV_ASSERT(valid.is_contiguous() && valid.sizes() == advantage.sizes(), "[M] f32");
+at::Tensor advantage_scratch(int64_t count, at::Device device) {
+  return at::empty({advantage_chunks(count), 3}, at::TensorOptions(at::kDouble).device(device));
+}
+
+void advantage_statistics_(at::Tensor& out, const at::Tensor& advantage, const at::Tensor& valid,
+                           const at::Tensor& index, at::Tensor& scratch, ThreadPool& pool) {
+  const at::Device device = device_of("advantage", advantage, valid, index, out, scratch);
+  MAGLEV_ASSERT(advantage.is_contiguous() && advantage.scalar_type() == at::kFloat, "f32");
+  MAGLEV_ASSERT(valid.is_contiguous() && valid.numel() == advantage.numel(), "one a row");
   MAGLEV_ASSERT(!index.defined() || (index.is_contiguous() && index.scalar_type() == at::kLong),
                 "[count] i64");
-  const AdvantageArgs args{.advantage = advantage.data_ptr<float>(),
-                           .valid = valid.data_ptr<float>(),
-                           .index = index.defined() ? index.data_ptr<int64_t>() : nullptr,
+  const AdvantageArgs args{.advantage = advantage.const_data_ptr<float>(),
+                           .valid = valid.const_data_ptr<float>(),
+                           .index = index.defined() ? index.const_data_ptr<int64_t>() : nullptr,
                            .count = index.defined() ? index.numel() : advantage.numel()};
-  const int64_t chunks = advantage_chunks(args.count);
-  auto out = at::empty({3}, advantage.options());
+  MAGLEV_ASSERT(out.numel() == 3 && scratch.size(0) >= advantage_chunks(args.count), "enough room");
   auto* statistics = reinterpret_cast<AdvantageStatistics*>(out.data_ptr<float>());
-  auto partial = at::empty({chunks, 3}, advantage.options().dtype(at::kDouble));
-  launch<advantage_cuda>("advantage", device, advantage_in_order, args,
-                         reinterpret_cast<AdvantagePartial*>(partial.data_ptr<double>()),
-                         statistics);
-  return out;
+  const auto on_cpu = [&pool](const AdvantageArgs& a, AdvantagePartial* partial,
+                              AdvantageStatistics* to) {
+    find_partials(a, partial, pool);
+    *to = advantage_finish(partial, advantage_chunks(a.count));
+  };
+  launch<advantage_cuda>("advantage", device, on_cpu, args, partials_of(scratch), statistics);
 }
 
 at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at::Tensor& valid,
@@ -81,9 +115,47 @@ at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at:
   return at::stack({mean, 1 / (std + 1e-8), 1 / count}).to(at::kFloat);
 }
 
+void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Tensor& value,
+                         const at::Tensor& valid, at::Tensor& error, at::Tensor& scratch,
+                         ThreadPool& pool) {
+  if (!target.is_cpu()) {
+    out.copy_(explained_variance_reference(target, value, valid));
+    return;
+  }
+  const int64_t M = target.numel(), chunks = advantage_chunks(M);
+  MAGLEV_ASSERT(value.numel() == M && valid.numel() == M && error.numel() == M, "one a row");
+  const float *goal = target.const_data_ptr<float>(), *guess = value.const_data_ptr<float>();
+  float* left = error.data_ptr<float>();
+  for (int64_t i = 0; i < M; ++i) left[i] = goal[i] - guess[i];
+  const auto squares = [&](const float* column) {
+    const AdvantageArgs args{
+        .advantage = column, .valid = valid.const_data_ptr<float>(), .index = nullptr, .count = M};
+    find_partials(args, partials_of(scratch), pool);
+    return advantage_join(partials_of(scratch), chunks).squares;
+  };
+  const double spread = squares(goal), rest = squares(left);
+  *out.data_ptr<float>() =
+      spread > 0 ? float(1 - rest / spread) : std::numeric_limits<float>::quiet_NaN();
+}
+
+at::Tensor explained_variance_reference(const at::Tensor& target, const at::Tensor& value,
+                                        const at::Tensor& valid) {
+  const auto weight = valid.to(at::kDouble), count = weight.sum().clamp_min(1);
+  const auto squares = [&](const at::Tensor& x) {
+    const auto mean = (x * weight).sum() / count;
+    return ((x - mean).square() * weight).sum();
+  };
+  const auto spread = squares(target.to(at::kDouble)),
+             rest = squares(target.to(at::kDouble) - value.to(at::kDouble));
+  return at::where(spread > 0, 1 - rest / spread, std::numeric_limits<double>::quiet_NaN())
+      .to(at::kFloat);
+}
+
 namespace kernels::advantage {
 KernelEntry entry() {
-  return {"advantage", "mean and deviation of advantages over valid rows", cases};
+  return {"advantage",
+          "mean and deviation of advantages over valid rows, and what of returns is explained",
+          cases};
 }
 }  // namespace kernels::advantage
 

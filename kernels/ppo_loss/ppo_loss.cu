@@ -24,14 +24,14 @@ struct ValueError {
   float error, slope;
 };
 
-__device__ ValueError value_error(const PpoLossScalars& s, float value, float target, float old) {
+__device__ ValueError value_error(const PpoLossSettings& s, float value, float target, float old) {
   const float far = value - target;
   const ValueError free{far * far, 2.f * far};
   if (!(s.value_clip > 0)) return free;
   const float move = value - old;
   const float near = old + fminf(fmaxf(move, -s.value_clip), s.value_clip) - target;
   const ValueError clipped{near * near, fabsf(move) <= s.value_clip ? 2.f * near : 0.f};
-  if (s.value_clip_max == 0) return clipped;
+  if (!s.value_clip_max) return clipped;
   if (clipped.error > free.error) return clipped;
   if (clipped.error < free.error) return free;
   return {free.error, 0.5f * (clipped.slope + free.slope)};
@@ -39,6 +39,7 @@ __device__ ValueError value_error(const PpoLossScalars& s, float value, float ta
 
 __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial) {
   const PolicyPanel& p = args.policy;
+  const PpoLossSettings& settings = args.settings;
   const PpoLossScalars s = *args.scalars;
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t at = row < p.rows ? args.index[row] : 0;
@@ -58,8 +59,8 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
     d_log_prob = -(weight * advantage * share) * ratio;
     d_entropy = -(weight * s.entropy_coef);
     const ValueError value =
-        value_error(s, args.value[row], args.target[at], args.old_value ? args.old_value[at] : 0.f);
-    d_value = s.value_coef * weight * value.slope;
+        value_error(settings, args.value[row], args.target[at], args.old_value ? args.old_value[at] : 0.f);
+    d_value = settings.value_coef * weight * value.slope;
     const float deviation = fabsf(ratio - 1.f);
     figure[kPpoPolicy] = -fminf(clipped, free) * weight;
     figure[kPpoValue] = value.error * weight;
@@ -110,7 +111,7 @@ __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t bloc
   __syncthreads();
   if (threadIdx.x == 0)
     args.figures[kPpoTotal] += figure[kPpoPolicy] +
-                               double(args.scalars->value_coef) * figure[kPpoValue] -
+                               double(args.settings.value_coef) * figure[kPpoValue] -
                                double(args.scalars->entropy_coef) * figure[kPpoEntropy];
 }
 

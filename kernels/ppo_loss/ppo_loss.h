@@ -8,19 +8,23 @@
 
 namespace maglev {
 
+/// Settings of the loss, the same for a whole run. The host has them.
+struct PpoLossSettings {
+  float value_coef = 0.5f;
+  float value_clip = 0;         ///< in the value head's units; 0: none
+  bool value_clip_max = false;  ///< the larger of both errors counts, else the clipped one
+};
+
 /// Scalars of a minibatch; on CUDA in device memory, so that schedules need no host. As a tensor:
-/// [8] f32 in this order.
+/// [5] f32 in this order.
 struct PpoLossScalars {
   float advantage_mean;   ///< 0 where advantages are not normalised here
   float advantage_scale;  ///< 1 / (std + 1e-8), or 1
   float inverse_count;    ///< 1 / valid rows of the whole minibatch: shards' sums are its means
   float clip;             ///< of the ratio, above 0
   float entropy_coef;
-  float value_coef;
-  float value_clip;      ///< in the value's units; 0: none
-  float value_clip_max;  ///< not 0: the larger of both errors counts, else the clipped one
 };
-static_assert(sizeof(PpoLossScalars) == 8 * sizeof(float));
+static_assert(sizeof(PpoLossScalars) == 5 * sizeof(float));
 
 /// What the loss adds up over valid rows, each divided by the minibatch's count.
 enum PpoFigure : int {
@@ -48,6 +52,7 @@ struct PpoLossArgs {
   const float* target;        ///< [M], of the value
   const float* old_value;     ///< [M]; null where value_clip is 0
   const float* valid;         ///< [M], 0 or 1
+  PpoLossSettings settings;
   const PpoLossScalars* scalars;
   float* d_logits;   ///< [categories or dims][stride], overwritten; 0 in padding and invalid lanes
   float* d_value;    ///< [stride], likewise

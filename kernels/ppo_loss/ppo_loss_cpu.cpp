@@ -66,7 +66,7 @@ double sum_of_parts(const float* parts) {
 
 // squared error of the value and its derivative, clipped as the settings say
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE void value_error(D d, const PpoLossScalars& s, V value, V target, V old, V& error,
+HWY_INLINE void value_error(D d, const PpoLossSettings& s, V value, V target, V old, V& error,
                             V& slope) {
   const V two = hn::Set(d, 2.f), far = value - target;
   error = far * far, slope = two * far;
@@ -75,7 +75,7 @@ HWY_INLINE void value_error(D d, const PpoLossScalars& s, V value, V target, V o
   const V near = old + hn::Min(hn::Max(move, hn::Neg(clip)), clip) - target;
   const V near_error = near * near;
   const V near_slope = hn::IfThenElseZero(hn::Le(hn::Abs(move), clip), two * near);
-  if (s.value_clip_max == 0) {
+  if (!s.value_clip_max) {
     error = near_error, slope = near_slope;
     return;
   }
@@ -114,9 +114,9 @@ HWY_INLINE void row_loss(D d, const PpoLossArgs& args, const GatheredColumns& co
   d_entropy = hn::Neg(weight * hn::Set(d, s.entropy_coef));
 
   V error = valid, slope = valid;
-  value_error(d, s, hn::Load(d, args.value + at), hn::Load(d, columns.target + at),
+  value_error(d, args.settings, hn::Load(d, args.value + at), hn::Load(d, columns.target + at),
               hn::Load(d, columns.old_value + at), error, slope);
-  hn::Store(hn::IfThenElseZero(counts, hn::Set(d, s.value_coef) * weight * slope), d,
+  hn::Store(hn::IfThenElseZero(counts, hn::Set(d, args.settings.value_coef) * weight * slope), d,
             args.d_value + at);
 
   const V deviation = hn::Abs(ratio - one);
@@ -200,7 +200,7 @@ void panel_loss(PpoLossArgs args) {
 
   double sum[kPpoFigures];
   for (int f = 0; f < kPpoTotal; ++f) sum[f] = sum_of_parts(sums.figure[f]);
-  sum[kPpoTotal] = sum[kPpoPolicy] + double(args.scalars->value_coef) * sum[kPpoValue] -
+  sum[kPpoTotal] = sum[kPpoPolicy] + double(args.settings.value_coef) * sum[kPpoValue] -
                    double(args.scalars->entropy_coef) * sum[kPpoEntropy];
   for (int f = 0; f < kPpoFigures; ++f) args.figures[f] += sum[f];
 }

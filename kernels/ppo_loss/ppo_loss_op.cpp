@@ -7,9 +7,10 @@
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 #include "kernels/policy/distribution_op.h"
+#include "kernels/ppo_loss/ppo_scalars_op.h"
 
 namespace maglev {
 namespace {
@@ -23,38 +24,41 @@ void expect(const char* what, const at::Tensor& t, at::IntArrayRef sizes, at::Sc
 
 PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at::Tensor& log_std,
                       const at::Tensor& value, const PpoLossBatch& b) {
-  const int64_t B = b.index.size(0), M = b.valid.size(0);
+  const PpoLossRows& r = b.rollout;
+  const int64_t B = b.index.size(0), M = r.valid.size(0);
   const int64_t width = spec.discrete() ? spec.categories() : spec.dims();
   expect("index", b.index, {B}, at::kLong);
   expect("logits", logits, {B, width}, at::kFloat);
   expect("value", value, {B}, at::kFloat);
   if (!spec.discrete()) expect("log_std", log_std, {width}, at::kFloat);
-  expect("action", b.action, {M, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
-  expect("old_log_prob", b.old_log_prob, {M}, at::kFloat);
-  expect("advantage", b.advantage, {M}, at::kFloat);
-  expect("target", b.target, {M}, at::kFloat);
-  expect("valid", b.valid, {M}, at::kFloat);
-  if (b.old_value.defined()) expect("old_value", b.old_value, {M}, at::kFloat);
-  if (b.mask.defined()) expect("mask", b.mask, {M, width}, at::kByte);
-  expect("scalars", b.scalars, {8}, at::kFloat);
+  expect("action", r.action, {M, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
+  expect("old_log_prob", r.old_log_prob, {M}, at::kFloat);
+  expect("advantage", r.advantage, {M}, at::kFloat);
+  expect("target", r.target, {M}, at::kFloat);
+  expect("valid", r.valid, {M}, at::kFloat);
+  if (r.old_value.defined() || b.settings.value_clip > 0)
+    expect("old_value", r.old_value, {M}, at::kFloat);
+  if (r.mask.defined()) expect("mask", r.mask, {M, width}, at::kByte);
+  expect("scalars", b.scalars, {5}, at::kFloat);
   return {.policy = {.heads = spec.heads.data(),
                      .head_count = int64_t(spec.heads.size()),
                      .dims = spec.dims(),
                      .logits = nullptr,
                      .stride = 0,
                      .log_std = spec.discrete() ? nullptr : log_std.data_ptr<float>(),
-                     .mask = b.mask.defined() ? b.mask.data_ptr<uint8_t>() : nullptr,
+                     .mask = r.mask.defined() ? r.mask.data_ptr<uint8_t>() : nullptr,
                      .mask_width = width,
                      .rows = B},
           .value = value.data_ptr<float>(),
           .index = b.index.data_ptr<int64_t>(),
-          .action_i32 = spec.discrete() ? b.action.data_ptr<int32_t>() : nullptr,
-          .action_f32 = spec.discrete() ? nullptr : b.action.data_ptr<float>(),
-          .old_log_prob = b.old_log_prob.data_ptr<float>(),
-          .advantage = b.advantage.data_ptr<float>(),
-          .target = b.target.data_ptr<float>(),
-          .old_value = b.old_value.defined() ? b.old_value.data_ptr<float>() : nullptr,
-          .valid = b.valid.data_ptr<float>(),
+          .action_i32 = spec.discrete() ? r.action.data_ptr<int32_t>() : nullptr,
+          .action_f32 = spec.discrete() ? nullptr : r.action.data_ptr<float>(),
+          .old_log_prob = r.old_log_prob.data_ptr<float>(),
+          .advantage = r.advantage.data_ptr<float>(),
+          .target = r.target.data_ptr<float>(),
+          .old_value = r.old_value.defined() ? r.old_value.data_ptr<float>() : nullptr,
+          .valid = r.valid.data_ptr<float>(),
+          .settings = b.settings,
           .scalars = reinterpret_cast<const PpoLossScalars*>(b.scalars.data_ptr<float>()),
           .d_logits = nullptr,
           .d_value = nullptr,
@@ -85,7 +89,6 @@ void loss_on_cpu(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logit
   }
 }
 
-#ifdef MAGLEV_DEVICE_CODE
 void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logits,
                     at::Tensor& d_value) {
   auto columns = logits.t().contiguous(), d_columns = at::empty_like(columns);
@@ -94,10 +97,10 @@ void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_lo
   const int64_t blocks = (args.policy.rows + kPpoDeviceBlock - 1) / kPpoDeviceBlock;
   auto partial =
       at::empty({blocks, kPpoTotal + args.policy.dims}, logits.options().dtype(at::kDouble));
-  check_cuda(ppo_loss_cuda(args, partial.data_ptr<double>(), current_stream()), "ppo_loss");
+  const auto none = [](const auto&...) { MAGLEV_ASSERT(false, "a processor takes panels"); };
+  launch<ppo_loss_cuda>("ppo_loss", logits.device(), none, args, partial.data_ptr<double>());
   d_logits.copy_(d_columns.t());
 }
-#endif
 
 // the gradient is computed with the loss and kept for backward
 class PpoLoss : public torch::autograd::Function<PpoLoss> {
@@ -114,11 +117,10 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
     auto sums = at::zeros({int64_t(kPpoFigures)}, logits.options().dtype(at::kDouble));
     args.d_log_std = log_std.defined() ? d_log_std.data_ptr<float>() : nullptr;
     args.figures = sums.data_ptr<double>();
-#ifdef MAGLEV_DEVICE_CODE
-    if (logits.is_cuda()) loss_on_device(args, logits, d_logits, d_value);
-    else
-#endif
-      loss_on_cpu(args, logits, d_logits, d_value);
+    const at::Device device = device_of("ppo_loss", logits, log_std, value, batch.index,
+                                        batch.scalars, batch.rollout.action);
+    if (device.is_cpu()) loss_on_cpu(args, logits, d_logits, d_value);
+    else loss_on_device(args, logits, d_logits, d_value);
     figures->add_(sums);
     context->save_for_backward({d_logits, d_log_std, d_value});
     return sums[kPpoTotal].to(at::kFloat);
@@ -137,14 +139,26 @@ struct Inputs {
   ActionSpec spec;
   at::Tensor logits, log_std, value;
   PpoLossBatch batch;
+  PpoLossRows rows;  ///< the batch's, as the reference takes them
+  PpoCoefficients coefficients;
 };
 
 struct Shape {
   std::vector<int64_t> heads;
   int64_t dims;
   bool masked;
-  float value_clip, value_clip_max;
+  PpoLossSettings settings;
 };
+
+// the rows a batch is about, their advantages normalised
+PpoLossRows rows_of(const PpoLossBatch& b, const PpoLossScalars& scalars) {
+  PpoLossRows rows = b.rollout;
+  for (auto* column : {&rows.action, &rows.old_log_prob, &rows.advantage, &rows.target,
+                       &rows.old_value, &rows.valid, &rows.mask})
+    if (column->defined()) *column = column->index_select(0, b.index);
+  rows.advantage = (rows.advantage - scalars.advantage_mean) * scalars.advantage_scale;
+  return rows;
+}
 
 // rows of a rollout of 2 B rows in mixed order, a tenth of them invalid
 Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
@@ -157,45 +171,57 @@ Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
   const int64_t width = in.spec.discrete() ? in.spec.categories() : shape.dims;
   in.logits = at::randn({B, width}, gen), in.value = at::randn({B}, gen);
   auto& b = in.batch;
+  auto& r = b.rollout;
+  b.settings = shape.settings;
   b.index = at::randperm(M, gen).narrow(0, 0, B).contiguous();
   if (in.spec.discrete()) {
     std::vector<at::Tensor> columns;
     for (int64_t K : shape.heads) columns.push_back(at::randint(K, {M}, gen));
-    b.action = at::stack(columns, 1).to(at::kInt);
+    r.action = at::stack(columns, 1).to(at::kInt);
   } else {
     in.log_std = at::randn({width}, gen) * 0.3;
-    b.action = at::randn({M, width}, gen);
+    r.action = at::randn({M, width}, gen);
   }
   if (shape.masked) {
-    b.mask = (at::rand({M, width}, gen) < 0.6).to(at::kByte);
+    r.mask = (at::rand({M, width}, gen) < 0.6).to(at::kByte);
     int64_t begin = 0;
     for (int64_t h = 0; h < in.spec.dims(); begin += shape.heads[size_t(h++)])
-      b.mask.narrow(1, begin, shape.heads[size_t(h)])
-          .scatter_(1, b.action.narrow(1, h, 1).to(at::kLong), 1);
+      r.mask.narrow(1, begin, shape.heads[size_t(h)])
+          .scatter_(1, r.action.narrow(1, h, 1).to(at::kLong), 1);
   }
   // near the new policy's, so that some ratios are clipped and some are not
-  b.old_log_prob = at::zeros({M});
-  auto mask = b.mask.defined() ? b.mask.index_select(0, b.index) : at::Tensor();
-  auto now = log_prob(in.spec, {in.logits, in.log_std, mask}, b.action.index_select(0, b.index));
-  b.old_log_prob.index_copy_(0, b.index, now.log_prob + at::randn({B}, gen) * 0.3);
-  b.advantage = at::randn({M}, gen) * 3 + 1, b.target = at::randn({M}, gen);
-  b.old_value = at::randn({M}, gen), b.valid = (at::rand({M}, gen) < 0.9).to(at::kFloat);
-  const float count = std::max(1.f, b.valid.index_select(0, b.index).sum().item<float>());
-  b.scalars = at::tensor(
-      {1.1f, 0.35f, 1 / count, 0.2f, 0.01f, 0.5f, shape.value_clip, shape.value_clip_max});
-  for (auto* t : {&in.logits, &in.log_std, &in.value, &b.index, &b.action, &b.old_log_prob,
-                  &b.advantage, &b.target, &b.old_value, &b.valid, &b.mask, &b.scalars})
+  r.old_log_prob = at::zeros({M});
+  auto mask = r.mask.defined() ? r.mask.index_select(0, b.index) : at::Tensor();
+  auto now = log_prob(in.spec, {in.logits, in.log_std, mask}, r.action.index_select(0, b.index));
+  r.old_log_prob.index_copy_(0, b.index, now.log_prob + at::randn({B}, gen) * 0.3);
+  r.advantage = at::randn({M}, gen) * 3 + 1, r.target = at::randn({M}, gen);
+  r.old_value = at::randn({M}, gen), r.valid = (at::rand({M}, gen) < 0.9).to(at::kFloat);
+  const float count = std::max(1.f, r.valid.index_select(0, b.index).sum().item<float>());
+  const PpoLossScalars scalars{.advantage_mean = 1.1f,
+                               .advantage_scale = 0.35f,
+                               .inverse_count = 1 / count,
+                               .clip = 0.2f,
+                               .entropy_coef = 0.01f};
+  b.scalars = packed(scalars);
+  for (auto* t : {&in.logits, &in.log_std, &in.value, &b.index, &r.action, &r.old_log_prob,
+                  &r.advantage, &r.target, &r.old_value, &r.valid, &r.mask, &b.scalars})
     if (t->defined()) *t = t->to(device);
+  in.rows = rows_of(b, scalars);
+  in.coefficients = {.clip = at::full({}, scalars.clip, device),
+                     .entropy_coef = at::full({}, scalars.entropy_coef, device),
+                     .settings = shape.settings};
   return in;
 }
 
 std::vector<KernelCase> cases(at::Device device) {
   std::vector<KernelCase> list;
+  const PpoLossSettings free, clipped{.value_clip = 0.2f},
+      larger{.value_clip = 0.2f, .value_clip_max = true};
   const std::vector<std::pair<const char*, Shape>> shapes{
-      {"heads=2", {{2}, 0, false, 0, 0}},
-      {"heads=5,3 masked value_clip", {{5, 3}, 0, true, 0.2f, 0}},
-      {"heads=4 value_clip max", {{4}, 0, false, 0.2f, 1}},
-      {"gaussian dims=3", {{}, 3, false, 0, 0}}};
+      {"heads=2", {{2}, 0, false, free}},
+      {"heads=5,3 masked value_clip", {{5, 3}, 0, true, clipped}},
+      {"heads=4 value_clip max", {{4}, 0, false, larger}},
+      {"gaussian dims=3", {{}, 3, false, free}}};
   for (const auto& [name, shape] : shapes)
     for (int64_t B : {1, 64, 333}) {
       Inputs in = make_inputs(shape, B, device);
@@ -206,9 +232,9 @@ std::vector<KernelCase> cases(at::Device device) {
                       .inputs = leaves,
                       .reference =
                           [=](const Tensors& t) {
-                            auto figures =
-                                ppo_loss_reference(in.spec, t[0], log_std_of(t), t[1], in.batch);
-                            return Tensors{figures[kPpoTotal], figures.detach()};
+                            const auto loss = ppo_loss_reference(in.spec, t[0], log_std_of(t), t[1],
+                                                                 in.rows, in.coefficients);
+                            return Tensors{loss.total, loss.figures().detach()};
                           },
                       .fused =
                           [=](const Tensors& t) {
@@ -221,6 +247,7 @@ std::vector<KernelCase> cases(at::Device device) {
                       .bytes = B * (in.logits.size(1) * 8 + 4 * 8 + 8),
                       .flops = B * in.logits.size(1) * 100});
     }
+  for (auto& scalars : ppo_scalar_cases(device)) list.push_back(std::move(scalars));
   return list;
 }
 
@@ -233,37 +260,14 @@ at::Tensor ppo_loss(const ActionSpec& spec, const at::Tensor& logits, const at::
   return PpoLoss::apply(logits, deviation, value, spec, batch, &figures);
 }
 
-at::Tensor ppo_loss_reference(const ActionSpec& spec, const at::Tensor& logits,
-                              const at::Tensor& log_std, const at::Tensor& value,
-                              const PpoLossBatch& b) {
-  auto at_index = [&](const at::Tensor& column) { return column.index_select(0, b.index); };
-  auto scalar = [&](int64_t i) { return b.scalars[i]; };
-  auto valid = at_index(b.valid), weight = valid * scalar(2), clip = scalar(3);
-  auto advantage = (at_index(b.advantage) - scalar(0)) * valid * scalar(1);
-  auto mask = b.mask.defined() ? at_index(b.mask) : at::Tensor();
-  auto dist = log_prob(spec, {logits, log_std, mask}, at_index(b.action));
-  auto log_ratio = dist.log_prob - at_index(b.old_log_prob);
-  auto ratio = log_ratio.exp();
-  auto clipped = at::clamp(ratio, (1 - clip).to(ratio.dtype()), (1 + clip).to(ratio.dtype()));
-  auto policy = -(at::minimum(ratio * advantage, clipped * advantage) * weight).sum();
-
-  auto target = at_index(b.target);
-  auto error = (value - target).square();
-  if (const double value_clip = scalar(6).item<double>(); value_clip > 0) {
-    auto old = at_index(b.old_value);
-    auto near = (old + at::clamp(value - old, -value_clip, value_clip) - target).square();
-    error = scalar(7).item<float>() != 0 ? at::maximum(near, error) : near;
-  }
-  auto value_loss = (error * weight).sum(), entropy = (dist.entropy * weight).sum();
-  auto total = policy + scalar(5) * value_loss - scalar(4) * entropy;
-  auto deviation = at::abs(ratio - 1);
-  return at::stack({policy, value_loss, entropy, ((ratio - 1 - log_ratio) * weight).sum(),
-                    ((deviation > clip).to(ratio.dtype()) * weight).sum(),
-                    (deviation * weight).sum(), total});
+at::Tensor packed(const PpoLossScalars& s) {
+  return at::tensor({s.advantage_mean, s.advantage_scale, s.inverse_count, s.clip, s.entropy_coef});
 }
 
 namespace kernels::ppo_loss {
-KernelEntry entry() { return {"ppo_loss", "PPO's loss and its gradient in one pass", cases}; }
+KernelEntry entry() {
+  return {"ppo_loss", "PPO's loss with its gradient, and the scalars around a minibatch", cases};
+}
 }  // namespace kernels::ppo_loss
 
 }  // namespace maglev

@@ -17,18 +17,29 @@ namespace {
 
 ActionSpec heads(std::vector<int64_t> sizes) { return {.heads = std::move(sizes)}; }
 
-// mean 0, scale 1, one row counts whole, clip 0.2, no entropy bonus, value_coef 0
-at::Tensor plain_scalars() { return at::tensor({0.f, 1.f, 1.f, 0.2f, 0.f, 0.f, 0.f, 0.f}); }
+// mean 0, scale 1, one row counts whole, clip 0.2, no entropy bonus, the value does not count
+at::Tensor plain_scalars() {
+  return packed({.advantage_mean = 0, .advantage_scale = 1, .inverse_count = 1, .clip = 0.2f});
+}
+
+at::Tensor some_scalars() {
+  return packed({.advantage_mean = 0.1f,
+                 .advantage_scale = 2,
+                 .inverse_count = 0.1f,
+                 .clip = 0.2f,
+                 .entropy_coef = 0.01f});
+}
 
 // one row of two categories with equal logits: log-probability -log 2
 struct OneRow {
   PpoLossBatch batch{.index = at::zeros({1}, at::kLong),
-                     .action = at::zeros({1, 1}, at::kInt),
-                     .old_log_prob = at::full({1}, -std::log(2.f)),
-                     .advantage = at::ones({1}),
-                     .target = at::zeros({1}),
-                     .valid = at::ones({1}),
-                     .old_value = at::zeros({1}),
+                     .rollout = {.action = at::zeros({1, 1}, at::kInt),
+                                 .old_log_prob = at::full({1}, -std::log(2.f)),
+                                 .advantage = at::ones({1}),
+                                 .target = at::zeros({1}),
+                                 .old_value = at::zeros({1}),
+                                 .valid = at::ones({1})},
+                     .settings = {.value_coef = 0},
                      .scalars = plain_scalars()};
   at::Tensor value = at::zeros({1}), figures = at::zeros({int64_t(kPpoFigures)});
 
@@ -50,11 +61,11 @@ TEST(PpoLoss, passes_the_gradient_on_where_nothing_is_clipped) {
 
 TEST(PpoLoss, passes_nothing_on_where_the_clipped_side_is_smaller) {
   OneRow row;
-  row.batch.old_log_prob.sub_(1.f);  // ratio e, gaining: clipped
+  row.batch.rollout.old_log_prob.sub_(1.f);  // ratio e, gaining: clipped
   EXPECT_EQ(row.gradient(), 0.f);
   EXPECT_FLOAT_EQ(row.figures[kPpoPolicy].item<float>(), -1.2f);
   EXPECT_EQ(row.figures[kPpoClipFraction].item<float>(), 1.f);
-  row.batch.advantage.neg_();  // losing: the way back is open
+  row.batch.rollout.advantage.neg_();  // losing: the way back is open
   EXPECT_FLOAT_EQ(row.gradient(), 0.5f * std::exp(1.f));
 }
 
@@ -63,18 +74,18 @@ TEST(PpoLoss, an_invalid_row_adds_exactly_nothing_even_if_it_is_not_finite) {
   const int64_t B = 20;
   auto logits = at::randn({B, 3}), value = at::randn({B});
   PpoLossBatch batch{.index = at::arange(B),
-                     .action = at::randint(3, {B, 1}).to(at::kInt),
-                     .old_log_prob = at::randn({B}),
-                     .advantage = at::randn({B}),
-                     .target = at::randn({B}),
-                     .valid = at::ones({B}),
-                     .old_value = at::randn({B}),
-                     .scalars = at::tensor({0.1f, 2.f, 0.1f, 0.2f, 0.01f, 0.5f, 0.f, 0.f})};
-  batch.valid[7] = 0;
+                     .rollout = {.action = at::randint(3, {B, 1}).to(at::kInt),
+                                 .old_log_prob = at::randn({B}),
+                                 .advantage = at::randn({B}),
+                                 .target = at::randn({B}),
+                                 .old_value = at::randn({B}),
+                                 .valid = at::ones({B})},
+                     .scalars = some_scalars()};
+  batch.rollout.valid[7] = 0;
   std::vector<at::Tensor> results;
   for (float poison : {0.f, std::numeric_limits<float>::quiet_NaN()}) {
     auto l = logits.clone(), v = value.clone(), figures = at::zeros({int64_t(kPpoFigures)});
-    l[7].add_(poison), v[7].add_(poison), batch.advantage[7] += poison;
+    l[7].add_(poison), v[7].add_(poison), batch.rollout.advantage[7] += poison;
     l.requires_grad_(true), v.requires_grad_(true);
     ppo_loss(heads({3}), l, {}, v, batch, figures).backward();
     EXPECT_TRUE(close(l.grad()[7], at::zeros({3}), 0));
@@ -93,11 +104,11 @@ TEST(PpoLoss, a_policy_that_did_not_move_has_no_deviation_at_all) {
   auto action = at::zeros({B, 2}, at::kInt);
   auto log_prob = policy_sample(spec, {.logits = logits}, ActMode::sample, {.seed = 3}, 0, action);
   PpoLossBatch batch{.index = at::randperm(B),
-                     .action = action,
-                     .old_log_prob = log_prob,
-                     .advantage = at::randn({B}),
-                     .target = at::randn({B}),
-                     .valid = at::ones({B}),
+                     .rollout = {.action = action,
+                                 .old_log_prob = log_prob,
+                                 .advantage = at::randn({B}),
+                                 .target = at::randn({B}),
+                                 .valid = at::ones({B})},
                      .scalars = plain_scalars()};
   auto figures = at::zeros({int64_t(kPpoFigures)});
   ppo_loss(spec, logits.index_select(0, batch.index), {}, at::zeros({B}), batch, figures);
@@ -111,13 +122,14 @@ TEST(PpoLoss, a_rows_gradient_is_the_same_wherever_it_stands) {
   const int64_t B = 64;
   auto logits = at::randn({B, 5}), value = at::randn({B});
   PpoLossBatch batch{.index = at::arange(B),
-                     .action = at::randint(5, {B, 1}).to(at::kInt),
-                     .old_log_prob = at::randn({B}) - 1.5,
-                     .advantage = at::randn({B}),
-                     .target = at::randn({B}),
-                     .valid = at::ones({B}),
-                     .old_value = at::randn({B}),
-                     .scalars = at::tensor({0.1f, 2.f, 0.1f, 0.2f, 0.01f, 0.5f, 0.3f, 1.f})};
+                     .rollout = {.action = at::randint(5, {B, 1}).to(at::kInt),
+                                 .old_log_prob = at::randn({B}) - 1.5,
+                                 .advantage = at::randn({B}),
+                                 .target = at::randn({B}),
+                                 .old_value = at::randn({B}),
+                                 .valid = at::ones({B})},
+                     .settings = {.value_clip = 0.3f, .value_clip_max = true},
+                     .scalars = some_scalars()};
   auto gradients = [&](int64_t begin, int64_t count) {
     auto part = batch;
     part.index = batch.index.narrow(0, begin, count);
@@ -141,7 +153,11 @@ TEST(PpoLoss, padding_gets_zeros_and_is_never_part_of_a_figure) {
   const std::vector<int64_t> index{4, 3, 2, 1, 0};
   const std::vector<int32_t> action{0, 1, 0, 1, 1};
   const std::vector<float> column{0.1f, -0.4f, -1.f, 0.3f, 0.5f}, valid(5, 1.f);
-  const PpoLossScalars scalars{0.1f, 2.f, 0.2f, 0.2f, 0.01f, 0.5f, 0.f, 0.f};
+  const PpoLossScalars scalars{.advantage_mean = 0.1f,
+                               .advantage_scale = 2,
+                               .inverse_count = 0.2f,
+                               .clip = 0.2f,
+                               .entropy_coef = 0.01f};
   std::vector<std::vector<double>> seen;
   for (float padding : {0.f, 1e30f, -1e30f}) {
     for (int64_t r = 0; r < kStride; ++r) {

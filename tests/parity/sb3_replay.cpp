@@ -1,11 +1,13 @@
-// Replays stable-baselines3's PPO on the PPO this engine ships and compares everything it computes.
+// Replays stable-baselines3's PPO on the PPO this engine ships, by both of its learners, and compares
+// everything they compute.
 //
 //   sb3_replay FOLDER [CASE ...]     cases of sb3_fixture.py; all of the folder when none is named
 //
 // The other side's rollouts, actions and permutations are taken as recorded; values,
 // log-probabilities, advantages, returns, losses, gradients' norms and weights are this engine's
-// own. Prints "<case> <quantity> <worst difference>" and "<case> ok|FAILED"; exit status 1 when a
-// difference is above 1e-5 (relative where a figure is above 1), 2 on errors.
+// own. Prints "<case> <quantity> <worst difference>", the reference learner's as
+// reference_<quantity>, and "<case> ok|FAILED"; exit status 1 when a difference is above 1e-5
+// (relative where a figure is above 1), 2 on errors.
 
 #include <algorithm>
 #include <cmath>
@@ -124,7 +126,7 @@ class Differences {
 
 class Replay {
  public:
-  explicit Replay(const CaseFile& c) : case_(c), spec_(spec_of(c)), T_(padded_steps(c)) {
+  Replay(const CaseFile& c, bool fused) : case_(c), spec_(spec_of(c)), T_(padded_steps(c)) {
     ppo::Options options;
     OptionTable table;
     options.describe(table);
@@ -133,6 +135,7 @@ class Replay {
     minibatch_ = std::min(c.numbers.at("batch_size"), buffer);
     options.rollout = T_;
     options.minibatch = minibatch_;
+    options.fused = fused;
     // schedules run over rows, of which the padded layout has more
     ppo_ = std::make_unique<ppo::Ppo>(
         options, AlgoContext{.spec = spec_,
@@ -141,7 +144,8 @@ class Replay {
                              .seed = 1,
                              .pool = &pool_});
     at::NoGradGuard no_grad;
-    for (auto& p : ppo_->network().named_parameters()) p.value().copy_(c["initial/" + p.key()]);
+    for (auto& p : ppo_->policy().network().named_parameters())
+      p.value().copy_(c["initial/" + p.key()]);
   }
 
   Differences run() {
@@ -162,10 +166,10 @@ class Replay {
     act(batch);
     compare_steps("values", batch.extra[1]);
     compare_steps("log_probs", batch.extra[0]);
-    ppo_->prepare(batch);
-    compare_steps("advantages", ppo_->advantage());
-    compare_steps("returns", ppo_->returns());
-    differences_.add("explained_variance", ppo_->explained_variance(),
+    ppo_->learner().prepare(batch);
+    compare_steps("advantages", ppo_->learner().results().advantage);
+    compare_steps("returns", ppo_->learner().results().returns);
+    differences_.add("explained_variance", ppo_->learner().results().explained_variance,
                      theirs("explained_variance"));
 
     // every epoch that was begun, in the recorded order; behind a stop nothing may move any more
@@ -177,14 +181,14 @@ class Replay {
       for (int64_t begin = 0; begin < rows; begin += minibatch_, ++m) {
         auto index = real.index_select(
             0, permutations[e].narrow(0, begin, std::min(minibatch_, rows - begin)));
-        ppo_->minibatch_step(batch, index);
-        const bool stopped = ppo_->stopped().item<float>() != 0;
+        ppo_->learner().minibatch_step(batch, index);
+        const bool stopped = ppo_->learner().results().stopped.item<float>() != 0;
         if (m < recorded) compare_figures(figures[m], norms[m], stopped);
         else differences_.add("stops", at::ones({}) * stopped, at::ones({}));
       }
     MAGLEV_ASSERT(m >= recorded, "every recorded minibatch was replayed");
-    ppo_->finish(batch);
-    for (const auto& p : ppo_->network().named_parameters())
+    ppo_->learner().finish(batch);
+    for (const auto& p : ppo_->policy().network().named_parameters())
       differences_.add("weights", p.value(), theirs("weights/" + p.key()));
   }
 
@@ -194,15 +198,16 @@ class Replay {
         {"policy_loss", kPpoPolicy}, {"value_loss", kPpoValue},           {"entropy", kPpoEntropy},
         {"approx_kl", kPpoApproxKl}, {"clip_fraction", kPpoClipFraction}, {"loss", kPpoTotal}};
     int64_t i = 0;
-    for (auto [name, figure] : names) differences_.add(name, ppo_->figures()[figure], theirs[i++]);
+    for (auto [name, figure] : names)
+      differences_.add(name, ppo_->learner().results().figures[figure], theirs[i++]);
     // the minibatch that stopped the other side has no gradient there
     differences_.add("stops", at::ones({}) * stopped, at::isnan(norm).to(at::kFloat));
-    if (!stopped) differences_.add("gradient_norm", ppo_->grad_norm(), norm);
+    if (!stopped) differences_.add("gradient_norm", ppo_->learner().results().grad_norm, norm);
   }
 
   // what collecting would have written beside the recorded actions
   void act(Batch& batch) const {
-    const auto& network = ppo_->network();
+    const auto& network = ppo_->policy().network();
     auto out = network.forward({batch.obs[0].flatten(0, 1)}, {.policy = true, .value = true});
     batch.extra[1].copy_(network.value_head().denormalize(out.value).view_as(batch.extra[1]));
     const int64_t count = batch.reward.numel();
@@ -222,13 +227,15 @@ class Replay {
 
 bool replay(const std::filesystem::path& path) {
   CaseFile file(path.string());
-  const auto differences = Replay(file).run();
   const std::string name = path.stem().string();
   bool ok = true;
-  for (const auto& [quantity, worst] : differences.worst()) {
-    std::printf("%s %s %.2e%s\n", name.c_str(), quantity.c_str(), worst,
-                worst <= kTolerance ? "" : " above 1e-5");
-    ok = ok && worst <= kTolerance;
+  for (const bool fused : {true, false}) {
+    const auto differences = Replay(file, fused).run();
+    for (const auto& [quantity, worst] : differences.worst()) {
+      std::printf("%s %s%s %.2e%s\n", name.c_str(), fused ? "" : "reference_", quantity.c_str(),
+                  worst, worst <= kTolerance ? "" : " above 1e-5");
+      ok = ok && worst <= kTolerance;
+    }
   }
   std::printf("%s %s\n", name.c_str(), ok ? "ok" : "FAILED");
   return ok;

@@ -35,5 +35,5 @@ def replayed(tmp_path_factory):
 def test_ppo_computes_what_stable_baselines3_computes(replayed, case):
     result = dict(replayed[case])
     verdict = result.pop("verdict")
-    assert set(result) == QUANTITIES
+    assert set(result) == QUANTITIES | {f"reference_{quantity}" for quantity in QUANTITIES}
     assert verdict == "ok", result

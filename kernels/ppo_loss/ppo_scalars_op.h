@@ -1,7 +1,10 @@
 #pragma once
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
-#include "kernels/ppo_scalars/ppo_scalars.h"
+#include "engine/device/kernel.h"
+#include "kernels/ppo_loss/ppo_scalars.h"
 
 namespace maglev {
 
@@ -12,7 +15,7 @@ struct PpoState {
   at::Tensor statistics;                        ///< [3], an AdvantageStatistics
   at::Tensor clip, entropy_coef, last_entropy;  ///< scalars
   at::Tensor stop;                              ///< scalar, not 0: no step is taken any more
-  at::Tensor scalars;                           ///< [8], a PpoLossScalars
+  at::Tensor scalars;                           ///< [5], a PpoLossScalars
   at::Tensor figures;                           ///< [kPpoFigures]
 };
 
@@ -29,5 +32,8 @@ void ppo_begin_(PpoState& state, const PpoNumbers& numbers);
 /// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, stop and
 /// last_entropy.
 void ppo_end_(PpoState& state, const PpoNumbers& numbers, const at::Tensor& lane_figures);
+
+/// The three beside plain ATen, for the kernel's table.
+std::vector<KernelCase> ppo_scalar_cases(at::Device device);
 
 }  // namespace maglev

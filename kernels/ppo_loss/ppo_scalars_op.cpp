@@ -1,10 +1,10 @@
-#include "kernels/ppo_scalars/ppo_scalars_op.h"
+#include "kernels/ppo_loss/ppo_scalars_op.h"
 
 #include <torch/torch.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
@@ -32,8 +32,7 @@ PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lan
   auto coef = at::where(s.last_entropy < n.entropy_floor,
                         out.entropy_coef + n.entropy_floor_penalty, out.entropy_coef);
   out.scalars = at::stack({n.normalize ? statistics[0] : one(0),
-                           n.normalize ? statistics[1] : one(1), statistics[2], out.clip, coef,
-                           one(n.value_coef), one(n.value_clip), one(n.value_clip_max)});
+                           n.normalize ? statistics[1] : one(1), statistics[2], out.clip, coef});
   out.figures = lane_figures.sum(0).to(at::kFloat);
   const bool stops = n.target_kl > 0;
   out.stop = stops ? at::logical_or(s.stop != 0, out.figures[kPpoApproxKl] > 1.5 * n.target_kl)
@@ -47,12 +46,14 @@ Tensors outputs(const PpoState& s) {
   return {s.steps_done, s.lr, s.scalars, s.figures, s.stop, s.last_entropy};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+}  // namespace
+
+std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
   std::vector<KernelCase> list;
-  const PpoNumbers plain{.normalize = true, .value_coef = 0.5f};
+  const PpoNumbers plain{.normalize = true};
   PpoNumbers floor = plain, kl = plain;
   floor.entropy_floor = 2, floor.entropy_floor_penalty = 0.05f, floor.normalize = false;
-  kl.target_kl = 0.01f, kl.value_clip = 0.2f, kl.value_clip_max = true;
+  kl.target_kl = 0.01f;
   for (const auto& [name, numbers] : {std::pair<const char*, PpoNumbers>{"plain", plain},
                                       {"entropy floor", floor},
                                       {"target KL", kl}})
@@ -66,7 +67,7 @@ std::vector<KernelCase> cases(at::Device device) {
                      .entropy_coef = some({}),
                      .last_entropy = some({}),
                      .stop = at::zeros({}, device),
-                     .scalars = some({8}),
+                     .scalars = some({5}),
                      .figures = some({int64_t(kPpoFigures)})};
       auto lane_figures = some({lanes, int64_t(kPpoFigures)}).to(at::kDouble);
       auto run = [=] {
@@ -80,7 +81,7 @@ std::vector<KernelCase> cases(at::Device device) {
         return outputs(s);
       };
       list.push_back(
-          {.name = std::string(name) + " lanes=" + std::to_string(lanes),
+          {.name = "scalars: " + std::string(name) + " lanes=" + std::to_string(lanes),
            .reference =
                [=](const Tensors&) { return outputs(reference(state, numbers, lane_figures)); },
            .fused = [=](const Tensors&) { return run(); },
@@ -90,8 +91,6 @@ std::vector<KernelCase> cases(at::Device device) {
     }
   return list;
 }
-
-}  // namespace
 
 void ppo_update_(PpoState& s, const PpoSchedules& schedules) {
   const PpoUpdate update{.lr = schedules.lr,
@@ -104,10 +103,7 @@ void ppo_update_(PpoState& s, const PpoSchedules& schedules) {
                          .clip_now = at_start<float>(s.clip),
                          .entropy_now = at_start<float>(s.entropy_coef),
                          .stop = at_start<float>(s.stop)};
-#ifdef MAGLEV_DEVICE_CODE
-  if (s.lr.is_cuda()) return check_cuda(ppo_update_cuda(update, current_stream()), "ppo");
-#endif
-  ppo_update(update);
+  launch<ppo_update_cuda>("ppo_update", s.lr.device(), ppo_update, update);
 }
 
 void ppo_begin_(PpoState& s, const PpoNumbers& numbers) {
@@ -117,10 +113,7 @@ void ppo_begin_(PpoState& s, const PpoNumbers& numbers) {
                        .entropy_coef = at_start<float>(s.entropy_coef),
                        .last_entropy = at_start<float>(s.last_entropy),
                        .scalars = at_start<PpoLossScalars>(s.scalars)};
-#ifdef MAGLEV_DEVICE_CODE
-  if (s.scalars.is_cuda()) return check_cuda(ppo_begin_cuda(begin, current_stream()), "ppo");
-#endif
-  ppo_begin(begin);
+  launch<ppo_begin_cuda>("ppo_begin", s.scalars.device(), ppo_begin, begin);
 }
 
 void ppo_end_(PpoState& s, const PpoNumbers& numbers, const at::Tensor& lane_figures) {
@@ -132,16 +125,7 @@ void ppo_end_(PpoState& s, const PpoNumbers& numbers, const at::Tensor& lane_fig
                    .figures = at_start<float>(s.figures),
                    .stop = at_start<float>(s.stop),
                    .last_entropy = at_start<float>(s.last_entropy)};
-#ifdef MAGLEV_DEVICE_CODE
-  if (s.figures.is_cuda()) return check_cuda(ppo_end_cuda(end, current_stream()), "ppo");
-#endif
-  ppo_end(end);
+  launch<ppo_end_cuda>("ppo_end", device_of("ppo_end", s.figures, lane_figures), ppo_end, end);
 }
-
-namespace kernels::ppo_scalars {
-KernelEntry entry() {
-  return {"ppo_scalars", "PPO's schedules, stop and figures around a minibatch", cases};
-}
-}  // namespace kernels::ppo_scalars
 
 }  // namespace maglev

@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include "kernels/ppo_scalars/ppo_scalars.h"
+#include "kernels/ppo_loss/ppo_scalars.h"
 
 namespace maglev {
 namespace {

@@ -9,11 +9,9 @@ namespace maglev {
 
 /// Settings that do not change during a run.
 struct PpoNumbers {
-  bool normalize;  ///< advantages by this minibatch's statistics
-  float entropy_floor, entropy_floor_penalty;
-  float value_coef, value_clip;
-  bool value_clip_max;
-  float target_kl;  ///< 0: never stops
+  bool normalize;                              ///< advantages by this minibatch's statistics
+  float entropy_floor, entropy_floor_penalty;  ///< in nats; added to the entropy's weight below it
+  float target_kl;                             ///< in nats; 0: never stops
 };
 
 /// A linear schedule over a run: `start` at its beginning, `start * end_share` at its end.
@@ -52,10 +50,7 @@ MAGLEV_HD void ppo_begin(const PpoBegin& b) {
                 .advantage_scale = n.normalize ? b.statistics->scale : 1.f,
                 .inverse_count = b.statistics->inverse_count,
                 .clip = *b.clip,
-                .entropy_coef = *b.entropy_coef + penalty,
-                .value_coef = n.value_coef,
-                .value_clip = n.value_clip,
-                .value_clip_max = n.value_clip_max ? 1.f : 0.f};
+                .entropy_coef = *b.entropy_coef + penalty};
 }
 
 struct PpoEnd {

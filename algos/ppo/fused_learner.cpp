@@ -1,0 +1,320 @@
+#include "algos/ppo/fused_learner.h"
+
+#include <algorithm>
+#include <array>
+
+#include <torch/torch.h>
+
+#include "algos/ppo/sizes.h"
+#include "kernels/advantage/advantage_op.h"
+#include "kernels/gae/gae_op.h"
+#include "kernels/gather/gather_op.h"
+#include "kernels/philox/philox_op.h"
+#include "kernels/ppo_loss/ppo_loss_op.h"
+
+namespace maglev::ppo {
+namespace {
+
+// rows of a permutation a thread writes at once
+constexpr int64_t kShufflePart = 4096;
+
+at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
+
+// [T+1, rows, ...] or [T, rows, ...] -> [T * rows, ...] of the first T times
+at::Tensor flat_steps(const at::Tensor& t, int64_t T) { return flat(t.narrow(0, 0, T)); }
+
+float host(const at::Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
+
+}  // namespace
+
+FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, PpoPolicy& policy,
+                           LearnerState& state)
+    : options_(options),
+      context_(context),
+      policy_(policy),
+      state_(state),
+      rollout_rows_(options.rollout * context.rows),
+      minibatch_(minibatch_rows(options, context)),
+      shard_rows_(shard_rows(options, context, policy.network())),
+      block_rows_(policy.block_rows()),
+      loss_settings_(loss_settings(options)),
+      numbers_{.normalize = options.normalize_advantage == "minibatch",
+               .entropy_floor = float(options.entropy_floor),
+               .entropy_floor_penalty = float(options.entropy_floor_penalty),
+               .target_kl = float(options.target_kl)},
+      schedules_{.lr = {options.lr, options.lr_end},
+                 .clip = {options.clip, options.clip_end},
+                 .entropy = {options.entropy, options.entropy_end},
+                 .rows = rollout_rows_,
+                 .total = std::max<int64_t>(1, context.total_steps)} {
+  // columns beside the rollout's
+  const auto f32 = at::TensorOptions(at::kFloat).device(context.device);
+  for (auto* column : {&advantage_, &returns_, &valid_, &target_, &old_value_, &error_})
+    *column = at::zeros({options.rollout, context.rows}, f32);
+
+  // the order of an epoch, and each minibatch's part of it
+  permutation_ = at::zeros({rollout_rows_}, f32.dtype(at::kLong));
+  for (int64_t begin = 0; begin < rollout_rows_; begin += minibatch_)
+    minibatches_.push_back(
+        permutation_.narrow(0, begin, std::min(minibatch_, rollout_rows_ - begin)));
+
+  // scalars that kernels hand to each other
+  device_ = {.steps_done = state.steps_done,
+             .lr = at::zeros({}, f32),
+             .statistics = at::zeros({3}, f32),
+             .clip = at::zeros({}, f32),
+             .entropy_coef = at::zeros({}, f32),
+             .last_entropy = state.last_entropy,
+             .stop = at::zeros({}, f32),
+             .scalars = at::zeros({5}, f32),
+             .figures = at::zeros({int64_t(kPpoFigures)}, f32)};
+  advantage_mean_ = device_.statistics.select(0, 0);
+  advantage_scale_ = device_.statistics.select(0, 1);
+  explained_ = at::zeros({}, f32);
+  scratch_ = advantage_scratch(rollout_rows_, context.device);
+  build_lanes();
+}
+
+void FusedLearner::build_lanes() {
+  // gradients and figures of all lanes, and of the first few where a minibatch needs no more
+  const int64_t count = lane_count(minibatch_, shard_rows_);
+  const auto& data = policy_.params().data();
+  lane_grads_ = at::zeros({count, data.numel()}, data.options());
+  lane_figures_ = at::zeros({count, int64_t(kPpoFigures)}, data.options().dtype(at::kDouble));
+  for (int64_t l = 1; l <= count; ++l)
+    first_lanes_.push_back({lane_grads_.narrow(0, 0, l), lane_figures_.narrow(0, 0, l)});
+
+  // autograd adds gradients where a module's parameters say, so each lane has a replica
+  if (policy_.panels()) return;
+  for (int64_t l = 0; l < count; ++l)
+    lanes_.push_back({policy_.replica(lane_grads_[l]), lane_grads_[l], lane_figures_[l]});
+}
+
+void FusedLearner::update(const Batch& batch, Metrics& metrics) {
+  at::NoGradGuard no_grad;
+  if (first_metric_ < 0) first_metric_ = metrics.declare(metric_names());
+
+  // schedules, values, advantages and targets
+  prepare(batch);
+
+  // epochs of minibatches, each in another order
+  for (int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
+    shuffle(epoch);
+    for (const auto& index : minibatches_) step_and_report(batch, index, metrics);
+  }
+
+  report_update(metrics);
+  finish(batch);
+}
+
+void FusedLearner::prepare(const Batch& batch) {
+  at::NoGradGuard no_grad;
+
+  // schedules of this update
+  ppo_update_(device_, schedules_);
+
+  // values that act left out
+  auto value = batch.extra[value_column];
+  find_values(batch, value);
+
+  // rewards in units of the discounted return's deviation
+  auto reward = batch.reward;
+  if (state_.reward_norm) {
+    // a step whose next row is first only reset its environment
+    valid_.copy_(1 - batch.is_first.narrow(0, 1, options_.rollout));
+    reward = state_.reward_norm->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated),
+                                        valid_);
+  }
+
+  // advantages, returns, and which rows count
+  gae_(advantage_, reward, value, batch.terminated, batch.is_first, options_.gamma, options_.lambda,
+       {.returns = returns_, .valid = valid_});
+
+  // what values should have been, and what is left of their variance
+  normalize_targets(value);
+  explained_variance_(explained_, target_, old_value_, valid_, error_, scratch_, *context_.pool);
+
+  // advantages of the whole rollout to mean 0 and deviation 1
+  if (options_.normalize_advantage == "batch") {
+    advantage_statistics_(device_.statistics, advantage_, valid_, {}, scratch_, *context_.pool);
+    advantage_.sub_(advantage_mean_).mul_(valid_).mul_(advantage_scale_);
+  }
+}
+
+void FusedLearner::find_values(const Batch& batch, at::Tensor value) {
+  // on panels all of them: act needs none
+  if (Panels* panels = policy_.panels()) {
+    panels->values(batch, value);
+    value.copy_(policy_.network().value_head().denormalize(value));
+    return;
+  }
+
+  // else the row behind the rollout, which bootstraps, in the blocks that act sees
+  const int64_t T = options_.rollout, R = context_.rows;
+  context_.pool->run((R + block_rows_ - 1) / block_rows_, [&](int64_t b) {
+    at::NoGradGuard thread_no_grad;
+    const int64_t begin = b * block_rows_, count = std::min(block_rows_, R - begin);
+    std::vector<at::Tensor> last;
+    for (const auto& o : batch.obs) last.push_back(o[T].narrow(0, begin, count));
+    value[T].narrow(0, begin, count).copy_(policy_.value(last));
+  });
+}
+
+void FusedLearner::normalize_targets(const at::Tensor& value) {
+  auto& head = policy_.network().value_head();
+  if (!head.normalizes()) {
+    // the reward's units are the head's
+    target_ = returns_;
+    if (old_value_.data_ptr() != value.data_ptr())
+      old_value_ = value.narrow(0, 0, options_.rollout);
+    return;
+  }
+  // the head takes the returns in, and the optimiser's moments follow its weights
+  head.absorb(flat(returns_), flat(valid_), state_.head_moments());
+  target_.copy_(head.normalize(returns_));
+  old_value_.copy_(head.normalize(value.narrow(0, 0, options_.rollout)));
+}
+
+void FusedLearner::shuffle(int64_t epoch) {
+  const PermutationKey key{.seed = context_.seed,
+                           .counter = epoch,
+                           .n = rollout_rows_,
+                           .base = state_.epochs_done.const_data_ptr<int64_t>()};
+  if (!context_.device.is_cpu()) return fill_permutation(permutation_, key, 0);
+  // its elements know nothing of each other
+  int64_t* order = permutation_.data_ptr<int64_t>();
+  context_.pool->run((rollout_rows_ + kShufflePart - 1) / kShufflePart, [&](int64_t p) {
+    const int64_t begin = p * kShufflePart;
+    permutation_cpu(key, begin, std::min(kShufflePart, rollout_rows_ - begin), order + begin);
+  });
+}
+
+void FusedLearner::step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics) {
+  // behind the step that ended the update figures count nothing
+  if (!context_.device.is_cpu()) {
+    const auto counts = 1 - device_.stop;
+    minibatch_step(batch, index);
+    metrics.add(first_metric_,
+                at::cat({device_.figures, at::stack({state_.optimizer->norm(), device_.lr})}),
+                counts);
+    return;
+  }
+  const float counts = 1 - host(device_.stop);
+  minibatch_step(batch, index);
+  std::array<float, kPpoFigures + 2> record;
+  std::copy_n(device_.figures.const_data_ptr<float>(), int(kPpoFigures), record.begin());
+  record[kPpoFigures] = host(state_.optimizer->norm());
+  record[kPpoFigures + 1] = host(device_.lr);
+  metrics.add(first_metric_, record, counts);
+}
+
+void FusedLearner::report_update(Metrics& metrics) const {
+  const int64_t first = first_metric_ + int64_t(metric_names().size()) - kUpdateFigures;
+  const auto &nonfinite = state_.optimizer->nonfinite(), &scale = state_.loss_scale.scale();
+  if (context_.device.is_cpu())
+    metrics.add(first, std::array{host(explained_), host(nonfinite), host(scale)}, 1);
+  else metrics.add(first, at::stack({explained_, nonfinite, scale}), at::ones_like(scale));
+}
+
+void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
+  at::NoGradGuard no_grad;
+  const int64_t B = index.size(0), shards = (B + shard_rows_ - 1) / shard_rows_;
+  const int64_t used = std::min(shards, lane_grads_.size(0));
+  Lanes& lanes = first_lanes_[size_t(used - 1)];
+
+  // what the loss needs: this minibatch's advantages, clip, entropy's weight
+  PpoNumbers numbers = numbers_;
+  numbers.normalize &= B > 1;
+  advantage_statistics_(device_.statistics, advantage_, valid_, index, scratch_, *context_.pool);
+  ppo_begin_(device_, numbers);
+
+  // gradients and figures, each lane its own
+  if (policy_.panels()) learn_panels(batch, index, lanes);
+  else learn_shards(batch, index, used);
+
+  // figures added up; past target_kl this step and all behind it are left out
+  ppo_end_(device_, numbers, lanes.figures);
+
+  // lanes added up, clipped, stepped along
+  state_.optimizer->reduce(lanes.grads, state_.loss_scale.unscale(), *context_.pool);
+  state_.optimizer->clip(/*skip=*/device_.stop);
+  state_.loss_scale.adapt(state_.optimizer->norm());
+  state_.optimizer->step(device_.lr, *context_.pool);
+  policy_.network().round_weights();
+}
+
+void FusedLearner::learn_panels(const Batch& batch, const at::Tensor& index, Lanes& lanes) {
+  policy_.panels()->learn(
+      batch, index,
+      {.old_log_prob = batch.extra[log_prob_column].const_data_ptr<float>(),
+       .advantage = advantage_.const_data_ptr<float>(),
+       .target = target_.const_data_ptr<float>(),
+       .old_value = old_value_.const_data_ptr<float>(),
+       .valid = valid_.const_data_ptr<float>()},
+      loss_settings_, *reinterpret_cast<const PpoLossScalars*>(device_.scalars.const_data_ptr()),
+      lanes.grads, lanes.figures);
+}
+
+void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes) {
+  const int64_t B = index.size(0);
+  context_.pool->run(lanes, [&](int64_t l) {
+    Lane& lane = lanes_[size_t(l)];
+    lane.grad.zero_(), lane.figures.zero_();
+    // shards l, l + lanes, ...: the same ones on any number of threads
+    for (int64_t begin = l * shard_rows_; begin < B; begin += lanes * shard_rows_)
+      learn_shard(batch, lane, index.narrow(0, begin, std::min(shard_rows_, B - begin)));
+  });
+}
+
+void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
+  at::AutoGradMode with_grad(true);
+  const int64_t T = options_.rollout;
+
+  // observations of the shard's rows through the lane's networks
+  std::vector<at::Tensor> columns;
+  for (const auto& o : batch.obs) columns.push_back(flat_steps(o, T));
+  const auto out =
+      policy_.forward(*lane.network, gather_rows(columns, index), {.policy = true, .value = true});
+
+  // the loss picks the other columns' rows itself
+  PpoLossBatch rows{.index = index,
+                    .rollout = {.action = flat(batch.action),
+                                .old_log_prob = flat(batch.extra[log_prob_column]),
+                                .advantage = flat(advantage_),
+                                .target = flat(target_),
+                                .old_value = flat(old_value_),
+                                .valid = flat(valid_)},
+                    .settings = loss_settings_,
+                    .scalars = device_.scalars};
+  if (batch.mask.defined()) rows.rollout.mask = flat_steps(batch.mask, T);
+  auto loss = ppo_loss(context_.spec.action, out.logits, lane.network->log_std(), out.value, rows,
+                       lane.figures);
+
+  // gradients are added to the lane's
+  if (context_.precision == Precision::fp16) loss = loss * state_.loss_scale.scale();
+  loss.backward();
+}
+
+void FusedLearner::finish(const Batch& batch) {
+  // the next update's permutations have other numbers
+  if (context_.device.is_cpu()) *state_.epochs_done.data_ptr<int64_t>() += options_.epochs;
+  else state_.epochs_done.add_(options_.epochs);
+
+  // observations are standardised by what was seen, from the next rollout on
+  if (!options_.network.normalize_obs) return;
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> seen;
+  for (const auto& o : batch.obs) seen.push_back(o.narrow(0, 0, options_.rollout));
+  policy_.network().encoder().absorb(seen);
+}
+
+Results FusedLearner::results() const {
+  return {.advantage = advantage_,
+          .returns = returns_,
+          .explained_variance = explained_,
+          .figures = device_.figures,
+          .grad_norm = state_.optimizer->norm(),
+          .stopped = device_.stop};
+}
+
+}  // namespace maglev::ppo

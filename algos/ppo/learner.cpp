@@ -1,0 +1,76 @@
+#include "algos/ppo/learner.h"
+
+#include <torch/torch.h>
+
+#include "engine/nn/muon.h"
+
+namespace maglev::ppo {
+namespace {
+
+std::unique_ptr<Optimizer> make_optimizer(const Options& options, const PpoPolicy& policy) {
+  const AdamOptions adam{.eps = options.adam_eps,
+                         .weight_decay = options.weight_decay,
+                         .max_grad_norm = options.max_grad_norm,
+                         .clip_per_module = options.clip_grad == "module",
+                         .fused = options.fused};
+  if (options.optimizer == "muon")
+    return std::make_unique<FlatMuon>(policy.params(), policy.network(), adam,
+                                      MuonOptions{.adam_modules = {"policy_weight", "value_head"}});
+  return std::make_unique<FlatAdam>(policy.params(), adam);
+}
+
+}  // namespace
+
+LearnerState::LearnerState(const Options& options, const AlgoContext& context, PpoPolicy& policy)
+    : optimizer(make_optimizer(options, policy)),
+      loss_scale(context.precision == Precision::fp16, context.device),
+      scales_(context.precision == Precision::fp16) {
+  const auto f32 = at::TensorOptions(at::kFloat).device(context.device);
+  // before the first minibatch no floor is undercut
+  last_entropy = at::full({}, 1e9, f32);
+  steps_done = at::zeros({}, f32.dtype(at::kDouble));
+  epochs_done = at::zeros({}, f32.dtype(at::kLong));
+  if (options.normalize_reward) {
+    reward_norm = std::make_shared<RewardNorm>(context.rows, options.gamma);
+    reward_norm->to(context.device);
+  }
+
+  // where the value head's parameters lie
+  for (const auto& p : policy.network().named_parameters()) {
+    if (p.key().starts_with("value_head.")) head_count_ += p.value().numel();
+    else if (head_count_ == 0) head_begin_ += p.value().numel();
+  }
+}
+
+ValueHead::AdamMoments LearnerState::head_moments() const {
+  return {optimizer->first_moment().narrow(0, head_begin_, head_count_),
+          optimizer->second_moment().narrow(0, head_begin_, head_count_)};
+}
+
+void LearnerState::visit(StateVisitor& visitor) {
+  visitor.section("optimizer", [&](StateVisitor& v) { optimizer->visit_state(v); });
+  if (scales_) visitor.section("loss_scale", [&](StateVisitor& v) { loss_scale.visit_state(v); });
+  if (reward_norm)
+    visitor.section("reward_norm", [&](StateVisitor& v) { visit_module(*reward_norm, v); });
+  visitor.tensor("last_entropy", last_entropy);
+  visitor.tensor("steps_done", steps_done);
+  visitor.tensor("epochs_done", epochs_done);
+}
+
+PpoLossSettings loss_settings(const Options& options) {
+  return {.value_coef = float(options.value_coef),
+          .value_clip = float(options.value_clip),
+          .value_clip_max = options.value_clip_loss == "max"};
+}
+
+const std::vector<std::string>& metric_names() {
+  static const std::vector<std::string> names{"loss/policy",          "loss/value",
+                                              "loss/entropy",         "loss/approx_kl",
+                                              "loss/clip_fraction",   "loss/ratio_deviation",
+                                              "loss/total",           "loss/grad_norm",
+                                              "loss/learning_rate",   "loss/explained_variance",
+                                              "loss/nonfinite_steps", "loss/scale"};
+  return names;
+}
+
+}  // namespace maglev::ppo

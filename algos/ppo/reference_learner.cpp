@@ -1,0 +1,172 @@
+#include "algos/ppo/reference_learner.h"
+
+#include <algorithm>
+
+#include <torch/torch.h>
+
+#include "algos/ppo/sizes.h"
+#include "kernels/advantage/advantage_op.h"
+#include "kernels/gae/gae_op.h"
+#include "kernels/philox/philox_op.h"
+#include "kernels/ppo_loss/ppo_loss_reference_op.h"
+
+namespace maglev::ppo {
+namespace {
+
+// advantages to mean 0 and deviation 1 over the rows that count
+at::Tensor standardized(const at::Tensor& advantage, const at::Tensor& valid) {
+  const auto count = valid.sum().clamp_min(1), mean = (advantage * valid).sum() / count;
+  const auto centred = (advantage - mean) * valid;
+  const auto std = at::sqrt(centred.square().sum() / (count - 1).clamp_min(1));
+  return centred / (std + 1e-8);
+}
+
+}  // namespace
+
+ReferenceLearner::ReferenceLearner(const Options& options, const AlgoContext& context,
+                                   PpoPolicy& policy, LearnerState& state)
+    : options_(options),
+      context_(context),
+      policy_(policy),
+      state_(state),
+      grad_(at::zeros_like(policy.params().data())),
+      network_(policy.replica(grad_)) {}
+
+void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
+  at::NoGradGuard no_grad;
+  if (first_metric_ < 0) first_metric_ = metrics.declare(metric_names());
+  const int64_t rows = batch.reward.numel(), most = minibatch_rows(options_, context_);
+  auto order = at::empty({rows}, batch.reward.options().dtype(at::kLong));
+
+  prepare(batch);
+  for (int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
+    // each epoch sees the rollout's rows in another order
+    fill_permutation(order,
+                     {.seed = context_.seed,
+                      .counter = epoch,
+                      .n = rows,
+                      .base = state_.epochs_done.const_data_ptr<int64_t>()},
+                     0);
+    for (int64_t begin = 0; begin < rows; begin += most) {
+      const auto counts = 1 - stop_;
+      minibatch_step(batch, order.narrow(0, begin, std::min(most, rows - begin)));
+      metrics.add(first_metric_, at::cat({figures_, at::stack({state_.optimizer->norm(), lr_})}),
+                  counts);
+    }
+  }
+  const auto figures =
+      at::stack({explained_variance_, state_.optimizer->nonfinite(), state_.loss_scale.scale()});
+  const int64_t behind = int64_t(metric_names().size()) - kUpdateFigures;
+  metrics.add(first_metric_ + behind, figures, at::ones_like(lr_));
+  finish(batch);
+}
+
+void ReferenceLearner::prepare(const Batch& batch) {
+  at::NoGradGuard no_grad;
+  const int64_t T = options_.rollout;
+
+  // linear schedules over the rows of the whole run, at the end of this update
+  state_.steps_done.add_(double(batch.reward.numel()));
+  const auto share =
+      at::clamp_max(state_.steps_done / double(std::max<int64_t>(1, context_.total_steps)), 1.0);
+  const auto scheduled = [&](double start, double end_share) {
+    return (start * (1 + (end_share - 1) * share)).to(at::kFloat);
+  };
+  lr_ = scheduled(options_.lr, options_.lr_end);
+  clip_ = scheduled(options_.clip, options_.clip_end);
+  entropy_coef_ = scheduled(options_.entropy, options_.entropy_end);
+  stop_ = at::zeros_like(lr_);
+
+  // values of the rollout's rows; the row behind it bootstraps
+  std::vector<at::Tensor> last;
+  for (const auto& o : batch.obs) last.push_back(o[T]);
+  auto value = batch.extra[value_column];
+  value[T].copy_(policy_.value(last));
+
+  // a step whose next row begins an episode only reset its environment and counts nothing
+  valid_ = 1 - batch.is_first.narrow(0, 1, T).to(at::kFloat);
+  auto reward = batch.reward;
+  if (state_.reward_norm)
+    reward = state_.reward_norm->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated),
+                                        valid_);
+
+  // advantages by GAE; returns are what values should have been
+  advantage_ = gae_reference(reward, value, batch.terminated, batch.is_first, options_.gamma,
+                             options_.lambda);
+  old_value_ = value.narrow(0, 0, T);
+  returns_ = advantage_ + old_value_;
+  if (options_.normalize_advantage == "batch") advantage_ = standardized(advantage_, valid_);
+
+  // both in the value head's units, which take in the returns first
+  auto& head = policy_.network().value_head();
+  head.absorb(returns_.flatten(), valid_.flatten(), state_.head_moments());
+  target_ = head.normalize(returns_);
+  old_value_ = head.normalize(old_value_);
+  explained_variance_ = explained_variance_reference(target_, old_value_, valid_);
+}
+
+void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
+  at::AutoGradMode with_grad(true);
+  const auto rows = [&](const at::Tensor& column) {
+    return column.narrow(0, 0, options_.rollout).flatten(0, 1).index_select(0, index);
+  };
+
+  // the minibatch
+  std::vector<at::Tensor> obs;
+  for (const auto& o : batch.obs) obs.push_back(rows(o));
+  PpoLossRows minibatch{.action = rows(batch.action),
+                        .old_log_prob = rows(batch.extra[log_prob_column]),
+                        .advantage = rows(advantage_),
+                        .target = rows(target_),
+                        .old_value = rows(old_value_),
+                        .valid = rows(valid_)};
+  if (batch.mask.defined()) minibatch.mask = rows(batch.mask);
+  if (options_.normalize_advantage == "minibatch" && index.size(0) > 1)
+    minibatch.advantage = standardized(minibatch.advantage, minibatch.valid);
+
+  // below its floor the entropy weighs more
+  const auto penalty = options_.entropy_floor_penalty *
+                       (state_.last_entropy < options_.entropy_floor).to(at::kFloat);
+
+  // loss and gradient
+  const auto out = policy_.forward(*network_, obs, {.policy = true, .value = true});
+  const auto loss =
+      ppo_loss_reference(context_.spec.action, out.logits, network_->log_std(), out.value,
+                         minibatch, {clip_, entropy_coef_ + penalty, loss_settings(options_)});
+  grad_.zero_();
+  (loss.total * state_.loss_scale.scale()).backward();
+
+  // past target_kl the update is over: this step and all behind it are left out
+  at::NoGradGuard no_grad;
+  figures_ = loss.figures().detach();
+  state_.last_entropy.copy_(loss.entropy);
+  if (options_.target_kl > 0)
+    stop_ = at::maximum(stop_, (loss.approx_kl > 1.5 * options_.target_kl).to(at::kFloat));
+
+  // clip and step
+  state_.optimizer->reduce(grad_, state_.loss_scale.unscale(), *context_.pool);
+  state_.optimizer->clip(/*skip=*/stop_);
+  state_.loss_scale.adapt(state_.optimizer->norm());
+  state_.optimizer->step(lr_, *context_.pool);
+  policy_.network().round_weights();
+}
+
+void ReferenceLearner::finish(const Batch& batch) {
+  at::NoGradGuard no_grad;
+  state_.epochs_done.add_(options_.epochs);
+  if (!options_.network.normalize_obs) return;
+  std::vector<at::Tensor> seen;
+  for (const auto& o : batch.obs) seen.push_back(o.narrow(0, 0, options_.rollout));
+  policy_.network().encoder().absorb(seen);
+}
+
+Results ReferenceLearner::results() const {
+  return {.advantage = advantage_,
+          .returns = returns_,
+          .explained_variance = explained_variance_,
+          .figures = figures_,
+          .grad_norm = state_.optimizer->norm(),
+          .stopped = stop_};
+}
+
+}  // namespace maglev::ppo

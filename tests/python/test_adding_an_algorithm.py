@@ -1,0 +1,62 @@
+"""Adding an algorithm is one new folder and no other edit; trying an idea in PPO is a diff of one file."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from conftest import HOME
+
+EXAMPLES = sorted(f.name for f in (HOME / "examples" / "algos").iterdir() if f.is_dir())
+
+
+@pytest.mark.parametrize("algo", EXAMPLES)
+def test_an_example_algorithm_learns(examples, tmp_path, algo):
+    done = examples(
+        "train",
+        algo,
+        "cartpole",
+        "train.steps=200000",
+        "env.count=16",
+        "--sinks",
+        "jsonl",
+        "--out",
+        tmp_path / "run",
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    returns = [json.loads(line)["return_mean"] for line in lines]
+    # pushing at random keeps the pole up for 22 steps
+    assert max(returns) > 100, returns
+
+
+@pytest.mark.parametrize("algo", EXAMPLES)
+def test_an_example_algorithm_continues_to_the_bit(examples, tmp_path, algo):
+    common = [algo, "cartpole", "env.count=4", "train.save_every=4096", "--sinks", "jsonl"]
+
+    def state(run):
+        found = (run / "checkpoints").glob("step_*/manifest.json")
+        manifests = [json.loads(manifest.read_text()) for manifest in found]
+        return max(manifests, key=lambda m: m["sequence"])["state_hash"]
+
+    whole = examples("train", *common, "train.steps=12288", "--out", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    begun = examples("train", *common, "train.steps=4096", "--out", tmp_path / "parts")
+    assert begun.returncode == 0, begun.stderr
+    more = examples("train", "--resume", tmp_path / "parts", "train.steps=12288")
+    assert more.returncode == 0, more.stderr
+    assert state(tmp_path / "parts") == state(tmp_path / "whole")
+
+
+def test_the_idea_of_the_docs_is_a_diff_of_one_file():
+    text = (HOME / "docs" / "adding_an_algorithm.md").read_text()
+    (diff,) = re.findall(r"```diff\n(.*?)```", text, re.DOTALL)
+    assert diff.count("+++ ") == 1
+    done = subprocess.run(
+        ["git", "-C", HOME, "apply", "--check", "-"],
+        input=diff,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

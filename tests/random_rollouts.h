@@ -1,0 +1,128 @@
+#pragma once
+// PPO on rollouts of random observations and rewards, whose episodes end and begin as the store's
+// do: what tests of its parts learn from.
+
+#include <string>
+
+#include <torch/torch.h>
+
+#include "algos/ppo/ppo.h"
+#include "base/core/error.h"
+#include "engine/data/rollout.h"
+#include "engine/host/machine.h"
+
+namespace maglev {
+
+inline EnvSpec vectors() {
+  return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.heads = {3}}};
+}
+inline EnvSpec masked_heads() {
+  return {.observations = {{.name = "vector", .shape = {5}}},
+          .action = {.heads = {4, 3}, .masked = true}};
+}
+inline EnvSpec one_continuous() {
+  return {.observations = {{.name = "vector", .shape = {5}}}, .action = {.low = {-1}, .high = {1}}};
+}
+/// Two continuous actions and numbers that only the critic sees.
+inline EnvSpec privileged() {
+  return {.observations = {{.name = "vector", .shape = {5}},
+                           {.name = "secret", .shape = {3}, .audience = Audience::critic}},
+          .action = {.low = {-1, -1}, .high = {1, 1}}};
+}
+inline EnvSpec pixels() {
+  return {.observations = {{.name = "image", .dtype = DType::u8, .shape = {4, 3, 2}}},
+          .action = {.heads = {3}}};
+}
+/// A window of 11x11 cells of 4 bits that the policy and the critic see in palettes of their own.
+inline EnvSpec cells() {
+  CellCoding coding{.bits = 4, .grid = {11, 11}, .channels = 7};
+  for (int code = 0; code < 16; ++code)
+    for (int c = 0; c < 7; ++c)
+      coding.policy.push_back(code == c), coding.critic.push_back(code == 7 + c);
+  return {.observations = {{.name = "window", .dtype = DType::u8, .shape = {61}, .cells = coding}},
+          .action = {.heads = {6}}};
+}
+
+inline ppo::Options small() {
+  ppo::Options o;
+  o.rollout = 16;
+  o.lr = 1e-2;
+  o.network.hidden = {24, 16};
+  o.network.channels = {4, 6};
+  return o;
+}
+
+class RandomRollouts {
+ public:
+  /// `updates`: of the run that schedules are over.
+  RandomRollouts(const EnvSpec& spec, int64_t rows, const ppo::Options& options, int threads = 1,
+                 int64_t updates = 1'000'000)
+      : spec_((claim_threads(), spec)),
+        pool_(threads),
+        metrics_(at::kCPU),
+        ppo(options, {.spec = spec,
+                      .rows = rows,
+                      .total_steps = updates * options.rollout * rows,
+                      .seed = 3,
+                      .pool = &pool_}),
+        store(spec, {.T = options.rollout, .rows = rows, .block_rows = ppo.plan().block_rows},
+              ppo.plan().columns, at::kCPU) {}
+
+  /// Rollout number `i`: the same for the same number; only what act writes depends on the weights.
+  const Batch& collect(int64_t i) {
+    torch::manual_seed(uint64_t(i));
+    const Batch& batch = store.batch();
+    for (auto obs : batch.obs) obs.scalar_type() == at::kByte ? obs.random_(0, 256) : obs.normal_();
+    if (auto mask = batch.mask; mask.defined()) {
+      mask.copy_(at::rand(mask.sizes()) < 0.5);
+      for (int64_t h = 0, begin = 0; h < spec_.action.dims();
+           begin += spec_.action.heads[size_t(h++)])
+        mask.select(2, begin).fill_(1);
+    }
+    end_episodes(batch);
+    Carry carry;
+    for (int64_t t = 0; t < store.shape().T; ++t)
+      ppo.policy().act(store.row(t), carry, ActMode::sample, {.seed = 3, .step = i * store.shape().T + t});
+    return batch;
+  }
+
+  void learn(const Batch& batch) { ppo.update(batch, metrics_); }
+  void update(int64_t i) { learn(collect(i)); }
+  /// Every figure of the updates since the last call.
+  std::vector<std::pair<std::string, double>> figures() { return metrics_.take(); }
+  double figure(const std::string& name) {
+    for (auto& [key, value] : figures())
+      if (key == name) return value;
+    throw Error("no figure " + name);
+  }
+  at::Tensor weights() { return ppo.policy().params().data().clone(); }
+  int64_t rows() const { return store.shape().T * store.shape().rows; }
+  ppo::Learner& learner() { return ppo.learner(); }
+  const EnvSpec& spec() const { return spec_; }
+
+ private:
+  void end_episodes(const Batch& batch) {
+    auto chance = at::rand(batch.reward.sizes());
+    for (auto flags : {batch.terminated, batch.truncated, batch.is_first}) flags.zero_();
+    batch.reward.copy_(at::randn(batch.reward.sizes()));
+    for (int64_t n = 0; n < store.shape().rows; ++n)
+      for (int64_t t = 0; t < store.shape().T; ++t) {
+        const float c = chance[t][n].item<float>();
+        if (c > 0.15f) continue;
+        (c < 0.08f ? batch.terminated : batch.truncated)[t][n] = 1;
+        if (++t == store.shape().T) break;
+        batch.reward[t][n] = 0;
+        batch.is_first[t + 1][n] = 1;
+      }
+  }
+
+  EnvSpec spec_;
+  ThreadPool pool_;
+  Metrics metrics_;
+
+ public:
+  ppo::Ppo ppo;
+  Rollout store;
+};
+
+}  // namespace maglev
