@@ -25,10 +25,11 @@ constexpr int64_t kSteps = kUpdates * 2 * 3;
 // What rounding may move a parameter by. Adam's step is lr m / (sqrt(v) + eps), so an error d of
 // the gradient moves it by at most lr d / eps. Gradients are clipped to 0.5 and their components
 // are sums over 80 rows of products whose factors went through three layers of at most 24 inputs,
-// exponentials and logarithms: each of about 100 roundings of a number of at most 1.
+// exponentials and logarithms: about 100 roundings of numbers of at most 1, which add up as their
+// root. A step that was clipped on one side only, or left out, would be a hundred times that.
 constexpr double kLr = 3e-3, kEps = 1e-3, kRounding = 0x1p-24;
-constexpr double kWeightBound = kSteps * kLr * 100 * kRounding / kEps;
-// figures are means of numbers of size 1 under weights so far apart, gradients beside them
+constexpr double kWeightBound = kSteps * kLr * 10 * kRounding / kEps;
+// figures are means of numbers of size 1 under weights so far apart
 constexpr double kFigureBound = 4 * kWeightBound;
 
 struct Setting {
@@ -49,8 +50,8 @@ const std::vector<Setting>& settings() {
       {"value clip", [](Options& o) { o.value_clip = 0.02; }},
       {"value clip max", [](Options& o) { o.value_clip = 0.02, o.value_clip_loss = "max"; }},
       {"value coef", [](Options& o) { o.value_coef = 2; }},
-      {"entropy", [](Options& o) { o.entropy = 0.2, o.entropy_end = 0.1; }},
-      {"entropy floor", [](Options& o) { o.entropy_floor = 9, o.entropy_floor_penalty = 0.3; }},
+      {"entropy", [](Options& o) { o.entropy = 2, o.entropy_end = 0.1; }},
+      {"entropy floor", [](Options& o) { o.entropy_floor = 9, o.entropy_floor_penalty = 3; }},
       {"advantages as they are", [](Options& o) { o.normalize_advantage = "off"; }},
       {"advantages by batch", [](Options& o) { o.normalize_advantage = "batch"; }},
       {"normalized reward", [](Options& o) { o.normalize_reward = true; }},
