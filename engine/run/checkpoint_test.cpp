@@ -190,6 +190,29 @@ TEST_F(Checkpoint, names_and_shapes_that_differ_are_listed_and_nothing_live_is_t
   EXPECT_EQ(state_hash(visit), before);
 }
 
+TEST_F(Checkpoint, a_part_of_a_section_loads_alone_and_a_name_it_lacks_is_refused) {
+  State saved;
+  saved.change(5);
+  const VisitState whole = [&](StateVisitor& v) { v.section("algo", saved.visit()); };
+  const std::string path = save_checkpoint(dir_, identity(1), whole);
+  at::Tensor weight = at::zeros({3, 4}), other = at::zeros({2});
+  load_section(path, "algo", identity(0), [&](StateVisitor& v) {
+    v.section("net", [&](StateVisitor& s) { s.tensor("weight", weight); });
+  });
+  EXPECT_TRUE(at::equal(weight, saved.weight));
+  weight.zero_();
+  const auto text = error_of([&] {
+    load_section(path, "algo", identity(0), [&](StateVisitor& v) {
+      v.section("net", [&](StateVisitor& s) {
+        s.tensor("weight", weight), s.tensor("bias", other), s.tensor("half", other);
+      });
+    });
+  });
+  EXPECT_NE(text.find("it lacks 'algo.net.bias'"), std::string::npos) << text;
+  EXPECT_NE(text.find("'algo.net.half' is"), std::string::npos) << text;
+  EXPECT_EQ(weight.abs().max().item<float>(), 0) << "nothing live is touched";
+}
+
 TEST_F(Checkpoint, every_changed_byte_is_found_before_anything_live_is_touched) {
   State saved;
   saved.change(2);

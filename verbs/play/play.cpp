@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -85,6 +86,8 @@ Request request_of(const Arguments& arguments) {
 /// A recording where there may be one. Throws Error when the file is there, or cannot be made.
 std::unique_ptr<Animation> recording_to(const std::string& file, bool overwrite) {
   auto recording = make_animation(file);
+  if (std::filesystem::is_directory(file))
+    throw Error("[play] " + file + " is a folder; name a file to record to");
   if (path_exists(file) && !overwrite)
     throw Error("[play] " + file +
                 " is there already; choose another name, or add --overwrite to replace it");

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "verbs/play/caption.h"
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"
 #include "verbs/play/screen.h"
@@ -55,6 +56,29 @@ TEST(Play, paints_what_the_players_do) {
   for (int t = 0; t < 10; ++t) match.step();
   match.paint(after);
   EXPECT_FALSE(std::ranges::equal(before.pixels(), after.pixels()));
+}
+
+TEST(Play, a_recording_says_who_plays_the_score_and_the_clock) {
+  Match match(find_env("tug"), {}, {"heavy", "idle"}, nullptr, ActMode::mean, 1);
+  const Canvas picture(600, 500, {1, 2, 3});
+  const auto words_of = [&](const Canvas& whole) {
+    const auto pixels = whole.pixels();
+    EXPECT_EQ(whole.height(), picture.height() + kCaptionHeight);
+    EXPECT_TRUE(std::ranges::equal(pixels.first(picture.pixels().size()), picture.pixels()));
+    return std::vector<Rgb>(pixels.begin() + 600 * 500, pixels.end());
+  };
+  const auto begin = words_of(captioned(picture, match));
+  EXPECT_EQ(begin, words_of(captioned(picture, match)));
+  match.step();
+  EXPECT_NE(begin, words_of(captioned(picture, match))) << "the clock goes";
+  while (match.episodes() < 2) match.step();
+  EXPECT_EQ(match.wins(), (std::vector<int64_t>{2, 0}));
+}
+
+TEST(Play, a_run_is_called_by_the_last_part_of_its_folder) {
+  const auto& bot = find_env("tug").bots[0];
+  EXPECT_EQ(short_name(BotPlayer(bot, "runs/best one/")), "best one");
+  EXPECT_EQ(short_name(BotPlayer(bot, "idle")), "idle");
 }
 
 TEST(Play, names_the_players_there_are) {
