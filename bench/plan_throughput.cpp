@@ -101,8 +101,8 @@ void measure(const Case& c, Precision precision, int threads, int64_t rows, int 
   const ModelShape shape = model_shape(options, spec);
   const PlanOptions settings = plan_options(options, shape, spec, at::kCPU);
   PanelPlanner planner(settings, shape, precision, threads);
-  auto params = at::randn({model_layout(shape).size()}) * 0.04;
-  planner.publish(params.data_ptr<float>());
+  const WorldModel model(shape, false, Initializer::none());
+  planner.publish(model, at::randn({model.layout().size()}) * 0.04);
   const PlanSizes& s = settings.sizes;
   const PlanRequest request{.latent = at::rand({rows, shape.latent}) / 4,
                             .is_first = at::zeros({rows}, at::kByte),

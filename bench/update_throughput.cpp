@@ -18,6 +18,7 @@
 #include <torch/torch.h>
 
 #include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/reference/learner.h"
 #include "base/core/error.h"
 #include "engine/host/machine.h"
 
@@ -128,7 +129,7 @@ void run(const std::vector<std::string>& words) {
   for (const Case& c : kCases) {
     if (!names.empty() && std::find(names.begin(), names.end(), c.name) == names.end()) continue;
     for (int count : counts) {
-      if (plain) measure<AutogradLearner>(c, count, repeats, "autograd");
+      if (plain) measure<ReferenceLearner>(c, count, repeats, "autograd");
       else measure<PanelLearner>(c, count, repeats, "panels");
     }
   }

@@ -6,10 +6,12 @@
 #include <limits>
 #include <memory>
 #include <set>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "base/picture/canvas.h"
 #include "tests/envs_host.h"
 
 namespace maglev {
@@ -83,6 +85,31 @@ TEST_P(EveryEnv, states_a_spec_that_fits_together) {
   for (size_t i = 0; i < spec.action.low.size(); ++i)
     EXPECT_LT(spec.action.low[i], spec.action.high[i]);
   EXPECT_EQ(env().slot_bytes(envs.batch().params) % 64, 0u);
+}
+
+// as large as a terminal shows it, and as a recording does
+TEST_P(EveryEnv, has_a_picture_that_changes_with_its_state) {
+  ASSERT_NE(env().paint, nullptr);
+  for (auto [width, height] : {std::pair{190, 160}, {1200, 1000}}) {
+    HostEnvs envs(env(), 1, 1);
+    envs.reset();
+    Rng actions = action_stream(3);
+    std::set<std::vector<uint8_t>> pictures;
+    for (int t = 0; t < 4; ++t) {
+      Canvas canvas(width, height);
+      env().paint(envs.batch(), 0, canvas);
+      std::set<std::tuple<int, int, int>> colours;
+      std::vector<uint8_t> bytes;
+      for (const Rgb& p : canvas.pixels()) {
+        colours.insert({p.r, p.g, p.b});
+        bytes.insert(bytes.end(), {p.r, p.g, p.b});
+      }
+      EXPECT_GE(colours.size(), 3u);
+      pictures.insert(bytes);
+      for (int k = 0; k < 5; ++k) envs.random_actions(actions), envs.step();
+    }
+    EXPECT_GE(pictures.size(), 3u) << width;
+  }
 }
 
 TEST_P(EveryEnv, repeats_itself_with_the_same_seed_and_not_with_another) {

@@ -106,7 +106,8 @@ TEST(Allocations, a_plan_of_tdmpc2_on_panels_asks_for_nothing) {
   const tdmpc2::ModelShape shape = tdmpc2::model_shape(o, spec);
   const tdmpc2::PlanOptions options = tdmpc2::plan_options(o, shape, spec, at::kCPU);
   tdmpc2::PanelPlanner planner(options, shape, Precision::fp32, 1);
-  planner.publish(at::zeros({tdmpc2::model_layout(shape).size()}).data_ptr<float>());
+  const tdmpc2::WorldModel model(shape, false, Initializer::none());
+  planner.publish(model, at::zeros({model.layout().size()}));
   const tdmpc2::PlanRequest request{.latent = at::full({3, 16}, 0.125),
                                     .is_first = at::zeros({3}, at::kByte),
                                     .prev_mean = at::zeros({3, o.horizon, 2}),

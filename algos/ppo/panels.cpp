@@ -78,7 +78,8 @@ void Panels::act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob
          .mean = mode == ActMode::mean,
          .action_i32 = action_.discrete() ? row.action.data_ptr<int32_t>() + first * dims : nullptr,
          .action_f32 = action_.discrete() ? nullptr : row.action.data_ptr<float>() + first * dims,
-         .log_prob = log_prob ? log_prob->data_ptr<float>() + first : nullptr});
+         .log_prob = log_prob ? log_prob->data_ptr<float>() + first : nullptr,
+         .index = key.rows ? key.rows + first : nullptr});
   }
 }
 

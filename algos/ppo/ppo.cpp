@@ -5,94 +5,27 @@
 
 #include <torch/torch.h>
 
+#include "algos/ppo/sizes.h"
 #include "base/core/error.h"
 #include "engine/nn/muon.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/gather/gather_op.h"
 #include "kernels/philox/philox_op.h"
-#include "kernels/policy/distribution_op.h"
-#include "kernels/policy/policy_op.h"
 #include "kernels/ppo_loss/ppo_loss_op.h"
 
 namespace maglev::ppo {
 namespace {
-
-// gradients are added over this many lanes at most, however many threads there are
-constexpr int64_t kMostLanes = 16;
-// multiply-adds a shard should have at least, so that its operations outweigh their dispatch
-constexpr int64_t kShardWork = 16'000'000;
-// rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
-constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 
 at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
 
 // [T+1, rows, ...] or [T, rows, ...] -> [T * rows, ...] of the first T times
 at::Tensor flat_steps(const at::Tensor& t, int64_t T) { return flat(t.narrow(0, 0, T)); }
 
-bool reduced(Precision precision) {
-  return precision == Precision::bf16 || precision == Precision::fp16;
-}
-
-bool on_panels(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  return o.fused && context.device.is_cpu() && !reduced(context.precision) &&
-         PanelNetwork::obstacle(network, context.spec).empty();
-}
-
-int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
-  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
-}
-
-int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  if (on_panels(o, context, network)) return kPanelRows;
-  const int64_t minibatch = minibatch_rows(o, context);
-  int64_t rows = o.shard_rows;
-  if (context.device.is_cuda()) rows = minibatch;
-  else if (rows == 0)
-    rows = network.cost() > kLargeNetwork
-               ? kLargeShard
-               : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
-  return std::min(rows, std::max<int64_t>(64, (minibatch + 1) / 2));
-}
-
-int64_t lane_count(int64_t minibatch, int64_t shard) {
-  return std::min((minibatch + shard - 1) / shard, kMostLanes);
-}
-
-NetworkOptions network_options(const Options& o, const AlgoContext& context) {
-  NetworkOptions network = o.network;
-  network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
-  return network;
-}
-
-DataPlan data_plan(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  DataPlan plan;
-  plan.collect_steps = o.rollout;
-  plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
-  plan.block_rows = context.device.is_cuda()
-                        ? context.rows
-                        : std::min<int64_t>(256, shard_rows(o, context, network));
-  plan.autocast = true;
-  plan.capturable = context.device.is_cuda();
-  return plan;
-}
-
-// what the layers of a row give, f32: of a convolution a value a cell, of a dense layer its outputs
-int64_t row_outputs(const ActorCritic& network, const EnvSpec& spec) {
-  int64_t cells = 1, outputs = 0;
-  for (const auto& column : spec.observations) {
-    const auto& grid = column.cells.bits ? column.cells.grid : column.shape;
-    if (grid.size() >= 2) cells = std::max(cells, grid[0] * grid[1]);
-  }
-  for (const auto& p : network.parameters())
-    if (p.dim() >= 2) outputs += p.size(0) * (p.dim() == 4 ? cells : 1);
-  return outputs;
-}
-
 }  // namespace
 
 Ppo::Ppo(const Options& options, const AlgoContext& context)
-    : options_(options), context_(context) {
+    : options_(options), context_(context), policy_(options, context) {
   batch_rows_ = options.rollout * context.rows;
   minibatch_ = minibatch_rows(options, context);
   if (minibatch_ > batch_rows_)
@@ -100,11 +33,9 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
                 std::to_string(batch_rows_) + " rows, got " + std::to_string(minibatch_));
 
   options_.network = network_options(options, context);
-  network_ =
-      std::make_shared<ActorCritic>(context.spec, options_.network, Initializer(context.seed));
-  network_->to(context.device);
-  params_ = std::make_unique<FlatParams>(*network_);
-  network_->round_weights();
+  network_ = policy_.network();
+  params_ = &policy_.params();
+  panels_ = policy_.panels();
   const AdamOptions adam{.eps = options.adam_eps,
                          .weight_decay = options.weight_decay,
                          .max_grad_norm = options.max_grad_norm,
@@ -118,10 +49,8 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     reward_norm_->to(context.device);
   }
 
-  plan_ = data_plan(options_, context, *network_);
+  plan_ = planned_data(options_, context, *network_);
   loss_scale_ = std::make_unique<LossScale>(context.precision == Precision::fp16, context.device);
-  if (on_panels(options_, context, *network_))
-    panels_ = std::make_unique<Panels>(*network_, *params_, context);
   shard_rows_ = shard_rows(options_, context, *network_);
 
   auto f32 = at::TensorOptions(at::kFloat).device(context.device);
@@ -178,34 +107,6 @@ void Ppo::build_lanes() {
   }
 }
 
-Evaluation Ppo::forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
-                        ActorCritic::Want want) const {
-  Evaluation out;
-  {
-    // a network that rounds its own weights needs no casts around it
-    Autocast guard(network.rounds_weights() ? Precision::fp32 : context_.precision,
-                   context_.device);
-    out = network.forward(obs, want);
-  }
-  for (auto* part : {&out.logits, &out.value})
-    if (part->defined()) *part = part->to(at::kFloat);
-  return out;
-}
-
-void Ppo::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
-  const bool learning = !row.extra.empty();
-  if (panels_)
-    return panels_->act(row, mode, key, learning ? &row.extra[log_prob_column] : nullptr);
-  c10::InferenceMode guard;
-  auto out = forward(*network_, row.obs, {.policy = true, .value = learning});
-  const DistParams dist{out.logits, network_->log_std(), row.mask};
-  auto draw = options_.fused ? policy_sample : sample;
-  auto log_prob = draw(context_.spec.action, dist, mode, key, row.first, row.action);
-  if (!learning) return;
-  row.extra[log_prob_column].copy_(log_prob);
-  row.extra[value_column].copy_(network_->value_head().denormalize(out.value));
-}
-
 void Ppo::bootstrap(const Batch& batch, at::Tensor value) {
   const int64_t T = options_.rollout, R = context_.rows;
   const int64_t blocks = (R + plan_.block_rows - 1) / plan_.block_rows;
@@ -214,7 +115,7 @@ void Ppo::bootstrap(const Batch& batch, at::Tensor value) {
     const int64_t begin = b * plan_.block_rows, count = std::min(plan_.block_rows, R - begin);
     std::vector<at::Tensor> last;
     for (const auto& o : batch.obs) last.push_back(o[T].narrow(0, begin, count));
-    auto out = forward(*network_, last, {.policy = false, .value = true});
+    auto out = policy_.forward(*network_, last, {.policy = false, .value = true});
     value.narrow(0, begin, count).copy_(network_->value_head().denormalize(out.value));
   });
 }
@@ -340,7 +241,7 @@ void Ppo::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
   std::vector<at::Tensor> columns;
   for (const auto& o : batch.obs) columns.push_back(flat_steps(o, options_.rollout));
   const auto obs = gather_rows(columns, index);
-  auto out = forward(*lane.network, obs, {.policy = true, .value = true});
+  auto out = policy_.forward(*lane.network, obs, {.policy = true, .value = true});
   const PpoLossBatch rows{
       .index = index,
       .action = flat(batch.action),
@@ -459,8 +360,7 @@ void Ppo::finish(const Batch& batch) {
 }
 
 void Ppo::visit_state(StateVisitor& visitor) {
-  visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
-  network_->round_weights();
+  policy_.visit_state(visitor);
   visitor.section("optimizer", [&](StateVisitor& v) { optimizer_->visit_state(v); });
   if (context_.precision == Precision::fp16)
     visitor.section("loss_scale", [&](StateVisitor& v) { loss_scale_->visit_state(v); });
@@ -469,29 +369,6 @@ void Ppo::visit_state(StateVisitor& visitor) {
   visitor.tensor("last_entropy", state_.last_entropy);
   visitor.tensor("steps_done", state_.steps_done);
   visitor.tensor("epochs_done", epochs_done_);
-}
-
-DataPlan planned_data(const Options& options, const AlgoContext& context) {
-  const ActorCritic network(context.spec, network_options(options, context), Initializer::none());
-  return data_plan(options, context, network);
-}
-
-std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
-  const ActorCritic network(context.spec, network_options(o, context), Initializer::none());
-  constexpr int64_t f32 = 4;
-  int64_t parameters = 0;
-  for (const auto& p : network.parameters()) parameters += p.numel();
-  const int64_t shard = shard_rows(o, context, network);
-  const int64_t lanes = lane_count(minibatch_rows(o, context), shard);
-  // at work at once; each row keeps what its layers give, its gradients and what fused layers add
-  const int64_t threads = context.pool ? context.pool->threads() : 1;
-  const int64_t working = context.device.is_cpu() ? std::min(threads, lanes) : 1;
-  // advantages, returns, valid, targets, old values, errors; the permutation
-  const int64_t row = 6 * f32 + 8;
-  return {{"parameters and optimiser", 3 * f32 * parameters},
-          {"gradients", lanes * f32 * parameters},
-          {"activations", 3 * f32 * working * shard * row_outputs(network, context.spec)},
-          {"advantages and targets", o.rollout * context.rows * row}};
 }
 
 }  // namespace maglev::ppo
@@ -506,6 +383,10 @@ AlgoEntry entry() {
           .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
           .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
             return std::make_unique<maglev::ppo::Ppo>(*static_cast<const Options*>(o), context);
+          },
+          .make_policy = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Policy> {
+            return std::make_unique<maglev::ppo::PpoPolicy>(*static_cast<const Options*>(o),
+                                                            context);
           },
           .plan =
               [](const void* o, const AlgoContext& context) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "algos/ppo/options.h"
-#include "algos/ppo/panels.h"
+#include "algos/ppo/policy.h"
 #include "engine/algo/algorithm.h"
 #include "engine/nn/actor_critic.h"
 #include "engine/nn/autocast.h"
@@ -28,7 +28,7 @@ class Ppo : public Algorithm {
   Ppo(const Options& options, const AlgoContext& context);
 
   const DataPlan& plan() const override { return plan_; }
-  void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) override;
+  Policy& policy() override { return policy_; }
   void update(const Batch& batch, Metrics& metrics) override;
   void visit_state(StateVisitor& visitor) override;
 
@@ -64,12 +64,8 @@ class Ppo : public Algorithm {
     at::Tensor grad;     ///< [P] f32
     at::Tensor figures;  ///< [kPpoFigures] f64, sums over the lane's shards
   };
-  enum Column { log_prob_column, value_column };
 
   void build_lanes();
-  /// The network in the run's precision, what it gives in f32.
-  Evaluation forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
-                     ActorCritic::Want want) const;
   /// Values [rows] of the row behind the rollout.
   void bootstrap(const Batch& batch, at::Tensor value);
   /// Views of the optimiser's moments that belong to the value head.
@@ -90,12 +86,14 @@ class Ppo : public Algorithm {
   DataPlan plan_;
   int64_t batch_rows_, minibatch_, shard_rows_;
 
+  PpoPolicy policy_;
+  // the policy's, and null where it has no panels
   std::shared_ptr<ActorCritic> network_;
-  std::unique_ptr<FlatParams> params_;
+  FlatParams* params_;
+  Panels* panels_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossScale> loss_scale_;
   std::shared_ptr<RewardNorm> reward_norm_;  ///< null unless normalize_reward
-  std::unique_ptr<Panels> panels_;           ///< null where the networks cannot, or may not
   /// Views made once: gradients and figures of the first 1, 2, ... lanes; of each minibatch its
   /// rows.
   struct Lanes {
@@ -117,9 +115,5 @@ class Ppo : public Algorithm {
   at::Tensor epochs_done_;  ///< device scalar i64: numbers permutations
   int64_t first_metric_ = -1;
 };
-
-/// The plan and the memory of such an algorithm, without making it.
-DataPlan planned_data(const Options& options, const AlgoContext& context);
-std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext& context);
 
 }  // namespace maglev::ppo

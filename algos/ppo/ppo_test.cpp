@@ -72,7 +72,8 @@ class Learner {
     end_episodes(batch);
     Carry carry;
     for (int64_t t = 0; t < store.shape().T; ++t)
-      ppo.act(store.row(t), carry, ActMode::sample, {.seed = 3, .step = i * store.shape().T + t});
+      ppo.policy().act(store.row(t), carry, ActMode::sample,
+                       {.seed = 3, .step = i * store.shape().T + t});
     return batch;
   }
   void update(int64_t i) { ppo.update(collect(i), metrics_); }

@@ -53,14 +53,20 @@ struct PlanNumbers {
 /// Most numbers a plan may draw.
 constexpr int64_t kPlanNumbers = int64_t(1) << 26;
 
-/// Numbers from `begin` on of the plans of `rows` rows from row `first_row` on.
+/// Numbers from `begin` on of the plans of `rows` rows, from row `first_row` on or as key.rows says.
 inline NoiseFill plan_fill(const ActKey& key, int64_t first_row, int64_t rows, int64_t begin) {
   return {.seed = key.seed,
-          .stream = stream_id(key.purpose, uint64_t(first_row)),
+          .stream = stream_id(key.purpose, key.rows ? 0 : uint64_t(first_row)),
           .first = uint64_t(key.step * kPlanNumbers + begin),
           .rows = rows,
           .base = key.base,
-          .base_scale = uint64_t(kPlanNumbers)};
+          .base_scale = uint64_t(kPlanNumbers),
+          .index = key.rows};
+}
+/// Likewise of the row alone that is number `r` of them.
+inline NoiseFill plan_fill_of_row(ActKey key, int64_t first_row, int64_t r, int64_t begin) {
+  if (key.rows) key.rows += r;
+  return plan_fill(key, first_row + r, 1, begin);
 }
 
 /// Kinds of an update's numbers: each has a stream.

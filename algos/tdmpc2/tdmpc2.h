@@ -2,20 +2,15 @@
 // TD-MPC2 (Hansen, Su and Wang, "TD-MPC2: scalable, robust world models for continuous control",
 // ICLR 2024): a latent world model learnt from replayed sequences, and planning in it.
 //
-// Threads: act reads only the copy of the weights that publish() left, so any number of threads may
-// be in it, also beside update.
+// Threads: the policy acts by the copy of the weights that publish() left, so it may act beside
+// update.
 
 #include <memory>
 #include <vector>
 
-#include "algos/tdmpc2/device/planner.h"
-#include "algos/tdmpc2/learner_state.h"
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/options.h"
-#include "algos/tdmpc2/panels/learner.h"
-#include "algos/tdmpc2/panels/planner.h"
-#include "algos/tdmpc2/plan.h"
-#include "algos/tdmpc2/reference/learner.h"
-#include "algos/tdmpc2/reference/planner.h"
+#include "algos/tdmpc2/policy.h"
 #include "engine/algo/algorithm.h"
 
 namespace maglev::tdmpc2 {
@@ -26,62 +21,24 @@ class Tdmpc2 : public Algorithm {
   Tdmpc2(const Options& options, const AlgoContext& context);
 
   const DataPlan& plan() const override { return plan_; }
-  /// The mean of each row's last plan, [rows, H, A] f32.
-  Carry initial_carry(int64_t rows) const override;
-  /// Acts at random until the seed steps are made (mode sample, purpose act), then by planning or
-  /// by the policy. Mode sample explores, mode mean does not.
-  void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) override;
+  Policy& policy() override { return policy_; }
   void update(const Batch& batch, Metrics& metrics) override;
-  void publish() override;
-  void visit_state(StateVisitor& visitor) override;
+  void publish() override { policy_.publish(state_.params.data()); }
+  void visit_state(StateVisitor& visitor) override { state_.visit(visitor); }
 
-  /// What act sees of a row, as the planners take it.
-  PlanRequest request(const Row& row, const Carry& carry, ActMode mode, const ActKey& key) const;
   Sequences sequences(const Batch& batch) const;
   LearnerState& state() { return state_; }
-  const PlanOptions& plan_settings() const { return plan_options_; }
   /// Figures of the last update, [kFigures] f32.
   const at::Tensor& figures() const { return figures_; }
 
  private:
-  /// Indices of the columns the model sees.
-  struct Columns {
-    std::vector<size_t> vectors;
-    int64_t image = -1, task = -1;
-  };
-
-  void make_planner(bool panels);
-  at::Tensor tasks_of(const std::vector<at::Tensor>& obs) const;
-  at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
-  /// Uniform actions [N, A] in [-1, 1], or normals.
-  at::Tensor drawn(const PlanRequest& request, bool uniform) const;
-  at::Tensor policy_action(const PlanRequest& request, ActMode mode) const;
-
-  Options options_;
-  AlgoContext context_;
-  ModelShape shape_;
   DataPlan plan_;
-  PlanOptions plan_options_;
-  PlanNumbers numbers_;
-  int64_t seed_steps_;
-  Columns columns_;
-  at::Tensor middle_, half_;  ///< [A] f32: environment's actions are middle + half * model's
-
+  Tdmpc2Policy policy_;
   LearnerState state_;
-  std::unique_ptr<PanelLearner> panel_learner_;  ///< where nothing is in its way, else
-  std::unique_ptr<AutogradLearner> learner_;
-  std::shared_ptr<WorldModel> acting_;  ///< what publish() left
-  FlatParams acting_params_;
-  // one of these where it plans: on panels, as one program, or the plain reference
-  std::unique_ptr<PanelPlanner> panel_planner_;
-  std::unique_ptr<Planner> planner_;
-  std::unique_ptr<ReferencePlanner> reference_;
+  std::unique_ptr<Learner> learner_;
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;
 };
-
-/// Whether a processor plans with the engine's own kernels.
-bool plans_on_panels(const Options& options, const ModelShape& shape, const AlgoContext& context);
 
 /// The plan of such an algorithm.
 DataPlan data_plan(const Options& options, const AlgoContext& context);

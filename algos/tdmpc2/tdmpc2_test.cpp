@@ -53,7 +53,7 @@ class Learner {
         algo(options,
              {.spec = spec, .rows = rows, .total_steps = 10'000, .seed = 3, .pool = &pool_}),
         store(spec, {.T = 1, .rows = rows, .block_rows = rows}, {}, at::kCPU),
-        carry(algo.initial_carry(rows)) {}
+        carry(algo.policy().initial_carry(rows)) {}
 
   void fill(const std::vector<at::Tensor>& obs) const {
     for (size_t i = 0; i < obs.size(); ++i) {
@@ -67,7 +67,7 @@ class Learner {
     torch::manual_seed(seed);
     Row& row = store.row(0);
     fill(row.obs);
-    algo.act(row, carry, mode, key);
+    algo.policy().act(row, carry, mode, key);
     return row.action.clone();
   }
   Batch batch(uint64_t seed) const {
@@ -148,7 +148,7 @@ TEST(Tdmpc2, a_rows_action_does_not_depend_on_the_rows_beside_it) {
     learner.update(1);
     const auto together = learner.act(ActMode::sample, kLater);
     Row all = learner.store.row(0);
-    learner.carry = learner.algo.initial_carry(5);
+    learner.carry = learner.algo.policy().initial_carry(5);
     for (int64_t n = 0; n < 5; ++n) {
       Row one;
       one.first = n;
@@ -156,7 +156,7 @@ TEST(Tdmpc2, a_rows_action_does_not_depend_on_the_rows_beside_it) {
       one.is_first = all.is_first.narrow(0, n, 1);
       one.action = at::zeros({1, 2});
       Carry carry = learner.carry.rows(n, 1);
-      learner.algo.act(one, carry, ActMode::sample, kLater);
+      learner.algo.policy().act(one, carry, ActMode::sample, kLater);
       EXPECT_TRUE(close(one.action[0], together[n], 1e-5)) << n;
     }
   }
@@ -181,10 +181,10 @@ TEST(Tdmpc2, what_act_uses_changes_when_it_is_published) {
   const auto before = learner.act(ActMode::mean, kLater);
   Metrics metrics(at::kCPU);
   for (uint64_t i = 0; i < 3; ++i) learner.algo.update(learner.batch(i), metrics);
-  learner.carry = learner.algo.initial_carry(3);
+  learner.carry = learner.algo.policy().initial_carry(3);
   EXPECT_TRUE(at::equal(before, learner.act(ActMode::mean, kLater)));
   learner.algo.publish();
-  learner.carry = learner.algo.initial_carry(3);
+  learner.carry = learner.algo.policy().initial_carry(3);
   EXPECT_FALSE(at::equal(before, learner.act(ActMode::mean, kLater)));
 }
 

@@ -21,8 +21,13 @@ struct ActKey {
   /// Added to `step` where it is not null: a counter on the device of the rows, for a captured
   /// graph keeps what the host said once. Kernels read it; on CPU now() may too.
   const int64_t* base = nullptr;
+  /// The index of each row in the whole batch, for rows picked out of one; null: they follow each
+  /// other from Row::first on. On the device of the rows.
+  const int64_t* rows = nullptr;
 
   int64_t now() const { return step + (base ? *base : 0); }
+  /// Of rows in host memory: the index of row `r` of those that begin at `first`.
+  int64_t row(int64_t first, int64_t r) const { return rows ? rows[r] : first + r; }
 };
 
 }  // namespace maglev

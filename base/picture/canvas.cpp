@@ -5,6 +5,11 @@
 
 namespace maglev {
 
+View::View(int pixels_wide, int pixels_high, float x, float y, float width, float height)
+    : scale(std::min(float(pixels_wide) / width, float(pixels_high) / height)),
+      middle_x(0.5f * float(pixels_wide) - scale * x),
+      middle_y(0.5f * float(pixels_high) + scale * y) {}
+
 template <class Inside>
 void Canvas::paint(float left, float top, float right, float bottom, Rgb colour, Inside inside) {
   const auto within = [](float v, int most) {
@@ -37,6 +42,17 @@ void Canvas::ring(PixelPoint c, float radius, float width, Rgb colour) {
   });
 }
 
+void Canvas::line(PixelPoint a, PixelPoint b, float width, Rgb colour) {
+  const float reach = width / 2, dx = b.x - a.x, dy = b.y - a.y;
+  const float square = std::max(dx * dx + dy * dy, 1e-12f);
+  paint(std::min(a.x, b.x) - reach, std::min(a.y, b.y) - reach, std::max(a.x, b.x) + reach,
+        std::max(a.y, b.y) + reach, colour, [&](float x, float y) {
+          // the nearest point of the line lies this share of the way from a to b
+          const float way = std::clamp(((x - a.x) * dx + (y - a.y) * dy) / square, 0.f, 1.f);
+          return std::hypot(x - a.x - way * dx, y - a.y - way * dy) <= reach;
+        });
+}
+
 void Canvas::polygon(std::span<const PixelPoint> corners, Rgb colour) {
   if (corners.size() < 3) return;
   float left = corners[0].x, right = left, top = corners[0].y, bottom = top;
@@ -54,6 +70,14 @@ void Canvas::polygon(std::span<const PixelPoint> corners, Rgb colour) {
     }
     return !(before && behind);
   });
+}
+
+void Canvas::place(const Canvas& picture, int left, int top) {
+  const int from_x = std::max(0, -left), to_x = std::min(picture.width_, width_ - left);
+  const int from_y = std::max(0, -top), to_y = std::min(picture.height_, height_ - top);
+  for (int y = from_y; y < to_y; ++y)
+    for (int x = from_x; x < to_x; ++x)
+      pixels_[size_t(top + y) * size_t(width_) + size_t(left + x)] = picture.at(x, y);
 }
 
 Canvas Canvas::reduced(int factor) const {

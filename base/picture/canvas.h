@@ -17,6 +17,20 @@ struct PixelPoint {
   float x, y;  ///< pixels from the upper left corner, y downwards
 };
 
+/// How the plane an environment lives in lies on a picture: its rectangle `width` x `height` around
+/// (x, y) is as large as fits, in the middle.
+struct View {
+  View(int pixels_wide, int pixels_high, float x, float y, float width, float height);
+
+  /// Of a place in the plane, whose y points upwards.
+  PixelPoint operator()(float x, float y) const {
+    return {middle_x + scale * x, middle_y - scale * y};
+  }
+
+  float scale;  ///< pixels a unit
+  float middle_x, middle_y;
+};
+
 /// Shapes cover the pixels whose centres lie inside them; what lies outside the picture is cut off.
 class Canvas {
  public:
@@ -34,8 +48,13 @@ class Canvas {
   void disc(PixelPoint centre, float radius, Rgb colour);
   /// A circle's line, `width` wide, half inside and half outside.
   void ring(PixelPoint centre, float radius, float width, Rgb colour);
+  /// A straight line with round ends.
+  void line(PixelPoint from, PixelPoint to, float width, Rgb colour);
   /// Convex, in either direction.
   void polygon(std::span<const PixelPoint> corners, Rgb colour);
+
+  /// Copies a picture to where its upper left corner is (x, y).
+  void place(const Canvas& picture, int x, int y);
 
   /// Each pixel the mean of factor x factor pixels; what is left over at the edges is dropped.
   Canvas reduced(int factor) const;

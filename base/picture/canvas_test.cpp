@@ -34,6 +34,27 @@ TEST(Canvas, shapes_cover_the_area_they_have) {
   EXPECT_EQ(painted(reversed), painted(polygon));
 }
 
+TEST(Canvas, a_line_has_its_width_and_round_ends) {
+  Canvas canvas(100, 100);
+  canvas.line({20, 20}, {60, 50}, 10, kRed);
+  EXPECT_NEAR(double(painted(canvas)), 50 * 10 + M_PI * 25, 15);
+}
+
+TEST(Canvas, a_view_puts_its_rectangle_in_the_middle_with_y_upwards) {
+  const View view(200, 100, 1.f, 2.f, 4.f, 4.f);
+  EXPECT_EQ(view.scale, 25.f);
+  EXPECT_EQ(view(1.f, 2.f).x, 100.f);
+  EXPECT_EQ(view(1.f, 2.f).y, 50.f);
+  EXPECT_EQ(view(1.f, 4.f).y, 0.f);
+}
+
+TEST(Canvas, a_picture_placed_over_the_edge_is_cut_off) {
+  Canvas canvas(10, 10);
+  canvas.place(Canvas(4, 4, kRed), 8, -2);
+  EXPECT_EQ(painted(canvas), 2 * 2);
+  EXPECT_EQ(canvas.at(9, 0), kRed);
+}
+
 TEST(Canvas, cuts_off_what_lies_outside) {
   Canvas canvas(20, 10);
   canvas.disc({-100, -100}, 20, kRed);

@@ -1,7 +1,7 @@
 #pragma once
-// What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan and
-// inside act and update; the loop, the store, checkpoints, evaluation and metrics are the same for
-// all.
+// What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan, in
+// their policy's act and inside update; the loop, the store, checkpoints, evaluation and metrics are
+// the same for all.
 
 #include <cstdint>
 #include <functional>
@@ -16,11 +16,9 @@
 
 #include "base/config/options.h"
 #include "base/core/thread_pool.h"
-#include "base/env/act_key.h"
 #include "base/env/spec.h"
 #include "engine/algo/metrics.h"
-#include "engine/data/batch.h"
-#include "engine/data/state.h"
+#include "engine/algo/policy.h"
 #include "engine/device/precision.h"
 
 namespace maglev {
@@ -48,8 +46,7 @@ struct ReplayPlan {
 struct DataPlan {
   int64_t collect_steps = 0;         ///< T, time steps between updates
   std::vector<ExtraColumn> columns;  ///< what act adds to a row
-  int64_t block_rows =
-      256;  ///< most rows act gets at once; fixed, so that threads never show in a result
+  int64_t block_rows = 256;          ///< the policy's
   /// Set: update gets sequences sampled from a replay; else the rollout that was just collected.
   std::optional<ReplayPlan> replay;
   /// act reads only what publish() left, so that it may run beside update.
@@ -61,15 +58,6 @@ struct DataPlan {
   bool autocast = false;
 };
 
-/// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward
-/// policies.
-struct Carry {
-  std::vector<at::Tensor> parts;  ///< [rows, ...] each
-
-  /// Views of rows [begin, begin + count).
-  Carry rows(int64_t begin, int64_t count) const;
-};
-
 /// What an algorithm is made for.
 struct AlgoContext {
   EnvSpec spec;
@@ -77,7 +65,7 @@ struct AlgoContext {
   int64_t total_steps = 0;  ///< of the whole run, all rows: what schedules run over
   uint64_t seed = 0;
   at::Device device = at::kCPU;
-  /// For update; act, which may run beside it, leaves it alone.
+  /// For update; act, which may run beside it, leaves it alone but for its number of threads.
   ThreadPool* pool = nullptr;
   /// What networks' forward passes compute in; parameters, advantages and reductions are fp32.
   Precision precision = Precision::fp32;
@@ -88,21 +76,15 @@ class Algorithm {
   virtual ~Algorithm() = default;
 
   virtual const DataPlan& plan() const = 0;
-  virtual Carry initial_carry(int64_t rows) const {
-    (void)rows;
-    return {};
-  }
+  /// What acts, its extra columns as the plan asked for them. Lives as long as this.
+  virtual Policy& policy() = 0;
 
-  /// Writes row.action and, unless evaluating, its extra columns. `row` is one block of at most
-  /// plan().block_rows rows and `carry` the state of the same rows, advanced in place. Several
-  /// threads may be here at once, each with a block of its own.
-  virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
   /// Learns from one batch as the plan asked for it. Returns no value to the host: figures go to
   /// `metrics`.
   virtual void update(const Batch& batch, Metrics& metrics) = 0;
-  /// What update has learned becomes what act uses. Called after the updates of an iteration, never
-  /// beside act or update.
-  virtual void publish() {}
+  /// What update has learned, or a visit has loaded, becomes what the policy uses. Called after the
+  /// updates of an iteration, never beside act or update.
+  virtual void publish() { policy().publish(); }
 
   /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.
   virtual void visit_state(StateVisitor& visitor) = 0;
@@ -124,6 +106,8 @@ struct AlgoEntry {
   void (*describe)(OptionTable& table, void* options);  ///< adds <name>.* settings
   /// Throws Error on settings that contradict each other or the environment.
   std::unique_ptr<Algorithm> (*make)(const void* options, const AlgoContext& context);
+  /// What acts alone, whatever number of rows: settings that only learning reads are not checked.
+  std::unique_ptr<Policy> (*make_policy)(const void* options, const AlgoContext& context);
   /// The plan such an algorithm will have, without making it.
   DataPlan (*plan)(const void* options, const AlgoContext& context) = nullptr;
   /// What it will hold at its peak, without making it; null: not known.

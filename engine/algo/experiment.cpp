@@ -79,4 +79,14 @@ std::string Experiment::load_proven(const std::string& home) {
   return path.string();
 }
 
+AlgoContext context_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool) {
+  return {.spec = experiment.spec(),
+          .rows = experiment.run.env_count * experiment.learners(),
+          .total_steps = experiment.run.steps,
+          .seed = experiment.run.seed,
+          .device = placement.device,
+          .pool = &pool,
+          .precision = placement.precision};
+}
+
 }  // namespace maglev

@@ -9,6 +9,7 @@
 #include "base/config/options.h"
 #include "base/env/entry.h"
 #include "engine/algo/algorithm.h"
+#include "engine/host/machine.h"
 
 namespace maglev {
 
@@ -58,6 +59,8 @@ class Experiment {
   const OptionTable& table() const { return table_; }
 
   RunOptions run;
+  /// Agents of each environment that learn: all, or the first where the others are opponents.
+  int64_t learners() const { return run.opponents.empty() ? env_->agents : 1; }
 
  private:
   const AlgoEntry* algo_;
@@ -66,5 +69,8 @@ class Experiment {
   OptionsBox algo_options_;
   OptionTable table_;
 };
+
+/// What the experiment's algorithm, or its policy alone, is made for there. `pool` is not owned.
+AlgoContext context_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool);
 
 }  // namespace maglev

@@ -42,7 +42,7 @@ void summarise(EvalResult& result, const std::vector<double>& lengths) {
 
 }  // namespace
 
-EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placement& placement,
                     ThreadPool& pool, const EvalOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const int64_t N = options.envs > 0
@@ -55,9 +55,9 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
               /*first_env=*/0, /*learners=*/options.against ? 1 : 0);
   const EnvSpec& spec = envs.spec();
   const int64_t agents = envs.agents();
-  const int64_t block = block_rows(algorithm.plan().block_rows, envs.rows(), agents);
+  const int64_t block = block_rows(policy.block_rows(), envs.rows(), agents);
   Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
-  const Carry carry = algorithm.initial_carry(envs.rows());
+  const Carry carry = policy.initial_carry(envs.rows());
   std::vector<Carry> carries;
   for (const Row& part : store.row(0).blocks)
     carries.push_back(carry.rows(part.first, part.rows()));
@@ -75,18 +75,20 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   std::vector<int64_t> owed(size_t(N), 0);
   for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
   int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
-  const int64_t most_steps =
-      options.steps > 0 ? (options.steps + N - 1) / N : std::numeric_limits<int64_t>::max();
-
   EvalResult result{
       .mode = options.mode == ActMode::mean ? "mean" : "sample", .seed = options.seed, .envs = N};
   std::vector<std::vector<double>> returns(static_cast<size_t>(N));
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
-  for (int64_t t = 0; t < most_steps && open > 0; ++t) {
+  const auto close = [&](int64_t env) {
+    add(totals, envs.take_totals(env, env + 1));
+    owed[size_t(env)] = 0;
+    --open;
+  };
+  for (int64_t t = 0; open > 0 && (options.steps == 0 || t * N < options.steps); ++t) {
     const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
     pool.run(int64_t(carries.size()), [&](int64_t b) {
-      algorithm.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+      policy.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
     });
     if (rivals) rivals->act(options.seed, t);
     envs.step(io);
@@ -104,14 +106,17 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
       if (first.data_ptr<uint8_t>()[row]) continue;  // this step only reset the environment
       running[size_t(i)] += reward.data_ptr<float>()[row];
       length[size_t(i)] += 1;
-      if (!terminated.data_ptr<uint8_t>()[row] && !truncated.data_ptr<uint8_t>()[row]) continue;
+      if (!terminated.data_ptr<uint8_t>()[row] && !truncated.data_ptr<uint8_t>()[row]) {
+        // an agent that never fails where there is no limit would play for ever
+        if (options.steps > 0 || length[size_t(i)] < double(options.longest_episode)) continue;
+        result.given_up += owed[size_t(i)];
+        close(i);
+        continue;
+      }
       returns[size_t(i)].push_back(running[size_t(i)]);
       lengths.push_back(length[size_t(i)]);
       running[size_t(i)] = length[size_t(i)] = 0;
-      if (options.steps == 0 && --owed[size_t(i)] == 0) {
-        add(totals, envs.take_totals(i, i + 1));
-        --open;
-      }
+      if (options.steps == 0 && --owed[size_t(i)] == 0) close(i);
     }
     store.roll_over();
   }

@@ -20,6 +20,9 @@ struct EvalOptions {
   int64_t steps =
       0;  ///< > 0: run this many steps of all environments together instead of counting episodes
   int64_t envs = 0;  ///< environments at once; 0: one an episode, at most 256
+  /// Where episodes count: one that has not ended after this many steps is given up, and with it
+  /// the others its environment owes.
+  int64_t longest_episode = 100'000;
   uint64_t seed = 1'000'003;
   ActMode mode = ActMode::mean;
   /// Plays every environment's second agent; null: the policy plays all agents.
@@ -30,6 +33,7 @@ struct EvalResult {
   std::string mode;  ///< "mean" or "sample"
   uint64_t seed = 0;
   int64_t envs = 0, episodes = 0, steps = 0;
+  int64_t given_up = 0;  ///< episodes that were to count and did not end
   /// Over finished episodes; NaN when none finished.
   double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
   std::vector<std::pair<std::string, double>> events_per_1k;
@@ -38,9 +42,9 @@ struct EvalResult {
   double seconds = 0;
 };
 
-/// Evaluates `algorithm` on `experiment`'s environment. Throws Error on settings that contradict
-/// each other.
-EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Placement& placement,
+/// Evaluates `policy` on `experiment`'s environment. Throws Error on settings that contradict each
+/// other.
+EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placement& placement,
                     ThreadPool& pool, const EvalOptions& options);
 
 }  // namespace maglev

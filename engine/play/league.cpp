@@ -25,10 +25,17 @@ double elo_expected(double elo, double other) {
   return 1 / (1 + std::pow(10, (other - elo) / 400));
 }
 
-League::League(const Experiment& experiment, const AlgoContext& context, Algorithm& learner)
+League::League(const Experiment& experiment, const Placement& placement, ThreadPool& pool,
+               Policy& learner)
     : experiment_(&experiment), learner_(&learner) {
   const RunOptions& run = experiment.run;
-  rivals_ = std::make_unique<Rivals>(experiment.env(), context.spec, run.env_count, context.device);
+  const AlgoContext context = context_of(experiment, placement, pool);
+  const Game game{.env = experiment.env(),
+                  .spec = context.spec,
+                  .placement = placement,
+                  .pool = pool,
+                  .rows = run.env_count};
+  rivals_ = std::make_unique<Rivals>(game.env, game.spec, run.env_count, placement.device);
   const auto enter = [&](std::unique_ptr<Player> player, bool in_play) {
     rivals_->add(*player);
     members_.push_back(
@@ -46,13 +53,13 @@ League::League(const Experiment& experiment, const AlgoContext& context, Algorit
     }
     const auto mode = ActMode::sample;
     auto player = name == "self" ? std::make_unique<PolicyPlayer>(learner, name, mode)
-                                 : make_player(name, experiment.env(), context, mode);
+                                 : make_player(name, game, mode);
     groups_.push_back({enter(std::move(player), true)});
   }
   first_past_ = int64_t(members_.size());
   std::vector<int64_t> group;
   for (int64_t i = 0; wants_past && i < run.past; ++i) {
-    past_.push_back(experiment.algo().make(experiment.algo_options(), context));
+    past_.push_back(experiment.algo().make_policy(experiment.algo_options(), context));
     group.push_back(
         enter(std::make_unique<PolicyPlayer>(*past_.back(), "past", ActMode::sample), false));
   }
@@ -73,7 +80,7 @@ void League::remember(int64_t step) {
   if (remembered_ > 0 && step - remembered_step_ < every) return;
   // the oldest makes room; games against it that run go on against its successor
   const int64_t slot = remembered_ % int64_t(past_.size());
-  Algorithm& copy = *past_[size_t(slot)];
+  Policy& copy = *past_[size_t(slot)];
   StateSnapshot([&](StateVisitor& v) { learner_->visit_state(v); }).restore([&](StateVisitor& v) {
     copy.visit_state(v);
   });

@@ -31,9 +31,10 @@ struct LeagueRow {
 
 class League {
  public:
-  /// `context` is the learner's. Throws Error on unknown opponents, or an environment of another
-  /// number of players.
-  League(const Experiment& experiment, const AlgoContext& context, Algorithm& learner);
+  /// Players act on threads of `pool`. Throws Error on unknown opponents, or an environment of
+  /// another number of players.
+  League(const Experiment& experiment, const Placement& placement, ThreadPool& pool,
+         Policy& learner);
 
   Rivals& rivals() { return *rivals_; }
   /// Rates the games that ended and chooses the next opponents of their environments.
@@ -66,12 +67,12 @@ class League {
   int64_t draw(int64_t env);
 
   const Experiment* experiment_;
-  Algorithm* learner_;
+  Policy* learner_;
   std::unique_ptr<Rivals> rivals_;
   std::vector<std::unique_ptr<Player>> players_;
   std::vector<Member> members_;               ///< by the rivals' numbers
   std::vector<std::vector<int64_t>> groups_;  ///< entries of train.opponents: members of each
-  std::vector<std::unique_ptr<Algorithm>> past_;
+  std::vector<std::unique_ptr<Policy>> past_;
   int64_t first_past_ = 0;  ///< member number of the first past self
   int64_t remembered_ = 0;  ///< past selves ever made
   int64_t remembered_step_ = 0;

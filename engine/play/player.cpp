@@ -34,15 +34,20 @@ Carry BotPlayer::initial_carry(int64_t rows) {
   return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};
 }
 
-void BotPlayer::act(Row& row, Carry& carry, uint64_t seed, int64_t step) {
+void BotPlayer::act(Row& row, Carry& carry, const ActKey& key) {
   std::vector<at::Tensor> obs;
   for (const auto& column : row.obs) obs.push_back(column.cpu());
   const at::Tensor first = row.is_first.cpu();
+  at::Tensor rows;
+  if (key.rows)
+    rows = at::from_blob(const_cast<int64_t*>(key.rows), {row.rows()},
+                         row.is_first.options().dtype(at::kLong))
+               .cpu();
   at::Tensor action = row.action.is_cpu() ? row.action : row.action.cpu();
   for (int64_t r = 0; r < row.rows(); ++r) {
     void* state = carry.parts[0].data_ptr<uint8_t>() + r * int64_t(kMaxBotState);
-    Rng rng(seed, stream_id(Purpose::opponent, uint64_t(row.first + r)),
-            uint64_t(step) * kCountersAStep);
+    const int64_t index = rows.defined() ? rows.const_data_ptr<int64_t>()[r] : row.first + r;
+    Rng rng(key.seed, stream_id(key.purpose, uint64_t(index)), uint64_t(key.step) * kCountersAStep);
     if (first.const_data_ptr<uint8_t>()[r]) bot_->begin(state, rng);
     const std::byte* columns[kMaxObsColumns] = {};
     for (size_t c = 0; c < obs.size(); ++c)
@@ -55,48 +60,46 @@ void BotPlayer::act(Row& row, Carry& carry, uint64_t seed, int64_t step) {
   if (!row.action.is_cpu()) row.action.copy_(action);
 }
 
-void PolicyPlayer::act(Row& row, Carry& carry, uint64_t seed, int64_t step) {
-  const ActKey key{.seed = seed, .purpose = Purpose::opponent, .step = step};
-  const int64_t most = algorithm_->plan().block_rows;
+void PolicyPlayer::act(Row& row, Carry& carry, const ActKey& key) {
+  const int64_t most = policy_->block_rows();
   for (int64_t begin = 0; begin < row.rows(); begin += most) {
     const int64_t count = std::min(most, row.rows() - begin);
     Row part = cut_rows(row, begin, count);
     Carry state = carry.rows(begin, count);
-    algorithm_->act(part, state, mode_, key);
+    ActKey part_key = key;
+    if (key.rows) part_key.rows += begin;
+    policy_->act(part, state, mode_, part_key);
   }
 }
 
-RunPlayer::RunPlayer(const std::string& folder, const AlgoContext& context, ActMode mode)
-    : Player(folder) {
+RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode) : Player(folder) {
   experiment_ = experiment_of(folder);
-  if (!same_columns(experiment_->spec(), context.spec))
+  if (!same_columns(experiment_->spec(), game.spec))
     throw Error("[player] the run " + folder + " was trained on " + experiment_->env().name +
                 ", whose observations or actions differ from the game's; take a run of the same "
                 "environment and env.* settings");
   const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
   if (checkpoint.empty())
     throw Error("[player] " + folder + " holds no valid checkpoint; train longer or resume it");
-  AlgoContext own = context;
-  own.total_steps = experiment_->run.steps;
-  own.seed = experiment_->run.seed;
-  algorithm_ = experiment_->algo().make(experiment_->algo_options(), own);
+  AlgoContext context = context_of(*experiment_, game.placement, game.pool);
+  context.rows = game.rows;
+  policy_ = experiment_->algo().make_policy(experiment_->algo_options(), context);
   load_section(checkpoint, "algo",
                {.algo = experiment_->algo().name, .env = experiment_->env().name},
-               [&](StateVisitor& v) { algorithm_->visit_state(v); });
-  algorithm_->publish();
-  policy_ = std::make_unique<PolicyPlayer>(*algorithm_, folder, mode);
+               [&](StateVisitor& v) { policy_->visit_state(v); });
+  policy_->publish();
+  player_ = std::make_unique<PolicyPlayer>(*policy_, folder, mode);
 }
 
 RunPlayer::~RunPlayer() = default;
 
-std::unique_ptr<Player> make_player(const std::string& name, const EnvEntry& env,
-                                    const AlgoContext& context, ActMode mode) {
-  for (const Bot& bot : env.bots)
+std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode) {
+  for (const Bot& bot : game.env.bots)
     if (name == bot.name) return std::make_unique<BotPlayer>(bot, name);
-  if (is_run(name)) return std::make_unique<RunPlayer>(name, context, mode);
+  if (is_run(name)) return std::make_unique<RunPlayer>(name, game, mode);
   std::string bots;
-  for (const Bot& bot : env.bots) bots += std::string(bots.empty() ? "" : ", ") + bot.name;
-  throw Error("[player] '" + name + "' is neither a scripted player of " + env.name + " (" +
+  for (const Bot& bot : game.env.bots) bots += std::string(bots.empty() ? "" : ", ") + bot.name;
+  throw Error("[player] '" + name + "' is neither a scripted player of " + game.env.name + " (" +
               (bots.empty() ? "it has none" : bots) + ") nor the folder of a run");
 }
 

@@ -6,10 +6,21 @@
 #include <memory>
 #include <string>
 
+#include "base/core/thread_pool.h"
 #include "base/env/entry.h"
-#include "engine/algo/algorithm.h"
+#include "engine/algo/policy.h"
+#include "engine/host/machine.h"
 
 namespace maglev {
+
+/// What a player is to play.
+struct Game {
+  const EnvEntry& env;
+  EnvSpec spec;
+  Placement placement;
+  ThreadPool& pool;  ///< whose threads call the player
+  int64_t rows = 1;  ///< at once, at most
+};
 
 class Player {
  public:
@@ -19,9 +30,9 @@ class Player {
   const std::string& name() const { return name_; }
   /// What it remembers of `rows` rows from step to step.
   virtual Carry initial_carry(int64_t rows) = 0;
-  /// Writes row.action of any number of rows. `step` counts time steps: with it and `seed` every
-  /// number is drawn.
-  virtual void act(Row& row, Carry& carry, uint64_t seed, int64_t step) = 0;
+  /// Writes row.action of any number of rows. With `key`, whose purpose is opponent, and a row's
+  /// index every number is drawn: who else plays changes nothing.
+  virtual void act(Row& row, Carry& carry, const ActKey& key) = 0;
 
  private:
   std::string name_;
@@ -33,7 +44,7 @@ class BotPlayer : public Player {
   BotPlayer(const Bot& bot, std::string name) : Player(std::move(name)), bot_(&bot) {}
 
   Carry initial_carry(int64_t rows) override;
-  void act(Row& row, Carry& carry, uint64_t seed, int64_t step) override;
+  void act(Row& row, Carry& carry, const ActKey& key) override;
 
  private:
   const Bot* bot_;
@@ -42,39 +53,36 @@ class BotPlayer : public Player {
 /// A policy as it stands. Does not own it.
 class PolicyPlayer : public Player {
  public:
-  PolicyPlayer(Algorithm& algorithm, std::string name, ActMode mode)
-      : Player(std::move(name)), algorithm_(&algorithm), mode_(mode) {}
+  PolicyPlayer(Policy& policy, std::string name, ActMode mode)
+      : Player(std::move(name)), policy_(&policy), mode_(mode) {}
 
-  Carry initial_carry(int64_t rows) override { return algorithm_->initial_carry(rows); }
-  void act(Row& row, Carry& carry, uint64_t seed, int64_t step) override;
+  Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
+  void act(Row& row, Carry& carry, const ActKey& key) override;
 
  private:
-  Algorithm* algorithm_;
+  Policy* policy_;
   ActMode mode_;
 };
 
-/// The policy of a run, from its newest checkpoint, made for `rows` rows.
+/// The policy of a run, from its newest checkpoint.
 class RunPlayer : public Player {
  public:
-  /// `context` says what it will play: columns, device, threads. Throws Error when `folder` holds
-  /// no run with a checkpoint, or one of another kind of environment.
-  RunPlayer(const std::string& folder, const AlgoContext& context, ActMode mode);
+  /// Throws Error when `folder` holds no run with a checkpoint, or one of another kind of
+  /// environment.
+  RunPlayer(const std::string& folder, const Game& game, ActMode mode);
   ~RunPlayer() override;
 
-  Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
-  void act(Row& row, Carry& carry, uint64_t seed, int64_t step) override {
-    policy_->act(row, carry, seed, step);
-  }
+  Carry initial_carry(int64_t rows) override { return player_->initial_carry(rows); }
+  void act(Row& row, Carry& carry, const ActKey& key) override { player_->act(row, carry, key); }
 
  private:
   std::unique_ptr<class Experiment> experiment_;
-  std::unique_ptr<Algorithm> algorithm_;
-  std::unique_ptr<PolicyPlayer> policy_;
+  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<PolicyPlayer> player_;
 };
 
 /// A player by name: one of the environment's bots, or the folder of a run. Throws Error that lists
 /// the bots.
-std::unique_ptr<Player> make_player(const std::string& name, const EnvEntry& env,
-                                    const AlgoContext& context, ActMode mode);
+std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode);
 
 }  // namespace maglev

@@ -10,9 +10,6 @@
 namespace maglev {
 namespace {
 
-// rewards of the two sides of a decided game differ by at least this
-constexpr float kDecided = 1;
-
 // the chosen rows as a row of their own
 Row gathered(const Row& row, const at::Tensor& index) {
   const auto take = [&](const at::Tensor& t) { return t.defined() ? t.index_select(0, index) : t; };
@@ -50,10 +47,12 @@ void Rivals::act(uint64_t seed, int64_t step) {
   Row& row = store_.row(0);
   for (Seat& seat : seats_) seat.at.clear();
   for (int64_t env = 0; env < N_; ++env) seats_[size_t(player_of_[size_t(env)])].at.push_back(env);
+  ActKey key{.seed = seed, .purpose = Purpose::opponent, .step = step};
   for (Seat& seat : seats_) {
     if (seat.at.empty()) continue;
     if (int64_t(seat.at.size()) == N_) {
-      seat.player->act(row, seat.carry, seed, step);
+      key.rows = nullptr;
+      seat.player->act(row, seat.carry, key);
       continue;
     }
     const at::Tensor on_host =
@@ -63,7 +62,8 @@ void Rivals::act(uint64_t seed, int64_t step) {
     Carry carry;
     for (const auto& p : seat.carry.parts)
       carry.parts.push_back(p.index_select(0, p.is_cpu() ? on_host : index));
-    seat.player->act(part, carry, seed, step);
+    key.rows = index.const_data_ptr<int64_t>();
+    seat.player->act(part, carry, key);
     row.action.index_copy_(0, index, part.action);
     for (size_t i = 0; i < carry.parts.size(); ++i) {
       at::Tensor& whole = seat.carry.parts[i];

@@ -14,6 +14,9 @@
 
 namespace maglev {
 
+/// Rewards of the sides of a decided game differ by at least this.
+constexpr float kDecided = 1;
+
 /// How one game ended, for the learner.
 struct GameResult {
   int64_t env = 0;
@@ -37,7 +40,7 @@ class Rivals {
   /// Every player acts for its environments, together. Between the learner's act and the step.
   void act(uint64_t seed, int64_t step);
   /// After the step: the games that ended in it, in order of environments. `reward` [N] is the
-  /// learners'. A game is decided when it terminated with rewards at least 1 apart. Waits for a
+  /// learners'. A game is decided when it terminated with rewards at least kDecided apart. Waits for a
   /// device.
   const std::vector<GameResult>& settle(const float* reward);
 

@@ -147,7 +147,9 @@ std::map<std::string, std::string> kinds_of(const StateSummary& state) {
   return kinds;
 }
 
-void check_same_names(const std::string& dir, const StateSummary& saved, const StateSummary& live) {
+// `whole`: the live state is all of the saved one, else it may be a part
+void check_names(const std::string& dir, const StateSummary& saved, const StateSummary& live,
+                 bool whole) {
   auto in_file = kinds_of(saved), in_run = kinds_of(live);
   std::vector<std::string> missing, left_over, differing;
   for (const auto& [name, kind] : in_run) {
@@ -157,7 +159,7 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
       differing.push_back("'" + name + "' is " + kind + " here and " + found->second + " there");
   }
   for (const auto& [name, kind] : in_file)
-    if (!in_run.contains(name)) left_over.push_back("'" + name + "'");
+    if (whole && !in_run.contains(name)) left_over.push_back("'" + name + "'");
   std::string why;
   auto add = [&](const char* what, const std::vector<std::string>& items) {
     if (!items.empty()) why += (why.empty() ? "" : "; ") + (what + listed(items));
@@ -168,20 +170,6 @@ void check_same_names(const std::string& dir, const StateSummary& saved, const S
   if (!why.empty())
     throw Error("[" + dir + "] does not fit this run: " + why +
                 "; resume with the settings it was saved with");
-}
-
-// the names of one section, as a state of its own
-StateSummary section_of(const StateSummary& state, const std::string& section) {
-  StateSummary part;
-  const auto take = [&](auto& to, const auto& from) {
-    for (const auto& [name, value] : from)
-      if (name.starts_with(section + ".")) to.emplace(name, value);
-  };
-  take(part.integers, state.integers);
-  take(part.reals, state.reals);
-  take(part.texts, state.texts);
-  take(part.tensors, state.tensors);
-  return part;
 }
 
 void check_identity(const std::string& dir, const CheckpointIdentity& identity,
@@ -297,7 +285,7 @@ CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdent
   const StateSummary& saved = checkpoint.manifest.state;
   const auto before = Collector(visit).summary.integers;
   try {
-    check_same_names(dir, saved, Collector(visit, &saved.integers).summary);
+    check_names(dir, saved, Collector(visit, &saved.integers).summary, /*whole=*/true);
   } catch (const Error&) {
     Collector put_back(visit, &before);
     throw;
@@ -313,8 +301,7 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   check_identity(dir, checkpoint.manifest.identity, expected);
   const VisitState visit_section = [&](StateVisitor& v) { v.section(section, visit); };
-  check_same_names(dir, section_of(checkpoint.manifest.state, section),
-                   Collector(visit_section).summary);
+  check_names(dir, checkpoint.manifest.state, Collector(visit_section).summary, /*whole=*/false);
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
   visit_section(restorer);

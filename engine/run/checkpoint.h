@@ -26,8 +26,9 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit);
 
-/// Loads `section` of a checkpoint alone, e.g. "algo", into what `visit` names; the rest may be of
-/// any kind. Everything else as load_checkpoint.
+/// Loads what `visit` names of `section` of a checkpoint, e.g. a policy of "algo"; the section may
+/// hold more, and the rest be of any kind. Throws Error when it lacks a name or holds another kind or
+/// shape of it, with nothing live changed. Everything else as load_checkpoint.
 CheckpointIdentity load_section(const std::string& dir, const std::string& section,
                                 const CheckpointIdentity& expected, const VisitState& visit);
 

@@ -36,15 +36,9 @@ struct Planned {
 Planned planned(const Experiment& experiment, const Placement& placement) {
   const RunOptions& run = experiment.run;
   const EnvSpec spec = experiment.spec();
-  const int64_t learners = run.opponents.empty() ? experiment.env().agents : 1;
+  const int64_t learners = experiment.learners();
   ThreadPool pool(placement.threads);
-  const AlgoContext context{.spec = spec,
-                            .rows = run.env_count * learners,
-                            .total_steps = run.steps,
-                            .seed = run.seed,
-                            .device = placement.device,
-                            .pool = &pool,
-                            .precision = placement.precision};
+  const AlgoContext context = context_of(experiment, placement, pool);
   Planned result{.rows = context.rows};
   auto& parts = result.memory.parts;
   auto add = [&](const std::string& name, int64_t bytes) {

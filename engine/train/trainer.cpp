@@ -70,13 +70,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   const int64_t learners = run.opponents.empty() ? 0 : 1;
   envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count,
                                    run.seed, placement.device, pool_, /*first_env=*/0, learners);
-  const AlgoContext context{.spec = envs_->spec(),
-                            .rows = envs_->rows(),
-                            .total_steps = run.steps,
-                            .seed = run.seed,
-                            .device = placement.device,
-                            .pool = overlap_ ? learn_pool_.get() : &pool_,
-                            .precision = placement.precision};
+  const AlgoContext context = context_of(experiment, placement, overlap_ ? *learn_pool_ : pool_);
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
   const Precision precision = placement.precision;
@@ -97,7 +91,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   store_ =
       make_store(run, envs_->spec(), *plan_,
                  {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement.device);
-  carry_ = algo_->initial_carry(rows);
+  carry_ = algo_->policy().initial_carry(rows);
   if (!offline())
     for (const Row& part : store_->window().row(0).blocks)
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
@@ -111,7 +105,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   }
   if (placement.device.is_cuda()) finite_ = at::ones({1}, on_device);
   recent_ = at::zeros({kRecent, 2}, at::kDouble);
-  if (learners) league_ = std::make_unique<League>(experiment, context, *algo_);
+  if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
   if (!offline()) envs_->reset(first);
@@ -126,7 +120,8 @@ void Trainer::act(int64_t t, int64_t block) {
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += iterations_ * plan_->collect_steps;
-  algo_->act(store_->window().row(t).blocks[size_t(block)], state.carry, ActMode::sample, key);
+  algo_->policy().act(store_->window().row(t).blocks[size_t(block)], state.carry, ActMode::sample,
+                      key);
 }
 
 void Trainer::step_block(int64_t t, int64_t block) {

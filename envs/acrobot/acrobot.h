@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/env/env.h"
+#include "envs/acrobot/paint.h"
 
 namespace maglev {
 
@@ -85,6 +86,10 @@ struct Acrobot {
     float* o = out.as<float>(0);
     o[0] = cosf(s.theta1), o[1] = sinf(s.theta1), o[2] = cosf(s.theta2), o[3] = sinf(s.theta2);
     o[4] = s.dtheta1, o[5] = s.dtheta2;
+  }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    acrobot::paint(s.theta1, s.theta2, canvas);
   }
 
  private:

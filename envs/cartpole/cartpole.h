@@ -6,11 +6,14 @@
 #include <cmath>
 
 #include "base/env/env.h"
+#include "envs/cartpole/paint.h"
 
 namespace maglev {
 
 struct Cartpole {
   static constexpr const char* kSummary = "balance a pole on a cart (Gymnasium CartPole-v1)";
+  /// Where an episode fails: metres from the middle, radians from upright.
+  static constexpr float kLimitX = 2.4f, kLimitTheta = 12 * 2 * 3.14159265358979f / 360;
 
   struct Params {
     int32_t max_steps = 500;
@@ -46,7 +49,6 @@ struct Cartpole {
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
     constexpr float gravity = 9.8f, mass_pole = 0.1f, total_mass = 1.1f, half_length = 0.5f;
     constexpr float pole_share = mass_pole / total_mass, tau = 0.02f;
-    constexpr float theta_limit = 12 * 2 * 3.14159265358979f / 360, x_limit = 2.4f;
     // no branch on what a policy draws: every second guess of the processor would be wrong
     const float push = float(2 * int32_t(action.discrete[0] == 1) - 1) * (10.f / total_mass);
     // Taylor's series; an episode ends beyond 0.21 rad, and they hold to the last places up to
@@ -67,7 +69,7 @@ struct Cartpole {
     s.theta += tau * s.theta_dot;
     s.theta_dot += tau * theta_acc;
     s.steps += 1;
-    out.terminated = (fabsf(s.x) > x_limit) | (fabsf(s.theta) > theta_limit);
+    out.terminated = (fabsf(s.x) > kLimitX) | (fabsf(s.theta) > kLimitTheta);
     out.truncated = s.steps >= p.max_steps;
     // the step that falls is rewarded like any other, unless the reward is Sutton and Barto's
     out.reward[0] = !p.sutton_barto_reward ? 1.f : out.terminated ? -1.f : 0.f;
@@ -76,6 +78,10 @@ struct Cartpole {
   MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
     float* o = out.as<float>(0);
     o[0] = s.x, o[1] = s.x_dot, o[2] = s.theta, o[3] = s.theta_dot;
+  }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    cartpole::paint(s.x, s.theta, kLimitX, kLimitTheta, canvas);
   }
 };
 

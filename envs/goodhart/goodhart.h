@@ -15,6 +15,7 @@
 #include "base/core/error.h"
 #include "base/env/env.h"
 #include "envs/goodhart/packed_torus.h"
+#include "envs/goodhart/paint.h"
 
 namespace maglev {
 
@@ -250,6 +251,19 @@ struct Goodhart {
       out.as<float>(1)[0] = from_middle(s.food, p.min_food, p.max_food);
       out.as<float>(1)[1] = from_middle(s.poison, p.min_poison, p.max_poison);
     }
+  }
+
+  static void paint(const Params& p, const State& s, Canvas& canvas) {
+    const EnvSpec seen = spec(p);
+    goodhart::paint({.world = world_of(p, s),
+                     .agent = {s.x, s.y},
+                     .view = p.view,
+                     .sight = seen.observations[0].cells.policy,
+                     .energy = s.energy,
+                     .energy_start = p.energy_start,
+                     .food = kFood,
+                     .poison = kPoison},
+                    canvas);
   }
 
   MAGLEV_HD static PackedTorus world_of(const Params& p, const State& s) {

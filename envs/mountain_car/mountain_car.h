@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "base/env/env.h"
+#include "envs/mountain_car/paint.h"
 
 namespace maglev {
 
 struct MountainCar {
   static constexpr const char* kSummary =
       "drive an underpowered car up a hill (Gymnasium MountainCar-v0)";
+  static constexpr float kLeftWall = -1.2f, kRightWall = 0.6f, kGoal = 0.5f;
 
   struct Params {
     int32_t max_steps = 200;
@@ -44,23 +46,26 @@ struct MountainCar {
 
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
     constexpr float force = 0.001f, gravity = 0.0025f, max_speed = 0.07f;
-    constexpr float left_wall = -1.2f, right_wall = 0.6f, goal = 0.5f;
     const float velocity =
         s.velocity + (float(action.discrete[0] - 1) * force - cosf(3.f * s.position) * gravity);
     s.velocity = velocity < -max_speed ? -max_speed : velocity > max_speed ? max_speed : velocity;
     const float position = s.position + s.velocity;
-    s.position = position < left_wall ? left_wall : position > right_wall ? right_wall : position;
+    s.position = position < kLeftWall ? kLeftWall : position > kRightWall ? kRightWall : position;
     // the left wall is inelastic
-    if (s.position == left_wall && s.velocity < 0.f) s.velocity = 0.f;
+    if (s.position == kLeftWall && s.velocity < 0.f) s.velocity = 0.f;
     s.steps += 1;
     out.reward[0] = -1.f;
-    out.terminated = s.position >= goal && s.velocity >= p.goal_velocity;
+    out.terminated = s.position >= kGoal && s.velocity >= p.goal_velocity;
     out.truncated = s.steps >= p.max_steps;
   }
 
   MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
     float* o = out.as<float>(0);
     o[0] = s.position, o[1] = s.velocity;
+  }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    mountain_car::paint(s.position, kLeftWall, kRightWall, kGoal, canvas);
   }
 };
 

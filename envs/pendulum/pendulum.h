@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/env/env.h"
+#include "envs/pendulum/paint.h"
 
 namespace maglev {
 
@@ -62,6 +63,10 @@ struct Pendulum {
   MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
     float* o = out.as<float>(0);
     o[0] = cosf(s.theta), o[1] = sinf(s.theta), o[2] = s.theta_dot;
+  }
+
+  static void paint(const Params&, const State& s, Canvas& canvas) {
+    pendulum::paint(s.theta, s.theta_dot, kMaxSpeed, canvas);
   }
 
   /// The same angle within [-pi, pi].

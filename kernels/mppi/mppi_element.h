@@ -21,10 +21,10 @@ MAGLEV_HD void mppi_store(void* to, int64_t i, bool bf16, float x) {
   else static_cast<float*>(to)[i] = x;
 }
 MAGLEV_HD float mppi_normal(const NoiseFill& f, int64_t row, int64_t i) {
-  return normal(f.seed, f.stream + uint64_t(row), first_index(f) + uint64_t(i));
+  return normal(f.seed, stream_of(f, row), first_index(f) + uint64_t(i));
 }
 MAGLEV_HD float mppi_uniform(const NoiseFill& f, int64_t row, int64_t i) {
-  return uniform(f.seed, f.stream + uint64_t(row), first_index(f) + uint64_t(i));
+  return uniform(f.seed, stream_of(f, row), first_index(f) + uint64_t(i));
 }
 /// symexp of a sum of probability times bin.
 MAGLEV_HD float mppi_symexp(float x) {

@@ -11,7 +11,7 @@ template <bool kNormal>
 __global__ void fill_noise(NoiseFill fill, float* out) {
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= fill.rows * fill.count) return;
-  const uint64_t stream = fill.stream + uint64_t(e / fill.count);
+  const uint64_t stream = stream_of(fill, e / fill.count);
   const uint64_t index = first_index(fill) + uint64_t(e % fill.count);
   out[e] = kNormal ? normal(fill.seed, stream, index) : uniform(fill.seed, stream, index);
 }

@@ -10,17 +10,23 @@
 
 namespace maglev {
 
-/// Numbers of `rows` streams: row r holds numbers [first, first + count) of stream `stream + r`.
+/// Numbers of `rows` streams: row r holds numbers [first, first + count) of stream_of(fill, r).
 struct NoiseFill {
   uint64_t seed;
-  uint64_t stream;  ///< of row 0, as stream_id gives it
+  uint64_t stream;  ///< of row 0, or of index 0, as stream_id gives it
   uint64_t first;   ///< index of each row's first number
   int64_t rows, count;
   /// *base * base_scale is added to `first` where base is not null; where the kernel runs. A
   /// captured graph counts there.
   const int64_t* base = nullptr;
   uint64_t base_scale = 0;
+  /// [rows] the index of each row, added to `stream`; null: 0, 1, ... Where the kernel runs.
+  const int64_t* index = nullptr;
 };
+
+MAGLEV_HD uint64_t stream_of(const NoiseFill& f, int64_t row) {
+  return f.stream + uint64_t(f.index ? f.index[row] : row);
+}
 
 /// Index of each row's first number with what `base` adds.
 MAGLEV_HD uint64_t first_index(const NoiseFill& f) {

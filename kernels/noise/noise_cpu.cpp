@@ -89,12 +89,12 @@ void fill_row(const NoiseFill& fill, uint64_t stream, float* out) {
 
 void fill_uniform(const NoiseFill& fill, float* out) {
   for (int64_t r = 0; r < fill.rows; ++r)
-    fill_row<false>(fill, fill.stream + uint64_t(r), out + r * fill.count);
+    fill_row<false>(fill, stream_of(fill, r), out + r * fill.count);
 }
 
 void fill_normal(const NoiseFill& fill, float* out) {
   for (int64_t r = 0; r < fill.rows; ++r)
-    fill_row<true>(fill, fill.stream + uint64_t(r), out + r * fill.count);
+    fill_row<true>(fill, stream_of(fill, r), out + r * fill.count);
 }
 
 }  // namespace HWY_NAMESPACE

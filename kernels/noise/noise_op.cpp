@@ -27,7 +27,7 @@ Tensors reference(const NoiseFill& fill, bool normals) {
   auto out = at::empty({fill.rows, fill.count});
   for (int64_t r = 0; r < fill.rows; ++r)
     for (int64_t i = 0; i < fill.count; ++i) {
-      const uint64_t stream = fill.stream + uint64_t(r), index = fill.first + uint64_t(i);
+      const uint64_t stream = stream_of(fill, r), index = fill.first + uint64_t(i);
       const uint64_t pair = index & ~1ull;
       const double u = uniform(fill.seed, stream, pair), v = uniform(fill.seed, stream, pair + 1);
       const double radius = std::sqrt(-2 * std::log(u)), angle = 6.28318530717958648 * v;

@@ -37,6 +37,15 @@ TEST(Noise, numbers_are_functions_of_their_index) {
   }
 }
 
+TEST(Noise, a_row_picked_by_its_index_draws_what_it_draws_in_its_place) {
+  const std::vector<int64_t> index{1, 2, 5};
+  NoiseFill picked = of_stream(8, 3, 3);
+  picked.index = index.data();
+  for (auto draw : {normals, uniforms})
+    EXPECT_TRUE(
+        close(draw(9, picked), draw(9, of_stream(8, 3, 6)).index_select(0, at::tensor(index)), 0));
+}
+
 // panels draw what they need of a plan's numbers: the cut must never show
 TEST(Noise, ranges_drawn_in_parts_equal_the_range_drawn_at_once) {
   for (auto draw : {normals, uniforms}) {

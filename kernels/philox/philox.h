@@ -18,6 +18,8 @@ struct PhiloxFill {
   int64_t rows, width;
   /// Added to `step` where not null; where the kernel runs. A captured graph counts steps there.
   const int64_t* base = nullptr;
+  /// [rows] the index of each row, in place of first_row + r; null: those. Where the kernel runs.
+  const int64_t* index = nullptr;
 };
 
 /// Which permutation of [0, n): number `counter`, plus `*base` where that is not null.
@@ -48,7 +50,8 @@ int philox_normal_cuda(const PhiloxFill& fill, float* out, void* stream);
 
 /// Block `j` of a row's numbers at a step.
 MAGLEV_HD PhiloxBlock philox_row_block(const PhiloxFill& f, int64_t row, int64_t j) {
-  return philox(f.seed, stream_id(f.purpose, uint64_t(f.first_row + row)),
+  const int64_t index = f.index ? f.index[row] : f.first_row + row;
+  return philox(f.seed, stream_id(f.purpose, uint64_t(index)),
                 (uint64_t(f.step + (f.base ? *f.base : 0)) << 16) | uint64_t(j));
 }
 

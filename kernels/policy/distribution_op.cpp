@@ -32,7 +32,8 @@ at::Tensor sample(const ActionSpec& spec, const DistParams& p, ActMode mode, con
                   .step = key.step,
                   .rows = 0,
                   .width = 0,
-                  .base = key.base};
+                  .base = key.base,
+                  .index = key.rows};
   if (!spec.discrete()) {
     if (mode == ActMode::mean) {
       action.copy_(p.logits);

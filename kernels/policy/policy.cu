@@ -56,7 +56,7 @@ __global__ void sample_rows(SampleArgs args, DevicePolicy device) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= args.policy.rows) return;
   const PhiloxFill fill{args.seed, args.purpose, args.first_row, args.step, args.policy.rows,
-                        0,         args.base};
+                        0,         args.base, args.index};
   const float log_prob = args.policy.head_count > 0 ? sample_heads(args, device, fill, row)
                                                     : sample_gaussian(args, fill, row);
   if (args.log_prob) args.log_prob[row] = log_prob;

@@ -11,19 +11,21 @@
 namespace maglev {
 
 /// The largest of logits plus Gumbel noise is a draw from their softmax; the Gaussian's normals are
-/// Box-Muller's. Row r draws from Philox stream (purpose, first_row + r) at `step`: the numbers of
+/// Box-Muller's. Row r draws from Philox stream (purpose, its index) at `step`: the numbers of
 /// philox_uniform_cpu and philox_normal_cpu.
 struct SampleArgs {
   PolicyPanel policy;
   uint64_t seed;
   Purpose purpose;
-  int64_t first_row;    ///< index of row 0 in the whole run
+  int64_t first_row;    ///< index of row 0 in the whole run; those behind follow it
   int64_t step;         ///< below 2^48 with *base
   const int64_t* base;  ///< added to step where not null; where the kernel runs
   bool mean;            ///< the most likely category, or the mean, instead of a draw
   int32_t* action_i32;  ///< [rows, dims] row-major, written where there are heads
   float* action_f32;    ///< [rows, dims] row-major, written for the Gaussian
   float* log_prob;      ///< [rows], written, or null; summed over heads or dimensions
+  /// [rows] the index of each row, in place of first_row + r; null: those. Where the kernel runs.
+  const int64_t* index = nullptr;
 };
 void policy_sample_cpu(const SampleArgs& args);
 /// On `stream` (a cudaStream_t) for any number of rows and at most kMostDeviceHeads heads; pointers

@@ -30,6 +30,27 @@ HWY_INLINE void multiply_wide(D d, V a, uint32_t factor, V& high, V& low) {
 #endif
 }
 
+// lower and upper halves of the streams of rows [at, at + lanes)
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void row_streams(D d, const SampleArgs& args, int64_t at, V& low, V& high) {
+  if (!args.index) {
+    const uint64_t stream = stream_id(args.purpose, uint64_t(args.first_row + at));
+    const V first = hn::Set(d, uint32_t(stream));
+    low = first + hn::Iota(d, 0u), high = hn::Set(d, uint32_t(stream >> 32));
+    high = high - hn::VecFromMask(d, hn::Lt(low, first));  // the carry
+    return;
+  }
+  const size_t lanes = hn::Lanes(d);
+  HWY_ALIGN uint32_t lows[hn::MaxLanes(D())], highs[hn::MaxLanes(D())];
+  for (size_t l = 0; l < lanes; ++l) {
+    // lanes behind the last row draw for nobody
+    const int64_t row = std::min(at + int64_t(l), args.policy.rows - 1);
+    const uint64_t stream = stream_id(args.purpose, uint64_t(args.index[row]));
+    lows[l] = uint32_t(stream), highs[l] = uint32_t(stream >> 32);
+  }
+  low = hn::Load(d, lows), high = hn::Load(d, highs);
+}
+
 // philox() of base/core/philox.h for one row a lane: block `block` of rows [at, at + lanes)
 template <class D>
 HWY_INLINE void philox_rows(D d, const SampleArgs& args, int64_t at, int64_t block,
@@ -37,12 +58,10 @@ HWY_INLINE void philox_rows(D d, const SampleArgs& args, int64_t at, int64_t blo
   using V = hn::Vec<D>;
   const uint64_t counter =
       (uint64_t(args.step + (args.base ? *args.base : 0)) << 16) | uint64_t(block);
-  const uint64_t stream = stream_id(args.purpose, uint64_t(args.first_row + at));
   uint32_t k0 = uint32_t(args.seed), k1 = uint32_t(args.seed >> 32);
   V c0 = hn::Set(d, uint32_t(counter)), c1 = hn::Set(d, uint32_t(counter >> 32));
-  const V first = hn::Set(d, uint32_t(stream));
-  V c2 = first + hn::Iota(d, 0u), c3 = hn::Set(d, uint32_t(stream >> 32));
-  c3 = c3 - hn::VecFromMask(d, hn::Lt(c2, first));  // the carry
+  V c2 = hn::Zero(d), c3 = c2;
+  row_streams(d, args, at, c2, c3);
   for (int round = 0; round < 10; ++round) {
     V high0, low0, high1, low1;
     multiply_wide(d, c0, 0xD2511F53u, high0, low0);

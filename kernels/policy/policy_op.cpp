@@ -146,7 +146,8 @@ at::Tensor policy_sample(const ActionSpec& spec, const DistParams& p, ActMode mo
                    .mean = mode == ActMode::mean,
                    .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                    .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
-                   .log_prob = log_prob.data_ptr<float>() + at});
+                   .log_prob = log_prob.data_ptr<float>() + at,
+                   .index = key.rows ? key.rows + at : nullptr});
   });
   return log_prob;
 }

@@ -41,6 +41,28 @@ TEST(Policy, draws_are_those_of_the_distribution) {
   }
 }
 
+// rows picked out of a batch keep their numbers, on both sides of 2^32
+TEST(Policy, a_row_picked_by_its_index_draws_what_it_draws_in_its_place) {
+  torch::manual_seed(5);
+  const int64_t B = 100, first = (int64_t(1) << 32) - 50;
+  const auto picked = at::tensor({0, 3, 4, 49, 50, 51, 52, 70, 98, 99}, at::kLong);
+  const auto index = picked + first;
+  for (const auto& spec : {heads({6, 3}), continuous(3)}) {
+    DistParams all{.logits = at::randn({B, spec.discrete() ? 9 : 3})};
+    if (!spec.discrete()) all.log_std = at::randn({3}) * 0.5;
+    DistParams some{.logits = all.logits.index_select(0, picked), .log_std = all.log_std};
+    ActKey key{.seed = 77, .step = 4};
+    auto whole = actions(spec, B);
+    policy_sample(spec, all, ActMode::sample, key, first, whole);
+    key.rows = index.const_data_ptr<int64_t>();
+    for (auto draw : {policy_sample, sample}) {
+      auto part = actions(spec, picked.size(0));
+      draw(spec, some, ActMode::sample, key, 0, part);
+      EXPECT_TRUE(close(part, whole.index_select(0, picked), spec.discrete() ? 0 : 2e-6));
+    }
+  }
+}
+
 // the ratio of a policy that did not move is exactly 1 because of this
 TEST(Policy, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bit) {
   torch::manual_seed(2);

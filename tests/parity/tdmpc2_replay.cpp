@@ -97,10 +97,10 @@ class Replay {
       row.obs = {c_["obs"]};
       row.is_first = c_["is_first"];
       row.action = at::zeros({N, A});
-      algo_->act(row, carry, mode,
-                 {.seed = uint64_t(c_.numbers.at("seed")),
-                  .purpose = Purpose::act,
-                  .step = c_.numbers.at("step")});
+      algo_->policy().act(row, carry, mode,
+                          {.seed = uint64_t(c_.numbers.at("seed")),
+                           .purpose = Purpose::act,
+                           .step = c_.numbers.at("step")});
       d.add("plan_mean", carry.parts[0], c_["plan/mean"]);
       if (mode == ActMode::mean) d.add("plan_action", row.action, c_["plan/action"]);
       else d.add("plan_noisy_action", row.action, c_["plan/noisy"]);

@@ -36,7 +36,9 @@ def test_recordings_hold_every_step_and_both_formats_the_same_picture(engine, tm
         steps = int(done.stdout.split("episode 1: ")[1].split(" steps")[0])
         shown[ending], info = frames(tmp_path / f"game.{ending}")
         # where it began, then each step, 20 ms each, again and again
-        assert shown[ending].shape == (steps + 1, 500, 600, 3)
+        # with names, score and clock below
+        assert shown[ending].shape == (steps + 1, 540, 600, 3)
+        assert f"recorded {tmp_path / f'game.{ending}'}: {steps + 1} pictures" in done.stdout
         assert info["duration"] == 20 and info["loop"] == 0
     assert (shown["png"] == shown["gif"]).all()
     moved = (shown["png"][1:] != shown["png"][:-1]).any(axis=(1, 2, 3))
@@ -59,12 +61,68 @@ def test_a_run_plays_from_its_folder(engine, tmp_path):
         assert "episode 2: " in done.stdout and str(run) in done.stdout
 
 
-def test_an_environment_without_a_picture_is_told_in_words(engine):
-    done = engine("play", "cartpole", "--seed", 3)
+def proven():
+    """Every environment with proven settings, and the algorithm they are for."""
+    named = {path.parent.name for path in (HOME / "envs").glob("*/*.h")}
+    configs = sorted((HOME / "configs").glob("*/*.yaml"))
+    return [(path.parent.name, path.stem) for path in configs if path.stem in named]
+
+
+def test_every_environment_has_proven_settings():
+    named = {path.parent.name for path in (HOME / "envs").glob("*/*.h")}
+    assert {env for _, env in proven()} == named
+
+
+@pytest.mark.parametrize("algo, env", proven())
+def test_a_run_of_proven_settings_plays(algo, env, engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine("train", algo, env, "--sinks", "jsonl", "--out", run, "train.steps=1")
+    assert done.returncode == 0, done.stderr
+    done = engine("play", run, "env.max_steps=3", "--record", tmp_path / "game.gif")
+    assert done.returncode == 0, done.stderr
+    assert "episode 1: 3 steps" in done.stdout and str(run) in done.stdout
+    # and as a player of an environment that was named
+    done = engine("play", env, run, "env.max_steps=2", "--actions", "sample")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_plays_as_it_was_trained(engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine(
+        *("train", "ppo", "cartpole", "--sinks", "jsonl", "--out", run),
+        *("train.steps=1", "env.max_steps=7"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "episode 1: 7 steps" in engine("play", run).stdout
+    assert "episode 1: 5 steps" in engine("play", run, "env.max_steps=5").stdout
+
+
+def test_a_recording_is_not_overwritten_unasked(engine, tmp_path):
+    file = tmp_path / "game.gif"
+    file.write_bytes(b"mine")
+    words = ("play", "cartpole", "env.max_steps=3", "--record", file)
+    done = engine(*words)
+    assert done.returncode == 2 and "--overwrite" in done.stderr
+    assert "episode" not in done.stdout and file.read_bytes() == b"mine"
+    assert engine(*words, "--overwrite").returncode == 0
+    assert file.read_bytes().startswith(b"GIF89a")
+    assert [path.name for path in tmp_path.iterdir()] == ["game.gif"]
+
+
+def test_a_recording_that_cannot_be_written_is_refused_before_the_match(engine, tmp_path):
+    done = engine("play", "cartpole", "--record", tmp_path / "nowhere" / "game.gif")
+    assert done.returncode == 2 and "nowhere" in done.stderr
+    assert "episode" not in done.stdout
+
+
+def test_an_environment_without_a_picture_is_told_in_words(examples):
+    done = examples("play", "points", "--seed", 3)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("step 1  action ") and " reward 1  sees " in lines[0]
-    assert lines[-1] == f"episode 1: {len(lines) - 1} steps; return of random {len(lines) - 1}.00"
+    assert lines[0].startswith("step 1  action ") and " reward " in lines[0] and " sees " in lines[0]
+    assert lines[-1].startswith(f"episode 1: {len(lines) - 1} steps; return of random ")
+    done = examples("play", "points", "--record", "game.gif")
+    assert done.returncode == 2 and "no picture" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -74,7 +132,6 @@ def test_an_environment_without_a_picture_is_told_in_words(engine):
         (["hockey", "wek"], "weak, strong"),
         (["hockey", "weak", "weak"], "has 1 player, got 2"),
         (["hockey", "--record", "game.mp4"], ".png or .gif"),
-        (["cartpole", "--record", "game.gif"], "no picture"),
         (["hockey", "env.oponent=weak"], "did you mean env.opponent"),
         (["hocky"], "did you mean hockey"),
     ],

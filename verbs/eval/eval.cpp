@@ -26,7 +26,9 @@ namespace {
 
 Grammar grammar() {
   return {
-      .flags = {{"--episodes", "N", "episodes, each environment's first ones (default 100)"},
+      .flags = {{"--episodes", "N",
+                 "episodes, each environment's first ones (default 100); one that does not end is "
+                 "given up after 100,000 steps"},
                 {"--steps", "N", "run this many environment steps instead of counting episodes"},
                 {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
                 {"--seed", "S",
@@ -54,6 +56,7 @@ nlohmann::json to_json(const EvalResult& r) {
           {"seed", r.seed},
           {"envs", r.envs},
           {"episodes", r.episodes},
+          {"episodes_given_up", r.given_up},
           {"steps", r.steps},
           {"return_mean", number(r.return_mean)},
           {"return_std", number(r.return_std)},
@@ -96,6 +99,8 @@ int run(const std::vector<std::string>& words) {
   const std::string how = arguments.value("--actions").value_or("both");
   if (how != "both" && how != "mean" && how != "sample")
     throw Error("[eval] " + unknown_name("choice for --actions", how, {"mean", "sample", "both"}));
+  if (arguments.has("--episodes") && arguments.has("--steps"))
+    throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;
   options.episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(options.episodes);
   options.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
@@ -109,19 +114,13 @@ int run(const std::vector<std::string>& words) {
       checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
   const Placement placement = place(trained->run.device, trained->run.threads);
   ThreadPool pool(placement.threads);
-  const AlgoContext context{.spec = trained->spec(),
-                            .rows = trained->run.env_count,
-                            .total_steps = trained->run.steps,
-                            .seed = trained->run.seed,
-                            .device = placement.device,
-                            .pool = &pool,
-                            .precision = placement.precision};
-  const auto algorithm = trained->algo().make(trained->algo_options(), context);
+  const auto policy =
+      trained->algo().make_policy(trained->algo_options(), context_of(*trained, placement, pool));
   // the policy alone: what else the run keeps may be far larger
   const CheckpointIdentity identity =
       load_section(checkpoint, "algo", {.algo = trained->algo().name, .env = trained->env().name},
-                   [&](StateVisitor& v) { algorithm->visit_state(v); });
-  algorithm->publish();
+                   [&](StateVisitor& v) { policy->visit_state(v); });
+  policy->publish();
 
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
@@ -137,8 +136,13 @@ int run(const std::vector<std::string>& words) {
                            {"results", nlohmann::json::array()}};
   // whom it meets: in games of two each scripted player, elsewhere nobody
   std::vector<std::unique_ptr<Player>> rivals;
+  const Game game{.env = judged->env(),
+                  .spec = judged->spec(),
+                  .placement = placement,
+                  .pool = pool,
+                  .rows = context_of(*judged, placement, pool).rows};
   for (const std::string& name : rival_names(arguments, judged->env()))
-    rivals.push_back(make_player(name, judged->env(), context, ActMode::sample));
+    rivals.push_back(make_player(name, game, ActMode::sample));
   const bool games = !rivals.empty();
   if (!games) rivals.push_back(nullptr);
   std::vector<std::string> headings{"actions"};
@@ -146,12 +150,14 @@ int run(const std::vector<std::string>& words) {
   headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : judged->spec().events) headings.push_back(">" + event + "/1k");
   Table table(headings);
+  int64_t given_up = 0;
   for (ActMode mode : {ActMode::mean, ActMode::sample}) {
     if (how != "both" && (how == "mean") != (mode == ActMode::mean)) continue;
     options.mode = mode;
     for (const auto& rival : rivals) {
       options.against = rival.get();
-      const EvalResult r = evaluate(*algorithm, *judged, placement, pool, options);
+      const EvalResult r = evaluate(*policy, *judged, placement, pool, options);
+      given_up += r.given_up;
       report["results"].push_back(to_json(r));
       std::vector<std::string> cells{r.mode};
       if (rival) {
@@ -168,14 +174,26 @@ int run(const std::vector<std::string>& words) {
       table.add(cells);
     }
   }
-  write_atomic(folder + "/eval.json", report.dump(2) + "\n");
+  // what was found out is shown first: the folder may be one that cannot be written
+  const std::string text = report.dump(2) + "\n";
   if (arguments.has("--json")) {
-    print(report.dump(2) + "\n");
-    return 0;
+    print(text);
+  } else {
+    std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
+                long(identity.step), checkpoint.c_str());
+    print(table.text(probe_terminal(STDOUT_FILENO)));
+    if (given_up > 0)
+      std::printf(
+          "%ld episodes had not ended after %ld steps and do not count; "
+          "--steps N judges by steps instead\n",
+          long(given_up), long(options.longest_episode));
   }
-  std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
-              long(identity.step), checkpoint.c_str());
-  print(table.text(probe_terminal(STDOUT_FILENO)));
+  try {
+    write_atomic(folder + "/eval.json", text);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "maglev: the result above was not kept: %s\n", e.what());
+    return 1;
+  }
   return 0;
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include <torch/torch.h>
 
 #include "base/core/error.h"
+#include "engine/play/rivals.h"
 
 namespace maglev {
 namespace {
@@ -16,11 +18,11 @@ class RandomPlayer : public Player {
   explicit RandomPlayer(const EnvSpec& spec) : Player("random"), spec_(spec) {}
 
   Carry initial_carry(int64_t) override { return {}; }
-  void act(Row& row, Carry&, uint64_t seed, int64_t step) override {
+  void act(Row& row, Carry&, const ActKey& key) override {
     const int64_t dims = spec_.action.dims();
     for (int64_t r = 0; r < row.rows(); ++r) {
-      Rng rng(seed, stream_id(Purpose::opponent, uint64_t(row.first + r)),
-              uint64_t(step) * uint64_t(dims));
+      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(row.first, r))),
+              uint64_t(key.step) * uint64_t(dims));
       int64_t before = 0;  // categories of the heads before
       for (int64_t d = 0; d < dims; ++d) {
         if (!spec_.action.discrete()) {
@@ -53,7 +55,7 @@ class HumanPlayer : public Player {
       : Player("human"), spec_(spec), keyboard_(&keyboard), turned_(turned) {}
 
   Carry initial_carry(int64_t) override { return {}; }
-  void act(Row& row, Carry&, uint64_t, int64_t) override {
+  void act(Row& row, Carry&, const ActKey&) override {
     const auto axis = [&](Key less, Key more) {
       return float(keyboard_->held(more)) - float(keyboard_->held(less));
     };
@@ -103,8 +105,11 @@ Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
   const int64_t agents = entry.agents;
   store_ = std::make_unique<Rollout>(spec_, RolloutShape{.T = 1, .rows = agents, .block_rows = 1},
                                      std::vector<ExtraColumn>{}, at::kCPU);
-  const AlgoContext context{
-      .spec = spec_, .rows = 1, .seed = seed, .device = at::kCPU, .pool = &pool_};
+  const Game game{.env = entry,
+                  .spec = spec_,
+                  .placement = {.device = at::kCPU, .threads = pool_.threads()},
+                  .pool = pool_,
+                  .rows = 1};
   for (int64_t a = 0; a < agents; ++a) {
     const std::string& name = names[size_t(a)];
     if (name == "random") {
@@ -115,11 +120,12 @@ Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
                     " are categories; name another player");
       players_.push_back(std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0));
     } else {
-      players_.push_back(make_player(name, entry, context, mode));
+      players_.push_back(make_player(name, game, mode));
     }
     carries_.push_back(players_.back()->initial_carry(1));
   }
   returns_.assign(size_t(agents), 0);
+  wins_.assign(size_t(agents), 0);
   entry_->reset_cpu(env_->batch(), store_->first_io(), 0, 1);
 }
 
@@ -131,16 +137,28 @@ bool Match::step() {
     steps_ = 0;
   }
   for (size_t a = 0; a < players_.size(); ++a)
-    players_[a]->act(store_->row(0).blocks[a], carries_[a], seed_, time_);
+    players_[a]->act(store_->row(0).blocks[a], carries_[a],
+                     {.seed = seed_, .purpose = Purpose::opponent, .step = time_});
   entry_->step_cpu(env_->batch(), store_->io(0), 0, 1);
   ++time_;
   const Batch& row = store_->batch();
   episode_over_ = row.terminated[0][0].item<bool>() || row.truncated[0][0].item<bool>();
   if (row.is_first[1][0].item<bool>()) return false;
-  for (size_t a = 0; a < players_.size(); ++a) returns_[a] += row.reward.const_data_ptr<float>()[a];
+  const float* reward = row.reward.const_data_ptr<float>();
+  for (size_t a = 0; a < players_.size(); ++a) returns_[a] += reward[a];
   steps_ += 1;
   episodes_ += episode_over_;
+  if (row.terminated[0][0].item<bool>()) count_win(reward);
   return true;
+}
+
+void Match::count_win(const float* reward) {
+  for (size_t a = 0; a < players_.size(); ++a) {
+    float best_other = -std::numeric_limits<float>::infinity();
+    for (size_t b = 0; b < players_.size(); ++b)
+      if (b != a) best_other = std::max(best_other, reward[b]);
+    wins_[a] += players_.size() > 1 && reward[a] - best_other >= kDecided;
+  }
 }
 
 void Match::paint(Canvas& canvas) const { entry_->paint(env_->batch(), 0, canvas); }

@@ -37,10 +37,15 @@ class Match {
   int64_t steps() const { return steps_; }  ///< of this episode
   int64_t episodes() const { return episodes_; }
   const std::vector<double>& returns() const { return returns_; }  ///< of this episode, per agent
+  /// Episodes that ended with an agent's reward at least 1 above every other's, per agent.
+  const std::vector<int64_t>& wins() const { return wins_; }
+  int64_t most_steps() const { return spec_.max_steps; }  ///< of an episode; 0: no limit
   /// What the environment counted since the match began, e.g. "goals 2, conceded 1".
   std::string events() const;
 
  private:
+  void count_win(const float* reward);
+
   const EnvEntry* entry_;
   std::unique_ptr<HostBatch> env_;
   EnvSpec spec_;
@@ -50,6 +55,7 @@ class Match {
   std::vector<std::unique_ptr<Player>> players_;
   std::vector<Carry> carries_;
   std::vector<double> returns_;
+  std::vector<int64_t> wins_;
   int64_t time_ = 0, steps_ = 0, episodes_ = 0;
   bool episode_over_ = false;
 };

@@ -10,10 +10,14 @@
 #include <unistd.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "base/picture/animation.h"
 #include "engine/host/machine.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/play/caption.h"
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"
 #include "verbs/play/screen.h"
@@ -37,11 +41,56 @@ Grammar grammar() {
                     {"--fps", "N", "steps a second (default 50)"},
                     {"--fast", "", "as fast as it goes"},
                     {"--record", "FILE", "write a moving picture: FILE.png (animated PNG) or .gif"},
+                    {"--overwrite", "", "replace a recording that is there already"},
                     {"--actions", "HOW", "mean (default) or sample, of trained policies"}},
           .least = 1,
           .most = 65,
-          .names = "<environment> [player ...]",
+          .names = "<environment | run> [player ...]",
           .settings = true};
+}
+
+/// What is played: an environment with settings, and the players that were named.
+struct Request {
+  const EnvEntry* env;
+  std::vector<std::string> settings;  ///< env.name=value
+  std::vector<std::string> names;
+};
+
+/// A run in place of an environment is played on its own one, as it was trained, by itself.
+Request request_of(const Arguments& arguments) {
+  Request request;
+  const std::string& first = arguments.positional()[0];
+  const bool named =
+      std::ranges::any_of(env_table(), [&](const EnvEntry& e) { return first == e.name; });
+  if (!named && is_run(first)) {
+    const auto trained = experiment_of(first);
+    request.env = &trained->env();
+    for (const Field& field : trained->table().fields())
+      if (field.name.starts_with("env.") && field.name != "env.count")
+        request.settings.push_back(field.name + "=" + field.text());
+    request.names.push_back(first);
+  } else {
+    request.env = &find_env(first);
+  }
+  for (const std::string& setting : arguments.settings()) {
+    if (!setting.starts_with("env."))
+      throw Error("[play] only env.* settings may be given, got '" + setting + "'");
+    request.settings.push_back(setting);
+  }
+  request.names.insert(request.names.end(), arguments.positional().begin() + 1,
+                       arguments.positional().end());
+  return request;
+}
+
+/// A recording where there may be one. Throws Error when the file is there, or cannot be made.
+std::unique_ptr<Animation> recording_to(const std::string& file, bool overwrite) {
+  auto recording = make_animation(file);
+  if (path_exists(file) && !overwrite)
+    throw Error("[play] " + file +
+                " is there already; choose another name, or add --overwrite to replace it");
+  // a folder that cannot be written says so before the match, not after it
+  FileWriter probe(temporary_beside(file));
+  return recording;
 }
 
 /// One player an agent; those not named are the environment's first scripted one, or random.
@@ -69,7 +118,8 @@ std::string result_of(const Match& match) {
 
 std::string score_line(const Match& match) {
   std::string names;
-  for (const auto& player : match.players()) names += (names.empty() ? "" : " - ") + player->name();
+  for (const auto& player : match.players())
+    names += (names.empty() ? "" : " - ") + short_name(*player);
   const std::string events = match.events();
   return names + (events.empty() ? "" : "  " + events) + "  step " + std::to_string(match.steps());
 }
@@ -77,12 +127,9 @@ std::string score_line(const Match& match) {
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
-  const EnvEntry& env = find_env(arguments.positional()[0]);
-  const auto names =
-      players_for(env, {arguments.positional().begin() + 1, arguments.positional().end()});
-  for (const std::string& setting : arguments.settings())
-    if (!setting.starts_with("env."))
-      throw Error("[play] only env.* settings may be given, got '" + setting + "'");
+  const Request request = request_of(arguments);
+  const EnvEntry& env = *request.env;
+  const auto names = players_for(env, request.names);
   const std::string how = arguments.value("--actions").value_or("mean");
   if (how != "mean" && how != "sample")
     throw Error("[play] " + unknown_name("choice for --actions", how, {"mean", "sample"}));
@@ -98,13 +145,12 @@ int run(const std::vector<std::string>& words) {
         "[play] a human needs a picture of the environment and a terminal in colour and "
         "UTF-8 for input and output; play there, or name another player");
   std::unique_ptr<Animation> recording;
-  if (const auto file = arguments.value("--record")) {
-    if (!env.paint)
-      throw Error("[play] " + std::string(env.name) +
-                  " has no picture to record; leave out "
-                  "--record");
-    recording = make_animation(*file);
-  }
+  int64_t recorded = 0;  // pictures
+  const auto file = arguments.value("--record");
+  if (file && !env.paint)
+    throw Error("[play] " + std::string(env.name) +
+                " has no picture to record; leave out --record");
+  if (file) recording = recording_to(*file, arguments.has("--overwrite"));
 
   claim_threads();
   std::vector<std::string> results;
@@ -112,7 +158,7 @@ int run(const std::vector<std::string>& words) {
   {
     std::optional<Keyboard> keyboard;
     if (human) keyboard.emplace(STDIN_FILENO);
-    Match match(env, arguments.settings(), names, keyboard ? &*keyboard : nullptr,
+    Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr,
                 how == "mean" ? ActMode::mean : ActMode::sample, uint64_t(seed));
     std::optional<Screen> screen;
     if (watched) screen.emplace(STDOUT_FILENO);
@@ -124,7 +170,8 @@ int run(const std::vector<std::string>& words) {
       if (recording) {
         Canvas finer(2 * kRecordWidth, 2 * kRecordHeight);
         match.paint(finer);
-        recording->add(finer.reduced(2), int(1000 / fps));
+        recording->add(captioned(finer.reduced(2), match), int(1000 / fps));
+        ++recorded;
       }
       if (!screen) return;
       Canvas canvas = screen->canvas();
@@ -154,7 +201,8 @@ int run(const std::vector<std::string>& words) {
     if (!line.empty()) std::printf("%s\n", line.c_str());
   if (recording) {
     recording->finish();
-    std::printf("recorded %s\n", arguments.value("--record")->c_str());
+    std::printf("recorded %s: %ld pictures, %.1f s\n", file->c_str(), long(recorded),
+                double(recorded) * double(1000 / fps) / 1000);
   }
   return leave.signal() ? 128 + leave.signal() : 0;
 }
@@ -165,9 +213,9 @@ VerbEntry entry() {
   return {.name = "play",
           .summary = "watch an environment or a match in the terminal, record it, or take part",
           .usage =
-              "play <environment> [player ...] [env.setting=value ...]\n"
-              "  a player is one of the environment's scripted ones, the folder of a run, "
-              "random or human",
+              "play <environment | run> [player ...] [env.setting=value ...]\n"
+              "  a run plays on its own environment; a player is one of the environment's "
+              "scripted ones, the folder of a run, random or human",
           .run = run};
 }
 

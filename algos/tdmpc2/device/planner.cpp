@@ -19,7 +19,7 @@ const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<fl
 
 }  // namespace
 
-struct Planner::Work {
+struct DevicePlanner::Work {
   const PlanRequest* request;
   int64_t N;
   at::Tensor z;         ///< [N, D]
@@ -42,8 +42,8 @@ struct Planner::Work {
   const float* discount_at(int64_t t) const { return f32(discount) + t; }
 };
 
-Planner::Planner(const PlanOptions& options, const ModelShape& shape, Precision precision,
-                 at::Device device)
+DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape,
+                             Precision precision, at::Device device)
     : options_(options),
       numbers_(options.sizes),
       shape_(shape),
@@ -78,11 +78,11 @@ Planner::Planner(const PlanOptions& options, const ModelShape& shape, Precision 
   discount_ = at::pow(gamma, at::arange(options.sizes.H + 1)).to(device);
 }
 
-at::Tensor Planner::empty(at::IntArrayRef sizes) const {
+at::Tensor DevicePlanner::empty(at::IntArrayRef sizes) const {
   return at::empty(sizes, at::TensorOptions(dtype_).device(device_));
 }
 
-void Planner::pack(const WorldModel& model, const at::Tensor& params) {
+void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
   at::NoGradGuard no_grad;
   const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
   auto vectors = [](Side& side, int64_t g, const Layer& layer) {
@@ -139,15 +139,16 @@ void Planner::pack(const WorldModel& model, const at::Tensor& params) {
   }
 }
 
-void Planner::end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
-                  const Side& side, bool simnorm) const {
+void DevicePlanner::end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
+                        const Side& side, bool simnorm) const {
   const int64_t G = x.size(2);
   dense_end_(y, x, start, side.gain.narrow(1, 0, G), side.shift.narrow(1, 0, G),
              simnorm ? DenseEnd::simnorm : DenseEnd::mish);
 }
 
-at::Tensor Planner::hidden(const at::Tensor& x, const at::Tensor& first, const at::Tensor& start,
-                           const Side& one, const Side& two, int64_t nets, int64_t envs) const {
+at::Tensor DevicePlanner::hidden(const at::Tensor& x, const at::Tensor& first,
+                                 const at::Tensor& start, const Side& one, const Side& two,
+                                 int64_t nets, int64_t envs) const {
   const int64_t rows = x.size(0), M = shape_.mlp_dim, R = rows / envs;
   const auto product = at::mm(x, first);
   auto side_by_side = empty({nets, rows, M});
@@ -160,8 +161,8 @@ at::Tensor Planner::hidden(const at::Tensor& x, const at::Tensor& first, const a
   return second;
 }
 
-void Planner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
-                   int64_t first) const {
+void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
+                         int64_t first) const {
   const int64_t N = w.N, D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
   const int64_t rows = inputs.size(0), R = rows / N;
   // every sequence of an environment begins at the same latent: its products are one row
@@ -195,7 +196,7 @@ void Planner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tenso
               device_);
 }
 
-void Planner::roll_policy(Work& w) const {
+void DevicePlanner::roll_policy(Work& w) const {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
   auto inputs = empty({H, N * P, ld_});
@@ -229,7 +230,7 @@ void Planner::roll_policy(Work& w) const {
   }
 }
 
-void Planner::total(Work& w, int64_t round) const {
+void DevicePlanner::total(Work& w, int64_t round) const {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
   const int64_t tails = shape_.episodic ? 2 : 1;
@@ -294,7 +295,7 @@ void Planner::total(Work& w, int64_t round) const {
              device_);
 }
 
-Plan Planner::plan(const PlanRequest& request) const {
+Plan DevicePlanner::plan(const PlanRequest& request) {
   at::NoGradGuard no_grad;
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = request.latent.size(0), D = shape_.latent, M = shape_.mlp_dim, R = S - P;

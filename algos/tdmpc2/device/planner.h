@@ -10,23 +10,21 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "algos/tdmpc2/plan.h"
-#include "algos/tdmpc2/world_model.h"
+#include "algos/tdmpc2/planner.h"
 #include "engine/device/precision.h"
 
 namespace maglev::tdmpc2 {
 
-class Planner {
+class DevicePlanner : public Planner {
  public:
   /// Products are bf16 where `precision` is; sums, LayerNorm and values are f32.
-  Planner(const PlanOptions& options, const ModelShape& shape, Precision precision,
-          at::Device device);
+  DevicePlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
+                at::Device device);
 
-  /// Takes the weights of `model`, whose flat parameters are `params`; addresses stay.
-  void pack(const WorldModel& model, const at::Tensor& params);
-
-  /// Graph-safe on CUDA. Several threads may be here at once.
-  Plan plan(const PlanRequest& request) const;
+  /// Addresses stay: a captured plan reads the new weights.
+  void publish(const WorldModel& model, const at::Tensor& params) override;
+  /// Graph-safe on CUDA.
+  Plan plan(const PlanRequest& request) override;
 
  private:
   /// Layers that are computed side by side: G networks of equal widths. Weights are transposed.

@@ -42,7 +42,7 @@ struct Planners {
         model(shape, true, Initializer(4)),
         params(model),
         planner(plan, shape, precision, at::kCPU),
-        reference(plan, model, params.data()) {
+        reference(plan) {
     // every head counts: rewards of size 1, terminations now and then
     at::NoGradGuard no_grad;
     torch::manual_seed(3);
@@ -53,7 +53,8 @@ struct Planners {
       for (const auto& layer : *mlp) fill_gain(layer);
     for (const auto& q : layout.q)
       for (const auto& layer : q) fill_gain(layer);
-    planner.pack(model, params.data());
+    planner.publish(model, params.data());
+    reference.publish(model, params.data());
   }
   void fill_gain(const LayerPlace& layer) {
     if (layer.normed) params.data().narrow(0, layer.gain(), layer.out).add_(1);
@@ -78,7 +79,7 @@ struct Planners {
   PlanOptions plan;
   WorldModel model;
   FlatParams params;
-  Planner planner;
+  DevicePlanner planner;
   ReferencePlanner reference;
 };
 
@@ -91,7 +92,7 @@ void expect_same(const Plan& ours, const Plan& reference) {
   EXPECT_TRUE(close(ours.action, reference.action, 1e-5));
 }
 
-TEST(Tdmpc2Planner, gives_the_reference_plan) {
+TEST(Tdmpc2DevicePlanner, gives_the_reference_plan) {
   Options o = small();
   for (const char* episodic : {"off", "on"})
     for (const char* termination : {"hard", "soft"})
@@ -104,7 +105,7 @@ TEST(Tdmpc2Planner, gives_the_reference_plan) {
       }
 }
 
-TEST(Tdmpc2Planner, gives_the_reference_plan_at_the_edges_of_its_sizes) {
+TEST(Tdmpc2DevicePlanner, gives_the_reference_plan_at_the_edges_of_its_sizes) {
   Options one_step = small(), no_policy = small(), all_elites = small(), many_actions = small();
   one_step.horizon = 1;
   no_policy.policy_trajectories = 0;
@@ -118,7 +119,7 @@ TEST(Tdmpc2Planner, gives_the_reference_plan_at_the_edges_of_its_sizes) {
   expect_same(p.planner.plan(p.request(1, false)), p.reference.plan(p.request(1, false)));
 }
 
-TEST(Tdmpc2Planner, plans_rows_of_several_tasks_each_with_its_own) {
+TEST(Tdmpc2DevicePlanner, plans_rows_of_several_tasks_each_with_its_own) {
   EnvSpec spec = vectors(6, 3);
   spec.tasks = {{.name = "wide", .obs_dims = 6, .action_dims = 3, .max_steps = 100},
                 {.name = "narrow", .obs_dims = 2, .action_dims = 1, .max_steps = 400}};
@@ -130,7 +131,7 @@ TEST(Tdmpc2Planner, plans_rows_of_several_tasks_each_with_its_own) {
   EXPECT_GT(plan.action[0].abs().min().item<float>(), 0);
 }
 
-TEST(Tdmpc2Planner, the_reward_of_the_step_that_ends_counts_and_nothing_behind_it) {
+TEST(Tdmpc2DevicePlanner, the_reward_of_the_step_that_ends_counts_and_nothing_behind_it) {
   Options o = small();
   o.episodic = "on", o.horizon = 3;
   Planners p(vectors(6, 3), o);
@@ -139,7 +140,7 @@ TEST(Tdmpc2Planner, the_reward_of_the_step_that_ends_counts_and_nothing_behind_i
     at::NoGradGuard no_grad;
     termination.weight.zero_();
     at::Tensor(termination.bias).fill_(logit);
-    p.planner.pack(p.model, p.params.data());
+    p.planner.publish(p.model, p.params.data());
     return p.planner.plan(p.request(1)).values[0][0].item<float>();
   };
   const float ending = values(5);
@@ -153,7 +154,7 @@ TEST(Tdmpc2Planner, the_reward_of_the_step_that_ends_counts_and_nothing_behind_i
   EXPECT_NE(values(-5), ending);
 }
 
-TEST(Tdmpc2Planner, in_bf16_finds_nearly_the_same_elites) {
+TEST(Tdmpc2DevicePlanner, in_bf16_finds_nearly_the_same_elites) {
   Options o;
   o.size = "5", o.iterations = 1, o.episodic = "off";
   Planners exact(vectors(18, 4), o), half(vectors(18, 4), o, Precision::bf16);
@@ -171,7 +172,7 @@ TEST(Tdmpc2Planner, in_bf16_finds_nearly_the_same_elites) {
 }
 
 // what a plan asks a device for: ATen's operations but views and allocations, and our kernels
-int64_t operations(const Planner& planner, const PlanRequest& request,
+int64_t operations(DevicePlanner& planner, const PlanRequest& request,
                    std::map<std::string, int64_t>& names) {
   static std::map<std::string, int64_t>* counts = nullptr;
   counts = &names;
@@ -196,7 +197,7 @@ int64_t operations(const Planner& planner, const PlanRequest& request,
   return sum;
 }
 
-TEST(Tdmpc2Planner, a_plan_is_at_most_300_kernels_and_700_at_horizon_8) {
+TEST(Tdmpc2DevicePlanner, a_plan_is_at_most_300_kernels_and_700_at_horizon_8) {
   for (auto [horizon, samples, episodic, bar] :
        {std::tuple<int64_t, int64_t, const char*, int64_t>{3, 512, "off", 300},
         {8, 256, "on", 700}}) {

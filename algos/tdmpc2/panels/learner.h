@@ -1,7 +1,7 @@
 #pragma once
 // One update of TD-MPC2 on the CPU without autograd: panels of 64 rows of the batch go through
 // targets, rollout, losses and all the way back in one thread's cache, without a barrier; the
-// weights' gradients follow, one product over all panels each. The same figures as AutogradLearner,
+// weights' gradients follow, one product over all panels each. The same figures as ReferenceLearner,
 // which is its reference.
 //
 // Threads: the batch is cut into panels and the gradients into tasks from sizes alone, and sums
@@ -12,22 +12,21 @@
 #include <string>
 #include <vector>
 
-#include "algos/tdmpc2/learner_state.h"
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/numbers.h"
 #include "algos/tdmpc2/panels/stack.h"
-#include "algos/tdmpc2/reference/learner.h"
 
 namespace maglev::tdmpc2 {
 
-class PanelLearner {
+class PanelLearner : public Learner {
  public:
   /// Why an update of these options cannot run on panels, in a few words; empty when it can.
   static std::string obstacle(const LearnerOptions& options, at::Device device);
 
   PanelLearner(const LearnerOptions& options, LearnerState& state);
 
-  /// One update; writes `figures` [kFigures] f32. Asks the heap for nothing.
-  void update(const Sequences& batch, at::Tensor& figures);
+  /// Asks the heap for nothing.
+  void update(const Sequences& batch, at::Tensor& figures) override;
 
   // its parts, in order; a test may look between them
 

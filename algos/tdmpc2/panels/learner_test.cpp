@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/tdmpc2/reference/learner.h"
 #include "engine/host/machine.h"
 #include "tests/close.h"
 
@@ -89,7 +90,7 @@ void expect_gradients_close(const at::Tensor& ours, const at::Tensor& reference,
 class PanelLearnerParity : public testing::TestWithParam<Setting> {};
 
 TEST_P(PanelLearnerParity, gradients_and_figures_are_those_of_autograd) {
-  Made<AutogradLearner> reference(GetParam());
+  Made<ReferenceLearner> reference(GetParam());
   Made<PanelLearner> panels(GetParam());
   const Sequences batch = sequences(reference.options, 3);
   const auto latents =
@@ -103,7 +104,7 @@ TEST_P(PanelLearnerParity, gradients_and_figures_are_those_of_autograd) {
 }
 
 TEST_P(PanelLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
-  Made<AutogradLearner> reference(GetParam());
+  Made<ReferenceLearner> reference(GetParam());
   Made<PanelLearner> panels(GetParam());
   for (uint64_t seed : {3, 4}) {
     reference.learner.update(sequences(reference.options, seed), reference.figures);

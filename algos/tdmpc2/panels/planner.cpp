@@ -83,7 +83,6 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
 PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
                            int threads)
     : options_(options),
-
       numbers_(options.sizes),
       shape_(shape),
       model_(shape, precision == Precision::bf16),
@@ -105,9 +104,10 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
 
 PanelPlanner::~PanelPlanner() = default;
 
-void PanelPlanner::publish(const float* params) {
-  pool_.run(model_.layers(), [&](int64_t task) { model_.pack(task, params); });
-  std::copy_n(params + model_layout(shape_).embedding, embedding_.size(), embedding_.begin());
+void PanelPlanner::publish(const WorldModel&, const at::Tensor& params) {
+  const float* flat = params.const_data_ptr<float>();
+  pool_.run(model_.layers(), [&](int64_t task) { model_.pack(task, flat); });
+  std::copy_n(flat + model_layout(shape_).embedding, embedding_.size(), embedding_.begin());
 }
 
 Plan PanelPlanner::plan(const PlanRequest& request) {
@@ -240,7 +240,9 @@ void PanelPlanner::begin_row(RowPlan& row, const PlanRequest& request, int64_t n
   const int64_t task = shape_.tasks ? request.task.const_data_ptr<int64_t>()[n] : 0;
   row.mask = mask_.empty() ? nullptr : mask_.data() + task * s.A;
   row.discount = options_.discount[size_t(task)];
-  row.fill = plan_fill(request.key, request.first_row + n, 1, 0);
+  row.fill = plan_fill_of_row(request.key, request.first_row, n, 0);
+  // its numbers are also drawn one by one
+  row.fill.stream = stream_of(row.fill, 0), row.fill.index = nullptr;
   mppi_begin_cpu({.pair_noise = row.numbers(numbers_.pair, s.I),
                   .prev_mean = request.prev_mean.const_data_ptr<float>() + n * s.H * s.A,
                   .is_first = request.is_first.const_data_ptr<uint8_t>() + n,

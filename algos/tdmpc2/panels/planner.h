@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "algos/tdmpc2/panels/rollout.h"
+#include "algos/tdmpc2/planner.h"
 #include "base/core/thread_pool.h"
 #include "engine/device/precision.h"
 
 namespace maglev::tdmpc2 {
 
-class PanelPlanner {
+class PanelPlanner : public Planner {
  public:
   /// Why such plans cannot be made on panels, in a few words; empty when they can.
   static std::string obstacle(const ModelShape& shape, Precision precision, at::Device device);
@@ -26,12 +27,10 @@ class PanelPlanner {
   /// `precision` fp32 or bf16: of weights and activations; sums, values and moments are f32.
   PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
                int threads);
-  ~PanelPlanner();
+  ~PanelPlanner() override;
 
-  /// Reads the parameters [model_layout().size()] f32 that later plans use.
-  void publish(const float* params);
-
-  Plan plan(const PlanRequest& request);
+  void publish(const WorldModel& model, const at::Tensor& params) override;
+  Plan plan(const PlanRequest& request) override;
   /// Into tensors that exist, contiguous, of the shapes Plan names. Allocates nothing once as many
   /// rows were planned.
   void plan_into(const PlanRequest& request, Plan& plan);
@@ -51,7 +50,6 @@ class PanelPlanner {
   void finish_row(RowPlan& row, const PlanRequest& request, int64_t n, Plan& plan) const;
 
   PlanOptions options_;
-
   PlanNumbers numbers_;
   ModelShape shape_;
   PackedModel model_;

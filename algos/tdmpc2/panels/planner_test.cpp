@@ -43,12 +43,13 @@ class Planners {
         settings(plan_options(options, shape, spec, at::kCPU)),
         model(std::make_shared<WorldModel>(shape, false, Initializer::none())),
         params(*model),
-        reference(settings, *model, params.data()),
+        reference(settings),
         panels(settings, shape, precision, threads) {
     at::manual_seed(5);
     at::NoGradGuard no_grad;
     params.data().copy_(at::randn({params.size()}) * 0.3);
-    panels.publish(params.data().data_ptr<float>());
+    for (Planner* planner : std::initializer_list<Planner*>{&reference, &panels})
+      planner->publish(*model, params.data());
   }
 
   PlanRequest request(int64_t rows) const {

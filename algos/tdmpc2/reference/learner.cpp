@@ -25,7 +25,7 @@ void bind_gradients(torch::nn::Module& module, const at::Tensor& grad) {
 
 }  // namespace
 
-AutogradLearner::AutogradLearner(const LearnerOptions& options, LearnerState& state)
+ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& state)
     : options_(options), state_(&state) {
   const ModelLayout& layout = state.model->layout();
   const int64_t n = options.shape.num_q, begin = layout.q_begin(),
@@ -44,33 +44,33 @@ AutogradLearner::AutogradLearner(const LearnerOptions& options, LearnerState& st
   pairs_ = pairs_.to(f32.device());
 }
 
-at::Tensor AutogradLearner::normals(UpdateNumbers kind, at::IntArrayRef sizes) const {
+at::Tensor ReferenceLearner::normals(UpdateNumbers kind, at::IntArrayRef sizes) const {
   auto out = at::empty(sizes, state_->grad.options());
   noise_normal_(out, update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>()));
   return out;
 }
 
-at::Tensor AutogradLearner::uniforms(UpdateNumbers kind, at::IntArrayRef sizes) const {
+at::Tensor ReferenceLearner::uniforms(UpdateNumbers kind, at::IntArrayRef sizes) const {
   auto out = at::empty(sizes, state_->grad.options());
   noise_uniform_(out, update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>()));
   return out;
 }
 
-at::Tensor AutogradLearner::keep(UpdateNumbers kind, int64_t nets, int64_t steps,
-                                 int64_t rows) const {
+at::Tensor ReferenceLearner::keep(UpdateNumbers kind, int64_t nets, int64_t steps,
+                                  int64_t rows) const {
   const double share = options_.options.dropout;
   if (share == 0) return {};
   const auto u = uniforms(kind, {nets, steps * rows, options_.shape.mlp_dim});
   return (u >= share).to(at::kFloat) * (1 / (1 - share));
 }
 
-at::Tensor AutogradLearner::drawn_pair(UpdateNumbers kind) const {
+at::Tensor ReferenceLearner::drawn_pair(UpdateNumbers kind) const {
   const int64_t pairs = pairs_.size(0);
   const auto place = (uniforms(kind, {1}) * double(pairs)).to(at::kLong).clamp_max(pairs - 1);
   return at::index_select(pairs_, 0, place).flatten();
 }
 
-at::Tensor AutogradLearner::encode(const Sequences& batch, int64_t first, int64_t count) const {
+at::Tensor ReferenceLearner::encode(const Sequences& batch, int64_t first, int64_t count) const {
   const WorldModel& model = *state_->model;
   const auto obs = batch.obs.narrow(0, first, count);
   if (!options_.shape.image()) return model.encode(obs, embedded(batch.task, count));
@@ -83,22 +83,22 @@ at::Tensor AutogradLearner::encode(const Sequences& batch, int64_t first, int64_
   return model.encode_image(obs.flatten(0, 1), shift.flatten(0, 1)).view({count, rows, -1});
 }
 
-at::Tensor AutogradLearner::embedded(const at::Tensor& task, int64_t steps) const {
+at::Tensor ReferenceLearner::embedded(const at::Tensor& task, int64_t steps) const {
   if (!task.defined()) return {};
   const auto e = state_->model->embedding(task);
   return e.unsqueeze(0).expand({steps, e.size(0), e.size(1)});
 }
 
-at::Tensor AutogradLearner::mask_of(const at::Tensor& task) const {
+at::Tensor ReferenceLearner::mask_of(const at::Tensor& task) const {
   return task.defined() ? at::index_select(options_.action_mask, 0, task) : at::Tensor();
 }
 
-at::Tensor AutogradLearner::discount_of_rows(const at::Tensor& task) const {
+at::Tensor ReferenceLearner::discount_of_rows(const at::Tensor& task) const {
   return task.defined() ? at::index_select(discount_, 0, task) : discount_;
 }
 
-at::Tensor AutogradLearner::pair_logits(const StackedMlp& nets, const at::Tensor& pair,
-                                        const at::Tensor& x, const at::Tensor& keep) const {
+at::Tensor ReferenceLearner::pair_logits(const StackedMlp& nets, const at::Tensor& pair,
+                                         const at::Tensor& x, const at::Tensor& keep) const {
   if (options_.options.prune) return stacked_forward(picked(nets, pair), x, keep).to(at::kFloat);
   // the plain way: all networks, most of them for nothing
   at::Tensor all_keep;
@@ -109,7 +109,7 @@ at::Tensor AutogradLearner::pair_logits(const StackedMlp& nets, const at::Tensor
   return at::index_select(stacked_forward(nets, x, all_keep), 0, pair).to(at::kFloat);
 }
 
-AutogradLearner::Targets AutogradLearner::targets(const Sequences& batch) const {
+ReferenceLearner::Targets ReferenceLearner::targets(const Sequences& batch) const {
   at::NoGradGuard no_grad;
   const int64_t H = batch.action.size(0), B = batch.action.size(1), A = options_.shape.actions;
   const WorldModel& model = *state_->model;
@@ -125,8 +125,8 @@ AutogradLearner::Targets AutogradLearner::targets(const Sequences& batch) const 
   return {batch.reward + discount_of_rows(batch.task) * (1 - batch.terminated) * value, z};
 }
 
-at::Tensor AutogradLearner::model_losses(const Sequences& batch, const Targets& targets,
-                                         at::Tensor& figures) {
+at::Tensor ReferenceLearner::model_losses(const Sequences& batch, const Targets& targets,
+                                          at::Tensor& figures) {
   at::AutoGradMode with_grad(true);
   const Options& o = options_.options;
   const WorldModel& model = *state_->model;
@@ -173,8 +173,8 @@ at::Tensor AutogradLearner::model_losses(const Sequences& batch, const Targets& 
   return z.detach();
 }
 
-void AutogradLearner::policy_loss(const at::Tensor& latents, const at::Tensor& task,
-                                  at::Tensor& figures) {
+void ReferenceLearner::policy_loss(const at::Tensor& latents, const at::Tensor& task,
+                                   at::Tensor& figures) {
   at::AutoGradMode with_grad(true);
   const WorldModel& model = *state_->model;
   const int64_t steps = latents.size(0), B = latents.size(1), A = options_.shape.actions;
@@ -207,7 +207,7 @@ void AutogradLearner::policy_loss(const at::Tensor& latents, const at::Tensor& t
   figures[kQMean].copy_(q.mean());
 }
 
-void AutogradLearner::update(const Sequences& batch, at::Tensor& figures) {
+void ReferenceLearner::update(const Sequences& batch, at::Tensor& figures) {
   LearnerState& s = *state_;
   const int64_t begin = s.model->layout().policy_begin();
   s.grad.zero_();

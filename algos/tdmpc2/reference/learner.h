@@ -6,40 +6,18 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "algos/tdmpc2/learner_state.h"
-#include "algos/tdmpc2/model_shape.h"
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/numbers.h"
 #include "algos/tdmpc2/world_model.h"
-#include "engine/algo/algorithm.h"
 
 namespace maglev::tdmpc2 {
 
-/// A batch as the model takes it.
-struct Sequences {
-  at::Tensor obs;         ///< [H+1, B, obs] f32, or images [H+1, B, 64, 64, C] u8
-  at::Tensor action;      ///< [H, B, A] f32 in [-1, 1]
-  at::Tensor reward;      ///< [H, B] f32
-  at::Tensor terminated;  ///< [H, B] f32
-  at::Tensor task;        ///< [B] i64; undefined without tasks
-};
-
-/// What both learners are made of.
-struct LearnerOptions {
-  Options options;
-  ModelShape shape;
-  uint64_t seed = 0;
-  std::vector<float> discount;  ///< of each task
-  at::Tensor action_mask;       ///< [tasks, A] f32; undefined without tasks
-  Precision precision = Precision::fp32;
-  ThreadPool* pool = nullptr;
-};
-
-class AutogradLearner {
+class ReferenceLearner : public Learner {
  public:
-  AutogradLearner(const LearnerOptions& options, LearnerState& state);
+  ReferenceLearner(const LearnerOptions& options, LearnerState& state);
 
-  /// One update; writes `figures` [kFigures] f32 on the device. Graph-safe.
-  void update(const Sequences& batch, at::Tensor& figures);
+  /// Graph-safe.
+  void update(const Sequences& batch, at::Tensor& figures) override;
 
   // its parts, in order; a test may look between them
 

@@ -18,13 +18,15 @@ constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 struct ReferencePlanner::Context {
   at::Tensor z, e, mask;  ///< [1, D], [1, T], [1, A]; undefined without tasks
   ActKey key;
-  int64_t row;
+  int64_t first_row, row;
   double discount;
 };
 
-ReferencePlanner::ReferencePlanner(const PlanOptions& options, const WorldModel& model,
-                                   const at::Tensor& params)
-    : options_(options), numbers_(options.sizes), model_(&model) {
+ReferencePlanner::ReferencePlanner(const PlanOptions& options)
+    : options_(options), numbers_(options.sizes) {}
+
+void ReferencePlanner::publish(const WorldModel& model, const at::Tensor& params) {
+  model_ = &model;
   const ModelLayout& layout = model.layout();
   q_ = stacked(params.narrow(0, layout.q_begin(), layout.q_end() - layout.q_begin()), layout.q[0],
                model.shape().num_q);
@@ -32,13 +34,13 @@ ReferencePlanner::ReferencePlanner(const PlanOptions& options, const WorldModel&
 
 at::Tensor ReferencePlanner::normals(const Context& c, int64_t begin, at::IntArrayRef sizes) const {
   auto out = at::empty(sizes, c.z.options());
-  noise_normal_(out, plan_fill(c.key, c.row, 1, begin));
+  noise_normal_(out, plan_fill_of_row(c.key, c.first_row, c.row, begin));
   return out;
 }
 
 at::Tensor ReferencePlanner::uniforms(const Context& c, int64_t begin, int64_t count) const {
   auto out = at::empty({count}, c.z.options());
-  noise_uniform_(out, plan_fill(c.key, c.row, 1, begin));
+  noise_uniform_(out, plan_fill_of_row(c.key, c.first_row, c.row, begin));
   return out;
 }
 
@@ -49,6 +51,7 @@ at::Tensor ReferencePlanner::values(const Context& c, const at::Tensor& actions,
   auto z = wide(c.z);
   const auto e = wide(c.e), mask = wide(c.mask);
   auto value = at::zeros({S}, z.options()), ended = at::zeros({S}, z.options());
+  // discounted rewards of H imagined steps; what has ended earns no more
   double discount = 1;
   for (int64_t t = 0; t < H; ++t) {
     const auto reward = two_hot_value_reference(model_->reward(z, actions[t], e), kTwoHot);
@@ -60,6 +63,7 @@ at::Tensor ReferencePlanner::values(const Context& c, const at::Tensor& actions,
     if (options_.soft_termination) ended = 1 - (1 - ended) * (1 - chance);
     else ended = (ended + (chance > 0.5).to(at::kFloat)).clamp_max(1);
   }
+  // and behind the horizon the mean of two drawn value networks at the policy's action
   const auto draw = draw_policy(model_->policy(z, e),
                                 normals(c, numbers_.terminal + round * S * A, {S, A}), mask);
   const auto action = options_.mean_terminal_action ? draw.mean : draw.action;
@@ -73,7 +77,8 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
   const auto [H, S, P, E, I, A] = options_.sizes;
   Context c{.z = request.latent.narrow(0, row, 1),
             .key = request.key,
-            .row = request.first_row + row,
+            .first_row = request.first_row,
+            .row = row,
             .discount = options_.discount[0]};
   if (request.task.defined()) {
     const auto task = request.task.narrow(0, row, 1);
@@ -82,6 +87,7 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
     c.discount = options_.discount[size_t(task.item<int64_t>())];
   }
   auto masked = [&](const at::Tensor& a) { return c.mask.defined() ? a * c.mask : a; };
+  // P of the S sequences are the policy's own trajectories, the same in every round
   auto actions = at::zeros({H, S, A}, c.z.options());
   if (P > 0) {
     const auto noise = normals(c, numbers_.policy, {H, P, A});
@@ -94,19 +100,23 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
       z = model_->next(z, action, e);
     }
   }
+  // the last plan, one step on, is where this one begins
   auto mean = at::zeros({H, A}, c.z.options()), std = at::full_like(mean, options_.max_std);
   if (H > 1 && request.is_first[row].item<uint8_t>() == 0)
     mean.narrow(0, 0, H - 1).copy_(request.prev_mean[row].narrow(0, 1, H - 1));
   at::Tensor value, elites, scores, chosen;
   for (int64_t round = 0; round < I; ++round) {
+    // the others are drawn around the mean
     const auto noise = normals(c, numbers_.samples + round * H * (S - P) * A, {H, S - P, A});
     const auto drawn = (mean.unsqueeze(1) + std.unsqueeze(1) * noise).clamp(-1, 1);
     actions.narrow(1, P, S - P).copy_(masked(drawn));
+    // the best E, weighted by exp(temperature * (value - best))
     value = at::nan_to_num(values(c, actions, round), 0.0);
     elites = std::get<1>(at::sort(value, true, 0, true)).narrow(0, 0, E);
     const auto best = at::index_select(value, 0, elites);
     scores = at::exp(options_.temperature * (best - best[0]));
     scores = scores / scores.sum();
+    // their weighted moments are the next round's
     chosen = at::index_select(actions, 1, elites);
     const auto weight = scores.view({1, E, 1});
     mean = (weight * chosen).sum(1);
@@ -114,6 +124,7 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
               .clamp(options_.min_std, options_.max_std);
     mean = masked(mean), std = masked(std);
   }
+  // one elite is drawn by its weight, and explores by the last deviation
   const auto gumbel = -at::log(-at::log(uniforms(c, numbers_.gumbel, E)));
   const auto pick = (at::log(scores) + gumbel).argmax().view({1});
   auto action = at::index_select(chosen[0], 0, pick)[0];
@@ -126,7 +137,7 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
   plan.scores[row].copy_(scores);
 }
 
-Plan ReferencePlanner::plan(const PlanRequest& request) const {
+Plan ReferencePlanner::plan(const PlanRequest& request) {
   at::NoGradGuard no_grad;
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = request.latent.size(0);

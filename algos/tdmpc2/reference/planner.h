@@ -2,16 +2,17 @@
 // The plan as it is written down, one environment row after another in plain operations, all value
 // networks evaluated and nothing shared: what the other planners are held to.
 
-#include "algos/tdmpc2/plan.h"
-#include "algos/tdmpc2/world_model.h"
+#include "algos/tdmpc2/planner.h"
 
 namespace maglev::tdmpc2 {
 
-class ReferencePlanner {
+class ReferencePlanner : public Planner {
  public:
-  ReferencePlanner(const PlanOptions& options, const WorldModel& model, const at::Tensor& params);
+  explicit ReferencePlanner(const PlanOptions& options);
 
-  Plan plan(const PlanRequest& request) const;
+  /// Keeps views: `model` and `params` must outlive it.
+  void publish(const WorldModel& model, const at::Tensor& params) override;
+  Plan plan(const PlanRequest& request) override;
 
  private:
   struct Context;  ///< of one row
@@ -24,7 +25,7 @@ class ReferencePlanner {
 
   PlanOptions options_;
   PlanNumbers numbers_;
-  const WorldModel* model_;
+  const WorldModel* model_ = nullptr;
   StackedMlp q_;
 };
 

@@ -6,6 +6,7 @@
 // the environment table covers it.
 
 #include "base/env/env.h"
+#include "base/picture/canvas.h"
 
 namespace maglev {
 
@@ -79,6 +80,18 @@ struct Corridor {
     out.as<float>(0)[0] = float(s.position) / float(p.length - 1);
     out.mask[0] = s.position > 0;
     out.mask[1] = 1;
+  }
+
+  // Optional: what `maglev play` shows and records. Draws the whole canvas, whatever its size; host
+  // only.
+  static void paint(const Params& p, const State& s, Canvas& canvas) {
+    const View view(canvas.width(), canvas.height(), 0.5f * float(p.length - 1), 0.f,
+                    float(p.length), 2.f);
+    canvas.fill({247, 249, 251});
+    for (int32_t cell = 0; cell < p.length; ++cell)
+      canvas.rectangle(view(float(cell) - 0.45f, 0.45f), view(float(cell) + 0.45f, -0.45f),
+                       cell == p.length - 1 ? Rgb{150, 200, 140} : Rgb{226, 232, 238});
+    canvas.disc(view(float(s.position), 0.f), 0.3f * view.scale, {192, 72, 64});
   }
 };
 

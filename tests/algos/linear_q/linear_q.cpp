@@ -16,6 +16,7 @@ AlgoEntry entry();
 
 namespace {
 
+constexpr int64_t kBlockRows = 64;
 constexpr float kDiscount = 0.99f, kEpsilon = 0.2f;
 
 struct Options {
@@ -40,7 +41,7 @@ struct Options {
 };
 
 DataPlan plan_of(const Options& o) {
-  DataPlan plan{.collect_steps = o.collect, .block_rows = 64, .overlap = true};
+  DataPlan plan{.collect_steps = o.collect, .block_rows = kBlockRows, .overlap = true};
   plan.replay =
       ReplayPlan{.capacity = o.capacity,
                  .batch = o.batch,
@@ -54,58 +55,30 @@ DataPlan plan_of(const Options& o) {
   return plan;
 }
 
-class LinearQ : public Algorithm {
+/// Acts by the best value, or sometimes at random.
+class LinearPolicy : public Policy {
  public:
-  LinearQ(const Options& options, const AlgoContext& context)
-      : options_(options),
-        plan_(plan_of(options)),
-        inputs_(context.spec.observations[0].elements()),
+  explicit LinearPolicy(const AlgoContext& context)
+      : inputs_(context.spec.observations[0].elements()),
         actions_(context.spec.action.heads.at(0)),
-        weight_(at::zeros({actions_, inputs_ + 1})),
-        acting_(at::zeros_like(weight_)),
-        grad_(size_t(weight_.numel())) {}
+        weight(at::zeros({actions_, inputs_ + 1})) {}
 
-  const DataPlan& plan() const override { return plan_; }
+  int64_t block_rows() const override { return kBlockRows; }
 
   void act(Row& row, Carry&, ActMode mode, const ActKey& key) override {
     const float* obs = row.obs[0].const_data_ptr<float>();
     int32_t* action = row.action.data_ptr<int32_t>();
     for (int64_t i = 0; i < row.rows(); ++i) {
-      Rng rng(key.seed, stream_id(key.purpose, uint64_t(row.first + i)), uint64_t(key.now()));
+      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(row.first, i))),
+              uint64_t(key.now()));
       const bool explore = mode == ActMode::sample && rng.uniform() < kEpsilon;
       action[i] = explore ? int32_t(rng.below(uint32_t(actions_)))
-                          : best(acting_.const_data_ptr<float>(), obs + i * inputs_);
+                          : best(weight.const_data_ptr<float>(), obs + i * inputs_);
     }
   }
 
-  void update(const Batch& batch, Metrics& metrics) override {
-    if (first_metric_ < 0) first_metric_ = metrics.declare({"loss/td"});
-    const float* obs = batch.obs[0].const_data_ptr<float>();
-    const int64_t L = batch.reward.size(0), B = batch.reward.size(1);
-    float *w = weight_.data_ptr<float>(), loss = 0;
-    std::fill(grad_.begin(), grad_.end(), 0.f);
-    for (int64_t i = 0; i < L * B; ++i) {
-      const float *now = obs + i * inputs_, *next = obs + (i + B) * inputs_;
-      const int32_t a = batch.action.const_data_ptr<int32_t>()[i];
-      const float future =
-          batch.terminated.const_data_ptr<uint8_t>()[i] ? 0.f : value(w, best(w, next), next);
-      const float target = batch.reward.const_data_ptr<float>()[i] + kDiscount * future;
-      const float error = value(w, a, now) - target;
-      loss += error * error;
-      float* g = grad_.data() + a * (inputs_ + 1);
-      for (int64_t k = 0; k < inputs_; ++k) g[k] += error * now[k];
-      g[inputs_] += error;
-    }
-    for (size_t k = 0; k < grad_.size(); ++k) w[k] -= float(options_.lr) * grad_[k] / float(L * B);
-    loss /= float(L * B);
-    metrics.add(first_metric_, std::span<const float>(&loss, 1), 1);
-  }
+  void visit_state(StateVisitor& visitor) override { visitor.tensor("weight", weight); }
 
-  void publish() override { acting_.copy_(weight_); }
-
-  void visit_state(StateVisitor& visitor) override { visitor.tensor("weight", weight_); }
-
- private:
   float value(const float* w, int64_t a, const float* obs) const {
     const float* row = w + a * (inputs_ + 1);
     float sum = row[inputs_];
@@ -119,10 +92,60 @@ class LinearQ : public Algorithm {
     return best;
   }
 
+ private:
+  int64_t inputs_, actions_;
+
+ public:
+  at::Tensor weight;  ///< [actions, inputs + 1] f32, the bias last
+};
+
+class LinearQ : public Algorithm {
+ public:
+  LinearQ(const Options& options, const AlgoContext& context)
+      : options_(options),
+        plan_(plan_of(options)),
+        policy_(context),
+        weight_(at::zeros_like(policy_.weight)),
+        inputs_(weight_.size(1) - 1),
+        grad_(size_t(weight_.numel())) {}
+
+  const DataPlan& plan() const override { return plan_; }
+  Policy& policy() override { return policy_; }
+
+  void update(const Batch& batch, Metrics& metrics) override {
+    if (first_metric_ < 0) first_metric_ = metrics.declare({"loss/td"});
+    const float* obs = batch.obs[0].const_data_ptr<float>();
+    const int64_t L = batch.reward.size(0), B = batch.reward.size(1);
+    float *w = weight_.data_ptr<float>(), loss = 0;
+    std::fill(grad_.begin(), grad_.end(), 0.f);
+    for (int64_t i = 0; i < L * B; ++i) {
+      const float *now = obs + i * inputs_, *next = obs + (i + B) * inputs_;
+      const int32_t a = batch.action.const_data_ptr<int32_t>()[i];
+      const float future = batch.terminated.const_data_ptr<uint8_t>()[i]
+                               ? 0.f
+                               : policy_.value(w, policy_.best(w, next), next);
+      const float target = batch.reward.const_data_ptr<float>()[i] + kDiscount * future;
+      const float error = policy_.value(w, a, now) - target;
+      loss += error * error;
+      float* g = grad_.data() + a * (inputs_ + 1);
+      for (int64_t k = 0; k < inputs_; ++k) g[k] += error * now[k];
+      g[inputs_] += error;
+    }
+    for (size_t k = 0; k < grad_.size(); ++k) w[k] -= float(options_.lr) * grad_[k] / float(L * B);
+    loss /= float(L * B);
+    metrics.add(first_metric_, std::span<const float>(&loss, 1), 1);
+  }
+
+  void publish() override { policy_.weight.copy_(weight_); }
+
+  void visit_state(StateVisitor& visitor) override { visitor.tensor("weight", weight_); }
+
+ private:
   Options options_;
   DataPlan plan_;
-  int64_t inputs_, actions_, first_metric_ = -1;
-  at::Tensor weight_, acting_;  ///< [actions, inputs + 1] f32, the bias last
+  LinearPolicy policy_;
+  at::Tensor weight_;  ///< what update writes, shaped as the policy's
+  int64_t inputs_, first_metric_ = -1;
   std::vector<float> grad_;
 };
 
@@ -135,6 +158,9 @@ AlgoEntry entry() {
           .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
           .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
             return std::make_unique<LinearQ>(*static_cast<const Options*>(o), context);
+          },
+          .make_policy = [](const void*, const AlgoContext& context) -> std::unique_ptr<Policy> {
+            return std::make_unique<LinearPolicy>(context);
           },
           .plan = [](const void* o,
                      const AlgoContext&) { return plan_of(*static_cast<const Options*>(o)); }};

@@ -1,0 +1,46 @@
+#pragma once
+// Who learns: the losses as they are written down, by autograd, or panels on a processor. Both
+// change the same LearnerState.
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/tdmpc2/learner_state.h"
+#include "algos/tdmpc2/model_shape.h"
+#include "algos/tdmpc2/options.h"
+#include "base/core/thread_pool.h"
+#include "engine/device/precision.h"
+
+namespace maglev::tdmpc2 {
+
+/// A batch as the model takes it.
+struct Sequences {
+  at::Tensor obs;         ///< [H+1, B, obs] f32, or images [H+1, B, 64, 64, C] u8
+  at::Tensor action;      ///< [H, B, A] f32 in [-1, 1]
+  at::Tensor reward;      ///< [H, B] f32
+  at::Tensor terminated;  ///< [H, B] f32
+  at::Tensor task;        ///< [B] i64; undefined without tasks
+};
+
+/// What both learners are made of.
+struct LearnerOptions {
+  Options options;
+  ModelShape shape;
+  uint64_t seed = 0;
+  std::vector<float> discount;  ///< of each task
+  at::Tensor action_mask;       ///< [tasks, A] f32; undefined without tasks
+  Precision precision = Precision::fp32;
+  ThreadPool* pool = nullptr;
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  /// One update of the model, the policy and the targets; writes `figures` [kFigures] f32 on the
+  /// batch's device.
+  virtual void update(const Sequences& batch, at::Tensor& figures) = 0;
+};
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,209 @@
+#include "algos/tdmpc2/policy.h"
+
+#include <torch/torch.h>
+
+#include "algos/tdmpc2/device/planner.h"
+#include "algos/tdmpc2/panels/planner.h"
+#include "algos/tdmpc2/policy_prior.h"
+#include "algos/tdmpc2/reference/planner.h"
+#include "base/core/error.h"
+#include "engine/nn/autocast.h"
+#include "kernels/noise/noise_op.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+// rows a thread acts for at once: a plan has hundreds of sequences a row
+constexpr int64_t kPlannedRows = 8, kPolicyRows = 256;
+
+std::shared_ptr<WorldModel> made_model(const Options& options, const ModelShape& shape,
+                                       at::Device device, Initializer weights) {
+  auto model = std::make_shared<WorldModel>(shape, options.q_init == "kaiming", weights);
+  model->to(device);
+  return model;
+}
+
+at::Tensor side_by_side(const std::vector<at::Tensor>& parts, int64_t dim) {
+  return parts.size() == 1 ? parts[0] : at::cat(parts, dim);
+}
+
+}  // namespace
+
+bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContext& context) {
+  return o.mpc && o.prune && o.fused != "off" &&
+         PanelPlanner::obstacle(shape, context.precision, context.device).empty();
+}
+
+bool use_panels(const Options& o, const std::string& obstacle) {
+  // panels leave out what cannot matter: the plain reference does not
+  const bool panels = o.fused != "off" && o.prune;
+  if (o.fused == "on" && (!panels || !obstacle.empty()))
+    throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " +
+                (panels ? obstacle : "tdmpc2.prune is off") + "; use auto");
+  return panels && obstacle.empty();
+}
+
+int64_t block_rows(const Options& o, const ModelShape& shape, const AlgoContext& context) {
+  // on panels the planner deals its rows out itself
+  const bool whole = !context.device.is_cpu() || plans_on_panels(o, shape, context);
+  return whole ? context.rows : o.mpc ? kPlannedRows : kPolicyRows;
+}
+
+Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device) {
+  for (size_t i = 0; i < spec.observations.size(); ++i) {
+    const ObsColumn& column = spec.observations[i];
+    if (column.name == "task" && shape.tasks > 0) task_ = int64_t(i);
+    else if (column.audience == Audience::critic) continue;
+    else if (column.dtype == DType::f32) vectors_.push_back(i);
+    else image_ = int64_t(i);
+  }
+  if (shape.tasks > 0 && task_ < 0)
+    throw Error("[tdmpc2] an environment of several tasks needs a column 'task'");
+  const auto low = at::tensor(spec.action.low), high = at::tensor(spec.action.high);
+  if (!at::isfinite(high - low).all().item<bool>())
+    throw Error("[tdmpc2] plans within bounds, and an action of this environment has none");
+  middle_ = ((high + low) / 2).to(device);
+  half_ = ((high - low) / 2).to(device);
+}
+
+at::Tensor Columns::task(const std::vector<at::Tensor>& obs) const {
+  if (task_ < 0) return {};
+  return obs[size_t(task_)].squeeze(-1).to(at::kLong);
+}
+
+at::Tensor Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) const {
+  if (image_ >= 0) return obs[size_t(image_)];
+  std::vector<at::Tensor> parts;
+  for (size_t i : vectors_) parts.push_back(obs[i].flatten(lead));
+  return side_by_side(parts, lead);
+}
+
+at::Tensor Columns::to_model(const at::Tensor& action) const {
+  return ((action - middle_) / half_).clamp(-1, 1);
+}
+
+Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, Initializer weights)
+    : context_(context),
+      shape_(model_shape(options, context.spec)),
+      plan_options_(plan_options(options, shape_, context.spec, context.device)),
+      numbers_(plan_options_.sizes),
+      block_rows_(tdmpc2::block_rows(options, shape_, context)),
+      seed_steps_(seed_steps(options, context.spec)),
+      columns_(context.spec, shape_, context.device),
+      model_(made_model(options, shape_, context.device, weights)),
+      params_(*model_) {
+  if (context.precision == Precision::fp16)
+    throw Error("[tdmpc2] train.precision=fp16 is not offered by tdmpc2; use bf16 or auto");
+  planner_ = made_planner(options);
+}
+
+std::unique_ptr<Planner> Tdmpc2Policy::made_planner(const Options& options) const {
+  if (!options.mpc) return nullptr;
+  const Precision precision = context_.precision;
+  if (use_panels(options, PanelPlanner::obstacle(shape_, precision, context_.device)))
+    return std::make_unique<PanelPlanner>(plan_options_, shape_, precision,
+                                          context_.pool ? context_.pool->threads() : 1);
+  if (options.prune)
+    return std::make_unique<DevicePlanner>(plan_options_, shape_, precision, context_.device);
+  return std::make_unique<ReferencePlanner>(plan_options_);
+}
+
+Carry Tdmpc2Policy::initial_carry(int64_t rows) const {
+  const PlanSizes& s = plan_options_.sizes;
+  return {{at::zeros({rows, s.H, s.A}, params_.data().options())}};
+}
+
+at::Tensor Tdmpc2Policy::masked(const at::Tensor& action, const at::Tensor& task) const {
+  if (!task.defined()) return action;
+  return action * at::index_select(plan_options_.action_mask, 0, task);
+}
+
+at::Tensor Tdmpc2Policy::drawn(const PlanRequest& request, bool uniform) const {
+  const int64_t N = request.is_first.size(0);
+  auto out = at::empty({N, shape_.actions}, params_.data().options());
+  const NoiseFill fill = plan_fill(request.key, request.first_row, N, numbers_.explore);
+  if (uniform) noise_uniform_(out, fill);
+  else noise_normal_(out, fill);
+  return masked(uniform ? 2 * out - 1 : out, request.task);
+}
+
+PlanRequest Tdmpc2Policy::request(const Row& row, const Carry& carry, ActMode mode,
+                                  const ActKey& key) const {
+  PlanRequest request{.task = columns_.task(row.obs),
+                      .is_first = row.is_first,
+                      .prev_mean = carry.parts[0],
+                      .key = key,
+                      .first_row = row.first,
+                      .explore = mode == ActMode::sample};
+  Autocast guard(context_.precision, context_.device);
+  const at::Tensor seen = columns_.seen(row.obs, 1);
+  if (shape_.image()) {
+    auto shift = at::empty({row.rows(), 2}, params_.data().options());
+    noise_uniform_(shift, plan_fill(key, row.first, row.rows(), numbers_.shift));
+    shift = (shift * double(2 * kImageShift + 1)).to(at::kLong).clamp_max(2 * kImageShift);
+    request.latent = model_->encode_image(seen, shift);
+  } else {
+    request.latent = model_->encode(seen, model_->embedding(request.task));
+  }
+  request.latent = request.latent.to(at::kFloat);
+  return request;
+}
+
+at::Tensor Tdmpc2Policy::prior_action(const PlanRequest& request, ActMode mode) const {
+  Autocast guard(context_.precision, context_.device);
+  const auto head = model_->policy(request.latent, model_->embedding(request.task));
+  const auto mask = request.task.defined()
+                        ? at::index_select(plan_options_.action_mask, 0, request.task)
+                        : at::Tensor();
+  const auto draw = draw_policy(head.to(at::kFloat), drawn(request, false), mask);
+  return mode == ActMode::mean ? draw.mean : draw.action;
+}
+
+void Tdmpc2Policy::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
+  c10::InferenceMode guard;
+  const bool seeding = mode == ActMode::sample && key.purpose == Purpose::act && seed_steps_ > 0;
+  // on a device the count may be known there alone
+  const bool known = context_.device.is_cpu() || key.base == nullptr;
+  at::Tensor action;
+  // seed steps are random; where the count of steps is on the device, both are made and one is taken
+  if (seeding && known && key.now() * context_.rows < seed_steps_) {
+    action = drawn({.task = columns_.task(row.obs),
+                    .is_first = row.is_first,
+                    .key = key,
+                    .first_row = row.first},
+                   true);
+  } else {
+    const PlanRequest wanted = request(row, carry, mode, key);
+    if (planner_) {
+      const Plan plan = planner_->plan(wanted);
+      carry.parts[0].copy_(plan.mean);
+      action = plan.action;
+    } else {
+      action = prior_action(wanted, mode);
+    }
+    if (seeding && !known) {
+      const auto steps = at::from_blob(const_cast<int64_t*>(key.base), {},
+                                       params_.data().options().dtype(at::kLong)) +
+                         key.step;
+      action = at::where(steps * context_.rows < seed_steps_, drawn(wanted, true), action);
+    }
+  }
+  row.action.copy_(columns_.to_environment(action));
+}
+
+void Tdmpc2Policy::visit_state(StateVisitor& visitor) {
+  visitor.section("model", [&](StateVisitor& v) { visit_module(*model_, v); });
+}
+
+void Tdmpc2Policy::publish() {
+  at::NoGradGuard no_grad;
+  if (planner_) planner_->publish(*model_, params_.data());
+}
+
+void Tdmpc2Policy::publish(const at::Tensor& params) {
+  at::NoGradGuard no_grad;
+  params_.data().copy_(params);
+  publish();
+}
+
+}  // namespace maglev::tdmpc2

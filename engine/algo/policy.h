@@ -1,0 +1,48 @@
+#pragma once
+// What acts: networks, and what acting remembers from step to step. Learning is an Algorithm's, and
+// an Algorithm has a Policy; play, evaluation and past selves have one without it.
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/env/act_key.h"
+#include "engine/data/batch.h"
+#include "engine/data/state.h"
+
+namespace maglev {
+
+/// Recurrent or world-model state per row, carried from act to act. Empty for feed-forward
+/// policies.
+struct Carry {
+  std::vector<at::Tensor> parts;  ///< [rows, ...] each
+
+  /// Views of rows [begin, begin + count).
+  Carry rows(int64_t begin, int64_t count) const;
+};
+
+/// Holds no gradients, no optimiser and nothing of a learner's size.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  /// Most rows act gets at once; fixed, so that threads never show in a result.
+  virtual int64_t block_rows() const = 0;
+  virtual Carry initial_carry(int64_t rows) const {
+    (void)rows;
+    return {};
+  }
+
+  /// Writes row.action and, where the row has them, its extra columns. `row` is one block of at
+  /// most block_rows() rows and `carry` the state of the same rows, advanced in place. Several
+  /// threads may be here at once, each with a block of its own.
+  virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
+
+  /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
+  virtual void visit_state(StateVisitor& visitor) = 0;
+  /// Acts from now on by what visit_state last loaded. Before the first act, and never beside one.
+  virtual void publish() {}
+};
+
+}  // namespace maglev

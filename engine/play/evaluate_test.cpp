@@ -1,0 +1,40 @@
+#include "engine/play/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/algo/experiment.h"
+
+namespace maglev {
+namespace {
+
+EvalResult judged(const std::vector<std::string>& settings, const EvalOptions& options) {
+  claim_threads();
+  Experiment experiment("ppo", "pendulum");
+  for (const auto& setting : settings) experiment.table().override_with(setting);
+  const Placement placement{.device = at::kCPU, .threads = 1};
+  ThreadPool pool(1);
+  auto policy = experiment.algo().make_policy(experiment.algo_options(),
+                                              context_of(experiment, placement, pool));
+  policy->publish();
+  return evaluate(*policy, experiment, placement, pool, options);
+}
+
+TEST(Evaluate, an_episode_that_never_ends_is_given_up) {
+  // nobody fails in pendulum
+  const EvalResult r =
+      judged({"env.max_steps=1000000000"}, {.episodes = 7, .envs = 3, .longest_episode = 20});
+  EXPECT_EQ(r.given_up, 7);
+  EXPECT_EQ(r.episodes, 0);
+  EXPECT_EQ(r.steps, 3 * 20);
+}
+
+TEST(Evaluate, episodes_within_the_limit_all_count) {
+  const EvalResult r =
+      judged({"env.max_steps=20"}, {.episodes = 7, .envs = 3, .longest_episode = 20});
+  EXPECT_EQ(r.given_up, 0);
+  EXPECT_EQ(r.episodes, 7);
+  EXPECT_EQ(r.length_mean, 20);
+}
+
+}  // namespace
+}  // namespace maglev
