@@ -50,4 +50,15 @@ PlanOptions plan_options(const Options& o, const ModelShape& shape, const EnvSpe
           .action_mask = mask.defined() ? mask.to(device) : mask};
 }
 
+Plan empty_plan(const PlanSizes& sizes, int64_t rows, const at::TensorOptions& options) {
+  const auto [H, S, P, E, I, A] = sizes;
+  const auto f32 = options.dtype(at::kFloat);
+  return {.action = at::empty({rows, A}, f32),
+          .mean = at::empty({rows, H, A}, f32),
+          .std = at::empty({rows, H, A}, f32),
+          .values = at::empty({rows, S}, f32),
+          .elites = at::empty({rows, E}, f32.dtype(at::kLong)),
+          .scores = at::empty({rows, E}, f32)};
+}
+
 }  // namespace maglev::tdmpc2

@@ -47,4 +47,7 @@ struct Plan {
   at::Tensor scores;  ///< [N, E] f32, their weights, which sum to 1
 };
 
+/// A plan of `rows` rows, uninitialised, on the device of `options`.
+Plan empty_plan(const PlanSizes& sizes, int64_t rows, const at::TensorOptions& options);
+
 }  // namespace maglev::tdmpc2

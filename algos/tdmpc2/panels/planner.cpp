@@ -111,15 +111,7 @@ void PanelPlanner::publish(const WorldModel&, const at::Tensor& params) {
 }
 
 Plan PanelPlanner::plan(const PlanRequest& request) {
-  const auto [H, S, P, E, I, A] = options_.sizes;
-  const int64_t N = request.latent.size(0);
-  const auto f32 = request.latent.options();
-  Plan plan{.action = at::empty({N, A}, f32),
-            .mean = at::empty({N, H, A}, f32),
-            .std = at::empty({N, H, A}, f32),
-            .values = at::empty({N, S}, f32),
-            .elites = at::empty({N, E}, f32.dtype(at::kLong)),
-            .scores = at::empty({N, E}, f32)};
+  Plan plan = empty_plan(options_.sizes, request.latent.size(0), request.latent.options());
   plan_into(request, plan);
   return plan;
 }

@@ -139,16 +139,9 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
 
 Plan ReferencePlanner::plan(const PlanRequest& request) {
   at::NoGradGuard no_grad;
-  const auto [H, S, P, E, I, A] = options_.sizes;
-  const int64_t N = request.latent.size(0);
-  const auto f32 = request.latent.options();
-  Plan plan{.action = at::empty({N, A}, f32),
-            .mean = at::empty({N, H, A}, f32),
-            .std = at::empty({N, H, A}, f32),
-            .values = at::empty({N, S}, f32),
-            .elites = at::empty({N, E}, f32.dtype(at::kLong)),
-            .scores = at::empty({N, E}, f32)};
-  for (int64_t row = 0; row < N; ++row) plan_row(request, row, plan);
+  const int64_t rows = request.latent.size(0);
+  Plan plan = empty_plan(options_.sizes, rows, request.latent.options());
+  for (int64_t row = 0; row < rows; ++row) plan_row(request, row, plan);
   return plan;
 }
 
