@@ -57,6 +57,7 @@ void Dispatch::paint(const Params& p, const State& s, Canvas& canvas) {
     const float top = wide * float(s.waiting[q].size()) / high;
     canvas.rectangle(view(left, wide), view(right, 0.f), {226, 232, 238});
     canvas.rectangle(view(left, top), view(right, 0.f), {90, 130, 190});
+    canvas.line(view(left, 0.f), view(right, 0.f), 0.03f * view.scale, {60, 70, 82});
   }
 }
 
