@@ -325,7 +325,9 @@ TEST_P(EveryEnv, shares_assets_that_are_the_same_each_time) {
   const HostEnvs first(env(), 2, 1), again(env(), 3, 2);
   const size_t bytes = env().asset_bytes(first.batch().params);
   ASSERT_EQ(first.batch().assets == nullptr, bytes == 0);
-  if (bytes > 0) EXPECT_EQ(std::memcmp(first.batch().assets, again.batch().assets, bytes), 0);
+  if (bytes > 0) {
+    EXPECT_EQ(std::memcmp(first.batch().assets, again.batch().assets, bytes), 0);
+  }
 }
 
 TEST_P(EveryEnv, clips_continuous_actions_to_their_bounds) {

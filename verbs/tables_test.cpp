@@ -88,8 +88,12 @@ TEST(Verbs, algos_shows_every_algorithm_and_every_setting) {
 TEST(Verbs, kernels_shows_every_kernel) {
   const Outcome all = run("kernels", {"list"});
   EXPECT_EQ(all.text, run("kernels", {}).text);
-  for (const KernelEntry& kernel : kernel_table())
-    EXPECT_TRUE(contains(all.text, std::string("\n") + kernel.name + " "));
+  for (const KernelEntry& kernel : kernel_table()) {
+    const size_t begin = all.text.find(std::string("\n") + kernel.name + " ");
+    ASSERT_NE(begin, std::string::npos) << kernel.name;
+    const std::string row = all.text.substr(begin, all.text.find('\n', begin + 1) - begin);
+    EXPECT_EQ(contains(row, "CPU, CUDA"), kernel.cuda) << row;
+  }
 }
 
 TEST(Verbs, kernels_test_shows_every_case_of_the_named_kernel) {

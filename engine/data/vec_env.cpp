@@ -16,6 +16,12 @@ namespace {
 // environments a thread takes at once: enough to hide the hand-over, few enough to share
 constexpr int64_t kBlock = 64;
 
+template <class Work>
+void for_blocks(ThreadPool& pool, int64_t N, const Work& work) {
+  pool.run((N + kBlock - 1) / kBlock,
+           [&](int64_t i) { work(i * kBlock, std::min(N, (i + 1) * kBlock)); });
+}
+
 }  // namespace
 
 VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed,
@@ -72,25 +78,19 @@ void VecEnv::reset(const StepIo& io) {
     return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
   const EnvBatch b = batch();
   const StepIo& on_host = columns_ ? columns_->of(io) : io;
-  pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
-    entry_->reset_cpu(b, on_host, i * kBlock, std::min(N_, (i + 1) * kBlock));
-  });
+  for_blocks(*pool_, N_,
+             [&](int64_t begin, int64_t end) { entry_->reset_cpu(b, on_host, begin, end); });
   if (columns_) columns_->send(io, HostColumns::Part::observed);
-}
-
-void VecEnv::step_on_host(const StepIo& io) {
-  const EnvBatch b = batch();
-  pool_->run((N_ + kBlock - 1) / kBlock, [&](int64_t i) {
-    entry_->step_cpu(b, io, i * kBlock, std::min(N_, (i + 1) * kBlock));
-  });
 }
 
 void VecEnv::step(const StepIo& io) {
   if (slots_.is_cuda())
     return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
-  if (!columns_) return step_on_host(io);
-  step_on_host(columns_->bring_actions(io));
-  columns_->send(io, HostColumns::Part::all);
+  const EnvBatch b = batch();
+  const StepIo& on_host = columns_ ? columns_->bring_actions(io) : io;
+  for_blocks(*pool_, N_,
+             [&](int64_t begin, int64_t end) { entry_->step_cpu(b, on_host, begin, end); });
+  if (columns_) columns_->send(io, HostColumns::Part::all);
 }
 
 void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {

@@ -57,8 +57,7 @@ class VecEnv {
 
  private:
   EnvBatch batch() const;
-  /// The columns a step on the host reads and writes: `io`, or their twins in host memory.
-  void step_on_host(const StepIo& io);
+  /// Throws Error when a slot that was loaded holds a state that the environment cannot be in.
   void expect_valid_slots();
 
   const EnvEntry* entry_;

@@ -146,7 +146,9 @@ TEST(HostColumns, a_step_through_host_memory_leaves_the_rows_of_one_without) {
                         {a.truncated, b.truncated},
                         {a.is_first, b.is_first}})
       EXPECT_TRUE(at::equal(x, y)) << name;
-    if (a.mask.defined()) EXPECT_TRUE(at::equal(a.mask, b.mask)) << name;
+    if (a.mask.defined()) {
+      EXPECT_TRUE(at::equal(a.mask, b.mask)) << name;
+    }
   }
 }
 

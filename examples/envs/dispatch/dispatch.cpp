@@ -47,6 +47,20 @@ void Dispatch::observe(const Params& p, const State& s, int, const ObsOut& out) 
   }
 }
 
+// a column a queue, as high as it is full
+void Dispatch::paint(const Params& p, const State& s, Canvas& canvas) {
+  const float wide = float(p.queues), high = float(p.capacity);
+  const View view(canvas.width(), canvas.height(), 0.5f * wide, 0.5f * wide, wide, wide);
+  canvas.fill({247, 249, 251});
+  for (size_t q = 0; q < s.waiting.size(); ++q) {
+    const float left = float(q) + 0.1f, right = float(q) + 0.9f;
+    const float top = wide * float(s.waiting[q].size()) / high;
+    canvas.rectangle(view(left, wide), view(right, 0.f), {226, 232, 238});
+    canvas.rectangle(view(left, top), view(right, 0.f), {90, 130, 190});
+    canvas.line(view(left, 0.f), view(right, 0.f), 0.03f * view.scale, {60, 70, 82});
+  }
+}
+
 // steps; then of each queue how many wait, and since when
 size_t Dispatch::state_bytes(const Params& p) {
   return sizeof(int32_t) * (1 + size_t(p.queues) * (1 + size_t(p.capacity)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/env/env.h"
+#include "base/picture/canvas.h"
 
 namespace maglev {
 
@@ -41,6 +42,8 @@ struct Dispatch {
   static void reset(const Params& p, State& s, Rng& rng);
   static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out);
   static void observe(const Params& p, const State& s, int agent, const ObsOut& out);
+
+  static void paint(const Params& p, const State& s, Canvas& canvas);
 
   // A checkpoint holds a state as this many bytes: save writes them into zeroed memory, load makes
   // the state again, or says that no episode leaves such bytes.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/env/env.h"
+#include "base/picture/canvas.h"
 
 namespace maglev {
 
@@ -108,6 +109,22 @@ struct Maze {
     for (int d = 0; d < 4; ++d) o[d] = float(map.open()[s.cell] >> d & 1);
     o[4] = float(s.cell % p.side) / float(p.side - 1);
     o[5] = float(s.cell / p.side) / float(p.side - 1);
+  }
+
+  // Ways as light lines, the exit green.
+  static void paint(const Params& p, const Assets& map, const State& s, Canvas& canvas) {
+    const float middle = 0.5f * float(p.side - 1), side = float(p.side);
+    const View view(canvas.width(), canvas.height(), middle, middle, side, side);
+    const auto place = [&](int32_t cell) {
+      return view(float(cell % p.side), float(p.side - 1 - cell / p.side));
+    };
+    canvas.fill({60, 70, 82});
+    for (int32_t cell = 0; cell < p.side * p.side; ++cell)
+      for (int32_t d : {kEast, kSouth})
+        if (map.open()[cell] >> d & 1)
+          canvas.line(place(cell), place(beside(p, cell, d)), 0.6f * view.scale, {247, 249, 251});
+    canvas.disc(place(map.exit), 0.28f * view.scale, {120, 180, 110});
+    canvas.disc(place(s.cell), 0.25f * view.scale, {192, 72, 64});
   }
 
  private:
