@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <set>
@@ -118,6 +120,18 @@ TEST_P(EveryEnv, repeats_itself_with_the_same_seed_and_not_with_another) {
   EXPECT_EQ(hash, hash_of_run(again, 300, 5));
   EXPECT_EQ(hash, hash_of_run(first, 300, 5)) << "a second reset begins from the same start";
   EXPECT_NE(hash, hash_of_run(other, 300, 5));
+}
+
+// the hash of a run lies beside the environment, in its folder's file `golden`
+TEST_P(EveryEnv, gives_the_same_bits_on_every_processor) {
+  HostEnvs envs(env(), 8, 1);
+  char hash[17];
+  std::snprintf(hash, sizeof hash, "%016llx", (unsigned long long)(hash_of_run(envs, 300, 5)));
+  const std::string path = std::string(MAGLEV_ENVS) + "/" + GetParam() + "/golden";
+  std::string golden;
+  std::ifstream(path) >> golden;
+  EXPECT_EQ(hash, golden) << "where the environment is new or was changed on purpose, write "
+                          << hash << " into " << path;
 }
 
 TEST_P(EveryEnv, does_not_depend_on_how_the_batch_is_cut) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/core/find.h"
+#include "base/simd/targets.h"
 #include "verbs/verb.h"
 
 namespace {
@@ -33,6 +34,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
+    maglev::limit_simd();
     return run({argv + 1, argv + argc});
   } catch (const maglev::Error& e) {
     std::fprintf(stderr, "maglev: %s\n", e.what());

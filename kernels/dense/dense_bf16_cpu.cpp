@@ -4,6 +4,7 @@
 
 #include "base/core/bfloat16.h"
 #include "base/core/error.h"
+#include "base/simd/targets.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -89,8 +90,9 @@ void dot_products(const DenseForwardBf16& a, float* moments) {
 }  // namespace
 
 bool dense_bf16_available() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+  return simd_has_avx512() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bf16");
 }
 #else
 namespace {

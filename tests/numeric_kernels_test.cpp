@@ -1,22 +1,31 @@
 // Every fused operation against its reference, over the cases it lists.
 
+#include <map>
+#include <string>
+
 #include <torch/torch.h>
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include "base/simd/targets.h"
 #include "engine/device/kernel.h"
 #include "verbs/kernels/gradient.h"
+#include "verbs/kernels/results.h"
 
 namespace maglev {
 namespace {
 
 using verbs::kernels::check_gradient;
 using verbs::kernels::check_parity;
+using verbs::kernels::compare;
+using verbs::kernels::fused_results;
 using verbs::kernels::GradientCheck;
 using verbs::kernels::kDifferenceTolerance;
 using verbs::kernels::Parity;
 using verbs::kernels::parity_text;
+using verbs::kernels::reference_results;
+using verbs::kernels::Results;
 using verbs::kernels::tolerance_scale;
 
 class Kernel : public testing::TestWithParam<size_t> {};
@@ -32,18 +41,39 @@ TEST_P(Kernel, gives_what_its_reference_gives) {
   }
 }
 
+void use(int64_t targets) {
+  hwy::SetSupportedTargetsForTest(targets);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
 // vectors of every width, and processors without fused multiply-add
 TEST_P(Kernel, gives_it_with_every_instruction_set_of_this_processor) {
-  const auto use = [](int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  };
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
     use(target);
     for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
       const Parity parity = check_parity(c, tolerance_scale());
       EXPECT_TRUE(parity.ok) << hwy::TargetName(target) << ", " << c.name << ": "
                              << parity_text(parity, c.tolerance * tolerance_scale());
+    }
+  }
+  use(0);
+}
+
+// so a seed is the same run on each of them
+TEST_P(Kernel, gives_the_same_bits_with_every_instruction_set_that_fuses_multiply_and_add) {
+  std::map<std::string, Results> first;
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    use(target);
+    if (!simd_has_fma()) continue;
+    for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
+      const Results now = fused_results(c, reference_results(c).output_grads);
+      const Results& then = first.try_emplace(c.name, now).first->second;
+      for (auto [a, b] :
+           {std::pair{&then.outputs, &now.outputs}, {&then.gradients, &now.gradients}}) {
+        const Parity same = compare(*a, *b, 0, "result");
+        EXPECT_TRUE(same.ok) << hwy::TargetName(target) << ", " << c.name << ": "
+                             << parity_text(same, 0);
+      }
     }
   }
   use(0);

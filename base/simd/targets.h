@@ -1,0 +1,23 @@
+#pragma once
+// Which of the processor's instructions kernels use: the best there are, or fewer, so that tests on
+// one machine run what other machines would.
+
+#include <string>
+
+namespace maglev {
+
+/// Holds all kernels to the instructions MAGLEV_SIMD names (sse4, avx2, avx512), where it is set.
+/// Call once, before any kernel runs. Throws Error where the name is unknown or this processor has
+/// no such instructions.
+void limit_simd();
+
+/// Whether kernels may use 512-bit vectors.
+bool simd_has_avx512();
+/// Whether kernels round products and sums together: with it their results are the same bits on
+/// every processor, without it others.
+bool simd_has_fma();
+
+/// What kernels run with now: "avx512", "avx2", "sse4" or "less".
+std::string simd_name();
+
+}  // namespace maglev
