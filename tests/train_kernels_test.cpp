@@ -1,6 +1,6 @@
 // Every fused operation against its reference, over the cases it lists.
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include "base/core/error.h"
 #include "engine/nn/muon.h"
@@ -95,9 +97,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     : options_(options), context_(context) {
   batch_rows_ = options.rollout * context.rows;
   minibatch_ = minibatch_rows(options, context);
-  if (minibatch_ > batch_rows_)
-    throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
-                std::to_string(batch_rows_) + " rows, got " + std::to_string(minibatch_));
+  options.check(context.rows);
 
   options_.network = network_options(options, context);
   network_ =
@@ -108,8 +108,8 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   const AdamOptions adam{.eps = options.adam_eps,
                          .weight_decay = options.weight_decay,
                          .max_grad_norm = options.max_grad_norm,
-                         .clip_per_module = options.clip_grad == "module"};
-  if (options.optimizer == "muon")
+                         .clip_per_module = options.clip_grad == ClipGrad::per_module};
+  if (options.optimizer == OptimizerKind::muon)
     optimizer_ = std::make_unique<FlatMuon>(
         *params_, *network_, adam, MuonOptions{.adam_modules = {"policy_weight", "value_head"}});
   else optimizer_ = std::make_unique<FlatAdam>(*params_, adam);
@@ -143,12 +143,12 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
             .stop = at::zeros({}, f32),
             .scalars = at::zeros({8}, f32),
             .figures = at::zeros({int64_t(kPpoFigures)}, f32)};
-  numbers_ = {.normalize = options.normalize_advantage == "minibatch",
+  numbers_ = {.normalize = options.normalize_advantage == AdvantageNorm::minibatch,
               .entropy_floor = float(options.entropy_floor),
               .entropy_floor_penalty = float(options.entropy_floor_penalty),
               .value_coef = float(options.value_coef),
               .value_clip = float(options.value_clip),
-              .value_clip_max = options.value_clip_loss == "max",
+              .value_clip_max = options.value_clip_loss == ValueClipLoss::max,
               .target_kl = float(options.target_kl)};
   schedules_ = {.lr = {options.lr, options.lr_end},
                 .clip = {options.clip, options.clip_end},
@@ -243,7 +243,7 @@ void Ppo::prepare(const Batch& batch) {
        {.returns = returns_, .valid = valid_});
   normalize_targets(value);
 
-  if (options_.normalize_advantage == "batch") {
+  if (options_.normalize_advantage == AdvantageNorm::batch) {
     auto total = valid_.sum();
     auto mean = (advantage_ * valid_).sum() / total;
     auto centred = (advantage_ - mean) * valid_;
@@ -518,7 +518,9 @@ AlgoEntry entry() {
           .memory =
               [](const void* o, const AlgoContext& context) {
                 return maglev::ppo::planned_memory(*static_cast<const Options*>(o), context);
-              }};
+              },
+          .check = [](const void* o, const EnvSpec&,
+                      int64_t rows) { static_cast<const Options*>(o)->check(rows); }};
 }
 
 }  // namespace maglev::algos::ppo

@@ -1,6 +1,7 @@
 #include "algos/ppo/ppo.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ class Learner {
 
   /// Rollout number `i`: the same for the same number; only what act writes depends on the weights.
   const Batch& collect(int64_t i) {
-    torch::manual_seed(uint64_t(i));
+    at::manual_seed(uint64_t(i));
     const Batch& batch = store.batch();
     for (auto obs : batch.obs) obs.scalar_type() == at::kByte ? obs.random_(0, 256) : obs.normal_();
     if (auto mask = batch.mask; mask.defined()) {
@@ -264,7 +265,7 @@ TEST(Ppo, a_minibatch_beyond_the_rollout_is_refused) {
 
 TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
   auto options = small();
-  options.normalize_advantage = "batch";
+  options.normalize_advantage = AdvantageNorm::batch;
   Learner learner(vectors(), 16, options);
   const Batch& batch = learner.collect(1);
   learner.ppo.prepare(batch);
@@ -277,7 +278,7 @@ TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
 TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
   auto options = small();
   options.value_clip = 0.05;
-  for (std::string kind : {"clipped", "max"}) {
+  for (ValueClipLoss kind : {ValueClipLoss::clipped, ValueClipLoss::max}) {
     options.value_clip_loss = kind;
     Learner learner(vectors(), 16, options);
     const Batch& batch = learner.collect(1);
@@ -288,16 +289,16 @@ TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
         learner.ppo.network().forward({batch.obs[0].narrow(0, 0, 16).flatten(0, 1)}, {}).value;
     auto old = batch.extra[1].narrow(0, 0, 16).flatten(), target = learner.ppo.returns().flatten();
     auto error = (old + at::clamp(value - old, -0.05, 0.05) - target).square();
-    if (kind == "max") error = at::maximum(error, (value - target).square());
+    if (kind == ValueClipLoss::max) error = at::maximum(error, (value - target).square());
     learner.ppo.minibatch_step(batch, all_rows(learner));
     auto expected = error.masked_select(batch.is_first.narrow(0, 1, 16).flatten() == 0).mean();
-    EXPECT_TRUE(close(learner.ppo.figures()[kPpoValue], expected, 1e-5)) << kind;
+    EXPECT_TRUE(close(learner.ppo.figures()[kPpoValue], expected, 1e-5)) << name_of(kind);
   }
 }
 
 TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_values) {
   auto options = small();
-  options.network.value_head = "popart";
+  options.network.value_head = ValueHeadKind::popart;
   Learner learner(vectors(), 16, options);
   learner.update(1);
   const Batch& batch = learner.collect(2);

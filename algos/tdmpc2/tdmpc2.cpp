@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include "algos/tdmpc2/memory.h"
 #include "algos/tdmpc2/policy_prior.h"
@@ -26,7 +28,7 @@ std::shared_ptr<WorldModel> acting_model(const ModelShape& shape, at::Device dev
 }  // namespace
 
 bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContext& context) {
-  return o.mpc && o.prune && o.fused != "off" &&
+  return o.mpc && o.prune && o.fused.value_or(true) &&
          PanelPlanner::obstacle(shape, context.precision, context.device).empty();
 }
 
@@ -36,7 +38,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .capacity = context.total_steps > 0 ? std::min(o.capacity, context.total_steps) : o.capacity,
       .batch = o.batch,
       .length = o.horizon,
-      .sampling = o.sampling == "start" ? SliceSampling::start : SliceSampling::trajectory,
+      .sampling = o.sampling,
       .first_steps = seed,
       .first_updates = int64_t(double(seed) * o.updates_per_step),
       .updates_per_step = o.updates_per_step,
@@ -92,9 +94,9 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
                                .precision = context.precision,
                                .pool = context.pool};
   // panels leave out what cannot matter: the plain reference does not
-  const bool panels = options.fused != "off" && options.prune;
+  const bool panels = options.fused.value_or(true) && options.prune;
   auto fused = [&](const std::string& obstacle) {
-    if (options.fused == "on" && (!panels || !obstacle.empty()))
+    if (options.fused.value_or(false) && (!panels || !obstacle.empty()))
       throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " +
                   (panels ? obstacle : "tdmpc2.prune is off") + "; use auto");
     return panels && obstacle.empty();
@@ -264,7 +266,9 @@ AlgoEntry entry() {
           .memory =
               [](const void* o, const AlgoContext& context) {
                 return maglev::tdmpc2::planned_memory(*static_cast<const Options*>(o), context);
-              }};
+              },
+          .check = [](const void* o, const EnvSpec&,
+                      int64_t) { static_cast<const Options*>(o)->check(); }};
 }
 
 }  // namespace maglev::algos::tdmpc2

@@ -82,7 +82,7 @@ size_t state_bytes_of(const typename E::Params& params) {
 /// E is an environment:
 ///   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
 ///            optionally `static void check(const Params&)` that throws Error on settings that
-///            contradict
+///            contradict; a setting with choices is an enum of int32_t (base/config/choice.h)
 ///   State    trivially copyable; all an episode needs
 ///   spec     host: sizes and limits for these settings
 ///   reset a new episode; step one transition (no auto-reset: the runner does it); observe one

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include <ATen/ATen.h>
 #include <ATen/record_function.h>
-#include <torch/torch.h>
 
 #include "base/core/error.h"
 #include "engine/device/device.h"
