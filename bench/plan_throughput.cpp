@@ -18,7 +18,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include "algos/tdmpc2/panels/planner.h"
 #include "base/core/error.h"

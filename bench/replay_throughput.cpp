@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "engine/data/replay.h"
 #include "engine/host/machine.h"

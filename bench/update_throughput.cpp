@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/reference/learner.h"

@@ -20,6 +20,7 @@ from launcher.console import (
     HOME,
     Failure,
     digest,
+    duration,
     log_name,
     read_json,
     run_logged,
@@ -29,7 +30,10 @@ from launcher.console import (
 
 ENGINE = "maglev-engine"
 # one translation unit with torch's headers takes up to this much memory
-BYTES_PER_JOB = 2_500_000_000
+BYTES_PER_JOB = 1_700_000_000
+# what a file costs one processor, and how many steps of a build's own weigh as much as that
+SECONDS_PER_STEP = 4
+STEPS_TO_TRUST = 10
 
 
 def usable_processors() -> int:
@@ -65,6 +69,23 @@ def build_jobs() -> int:
     return int(max(1, min(usable_processors(), memory // BYTES_PER_JOB)))
 
 
+def engine_sources() -> list[Path]:
+    """What a fresh engine compiles, but for a few generated files."""
+    rooms = ("base", "envs", "kernels", "sinks", "engine", "networks", "algos", "verbs")
+    return [
+        path
+        for room in rooms
+        for path in (HOME / room).rglob("*.cpp")
+        if not path.name.endswith("_test.cpp")
+    ]
+
+
+def time_left(done: int, total: int, elapsed_s: float) -> float:
+    """Seconds a build still takes: what files are known to cost, then more and more its own pace."""
+    known = STEPS_TO_TRUST * SECONDS_PER_STEP / build_jobs()
+    return (total - done) * (known + elapsed_s) / (STEPS_TO_TRUST + done)
+
+
 def source_fingerprint() -> str:
     """Changes when a file that a build may read is edited, added or removed."""
     entries = []
@@ -98,7 +119,11 @@ def build_is_current(preset: str, target: str, fingerprint: str, configuration: 
 
 def configuration_of(preset: str, setup: dict) -> tuple[list[str], str]:
     """CMake's arguments, and a key that changes with all that needs a fresh configuration."""
-    ccache = shutil.which("ccache") or ""
+    # a build keeps the ccache it began with: another PATH is no reason to compile everything anew
+    state = read_json(build_state_file(preset))
+    ccache = state.get("ccache", shutil.which("ccache") or "")
+    if ccache and not os.path.exists(ccache):
+        ccache = shutil.which("ccache") or ""
     arguments = [
         f"-DCMAKE_MAKE_PROGRAM={setup['ninja']}",
         f"-DMAGLEV_TORCH={setup['torch']}",
@@ -160,11 +185,12 @@ def build(preset: str, target: str, setup: dict, fast: bool):
                     (i for i, line in enumerate(lines) if line.startswith("CMake Error")), 0
                 )
                 fail_build(lines[begin:], "CMake's configuration", log_path)
-            state = {"configuration": configuration}
+            launcher = next(word for word in arguments if "COMPILER_LAUNCHER=" in word)
+            state = {"configuration": configuration, "ccache": launcher.split("=")[1]}
             write_json(build_state_file(preset), state)
 
         messages = []
-        last_report = time.monotonic()
+        ninja_started = last_report = time.monotonic()
         steps = 0
 
         def on_line(line: str):
@@ -173,11 +199,12 @@ def build(preset: str, target: str, setup: dict, fast: bool):
             if not step:
                 messages.append(line)
                 return
-            steps = int(step[1])
-            screen.show(f"building {preset} {step[1]}/{step[2]}  {step[3]}")
+            steps, total = int(step[1]), int(step[2])
+            left = duration(time_left(steps, total, time.monotonic() - ninja_started))
+            screen.progress(f"building {preset}", steps, total, f"{left} left  {step[3]}")
             if not screen.live and time.monotonic() - last_report > 30:
                 last_report = time.monotonic()
-                screen.say(f"building {preset} {step[1]}/{step[2]}")
+                screen.say(f"building {preset} {steps}/{total}, about {left} left")
 
         if not screen.live and not fast:
             screen.say(f"building {preset} with {build_jobs()} jobs")

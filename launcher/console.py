@@ -39,6 +39,13 @@ class Screen:
             sys.stderr.flush()
             self.shown = True
 
+    def progress(self, label: str, done: int, total: int, note: str):
+        """A bar of what is done, in place."""
+        wide = 20
+        full = round(wide * done / max(1, total))
+        bar = "#" * full + "-" * (wide - full)
+        self.show(f"{label} [{bar}] {done}/{total}  {note}")
+
     def say(self, text: str, colour: str = ""):
         if self.shown:
             sys.stderr.write("\r\033[K")
@@ -110,6 +117,13 @@ def run_logged(command: list, log, on_line=None, env=None) -> tuple[int, list[st
             child.terminate()
             child.wait()
         log.flush()
+
+
+def duration(seconds: float) -> str:
+    """For people: 40 seconds, 3 minutes."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} seconds"
+    return f"{round(seconds / 60)} minutes"
 
 
 def output_of(*command: str) -> str:

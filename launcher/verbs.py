@@ -14,13 +14,17 @@ from launcher.building import (
     ENGINE,
     build,
     build_is_current,
+    build_jobs,
     configuration_of,
+    engine_sources,
     locked,
     source_fingerprint,
+    time_left,
     usable_processors,
 )
-from launcher.console import BUILD, HOME, Failure, log_name, read_json, screen, start
+from launcher.console import BUILD, HOME, Failure, duration, log_name, read_json, screen, start
 from launcher.environment import (
+    SETUP_SECONDS,
     SETUP_STATE,
     VENV,
     VENV_PYTHON,
@@ -43,7 +47,8 @@ verbs of this launcher
   test [-k NAME] [--cpp|--python] [--preset NAME]
                                    build, run ctest, then pytest; -k: tests whose name holds NAME
   clean [--all]                    remove .build; with --all .venv and .carry too; runs/ stays
-  help                             this text
+  help [VERB]                      this text, or what a verb takes
+  --version                        which maglev and torch this is
 
 environment
   MAGLEV_TORCH=DIR                 use this torch package (.../site-packages/torch) and install none
@@ -109,6 +114,18 @@ def engine_environment(preset: str) -> dict:
 def engine_verbs() -> list[str]:
     """A folder with sources in verbs/ is a verb."""
     return sorted({path.parent.name for path in HOME.glob("verbs/*/*.cpp")})
+
+
+def show_version() -> int:
+    """The engine's own words, where it is built."""
+    engine = BUILD / "release" / ENGINE
+    if engine.exists():
+        return subprocess.run([engine, "--version"], check=False).returncode
+    version = re.search(
+        r"project\(maglev VERSION (\S+)", (HOME / "CMakeLists.txt").read_text()
+    ).group(1)
+    print(f"maglev {version} (not built yet)")
+    return 0
 
 
 def show_help() -> int:
@@ -195,6 +212,19 @@ def clean(arguments: list[str]) -> int:
     return 0
 
 
+def announce_first_run(engine: Path, set_up: bool):
+    """The first line of the first run: what will happen, and how long it takes."""
+    if engine.exists():
+        return
+    steps = len(engine_sources())
+    seconds = time_left(0, steps, 0) + (0 if set_up else SETUP_SECONDS)
+    what = f"compiles {steps} files" if set_up else f"fetches torch, compiles {steps} files"
+    screen.say(
+        f"first run: {what}; about {duration(seconds)} on {build_jobs()} processor(s), "
+        "later ones start at once"
+    )
+
+
 def run_engine(arguments: list[str]) -> int:
     """Hands over to the engine; returns only by exception."""
     engine = BUILD / "release" / ENGINE
@@ -220,14 +250,21 @@ def run_engine(arguments: list[str]) -> int:
         )
     ):
         with locked():
+            announce_first_run(engine, setup_is_current(setup, False))
             setup = ensure_setup()
             build("release", ENGINE, setup, fast=True)
     os.execve(engine, [str(engine), *arguments], engine_environment("release"))
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("help", "--help", "-h"):
+    if not arguments or arguments[0] in ("--help", "-h"):
         return show_help()
+    if arguments[0] == "--version":
+        return show_version()
+    if arguments[0] == "help" and (len(arguments) == 1 or arguments[1] in LAUNCHER_VERBS):
+        return show_help()
+    if arguments[0] == "help":
+        arguments = [arguments[1], "--help"]
     verb, rest = arguments[0], arguments[1:]
     if verb in LAUNCHER_VERBS and any(word in ("--help", "-h") for word in rest):
         return show_help()
@@ -249,6 +286,3 @@ def main(arguments: list[str]) -> int:
         return clean(rest)
     return run_engine(arguments)
 
-
-def stop(number, frame):
-    raise SystemExit(128 + number)

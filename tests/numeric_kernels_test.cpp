@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "algos/ppo/ppo.h"
 #include "base/core/error.h"
@@ -70,7 +70,7 @@ class RandomRollouts {
 
   /// Rollout number `i`: the same for the same number; only what act writes depends on the weights.
   const Batch& collect(int64_t i) {
-    torch::manual_seed(uint64_t(i));
+    at::manual_seed(uint64_t(i));
     const Batch& batch = store.batch();
     for (auto obs : batch.obs) obs.scalar_type() == at::kByte ? obs.random_(0, 256) : obs.normal_();
     if (auto mask = batch.mask; mask.defined()) {

@@ -99,7 +99,7 @@ TEST(Allocations, a_plan_of_tdmpc2_on_panels_asks_for_nothing) {
   claim_threads();
   tdmpc2::Options o;
   o.enc_dim = 24, o.mlp_dim = 32, o.latent_dim = 16, o.num_q = 3;
-  o.samples = 90, o.elites = 10, o.episodic = "on";
+  o.samples = 90, o.elites = 10, o.episodic = true;
   const EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
                      .action = {.low = {-1, -1}, .high = {1, 1}},
                      .max_steps = 100};

@@ -2,7 +2,8 @@
 // replays of graphs; on a processor they are plain calls whose counters live in memory, as a
 // graph's do, and must not differ by a bit either.
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/config/other_names.h"
 #include "base/core/error.h"
 
 namespace maglev {
@@ -42,6 +43,8 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
       if (!flag) {
         std::vector<std::string> known{"--help"};
         for (const Flag& f : grammar_.flags) known.emplace_back(f.name);
+        const std::string answer = grammar_.settings ? answer_to_flag(name) : "";
+        if (!answer.empty()) throw Error(where() + answer);
         throw Error(where() + unknown_name("flag", name, known));
       }
       const bool takes_value = *flag->value != 0;
@@ -63,6 +66,8 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
       positional_.push_back(word);
     }
   }
+  for (const auto& [name, value] : given_)
+    if (value.empty() && *find(name)->value) throw Error(where() + name + " needs a value, got ''");
   if (help_) return;
   const std::string usage = "; usage: maglev " + std::string(verb_.usage);
   if (positional_.size() < grammar_.least)

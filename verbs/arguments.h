@@ -38,8 +38,8 @@ struct Grammar {
 };
 
 /// Flags may stand anywhere, as `--out DIR` or `--out=DIR`; of a repeated one the last counts.
-/// After `--` nothing is a flag. Throws Error on an unknown flag (with near ones), a missing or
-/// needless value, too few or too many words.
+/// After `--` nothing is a flag. Throws Error on an unknown flag (with near ones), a missing, empty
+/// or needless value, too few or too many words.
 class Arguments {
  public:
   Arguments(const VerbEntry& verb, const std::vector<std::string>& words, Grammar grammar);

@@ -100,5 +100,15 @@ TEST(Arguments, a_word_with_an_equals_sign_is_positional_where_there_are_no_sett
   EXPECT_TRUE(a.settings().empty());
 }
 
+TEST(Arguments, an_empty_value_is_none) {
+  EXPECT_TRUE(contains(error_of({"ppo", "--out", ""}), "--out needs a value"));
+  EXPECT_TRUE(contains(error_of({"ppo", "--out="}), "--out needs a value"));
+}
+
+TEST(Arguments, flags_that_are_settings_here_are_answered_with_them) {
+  EXPECT_TRUE(contains(error_of({"ppo", "--seed", "3"}), "--seed is the setting seed=<value>"));
+  EXPECT_TRUE(contains(error_of({"ppo", "--n-steps=9"}), "<algorithm>.rollout=<value>"));
+}
+
 }  // namespace
 }  // namespace maglev

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include "base/core/error.h"
@@ -63,18 +62,6 @@ std::string Table::text(const Terminal& terminal) const {
   add_row(headings_, Ink::dim);
   for (const auto& row : rows_) add_row(row, Ink::plain);
   return text;
-}
-
-std::vector<std::string> wrapped(const std::string& text, int columns) {
-  std::vector<std::string> lines{""};
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    std::string& line = lines.back();
-    if (line.empty()) line = word;
-    else if (display_width(line) + 1 + display_width(word) <= columns) line += " " + word;
-    else lines.push_back(word);
-  }
-  return lines;
 }
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }

@@ -24,9 +24,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// The text broken at spaces into lines of at most `columns`; a longer word stands alone.
-std::vector<std::string> wrapped(const std::string& text, int columns);
-
 /// Prints to standard output.
 void print(const std::string& text);
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/sizes.h"
 #include "kernels/advantage/advantage_op.h"
@@ -38,7 +39,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
       shard_rows_(shard_rows(options, context, policy.network())),
       block_rows_(policy.block_rows()),
       loss_settings_(loss_settings(options)),
-      numbers_{.normalize = options.normalize_advantage == "minibatch",
+      numbers_{.normalize = options.normalize_advantage == AdvantageNorm::minibatch,
                .entropy_floor = float(options.entropy_floor),
                .entropy_floor_penalty = float(options.entropy_floor_penalty),
                .target_kl = float(options.target_kl)},
@@ -135,7 +136,7 @@ void FusedLearner::prepare(const Batch& batch) {
   explained_variance_(explained_, target_, old_value_, valid_, error_, scratch_, *context_.pool);
 
   // advantages of the whole rollout to mean 0 and deviation 1
-  if (options_.normalize_advantage == "batch") {
+  if (options_.normalize_advantage == AdvantageNorm::batch) {
     advantage_statistics_(device_.statistics, advantage_, valid_, {}, scratch_, *context_.pool);
     advantage_.sub_(advantage_mean_).mul_(valid_).mul_(advantage_scale_);
   }

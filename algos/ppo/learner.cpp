@@ -1,6 +1,6 @@
 #include "algos/ppo/learner.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "engine/nn/muon.h"
 
@@ -11,9 +11,9 @@ std::unique_ptr<Optimizer> make_optimizer(const Options& options, const PpoPolic
   const AdamOptions adam{.eps = options.adam_eps,
                          .weight_decay = options.weight_decay,
                          .max_grad_norm = options.max_grad_norm,
-                         .clip_per_module = options.clip_grad == "module",
+                         .clip_per_module = options.clip_grad == ClipGrad::per_module,
                          .fused = options.fused};
-  if (options.optimizer == "muon")
+  if (options.optimizer == OptimizerKind::muon)
     return std::make_unique<FlatMuon>(policy.params(), policy.network(), adam,
                                       MuonOptions{.adam_modules = {"policy_weight", "value_head"}});
   return std::make_unique<FlatAdam>(policy.params(), adam);
@@ -60,7 +60,7 @@ void LearnerState::visit(StateVisitor& visitor) {
 PpoLossSettings loss_settings(const Options& options) {
   return {.value_coef = float(options.value_coef),
           .value_clip = float(options.value_clip),
-          .value_clip_max = options.value_clip_loss == "max"};
+          .value_clip_max = options.value_clip_loss == ValueClipLoss::max};
 }
 
 const std::vector<std::string>& metric_names() {

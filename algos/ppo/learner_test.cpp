@@ -4,7 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
@@ -48,24 +49,28 @@ const std::vector<Setting>& settings() {
       {"clip to a quarter", [](Options& o) { o.clip = 0.05, o.clip_end = 0.25; }},
       {"gamma and lambda", [](Options& o) { o.gamma = 0.8, o.lambda = 0.5; }},
       {"value clip", [](Options& o) { o.value_clip = 0.02; }},
-      {"value clip max", [](Options& o) { o.value_clip = 0.02, o.value_clip_loss = "max"; }},
+      {"value clip max",
+       [](Options& o) { o.value_clip = 0.02, o.value_clip_loss = ppo::ValueClipLoss::max; }},
       {"value coef", [](Options& o) { o.value_coef = 2; }},
       {"entropy", [](Options& o) { o.entropy = 2, o.entropy_end = 0.1; }},
       {"entropy floor", [](Options& o) { o.entropy_floor = 9, o.entropy_floor_penalty = 3; }},
-      {"advantages as they are", [](Options& o) { o.normalize_advantage = "off"; }},
-      {"advantages by batch", [](Options& o) { o.normalize_advantage = "batch"; }},
+      {"advantages as they are",
+       [](Options& o) { o.normalize_advantage = ppo::AdvantageNorm::off; }},
+      {"advantages by batch",
+       [](Options& o) { o.normalize_advantage = ppo::AdvantageNorm::batch; }},
       {"normalized reward", [](Options& o) { o.normalize_reward = true; }},
       {"tight gradient", [](Options& o) { o.max_grad_norm = 0.01; }},
       {"free gradient", [](Options& o) { o.max_grad_norm = 0; }},
-      {"gradient by module", [](Options& o) { o.max_grad_norm = 0.05, o.clip_grad = "module"; }},
+      {"gradient by module",
+       [](Options& o) { o.max_grad_norm = 0.05, o.clip_grad = ppo::ClipGrad::per_module; }},
       {"target KL", [](Options& o) { o.target_kl = 1e-5; }},
-      {"muon", [](Options& o) { o.optimizer = "muon"; }},
+      {"muon", [](Options& o) { o.optimizer = ppo::OptimizerKind::muon; }},
       {"weight decay", [](Options& o) { o.weight_decay = 1; }},
       {"adam eps", [](Options& o) { o.adam_eps = 1e-2; }},
-      {"relu", [](Options& o) { o.network.activation = "relu"; }},
+      {"relu", [](Options& o) { o.network.activation = HiddenActivation::relu; }},
       {"silu", [](Options& o) { o.network.activation = "silu"; }},
       {"shared trunk", [](Options& o) { o.network.shared = true, o.network.critic_hidden = {8}; }},
-      {"popart", [](Options& o) { o.network.value_head = "popart"; }},
+      {"popart", [](Options& o) { o.network.value_head = ValueHeadKind::popart; }},
       {"normalized observations", [](Options& o) { o.network.normalize_obs = true; }},
   };
   return list;
@@ -119,7 +124,8 @@ std::vector<Case> cases() {
   return {{"panels", vectors(), as_it_is, true},
           {"panels, heads with masks", masked_heads(), as_it_is, true},
           {"panels, Gaussian, a critic with inputs of its own", privileged(), as_it_is, true},
-          {"lanes, fully connected", pixels(), [](Options& o) { o.network.kind = "mlp"; }, false},
+          {"lanes, fully connected", pixels(),
+           [](Options& o) { o.network.kind = NetworkKind::mlp; }, false},
           {"lanes, convolutions", cells(), as_it_is, false}};
 }
 

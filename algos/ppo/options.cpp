@@ -18,8 +18,7 @@ void Options::describe(OptionTable& t) {
         "values move at most this far from the rollout's, in units of the value head; 0: free",
         {.min = 0, .max = 1e6});
   t.add("value_clip_loss", value_clip_loss,
-        "clipped: error of the clipped value; max: the larger error of each row",
-        {.choices = {"clipped", "max"}});
+        "clipped: error of the clipped value; max: the larger error of each row");
   t.add("value_coef", value_coef, "weight of the value loss", {.min = 0, .max = 1e3});
   t.add("entropy", entropy, "weight of the entropy bonus", {.min = 0, .max = 1e3});
   t.add("entropy_end", entropy_end, "entropy weight at the end, as a share of entropy", share);
@@ -27,19 +26,16 @@ void Options::describe(OptionTable& t) {
         {.min = 0, .max = 100, .unit = "nats"});
   t.add("entropy_floor_penalty", entropy_floor_penalty, "entropy weight added below the floor",
         {.min = 0, .max = 1e3});
-  t.add("normalize_advantage", normalize_advantage, "advantages to mean 0 and deviation 1 over",
-        {.choices = {"minibatch", "batch", "off"}});
+  t.add("normalize_advantage", normalize_advantage, "advantages to mean 0 and deviation 1 over");
   t.add("normalize_reward", normalize_reward,
         "scale rewards by the deviation of the discounted return");
   t.add("max_grad_norm", max_grad_norm, "gradients are clipped to this L2 norm; 0: never",
         {.min = 0, .max = 1e6});
-  t.add("clip_grad", clip_grad, "one norm over all parameters, or one a module",
-        {.choices = {"global", "module"}});
+  t.add("clip_grad", clip_grad, "one norm over all parameters, or one a module");
   t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never",
         {.min = 0, .max = 100, .unit = "nats"});
   t.add("optimizer", optimizer,
-        "adam, or muon: matrices of hidden layers by Muon, everything else by Adam",
-        {.choices = {"adam", "muon"}});
+        "adam, or muon: matrices of hidden layers by Muon, everything else by Adam");
   t.add("adam_eps", adam_eps, "epsilon of Adam", {.min = 0, .max = 1});
   t.add("weight_decay", weight_decay, "decoupled weight decay (AdamW)", {.min = 0, .max = 10});
   t.add("shard_rows", shard_rows,
@@ -49,6 +45,15 @@ void Options::describe(OptionTable& t) {
         "the learner on fused kernels and all threads; false: its reference, the paper in plain "
         "ATen");
   t.section("network", [this](OptionTable& s) { network.describe(s); });
+}
+
+void Options::check(int64_t rows) const {
+  if (minibatch <= rollout * rows) return;
+  const std::string most = std::to_string(rollout * rows);
+  throw SettingError({.setting = "ppo.minibatch",
+                      .must = "at most ppo.rollout * env.count = " + most + " rows",
+                      .got = std::to_string(minibatch),
+                      .nearest = most});
 }
 
 }  // namespace maglev::ppo

@@ -1,11 +1,25 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "base/config/options.h"
 #include "engine/nn/actor_critic.h"
 
 namespace maglev::ppo {
+
+/// The value loss of a row whose value was clipped: the clipped value's error, or the larger one.
+enum class ValueClipLoss { clipped, max };
+constexpr auto names_of(ValueClipLoss) { return std::array{"clipped", "max"}; }
+
+/// Which advantages together become mean 0 and deviation 1.
+enum class AdvantageNorm { minibatch, batch, off };
+constexpr auto names_of(AdvantageNorm) { return std::array{"minibatch", "batch", "off"}; }
+
+/// What one norm of the gradient is taken over.
+enum class ClipGrad { global, per_module };
+constexpr auto names_of(ClipGrad) { return std::array{"global", "module"}; }
+
+enum class OptimizerKind { adam, muon };
+constexpr auto names_of(OptimizerKind) { return std::array{"adam", "muon"}; }
 
 /// Settings of PPO. Values at the end of a linear schedule are shares of the value at its
 /// beginning; 1 keeps it constant.
@@ -17,16 +31,16 @@ struct Options {
   double gamma = 0.99, lambda = 0.95;
   double clip = 0.2, clip_end = 1;
   double value_clip = 0;
-  std::string value_clip_loss = "clipped";
+  ValueClipLoss value_clip_loss = ValueClipLoss::clipped;
   double value_coef = 0.5;
   double entropy = 0, entropy_end = 1;
   double entropy_floor = 0, entropy_floor_penalty = 0;
-  std::string normalize_advantage = "minibatch";
+  AdvantageNorm normalize_advantage = AdvantageNorm::minibatch;
   bool normalize_reward = false;
   double max_grad_norm = 0.5;
-  std::string clip_grad = "global";
+  ClipGrad clip_grad = ClipGrad::global;
   double target_kl = 0;
-  std::string optimizer = "adam";
+  OptimizerKind optimizer = OptimizerKind::adam;
   double adam_eps = 1e-5;
   double weight_decay = 0;
   int64_t shard_rows = 0;
@@ -34,6 +48,8 @@ struct Options {
   NetworkOptions network;
 
   void describe(OptionTable& table);
+  /// Throws SettingError on settings that contradict each other where a time step has `rows` rows.
+  void check(int64_t rows) const;
 };
 
 }  // namespace maglev::ppo

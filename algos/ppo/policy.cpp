@@ -1,6 +1,7 @@
 #include "algos/ppo/policy.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include "algos/ppo/sizes.h"
 #include "engine/nn/autocast.h"

@@ -19,7 +19,9 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
     : plan_(planned_data(options, context)),
       policy_(options, context),
       state_(options, context, policy_),
-      learner_(make_learner(options, context, policy_, state_)) {}
+      learner_(make_learner(options, context, policy_, state_)) {
+  options.check(context.rows);
+}
 
 void Ppo::update(const Batch& batch, Metrics& metrics) { learner_->update(batch, metrics); }
 
@@ -52,7 +54,9 @@ AlgoEntry entry() {
           .memory =
               [](const void* o, const AlgoContext& context) {
                 return maglev::ppo::planned_memory(*static_cast<const Options*>(o), context);
-              }};
+              },
+          .check = [](const void* o, const EnvSpec&,
+                      int64_t rows) { static_cast<const Options*>(o)->check(rows); }};
 }
 
 }  // namespace maglev::algos::ppo

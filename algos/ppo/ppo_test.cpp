@@ -1,6 +1,7 @@
 #include "algos/ppo/ppo.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
@@ -178,7 +179,7 @@ TEST(Ppo, a_minibatch_beyond_the_rollout_is_refused) {
 
 TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
   auto options = small();
-  options.normalize_advantage = "batch";
+  options.normalize_advantage = ppo::AdvantageNorm::batch;
   RandomRollouts rollouts(vectors(), 16, options);
   const Batch& batch = rollouts.collect(1);
   rollouts.learner().prepare(batch);
@@ -192,7 +193,7 @@ TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
 TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
   auto options = small();
   options.value_clip = 0.05;
-  for (std::string kind : {"clipped", "max"}) {
+  for (auto kind : {ppo::ValueClipLoss::clipped, ppo::ValueClipLoss::max}) {
     options.value_clip_loss = kind;
     RandomRollouts rollouts(vectors(), 16, options);
     const Batch& batch = rollouts.collect(1);
@@ -206,16 +207,17 @@ TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
     auto old = batch.extra[1].narrow(0, 0, 16).flatten(),
          target = rollouts.learner().results().returns.flatten();
     auto error = (old + at::clamp(value - old, -0.05, 0.05) - target).square();
-    if (kind == "max") error = at::maximum(error, (value - target).square());
+    if (kind == ppo::ValueClipLoss::max) error = at::maximum(error, (value - target).square());
     rollouts.learner().minibatch_step(batch, all_rows(rollouts));
     auto expected = error.masked_select(batch.is_first.narrow(0, 1, 16).flatten() == 0).mean();
-    EXPECT_TRUE(close(rollouts.learner().results().figures[kPpoValue], expected, 1e-5)) << kind;
+    EXPECT_TRUE(close(rollouts.learner().results().figures[kPpoValue], expected, 1e-5))
+        << name_of(kind);
   }
 }
 
 TEST(Ppo, popart_rescales_the_optimisers_moments_with_its_weights_and_keeps_values) {
   auto options = small();
-  options.network.value_head = "popart";
+  options.network.value_head = ValueHeadKind::popart;
   RandomRollouts rollouts(vectors(), 16, options);
   rollouts.update(1);
   const Batch& batch = rollouts.collect(2);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/sizes.h"
 #include "kernels/advantage/advantage_op.h"
@@ -95,7 +96,8 @@ void ReferenceLearner::prepare(const Batch& batch) {
                              options_.lambda);
   old_value_ = value.narrow(0, 0, T);
   returns_ = advantage_ + old_value_;
-  if (options_.normalize_advantage == "batch") advantage_ = standardized(advantage_, valid_);
+  if (options_.normalize_advantage == AdvantageNorm::batch)
+    advantage_ = standardized(advantage_, valid_);
 
   // both in the value head's units, which take in the returns first
   auto& head = policy_.network().value_head();
@@ -121,7 +123,7 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
                         .old_value = rows(old_value_),
                         .valid = rows(valid_)};
   if (batch.mask.defined()) minibatch.mask = rows(batch.mask);
-  if (options_.normalize_advantage == "minibatch" && index.size(0) > 1)
+  if (options_.normalize_advantage == AdvantageNorm::minibatch && index.size(0) > 1)
     minibatch.advantage = standardized(minibatch.advantage, minibatch.valid);
 
   // below its floor the entropy weighs more

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "algos/ppo/panels.h"
 #include "algos/ppo/policy.h"
-#include "base/core/error.h"
 
 namespace maglev::ppo {
 namespace {
@@ -25,10 +24,6 @@ ActorCritic unmade(const Options& o, const AlgoContext& context) {
   return ActorCritic(context.spec, network_options(o, context), Initializer::none());
 }
 
-int64_t rows_of_minibatch(const Options& o, const AlgoContext& context) {
-  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
-}
-
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   int64_t rows = o.shard_rows;
@@ -36,7 +31,7 @@ int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCri
     rows = network.cost() > kLargeNetwork
                ? kLargeShard
                : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
-  return std::min(rows, std::max<int64_t>(64, (rows_of_minibatch(o, context) + 1) / 2));
+  return std::min(rows, std::max<int64_t>(64, (minibatch_rows(o, context) + 1) / 2));
 }
 
 // what the layers of a row give, f32: of a convolution a value a cell, of a dense layer its outputs
@@ -54,16 +49,12 @@ int64_t row_outputs(const ActorCritic& network, const EnvSpec& spec) {
 }  // namespace
 
 int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
-  const int64_t rollout = o.rollout * context.rows, minibatch = rows_of_minibatch(o, context);
-  if (minibatch > rollout)
-    throw Error("[ppo] ppo.minibatch must be at most ppo.rollout * env.count = " +
-                std::to_string(rollout) + " rows, got " + std::to_string(minibatch));
-  return minibatch;
+  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
 }
 
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   // a device and the reference take a minibatch as a whole
-  if (!o.fused || context.device.is_cuda()) return rows_of_minibatch(o, context);
+  if (!o.fused || context.device.is_cuda()) return minibatch_rows(o, context);
   return Panels::suit(o, context, network) ? kPanelRows : thread_rows(o, context, network);
 }
 
@@ -93,7 +84,7 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   int64_t parameters = 0;
   for (const auto& p : network.parameters()) parameters += p.numel();
   const int64_t shard = shard_rows(o, context, network);
-  const int64_t lanes = lane_count(rows_of_minibatch(o, context), shard);
+  const int64_t lanes = lane_count(minibatch_rows(o, context), shard);
   // at work at once; each row keeps what its layers give, its gradients and what fused layers add
   const int64_t threads = context.pool ? context.pool->threads() : 1;
   const int64_t working = context.device.is_cpu() ? std::min(threads, lanes) : 1;

@@ -11,8 +11,7 @@
 
 namespace maglev::ppo {
 
-/// Rows of an optimiser step: ppo.minibatch, or the whole rollout. Throws Error when it is larger
-/// than that.
+/// Rows of an optimiser step: ppo.minibatch, or the whole rollout.
 int64_t minibatch_rows(const Options& options, const AlgoContext& context);
 /// Rows learned from at once: a panel, a shard of a thread, or the whole minibatch.
 int64_t shard_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);

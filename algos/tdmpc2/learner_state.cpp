@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -14,7 +15,8 @@ constexpr int64_t kTargetPart = 1 << 17;
 
 std::shared_ptr<WorldModel> make_model(const Options& options, const ModelShape& shape,
                                        uint64_t seed, at::Device device) {
-  auto model = std::make_shared<WorldModel>(shape, options.q_init == "kaiming", Initializer(seed));
+  auto model =
+      std::make_shared<WorldModel>(shape, options.q_init == QInit::kaiming, Initializer(seed));
   model->to(device);
   return model;
 }

@@ -8,25 +8,20 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-struct NamedSize {
-  const char* name;
+struct Widths {
   int64_t enc_dim, mlp_dim, latent, enc_layers, num_q;
 };
-constexpr NamedSize kSizes[] = {{"1", 256, 384, 128, 2, 2},
-                                {"5", 256, 512, 512, 2, 5},
-                                {"19", 1024, 1024, 768, 3, 5},
-                                {"48", 1792, 1792, 768, 4, 5},
-                                {"317", 4096, 4096, 1376, 5, 8}};
+// in the order of ModelSize
+constexpr Widths kWidths[] = {{256, 384, 128, 2, 2},
+                              {256, 512, 512, 2, 5},
+                              {1024, 1024, 768, 3, 5},
+                              {1792, 1792, 768, 4, 5},
+                              {4096, 4096, 1376, 5, 8}};
+static_assert(std::size(kWidths) == names_of(ModelSize{}).size());
 
 // windows and strides of the convolutions; an image of 64 x 64 leaves 4 x 4 places
 constexpr int64_t kWindows[] = {7, 5, 3, 3};
 constexpr int64_t kFilters = 32, kPlaces = 16;
-
-const NamedSize& named_size(const std::string& name) {
-  for (const auto& size : kSizes)
-    if (name == size.name) return size;
-  throw Error("[tdmpc2] tdmpc2.size must be 1, 5, 19, 48 or 317, got " + name);
-}
 
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
   for (const auto& column : spec.observations) {
@@ -79,18 +74,17 @@ MlpPlaces place_convolutions(const ModelShape& shape, int64_t& at) {
 ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   if (spec.action.discrete())
     throw Error("[tdmpc2] plans continuous actions, this environment's are categories; use ppo");
-  const NamedSize& size = named_size(options.size);
+  const Widths& size = kWidths[size_t(options.size)];
   auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };
-  ModelShape shape{
-      .actions = spec.action.dims(),
-      .tasks = int64_t(spec.tasks.size()),
-      .task_dim = spec.tasks.empty() ? 0 : options.task_dim,
-      .enc_dim = given(options.enc_dim, size.enc_dim),
-      .enc_layers = given(options.enc_layers, size.enc_layers),
-      .mlp_dim = given(options.mlp_dim, size.mlp_dim),
-      .latent = given(options.latent_dim, size.latent),
-      .num_q = given(options.num_q, size.num_q),
-      .episodic = options.episodic == "on" || (options.episodic == "auto" && spec.tasks.empty())};
+  ModelShape shape{.actions = spec.action.dims(),
+                   .tasks = int64_t(spec.tasks.size()),
+                   .task_dim = spec.tasks.empty() ? 0 : options.task_dim,
+                   .enc_dim = given(options.enc_dim, size.enc_dim),
+                   .enc_layers = given(options.enc_layers, size.enc_layers),
+                   .mlp_dim = given(options.mlp_dim, size.mlp_dim),
+                   .latent = given(options.latent_dim, size.latent),
+                   .num_q = given(options.num_q, size.num_q),
+                   .episodic = options.episodic.value_or(spec.tasks.empty())};
   take_observations(spec, shape);
   if (shape.episodic && shape.tasks > 0)
     throw Error("[tdmpc2] tdmpc2.episodic=on is for one task, got " + std::to_string(shape.tasks) +

@@ -1,6 +1,6 @@
 #include "algos/tdmpc2/model_shape.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -16,19 +16,19 @@ EnvSpec hockey_like() {
           .action = {.low = std::vector<float>(8, -1), .high = std::vector<float>(8, 1)}};
 }
 
-int64_t parameters(const char* size) {
+int64_t parameters(ModelSize size) {
   Options o;
-  o.size = size, o.episodic = "off";
+  o.size = size, o.episodic = false;
   return model_layout(model_shape(o, hockey_like())).size();
 }
 
 // the published sizes, counted for 18 observations and 8 actions without a termination head
 TEST(Tdmpc2ModelShape, named_sizes_have_the_published_numbers_of_parameters) {
-  EXPECT_EQ(parameters("1"), 1'217'727);
-  EXPECT_EQ(parameters("5"), 4'968'302);
-  EXPECT_EQ(parameters("19"), 18'074'734);
-  EXPECT_EQ(parameters("48"), 47'229'806);
-  EXPECT_EQ(parameters("317"), 312'669'149);
+  EXPECT_EQ(parameters(ModelSize::m1), 1'217'727);
+  EXPECT_EQ(parameters(ModelSize::m5), 4'968'302);
+  EXPECT_EQ(parameters(ModelSize::m19), 18'074'734);
+  EXPECT_EQ(parameters(ModelSize::m48), 47'229'806);
+  EXPECT_EQ(parameters(ModelSize::m317), 312'669'149);
 }
 
 TEST(Tdmpc2ModelShape, the_layout_is_where_the_modules_parameters_are) {
@@ -65,7 +65,7 @@ TEST(Tdmpc2ModelShape, what_the_model_cannot_take_is_refused) {
   categories.action = {.heads = {3}};
   picture.observations[0] = {.name = "image", .dtype = DType::u8, .shape = {32, 32, 3}};
   tasks.tasks = {{.name = "a"}};
-  o.episodic = "on";
+  o.episodic = true;
   for (const auto& spec : {categories, picture, tasks}) EXPECT_THROW(model_shape(o, spec), Error);
   o.latent_dim = 20;
   EXPECT_THROW(model_shape(o, hockey_like()), Error);

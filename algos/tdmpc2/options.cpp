@@ -1,12 +1,13 @@
 #include "algos/tdmpc2/options.h"
 
+#include <string>
+
 namespace maglev::tdmpc2 {
 
 void Options::describe(OptionTable& t) {
   const Rule share{.min = 0, .max = 1}, width{.min = 0, .max = 1 << 16};
   const Rule weight{.min = 0, .max = 1e6};
-  t.add("size", size, "the model by its millions of parameters; widths of 0 are taken from it",
-        {.choices = {"1", "5", "19", "48", "317"}});
+  t.add("size", size, "the model by its millions of parameters; widths of 0 are taken from it");
   t.add("enc_dim", enc_dim, "width of the encoder's hidden layers", width);
   t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more", {.max = 64});
   t.add("mlp_dim", mlp_dim, "width of all other hidden layers", width);
@@ -17,12 +18,10 @@ void Options::describe(OptionTable& t) {
   t.add("dropout", dropout, "share of the value networks' first layer that is dropped",
         {.min = 0, .max = 0.9});
   t.add("episodic", episodic,
-        "a head that foresees terminations; auto: on, unless there are several tasks",
-        {.choices = {"auto", "on", "off"}});
+        "a head that foresees terminations; auto: on, unless there are several tasks");
   t.add("q_init", q_init,
         "hidden weights of the value networks: normal, or kaiming as published results of "
-        "November 2024 to July 2026 had them",
-        {.choices = {"normal", "kaiming"}});
+        "November 2024 to July 2026 had them");
 
   t.add("mpc", mpc, "act by planning; false: by the policy alone");
   t.add("horizon", horizon, "steps planned ahead, and of each sequence learnt from",
@@ -38,16 +37,14 @@ void Options::describe(OptionTable& t) {
         {.min = 0, .max = 1e3});
   t.add("min_std", min_std, "least deviation of a round", {.min = 0, .max = 10});
   t.add("max_std", max_std, "deviation of the first round, and the most", {.min = 0, .max = 10});
-  t.add("terminal_action", terminal_action, "the policy's action behind the horizon",
-        {.choices = {"sample", "mean"}});
-  t.add("termination", termination,
-        "how a plan ends: hard, once the chance exceeds one half, or soft, by the chances' product",
-        {.choices = {"hard", "soft"}});
+  t.add("terminal_action", terminal_action, "the policy's action behind the horizon");
+  t.add(
+      "termination", termination,
+      "how a plan ends: hard, once the chance exceeds one half, or soft, by the chances' product");
   t.add("prune", prune,
         "leave out what cannot change a plan or an update; false: the plain reference, slower");
   t.add("fused", fused,
-        "kernels of the engine for whole plans and updates on the processor; off: ATen",
-        {.choices = {"auto", "on", "off"}});
+        "kernels of the engine for whole plans and updates on the processor; off: ATen");
 
   t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
   t.add("enc_lr_scale", enc_lr_scale, "the encoder's learning rate, as a share of lr",
@@ -66,8 +63,7 @@ void Options::describe(OptionTable& t) {
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
   t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
   t.add("sampling", sampling,
-        "sequences: an episode uniformly and a start in it, or every start alike",
-        {.choices = {"trajectory", "start"}});
+        "sequences: an episode uniformly and a start in it, or every start alike");
   t.add("seed_steps", seed_steps,
         "steps of random actions before the first update; 0: five episodes, at least 1000",
         {.min = 0, .max = 1e12, .unit = "steps"});
@@ -75,6 +71,19 @@ void Options::describe(OptionTable& t) {
         {.min = 0, .max = 1e3});
   t.add("update_every", update_every, "steps between updates; what is due is made together",
         {.min = 1, .max = 1e9, .unit = "steps"});
+}
+
+void Options::check() const {
+  const auto at_most = [](const char* name, auto value, const char* bound, auto most) {
+    if (value <= most) return;
+    throw SettingError({.setting = "tdmpc2." + std::string(name),
+                        .must = "at most " + std::string(bound) + " = " + std::to_string(most),
+                        .got = std::to_string(value),
+                        .nearest = std::to_string(most)});
+  };
+  at_most("elites", elites, "tdmpc2.samples", samples);
+  at_most("policy_trajectories", policy_trajectories, "tdmpc2.samples - 1", samples - 1);
+  at_most("min_std", min_std, "tdmpc2.max_std", max_std);
 }
 
 }  // namespace maglev::tdmpc2

@@ -1,21 +1,38 @@
 #pragma once
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "base/config/options.h"
+#include "engine/algo/algorithm.h"
 
 namespace maglev::tdmpc2 {
+
+/// The published models, by millions of parameters.
+enum class ModelSize { m1, m5, m19, m48, m317 };
+constexpr auto names_of(ModelSize) { return std::array{"1", "5", "19", "48", "317"}; }
+
+/// How the value networks' hidden weights begin.
+enum class QInit { normal, kaiming };
+constexpr auto names_of(QInit) { return std::array{"normal", "kaiming"}; }
+
+/// The policy's action behind the horizon.
+enum class TerminalAction { sample, mean };
+constexpr auto names_of(TerminalAction) { return std::array{"sample", "mean"}; }
+
+/// How a plan ends: once the chance exceeds one half, or by the chances' product.
+enum class Termination { hard, soft };
+constexpr auto names_of(Termination) { return std::array{"hard", "soft"}; }
 
 /// Settings of TD-MPC2 (Hansen, Su and Wang, "TD-MPC2: scalable, robust world models for continuous
 /// control", ICLR 2024). Widths of 0 are those of `size`.
 struct Options {
   // the world model
-  std::string size = "5";
+  ModelSize size = ModelSize::m5;
   int64_t enc_dim = 0, enc_layers = 0, mlp_dim = 0, latent_dim = 0, num_q = 0;
   int64_t task_dim = 96;
   double dropout = 0.01;
-  std::string episodic = "auto";
-  std::string q_init = "normal";
+  std::optional<bool> episodic;  ///< auto: unless there are several tasks
+  QInit q_init = QInit::normal;
 
   // planning
   bool mpc = true;
@@ -24,10 +41,10 @@ struct Options {
   int64_t samples = 512, elites = 64, policy_trajectories = 24;
   double temperature = 0.5;
   double min_std = 0.05, max_std = 2;
-  std::string terminal_action = "sample";
-  std::string termination = "hard";
+  TerminalAction terminal_action = TerminalAction::sample;
+  Termination termination = Termination::hard;
   bool prune = true;
-  std::string fused = "auto";
+  std::optional<bool> fused;  ///< auto: where nothing is in the way
 
   // learning
   double lr = 3e-4, enc_lr_scale = 0.3;
@@ -41,12 +58,14 @@ struct Options {
   // data
   int64_t batch = 256;
   int64_t capacity = 1'000'000;
-  std::string sampling = "trajectory";
+  SliceSampling sampling = SliceSampling::trajectory;
   int64_t seed_steps = 0;
   double updates_per_step = 1;
   int64_t update_every = 1;
 
   void describe(OptionTable& table);
+  /// Throws SettingError on settings that contradict each other.
+  void check() const;
 };
 
 }  // namespace maglev::tdmpc2

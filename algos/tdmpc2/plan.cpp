@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 
@@ -27,25 +27,18 @@ PlanOptions plan_options(const Options& o, const ModelShape& shape, const EnvSpe
                         .E = o.elites,
                         .I = plan_iterations(o, shape.actions),
                         .A = shape.actions};
-  auto at_most = [](const char* name, int64_t value, const char* bound, int64_t most) {
-    if (value > most)
-      throw Error("[tdmpc2] tdmpc2." + std::string(name) + " must be at most " + bound + " = " +
-                  std::to_string(most) + ", got " + std::to_string(value));
-  };
-  at_most("elites", sizes.E, "tdmpc2.samples", sizes.S);
-  at_most("policy_trajectories", sizes.P, "tdmpc2.samples - 1", sizes.S - 1);
-  at_most("samples * horizon * iterations * actions", PlanNumbers(sizes).end,
-          "the numbers a plan has", kPlanNumbers);
-  if (o.min_std > o.max_std)
-    throw Error("[tdmpc2] tdmpc2.min_std must be at most tdmpc2.max_std = " +
-                std::to_string(o.max_std) + ", got " + std::to_string(o.min_std));
+  o.check();
+  if (PlanNumbers(sizes).end > kPlanNumbers)
+    throw Error("[tdmpc2] samples * horizon * iterations * actions must be at most " +
+                std::to_string(kPlanNumbers) + " numbers a plan, got " +
+                std::to_string(PlanNumbers(sizes).end));
   auto mask = action_mask(spec);
   return {.sizes = sizes,
           .temperature = o.temperature,
           .min_std = o.min_std,
           .max_std = o.max_std,
-          .mean_terminal_action = o.terminal_action == "mean",
-          .soft_termination = o.termination == "soft",
+          .mean_terminal_action = o.terminal_action == TerminalAction::mean,
+          .soft_termination = o.termination == Termination::soft,
           .discount = discounts(o, spec),
           .action_mask = mask.defined() ? mask.to(device) : mask};
 }

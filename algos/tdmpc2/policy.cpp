@@ -1,6 +1,8 @@
 #include "algos/tdmpc2/policy.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/panels/planner.h"
@@ -30,14 +32,14 @@ at::Tensor side_by_side(const std::vector<at::Tensor>& parts, int64_t dim) {
 }  // namespace
 
 bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContext& context) {
-  return o.mpc && o.prune && o.fused != "off" &&
+  return o.mpc && o.prune && o.fused.value_or(true) &&
          PanelPlanner::obstacle(shape, context.precision, context.device).empty();
 }
 
 bool use_panels(const Options& o, const std::string& obstacle) {
   // panels leave out what cannot matter: the plain reference does not
-  const bool panels = o.fused != "off" && o.prune;
-  if (o.fused == "on" && (!panels || !obstacle.empty()))
+  const bool panels = o.fused.value_or(true) && o.prune;
+  if (o.fused.value_or(false) && (!panels || !obstacle.empty()))
     throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " +
                 (panels ? obstacle : "tdmpc2.prune is off") + "; use auto");
   return panels && obstacle.empty();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include "algos/tdmpc2/memory.h"
 #include "algos/tdmpc2/panels/learner.h"
@@ -16,7 +18,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .capacity = context.total_steps > 0 ? std::min(o.capacity, context.total_steps) : o.capacity,
       .batch = o.batch,
       .length = o.horizon,
-      .sampling = o.sampling == "start" ? SliceSampling::start : SliceSampling::trajectory,
+      .sampling = o.sampling,
       .first_steps = seed,
       .first_updates = int64_t(double(seed) * o.updates_per_step),
       .updates_per_step = o.updates_per_step,
@@ -92,7 +94,9 @@ AlgoEntry entry() {
           .memory =
               [](const void* o, const AlgoContext& context) {
                 return maglev::tdmpc2::planned_memory(*static_cast<const Options*>(o), context);
-              }};
+              },
+          .check = [](const void* o, const EnvSpec&,
+                      int64_t) { static_cast<const Options*>(o)->check(); }};
 }
 
 }  // namespace maglev::algos::tdmpc2

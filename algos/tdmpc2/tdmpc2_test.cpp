@@ -1,6 +1,6 @@
 #include "algos/tdmpc2/tdmpc2.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -64,14 +64,14 @@ class Learner {
     }
   }
   at::Tensor act(ActMode mode, const ActKey& key, uint64_t seed = 5) {
-    torch::manual_seed(seed);
+    at::manual_seed(seed);
     Row& row = store.row(0);
     fill(row.obs);
     algo.policy().act(row, carry, mode, key);
     return row.action.clone();
   }
   Batch batch(uint64_t seed) const {
-    torch::manual_seed(seed);
+    at::manual_seed(seed);
     const int64_t H = options_.horizon, B = options_.batch;
     Batch b;
     for (const auto& c : spec_.observations) {

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace maglev::tdmpc2 {
 namespace {

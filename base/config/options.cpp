@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <yaml-cpp/yaml.h>
 
-#include "base/core/error.h"
+#include "base/config/other_names.h"
 
 namespace maglev {
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int kMaxDepth = 64;
+// values and keys of one file, aliases counted as often as they are named
+constexpr size_t kMaxNodes = 20'000;
 
 template <class... F>
 struct overloaded : F... {
@@ -99,51 +103,142 @@ bool parse_real(std::string_view text, T& out) {
          !std::isnan(out);
 }
 
-std::string choices_text(const std::vector<std::string>& choices) {
+// as YAML 1.1 and Python write it, in any case
+std::optional<bool> parse_bool(std::string_view text) {
+  std::string word(text);
+  for (char& c : word) c = char(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* yes : {"true", "yes", "on", "1"})
+    if (word == yes) return true;
+  for (const char* no : {"false", "no", "off", "0"})
+    if (word == no) return false;
+  return std::nullopt;
+}
+
+// the index of `text` among the names; a switch that may also be auto takes true for on
+std::optional<size_t> parse_choice(const std::vector<const char*>& names, std::string_view text) {
+  const auto found = [&](std::string_view name) -> std::optional<size_t> {
+    const auto it = std::find(names.begin(), names.end(), name);
+    return it == names.end() ? std::nullopt : std::optional(size_t(it - names.begin()));
+  };
+  if (const auto index = found(text)) return index;
+  const auto answer = parse_bool(text);
+  return answer ? found(*answer ? "on" : "off") : std::nullopt;
+}
+
+std::string choices_text(const std::vector<const char*>& names) {
   std::string text;
-  for (const auto& c : choices) text += (text.empty() ? "" : " | ") + c;
+  for (const char* name : names) text += (text.empty() ? "" : " | ") + std::string(name);
   return text;
 }
+
+// what a value may be, for --help
+std::string accepted_text(const Field& field) {
+  const auto* choice = std::get_if<ChoiceMember>(&field.member);
+  std::string text = choice ? choices_text(choice->names) : range_text(field.rule);
+  if (*field.rule.unit) text += (text.empty() ? "" : " ") + std::string(field.rule.unit);
+  return text;
+}
+
+std::string message_of(const SettingError::What& what) {
+  const std::string section = what.setting.substr(0, what.setting.find('.'));
+  return "[" + section + "] " + what.setting + " must be " + what.must + ", got " + what.got;
+}
+
+// one YAML document, each setting handed to `set` with its place in the file
+class Document {
+ public:
+  using Set = std::function<void(const std::string& name, const std::string& value,
+                                 const std::string& where)>;
+  Document(std::string path, Set set) : path_(std::move(path)), set_(std::move(set)) {}
+
+  void visit(const YAML::Node& node, const std::string& name, int depth) {
+    const std::string where = place(node);
+    if (depth > kMaxDepth)
+      throw Error("[" + where + "] nested deeper than " + std::to_string(kMaxDepth));
+    count(1, where);
+    if (node.IsMap()) {
+      visit_map(node, name, depth);
+    } else if (name.empty()) {
+      if (!node.IsNull()) throw Error("[" + where + "] settings files are maps of name: value");
+    } else {
+      if (!seen_.insert(name).second)
+        throw Error("[" + where + "] gives " + name + " a second time; leave one out");
+      set_(name, value(node, where), where);
+    }
+  }
+
+ private:
+  std::string place(const YAML::Node& node) const {
+    return node.Mark().line >= 0 ? path_ + ":" + std::to_string(node.Mark().line + 1) : path_;
+  }
+
+  void visit_map(const YAML::Node& node, const std::string& name, int depth) {
+    std::set<std::string> keys;
+    for (const auto& item : node) {
+      const std::string key = item.first.as<std::string>();
+      if (!keys.insert(key).second)
+        throw Error("[" + place(item.first) + "] has a second '" + key +
+                    "' in one map; join the two");
+      visit(item.second, name.empty() ? key : name + "." + key, depth + 1);
+    }
+  }
+
+  std::string value(const YAML::Node& node, const std::string& where) {
+    if (node.IsNull()) return "";
+    if (!node.IsSequence()) return node.as<std::string>();
+    count(node.size(), where);
+    std::string list = "[";
+    for (const auto& entry : node) list += (list.size() > 1 ? ", " : "") + entry.as<std::string>();
+    return list + "]";
+  }
+
+  // aliases of aliases would grow without bound
+  void count(size_t nodes, const std::string& where) {
+    nodes_ += nodes;
+    if (nodes_ > kMaxNodes)
+      throw Error("[" + where + "] names more than " + std::to_string(kMaxNodes) +
+                  " values; settings files are small");
+  }
+
+  std::string path_;
+  Set set_;
+  std::set<std::string> seen_;
+  size_t nodes_ = 0;
+};
 
 }  // namespace
 
 std::string Field::text() const {
-  return std::visit(overloaded{[](const bool* m) -> std::string { return *m ? "true" : "false"; },
-                               [&](const int32_t* m) {
-                                 if (rule.choices.empty()) return number_text(*m);
-                                 return rule.choices.at(size_t(*m));
-                               },
-                               [](const std::string* m) { return quoted(*m); },
-                               [](const std::vector<int64_t>* m) {
-                                 std::string text = "[";
-                                 for (size_t i = 0; i < m->size(); ++i)
-                                   text += (i ? ", " : "") + number_text((*m)[i]);
-                                 return text + "]";
-                               },
-                               [](const auto* m) { return number_text(*m); }},
-                    member);
+  return std::visit(
+      overloaded{[](const bool* m) -> std::string { return *m ? "true" : "false"; },
+                 [](const std::string* m) { return quoted(*m); },
+                 [](const ChoiceMember& m) { return quoted(m.names.at(m.index(m.member))); },
+                 [](const std::vector<int64_t>* m) {
+                   std::string text = "[";
+                   for (size_t i = 0; i < m->size(); ++i)
+                     text += (i ? ", " : "") + number_text((*m)[i]);
+                   return text + "]";
+                 },
+                 [](const auto* m) { return number_text(*m); }},
+      member);
 }
 
 void Field::set(std::string_view text, std::string_view where) {
   auto check_range = [&](double value) {
     if (!(value >= rule.min && value <= rule.max)) reject(where, name, range_text(rule), text);
   };
-  auto check_choice = [&]() -> int32_t {
-    auto it = std::find(rule.choices.begin(), rule.choices.end(), text);
-    if (it == rule.choices.end())
-      throw Error("[" + std::string(where) + "] " + unknown_name(name, text, rule.choices));
-    return int32_t(it - rule.choices.begin());
-  };
   std::visit(overloaded{[&](bool* m) {
-                          if (text == "true" || text == "yes" || text == "on" || text == "1")
-                            *m = true;
-                          else if (text == "false" || text == "no" || text == "off" || text == "0")
-                            *m = false;
-                          else reject(where, name, "true or false", text);
+                          const auto value = parse_bool(text);
+                          if (!value) reject(where, name, "true or false", text);
+                          *m = *value;
                         },
-                        [&](std::string* m) {
-                          if (!rule.choices.empty()) check_choice();
-                          *m = std::string(text);
+                        [&](std::string* m) { *m = std::string(text); },
+                        [&](const ChoiceMember& m) {
+                          const auto index = parse_choice(m.names, text);
+                          if (!index)
+                            throw Error("[" + std::string(where) + "] " +
+                                        unknown_name(name, text, {m.names.begin(), m.names.end()}));
+                          m.assign(m.member, *index);
                         },
                         [&](std::vector<int64_t>* m) {
                           std::vector<int64_t> values;
@@ -161,17 +256,6 @@ void Field::set(std::string_view text, std::string_view where) {
                           }
                           *m = std::move(values);
                         },
-                        [&](int32_t* m) {
-                          if (!rule.choices.empty()) {
-                            *m = check_choice();
-                            return;
-                          }
-                          int32_t value = 0;
-                          if (!parse_integer(std::string(text), value))
-                            reject(where, name, "a whole number", text);
-                          check_range(double(value));
-                          *m = value;
-                        },
                         [&]<class T>(T* m) {
                           T value = 0;
                           if constexpr (std::is_integral_v<T>) {
@@ -186,9 +270,11 @@ void Field::set(std::string_view text, std::string_view where) {
              member);
 }
 
+SettingError::SettingError(What what) : Error(message_of(what)), what_is_wrong(std::move(what)) {}
+
 void OptionTable::add_field(std::string_view name, Field::Member member, std::string help,
                             Rule rule) {
-  Field field{prefix_ + std::string(name), member, std::move(help), std::move(rule), ""};
+  Field field{prefix_ + std::string(name), std::move(member), std::move(help), rule, ""};
   MAGLEV_ASSERT(!find(field.name), "two settings with one name");
   field.initial = field.text();
   fields_.push_back(std::move(field));
@@ -208,25 +294,49 @@ const Field* OptionTable::find(std::string_view name) const {
   return nullptr;
 }
 
-void OptionTable::set(std::string_view name, std::string_view value, std::string_view where) {
+void OptionTable::set(std::string_view name, std::string_view value, std::string_view where,
+                      Origin origin) {
   for (auto& f : fields_) {
     if (f.name != name) continue;
     f.set(value, where);
+    f.origin = origin;
     return;
   }
+  refuse(name, where);
+}
+
+void OptionTable::refuse(std::string_view name, std::string_view where) const {
+  const std::string begin = "[" + std::string(where) + "] ";
   std::vector<std::string> known;
   for (const auto& f : fields_) known.push_back(f.name);
-  throw Error("[" + std::string(where) + "] " + unknown_name("setting", name, known));
+  const auto near = near_names(name, known);
+  const bool ours = !near.empty() && same_leaf(name, near[0]);
+  const std::string answer = ours ? "" : answer_to_setting(name, known);
+  if (!answer.empty()) throw Error(begin + answer);
+  // a list of them all would fill the screen
+  if (near.empty())
+    throw Error(begin + "unknown setting '" + std::string(name) + "'; --help lists the " +
+                std::to_string(known.size()) + " there are");
+  throw Error(begin + unknown_name("setting", name, known));
 }
 
 void OptionTable::override_with(std::string_view assignment) {
   size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0)
     throw Error("[command line] settings are name=value, got '" + std::string(assignment) + "'");
-  set(assignment.substr(0, equals), assignment.substr(equals + 1), "command line");
+  const std::string_view name = assignment.substr(0, equals);
+  const Field* field = find(name);
+  const bool given = field && field->origin == Origin::command_line;
+  const std::string before = given ? field->text() : "";
+  set(name, assignment.substr(equals + 1), "command line", Origin::command_line);
+  if (given && field->text() != before)
+    throw Error("[command line] " + std::string(name) + " is given twice, as " + before + " and " +
+                field->text() + "; leave one out");
 }
 
-void OptionTable::load(const std::string& path) {
+void OptionTable::load(const std::string& path, Origin origin) {
+  if (std::filesystem::is_directory(path))
+    throw Error("[" + path + "] is a folder; name the settings file in it");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("[" + path + "] cannot be read; check the path and its permissions");
   std::string text(kMaxFileBytes + 1, '\0');
@@ -234,36 +344,20 @@ void OptionTable::load(const std::string& path) {
   text.resize(size_t(file.gcount()));
   if (text.size() > kMaxFileBytes)
     throw Error("[" + path + "] is over 1 MiB; settings files are small");
-  load_text(text, path);
+  load_text(text, path, origin);
 }
 
-void OptionTable::load_text(const std::string& yaml, const std::string& origin) {
-  std::function<void(const YAML::Node&, const std::string&, int)> visit =
-      [&](const YAML::Node& node, const std::string& name, int depth) {
-        std::string where = origin;
-        if (node.Mark().line >= 0) where += ":" + std::to_string(node.Mark().line + 1);
-        if (depth > kMaxDepth)
-          throw Error("[" + where + "] nested deeper than " + std::to_string(kMaxDepth));
-        if (node.IsMap()) {
-          for (const auto& item : node) {
-            std::string key = item.first.as<std::string>();
-            visit(item.second, name.empty() ? key : name + "." + key, depth + 1);
-          }
-        } else if (name.empty()) {
-          if (!node.IsNull()) throw Error("[" + where + "] settings files are maps of name: value");
-        } else if (node.IsSequence()) {
-          std::string list = "[";
-          for (size_t i = 0; i < node.size(); ++i)
-            list += (i ? ", " : "") + node[i].as<std::string>();
-          set(name, list + "]", where);
-        } else {
-          set(name, node.IsNull() ? "" : node.as<std::string>(), where);
-        }
-      };
+void OptionTable::load_text(const std::string& yaml, const std::string& path, Origin origin) {
+  Document document(path, [&](const std::string& name, const std::string& value,
+                              const std::string& where) { set(name, value, where, origin); });
   try {
-    visit(YAML::Load(yaml), "", 0);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+    if (documents.size() > 1)
+      throw Error("[" + path + "] holds " + std::to_string(documents.size()) +
+                  " YAML documents; settings files have one");
+    if (!documents.empty()) document.visit(documents[0], "", 0);
   } catch (const YAML::Exception& e) {
-    throw Error("[" + origin + ":" + std::to_string(e.mark.line + 1) +
+    throw Error("[" + path + ":" + std::to_string(e.mark.line + 1) +
                 "] is not valid YAML: " + e.msg);
   }
 }
@@ -293,11 +387,10 @@ std::string OptionTable::help() const {
   for (const auto& f : fields_) width = std::max(width, f.name.size());
   std::string out;
   for (const auto& f : fields_) {
-    std::string about = f.rule.choices.empty() ? range_text(f.rule) : choices_text(f.rule.choices);
-    std::string unit = f.rule.unit;
-    if (!unit.empty()) about += (about.empty() ? "" : " ") + unit;
+    const std::string now = f.text(), accepted = accepted_text(f);
     out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
-           f.initial + (about.empty() ? "" : "; " + about) + ")\n";
+           now + (now == f.initial ? "" : ", bare " + f.initial) +
+           (accepted.empty() ? "" : "; " + accepted) + ")\n";
   }
   return out;
 }

@@ -7,8 +7,12 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
+
+#include "base/config/choice.h"
+#include "base/core/error.h"
 
 namespace maglev {
 
@@ -17,19 +21,26 @@ struct Rule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   const char* unit = "";
-  /// For names: a std::string must be one of these; an int32_t member holds the index of one.
-  std::vector<std::string> choices = {};
+};
+
+/// Where a setting's value comes from. What people gave comes last.
+enum class Origin {
+  built_in,      ///< the struct's own default
+  proven,        ///< configs/
+  file,          ///< --config, or a run that is continued
+  command_line,  ///< name=value
 };
 
 /// One setting: a dotted name bound to a member of a live options struct.
 struct Field {
   using Member = std::variant<bool*, int32_t*, int64_t*, uint64_t*, float*, double*, std::string*,
-                              std::vector<int64_t>*>;
+                              std::vector<int64_t>*, ChoiceMember>;
   std::string name;
   Member member;
   std::string help;
   Rule rule;
-  std::string initial;  ///< the default, as text, for --help
+  std::string initial;  ///< the built-in default, as text, for --help
+  Origin origin = Origin::built_in;
 
   /// The value as YAML text that parses back to the same value.
   std::string text() const;
@@ -37,32 +48,50 @@ struct Field {
   void set(std::string_view text, std::string_view where);
 };
 
+/// A setting that cannot hold beside the others: "[ppo] ppo.minibatch must be at most 32, got 256".
+struct SettingError : Error {
+  struct What {
+    std::string setting;  ///< its dotted name
+    std::string must;     ///< what it must be, e.g. "at most ppo.rollout = 32"
+    std::string got;
+    std::string nearest = "";  ///< the value next to it that would hold; empty: there is none
+  };
+  explicit SettingError(What what);
+  What what_is_wrong;
+};
+
 /// The settings of a whole run. Does not own the structs it is bound to: they must outlive it.
 class OptionTable {
  public:
   /// Binds `member` under the current section. Supported: bool, int32_t, int64_t, uint64_t, float,
-  /// double, std::string, std::vector<int64_t>.
+  /// double, std::string, std::vector<int64_t>; enums with names, and std::optional of those and of
+  /// bool (choice.h).
   template <class T>
   void add(std::string_view name, T& member, std::string help, Rule rule = {}) {
-    add_field(name, Field::Member(&member), std::move(help), std::move(rule));
+    if constexpr (requires { choice_member(member); })
+      add_field(name, choice_member(member), std::move(help), rule);
+    else add_field(name, Field::Member(&member), std::move(help), rule);
   }
 
   /// Adds everything `describe` adds under `prefix.`.
   void section(std::string_view prefix, const std::function<void(OptionTable&)>& describe);
 
-  /// One setting from text, e.g. a command-line override. Unknown names list the near ones.
-  void set(std::string_view name, std::string_view value, std::string_view where = "settings");
-  /// "name=value".
+  /// One setting from text. Unknown names are answered with near ones, and those of other libraries
+  /// with ours.
+  void set(std::string_view name, std::string_view value, std::string_view where = "settings",
+           Origin origin = Origin::command_line);
+  /// "name=value" of the command line. Throws Error where a setting is given twice with two values.
   void override_with(std::string_view assignment);
   /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error
   /// with file and line.
-  void load(const std::string& path);
-  /// The same from text; `origin` names it in errors.
-  void load_text(const std::string& yaml, const std::string& origin);
+  void load(const std::string& path, Origin origin = Origin::file);
+  /// The same from text; `path` names it in errors.
+  void load_text(const std::string& yaml, const std::string& path, Origin origin = Origin::file);
 
   /// Nested YAML of all settings with their present values; load_text of it restores them exactly.
   std::string yaml() const;
-  /// One line a setting: name, default, range, unit, help.
+  /// One line a setting: name, help, present value, built-in default where that is another, range,
+  /// unit.
   std::string help() const;
 
   const std::vector<Field>& fields() const { return fields_; }
@@ -71,6 +100,8 @@ class OptionTable {
 
  private:
   void add_field(std::string_view name, Field::Member member, std::string help, Rule rule);
+  /// Throws Error that helps with a name that is none.
+  [[noreturn]] void refuse(std::string_view name, std::string_view where) const;
 
   std::vector<Field> fields_;
   std::string prefix_;

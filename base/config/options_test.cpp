@@ -8,20 +8,25 @@
 namespace maglev {
 namespace {
 
+enum class Network { mlp, cnn };
+constexpr auto names_of(Network) { return std::array{"mlp", "cnn"}; }
+
 struct Demo {
   double lr = 3e-4;
   int64_t steps = 1000;
-  int32_t mode = 1;
   bool fast = false;
-  std::string network = "mlp";
+  Network network = Network::cnn;
+  std::optional<Network> second;
+  std::optional<bool> graph;
   std::vector<int64_t> hidden{64, 64};
   void bind(OptionTable& t) {
     t.add("seed", steps, "seed", {.min = 0});
     t.section("ppo", [&](OptionTable& s) {
       s.add("lr", lr, "learning rate", {.min = 0, .max = 1});
-      s.add("mode", mode, "mode", {.choices = {"a", "b"}});
       s.add("fast", fast, "fast");
-      s.add("network", network, "network", {.choices = {"mlp", "cnn"}});
+      s.add("network", network, "network");
+      s.add("second", second, "another network");
+      s.add("graph", graph, "graph");
       s.add("hidden", hidden, "layers", {.min = 1, .max = 4096});
     });
   }
@@ -35,11 +40,16 @@ TEST(Options, saved_yaml_restores_every_value) {
   ta.override_with("ppo.lr=0.1234567890123");
   ta.override_with("ppo.hidden=[7, 9]");
   ta.override_with("seed=1e6");
-  ta.override_with("ppo.mode=a");
+  ta.override_with("ppo.network=mlp");
+  ta.override_with("ppo.second=cnn");
+  ta.override_with("ppo.graph=off");
   tb.load_text(ta.yaml(), "saved");
   EXPECT_EQ(ta.yaml(), tb.yaml());
   EXPECT_EQ(b.steps, 1000000);
   EXPECT_EQ(b.lr, 0.1234567890123);
+  EXPECT_EQ(b.network, Network::mlp);
+  EXPECT_EQ(b.second, Network::cnn);
+  EXPECT_EQ(b.graph, false);
   EXPECT_EQ(b.hidden, (std::vector<int64_t>{7, 9}));
 }
 
@@ -75,6 +85,88 @@ TEST(Options, values_out_of_range_or_of_another_type_are_refused) {
   EXPECT_NE(error_of([&] { t.override_with("ppo.network=mpl"); }).find("mlp"), std::string::npos);
   EXPECT_NE(error_of([&] { t.override_with("ppo.hidden=[0]"); }), "");
   EXPECT_EQ(a.lr, 3e-4);
+}
+
+TEST(Options, a_choice_that_nobody_made_is_auto_and_says_what_it_may_be) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  EXPECT_EQ(t.find("ppo.second")->text(), "auto");
+  EXPECT_TRUE(contains(t.help(), "another network (default auto; auto | mlp | cnn)")) << t.help();
+  t.override_with("ppo.second=mlp");
+  t.load_text("ppo: {second: auto, graph: true}", "f.yaml");
+  EXPECT_EQ(a.second, std::nullopt);
+  EXPECT_EQ(a.graph, true);
+  EXPECT_TRUE(contains(error_of([&] { t.set("ppo.second", "MLP"); }), "did you mean mlp?"));
+}
+
+TEST(Options, booleans_are_taken_as_python_and_yaml_write_them) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  for (const char* yes : {"True", "TRUE", "yes", "On", "1"}) {
+    a.fast = false;
+    t.set("ppo.fast", yes);
+    EXPECT_TRUE(a.fast) << yes;
+  }
+  t.set("ppo.fast", "False");
+  EXPECT_FALSE(a.fast);
+}
+
+TEST(Options, help_shows_the_value_in_force_and_the_bare_one) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  t.load_text("ppo: {lr: 0.5}", "proven.yaml", Origin::proven);
+  EXPECT_TRUE(contains(t.help(), "learning rate (default 0.5, bare 3e-04; [0, 1])")) << t.help();
+  EXPECT_EQ(t.find("ppo.lr")->origin, Origin::proven);
+  EXPECT_EQ(t.find("seed")->origin, Origin::built_in);
+}
+
+TEST(Options, a_setting_given_twice_with_two_values_is_refused) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  t.load_text("seed: 4", "f.yaml");
+  t.override_with("seed=1");
+  t.override_with("seed=1");
+  EXPECT_EQ(error_of([&] { t.override_with("seed=2"); }),
+            "[command line] seed is given twice, as 1 and 2; leave one out");
+}
+
+TEST(Options, a_file_gives_each_setting_once_and_is_one_document) {
+  const std::pair<const char*, const char*> files[] = {
+      {"seed: 1\nseed: 2\n", "[f.yaml:2] has a second 'seed'"},
+      {"ppo: {lr: 0.1}\nppo: {fast: true}\n", "[f.yaml:2] has a second 'ppo'"},
+      {"ppo: {lr: 0.1}\nppo.lr: 0.2\n", "[f.yaml:2] gives ppo.lr a second time"},
+      {"seed: 1\n---\nseed: 2\n", "[f.yaml] holds 2 YAML documents"}};
+  for (const auto& [text, complaint] : files) {
+    Demo a;
+    OptionTable t;
+    a.bind(t);
+    const auto load = [&, yaml = text] { t.load_text(yaml, "f.yaml"); };
+    EXPECT_TRUE(contains(error_of(load), complaint)) << error_of(load);
+  }
+}
+
+// twice as many maps at each level: 2^40 of them at the bottom
+TEST(Options, aliases_of_aliases_are_refused_at_once) {
+  std::string bomb = "a0: &a0 {}\n";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string now = "a" + std::to_string(i), before = "a" + std::to_string(i - 1);
+    bomb += now + ": &" + now + " {x: *" + before + ", y: *" + before + "}\n";
+  }
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  EXPECT_TRUE(contains(error_of([&] { t.load_text(bomb, "bomb.yaml"); }), "names more than 20000"));
+}
+
+TEST(Options, a_folder_is_no_settings_file) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  EXPECT_TRUE(contains(error_of([&] { t.load("/"); }), "[/] is a folder"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "base/core/error.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 
@@ -22,6 +23,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// as people mean it: in lower case, words joined by underscores
+std::string folded(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) c = c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 // the last part of a dotted name, so that 'lr' finds 'ppo.lr'
 std::string_view leaf(std::string_view name) {
   size_t dot = name.rfind('.');
@@ -36,16 +44,20 @@ std::string join(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known,
+bool same_leaf(std::string_view a, std::string_view b) { return leaf(a) == leaf(b); }
+
+std::vector<std::string> near_names(std::string_view given, const std::vector<std::string>& known,
                                     size_t most) {
+  const std::string name = folded(given);
   std::vector<std::pair<size_t, std::string>> scored;
-  for (const auto& k : known) {
+  for (const auto& one : known) {
+    const std::string k = folded(one);
     size_t d = edit_distance(name, k);
     // the same leaf under another section counts as one edit
-    if (leaf(name) == leaf(k)) d = std::min<size_t>(d, 1);
+    if (same_leaf(name, k)) d = std::min<size_t>(d, 1);
     size_t limit = std::max<size_t>(2, std::max(name.size(), k.size()) / 3);
     bool contains = name.size() >= 3 && k.find(name) != std::string::npos;
-    if (d <= limit || contains) scored.emplace_back(contains ? std::min<size_t>(d, 2) : d, k);
+    if (d <= limit || contains) scored.emplace_back(contains ? std::min<size_t>(d, 2) : d, one);
   }
   std::stable_sort(scored.begin(), scored.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -15,9 +15,13 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The known names nearest to `name` by edit distance, best first; empty when nothing is near.
+/// The known names nearest to `name` by edit distance, best first; empty when nothing is near. Case
+/// and dashes for underscores do not count.
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known,
                                     size_t most = 3);
+
+/// Whether two dotted names end in the same part: "lr" and "ppo.lr".
+bool same_leaf(std::string_view a, std::string_view b);
 
 /// "unknown environment 'cartpol'; did you mean cartpole?" or, with nothing near, the whole list.
 /// `kind` is the noun shown.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <sstream>
 #include <unistd.h>
 
 #include <sys/ioctl.h>
@@ -158,6 +159,18 @@ std::string fit(std::string_view text, int columns, bool unicode) {
   if (columns <= 0) return "";
   const std::string_view end = ellipsis(columns, unicode);
   return std::string(prefix(clean, columns - display_width(end))) + std::string(end);
+}
+
+std::vector<std::string> wrapped(const std::string& text, int columns) {
+  std::vector<std::string> lines{""};
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::string& line = lines.back();
+    if (line.empty()) line = word;
+    else if (display_width(line) + 1 + display_width(word) <= columns) line += " " + word;
+    else lines.push_back(word);
+  }
+  return lines;
 }
 
 Line& Line::add(std::string_view text, Ink ink) {

@@ -39,6 +39,9 @@ int display_width(std::string_view text);
 /// unicode). Control characters become spaces.
 std::string fit(std::string_view text, int columns, bool unicode);
 
+/// The text broken at spaces into lines of at most `columns`; a longer word stands alone.
+std::vector<std::string> wrapped(const std::string& text, int columns);
+
 /// Colours of the terminal's own palette, so that they suit its background.
 enum class Ink { plain, bold, dim, red, green, yellow, blue, magenta, cyan };
 

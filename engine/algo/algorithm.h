@@ -3,6 +3,7 @@
 // their policy's act and inside update; the loop, the store, checkpoints, evaluation and metrics are
 // the same for all.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,7 @@ enum class SliceSampling {
   trajectory,  ///< an episode uniformly, then a start in it: short episodes count more per step
   start,       ///< every start alike
 };
+constexpr auto names_of(SliceSampling) { return std::array{"trajectory", "start"}; }
 
 /// What an off-policy algorithm wants from the replay. Steps are of all environments together.
 struct ReplayPlan {
@@ -112,6 +114,9 @@ struct AlgoEntry {
   DataPlan (*plan)(const void* options, const AlgoContext& context) = nullptr;
   /// What it will hold at its peak, without making it; null: not known.
   std::vector<MemoryPart> (*memory)(const void* options, const AlgoContext& context) = nullptr;
+  /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
+  /// time step, as make does; null: none can.
+  void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;
 };
 
 /// Every algorithm that was built in, by name.

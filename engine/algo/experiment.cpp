@@ -26,14 +26,11 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
     t.add("collect", run.collect,
           "lockstep: all environments step together; blocks: each block of them runs the whole "
-          "rollout by itself",
-          {.choices = {"auto", "lockstep", "blocks"}});
+          "rollout by itself");
     t.add("graph", run.graph,
-          "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",
-          {.choices = {"auto", "on", "off"}});
+          "iterations captured as CUDA graphs and replayed; auto: where there is a GPU");
     t.add("precision", run.precision,
-          "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU",
-          {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
+          "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU");
     t.add("opponents", run.opponents,
           "who plays the second agent, by commas: scripted players of the environment, past (past "
           "selves), self, folders of runs; empty: all agents learn");
@@ -41,8 +38,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("past_every", run.past_every, "steps between two past selves; 0: twenty a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("matchmaking", run.matchmaking,
-          "even: each opponent alike; hard: those that are not beaten yet more often",
-          {.choices = {"even", "hard"}});
+          "even: each opponent alike; hard: those that are not beaten yet more often");
     t.add("warmup", run.warmup,
           "iterations run first and undone exactly; before a capture two at least",
           {.min = 0, .max = 1e6});
@@ -52,8 +48,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "files to learn from instead of an environment, by commas (maglev data writes them)");
     t.add("replay_memory", run.replay_memory,
           "where a replay lies on a GPU: on the device or in pinned memory of the host; auto: on "
-          "the device where it leaves the rest enough",
-          {.choices = {"auto", "device", "pinned"}});
+          "the device where it leaves the rest enough");
     t.add("save_replay", run.save_replay,
           "checkpoints hold the replay; else a resumed run begins with an empty one");
     t.add("replay_capacity", run.replay_capacity,
@@ -75,13 +70,34 @@ std::string Experiment::load_proven(const std::string& home) {
   auto path =
       std::filesystem::path(home) / "configs" / algo_->name / (std::string(env_->name) + ".yaml");
   if (!std::filesystem::exists(path)) return "";
-  table_.load(path.string());
+  table_.load(path.string(), Origin::proven);
   return path.string();
+}
+
+std::vector<std::string> Experiment::settle() {
+  std::vector<std::string> notes;
+  // each setting gives way once: what still contradicts then is the user's to mend
+  for (size_t i = 0; algo_->check && i <= table_.fields().size(); ++i) {
+    try {
+      algo_->check(algo_options(), spec(), learning_rows());
+      break;
+    } catch (const SettingError& error) {
+      const auto& [setting, must, got, nearest] = error.what_is_wrong;
+      const Field* field = table_.find(setting);
+      const Origin origin = field ? field->origin : Origin::command_line;
+      if (origin >= Origin::file || nearest.empty() || i == table_.fields().size()) throw;
+      table_.set(setting, nearest, "settings", origin);
+      notes.push_back(setting + " is " + nearest + " here and not " + got +
+                      (origin == Origin::proven ? " of the proven settings" : " as by default") +
+                      ": it must be " + must);
+    }
+  }
+  return notes;
 }
 
 AlgoContext context_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool) {
   return {.spec = experiment.spec(),
-          .rows = experiment.run.env_count * experiment.learners(),
+          .rows = experiment.learning_rows(),
           .total_steps = experiment.run.steps,
           .seed = experiment.run.seed,
           .device = placement.device,

@@ -2,41 +2,56 @@
 // The resolved settings of one run: which algorithm on which environment, with every option of
 // both. Everything that trains, evaluates or measures starts from one of these.
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/config/options.h"
 #include "base/env/entry.h"
 #include "engine/algo/algorithm.h"
+#include "engine/device/precision.h"
 #include "engine/host/machine.h"
 
 namespace maglev {
 
+/// All environments step together, or each block of them runs the whole rollout by itself.
+enum class Collect { lockstep, blocks };
+constexpr auto names_of(Collect) { return std::array{"lockstep", "blocks"}; }
+
+/// Where a replay lies on a GPU: on the device, or in pinned memory of the host.
+enum class ReplayMemory { device, pinned };
+constexpr auto names_of(ReplayMemory) { return std::array{"device", "pinned"}; }
+
+/// How opponents are drawn: each alike, or those that are not beaten yet more often.
+enum class Matchmaking { even, hard };
+constexpr auto names_of(Matchmaking) { return std::array{"even", "hard"}; }
+
 struct RunOptions {
   uint64_t seed = 1;
-  std::string device = "auto";
+  std::string device = "auto";  ///< auto, cpu, cuda or cuda:<index>
   int64_t threads = 0;
   int64_t env_count = 64;
   int64_t steps = 1'000'000;
   int64_t log_every = 0;
   int64_t save_every = 0;
   int64_t keep = 3;
-  std::string collect = "auto";
-  std::string graph = "auto";
-  std::string precision = "auto";
+  std::optional<Collect> collect;
+  std::optional<bool> graph;
+  std::optional<Precision> precision;
   int64_t warmup = 0;
   bool overlap = false;
   std::string dataset;
-  std::string replay_memory = "auto";
+  std::optional<ReplayMemory> replay_memory;
   bool save_replay = true;
   int64_t replay_capacity = 0;
-  std::string memory_limit = "auto";
+  std::string memory_limit = "auto";  ///< auto, none, or a size
   bool shrink_replay = false;
   std::string opponents;  ///< names with commas; empty: every agent learns
   int64_t past = 4;
   int64_t past_every = 0;
-  std::string matchmaking = "even";
+  Matchmaking matchmaking = Matchmaking::even;
 };
 
 class Experiment {
@@ -49,18 +64,24 @@ class Experiment {
   /// Loads configs/<algo>/<env>.yaml under `home`, the proven settings, when there is one. Returns
   /// its path or "".
   std::string load_proven(const std::string& home);
+  /// Settings that nobody gave, built-in or proven, give way where they cannot hold beside those
+  /// that were given: they become the nearest value that can. Returns a line for people for each.
+  /// Throws SettingError where what was given contradicts itself.
+  std::vector<std::string> settle();
 
   const AlgoEntry& algo() const { return *algo_; }
   const EnvEntry& env() const { return *env_; }
   const void* env_params() const { return env_params_.data(); }
   const void* algo_options() const { return algo_options_.get(); }
   EnvSpec spec() const { return env_->spec(env_params_.data()); }
+  /// Rows of a time step that the algorithm learns from: those of opponents are not among them.
+  int64_t learning_rows() const { return run.env_count * learners(); }
+  /// Agents of each environment that learn: all, or the first where the others are opponents.
+  int64_t learners() const { return run.opponents.empty() ? env_->agents : 1; }
   OptionTable& table() { return table_; }
   const OptionTable& table() const { return table_; }
 
   RunOptions run;
-  /// Agents of each environment that learn: all, or the first where the others are opponents.
-  int64_t learners() const { return run.opponents.empty() ? env_->agents : 1; }
 
  private:
   const AlgoEntry* algo_;

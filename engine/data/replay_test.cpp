@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 namespace maglev {
 

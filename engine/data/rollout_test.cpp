@@ -1,6 +1,6 @@
 #include "engine/data/rollout.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #include "engine/device/host_copy.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
 
 #include <gtest/gtest.h>
 

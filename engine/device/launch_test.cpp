@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

@@ -1,24 +1,10 @@
 #include "engine/device/precision.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
-#include "base/core/error.h"
 #include "engine/device/device.h"
 
 namespace maglev {
-namespace {
-
-constexpr const char* kNames[] = {"fp32", "tf32", "bf16", "fp16"};
-
-}  // namespace
-
-const char* precision_name(Precision precision) { return kNames[int(precision)]; }
-
-Precision parse_precision(const std::string& name) {
-  for (int i = 0; i < 4; ++i)
-    if (name == kNames[i]) return Precision(i);
-  throw Error("[train] train.precision must be auto, fp32, tf32, bf16 or fp16, got '" + name + "'");
-}
 
 std::vector<Precision> precisions_of(at::Device device) {
   if (device.is_cpu()) return {Precision::fp32, Precision::bf16};

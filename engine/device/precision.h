@@ -2,7 +2,7 @@
 // In which numbers networks compute. Parameters, gradients, optimiser, advantages and reductions
 // stay fp32 whatever is chosen here.
 
-#include <string>
+#include <array>
 #include <vector>
 
 #include <c10/core/Device.h>
@@ -16,10 +16,7 @@ enum class Precision {
   fp16,  ///< forward passes under autocast, gradients with dynamic loss scaling (LossScale)
 };
 
-/// "fp32", "tf32", "bf16", "fp16".
-const char* precision_name(Precision precision);
-/// Throws Error that lists the known ones.
-Precision parse_precision(const std::string& name);
+constexpr auto names_of(Precision) { return std::array{"fp32", "tf32", "bf16", "fp16"}; }
 
 /// What `device` computes, fp32 first. A processor without bf16 instructions of its own still does
 /// bf16, slowly.

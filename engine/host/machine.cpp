@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
 
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
@@ -47,26 +48,25 @@ void place_device(Placement& p, const std::string& device) {
                 std::to_string(torch::cuda::device_count()) + " CUDA device(s)");
 }
 
-void place_precision(Placement& p, const std::string& precision) {
-  if (precision == "auto") {
+void place_precision(Placement& p, std::optional<Precision> precision) {
+  if (!precision) {
     p.precision_why = p.device.is_cuda() ? "unless a measurement before training finds a faster one"
                                          : "bf16 rounds, and is for those who ask for it";
     return;
   }
-  p.precision = parse_precision(precision);
+  p.precision = *precision;
   p.precision_why = "asked for";
   const auto there = precisions_of(p.device);
   if (std::find(there.begin(), there.end(), p.precision) != there.end()) return;
   std::string names;
-  for (Precision one : there)
-    names += (names.empty() ? "" : ", ") + std::string(precision_name(one));
-  throw Error("[train] train.precision=" + precision + " is not what " + p.device.str() +
-              " computes; it has " + names);
+  for (Precision one : there) names += (names.empty() ? "" : ", ") + std::string(name_of(one));
+  throw Error("[train] train.precision=" + std::string(name_of(*precision)) + " is not what " +
+              p.device.str() + " computes; it has " + names);
 }
 
 }  // namespace
 
-Placement place(const std::string& device, int64_t threads, const std::string& precision) {
+Placement place(const std::string& device, int64_t threads, std::optional<Precision> precision) {
   Placement p{.device = at::kCPU, .threads = int(threads)};
   if (threads == 0) {
     p.threads = usable_cpus();

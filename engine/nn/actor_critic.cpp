@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
 #include "engine/nn/linear.h"
@@ -14,8 +15,15 @@ namespace {
 enum Nonlinearity { kTanh, kFastTanh, kRelu, kSilu };
 
 int activation_of(const NetworkOptions& options) {
-  if (options.activation == "tanh") return options.fast_tanh ? kFastTanh : kTanh;
-  return options.activation == "relu" ? kRelu : kSilu;
+  switch (options.activation) {
+    case HiddenActivation::tanh:
+      return options.fast_tanh ? kFastTanh : kTanh;
+    case HiddenActivation::relu:
+      return kRelu;
+    case HiddenActivation::silu:
+      return kSilu;
+  }
+  return kTanh;
 }
 
 // the BLAS computes rows in groups and rounds those of a last, shorter group differently; in whole
@@ -50,18 +58,18 @@ NetInput pad(const NetInput& in, int64_t rows) {
 }  // namespace
 
 void NetworkOptions::describe(OptionTable& t) {
-  t.add("kind", kind, "network", {.choices = {"auto", "mlp", "cnn"}});
+  t.add("kind", kind, "network");
   t.add("hidden", hidden, "fully connected layers", {.min = 1, .max = 65536, .unit = "units"});
   t.add("channels", channels, "convolution layers of a cnn",
         {.min = 1, .max = 4096, .unit = "channels"});
   t.add("critic_hidden", critic_hidden, "layers between features and value",
         {.min = 1, .max = 65536, .unit = "units"});
-  t.add("activation", activation, "activation", {.choices = {"tanh", "relu", "silu"}});
+  t.add("activation", activation, "activation");
   t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's");
   t.add("fused_layers", fused_layers,
         "layers of a cnn with relu as one operation instead of ATen's two");
   t.add("shared", shared, "one trunk for policy and value");
-  t.add("value_head", value_head, "value head", {.choices = {"plain", "popart"}});
+  t.add("value_head", value_head, "value head");
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});
   t.add("log_std", log_std, "initial log standard deviation of continuous actions",
         {.min = -10, .max = 5});
@@ -155,11 +163,12 @@ std::vector<DenseTensors> Trunk::dense() const {
 ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Initializer init) {
   encoder_ = register_module("encoder", std::make_shared<ObsEncoder>(spec, options.normalize_obs));
   const bool image = encoder_->channels() > 0;
-  if (options.kind == "cnn" && !image)
+  const bool cnn =
+      options.kind.value_or(image ? NetworkKind::cnn : NetworkKind::mlp) == NetworkKind::cnn;
+  if (cnn && !image)
     throw Error(
         "[network] kind=cnn needs an image observation, this environment has vectors only; use "
         "kind=mlp");
-  const bool cnn = options.kind == "cnn" || (options.kind == "auto" && image);
   Trunk::Shape shape{encoder_->channels(), encoder_->height(), encoder_->width(),
                      encoder_->vector_size(), 0};
   pixels_ = cnn ? shape.height * shape.width : 1;

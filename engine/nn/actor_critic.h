@@ -2,8 +2,9 @@
 // Policy and value networks over encoded observations: MLP or CNN trunks, apart or shared, with a
 // privileged critic.
 
+#include <array>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -19,18 +20,25 @@
 
 namespace maglev {
 
+enum class NetworkKind { mlp, cnn };
+constexpr auto names_of(NetworkKind) { return std::array{"mlp", "cnn"}; }
+
+/// Behind each hidden layer.
+enum class HiddenActivation { tanh, relu, silu };
+constexpr auto names_of(HiddenActivation) { return std::array{"tanh", "relu", "silu"}; }
+
 struct NetworkOptions {
-  std::string kind = "auto";  ///< auto: cnn where there is an image, else mlp
+  std::optional<NetworkKind> kind;  ///< auto: cnn where there is an image, else mlp
   std::vector<int64_t> hidden = {64,
                                  64};  ///< fully connected layers, behind the convolutions of a cnn
   std::vector<int64_t> channels = {32, 64, 64};  ///< convolution layers of a cnn, 3x3, padding 1
   std::vector<int64_t> critic_hidden = {};       ///< layers between features and value head
-  std::string activation = "tanh";
+  HiddenActivation activation = HiddenActivation::tanh;
   bool fast_tanh = true;     ///< tanh by kernels/tanh; false: ATen's, its reference
   bool fused_layers = true;  ///< relu layers of a cnn by kernels/relu_layers; false: ATen's
   bool bf16 = false;    ///< a cnn's trunk computes in bf16, from the run's precision; no setting
   bool shared = false;  ///< one trunk for policy and value
-  std::string value_head = "plain";
+  ValueHeadKind value_head = ValueHeadKind::plain;
   double popart_beta = 1e-3;
   double log_std = 0;  ///< initial, for continuous actions
   bool normalize_obs = false;

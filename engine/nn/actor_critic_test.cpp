@@ -1,6 +1,8 @@
 #include "engine/nn/actor_critic.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <gtest/gtest.h>
 
@@ -40,7 +42,7 @@ EnvSpec one_action() {
 }
 
 std::vector<at::Tensor> observations(const EnvSpec& spec, int64_t rows) {
-  torch::manual_seed(6);
+  at::manual_seed(6);
   std::vector<at::Tensor> columns;
   for (const auto& o : spec.observations) {
     std::vector<int64_t> sizes{rows};
@@ -74,20 +76,21 @@ std::vector<Variant> variants() {
   return {{"mlp", vectors(), small()},
           {"mlp of 64", vectors(), {}},
           {"mlp shared", vectors(), with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
-          {"mlp popart relu", vectors(),
-           with([](auto& o) { o.value_head = "popart", o.activation = "relu"; })},
+          {"mlp popart relu", vectors(), with([](auto& o) {
+             o.value_head = ValueHeadKind::popart, o.activation = HiddenActivation::relu;
+           })},
           {"mlp normalised silu", vectors(),
-           with([](auto& o) { o.normalize_obs = true, o.activation = "silu"; })},
-          {"cnn on cells", cells(), with([](auto& o) { o.activation = "relu"; })},
+           with([](auto& o) { o.normalize_obs = true, o.activation = HiddenActivation::silu; })},
+          {"cnn on cells", cells(), with([](auto& o) { o.activation = HiddenActivation::relu; })},
           {"cnn on cells in bf16", cells(),
-           with([](auto& o) { o.activation = "relu", o.bf16 = true; })},
+           with([](auto& o) { o.activation = HiddenActivation::relu, o.bf16 = true; })},
           {"cnn on cells by ATen", cells(),
-           with([](auto& o) { o.activation = "relu", o.fused_layers = false; })},
+           with([](auto& o) { o.activation = HiddenActivation::relu, o.fused_layers = false; })},
           {"cnn on cells shared", cells(),
            with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
           {"cnn on pixels", pixels(), small()},
           {"mlp with one action", one_action(), small()},
-          {"mlp on pixels", pixels(), with([](auto& o) { o.kind = "mlp"; })}};
+          {"mlp on pixels", pixels(), with([](auto& o) { o.kind = NetworkKind::mlp; })}};
 }
 
 TEST(ActorCritic, gives_a_row_of_logits_and_a_value_for_each_row) {
@@ -211,7 +214,7 @@ TEST(ActorCritic, weights_begin_orthogonal_with_the_gains_of_ppo) {
 
 TEST(ActorCritic, convolutions_need_an_image) {
   auto options = small();
-  options.kind = "cnn";
+  options.kind = NetworkKind::cnn;
   EXPECT_THROW(ActorCritic(vectors(), options, Initializer(1)), Error);
 }
 

@@ -1,7 +1,8 @@
 #include "engine/nn/autocast.h"
 
+#include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
-#include <torch/torch.h>
+#include <ATen/core/grad_mode.h>
 
 namespace maglev {
 namespace {

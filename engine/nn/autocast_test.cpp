@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace maglev {
 namespace {
 
 TEST(Autocast, products_are_bf16_while_it_lives_and_gradients_fp32) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   auto x = at::randn({16, 32}), w = at::randn({8, 32}).set_requires_grad(true);
   at::Tensor out;
   {

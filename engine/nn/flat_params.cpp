@@ -1,6 +1,8 @@
 #include "engine/nn/flat_params.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
 
 #include "base/core/error.h"
 

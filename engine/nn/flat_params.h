@@ -7,9 +7,12 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
 
 #include "engine/data/state.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace maglev {
 

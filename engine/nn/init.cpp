@@ -1,6 +1,7 @@
 #include "engine/nn/init.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "kernels/philox/philox_op.h"
 

@@ -1,6 +1,6 @@
 #include "engine/nn/linear.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 namespace maglev {
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
 
 namespace maglev {
 

@@ -10,6 +10,10 @@
 
 #include "engine/nn/optimizer.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace maglev {
 
 struct MuonOptions {

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/linear.h>
 
 #include <gtest/gtest.h>
 
@@ -14,7 +16,7 @@ namespace {
 
 struct Network : torch::nn::Module {
   Network() {
-    torch::manual_seed(4);
+    at::manual_seed(4);
     hidden = register_module("hidden", torch::nn::Linear(6, 9));
     head = register_module("head", torch::nn::Linear(9, 2));
   }
@@ -39,12 +41,12 @@ struct Case {
 };
 
 at::Tensor gradient(int64_t seed, int64_t size) {
-  torch::manual_seed(uint64_t(seed));
+  at::manual_seed(uint64_t(seed));
   return at::randn({size});
 }
 
 TEST(Muon, orthogonalized_matrices_have_singular_values_near_1_and_keep_their_directions) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   for (auto [rows, columns] : {std::pair<int64_t, int64_t>{64, 64}, {8, 100}, {100, 8}, {1, 5}}) {
     auto x = at::randn({rows, columns}) * 1e-3;
     auto y = orthogonalized(x);

@@ -1,6 +1,6 @@
 #include "engine/nn/normalizer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "kernels/normalize/normalize_op.h"
 

@@ -1,6 +1,6 @@
 #include "engine/nn/normalizer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace maglev {
 namespace {
 
 TEST(RunningNorm, statistics_of_batches_are_those_of_all_rows_together) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   RunningNorm norm(3);
   std::vector<at::Tensor> seen;
   for (int64_t rows : {1, 7, 256, 40}) {
@@ -30,12 +30,11 @@ TEST(RunningNorm, statistics_of_batches_are_those_of_all_rows_together) {
 
 TEST(RunningNorm, passes_rows_through_until_it_has_seen_some_and_clips_far_ones) {
   RunningNorm norm(2, /*clip=*/5);
-  EXPECT_TRUE(
-      close(norm.forward(torch::tensor({{0.5f, -99.f}})), torch::tensor({{0.5f, -5.f}}), 1e-6));
+  EXPECT_TRUE(close(norm.forward(at::tensor({{0.5f, -99.f}})), at::tensor({{0.5f, -5.f}}), 1e-6));
 }
 
 TEST(RunningNorm, a_large_mean_does_not_eat_a_small_deviation) {
-  torch::manual_seed(2);
+  at::manual_seed(2);
   RunningNorm norm(1);
   for (int i = 0; i < 20; ++i) norm.absorb(at::randn({500, 1}) * 0.5 + 10000);
   EXPECT_NEAR(norm.named_buffers()["var"].item<double>(), 0.25, 0.01);
@@ -43,8 +42,8 @@ TEST(RunningNorm, a_large_mean_does_not_eat_a_small_deviation) {
 
 TEST(RewardNorm, divides_by_the_deviation_of_the_discounted_return) {
   RewardNorm norm(2, /*gamma=*/0.5);
-  auto reward = torch::tensor({{1.f, 2.f}, {3.f, -1.f}, {0.f, 4.f}});
-  auto done = torch::tensor({{0, 0}, {1, 0}, {0, 0}}).to(at::kByte);
+  auto reward = at::tensor({{1.f, 2.f}, {3.f, -1.f}, {0.f, 4.f}});
+  auto done = at::tensor({{0, 0}, {1, 0}, {0, 0}}).to(at::kByte);
   auto scaled = norm.absorb(reward, done, at::ones({3, 2}));
   // returns so far: column 0: 1, 3.5, then a new episode: 0; column 1: 2, 0, 4
   auto returns = at::tensor({1.f, 3.5f, 0.f, 2.f, 0.f, 4.f});
@@ -64,18 +63,17 @@ TEST(RewardNorm, returns_run_on_over_rollouts) {
 TEST(RewardNorm, a_step_that_only_reset_is_not_a_return_of_0) {
   auto deviation = at::std(at::tensor({3.f, 5.f, 8.f}), /*unbiased=*/false);
   RewardNorm norm(1, /*gamma=*/1.0);
-  auto reward = torch::tensor({{3.f}, {2.f}, {0.f}, {8.f}}),
-       valid = torch::tensor({{1.f}, {1.f}, {0.f}, {1.f}});
-  auto scaled = norm.absorb(reward, torch::tensor({{0}, {1}, {0}, {0}}).to(at::kByte), valid);
+  auto reward = at::tensor({{3.f}, {2.f}, {0.f}, {8.f}}),
+       valid = at::tensor({{1.f}, {1.f}, {0.f}, {1.f}});
+  auto scaled = norm.absorb(reward, at::tensor({{0}, {1}, {0}, {0}}).to(at::kByte), valid);
   EXPECT_TRUE(close(scaled, reward / deviation, 1e-6));
 }
 
 TEST(RunningNorm, rows_of_weight_0_are_left_out_even_when_all_are) {
   RunningNorm norm(1);
-  norm.absorb(torch::tensor({{1.f}, {900.f}, {3.f}}), at::tensor({1.f, 0.f, 1.f}));
-  norm.absorb(torch::tensor({{900.f}}), at::zeros({1}));
-  EXPECT_TRUE(
-      close(norm.forward(torch::tensor({{1.f}, {3.f}})), torch::tensor({{-1.f}, {1.f}}), 1e-6));
+  norm.absorb(at::tensor({{1.f}, {900.f}, {3.f}}), at::tensor({1.f, 0.f, 1.f}));
+  norm.absorb(at::tensor({{900.f}}), at::zeros({1}));
+  EXPECT_TRUE(close(norm.forward(at::tensor({{1.f}, {3.f}})), at::tensor({{-1.f}, {1.f}}), 1e-6));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "kernels/cells/cells_op.h"

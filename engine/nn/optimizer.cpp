@@ -1,6 +1,7 @@
 #include "engine/nn/optimizer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace maglev {
 namespace {

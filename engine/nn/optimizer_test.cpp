@@ -2,7 +2,12 @@
 
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 
 #include <gtest/gtest.h>
 
@@ -35,7 +40,7 @@ at::Tensor stepped(FlatAdam& adam, at::Tensor grad, const at::Tensor& lr, const 
 }
 
 TEST(FlatParams, the_module_keeps_its_values_and_reads_the_flat_buffer) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   TwoLayers net;
   auto x = at::randn({3, 5});
   auto before = net.forward(x);
@@ -47,7 +52,7 @@ TEST(FlatParams, the_module_keeps_its_values_and_reads_the_flat_buffer) {
 }
 
 TEST(FlatParams, replicas_share_values_and_buffers_and_own_their_gradients) {
-  torch::manual_seed(2);
+  at::manual_seed(2);
   TwoLayers net, replica, other;
   FlatParams flat(net);
   auto grad = at::zeros({flat.size()}), other_grad = at::zeros({flat.size()});
@@ -66,7 +71,7 @@ TEST(FlatParams, replicas_share_values_and_buffers_and_own_their_gradients) {
 
 // gradients land in the order of the flat buffer
 TEST(FlatParams, a_replicas_gradient_is_the_modules_own) {
-  torch::manual_seed(3);
+  at::manual_seed(3);
   TwoLayers net, replica;
   FlatParams flat(net);
   auto grad = at::zeros({flat.size()});
@@ -81,7 +86,7 @@ TEST(FlatParams, a_replicas_gradient_is_the_modules_own) {
 
 // gradients of changing size, so that some steps clip and some do not
 at::Tensor gradient(int64_t step, int64_t size) {
-  torch::manual_seed(uint64_t(100 + step));
+  at::manual_seed(uint64_t(100 + step));
   return at::randn({size}) * (step % 3 == 0 ? 0.01 : 1.0);
 }
 
@@ -131,7 +136,7 @@ TEST(FlatAdam, in_plain_aten_equals_torch_too) {
 
 // moments and step count must stay too, or the next step would differ
 void expect_left_out(const at::Tensor& bad_grad, const at::Tensor& skip, float nonfinite) {
-  torch::manual_seed(5);
+  at::manual_seed(5);
   TwoLayers net, twin;
   FlatParams flat(net), twin_flat(twin);
   twin_flat.data().copy_(flat.data());

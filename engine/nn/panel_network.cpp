@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 

@@ -1,6 +1,6 @@
 #include "engine/nn/panel_network.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -133,7 +133,7 @@ TEST(PanelNetwork, names_what_stands_in_the_way) {
   ActorCritic cnn(image, {}, Initializer(1));
   EXPECT_EQ(PanelNetwork::obstacle(cnn, image), "the network has convolutions");
   NetworkOptions mlp;
-  mlp.kind = "mlp";
+  mlp.kind = NetworkKind::mlp;
   ActorCritic flat(image, mlp, Initializer(1));
   EXPECT_EQ(PanelNetwork::obstacle(flat, image), "observation 'image' is an image");
 }

@@ -1,6 +1,6 @@
 #include "engine/nn/value_head.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/nn/linear.h"
@@ -45,11 +45,10 @@ void PopArtHead::absorb(const at::Tensor& returns, const at::Tensor& weight,
   popart_(state, returns, weight, beta_min_);
 }
 
-std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta,
+std::shared_ptr<ValueHead> make_value_head(ValueHeadKind kind, int64_t F, double popart_beta,
                                            Initializer& init) {
-  if (kind == "plain") return std::make_shared<ValueHead>(F, init);
-  MAGLEV_ASSERT(kind == "popart", "the option table knows the kinds");
-  return std::make_shared<PopArtHead>(F, popart_beta, init);
+  if (kind == ValueHeadKind::popart) return std::make_shared<PopArtHead>(F, popart_beta, init);
+  return std::make_shared<ValueHead>(F, init);
 }
 
 }  // namespace maglev

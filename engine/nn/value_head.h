@@ -2,8 +2,8 @@
 // Value heads behind one interface: callers learn in normalised units and read values in the
 // reward's own units, whichever head it is.
 
+#include <array>
 #include <memory>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -66,8 +66,10 @@ class PopArtHead : public ValueHead {
   at::Tensor mean_, second_, std_, count_, scale_;
 };
 
-/// "plain" or "popart".
-std::shared_ptr<ValueHead> make_value_head(const std::string& kind, int64_t F, double popart_beta,
+enum class ValueHeadKind { plain, popart };
+constexpr auto names_of(ValueHeadKind) { return std::array{"plain", "popart"}; }
+
+std::shared_ptr<ValueHead> make_value_head(ValueHeadKind kind, int64_t F, double popart_beta,
                                            Initializer& init);
 
 }  // namespace maglev

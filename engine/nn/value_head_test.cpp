@@ -1,6 +1,7 @@
 #include "engine/nn/value_head.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
@@ -9,14 +10,14 @@
 namespace maglev {
 namespace {
 
-std::shared_ptr<ValueHead> head(const char* kind, double beta = 1e-3) {
+std::shared_ptr<ValueHead> head(ValueHeadKind kind, double beta = 1e-3) {
   Initializer init(3);
   return make_value_head(kind, 8, beta, init);
 }
 
 TEST(ValueHead, the_plain_head_speaks_in_the_rewards_own_units) {
   at::NoGradGuard no_grad;
-  auto plain = head("plain");
+  auto plain = head(ValueHeadKind::plain);
   auto x = at::randn({5, 8}), returns = at::randn({5}) * 100;
   auto before = plain->forward(x);
   plain->absorb(returns, at::ones({5}));
@@ -27,8 +28,8 @@ TEST(ValueHead, the_plain_head_speaks_in_the_rewards_own_units) {
 
 TEST(ValueHead, popart_keeps_every_output_while_its_statistics_move) {
   at::NoGradGuard no_grad;
-  torch::manual_seed(1);
-  auto popart = head("popart");
+  at::manual_seed(1);
+  auto popart = head(ValueHeadKind::popart);
   auto x = at::randn({64, 8});
   for (double scale : {1.0, 50.0, 2000.0, 3.0}) {
     auto before = popart->denormalize(popart->forward(x));
@@ -43,8 +44,8 @@ TEST(ValueHead, popart_keeps_every_output_while_its_statistics_move) {
 
 TEST(ValueHead, popart_targets_have_mean_0_and_deviation_1) {
   at::NoGradGuard no_grad;
-  torch::manual_seed(2);
-  auto popart = head("popart");
+  at::manual_seed(2);
+  auto popart = head(ValueHeadKind::popart);
   auto returns = at::randn({512}) * 40 - 300;
   popart->absorb(returns, at::ones({512}));
   auto target = popart->normalize(returns);
@@ -55,7 +56,7 @@ TEST(ValueHead, popart_targets_have_mean_0_and_deviation_1) {
 
 TEST(ValueHead, popart_leaves_out_returns_of_weight_0) {
   at::NoGradGuard no_grad;
-  auto all = head("popart"), some = head("popart");
+  auto all = head(ValueHeadKind::popart), some = head(ValueHeadKind::popart);
   auto returns = at::tensor({1.f, 5.f, 1e6f, -3.f, 1e6f}),
        weight = at::tensor({1.f, 1.f, 0.f, 1.f, 0.f});
   all->absorb(at::tensor({1.f, 5.f, -3.f}), at::ones({3}));
@@ -65,7 +66,7 @@ TEST(ValueHead, popart_leaves_out_returns_of_weight_0) {
 
 TEST(ValueHead, popart_averages_first_and_then_forgets_at_its_least_step) {
   at::NoGradGuard no_grad;
-  auto popart = head("popart", /*beta=*/0.5);
+  auto popart = head(ValueHeadKind::popart, /*beta=*/0.5);
   auto absorb = [&](float value) {
     popart->absorb(at::tensor({value - 1, value + 1}), at::ones({2}));
   };
@@ -76,7 +77,7 @@ TEST(ValueHead, popart_averages_first_and_then_forgets_at_its_least_step) {
 
 TEST(ValueHead, constant_returns_do_not_divide_by_zero) {
   at::NoGradGuard no_grad;
-  auto popart = head("popart");
+  auto popart = head(ValueHeadKind::popart);
   auto returns = at::full({16}, 7.f);
   popart->absorb(returns, at::ones({16}));
   EXPECT_TRUE(at::isfinite(popart->forward(at::randn({4, 8}))).all().item<bool>());

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/data/rollout.h"

@@ -46,7 +46,7 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
   bool wants_past = false;
   std::string names = run.opponents;
   std::erase(names, ' ');
-  for (const std::string& name : split_list(names)) {
+  for (const std::string& name : split_list(names, "train.opponents")) {
     if (name == "past") {
       wants_past = true;
       continue;
@@ -95,7 +95,7 @@ int64_t League::draw(int64_t env) {
   Rng rng(experiment_->run.seed, stream_id(Purpose::opponent, (1ull << 48) + uint64_t(env)),
           uint64_t(games_));
   // each entry of the list alike, and within past selves each that there is
-  const bool hard = experiment_->run.matchmaking == "hard";
+  const bool hard = experiment_->run.matchmaking == Matchmaking::hard;
   std::vector<std::pair<int64_t, double>> weights;
   double total = 0;
   for (const auto& group : groups_) {

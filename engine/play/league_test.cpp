@@ -3,7 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

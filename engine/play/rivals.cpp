@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 

@@ -103,6 +103,12 @@ RunDir RunDir::create(const RunDirOptions& options) {
   std::string path = options.out;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   make_dirs(path);
+  // neither does a run belong among other files, nor are they ours to move aside
+  if (!is_run(path))
+    for (const std::string& name : list_dir(path))
+      if (name != kLock)
+        throw Error("[" + path + "] holds files of no run, such as '" + name +
+                    "'; choose a new folder for --out");
   RunDir run(path, FileLock(path + "/" + kLock));
   if (!is_run(path)) return run;
   if (!options.overwrite)

@@ -1,6 +1,7 @@
 #include "engine/run/snapshot.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
@@ -176,7 +176,7 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
 
 int64_t dataset_rows(const RunOptions& run) {
   int64_t rows = 0;
-  for (const auto& name : split_list(run.dataset)) rows += DatasetFile(name).rows;
+  for (const auto& name : split_list(run.dataset, "train.dataset")) rows += DatasetFile(name).rows;
   return rows;
 }
 
@@ -187,7 +187,8 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                 plan.columns[0].name + "'), which no dataset has");
   std::vector<DatasetFile> parts;
   int64_t rows = 0;
-  for (const auto& name : split_list(run.dataset)) rows += parts.emplace_back(name).rows;
+  for (const auto& name : split_list(run.dataset, "train.dataset"))
+    rows += parts.emplace_back(name).rows;
   if (parts.empty()) throw Error("[dataset] train.dataset names no file");
 
   ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});

@@ -3,7 +3,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
 
 #include "engine/train/trainer.h"
 
@@ -42,7 +43,7 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
     const double s = iteration_s(experiment, placement, candidate);
     char text[64];
     std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
-                  precision_name(candidate), 1e3 * s);
+                  name_of(candidate), 1e3 * s);
     why += text;
     if (candidate == candidates.front()) first_s = best_s = s;
     else if (s < best_s && first_s > kWorthwhile * s) best = candidate, best_s = s;
@@ -51,13 +52,13 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
 }
 
 Placement settle_precision(Experiment& experiment, Placement placement) {
-  if (experiment.run.precision != "auto") return placement;
+  if (experiment.run.precision) return placement;
   if (placement.device.is_cuda()) {
     placement.precision_why.clear();
     placement.precision = fastest_precision(experiment, placement, precisions_of(placement.device),
                                             placement.precision_why);
   }
-  experiment.run.precision = precision_name(placement.precision);
+  experiment.run.precision = placement.precision;
   return placement;
 }
 

@@ -20,7 +20,7 @@ TEST(Precision, auto_is_fp32_on_a_processor_and_a_resumed_run_keeps_it) {
   auto experiment = small();
   const Placement placement = settle_precision(*experiment, place("cpu", 1));
   EXPECT_EQ(placement.precision, Precision::fp32);
-  EXPECT_EQ(experiment->run.precision, "fp32");
+  EXPECT_EQ(experiment->run.precision, Precision::fp32);
 }
 
 TEST(Precision, one_that_the_algorithm_does_not_offer_is_refused_and_never_measured) {
@@ -44,7 +44,7 @@ TEST(Precision, what_the_device_does_not_compute_is_refused_with_what_it_does) {
     EXPECT_NE(std::string(e.what()).find("it has fp32, bf16"), std::string::npos) << e.what();
   }
   EXPECT_THROW(place("cpu", 1, "fp8"), Error);
-  EXPECT_EQ(place("cpu", 1, "bf16").precision, Precision::bf16);
+  EXPECT_EQ(place("cpu", 1, Precision::bf16).precision, Precision::bf16);
 }
 
 }  // namespace

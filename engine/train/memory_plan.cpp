@@ -77,7 +77,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     if (!plan.replay || placement.device.is_cuda())
       add("rollout",
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns));
-    if (placement.device.is_cuda() && plan.capturable && run.graph != "off")
+    if (placement.device.is_cuda() && plan.capturable && run.graph.value_or(true))
       add("graphs and libraries", int64_t(kGraphShare * double(working)) + kLibraries);
   }
   std::stable_sort(parts.begin(), parts.end(),

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/device/device.h"
@@ -125,9 +125,10 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
           .running = plan.running};
 }
 
-bool replay_pinned(const std::string& memory, int64_t bytes, at::Device device) {
-  if (!device.is_cuda() || memory == "device") return false;
-  return memory == "pinned" || double(bytes) > kDeviceShare * double(free_device_bytes());
+bool replay_pinned(std::optional<ReplayMemory> memory, int64_t bytes, at::Device device) {
+  if (!device.is_cuda()) return false;
+  if (memory) return *memory == ReplayMemory::pinned;
+  return double(bytes) > kDeviceShare * double(free_device_bytes());
 }
 
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,

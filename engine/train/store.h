@@ -45,7 +45,7 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const Ro
 
 /// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto:
 /// where it would take more than 40 % of the device's free memory.
-bool replay_pinned(const std::string& memory, int64_t bytes, at::Device device);
+bool replay_pinned(std::optional<ReplayMemory> memory, int64_t bytes, at::Device device);
 
 /// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that
 /// contradict the plan.

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/run/snapshot.h"
@@ -75,7 +75,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   plan_ = &algo_->plan();
   const Precision precision = placement.precision;
   if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
-    throw Error("[train] train.precision=" + std::string(precision_name(precision)) +
+    throw Error("[train] train.precision=" + std::string(name_of(precision)) +
                 " is not offered by " + experiment.algo().name + "; use fp32 or auto");
   if (overlap_ && (!plan_->overlap || !plan_->replay || offline()))
     throw Error(
@@ -96,9 +96,9 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     for (const Row& part : store_->window().row(0).blocks)
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  lockstep_ = run.collect == "lockstep" || learners;
+  lockstep_ = run.collect == Collect::lockstep || learners;
   const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
-  const bool graph = run.graph == "on" || (run.graph == "auto" && placement.device.is_cuda());
+  const bool graph = run.graph.value_or(placement.device.is_cuda());
   if (graph) {
     steps_before_ = at::zeros({1}, on_device.dtype(at::kLong));
     updates_before_ = at::zeros_like(steps_before_);

@@ -1,6 +1,6 @@
 #include "engine/train/trainer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

@@ -126,7 +126,7 @@ class Session {
                  .env = experiment.env().name,
                  .device = trainer_.placement().device.str() + ", " +
                            std::to_string(trainer_.placement().threads) + " threads, " +
-                           precision_name(trainer_.placement().precision),
+                           name_of(trainer_.placement().precision),
                  .total_steps = experiment.run.steps,
                  .resumed_at = resumed_at,
                  .options_yaml = experiment.table().yaml()};
@@ -232,6 +232,7 @@ RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   write_atomic(dir.path() + "/memory.json", memory.json());
   trainer.warm_up();
   Session session(trainer, dir, request, -1);
+  for (const std::string& note : request.notes) session.say(note);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();

@@ -15,6 +15,7 @@ struct RunRequest {
   bool overwrite = false;            ///< `out` may hold a run, which is moved aside
   std::vector<std::string> sinks;    ///< names; empty: those on by default
   std::vector<std::string> command;  ///< argv, for reproduce.md
+  std::vector<std::string> notes;    ///< said when a new run begins, e.g. by Experiment::settle
 };
 
 enum class RunOutcome {

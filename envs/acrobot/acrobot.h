@@ -14,18 +14,18 @@ namespace maglev {
 
 struct Acrobot {
   static constexpr const char* kSummary = "swing a two-link arm up (Gymnasium Acrobot-v1)";
-  enum Dynamics : int32_t { kBook, kPaper };
+  enum class Dynamics : int32_t { book, paper };
+  friend constexpr auto names_of(Dynamics) { return std::array{"book", "paper"}; }
 
   struct Params {
     int32_t max_steps = 500;
-    int32_t dynamics = kBook;
+    Dynamics dynamics = Dynamics::book;
     float dt = 0.2f;
     float torque_noise = 0.f;
 
     static void describe(OptionTable& t, Params& p) {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
-      t.add("dynamics", p.dynamics, "equations of the book or of the paper",
-            {.choices = {"book", "paper"}});
+      t.add("dynamics", p.dynamics, "equations of the book or of the paper");
       t.add("dt", p.dt, "time of one step", {.min = 1e-4, .max = 1, .unit = "s"});
       t.add("torque_noise", p.torque_noise, "half-width of uniform noise on the torque",
             {.min = 0, .max = 100, .unit = "N m"});
@@ -112,7 +112,7 @@ struct Acrobot {
     const float phi1 = -0.5f * m.dtheta2 * m.dtheta2 * sin2 - m.dtheta2 * m.dtheta1 * sin2 +
                        1.5f * g * sinf(m.theta1) + phi2;
     float force = torque + d2 / d1 * phi1 - phi2;
-    if (p.dynamics == kBook) force -= 0.5f * m.dtheta1 * m.dtheta1 * sin2;
+    if (p.dynamics == Dynamics::book) force -= 0.5f * m.dtheta1 * m.dtheta1 * sin2;
     const float ddtheta2 = force / (1.25f - d2 * d2 / d1);
     const float ddtheta1 = -(d2 * ddtheta2 + phi1) / d1;
     return {m.dtheta1, m.dtheta2, ddtheta1, ddtheta2};

@@ -30,17 +30,22 @@ struct Goodhart {
   ///   proxy                  interestingness             the same; energy frozen, no deaths
   ///   ground_truth_handhold  truth                       shaped towards the nearest food
   ///   blind                  food and poison look alike  energy
-  enum Mode : int32_t { kTruth, kBlinded, kProxyMortal, kProxy, kHandhold, kBlind };
-  enum Energy : int32_t { kByMode, kLive, kFrozen };
+  enum class Mode : int32_t { truth, blinded, proxy_mortal, proxy, handhold, blind };
+  friend constexpr auto names_of(Mode) {
+    return std::array{"ground_truth", "ground_truth_blinded",  "proxy_mortal",
+                      "proxy",        "ground_truth_handhold", "blind"};
+  }
+  enum class Energy : int32_t { by_mode, live, frozen };
+  friend constexpr auto names_of(Energy) { return std::array{"by_mode", "live", "frozen"}; }
   enum Cell : uint32_t { kEmpty, kFood, kPoison };
 
   struct Params {
-    int32_t mode = kTruth;
+    Mode mode = Mode::truth;
     int32_t width = 128, height = 128;
     int32_t view = 5, max_move = 1, max_steps = 512;
     int32_t min_food = 64, max_food = 256, min_poison = 64, max_poison = 256;
     bool respawn = true, keep_world = false, privileged = true;
-    int32_t energy = kByMode;
+    Energy energy = Energy::by_mode;
     float energy_start = 1.f, move_cost = 0.01f, food_energy = 1.f, poison_energy = -2.f;
     float food_interest = 1.f, poison_interest = 0.5f;
     float death_penalty_ratio = 4.f, reward_limit = 20.f;
@@ -48,9 +53,7 @@ struct Goodhart {
     float shaping_gamma = 0.99f, shaping_scale = 0.5f, shaping_offset = 0.5f;
 
     static void describe(OptionTable& t, Params& p) {
-      t.add("mode", p.mode, "what is seen and rewarded",
-            {.choices = {"ground_truth", "ground_truth_blinded", "proxy_mortal", "proxy",
-                         "ground_truth_handhold", "blind"}});
+      t.add("mode", p.mode, "what is seen and rewarded");
       t.add("width", p.width, "columns of the torus", {.min = 2, .max = 4096, .unit = "cells"});
       t.add("height", p.height, "rows of the torus", {.min = 2, .max = 4096, .unit = "cells"});
       t.add("view", p.view, "radius of the square view", {.min = 1, .max = 31, .unit = "cells"});
@@ -68,8 +71,7 @@ struct Goodhart {
             "keep counts and layout between episodes, move only the agent");
       t.add("privileged", p.privileged, "give the critic the true view and the densities");
       t.add("energy", p.energy,
-            "whether energy changes and its lack kills; proxy freezes it by mode",
-            {.choices = {"by_mode", "live", "frozen"}});
+            "whether energy changes and its lack kills; proxy freezes it by mode");
       t.add("energy_start", p.energy_start, "energy at the start of an episode",
             {.min = 1e-6, .max = 1e6});
       t.add("move_cost", p.move_cost, "energy of one step", {.min = 0, .max = 1e3});
@@ -145,7 +147,7 @@ struct Goodhart {
     const std::vector<float> interest{
         0, 0, p.food_interest, p.food_interest, p.poison_interest, p.poison_interest, 0, 0};
     const std::vector<float> alike{0, 0, 1, 1, 1, 1, 0, 0};
-    const bool sees_truth = p.mode == kTruth || p.mode == kHandhold;
+    const bool sees_truth = p.mode == Mode::truth || p.mode == Mode::handhold;
 
     EnvSpec spec;
     spec.observations.push_back(
@@ -155,9 +157,9 @@ struct Goodhart {
          .cells = {.bits = 2,
                    .grid = {side, side},
                    .channels = 2,
-                   .policy = sees_truth         ? truth
-                             : p.mode == kBlind ? alike
-                                                : interest,
+                   .policy = sees_truth              ? truth
+                             : p.mode == Mode::blind ? alike
+                                                     : interest,
                    .critic = p.privileged && !sees_truth ? truth : std::vector<float>{}}});
     if (p.privileged)
       spec.observations.push_back(
@@ -184,7 +186,7 @@ struct Goodhart {
     s.y = start.y;
     s.energy = p.energy_start;
     s.steps = 0;
-    s.potential = p.mode == kHandhold ? potential(p, s) : 0.f;
+    s.potential = p.mode == Mode::handhold ? potential(p, s) : 0.f;
   }
 
   MAGLEV_HD static void step(const Params& p, State& s, const Actions& action, Rng& rng,
@@ -200,7 +202,8 @@ struct Goodhart {
     s.y = PackedTorus::wrap(s.y + k % side - p.max_move, p.height);
 
     const uint32_t cell = world.get({s.x, s.y});
-    const bool live = p.energy == kLive || (p.energy == kByMode && p.mode != kProxy);
+    const bool live =
+        p.energy == Energy::live || (p.energy == Energy::by_mode && p.mode != Mode::proxy);
     float gained = -p.move_cost;
     if (live) s.energy -= p.move_cost;
     if (cell != kEmpty) {
@@ -218,9 +221,9 @@ struct Goodhart {
     out.count(3, gained);
 
     float reward = 0.f;
-    if (p.mode == kProxy || p.mode == kProxyMortal) {
+    if (p.mode == Mode::proxy || p.mode == Mode::proxy_mortal) {
       reward = cell == kFood ? p.food_interest : cell == kPoison ? p.poison_interest : 0.f;
-    } else if (p.mode == kHandhold) {
+    } else if (p.mode == Mode::handhold) {
       reward = (cell == kFood     ? p.handhold_food
                 : cell == kPoison ? p.handhold_poison
                                   : 0.f) -

@@ -4,15 +4,19 @@
 // by half a turn; angles and turns are the same in both.
 
 #include <cstring>
+#include <array>
 
 #include "base/core/philox.h"
 #include "envs/hockey/physics.h"
 
 namespace maglev::rink {
 
-enum Mode : int32_t { kNormal, kShooting, kDefense, kMixed };
-constexpr int32_t mode_steps(int32_t mode) {
-  return mode == kShooting || mode == kDefense ? 80 : 250;
+/// What a game begins with: the puck in one half, before player one, or flying at player one's
+/// goal; mixed: one of them.
+enum class Mode : int32_t { normal, shooting, defense, mixed };
+constexpr auto names_of(Mode) { return std::array{"normal", "shooting", "defense", "mixed"}; }
+constexpr int32_t mode_steps(Mode mode) {
+  return mode == Mode::shooting || mode == Mode::defense ? 80 : 250;
 }
 
 constexpr float kMaxAngle = kPi / 3;  ///< of a racket, before it is turned back
@@ -41,7 +45,7 @@ struct Outcome {
 struct Game {
   World world;
   Vec kick;       ///< m/s that the puck gets with the first step
-  int32_t mode;   ///< of this episode
+  Mode mode;      ///< of this episode
   int32_t limit;  ///< steps after which nobody has won
   int32_t steps;
   int32_t has[2];   ///< steps a player keeps the puck yet, 0: it does not have it
@@ -60,23 +64,24 @@ struct Game {
   /// A new game, of a mode drawn first where modes are mixed; `new_limit` 0: the mode's. The half
   /// the puck begins in alternates between games; the original always begins with player two's, and
   /// keeps `has` of the last game.
-  MAGLEV_HD void begin(int32_t new_mode, int32_t new_limit, const Rules& rules, Rng& rng) {
+  MAGLEV_HD void begin(Mode new_mode, int32_t new_limit, const Rules& rules, Rng& rng) {
     // a slot's first episode begins its stream
     const bool first_game = rng.counter() == 0;
-    mode = new_mode == kMixed ? int32_t(rng.below(3)) : new_mode;
+    mode = new_mode == Mode::mixed ? Mode(rng.below(3)) : new_mode;
     limit = new_limit ? new_limit : mode_steps(mode);
     steps = 0;
     kick = {0.f, 0.f};
     if (first_game || !rules.faithful) has[0] = has[1] = 0;
     if (first_game) one_starts = rules.faithful ? true : rng.below(2) == 0;
-    if (mode == kNormal) one_starts = !one_starts;
+    if (mode == Mode::normal) one_starts = !one_starts;
 
     world.clear();
     world.place(kPlayerOne, {-3.f, 0.f}, 0.f);
     Vec two{3.f, 0.f};
-    if (mode != kNormal) two = two + Vec{rng.uniform(-10.f / 3, 10.f / 6), rng.uniform(-2.f, 2.f)};
+    if (mode != Mode::normal)
+      two = two + Vec{rng.uniform(-10.f / 3, 10.f / 6), rng.uniform(-2.f, 2.f)};
     world.place(kPlayerTwo, two, 0.f);
-    if (mode == kDefense) {
+    if (mode == Mode::defense) {
       const Vec puck{rng.uniform(0.f, 10.f / 3), 0.8f * rng.uniform(-4.f, 4.f)};
       const Vec goal{-5.f, 0.6f * rng.uniform(-kGoalHalfHeight, kGoalHalfHeight)};
       world.place(kPuck, puck, 0.f);
@@ -84,7 +89,7 @@ struct Game {
       return;
     }
     const float x = rng.uniform(1.f, 2.f), y = rng.uniform(-1.f, 1.f);
-    world.place(kPuck, {one_starts || mode == kShooting ? -x : x, y}, 0.f);
+    world.place(kPuck, {one_starts || mode == Mode::shooting ? -x : x, y}, 0.f);
   }
 
   /// One step. `moves` [2][kMoves], each in its player's frame, within [-1, 1].

@@ -18,13 +18,15 @@ namespace maglev {
 struct Hockey {
   static constexpr const char* kSummary = "air hockey against a scripted opponent";
 
-  enum Opponents : int32_t { kWeak, kStrong, kEither, kNobody };
-  enum Players : int32_t { kOne, kBoth };
+  enum class Opponent : int32_t { weak, strong, mixed, none };
+  friend constexpr auto names_of(Opponent) { return std::array{"weak", "strong", "mixed", "none"}; }
+  enum class Players : int32_t { one, both };
+  friend constexpr auto names_of(Players) { return std::array{"one", "both"}; }
 
   struct Params {
-    int32_t mode = rink::kNormal;
-    int32_t opponent = kWeak;
-    int32_t players = kOne;
+    rink::Mode mode = rink::Mode::normal;
+    Opponent opponent = Opponent::weak;
+    Players players = Players::one;
     bool keep = true, faithful = false;
     int32_t max_steps = 0;
 
@@ -32,18 +34,15 @@ struct Hockey {
       describe_rules(t, p);
       t.add("opponent", p.opponent,
             "who plays on the other side; mixed: weak or strong, drawn "
-            "anew each game; none: it stands still",
-            {.choices = {"weak", "strong", "mixed", "none"}});
-      t.add("players", p.players, "whose actions are given: one, or both side by side",
-            {.choices = {"one", "both"}});
+            "anew each game; none: it stands still");
+      t.add("players", p.players, "whose actions are given: one, or both side by side");
     }
     /// Settings that every hockey environment has.
     template <class P>
     static void describe_rules(OptionTable& t, P& p) {
       t.add("mode", p.mode,
             "what a game begins with: the puck in one half, before player one (shooting), or "
-            "flying at player one's goal (defense); mixed: drawn anew each game",
-            {.choices = {"normal", "shooting", "defense", "mixed"}});
+            "flying at player one's goal (defense); mixed: drawn anew each game");
       t.add("keep", p.keep, "rackets catch the puck and can shoot it: a fourth action");
       t.add("faithful", p.faithful,
             "the original's quirks: one step more than the limit, running out of time "
@@ -64,7 +63,7 @@ struct Hockey {
   static std::span<const Bot> bots() { return rink::scripted_players(); }
 
   static EnvSpec spec(const Params& p) {
-    return spec_of(p, (p.keep ? 4 : 3) * (p.players == kBoth ? 2 : 1));
+    return spec_of(p, (p.keep ? 4 : 3) * (p.players == Players::both ? 2 : 1));
   }
   template <class P>
   static EnvSpec spec_of(const P& p, int dims) {
@@ -78,7 +77,8 @@ struct Hockey {
 
   MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {
     s.game.begin(p.mode, p.max_steps, {p.keep, p.faithful}, rng);
-    s.strong = p.opponent == kEither ? int32_t(rng.below(2)) : p.opponent == kStrong;
+    s.strong =
+        p.opponent == Opponent::mixed ? int32_t(rng.below(2)) : p.opponent == Opponent::strong;
     s.opponent.begin(rng);
   }
 
@@ -86,9 +86,9 @@ struct Hockey {
                              StepOut& out) {
     float moves[2 * rink::kMoves] = {};
     read_moves(p, action.continuous, moves);
-    if (p.players == kBoth) {
+    if (p.players == Players::both) {
       read_moves(p, action.continuous + (p.keep ? 4 : 3), moves + rink::kMoves);
-    } else if (p.opponent != kNobody) {
+    } else if (p.opponent != Opponent::none) {
       float seen[rink::kObservation];
       s.game.observe(rink::kPlayerTwo, seen);
       s.opponent.act(s.strong, seen, rng, moves + rink::kMoves);

@@ -280,12 +280,13 @@ TEST(Hockey, the_half_the_puck_begins_in_alternates) {
 
 TEST(Hockey, mixed_modes_and_opponents_all_occur) {
   Rink rink({{"mode", "mixed"}, {"opponent", "mixed"}}, 300);
-  std::set<int32_t> modes, strengths;
+  std::set<Mode> modes;
+  std::set<int32_t> strengths;
   for (int64_t i = 0; i < 300; ++i) {
     modes.insert(rink.game(i).mode);
     strengths.insert(rink.state<Hockey>(i).strong);
   }
-  EXPECT_EQ(modes, (std::set<int32_t>{kNormal, kShooting, kDefense}));
+  EXPECT_EQ(modes, (std::set<Mode>{Mode::normal, Mode::shooting, Mode::defense}));
   EXPECT_EQ(strengths, (std::set<int32_t>{0, 1}));
 }
 

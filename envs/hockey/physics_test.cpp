@@ -16,7 +16,7 @@ namespace {
 
 Rng stream(uint64_t seed) { return Rng(seed, stream_id(Purpose::env, 0), 0); }
 
-Game new_game(int32_t mode, uint64_t seed) {
+Game new_game(Mode mode, uint64_t seed) {
   Game game{};
   Rng rng = stream(seed);
   game.begin(mode, 0, Rules{}, rng);
@@ -51,7 +51,7 @@ struct Moves {
 /// A game that Box2D plays by our rules, and beside it what our solver makes of each of its steps.
 class Comparison {
  public:
-  Comparison(int32_t mode, uint64_t seed)
+  Comparison(Mode mode, uint64_t seed)
       : game_(new_game(mode, seed)), oracle_(game_.world), moves_(seed) {}
 
   struct Step {
@@ -122,7 +122,7 @@ float quantile(std::vector<float>& values, double q) {
 }
 
 TEST(HockeyPhysics, has_the_masses_of_the_original) {
-  const Game game = new_game(kNormal, 1);
+  const Game game = new_game(Mode::normal, 1);
   const Box2dRink oracle(game.world);
   const b2Body& one = oracle.body(kPlayerOne);
   // Box2D states inertia about the origin
@@ -169,7 +169,7 @@ TEST(HockeyPhysics, bounces_a_puck_around_the_rink_as_box2d_does) {
   Rng rng = stream(3);
   std::vector<float> apart;
   for (int launch = 0; launch < 100; ++launch) {
-    Game game = new_game(kNormal, 3);
+    Game game = new_game(Mode::normal, 3);
     Body& puck = game.world.body[kPuck];
     game.world.place(kPuck, {rng.uniform(-1.5f, 1.5f), rng.uniform(-2.5f, 2.5f)}, 0.f);
     const float direction = rng.uniform(0.f, 2 * kPi), speed = rng.uniform(5.f, 60.f);
@@ -201,7 +201,7 @@ TEST(HockeyPhysics, lets_nothing_through_a_wall_however_fast) {
   Rng rng = stream(4);
   int64_t goals = 0;
   for (int launch = 0; launch < 3000; ++launch) {
-    Game game = new_game(kNormal, 4);
+    Game game = new_game(Mode::normal, 4);
     World& world = game.world;
     for (int i = 0; i < kBodies; ++i) {
       if (i == kPuck) world.place(kPuck, {rng.uniform(-2.f, 2.f), rng.uniform(-2.9f, 2.9f)}, 0.f);
@@ -235,7 +235,7 @@ TEST(HockeyPhysics, lets_nothing_through_a_wall_however_fast) {
 TEST(HockeyPhysics, mirrors_a_game_exactly_when_the_players_swap) {
   int64_t steps = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    Game game = new_game(kNormal, seed), swapped = game;
+    Game game = new_game(Mode::normal, seed), swapped = game;
     for (int i = 0; i < kBodies; ++i) {
       const World& from = game.world;
       const int other = i == kPuck ? kPuck : 1 - i;
@@ -273,9 +273,9 @@ TEST(HockeyPhysics, ends_scripted_games_as_often_either_way_as_box2d) {
   for (int g = 0; g < games; ++g) {
     const uint64_t seed = uint64_t(g) * 8 + 1 + 4;  // player one weak, player two strong
     Comparison::Step step{};
-    for (Comparison comparison(kNormal, seed); !step.over;) step = comparison.step();
+    for (Comparison comparison(Mode::normal, seed); !step.over;) step = comparison.step();
     theirs[1 + step.winner] += 1;
-    Game game = new_game(kNormal, seed);
+    Game game = new_game(Mode::normal, seed);
     Moves moves(seed);
     Outcome out;
     while (out.winner == 0 && !out.out_of_time) {

@@ -11,7 +11,7 @@ struct HockeyDuel {
   static constexpr int kAgents = 2;
 
   struct Params {
-    int32_t mode = rink::kNormal;
+    rink::Mode mode = rink::Mode::normal;
     bool keep = true, faithful = false;
     int32_t max_steps = 0;
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <ATen/record_function.h>
-#include <torch/torch.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

@@ -1,6 +1,6 @@
 #include "kernels/dense_grad/dense_grad.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace maglev {
 namespace {
 
 at::Tensor weight_grad(const std::vector<int64_t>& cuts, int64_t panels) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   const int64_t in = 70, out = 50, stride = 32;
   auto columns = at::zeros({panels, dense_columns_size(in, stride)});
   auto x = at::randn({panels, in, stride}), dz = at::randn({panels, out, stride});
@@ -45,7 +45,7 @@ TEST(DenseGrad, a_weights_gradient_is_the_same_however_its_outputs_are_cut) {
 TEST(DenseGrad, many_panels_are_all_summed) { weight_grad({0, 50}, 60); }
 
 TEST(DenseGrad, rows_without_a_gradient_pass_none_on) {
-  torch::manual_seed(2);
+  at::manual_seed(2);
   const int64_t out = 16, stride = 16;
   auto xhat = at::randn({out, stride}), rstd = at::rand({stride}) + 1,
        dy = at::randn({out, stride});

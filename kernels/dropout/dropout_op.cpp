@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "engine/device/kernel.h"
 #include "kernels/noise/noise_op.h"

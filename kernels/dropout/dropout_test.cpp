@@ -1,6 +1,6 @@
 #include "kernels/dropout/dropout.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

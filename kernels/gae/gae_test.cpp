@@ -1,6 +1,6 @@
 #include "kernels/gae/gae.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(Gae, nothing_behind_an_end_changes_what_is_before_it) {
 // the CUDA kernel walks columns, the CPU one rows; both are here, so both can be compared without a
 // device
 TEST(Gae, walking_columns_and_rows_agree_to_the_bit) {
-  torch::manual_seed(3);
+  at::manual_seed(3);
   const int64_t T = 37, N = 11;
   auto reward = at::randn({T, N}), value = at::randn({T + 1, N});
   auto terminated = (at::rand({T, N}) < 0.1).to(at::kByte),

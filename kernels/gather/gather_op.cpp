@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "engine/device/kernel.h"
 #include "engine/device/launch.h"

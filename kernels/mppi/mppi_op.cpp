@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

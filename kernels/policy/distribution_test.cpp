@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST(Distribution, excluded_categories_are_never_drawn_and_count_nothing) {
 
 TEST(Distribution, heads_add_up) {
   auto spec = heads({3, 2, 4});
-  torch::manual_seed(1);
+  at::manual_seed(1);
   auto logits = at::randn({6, 9});
   auto action = actions(spec, 6);
   sample(spec, {logits, {}, {}}, ActMode::sample, key(), 0, action);
@@ -84,8 +84,8 @@ TEST(Distribution, heads_add_up) {
 
 TEST(Distribution, a_gaussian_equals_its_closed_form) {
   auto spec = continuous(2);
-  auto mean = torch::tensor({{0.f, 1.f}, {2.f, -1.f}}), log_std = at::tensor({-0.5f, 0.3f});
-  auto action = torch::tensor({{0.2f, 0.5f}, {1.f, 1.f}});
+  auto mean = at::tensor({{0.f, 1.f}, {2.f, -1.f}}), log_std = at::tensor({-0.5f, 0.3f});
+  auto action = at::tensor({{0.2f, 0.5f}, {1.f, 1.f}});
   auto expected = at::zeros({2}), std = log_std.exp();
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t d = 0; d < 2; ++d) {
@@ -113,10 +113,10 @@ TEST(Distribution, gaussian_draws_have_their_mean_and_deviation) {
 TEST(Distribution, mean_mode_takes_the_likeliest_category_and_the_mean) {
   auto discrete = heads({3, 2});
   auto category = actions(discrete, 1);
-  sample(discrete, {torch::tensor({{0.f, 3.f, 1.f, 2.f, -1.f}}), {}, {}}, ActMode::mean, key(), 0,
+  sample(discrete, {at::tensor({{0.f, 3.f, 1.f, 2.f, -1.f}}), {}, {}}, ActMode::mean, key(), 0,
          category);
-  EXPECT_TRUE(close(category, torch::tensor({{1, 0}}).to(at::kInt), 0));
-  auto mean = torch::tensor({{0.5f, -0.25f}});
+  EXPECT_TRUE(close(category, at::tensor({{1, 0}}).to(at::kInt), 0));
+  auto mean = at::tensor({{0.5f, -0.25f}});
   auto action = actions(continuous(2), 1);
   sample(continuous(2), {mean, at::zeros({2}), {}}, ActMode::mean, key(), 0, action);
   EXPECT_TRUE(close(action, mean, 0));
@@ -124,7 +124,7 @@ TEST(Distribution, mean_mode_takes_the_likeliest_category_and_the_mean) {
 
 // the ratio of a policy that did not move is exactly 1 because of this
 TEST(Distribution, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bit) {
-  torch::manual_seed(2);
+  at::manual_seed(2);
   auto discrete = heads({5, 3});
   auto logits = at::randn({33, 8}), mask = (at::rand({33, 8}) < 0.7).to(at::kByte);
   mask.select(1, 0).fill_(1), mask.select(1, 5).fill_(1);
@@ -139,7 +139,7 @@ TEST(Distribution, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bi
 
 TEST(Distribution, a_rows_draw_does_not_depend_on_how_rows_are_cut) {
   auto spec = heads({6});
-  torch::manual_seed(4);
+  at::manual_seed(4);
   auto logits = at::randn({50, 6});
   auto whole = actions(spec, 50), other_step = actions(spec, 50);
   sample(spec, {logits, {}, {}}, ActMode::sample, key(), 0, whole);

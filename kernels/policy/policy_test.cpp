@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ at::Tensor actions(const ActionSpec& spec, int64_t rows) {
 
 // over 100,000 draws, first rows on both sides of 2^32
 TEST(Policy, draws_are_those_of_the_distribution) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   for (const auto& spec : {heads({2}), heads({6, 3, 2}), continuous(3)}) {
     const int64_t B = 1000, width = spec.discrete() ? spec.categories() : 3;
     DistParams params{.logits = at::randn({B, width}) * 2};
@@ -65,7 +65,7 @@ TEST(Policy, a_row_picked_by_its_index_draws_what_it_draws_in_its_place) {
 
 // the ratio of a policy that did not move is exactly 1 because of this
 TEST(Policy, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bit) {
-  torch::manual_seed(2);
+  at::manual_seed(2);
   auto discrete = heads({5, 3});
   DistParams p{.logits = at::randn({333, 8}), .mask = (at::rand({333, 8}) < 0.7).to(at::kByte)};
   p.mask.select(1, 0).fill_(1), p.mask.select(1, 5).fill_(1);
@@ -80,7 +80,7 @@ TEST(Policy, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bit) {
 
 // a row's numbers do not depend on its place, on the other rows or on what padding holds
 TEST(Policy, a_row_is_the_same_wherever_it_stands) {
-  torch::manual_seed(3);
+  at::manual_seed(3);
   auto spec = heads({4});
   DistParams all{.logits = at::randn({64, 4})};
   auto whole = actions(spec, 64);
@@ -142,8 +142,8 @@ TEST(Policy, excluded_categories_are_never_drawn_and_count_nothing) {
 // far from 0 and near certainty: where a softmax loses digits or overflows
 TEST(Policy, log_probabilities_and_entropies_are_exact_for_extreme_logits) {
   auto spec = heads({3});
-  auto logits = torch::tensor({{1e4f, 1e4f, -1e4f}, {0.f, -20.f, -40.f}, {-80.f, -170.f, -250.f}});
-  auto action = torch::tensor({{1}, {1}, {0}}).to(at::kInt);
+  auto logits = at::tensor({{1e4f, 1e4f, -1e4f}, {0.f, -20.f, -40.f}, {-80.f, -170.f, -250.f}});
+  auto action = at::tensor({{1}, {1}, {0}}).to(at::kInt);
   auto all = at::log_softmax(logits.to(at::kDouble), 1);
   auto result = policy_log_prob(spec, {.logits = logits}, action);
   auto expected = all.gather(1, action.to(at::kLong)).squeeze(1);

@@ -4,7 +4,8 @@
 #include <optional>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

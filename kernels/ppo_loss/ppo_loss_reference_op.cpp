@@ -1,6 +1,6 @@
 #include "kernels/ppo_loss/ppo_loss_reference_op.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "kernels/policy/distribution_op.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST(PpoLoss, passes_nothing_on_where_the_clipped_side_is_smaller) {
 }
 
 TEST(PpoLoss, an_invalid_row_adds_exactly_nothing_even_if_it_is_not_finite) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   const int64_t B = 20;
   auto logits = at::randn({B, 3}), value = at::randn({B});
   PpoLossBatch batch{.index = at::arange(B),
@@ -97,7 +97,7 @@ TEST(PpoLoss, an_invalid_row_adds_exactly_nothing_even_if_it_is_not_finite) {
 
 // the ratio is exactly 1 until the weights move
 TEST(PpoLoss, a_policy_that_did_not_move_has_no_deviation_at_all) {
-  torch::manual_seed(2);
+  at::manual_seed(2);
   const int64_t B = 100;
   auto spec = heads({4, 3});
   auto logits = at::randn({B, 7});
@@ -118,7 +118,7 @@ TEST(PpoLoss, a_policy_that_did_not_move_has_no_deviation_at_all) {
 
 // rows of a panel, and where a minibatch is cut, must not show in a row's gradient
 TEST(PpoLoss, a_rows_gradient_is_the_same_wherever_it_stands) {
-  torch::manual_seed(3);
+  at::manual_seed(3);
   const int64_t B = 64;
   auto logits = at::randn({B, 5}), value = at::randn({B});
   PpoLossBatch batch{.index = at::arange(B),

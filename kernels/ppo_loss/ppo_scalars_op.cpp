@@ -1,6 +1,6 @@
 #include "kernels/ppo_loss/ppo_scalars_op.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

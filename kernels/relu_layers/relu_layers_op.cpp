@@ -1,8 +1,10 @@
 #include "kernels/relu_layers/relu_layers_op.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Version.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/torch.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

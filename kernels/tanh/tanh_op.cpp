@@ -2,7 +2,9 @@
 
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
 #include "base/simd/panel.h"

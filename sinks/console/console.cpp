@@ -1,17 +1,21 @@
 #include "sinks/console/console.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <limits>
 #include <unistd.h>
 #include <utility>
 
+#include "base/core/file.h"
 #include "sinks/console/draw.h"
 
 namespace maglev::sinks::console {
 namespace {
 
+constexpr int kMark = 3;  // columns in front of a note
 constexpr double kBetweenDrawings_s = 0.1;
 constexpr double kBetweenLines_s = 2;
 constexpr double kLongAgo = -std::numeric_limits<double>::infinity();
@@ -32,6 +36,16 @@ void write_all(std::string_view text) {
   }
 }
 
+volatile std::sig_atomic_t continued = 0;
+
+// hears of the process being continued after Ctrl-Z
+void watch_continuations() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { continued = 1; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGCONT, &action, nullptr);
+}
+
 class Silent : public MetricSink {
  public:
   void write(const MetricRow&) override {}
@@ -44,7 +58,8 @@ Console::Console(const RunInfo& run, Screen screen)
       view_(run, screen_.now_s()),
       live_(screen_.terminal().live),
       drawn_at_s_(kLongAgo),
-      printed_at_s_(kLongAgo) {
+      printed_at_s_(kLongAgo),
+      noted_at_s_(kLongAgo) {
   const Terminal terminal = screen_.terminal();
   if (live_) {
     screen_.write("\n" + joined(header_lines(view_, terminal), terminal.colour));
@@ -70,15 +85,17 @@ void Console::tick(const Progress& progress) {
 }
 
 void Console::note(const std::string& text) {
-  if (!live_) {
-    screen_.write("note: " + fit(text, std::numeric_limits<int>::max(), true) + "\n");
-    return;
-  }
+  if (!live_) return print_note(text);
   const Terminal terminal = screen_.terminal();
-  Line line;
-  line.add(terminal.unicode ? " • " : " * ", Ink::yellow).add(text);
+  // whole words, below each other behind the mark; the last column stays free
+  std::vector<Line> lines;
+  for (const std::string& part : wrapped(text, std::max(1, terminal.columns - kMark - 1))) {
+    Line line;
+    if (lines.empty()) line.add(terminal.unicode ? " • " : " * ", Ink::yellow);
+    lines.push_back(line.pad_to(kMark).add(part));
+  }
   // the note takes the place of the region, which is drawn again below it
-  screen_.write(to_top(terminal) + "\x1b[J" + line.text(terminal.colour) + "\n");
+  screen_.write(to_top(terminal) + "\x1b[J" + joined(lines, terminal.colour));
   drawn_widths_.clear();
   redraw(true);
 }
@@ -87,6 +104,8 @@ void Console::close(const std::string& outcome) {
   if (std::exchange(closed_, true)) return;
   if (live_) redraw(true);
   else print_plain(true);
+  if (!held_note_.empty()) screen_.write(std::exchange(held_note_, ""));
+  view_.saved = screen_.saved();
   const Terminal terminal = screen_.terminal();
   screen_.write(joined(summary_lines(view_, terminal, outcome), terminal.colour));
 }
@@ -106,7 +125,9 @@ void Console::redraw(bool must) {
   screen_.write(frame + "\x1b[J\x1b[?25h");
 }
 
-std::string Console::to_top(const Terminal& terminal) const {
+std::string Console::to_top(const Terminal& terminal) {
+  // what a shell wrote meanwhile stands below the region: it is begun anew there
+  if (screen_.continued()) drawn_widths_.clear();
   // a terminal made narrower has wrapped what was drawn
   int lines = 0;
   for (int width : drawn_widths_)
@@ -123,6 +144,22 @@ void Console::print_plain(bool must) {
   screen_.write(plain_line(view_) + "\n");
 }
 
+void Console::print_note(const std::string& text) {
+  const double now_s = screen_.now_s();
+  std::string kind = text;
+  std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) || c == ',' || c == '.'; });
+  const std::string line = "note: " + fit(text, std::numeric_limits<int>::max(), true) + "\n";
+  if (kind == noted_kind_ && now_s - noted_at_s_ < kBetweenLines_s) {
+    held_note_ = line;
+    return;
+  }
+  // one that waited is out of date, unless it was of another kind
+  if (kind != noted_kind_ && !held_note_.empty()) screen_.write(held_note_);
+  held_note_.clear();
+  noted_kind_ = kind, noted_at_s_ = now_s;
+  screen_.write(line);
+}
+
 SinkEntry entry() {
   return {
       .name = "console",
@@ -130,6 +167,7 @@ SinkEntry entry() {
       .on_by_default = true,
       .open = [](const RunInfo& run) -> std::unique_ptr<MetricSink> {
         if (run.quiet) return std::make_unique<Silent>();
+        watch_continuations();
         return std::make_unique<Console>(
             run,
             Screen{.write = write_all,
@@ -138,6 +176,14 @@ SinkEntry entry() {
                        [] {
                          using namespace std::chrono;
                          return duration<double>(steady_clock::now().time_since_epoch()).count();
+                       },
+                   .continued = [] { return std::exchange(continued, 0) != 0; },
+                   .saved =
+                       [checkpoints = run.dir + "/checkpoints"] {
+                         const auto names = list_dir(checkpoints);
+                         return std::any_of(
+                             names.begin(), names.end(),
+                             [](const std::string& name) { return name.starts_with("step_"); });
                        }});
       }};
 }

@@ -20,6 +20,11 @@ struct Screen {
   std::function<void(std::string_view)> write;
   std::function<Terminal()> terminal;  ///< as it is now
   std::function<double()> now_s;       ///< a steady clock
+  /// Whether others may have written to the terminal since it was asked last: the process had been
+  /// stopped and goes on.
+  std::function<bool()> continued = [] { return false; };
+  /// Whether the run has a checkpoint to go on from.
+  std::function<bool()> saved = [] { return true; };
 };
 
 class Console : public MetricSink {
@@ -35,8 +40,11 @@ class Console : public MetricSink {
   /// At most ten times a second unless it must be.
   void redraw(bool must);
   /// Escape sequences that take the cursor to the region's first column and line.
-  std::string to_top(const Terminal& terminal) const;
+  std::string to_top(const Terminal& terminal);
   void print_plain(bool must);
+  /// Where there is no terminal: lines that differ in their figures only come no more often than
+  /// rows do.
+  void print_note(const std::string& text);
 
   Screen screen_;
   View view_;
@@ -44,6 +52,8 @@ class Console : public MetricSink {
   std::vector<int> drawn_widths_;  ///< of the lines on the screen now
   double drawn_at_s_, printed_at_s_;
   int64_t printed_rows_ = 0;
+  std::string noted_kind_, held_note_;  ///< of the last note; one that waits
+  double noted_at_s_;
   bool closed_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -204,6 +205,50 @@ TEST(ConsoleSink, a_note_cannot_move_the_cursor) {
   console.note("bad\x1b[2J\nname");
   EXPECT_EQ(stage.all.find("\x1b[2J"), std::string::npos);
   EXPECT_EQ(stage.emulator.count("bad [2J name"), 1u);
+}
+
+TEST(ConsoleSink, a_long_note_is_broken_between_words_behind_its_mark) {
+  Stage stage;
+  stage.terminal.columns = 40;
+  Console console(run_info(), stage.screen());
+  console.note("memory: 18 MiB planned: rollout 12 MiB, parameters 4 MiB, gradients 2 MiB");
+  EXPECT_EQ(stage.emulator.count(" * memory: 18 MiB planned: rollout 12"), 1u);
+  EXPECT_EQ(stage.emulator.count("   MiB, parameters 4 MiB, gradients 2"), 1u);
+  EXPECT_EQ(stage.emulator.count("   MiB"), 2u);
+}
+
+TEST(ConsoleSink, after_ctrl_z_the_region_is_drawn_anew_below_what_the_shell_wrote) {
+  Stage stage;
+  bool continued = false;
+  Screen screen = stage.screen();
+  screen.continued = [&] { return std::exchange(continued, false); };
+  Console console(run_info(), screen);
+  console.write(row_at(10));
+  stage.emulator.write("[1]+  Stopped\n$ fg\n");
+  continued = true;
+  for (int i = 1; i <= 3; ++i) {
+    stage.now_s = i;
+    console.write(row_at(10 * i));
+  }
+  EXPECT_EQ(stage.emulator.count("$ fg"), 1u);
+  // the old region above, whole, and one living one
+  EXPECT_EQ(stage.emulator.count("of 100 steps"), 2u);
+  EXPECT_EQ(stage.emulator.count("30.0%"), 1u);
+}
+
+TEST(ConsoleSink, without_a_terminal_like_notes_come_no_more_often_than_rows_and_the_last_always) {
+  Stage stage;
+  stage.terminal.live = false;
+  Console console(run_info(), stage.screen());
+  for (int i = 1; i <= 30; ++i) {
+    stage.now_s = 0.1 * i;
+    console.note("checkpoint saved at step " + std::to_string(1000 * i));
+  }
+  console.note("something else");
+  console.close("finished");
+  EXPECT_EQ(occurrences(stage.all, "checkpoint saved"), 3u) << stage.all;
+  EXPECT_EQ(occurrences(stage.all, "at step 30000\n"), 1u);
+  EXPECT_EQ(occurrences(stage.all, "note: something else\n"), 1u);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 constexpr int kLabel = 11;  // columns of the row's name, margin included
 constexpr int kWide = 100;  // from here on the chart stands beside the figures
 constexpr int kCell = 22;   // columns of one figure in a grid
-constexpr int kChartHeight = 4;
+// rows of the chart beside the figures: what a high terminal leaves free, within bounds
+constexpr int kFigures = 3, kLeastChart = 4, kMostChart = 14, kBesideChart = 34;
 constexpr size_t kLossLines = 3;  // the first lines of the losses that stay while others go
 
 struct Phase {
@@ -129,13 +130,12 @@ Line status_line(const View& view, const Terminal& terminal) {
   return line;
 }
 
-Line return_line(const View& view, const Terminal& terminal) {
+Line return_line(const View& view) {
   Line line = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   line.pad_to(kLabel + 10);
   const double low = view.figure("episode/return_min"), high = view.figure("episode/return_max");
   if (std::isfinite(low))
-    line.add("last ", Ink::dim)
-        .add(figure_text(low) + (terminal.unicode ? " … " : " .. ") + figure_text(high));
+    line.add("from ", Ink::dim).add(figure_text(low)).add(" to ", Ink::dim).add(figure_text(high));
   return line;
 }
 
@@ -161,28 +161,21 @@ struct Item {
 };
 
 std::string readable(std::string_view name) {
-  if (name == "explained_variance") return "explained var";
   std::string text(name);
   std::replace(text.begin(), text.end(), '_', ' ');
+  // a long word that many figures have
+  if (text.ends_with(" variance")) text.resize(text.size() - 5);
   return text;
 }
 
-// the figures an algorithm reports, those people look at first in front
+// the figures an algorithm reports, in the order in which it declared them
 std::vector<Item> loss_items(const View& view) {
-  static constexpr std::array<const char*, 6> kFirst{
-      "policy", "value", "entropy", "approx_kl", "clip_fraction", "explained_variance"};
-  std::vector<Item> first, rest;
-  for (const char* name : kFirst)
-    for (const auto& [known, value] : view.row.values)
-      if (known == std::string("loss/") + name) first.push_back({readable(name), value});
-  for (const auto& [known, value] : view.row.values) {
-    if (!known.starts_with("loss/")) continue;
-    const std::string name = known.substr(5);
-    if (std::find(kFirst.begin(), kFirst.end(), name) == kFirst.end())
-      rest.push_back({readable(name), value});
-  }
-  first.insert(first.end(), rest.begin(), rest.end());
-  return first;
+  constexpr std::string_view prefix = "loss/";
+  std::vector<Item> items;
+  for (const auto& [name, value] : view.row.values)
+    if (name.starts_with(prefix))
+      items.push_back({readable(std::string_view(name).substr(prefix.size())), value});
+  return items;
 }
 
 std::vector<Item> event_items(const View& view) {
@@ -260,7 +253,7 @@ std::vector<Line> time_lines(const View& view, const Terminal& terminal) {
 }
 
 std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
-  Line best = return_line(view, terminal);
+  Line best = return_line(view);
   if (std::isfinite(view.best_return))
     best.add("   best ", Ink::dim).add(figure_text(view.best_return));
   std::vector<Ranked> lines{{std::move(best), mean_return}, {episodes_line(view), episodes}};
@@ -275,27 +268,27 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
 // figures on the left, the history of the mean return on the right
 std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   constexpr int kLeft = 52;
-  std::array<Line, kChartHeight> left{return_line(view, terminal), best_line(view),
-                                      episodes_line(view), Line()};
   const bool drawn = view.history.size() >= 2;
-  std::vector<Ranked> lines;
-  if (drawn) {
-    const auto [low, high] = std::minmax_element(view.history.begin(), view.history.end());
-    const std::array<std::string, kChartHeight> axis{figure_text(*high), "", "", figure_text(*low)};
-    const int axis_width = int(std::max(axis[0].size(), axis[3].size()));
-    const auto rows = chart(view.history, terminal.columns - kLeft - axis_width - 4, kChartHeight,
-                            terminal.unicode);
-    for (size_t i = 0; i < left.size(); ++i) {
-      left[i].pad_to(kLeft + axis_width - int(axis[i].size())).add(axis[i], Ink::dim);
-      left[i]
-          .pad_to(kLeft + axis_width)
-          .add(terminal.unicode ? " ▏" : " | ", Ink::dim)
-          .add(rows[i], Ink::cyan);
-    }
-  }
-  constexpr std::array<int, kChartHeight> ranks{mean_return, history, episodes, history};
-  for (size_t i = 0; i < left.size(); ++i)
-    if (drawn || i < 3) lines.push_back({std::move(left[i]), ranks[i]});
+  const int height =
+      drawn ? std::clamp(terminal.rows - kBesideChart, kLeastChart, kMostChart) : kFigures;
+  std::vector<Ranked> lines{{return_line(view), mean_return},
+                            {best_line(view), history},
+                            {episodes_line(view), episodes}};
+  lines.resize(size_t(height), {Line(), history});
+  if (!drawn) return lines;
+  const auto [low, high] = std::minmax_element(view.history.begin(), view.history.end());
+  std::vector<std::string> axis(size_t(height), "");
+  axis.front() = figure_text(*high), axis.back() = figure_text(*low);
+  const int axis_width = int(std::max(axis.front().size(), axis.back().size()));
+  const auto rows =
+      chart(view.history, terminal.columns - kLeft - axis_width - 4, height, terminal.unicode);
+  for (size_t i = 0; i < lines.size(); ++i)
+    lines[i]
+        .line.pad_to(kLeft + axis_width - int(axis[i].size()))
+        .add(axis[i], Ink::dim)
+        .pad_to(kLeft + axis_width)
+        .add(terminal.unicode ? " ▏" : " | ", Ink::dim)
+        .add(rows[i], Ink::cyan);
   return lines;
 }
 
@@ -402,13 +395,13 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
         .add(figure_text(view.best_return), Ink::bold)
         .add(" at " + count_text(double(view.best_step)) + " steps");
   lines.push_back(reached);
+  if (terminal.live)
+    for (Line& line : lines) line = line.fitted(terminal.columns, terminal.unicode);
+  // paths and commands are there to be copied: they are never cut, the terminal wraps them
   lines.push_back(labelled("run").add(view.dir));
+  if (!view.saved) return lines;
   lines.push_back(labelled("evaluate").add("./maglev eval " + view.dir));
   if (!finished) lines.push_back(labelled("resume").add("./maglev train --resume " + view.dir));
-  // commands are there to be copied: they are never cut, the terminal wraps them
-  for (Line& line : lines)
-    if (terminal.live && &line < &lines[lines.size() - (finished ? 2 : 3)])
-      line = line.fitted(terminal.columns, terminal.unicode);
   return lines;
 }
 

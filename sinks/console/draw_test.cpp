@@ -132,7 +132,7 @@ TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
       R"( ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━──────────────────────────────────────────────────   50.0%
  ⠴ 500k of 1M steps    10k steps/s    elapsed 0:50    left 0:50
 
- return    100       last 9 … 500                   100 ▏    █
+ return    100       from 9 to 500                  100 ▏    █
  best      100       at 500k steps                      ▏  ▁██
  episodes  5,000     length 182.4 steps                 ▏ ▁███
                                                      20 ▏▁████
@@ -145,6 +145,15 @@ TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
 )");
 }
 
+TEST(Console, a_high_terminal_draws_a_higher_chart) {
+  const auto lines_at = [](int rows) {
+    const Terminal terminal{.live = true, .unicode = true, .columns = 120, .rows = rows};
+    return live_lines(view_of_a_run(), terminal).size();
+  };
+  EXPECT_EQ(lines_at(44) - lines_at(30), 6u);
+  EXPECT_EQ(lines_at(200) - lines_at(30), 10u);
+}
+
 TEST(Console, a_narrow_ascii_terminal_stacks_them) {
   const Terminal terminal{
       .live = true, .colour = false, .unicode = false, .columns = 60, .rows = 24};
@@ -152,7 +161,7 @@ TEST(Console, a_narrow_ascii_terminal_stacks_them) {
             R"( =========================>------------------------   50.0%
  / 500k of 1M steps  10k/s  0:50  eta 0:50
 
- return    100       last 9 .. 500   best 100
+ return    100       from 9 to 500   best 100
  episodes  5,000     length 182.4 steps
  history   .::##
 
@@ -249,6 +258,10 @@ TEST(Console, the_summary_says_how_to_go_on) {
   EXPECT_NE(failed.find(" because   [env] cartpole gave NaN"), std::string::npos);
   const std::string finished = joined(texts(summary_lines(view_of_a_run(), terminal, "finished")));
   EXPECT_EQ(finished.find("--resume"), std::string::npos);
+  View empty = view_of_a_run();
+  empty.saved = false;
+  EXPECT_EQ(joined(texts(summary_lines(empty, terminal, "failed"))).find("./maglev"),
+            std::string::npos);
 }
 
 TEST(View, an_eta_follows_the_smoothed_rate) {

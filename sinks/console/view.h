@@ -28,6 +28,7 @@ struct View {
   bool ticked = false;
   double iteration_share = 0;
   double iteration_s = 0;  ///< what an iteration takes at the present rate, seconds
+  bool saved = true;       ///< there is a checkpoint to evaluate and to go on from
   int64_t beats = 0;       ///< ticks and rows, for the sign of life
 
   /// `now_s`: any steady clock.

@@ -16,6 +16,9 @@
 #include <limits>
 #include <map>
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
 #include "algos/ppo/ppo.h"
 #include "base/core/error.h"
 #include "engine/host/machine.h"

@@ -3,8 +3,10 @@
 import json
 import shutil
 import signal
+import subprocess
 
 import pytest
+from conftest import ENGINE
 
 SMALL = [
     "--bare",
@@ -51,6 +53,23 @@ def complaint(done):
         (["train", "ppo", "goodhart", "env.mode=truth"], "ground_truth"),
         (["train", "ppo", "goodhart", "env.min_food=100000", "env.max_food=100000"], "env."),
         (["train", "ppo", "cartpole", "--otu", "x"], "--out"),
+        (["train", "ppo", "cartpole", "--seed", "3"], "--seed is the setting seed=<value> here"),
+        (["train", "ppo", "cartpole", "--learning-rate", "1"], "<algorithm>.lr=<value>"),
+        (["train", "ppo", "cartpole", "total_timesteps=9"], "total_timesteps is train.steps here"),
+        (["train", "ppo", "cartpole", "n_steps=9"], "n_steps is ppo.rollout here"),
+        (["train", "tdmpc2", "pendulum", "batch_size=9"], "batch_size is tdmpc2.batch here"),
+        (["train", "PPO", "cartpole"], "did you mean ppo?"),
+        (["train", "ppo", "CartPole-v1"], "did you mean cartpole?"),
+        (["train", "ppo", "cartpole", "zzz=1"], "--help lists the"),
+        (["train", "ppo", "cartpole", "seed=1", "seed=2"], "given twice, as 1 and 2"),
+        (["train", "ppo", "cartpole", "--out", ""], "--out needs a value"),
+        (["train", "ppo", "cartpole", "--sinks", ""], "--sinks needs a value"),
+        (["train", "ppo", "cartpole", "--sinks", "jsonl,,"], "empty name in 'jsonl,,'"),
+        (["train", "ppo", "cartpole", "--config", "/"], "[/] is a folder"),
+        (["train", "ppo", "cartpole", "env.count=1", "ppo.minibatch=512"], "must be at most"),
+        (["train", "ppo", "cartpole", "--seeds", "0"], "--seeds must be a whole number"),
+        (["help", "trian"], "did you mean train"),
+        (["runs", "/nope"], "/nope is no folder"),
         (["train", "ppo", "cartpole", "--sinks", "jsnol"], "did you mean jsonl"),
         (["train", "--resume", "no/such/run"], "no/such/run"),
         (["eval", "no/such/run"], "no/such/run"),
@@ -61,6 +80,49 @@ def test_wrong_words_are_answered(arguments, expected, engine, tmp_path):
     assert expected in complaint(done)
     # a mistake leaves nothing behind
     assert not (tmp_path / "runs").exists() or arguments[-1] == "jsnol"
+
+
+@pytest.mark.parametrize(
+    "given, minibatch", [("env.count=1", 32), ("ppo.rollout=16", 128), ("env.count=64", 256)]
+)
+def test_a_proven_setting_gives_way_to_what_was_asked_for_and_says_so(
+    given, minibatch, engine, tmp_path
+):
+    run = tmp_path / "run"
+    done = engine("train", "ppo", "cartpole", given, "train.steps=2048", "--out", run)
+    assert done.returncode == 0, done.stderr
+    assert f"  minibatch: {minibatch}\n" in (run / "config.yaml").read_text()
+    said = [line for line in done.stdout.splitlines() if "of the proven settings" in line]
+    assert len(said) == (minibatch != 256)
+    assert all(f"ppo.minibatch is {minibatch} here and not 256" in line for line in said)
+
+
+def test_help_shows_what_the_run_will_use_and_the_bare_default(engine):
+    text = engine("train", "ppo", "cartpole", "--help").stdout
+    assert "bare: without configs/ppo/cartpole.yaml" in text
+    assert "(default 32, bare 128; [1, 1e+06] steps)" in text
+    assert "(default 128; [1, 1e+06] steps)" in engine("train", "ppo", "cartpole", "--help", "--bare").stdout
+    assert "(default 7, bare 128;" in engine("train", "ppo", "cartpole", "--help", "ppo.rollout=7").stdout
+
+
+def test_a_folder_with_other_files_is_neither_used_nor_moved(engine, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for more in ([], ["--overwrite"]):
+        done = engine("train", "ppo", "cartpole", *SMALL, "--out", tmp_path, *more)
+        assert "holds files of no run, such as 'thesis.tex'" in complaint(done)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_output_that_cannot_be_written_is_an_error(engine, home):
+    command = f'exec "{ENGINE}" envs >/dev/full'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert "standard output cannot be written" in complaint(done)
+
+
+def test_the_version_is_named(engine):
+    done = engine("--version")
+    assert done.returncode == 0 and done.stdout.startswith("maglev 0.") and "torch" in done.stdout
+    assert engine("help", "train").stdout == engine("train", "--help").stdout
 
 
 def test_a_settings_file_is_checked_with_its_line(engine, tmp_path):

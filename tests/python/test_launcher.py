@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = ["maglev", "CMakePresets.json", "requirements.txt", "requirements-test.txt"]
+FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json", "requirements.txt", "requirements-test.txt"]
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
@@ -124,6 +124,7 @@ def made(tmp_path_factory, home):
     checkout = Checkout(tmp_path_factory.mktemp("made"), home)
     done = checkout.run("train")
     assert done.returncode == 7, done.err
+    checkout.first_words = done.err.splitlines()[0]
     checkout.calls()
     return checkout
 
@@ -212,6 +213,53 @@ def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_lef
 def test_python_packages_are_not_installed_when_that_is_forbidden(without_numpy):
     done = without_numpy.run("setup")
     assert done.returncode == 2 and "missing Python packages: numpy==" in done.err
+
+
+def test_the_first_line_says_what_the_first_run_does_and_how_long_it_takes(made):
+    assert made.first_words.startswith("first run: fetches torch, compiles 1 files; about ")
+    assert "processor(s), later ones start at once" in made.first_words
+    assert "first run" not in made.run("train").err
+
+
+def test_time_left_begins_with_what_files_cost_and_learns_the_builds_own_pace(home, monkeypatch):
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setenv("MAGLEV_JOBS", "2")
+    from launcher.building import SECONDS_PER_STEP, time_left
+
+    assert time_left(0, 100, 0) == 100 * SECONDS_PER_STEP / 2
+    assert abs(time_left(1000, 1100, 1000) - 100) < 2
+    assert time_left(7, 7, 60) == 0
+
+
+def test_version_and_help_of_a_verb_are_answered(fresh, made):
+    done = fresh.run("--version")
+    assert done.returncode == 0 and done.out.startswith("maglev 0.")
+    assert not (fresh.folder / ".build").exists()
+    assert "arguments: --version" in made.run("--version").out
+    assert "arguments: train --help" in made.run("help", "train").out
+    assert "./maglev test" in made.run("help", "setup").out
+
+
+def test_an_early_interruption_is_no_traceback(fresh):
+    console = fresh.folder / "launcher" / "console.py"
+    console.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = fresh.run("train")
+    assert done.returncode == 130
+    assert done.err == "maglev: interrupted\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_does_not_stop_the_engine(made, closed):
+    command = f'exec "{sys.executable}" "{made.folder}/maglev" train {closed}'
+    done = subprocess.run(["sh", "-c", command], env=made.env, check=False, capture_output=True)
+    assert done.returncode == 7, done.stderr
+
+
+def test_another_path_builds_nothing_anew(made, tmp_path):
+    (tmp_path / "ccache").write_text("#!/bin/sh\n")
+    (tmp_path / "ccache").chmod(0o755)
+    assert made.run("train", PATH=f"{tmp_path}:{made.env['PATH']}").returncode == 7
+    assert made.calls() == []
 
 
 def test_engine_gets_arguments_home_and_working_folder_and_its_status_is_returned(made, tmp_path):

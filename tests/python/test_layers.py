@@ -118,6 +118,19 @@ def test_torch_begins_at_layer_three():
             assert not found, f"{file} includes {found}"
 
 
+def test_no_file_takes_all_of_torch():
+    """<torch/torch.h> costs 5 s a file more than what is used of it."""
+    listing = subprocess.run(
+        ["git", "-C", HOME, "ls-files", *SHIPPED, "tests", "bench", "cmake"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sources = [f for f in listing.stdout.split() if f.endswith((".h", ".cpp"))]
+    whole = [f for f in sources if "#include <torch/torch.h>" in (HOME / f).read_text()]
+    assert not whole, f"include <ATen/ATen.h> and what else is used: {whole}"
+
+
 def test_every_source_is_built():
     database = BUILD / "compile_commands.json"
     if not database.exists():

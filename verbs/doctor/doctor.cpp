@@ -29,13 +29,12 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   std::string device = "auto";
   int64_t threads = 0;
-  std::string precision = "auto";
+  std::optional<Precision> precision;
   OptionTable table;
   table.add("device", device, "auto, cpu, cuda or cuda:<index>");
   table.add("threads", threads, "threads; 0: as many as the process may use",
             {.min = 0, .max = 1024});
-  table.add("train.precision", precision, "of networks' forward passes",
-            {.choices = {"auto", "fp32", "tf32", "bf16", "fp16"}});
+  table.add("train.precision", precision, "of networks' forward passes");
   for (const std::string& setting : arguments.settings()) table.override_with(setting);
 
   claim_threads();

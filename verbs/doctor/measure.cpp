@@ -8,7 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/core/thread_pool.h"
 
@@ -43,7 +44,7 @@ double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
 }
 
 double product_gflops(ThreadPool& pool) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   std::vector<at::Tensor> left, right, out;
   for (int i = 0; i < pool.threads(); ++i) {
     left.push_back(at::rand({kSize, kSize}));

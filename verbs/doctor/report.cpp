@@ -5,10 +5,12 @@
 #include <limits>
 #include <utility>
 
+#include <ATen/ATen.h>
 #include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
+#include "base/core/version.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::doctor {
@@ -121,8 +123,8 @@ Section run_section(const Placement& placement) {
           {chosen("device", placement.device.str(), placement.device.str(), placement.device_why),
            chosen("threads", placement.threads, std::to_string(placement.threads),
                   placement.threads_why),
-           chosen("precision", precision_name(placement.precision),
-                  precision_name(placement.precision), placement.precision_why)}};
+           chosen("precision", name_of(placement.precision), name_of(placement.precision),
+                  placement.precision_why)}};
 }
 
 std::vector<std::string> build_warnings(const System& system, const Build& build) {
@@ -143,7 +145,7 @@ std::vector<std::string> build_warnings(const System& system, const Build& build
 
 Build probe_build() {
   Build build;
-  build.version = MAGLEV_VERSION;
+  build.version = kEngineVersion;
   build.type = MAGLEV_BUILD_TYPE;
   build.device_code = MAGLEV_DEVICE_CODE_STATE;
 #if defined(__clang__)

@@ -85,7 +85,7 @@ std::string checkpoint_of(const std::string& folder, const std::string& which) {
 }
 
 std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
-  if (const auto chosen = arguments.value("--against")) return split_list(*chosen);
+  if (const auto chosen = arguments.value("--against")) return split_list(*chosen, "--against");
   std::vector<std::string> names;
   if (env.agents == 2)
     for (const Bot& bot : env.bots) names.emplace_back(bot.name);

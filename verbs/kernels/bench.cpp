@@ -8,7 +8,9 @@
 #include <ctime>
 #include <unistd.h>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/cuda.h>
 
 #include "engine/host/machine.h"
 #include "verbs/doctor/measure.h"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unistd.h>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "verbs/kernels/results.h"
 #include "verbs/table.h"

@@ -1,6 +1,6 @@
 #include "verbs/kernels/gradient.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

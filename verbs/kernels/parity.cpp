@@ -8,7 +8,8 @@
 #include <limits>
 #include <unistd.h>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
 
 #include "base/core/error.h"
 #include "engine/device/device.h"

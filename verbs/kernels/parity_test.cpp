@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 #include "verbs/kernels/results.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "base/core/error.h"
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <limits>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/play/rivals.h"

@@ -7,8 +7,9 @@
 #include <set>
 #include <string>
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
-#include <torch/torch.h>
 
 #include <gtest/gtest.h>
 
@@ -45,7 +46,7 @@ struct Planners {
         reference(plan) {
     // every head counts: rewards of size 1, terminations now and then
     at::NoGradGuard no_grad;
-    torch::manual_seed(3);
+    at::manual_seed(3);
     const ModelLayout& layout = model.layout();
     params.data().normal_(0, 0.15);
     for (const auto* mlp :
@@ -60,7 +61,7 @@ struct Planners {
     if (layer.normed) params.data().narrow(0, layer.gain(), layer.out).add_(1);
   }
   PlanRequest request(int64_t N, bool explore = true) {
-    torch::manual_seed(9);
+    at::manual_seed(9);
     PlanRequest r{.is_first = (at::rand({N}) < 0.4).to(at::kByte),
                   .prev_mean = at::rand({N, plan.sizes.H, plan.sizes.A}) - 0.5,
                   .key = {.seed = 5, .purpose = Purpose::act, .step = 17},
@@ -133,7 +134,7 @@ TEST(Tdmpc2DevicePlanner, plans_rows_of_several_tasks_each_with_its_own) {
 
 TEST(Tdmpc2DevicePlanner, the_reward_of_the_step_that_ends_counts_and_nothing_behind_it) {
   Options o = small();
-  o.episodic = "on", o.horizon = 3;
+  o.episodic = true, o.horizon = 3;
   Planners p(vectors(6, 3), o);
   const auto& termination = *p.model.termination_head()->layers.back();
   auto values = [&](float logit) {
@@ -156,7 +157,7 @@ TEST(Tdmpc2DevicePlanner, the_reward_of_the_step_that_ends_counts_and_nothing_be
 
 TEST(Tdmpc2DevicePlanner, in_bf16_finds_nearly_the_same_elites) {
   Options o;
-  o.size = "5", o.iterations = 1, o.episodic = "off";
+  o.size = ModelSize::m5, o.iterations = 1, o.episodic = false;
   Planners exact(vectors(18, 4), o), half(vectors(18, 4), o, Precision::bf16);
   const auto request = exact.request(2);
   const Plan a = exact.planner.plan(request), b = half.planner.plan(request);

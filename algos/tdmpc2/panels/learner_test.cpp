@@ -1,6 +1,6 @@
 #include "algos/tdmpc2/panels/learner.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
 }
 
 Sequences sequences(const LearnerOptions& o, uint64_t seed) {
-  torch::manual_seed(seed);
+  at::manual_seed(seed);
   const int64_t H = o.options.horizon, B = o.options.batch;
   return {.obs = at::randn({H + 1, B, o.shape.obs}),
           .action = at::rand({H, B, o.shape.actions}) * 2 - 1,
@@ -51,7 +51,7 @@ struct Made {
         state(options.options, options.shape, 7, at::kCPU),
         learner(options, state),
         figures(at::zeros({int64_t(kFigures)})) {
-    torch::manual_seed(11);
+    at::manual_seed(11);
     state.params.data().add_(at::randn_like(state.params.data()), 0.2);
     state.target_q.add_(at::randn_like(state.target_q), 0.2);
     state.updates.fill_(5);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/policy_prior.h"

@@ -1,6 +1,7 @@
 #include "algos/tdmpc2/panels/planner.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
@@ -92,13 +93,13 @@ TEST(PanelPlanner, plans_what_the_reference_plans) { expect_parity(small(), one_
 
 TEST(PanelPlanner, ends_hard_where_the_model_says_so) {
   Options o = small();
-  o.episodic = "on", o.horizon = 5;
+  o.episodic = true, o.horizon = 5;
   expect_parity(o, one_task());
 }
 
 TEST(PanelPlanner, ends_softly_and_takes_the_mean_action_behind_the_horizon) {
   Options o = small();
-  o.episodic = "on", o.termination = "soft", o.terminal_action = "mean";
+  o.episodic = true, o.termination = Termination::soft, o.terminal_action = TerminalAction::mean;
   expect_parity(o, one_task());
 }
 
@@ -164,7 +165,7 @@ TEST(PanelPlanner, bf16_keeps_the_elites_of_the_first_round) {
 TEST(PanelPlanner, bf16_tells_tasks_apart_and_ends_as_fp32_does) {
   if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
   Options ending = small();
-  ending.iterations = 1, ending.episodic = "on", ending.termination = "soft";
+  ending.iterations = 1, ending.episodic = true, ending.termination = Termination::soft;
   for (const auto& [options, spec] : {std::pair{ending, one_task()}, {small(), two_tasks()}}) {
     Options once = options;
     once.iterations = 1;

@@ -1,6 +1,7 @@
 #include "algos/tdmpc2/reference/learner.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "algos/tdmpc2/policy_prior.h"
 #include "engine/nn/autocast.h"

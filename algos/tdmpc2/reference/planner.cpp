@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "algos/tdmpc2/policy_prior.h"
 #include "kernels/noise/noise_op.h"

@@ -2,7 +2,10 @@
 // reinforcement learning", 1992) with returns standardised over the rollout as their baseline: the
 // smallest algorithm that learns here, and the one docs/adding_an_algorithm.md walks through.
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/nn/module.h>
 
 #include "base/core/error.h"
 #include "engine/algo/algorithm.h"

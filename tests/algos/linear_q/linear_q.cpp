@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "engine/algo/algorithm.h"

@@ -1,0 +1,153 @@
+#include "base/config/other_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+
+namespace maglev {
+namespace {
+
+/// `ours`, in order of preference: a whole name, or behind an asterisk one of any algorithm; none
+/// where it is no setting here, and the remark says what it is.
+struct OtherName {
+  std::vector<std::string_view> theirs;
+  std::vector<std::string_view> ours;
+  const char* remark = "";
+};
+
+// names of stable-baselines3, CleanRL, RLlib, Tianshou, Sample Factory, PufferLib, rl-games and the
+// official TD-MPC2, as their users write them
+std::span<const OtherName> other_names() {
+  static const std::vector<OtherName> table{
+      {{"total_timesteps", "timesteps", "total_steps", "train_steps", "max_steps", "num_timesteps",
+        "train_for_env_steps", "total_env_steps"},
+       {"train.steps"}},
+      {{"seed", "random_seed"}, {"seed"}},
+      {{"device", "gpu", "use_gpu", "cuda", "use_cuda"}, {"device"}, "auto, cpu or cuda"},
+      {{"threads", "num_threads", "n_threads", "num_workers", "n_jobs", "torch_threads"},
+       {"threads"}},
+      {{"n_envs", "num_envs", "num_environments", "n_env", "env_num", "training_num", "num_actors"},
+       {"env.count"}},
+      {{"log_interval", "log_freq", "log_frequency", "log_every"}, {"train.log_every"}, "in steps"},
+      {{"save_freq", "save_interval", "save_frequency", "checkpoint_interval", "checkpoint_freq",
+        "save_every"},
+       {"train.save_every"},
+       "in steps"},
+      {{"fp16", "amp", "mixed_precision", "dtype"}, {"train.precision"}},
+
+      {{"learning_rate", "lr", "step_size", "actor_lr", "critic_lr", "lr_schedule"}, {"*.lr"}},
+      {{"anneal_lr", "lr_decay", "linear_lr_decay"}, {"*.lr_end"}, "0 anneals to nothing"},
+      {{"n_steps", "num_steps", "rollout_steps", "rollout_length", "rollout_fragment_length",
+        "nsteps", "horizon_length", "horizon", "unroll_length", "bptt_horizon", "step_per_collect"},
+       {"*.rollout"}},
+      {{"batch_size", "minibatch_size", "sgd_minibatch_size", "mini_batch_size"},
+       {"*.minibatch", "*.batch"}},
+      {{"num_minibatches", "n_minibatches", "nminibatches"},
+       {"*.minibatch"},
+       "in rows: rollout * env.count / that number"},
+      {{"n_epochs", "num_epochs", "update_epochs", "num_sgd_iter", "noptepochs", "mini_epochs",
+        "ppo_epochs", "repeat_per_collect", "k_epochs"},
+       {"*.epochs"}},
+      {{"clip_range", "clip_coef", "clip_param", "clip_ratio", "eps_clip", "clip_epsilon",
+        "cliprange", "e_clip"},
+       {"*.clip"}},
+      {{"clip_range_vf", "vf_clip_param", "vf_clip_coef", "cliprange_vf"}, {"*.value_clip"}},
+      {{"ent_coef", "entropy_coef", "entropy_coeff", "ent_coeff", "entropy_weight", "entropy_cost"},
+       {"*.entropy", "*.entropy_coef"}},
+      {{"vf_coef", "vf_loss_coeff", "value_loss_coef", "critic_coef", "value_loss_weight"},
+       {"*.value_coef"}},
+      {{"gae_lambda", "lam", "lambda_", "gae_lam", "tau_gae"}, {"*.lambda"}},
+      {{"gamma", "discount", "discount_factor", "discounting"}, {"*.gamma", "*.discount"}},
+      {{"max_grad_norm", "grad_clip", "grad_clip_norm", "grad_norm", "clip_grad_norm"},
+       {"*.max_grad_norm", "*.grad_clip"}},
+      {{"norm_adv", "advantage_normalization", "normalize_advantages", "adv_norm"},
+       {"*.normalize_advantage"}},
+      {{"norm_obs", "normalize_observations", "normalize_input", "obs_norm", "normalize_obs"},
+       {"*.network.normalize_obs"}},
+      {{"norm_reward", "norm_rew", "normalize_rewards", "reward_normalization", "rew_norm"},
+       {"*.normalize_reward"}},
+      {{"desired_kl", "kl_target", "kl_threshold"}, {"*.target_kl"}},
+      {{"adam_epsilon", "optimizer_eps", "eps"}, {"*.adam_eps"}},
+      {{"hidden_sizes", "hidden_size", "hidden_dim", "hidden_dims", "net_arch", "fcnet_hiddens",
+        "num_units"},
+       {"*.network.hidden", "*.mlp_dim"}},
+      {{"activation_fn", "fcnet_activation", "nonlinearity"}, {"*.network.activation"}},
+
+      {{"buffer_size", "replay_size", "replay_buffer_size", "memory_size"}, {"*.capacity"}},
+      {{"learning_starts", "start_steps", "start_timesteps", "warmup_steps", "random_steps"},
+       {"*.seed_steps"}},
+      {{"gradient_steps", "utd_ratio", "utd", "replay_ratio", "train_ratio"},
+       {"*.updates_per_step"}},
+      {{"train_freq", "train_frequency", "update_frequency"}, {"*.update_every"}},
+      {{"polyak", "target_update_rate"}, {"*.tau"}},
+      {{"num_samples"}, {"*.samples"}},
+      {{"num_elites"}, {"*.elites"}},
+      {{"num_pi_trajs"}, {"*.policy_trajectories"}},
+      {{"model_size"}, {"*.size"}},
+
+      {{"env", "env_id", "env_name", "environment"},
+       {},
+       "a word of its own: maglev train ppo cartpole"},
+      {{"algo", "algorithm", "agent", "policy"},
+       {},
+       "a word of its own: maglev train ppo cartpole"},
+      {{"logdir", "log_dir", "output_dir", "save_dir", "save_path", "tensorboard_log", "run_name",
+        "exp_name", "experiment"},
+       {},
+       "--out DIR"},
+  };
+  return table;
+}
+
+// "--Learning-Rate" and "ppo.learning_rate" as learning_rate
+std::string plain(std::string_view name) {
+  while (!name.empty() && name.front() == '-') name.remove_prefix(1);
+  if (const size_t dot = name.rfind('.'); dot != std::string_view::npos)
+    name.remove_prefix(dot + 1);
+  std::string word(name);
+  for (char& c : word) c = c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+const OtherName* find_other(std::string_view name) {
+  const std::string word = plain(name);
+  for (const OtherName& row : other_names())
+    if (std::find(row.theirs.begin(), row.theirs.end(), word) != row.theirs.end()) return &row;
+  return nullptr;
+}
+
+bool stands_for(std::string_view ours, std::string_view setting) {
+  if (ours.front() != '*') return ours == setting;
+  // "*.lr" is ppo.lr and not ppo.network.lr
+  const size_t dot = setting.find('.');
+  return dot != std::string_view::npos && setting.substr(dot) == ours.substr(1);
+}
+
+std::string with_remark(std::string text, const OtherName& row) {
+  return *row.remark ? text + " (" + row.remark + ")" : text;
+}
+
+}  // namespace
+
+std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known) {
+  const OtherName* row = find_other(name);
+  if (!row) return "";
+  const std::string begin = std::string(name) + " is ";
+  if (row->ours.empty()) return begin + row->remark;
+  for (std::string_view ours : row->ours)
+    for (const std::string& setting : known)
+      if (stands_for(ours, setting)) return begin + with_remark(setting + " here", *row);
+  return "";
+}
+
+std::string answer_to_flag(std::string_view flag) {
+  const OtherName* row = find_other(flag);
+  if (!row) return "";
+  const std::string begin = std::string(flag) + " is ";
+  if (row->ours.empty()) return begin + row->remark;
+  std::string name(row->ours.front());
+  if (name.front() == '*') name.replace(0, 1, "<algorithm>");
+  return begin + with_remark("the setting " + name + "=<value> here", *row);
+}
+
+}  // namespace maglev

@@ -1,0 +1,19 @@
+#pragma once
+// What other libraries call our settings, in one table: who brings a name from there is told ours.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace maglev {
+
+/// "learning_rate is ppo.lr here", where ppo.lr is among the `known` settings. Dashes count as
+/// underscores, case does not count, and of a dotted name the last part does. Empty when it is no
+/// name of a library we know, or nothing among `known` is its like.
+std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known);
+
+/// The same for a flag such as "--learning-rate", where the settings are not known yet:
+/// "--learning-rate is the setting <algorithm>.lr=<value> here".
+std::string answer_to_flag(std::string_view flag);
+
+}  // namespace maglev

@@ -1,0 +1,46 @@
+#include "base/config/other_names.h"
+
+#include <gtest/gtest.h>
+
+namespace maglev {
+namespace {
+
+const std::vector<std::string> kPpo{
+    "seed",       "threads",     "train.steps",         "train.log_every",
+    "env.count",  "ppo.rollout", "ppo.minibatch",       "ppo.epochs",
+    "ppo.lr",     "ppo.clip",    "ppo.value_clip",      "ppo.entropy",
+    "ppo.lambda", "ppo.gamma",   "ppo.network.hidden",  "ppo.network.normalize_obs",
+    "ppo.lr_end", "ppo.tau",     "ppo.normalize_reward"};
+
+TEST(OtherNames, settings_of_other_libraries_are_answered_with_ours) {
+  const std::pair<const char*, const char*> answers[] = {
+      {"total_timesteps", "train.steps"}, {"learning_rate", "ppo.lr"},
+      {"n_steps", "ppo.rollout"},         {"num_steps", "ppo.rollout"},
+      {"batch_size", "ppo.minibatch"},    {"n_envs", "env.count"},
+      {"num_envs", "env.count"},          {"clip_range", "ppo.clip"},
+      {"clip_coef", "ppo.clip"},          {"ent_coef", "ppo.entropy"},
+      {"gae_lambda", "ppo.lambda"},       {"update_epochs", "ppo.epochs"},
+      {"ppo.learning_rate", "ppo.lr"},    {"Learning-Rate", "ppo.lr"},
+      {"net_arch", "ppo.network.hidden"}, {"norm_obs", "ppo.network.normalize_obs"}};
+  for (const auto& [theirs, ours] : answers)
+    EXPECT_EQ(answer_to_setting(theirs, kPpo), std::string(theirs) + " is " + ours + " here");
+}
+
+TEST(OtherNames, a_name_stands_for_what_the_algorithm_has) {
+  const std::vector<std::string> tdmpc2{"tdmpc2.batch", "tdmpc2.discount", "tdmpc2.capacity"};
+  EXPECT_EQ(answer_to_setting("batch_size", tdmpc2), "batch_size is tdmpc2.batch here");
+  EXPECT_EQ(answer_to_setting("gamma", tdmpc2), "gamma is tdmpc2.discount here");
+  EXPECT_EQ(answer_to_setting("clip_range", tdmpc2), "");
+  EXPECT_EQ(answer_to_setting("no_such_name", tdmpc2), "");
+}
+
+TEST(OtherNames, flags_are_answered_with_the_setting_to_write) {
+  EXPECT_EQ(answer_to_flag("--seed"), "--seed is the setting seed=<value> here");
+  EXPECT_EQ(answer_to_flag("--learning-rate"),
+            "--learning-rate is the setting <algorithm>.lr=<value> here");
+  EXPECT_EQ(answer_to_flag("--env-id"), "--env-id is a word of its own: maglev train ppo cartpole");
+  EXPECT_EQ(answer_to_flag("--otu"), "");
+}
+
+}  // namespace
+}  // namespace maglev

@@ -1,0 +1,45 @@
+#include "engine/algo/experiment.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+TEST(Experiment, a_proven_setting_gives_way_to_what_was_given) {
+  Experiment experiment("ppo", "cartpole");
+  experiment.table().load_text("{env: {count: 8}, ppo: {rollout: 32, minibatch: 256}}", "proven",
+                               Origin::proven);
+  experiment.table().override_with("env.count=1");
+  const auto notes = experiment.settle();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0],
+            "ppo.minibatch is 32 here and not 256 of the proven settings: it must be at most "
+            "ppo.rollout * env.count = 32 rows");
+  EXPECT_EQ(experiment.table().find("ppo.minibatch")->text(), "32");
+  EXPECT_TRUE(experiment.settle().empty());
+}
+
+TEST(Experiment, a_default_gives_way_too) {
+  Experiment experiment("tdmpc2", "pendulum");
+  experiment.table().override_with("tdmpc2.samples=10");
+  EXPECT_EQ(experiment.settle().size(), 2u);
+  EXPECT_EQ(experiment.table().find("tdmpc2.elites")->text(), "10");
+  EXPECT_EQ(experiment.table().find("tdmpc2.policy_trajectories")->text(), "9");
+}
+
+TEST(Experiment, what_was_given_is_refused_where_it_contradicts_itself) {
+  for (bool file : {false, true}) {
+    Experiment experiment("ppo", "cartpole");
+    experiment.table().override_with("env.count=1");
+    if (file) experiment.table().load_text("ppo.minibatch: 4096", "mine.yaml");
+    else experiment.table().override_with("ppo.minibatch=4096");
+    EXPECT_TRUE(contains(error_of([&] { experiment.settle(); }),
+                         "[ppo] ppo.minibatch must be at most ppo.rollout * env.count = 128 rows"));
+    EXPECT_EQ(experiment.table().find("ppo.minibatch")->text(), "4096");
+  }
+}
+
+}  // namespace
+}  // namespace maglev
