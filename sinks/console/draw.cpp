@@ -98,6 +98,7 @@ Line progress_line(const View& view, const Terminal& terminal) {
 
 // what the iteration is doing, where it takes long enough to be read
 std::string doing(const View& view) {
+  if (view.seeding()) return "collecting before it learns";
   if (!view.ticked || view.iteration_s < 2) return "";
   if (view.iteration_share >= 1) return "learning";
   return "collecting " + whole_percent(view.iteration_share);
@@ -145,6 +146,15 @@ Line best_line(const View& view) {
   if (std::isfinite(view.best_return))
     line.add("at ", Ink::dim).add(count_text(double(view.best_step)) + " steps");
   return line;
+}
+
+// what evaluations gave; empty where there was none
+Line evaluation_line(const View& view) {
+  Line line;
+  if (!std::isfinite(view.evaluated)) return line;
+  line = labelled("evaluated").add(figure_text(view.evaluated), Ink::bold);
+  line.pad_to(kLabel + 10).add("at ", Ink::dim).add(count_text(double(view.evaluated_step)));
+  return line.add("   best ", Ink::dim).add(figure_text(view.best_evaluated));
 }
 
 Line episodes_line(const View& view) {
@@ -264,6 +274,7 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
   if (std::isfinite(view.best_return))
     best.add("   best ", Ink::dim).add(figure_text(view.best_return));
   std::vector<Ranked> lines{{std::move(best), mean_return}, {episodes_line(view), episodes}};
+  if (std::isfinite(view.evaluated)) lines.push_back({evaluation_line(view), mean_return});
   const int width = terminal.columns - kLabel - 1;
   if (view.history.size() >= 2)
     lines.push_back(
@@ -276,7 +287,7 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
 std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   constexpr int kLeft = 52;
   std::array<Line, kChartHeight> left{return_line(view, terminal), best_line(view),
-                                      episodes_line(view), Line()};
+                                      episodes_line(view), evaluation_line(view)};
   const bool drawn = view.history.size() >= 2;
   std::vector<Ranked> lines;
   if (drawn) {
@@ -295,7 +306,7 @@ std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   }
   constexpr std::array<int, kChartHeight> ranks{mean_return, history, episodes, history};
   for (size_t i = 0; i < left.size(); ++i)
-    if (drawn || i < 3) lines.push_back({std::move(left[i]), ranks[i]});
+    if (drawn || left[i].width() > 0) lines.push_back({std::move(left[i]), ranks[i]});
   return lines;
 }
 
@@ -367,6 +378,7 @@ std::string plain_line(const View& view) {
        std::isfinite(view.steps_per_second) ? std::to_string(std::llround(view.steps_per_second))
                                             : "-",
        16);
+  if (std::isfinite(view.evaluated)) pair("eval", figure_text(view.evaluated), 14);
   pair("elapsed", duration_text(view.elapsed_s), 15);
   pair("left", duration_text(view.left_s()), 12);
   for (const Item& item : event_items(view))
@@ -384,6 +396,7 @@ std::string plain_line(const View& view) {
 std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
                                 const std::string& outcome) {
   const bool finished = outcome == "finished", stopped = outcome == "stopped";
+  const bool resumable = !finished && view.resumable;
   std::vector<Line> lines{Line()};
   Line head;
   head.add(" ").add(finished || stopped ? outcome : "failed", finished  ? Ink::green
@@ -402,13 +415,16 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
         .add(figure_text(view.best_return), Ink::bold)
         .add(" at " + count_text(double(view.best_step)) + " steps");
   lines.push_back(reached);
+  if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view));
+  // commands are there to be copied and warnings to be read: the terminal wraps them
+  const size_t whole = lines.size();
+  for (const std::string& warning : view.warnings)
+    lines.push_back(labelled("warning").add(warning, Ink::yellow));
   lines.push_back(labelled("run").add(view.dir));
-  lines.push_back(labelled("evaluate").add("./maglev eval " + view.dir));
-  if (!finished) lines.push_back(labelled("resume").add("./maglev train --resume " + view.dir));
-  // commands are there to be copied: they are never cut, the terminal wraps them
-  for (Line& line : lines)
-    if (terminal.live && &line < &lines[lines.size() - (finished ? 2 : 3)])
-      line = line.fitted(terminal.columns, terminal.unicode);
+  if (view.resumable) lines.push_back(labelled("evaluate").add("./maglev eval " + view.dir));
+  if (resumable) lines.push_back(labelled("resume").add("./maglev train --resume " + view.dir));
+  for (size_t i = 0; i < whole && terminal.live; ++i)
+    lines[i] = lines[i].fitted(terminal.columns, terminal.unicode);
   return lines;
 }
 
