@@ -84,6 +84,7 @@ EvalResult evaluate(Algorithm& algorithm, const Experiment& experiment, const Pl
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
   for (int64_t t = 0; t < most_steps && open > 0; ++t) {
+    if (options.stop && options.stop(t)) break;
     const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
     pool.run(int64_t(carries.size()), [&](int64_t b) {
       algorithm.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
