@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <torch/torch.h>
 
@@ -443,11 +444,14 @@ void Ppo::update(const Batch& batch, Metrics& metrics) {
   const auto &explained = explained_variance(), &left_out = optimizer_->nonfinite(),
              &skipped = loss_scale_->skipped(), &scale = loss_scale_->scale();
   const int64_t next = first_metric_ + kPpoFigures + 2;
+  // where targets do not vary there is nothing to explain: no figure, and no sign of divergence
   if (on_cpu) {
     auto one = [](const at::Tensor& t) { return *t.const_data_ptr<float>(); };
-    metrics.add(next, std::array{one(explained), one(left_out) + one(skipped), one(scale)}, 1);
+    metrics.add(next, std::array{one(explained)}, std::isnan(one(explained)) ? 0.f : 1.f);
+    metrics.add(next + 1, std::array{one(left_out) + one(skipped), one(scale)}, 1);
   } else {
-    metrics.add(next, at::stack({explained, left_out + skipped, scale}), at::ones_like(scale));
+    metrics.add(next, explained.unsqueeze(0), at::isfinite(explained).to(at::kFloat));
+    metrics.add(next + 1, at::stack({left_out + skipped, scale}), at::ones_like(scale));
   }
   finish(batch);
 }
@@ -476,12 +480,12 @@ void Ppo::visit_state(StateVisitor& visitor) {
 }
 
 DataPlan planned_data(const Options& options, const AlgoContext& context) {
-  const ActorCritic network(context.spec, network_options(options, context), Initializer::none());
+  const ActorCritic network(context.spec, network_options(options, context), Initializer::shapes());
   return data_plan(options, context, network);
 }
 
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
-  const ActorCritic network(context.spec, network_options(o, context), Initializer::none());
+  const ActorCritic network(context.spec, network_options(o, context), Initializer::shapes());
   constexpr int64_t f32 = 4;
   int64_t parameters = 0;
   for (const auto& p : network.parameters()) parameters += p.numel();

@@ -2,6 +2,7 @@
 // The resolved settings of one run: which algorithm on which environment, with every option of
 // both. Everything that trains, evaluates or measures starts from one of these.
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,11 @@ struct RunOptions {
   int64_t past = 4;
   int64_t past_every = 0;
   std::string matchmaking = "even";
+  int64_t eval_every = 0;
+  int64_t eval_episodes = 20;
+  double until_return = std::numeric_limits<double>::infinity();
+  std::string on_divergence = "warn";
+  std::string init_from;
 };
 
 class Experiment {
