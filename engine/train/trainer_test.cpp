@@ -85,11 +85,11 @@ TEST(Carry, rows_of_a_block_share_the_memory_of_the_whole) {
 }
 
 /// A trainer of cartpole with `settings`.
-struct Run {
+struct Small {
   Experiment experiment{"ppo", "cartpole"};
   std::unique_ptr<Trainer> trainer;
 
-  explicit Run(const Settings& settings) {
+  explicit Small(const Settings& settings) {
     claim_threads();
     for (const char* common : {"env.count=8", "ppo.network.hidden=[8]", "ppo.minibatch=32",
                                "train.log_every=160", "ppo.rollout=8"})
@@ -103,7 +103,7 @@ struct Run {
 };
 
 TEST(Trainer, steps_are_counted_as_steps_where_a_resumed_run_collects_more_at_once) {
-  Run first({}), second({"ppo.rollout=16"});
+  Small first({}), second({"ppo.rollout=16"});
   for (int i = 0; i < 3; ++i) first.trainer->iterate();
   EXPECT_EQ(first.trainer->step(), 3 * 8 * 8);
   StateSnapshot(first.visit()).restore(second.visit());
@@ -117,10 +117,10 @@ TEST(Trainer, figures_since_the_last_flush_survive_a_resume) {
     std::erase_if(row.values, [](const auto& v) { return v.first.starts_with("time/"); });
     return row.values;
   };
-  Run unbroken({}), resumed({});
+  Small unbroken({}), resumed({});
   unbroken.trainer->iterate();
   StateSnapshot(unbroken.visit()).restore(resumed.visit());
-  for (Run* run : {&unbroken, &resumed}) run->trainer->iterate();
+  for (Small* run : {&unbroken, &resumed}) run->trainer->iterate();
   const auto a = figures(unbroken.trainer->flush()), b = figures(resumed.trainer->flush());
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -145,12 +145,12 @@ TEST(Trainer, forged_counters_are_refused_or_bounded) {
   };
   for (const char* name : {"trainer.steps", "trainer.updates", "trainer.owed_updates",
                            "trainer.recent_next", "trainer.flushed_step", "trainer.episodes"}) {
-    Run run({});
+    Small run({});
     Forge forge(name, -5);
     const std::string error = error_of([&] { run.trainer->visit_state(forge); });
     EXPECT_TRUE(contains(error, name)) << error;
   }
-  Run run({});
+  Small run({});
   Forge endless("trainer.owed_updates", int64_t(1) << 60);
   run.trainer->visit_state(endless);
   run.trainer->iterate();

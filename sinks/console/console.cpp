@@ -146,7 +146,8 @@ void Console::warn(const std::string& text) {
 
 void Console::close(const std::string& outcome) {
   if (std::exchange(closed_, true)) return;
-  view_.resumable = has_checkpoint(view_.dir);
+  // a run that ended as it should has saved
+  view_.resumable = outcome == "finished" || outcome == "stopped" || has_checkpoint(view_.dir);
   if (live_) redraw(true);
   else print_plain(true);
   const Terminal terminal = screen_.terminal();

@@ -207,7 +207,7 @@ def test_memory_that_the_system_does_not_give_is_one_line(engine, tmp_path):
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
     done = engine(
-        "train", "ppo", "cartpole", "ppo.network.hidden=[16384,16384]", "--memory-limit", "100GiB",
+        "train", "ppo", "cartpole", "ppo.network.hidden=[65536,65536]", "--memory-limit", "none",
         "--out", tmp_path / "run", preexec_fn=limited,
     )
     line = complaint(done)
