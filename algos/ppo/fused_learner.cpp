@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -212,9 +213,14 @@ void FusedLearner::step_and_report(const Batch& batch, const at::Tensor& index, 
 void FusedLearner::report_update(Metrics& metrics) const {
   const int64_t first = first_metric_ + int64_t(metric_names().size()) - kUpdateFigures;
   const auto &nonfinite = state_.optimizer->nonfinite(), &scale = state_.loss_scale.scale();
-  if (context_.device.is_cpu())
-    metrics.add(first, std::array{host(explained_), host(nonfinite), host(scale)}, 1);
-  else metrics.add(first, at::stack({explained_, nonfinite, scale}), at::ones_like(scale));
+  // where targets do not vary there is nothing to explain: no figure, and no sign of divergence
+  if (context_.device.is_cpu()) {
+    metrics.add(first, std::array{host(explained_)}, std::isnan(host(explained_)) ? 0.f : 1.f);
+    metrics.add(first + 1, std::array{host(nonfinite), host(scale)}, 1);
+  } else {
+    metrics.add(first, explained_.unsqueeze(0), at::isfinite(explained_).to(at::kFloat));
+    metrics.add(first + 1, at::stack({nonfinite, scale}), at::ones_like(scale));
+  }
 }
 
 void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
@@ -27,6 +29,8 @@ namespace {
 constexpr size_t kBufferBytes = 256 << 10;
 // the system takes less than 2 GiB a call
 constexpr size_t kMaxWriteBytes = 1 << 30;
+constexpr size_t kMaxLineBytes = 16 << 20;
+constexpr std::string_view kTemporary = ".tmp-";
 
 const char* advice(int error) {
   switch (error) {
@@ -71,10 +75,17 @@ int attempt(FileOp op, const std::string& path, Call call) {
   }
 }
 
+// a regular file; never waits on a pipe
 int open_for_writing(const std::string& path, int flags) {
-  int fd = attempt(FileOp::open, path,
-                   [&] { return ::open(path.c_str(), flags | O_CREAT | O_CLOEXEC, 0644); });
-  if (fd < 0) fail(path, "cannot be created", errno);
+  flags |= O_CREAT | O_CLOEXEC | O_NONBLOCK;
+  int fd = attempt(FileOp::open, path, [&] { return ::open(path.c_str(), flags, 0644); });
+  // a pipe that nobody reads says ENXIO
+  if (fd < 0 && errno != ENXIO) fail(path, "cannot be created", errno);
+  struct stat info;
+  if (fd < 0 || ::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fd >= 0) ::close(fd);
+    throw Error("[" + path + "] is not a regular file; remove it or choose another name");
+  }
   return fd;
 }
 
@@ -140,12 +151,25 @@ std::string temporary_beside(const std::string& path) {
   size_t end = path.find_last_not_of('/') + 1;
   size_t slash = path.rfind('/', end - 1);
   size_t name = slash == std::string::npos ? 0 : slash + 1;
-  return path.substr(0, name) + "." + path.substr(name, end - name) + ".tmp-" +
+  return path.substr(0, name) + "." + path.substr(name, end - name) + std::string(kTemporary) +
          std::to_string(::getpid()) + "-" + std::to_string(count++);
 }
 
 bool is_temporary(std::string_view name) {
-  return name.starts_with('.') && name.find(".tmp-") != std::string_view::npos;
+  return name.starts_with('.') && name.find(kTemporary) != std::string_view::npos;
+}
+
+void sweep_temporaries(const std::string& folder, const std::string& of) {
+  for (const auto& name : list_dir(folder)) {
+    if (!is_temporary(name) || is_folder(folder + "/" + name)) continue;
+    if (!of.empty() && !name.starts_with("." + of + std::string(kTemporary))) continue;
+    // it belongs to the process whose number it carries
+    int pid = 0;
+    const char* number = name.data() + name.rfind(kTemporary) + kTemporary.size();
+    std::from_chars(number, name.data() + name.size(), pid);
+    if (pid > 0 && pid != ::getpid() && (::kill(pid, 0) == 0 || errno != ESRCH)) continue;
+    unlink_any(folder + "/" + name);
+  }
 }
 
 std::string read_file(const std::string& path, size_t limit) {
@@ -174,6 +198,43 @@ std::string read_file(const std::string& path, size_t limit) {
     throw Error("[" + path + "] is over " + std::to_string(limit) +
                 " bytes, the most such a file may have");
   return text;
+}
+
+void read_lines(const std::string& path, const std::function<void(std::string_view)>& line) {
+  struct Opened {
+    int fd;
+    ~Opened() { ::close(fd); }
+  };
+  struct stat info;
+  const Opened file{open_for_reading(path, info)};
+  std::string text;
+  size_t seen = 0;  // of text, without an end in it
+  int error = 0;
+  while (!error && text.size() <= kMaxLineBytes) {
+    const size_t size = text.size();
+    text.resize(size + kBufferBytes);
+    const ssize_t got = ::read(file.fd, text.data() + size, kBufferBytes);
+    text.resize(size + size_t(std::max<ssize_t>(0, got)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) error = errno;
+    if (got <= 0) break;
+    // whole lines go, what is left waits for its end
+    size_t begin = 0;
+    for (size_t end; (end = text.find('\n', std::max(begin, seen))) != std::string::npos;
+         begin = end + 1)
+      line(std::string_view(text).substr(begin, end - begin));
+    text.erase(0, begin);
+    seen = text.size();
+  }
+  if (error) fail(path, "reading failed", error);
+  if (text.size() > kMaxLineBytes)
+    throw Error("[" + path + "] has a line of more than 16 MiB; is it what its name says?");
+}
+
+uint64_t file_bytes(const std::string& path) {
+  struct stat info;
+  ::close(open_for_reading(path, info));
+  return uint64_t(info.st_size);
 }
 
 void write_atomic(const std::string& path, std::string_view bytes) {
@@ -405,6 +466,20 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   return *this;
+}
+
+bool FileLock::in_place() const {
+  struct stat locked, found;
+  // a filesystem that does not answer just now says nothing
+  if (::stat(path_.c_str(), &found) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return ::fstat(fd_, &locked) == 0 && locked.st_dev == found.st_dev &&
+         locked.st_ino == found.st_ino;
+}
+
+std::string FileLock::whereabouts() const {
+  struct stat info;
+  if (::fstat(fd_, &info) != 0 || info.st_nlink == 0) return "";
+  return read_link("/proc/self/fd/" + std::to_string(fd_));
 }
 
 bool FileLock::held(const std::string& path) {

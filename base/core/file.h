@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,13 @@ namespace maglev {
 
 /// The whole regular file. Throws when it is over `limit` bytes or is no regular file.
 std::string read_file(const std::string& path, size_t limit);
+
+/// Calls `line` with every line of a regular file, without its end, in order; what stands behind the
+/// last end is left out. Reads a piece at a time. Throws on a line of more than 16 MiB.
+void read_lines(const std::string& path, const std::function<void(std::string_view)>& line);
+
+/// Bytes a regular file has now. Throws.
+uint64_t file_bytes(const std::string& path);
 
 /// Replaces or creates `path`: a reader finds the old bytes or the new ones, whatever happens in
 /// between, and once this returns the new ones survive a power cut. On failure the old file is
@@ -52,6 +60,10 @@ uint64_t free_bytes(const std::string& path);
 /// crash.
 std::string temporary_beside(const std::string& path);
 bool is_temporary(std::string_view name);
+/// Removes the unfinished files that processes of this machine left in a folder when they were
+/// killed: all of them, or those beside the file `of` alone. Call it before this process begins one
+/// there. Folders stay, and what cannot be removed.
+void sweep_temporaries(const std::string& folder, const std::string& of = "");
 /// The folder part of a path; "." when there is none.
 std::string parent_of(const std::string& path);
 
@@ -86,7 +98,8 @@ class FileWriter {
   std::vector<std::byte> buffer_;
 };
 
-/// A file that grows: metric rows, logs. Created when it is not there.
+/// A file that grows: metric rows, logs. Created when it is not there; a pipe or a device is
+/// refused.
 class AppendFile {
  public:
   explicit AppendFile(std::string path);
@@ -137,6 +150,12 @@ class FileLock {
     other.fd_ = -1;
   }
   FileLock& operator=(FileLock&& other) noexcept;
+
+  /// Whether the file at the path is still the one that is locked: it may have been removed, or the
+  /// folder around it moved away.
+  bool in_place() const;
+  /// Where the locked file is now; empty when it was removed, or the system does not say.
+  std::string whereabouts() const;
 
   /// Whether any process (or object) holds it.
   static bool held(const std::string& path);

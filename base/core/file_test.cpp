@@ -245,5 +245,21 @@ TEST(FileFaults, malformed_faults_are_refused) {
   EXPECT_EQ(fault(FileOp::write, ""), ENOSPC);
 }
 
+TEST_F(File, lines_are_read_one_by_one_over_any_piece_boundary_and_a_torn_one_is_left_out) {
+  std::vector<std::string> lines;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) {
+    lines.push_back(std::string(size_t(i % 701), char('a' + i % 26)));
+    text += lines.back() + "\n";
+  }
+  write_atomic(in("a"), text + "torn");
+  std::vector<std::string> read;
+  read_lines(in("a"), [&](std::string_view line) { read.emplace_back(line); });
+  EXPECT_EQ(read, lines);
+  EXPECT_EQ(file_bytes(in("a")), text.size() + 4);
+  write_atomic(in("b"), std::string(20 << 20, 'x'));
+  EXPECT_TRUE(contains(error_of([&] { read_lines(in("b"), [](std::string_view) {}); }), "16 MiB"));
+}
+
 }  // namespace
 }  // namespace maglev

@@ -28,11 +28,23 @@ inline void relax() {
 
 ThreadPool::ThreadPool(int threads, std::function<void()> on_start) {
   MAGLEV_ASSERT(threads >= 1, "a pool counts its caller");
-  for (int i = 1; i < threads; ++i)
-    workers_.emplace_back([this, on_start] { worker_main(on_start); });
+  try {
+    for (int i = 1; i < threads; ++i)
+      workers_.emplace_back([this, on_start] { worker_main(on_start); });
+  } catch (const std::exception& e) {
+    // those that were made wait on what this object is about to lose
+    const int made = this->threads();
+    end_workers();
+    throw Error("[threads] thread " + std::to_string(made + 1) + " of " + std::to_string(threads) +
+                " cannot be made: " + e.what() +
+                "; take fewer with threads=<n>, or raise the limits of this process (ulimit -u, "
+                "ulimit -v)");
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_workers(); }
+
+void ThreadPool::end_workers() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

@@ -18,6 +18,7 @@ namespace maglev {
 class ThreadPool {
  public:
   /// `threads` >= 1 counts the caller. `on_start` runs once on each worker before its first block.
+  /// Throws Error when the system gives fewer.
   explicit ThreadPool(int threads, std::function<void()> on_start = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -40,6 +41,7 @@ class ThreadPool {
   };
   void run(int64_t blocks, WorkRef work);
   void worker_main(const std::function<void()>& on_start);
+  void end_workers();
   void drain();
 
   std::vector<std::thread> workers_;

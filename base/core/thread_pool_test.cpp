@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <stdexcept>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "base/core/error.h"
 
 namespace maglev {
 namespace {
@@ -50,6 +56,31 @@ TEST(ThreadPool, rethrows_a_block_s_exception_after_the_others_and_works_again) 
   EXPECT_EQ(ran, 20);
   pool.run(20, [&](int64_t) { ran += 1; });
   EXPECT_EQ(ran, 40);
+}
+
+// leaves with status 0 where a pool that the system does not give all threads says so
+[[noreturn]] void ask_for_too_many() {
+  // a hang is no answer
+  ::alarm(20);
+  std::ifstream statm("/proc/self/statm");
+  rlim_t pages = 0;
+  statm >> pages;
+  const rlim_t some = pages * rlim_t(::sysconf(_SC_PAGESIZE)) + (64 << 20);
+  const rlimit limit{.rlim_cur = some, .rlim_max = some};
+  if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+  try {
+    ThreadPool pool(256);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    ::_exit(0);
+  }
+  ::_exit(1);
+}
+
+TEST(ThreadPool, threads_that_cannot_be_made_are_one_error_and_no_hang) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(ask_for_too_many(), testing::ExitedWithCode(0),
+              "of 256 cannot be made: .*threads=<n>");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,7 +16,7 @@
 
 namespace maglev {
 
-/// One flush. `values` keeps the order in which names were registered; absent figures (no episode
+/// One flush, or an event such as an evaluation. `values` keeps the order in which names were registered; absent figures (no episode
 /// ended) are NaN.
 struct MetricRow {
   int64_t step = 0;             ///< environment steps so far, all environments
@@ -25,6 +26,15 @@ struct MetricRow {
   double return_mean = 0;  ///< over at least the last 100 finished episodes; NaN before the first
   std::vector<std::pair<std::string, double>>
       values;  ///< e.g. "loss/policy", "time/environment", "events/food_per_1k"
+  /// Something besides the loop happened, e.g. an evaluation of this step ended: step, seconds and
+  /// values are all there is, and rows of later steps may have come before.
+  bool event = false;
+};
+
+/// A row of an earlier session, as much as a display wants of it.
+struct PastRow {
+  int64_t step = 0;
+  double return_mean = 0;
 };
 
 /// What a sink is told when a run begins.
@@ -35,7 +45,8 @@ struct RunInfo {
   int64_t resumed_at =
       -1;  ///< step of the checkpoint it continues from; -1: a new run. Later rows are dropped.
   bool quiet = false;
-  std::string options_yaml;  ///< the resolved settings
+  std::string options_yaml;   ///< the resolved settings
+  std::vector<PastRow> past;  ///< of the sessions before, up to `resumed_at`, in order
 };
 
 /// How far the running iteration is. Written by training as it goes (relaxed stores), read by the
@@ -45,6 +56,7 @@ struct Progress {
   std::atomic<int64_t> iteration_step{0};  ///< environment steps collected since, all environments
   int64_t iteration_steps = 0;  ///< steps an iteration collects before it learns; constant
   int64_t total_steps = 0;      ///< of the whole run; constant
+  int64_t seeding_steps = 0;    ///< collected before anything is learned; constant
 };
 
 class MetricSink {
@@ -56,6 +68,10 @@ class MetricSink {
   virtual void tick(const Progress&) {}
   /// A line for people: a checkpoint was saved, a warning.
   virtual void note(const std::string&) {}
+  /// A note that must not be missed: repeated where the run's end is told.
+  virtual void warn(const std::string& text) { note(text); }
+  /// What was written so far survives a power cut when this returns.
+  virtual void sync() {}
   /// The run ended: flush and close. `outcome` is "finished", "stopped" or an error.
   virtual void close(const std::string& outcome) { (void)outcome; }
 };
@@ -65,6 +81,12 @@ struct SinkEntry {
   const char* summary;
   bool on_by_default;
   std::unique_ptr<MetricSink> (*open)(const RunInfo&);
+  /// Whether open() may be called again in a run, with `resumed_at` the last step it was given:
+  /// true of what writes files.
+  bool reopens = true;
+  /// Reads back the rows that sessions of the run in `dir` wrote, in order; null: it cannot.
+  void (*read_back)(const std::string& dir,
+                    const std::function<void(const PastRow&)>& row) = nullptr;
 };
 
 /// Every sink that was built in, by name. Each is switched by `sinks.<name>`.

@@ -1,30 +1,60 @@
 #include "base/metrics/writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <utility>
 
 #include "base/core/find.h"
 
 namespace maglev {
 namespace {
-constexpr std::chrono::milliseconds kTick{200};
+
+constexpr std::chrono::milliseconds kTick{200}, kBetweenTries{1000};
+
+// what went wrong, of any kind of exception; empty: nothing
+template <class Call>
+std::string failure_of(const Call& call) {
+  try {
+    call();
+    return "";
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown error";
+  }
 }
+
+}  // namespace
 
 std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names) {
   std::vector<NamedSink> sinks;
-  for (const auto& name : names)
-    sinks.push_back({name, find_row(sink_table(), name, "[sinks] ", "sink").open(info)});
+  for (const auto& name : names) {
+    const SinkEntry& entry = find_row(sink_table(), name, "[sinks] ", "sink");
+    const auto reopen = [&entry, info](int64_t last_step) {
+      RunInfo again = info;
+      again.resumed_at = std::max(info.resumed_at, last_step);
+      return entry.open(again);
+    };
+    sinks.push_back(
+        {name, entry.open(info), entry.reopens ? reopen : decltype(NamedSink::reopen){}});
+  }
   return sinks;
 }
 
 MetricWriter::MetricWriter(std::vector<NamedSink> sinks, const Progress* progress)
-    : progress_(progress), sinks_(std::move(sinks)), thread_([this] { thread_main(); }) {}
+    : progress_(progress) {
+  for (NamedSink& named : sinks) seats_.push_back({.named = std::move(named), .last_step = -1});
+  thread_ = std::thread([this] { thread_main(); });
+}
 
 MetricWriter::~MetricWriter() { close("stopped"); }
 
 void MetricWriter::push(MetricRow row) { enqueue(std::move(row)); }
-void MetricWriter::note(std::string text) { enqueue(std::move(text)); }
+void MetricWriter::note(std::string text) { enqueue(Note{std::move(text), false}); }
+void MetricWriter::warn(std::string text) { enqueue(Note{std::move(text), true}); }
+void MetricWriter::reopen() { enqueue(Reopen{}); }
 
 void MetricWriter::enqueue(Item item) {
   std::unique_lock lock(mutex_);
@@ -35,6 +65,7 @@ void MetricWriter::enqueue(Item item) {
 }
 
 void MetricWriter::flush() {
+  enqueue(Flush{});
   std::unique_lock lock(mutex_);
   drained_.wait(lock, [&] { return (queue_.empty() && !busy_) || closing_; });
 }
@@ -72,39 +103,96 @@ void MetricWriter::thread_main() {
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
-    if (const auto* row = std::get_if<MetricRow>(&item))
-      each_sink([&](MetricSink& s) { s.write(*row); });
-    else each_sink([&](MetricSink& s) { s.note(std::get<std::string>(item)); });
+    deliver(item);
     lock.lock();
     busy_ = false;
     drained_.notify_all();
   }
   lock.unlock();
+  for (Seat& seat : seats_) retry(seat);
+  tell_reports();
   each_sink([&](MetricSink& s) { s.close(outcome_); });
 }
 
-void MetricWriter::each_sink(const std::function<void(MetricSink&)>& call) {
-  std::vector<std::string> reports;
-  for (NamedSink& named : sinks_) {
-    if (!named.sink) continue;
-    std::string why;
-    try {
-      call(*named.sink);
+void MetricWriter::deliver(const Item& item) {
+  const bool flush = std::holds_alternative<Flush>(item);
+  for (Seat& seat : seats_) {
+    if (std::holds_alternative<Reopen>(item)) {
+      if (!seat.named.reopen) continue;
+      seat.named.sink.reset();
+      retry(seat);
       continue;
-    } catch (const std::exception& e) {
-      why = e.what();
-    } catch (...) {
-      why = "unknown error";
     }
-    named.sink.reset();
-    reports.push_back("[sinks." + named.name + "] is switched off, training goes on: " + why);
-    std::lock_guard lock(mutex_);
-    failed_.push_back(named.name);
+    const bool due = std::chrono::steady_clock::now() - seat.tried >= kBetweenTries;
+    if (!seat.named.sink && (flush || due)) retry(seat);
+    if (seat.named.sink) {
+      const std::string why = failure_of([&] { give(seat, item); });
+      if (why.empty()) continue;
+      fail(seat, why);
+    }
+    // bounded, as the queue is: a disk that stays full must not fill the memory
+    if (flush || !seat.named.reopen || seat.missed.size() >= kQueueRows) continue;
+    seat.missed.push_back(item);
   }
-  // told to the sinks that are left; one that fails on it reports itself
-  for (const auto& report : reports) {
-    std::fprintf(stderr, "maglev: %s\n", report.c_str());
-    each_sink([&](MetricSink& s) { s.note(report); });
+  tell_reports();
+}
+
+void MetricWriter::give(Seat& seat, const Item& item) {
+  MetricSink& sink = *seat.named.sink;
+  if (const auto* row = std::get_if<MetricRow>(&item)) {
+    sink.write(*row);
+    seat.last_step = std::max(seat.last_step, row->step);
+  } else if (const auto* note = std::get_if<Note>(&item)) {
+    if (note->warning) sink.warn(note->text);
+    else sink.note(note->text);
+  } else {
+    sink.sync();
+  }
+}
+
+void MetricWriter::retry(Seat& seat) {
+  if (seat.named.sink || !seat.named.reopen) return;
+  seat.tried = std::chrono::steady_clock::now();
+  const std::string why = failure_of([&] {
+    seat.named.sink = seat.named.reopen(seat.last_step);
+    for (; !seat.missed.empty(); seat.missed.pop_front()) give(seat, seat.missed.front());
+  });
+  if (!why.empty()) return seat.named.sink.reset();
+  bool was_off;
+  {
+    std::lock_guard lock(mutex_);
+    was_off = std::erase(failed_, seat.named.name) > 0;
+  }
+  if (was_off) reports_.push_back("[sinks." + seat.named.name + "] takes rows again");
+}
+
+void MetricWriter::each_sink(const std::function<void(MetricSink&)>& call) {
+  for (Seat& seat : seats_) {
+    if (!seat.named.sink) continue;
+    const std::string why = failure_of([&] { call(*seat.named.sink); });
+    if (!why.empty()) fail(seat, why);
+  }
+  tell_reports();
+}
+
+void MetricWriter::fail(Seat& seat, const std::string& why) {
+  seat.named.sink.reset();
+  seat.tried = std::chrono::steady_clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    failed_.push_back(seat.named.name);
+  }
+  reports_.push_back(
+      "[sinks." + seat.named.name + "] " +
+      (seat.named.reopen ? "failed, its rows are kept and it is tried again" : "is switched off") +
+      ", training goes on: " + why);
+}
+
+void MetricWriter::tell_reports() {
+  // one that fails on a report has one of its own
+  for (const std::string& text : std::exchange(reports_, {})) {
+    std::fprintf(stderr, "maglev: %s\n", text.c_str());
+    each_sink([&](MetricSink& s) { s.note(text); });
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 // Takes metric rows from training and gives them to the sinks on a thread of its own, in order. A
-// sink that fails is switched off and reported once; training and the other sinks go on. Threads:
-// push, note, flush and close may be called from any thread; sinks are called from the writer's
-// only.
+// sink that fails is reported once; training and the other sinks go on. What it has missed is kept,
+// and it is opened anew from time to time until it takes that: a disk that was full for a moment
+// costs no row. Threads: push, note, flush and close may be called from any thread; sinks are called
+// from the writer's only.
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -21,6 +23,8 @@ namespace maglev {
 struct NamedSink {
   std::string name;
   std::unique_ptr<MetricSink> sink;
+  /// Opens it again behind the rows up to `last_step`; empty: once failed it stays off.
+  std::function<std::unique_ptr<MetricSink>(int64_t last_step)> reopen = {};
 };
 
 /// Opens the sinks of the table that `names` lists. Throws Error when a name is unknown (near names
@@ -43,27 +47,55 @@ class MetricWriter {
   void push(MetricRow row);
   /// A line for people, in order with the rows.
   void note(std::string text);
-  /// Waits until every sink has had everything pushed so far. Call it before a checkpoint is
-  /// committed, so that a run which continues from there has all rows up to there.
+  /// One that the summary repeats.
+  void warn(std::string text);
+  /// Waits until every sink has had everything pushed so far and synced it; one that failed is
+  /// tried again. Call it before a checkpoint is committed, so that a run which continues from there
+  /// has all rows up to there.
   void flush();
+  /// Opens every sink anew behind what it has written, before the next row: the folder it wrote to
+  /// is gone.
+  void reopen();
   /// Gives the sinks what is left and the outcome, and ends the thread. Later rows are ignored.
   /// Once is enough.
   void close(const std::string& outcome);
 
-  /// Names of the sinks that were switched off, in the order they failed.
+  /// Names of the sinks that do not take anything now, in the order they failed.
   std::vector<std::string> failed() const;
 
   static constexpr size_t kQueueRows = 4096;
 
  private:
-  using Item = std::variant<MetricRow, std::string>;
+  struct Note {
+    std::string text;
+    bool warning;
+  };
+  struct Flush {};
+  struct Reopen {};
+  using Item = std::variant<MetricRow, Note, Flush, Reopen>;
+  /// A sink and what it has missed.
+  struct Seat {
+    NamedSink named;
+    int64_t last_step;  ///< of the rows it took
+    std::deque<Item> missed = {};
+    std::chrono::steady_clock::time_point tried = {};  ///< when it was last opened or failed
+  };
 
   void enqueue(Item item);
   void thread_main();
+  void deliver(const Item& item);
+  /// Opens a failed sink and gives it what it missed; reports when it works again.
+  void retry(Seat& seat);
+  void give(Seat& seat, const Item& item);
+  /// Calls every sink that works.
   void each_sink(const std::function<void(MetricSink&)>& call);
+  void fail(Seat& seat, const std::string& why);
+  /// Tells stderr and the sinks that work what fail() and retry() had to say.
+  void tell_reports();
 
   const Progress* progress_;
-  std::vector<NamedSink> sinks_;  ///< the writer thread's
+  std::vector<Seat> seats_;           ///< the writer thread's
+  std::vector<std::string> reports_;  ///< likewise
   mutable std::mutex mutex_;
   std::condition_variable filled_, drained_;
   std::deque<Item> queue_;

@@ -139,5 +139,33 @@ TEST(OpenSinks, unknown_names_are_answered_with_near_ones) {
   }
 }
 
+TEST(MetricWriter, a_sink_that_fails_for_a_moment_is_opened_again_and_misses_no_row) {
+  Heard heard;
+  auto list = sinks(std::make_unique<Listener>(heard, 1));
+  std::vector<int64_t> opened_behind;
+  int failures = 1;
+  list[0].reopen = [&](int64_t last_step) -> std::unique_ptr<MetricSink> {
+    opened_behind.push_back(last_step);
+    if (failures-- > 0) throw std::runtime_error("still full");
+    return std::make_unique<Listener>(heard);
+  };
+  MetricWriter writer(std::move(list));
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) writer.push(row(i));
+  // the first flush finds the disk still full
+  writer.flush();
+  EXPECT_EQ(writer.failed(), std::vector<std::string>{"a"});
+  writer.push(row(3));
+  writer.flush();
+  writer.close("finished");
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(heard.all(),
+            (std::vector<std::string>{"row 0", "row 1", "row 2", "row 3",
+                                      "note [sinks.a] takes rows again", "close finished"}));
+  EXPECT_EQ(opened_behind, (std::vector<int64_t>{0, 0}));
+  EXPECT_TRUE(writer.failed().empty());
+  EXPECT_NE(shown.find("its rows are kept"), std::string::npos) << shown;
+}
+
 }  // namespace
 }  // namespace maglev

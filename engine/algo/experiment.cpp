@@ -58,6 +58,20 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "of what a run will hold, e.g. 4GiB; auto: what is free where it runs; none: no limit");
     t.add("shrink_replay", run.shrink_replay,
           "a replay that does not fit the limit becomes smaller; else the run is refused");
+    t.add("eval_every", run.eval_every,
+          "steps between evaluations, beside training and on seeds of their own; each is of a "
+          "checkpoint saved there; 0: none",
+          {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("eval_episodes", run.eval_episodes, "episodes of an evaluation",
+          {.min = 1, .max = 1e6, .unit = "episodes"});
+    t.add("until_return", run.until_return,
+          "the run ends once an evaluation has this mean return; without evaluations: the last 100 "
+          "episodes of training; .inf: never");
+    t.add("on_divergence", run.on_divergence,
+          "when a figure or a gradient is not finite: warn once and go on, or save and stop with "
+          "exit status 3");
+    t.add("init_from", run.init_from,
+          "folder of a run whose newest networks a new run begins with; empty: initialised");
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

@@ -3,6 +3,7 @@
 // both. Everything that trains, evaluates or measures starts from one of these.
 
 #include <array>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,10 @@ constexpr auto names_of(ReplayMemory) { return std::array{"device", "pinned"}; }
 enum class Matchmaking { even, hard };
 constexpr auto names_of(Matchmaking) { return std::array{"even", "hard"}; }
 
+/// What a run does when a figure or a gradient is not finite.
+enum class OnDivergence { warn, stop };
+constexpr auto names_of(OnDivergence) { return std::array{"warn", "stop"}; }
+
 struct RunOptions {
   uint64_t seed = 1;
   std::string device = "auto";  ///< auto, cpu, cuda or cuda:<index>
@@ -52,6 +57,11 @@ struct RunOptions {
   int64_t past = 4;
   int64_t past_every = 0;
   Matchmaking matchmaking = Matchmaking::even;
+  int64_t eval_every = 0;
+  int64_t eval_episodes = 20;
+  double until_return = std::numeric_limits<double>::infinity();
+  OnDivergence on_divergence = OnDivergence::warn;
+  std::string init_from;
 };
 
 class Experiment {

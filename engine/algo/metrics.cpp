@@ -1,5 +1,6 @@
 #include "engine/algo/metrics.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <ATen/ATen.h>
@@ -16,6 +17,9 @@ Metrics::Metrics(at::Device device)
     : sums_(at::zeros({2, kCapacity}, at::TensorOptions(at::kFloat).device(device))) {}
 
 int64_t Metrics::declare(const std::vector<std::string>& names) {
+  // a state that was loaded may have brought them
+  const auto known = std::search(names_.begin(), names_.end(), names.begin(), names.end());
+  if (known != names_.end() && !names.empty()) return known - names_.begin();
   int64_t first = int64_t(names_.size());
   names_.insert(names_.end(), names.begin(), names.end());
   MAGLEV_ASSERT(int64_t(names_.size()) <= kCapacity, "raise the capacity of Metrics");

@@ -10,6 +10,9 @@
 namespace maglev {
 namespace {
 
+// no run comes near: a checkpoint that says more is none of ours
+constexpr int64_t kMostTimes = int64_t(1) << 62;
+
 /// Calls visit(name, column of the ring, the same column of each of `more`) for each defined one, in
 /// a fixed order. `name` is called for a name, so that who wants none allocates none.
 template <class Visit, class... More>
@@ -157,18 +160,29 @@ void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count) {
 void Replay::visit_state(StateVisitor& visitor) {
   EpisodeCounters c = index_.counters();
   exchange_newest(c.now, /*into_ring=*/true);
-  // before the tensors, whose sizes they say
-  visitor.integer("now", c.now);
-  visitor.integer("oldest", c.oldest);
+  visit_counters(visitor, c);
   visit_times(visitor, 0, std::min(c.now + 1, slots_));
+  if (visitor.loads()) check_actions(std::min(c.now + 1, slots_));
   hold(c.oldest, c.now);
+}
+
+void Replay::visit_counters(StateVisitor& visitor, EpisodeCounters& c) {
+  // before the tensors, whose sizes they say
+  visitor.integer("now", c.now, 0, kMostTimes);
+  visitor.integer("oldest", c.oldest, 0, c.now);
+}
+
+void Replay::check_actions(int64_t times) const {
+  // a category indexes what networks make of it
+  for (size_t h = 0; h < spec_.action.heads.size(); ++h)
+    check_range("replay.action", columns_.action.narrow(0, 0, times).select(-1, int64_t(h)), 0,
+                spec_.action.heads[h] - 1);
 }
 
 void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
   EpisodeCounters c = index_.counters();
   exchange_newest(c.now, /*into_ring=*/true);
-  visitor.integer("now", c.now);
-  visitor.integer("oldest", c.oldest);
+  visit_counters(visitor, c);
   visit_times(visitor, c.now, std::min(steps + 1, slots_));
   hold(c.oldest, c.now);
 }

@@ -87,6 +87,9 @@ class Replay {
                        const std::vector<ExtraColumn>& columns);
 
  private:
+  void visit_counters(StateVisitor& visitor, EpisodeCounters& c);
+  /// Throws Error when one of the first `times` of the ring holds a category that there is not.
+  void check_actions(int64_t times) const;
   /// Visits times [first, first + count) of every column.
   void visit_times(StateVisitor& visitor, int64_t first, int64_t count);
   /// The collected steps go from the staging rollout into the ring.

@@ -22,6 +22,9 @@ class StateVisitor {
 
   void tensor(const std::string& name, at::Tensor& value) { visit_tensor(prefix_ + name, value); }
   void integer(const std::string& name, int64_t& value) { visit_integer(prefix_ + name, value); }
+  /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min, max]
+  /// is refused with Error before any tensor is loaded.
+  void integer(const std::string& name, int64_t& value, int64_t min, int64_t max);
   void real(const std::string& name, double& value) { visit_real(prefix_ + name, value); }
   void text(const std::string& name, std::string& value) { visit_text(prefix_ + name, value); }
 
@@ -46,5 +49,9 @@ class StateVisitor {
  private:
   std::string prefix_;
 };
+
+/// Throws Error unless every element of the integer tensor `values` lies in [min, max]. Waits for a
+/// device.
+void check_range(const std::string& name, const at::Tensor& values, int64_t min, int64_t max);
 
 }  // namespace maglev

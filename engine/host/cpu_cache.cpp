@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -59,6 +60,11 @@ size_t class_bytes(int size_class) {
   return (size_t(1) << log2) + (size_t(1) << log2) / kPerDoubling * size_t(part);
 }
 
+// bytes of a block with the line before it
+size_t block_bytes(int size_class) {
+  return (class_bytes(size_class) + kAlignment + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 void give_back(void* data) {
   if (!data) return;
   auto* head = reinterpret_cast<Head*>(static_cast<std::byte*>(data) - kAlignment);
@@ -78,8 +84,7 @@ void* take(size_t bytes) {
       return reinterpret_cast<std::byte*>(head) + kAlignment;
     }
   }
-  const size_t block =
-      (class_bytes(size_class) + kAlignment + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t block = block_bytes(size_class);
   void* memory = std::aligned_alloc(kAlignment, block);
   if (!memory) throw std::bad_alloc();
   system_allocations.fetch_add(1, std::memory_order_relaxed);
@@ -106,6 +111,20 @@ class CpuCache final : public c10::Allocator {
 void use_cpu_cache() {
   static CpuCache cache;
   c10::SetCPUAllocator(&cache, /*priority=*/1);
+}
+
+void release_cpu_cache() {
+  for (FreeList& list : free_lists) {
+    Head* head = nullptr;
+    {
+      Locked guard(list);
+      head = std::exchange(list.first, nullptr);
+    }
+    while (head) {
+      held_bytes.fetch_sub(int64_t(block_bytes(head->size_class)), std::memory_order_relaxed);
+      std::free(std::exchange(head, head->next));
+    }
+  }
 }
 
 int64_t cpu_cache_system_allocations() {

@@ -11,6 +11,10 @@ namespace maglev {
 /// first tensor.
 void use_cpu_cache();
 
+/// Gives blocks that are not in use back to the system: after something large was built that leaves
+/// behind what no iteration asks for again.
+void release_cpu_cache();
+
 /// Blocks asked of the system since the start; constant while an iteration reuses what it has.
 int64_t cpu_cache_system_allocations();
 /// Bytes held, in use or free.

@@ -83,7 +83,7 @@ Trunk::Trunk(Shape shape, const NetworkOptions& options, bool cnn, Initializer& 
   if (low_ && activation_ == kFastTanh) activation_ = kTanh;
   const double gain = std::sqrt(2.0);
   auto layer = [&](const std::string& name, std::vector<int64_t> sizes) {
-    auto weight = register_parameter(name + "_weight", at::zeros(sizes));
+    auto weight = register_parameter(name + "_weight", init.weight(sizes));
     auto bias = register_parameter(name + "_bias", at::zeros({sizes[0]}));
     init.orthogonal(weight, gain);
     return LayerWeights{weight, bias, {}, {}};
@@ -183,7 +183,7 @@ ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Ini
   }
   const int64_t outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims();
   policy_weight_ =
-      register_parameter("policy_weight", at::zeros({outputs, policy_trunk_->features()}));
+      register_parameter("policy_weight", init.weight({outputs, policy_trunk_->features()}));
   policy_bias_ = register_parameter("policy_bias", at::zeros({outputs}));
   init.orthogonal(policy_weight_, 0.01);
   if (!spec.action.discrete())

@@ -3,6 +3,7 @@
 // and device.
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/linear.h>
@@ -20,6 +21,15 @@ class Initializer {
     return init;
   }
 
+  /// For modules that are only asked for their sizes: weights without memory (torch's meta device).
+  static Initializer shapes() {
+    Initializer init = none();
+    init.meta_ = true;
+    return init;
+  }
+
+  /// Zeros of a new weight.
+  at::Tensor weight(const std::vector<int64_t>& sizes) const;
   /// Rows or columns orthonormal times gain (Saxe et al., 2014); tensors beyond two dimensions are
   /// flattened behind the first. In place.
   void orthogonal(at::Tensor weight, double gain);
@@ -31,7 +41,7 @@ class Initializer {
  private:
   uint64_t seed_;
   int64_t next_ = 0;
-  bool skip_ = false;
+  bool skip_ = false, meta_ = false;
 };
 
 }  // namespace maglev

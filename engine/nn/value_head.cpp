@@ -9,7 +9,7 @@
 namespace maglev {
 
 ValueHead::ValueHead(int64_t F, Initializer& init) {
-  weight_ = register_parameter("weight", at::zeros({1, F}));
+  weight_ = register_parameter("weight", init.weight({1, F}));
   bias_ = register_parameter("bias", at::zeros({1}));
   init.orthogonal(weight_, 1.0);
 }

@@ -86,6 +86,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
     --open;
   };
   for (int64_t t = 0; open > 0 && (options.steps == 0 || t * N < options.steps); ++t) {
+    if (options.stop && options.stop(t)) break;
     const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
     pool.run(int64_t(carries.size()), [&](int64_t b) {
       policy.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);

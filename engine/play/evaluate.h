@@ -3,6 +3,7 @@
 // Training never notices.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ struct EvalOptions {
   ActMode mode = ActMode::mean;
   /// Plays every environment's second agent; null: the policy plays all agents.
   Player* against = nullptr;
+  /// Asked before every time step `t`: where it says so, what has ended by then is the result.
+  std::function<bool(int64_t t)> stop = {};
 };
 
 struct EvalResult {

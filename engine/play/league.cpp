@@ -1,5 +1,6 @@
 #include "engine/play/league.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -175,15 +176,16 @@ std::string League::json(int64_t step) const {
 void League::visit_state(StateVisitor& visitor) {
   visitor.section("rivals", [&](StateVisitor& v) { rivals_->visit_state(v); });
   visitor.real("elo", elo_);
-  visitor.integer("games", games_);
-  visitor.integer("remembered", remembered_);
-  visitor.integer("remembered_step", remembered_step_);
+  constexpr int64_t kMost = int64_t(1) << 62;
+  visitor.integer("games", games_, 0, kMost);
+  visitor.integer("remembered", remembered_, 0, kMost);
+  visitor.integer("remembered_step", remembered_step_, 0, kMost);
   for (size_t m = 0; m < members_.size(); ++m)
     visitor.section("member" + std::to_string(m), [&](StateVisitor& v) {
       Member& member = members_[m];
       int64_t in_play = member.in_play;
       v.text("name", member.name);
-      v.integer("in_play", in_play);
+      v.integer("in_play", in_play, 0, 1);
       v.real("elo", member.elo);
       v.real("recent", member.recent);
       v.integer("games", member.games);
@@ -192,6 +194,9 @@ void League::visit_state(StateVisitor& visitor) {
       v.integer("losses", member.losses);
       member.in_play = in_play != 0;
     });
+  // somebody has to be drawn
+  if (std::none_of(members_.begin(), members_.end(), [](const Member& m) { return m.in_play; }))
+    throw Error("[league] nobody of the checkpoint's league is in play; use an earlier one");
   for (size_t p = 0; p < past_.size(); ++p)
     visitor.section("past" + std::to_string(p), [&](StateVisitor& v) { past_[p]->visit_state(v); });
 }

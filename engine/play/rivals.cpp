@@ -92,6 +92,7 @@ void Rivals::visit_state(StateVisitor& visitor) {
   store_.visit_state(visitor);
   at::Tensor assigned = at::from_blob(player_of_.data(), {N_}, at::TensorOptions(at::kLong));
   visitor.tensor("player_of", assigned);
+  if (visitor.loads()) check_range("rivals.player_of", assigned, 0, int64_t(seats_.size()) - 1);
   for (size_t s = 0; s < seats_.size(); ++s)
     for (size_t i = 0; i < seats_[s].carry.parts.size(); ++i)
       visitor.tensor("carry" + std::to_string(s) + "." + std::to_string(i),

@@ -102,6 +102,7 @@ class Restorer : public StateVisitor {
   explicit Restorer(const VerifiedCheckpoint& from) : state_(from.manifest.state) {
     for (const SafeTensor& t : from.tensors.tensors) tensors_.emplace(t.name, &t);
   }
+  bool loads() const override { return true; }
 
   bool loads() const override { return true; }
 
@@ -169,7 +170,7 @@ void check_names(const std::string& dir, const StateSummary& saved, const StateS
   add("", differing);
   if (!why.empty())
     throw Error("[" + dir + "] does not fit this run: " + why +
-                "; resume with the settings it was saved with");
+                "; take the settings it was saved with");
 }
 
 void check_identity(const std::string& dir, const CheckpointIdentity& identity,
@@ -280,13 +281,19 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit) {
-  VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
+  return load_checkpoint(verify_checkpoint(dir), expected, visit);
+}
+
+CheckpointIdentity load_checkpoint(const VerifiedCheckpoint& checkpoint,
+                                   const CheckpointIdentity& expected, const VisitState& visit) {
+  const std::string& dir = checkpoint.dir;
   check_identity(dir, checkpoint.manifest.identity, expected);
   const StateSummary& saved = checkpoint.manifest.state;
   const auto before = Collector(visit).summary.integers;
   try {
     check_names(dir, saved, Collector(visit, &saved.integers).summary, /*whole=*/true);
   } catch (const Error&) {
+    // back to what the integers were, from which nothing is out of range
     Collector put_back(visit, &before);
     throw;
   }
@@ -306,6 +313,35 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
   Restorer restorer(checkpoint);
   visit_section(restorer);
   return checkpoint.manifest.identity;
+}
+
+void load_tensors(const std::string& dir, const std::string& algo, const VisitState& visit,
+                  const std::function<bool(const std::string&)>& wanted) {
+  const VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
+  const CheckpointIdentity& identity = checkpoint.manifest.identity;
+  if (identity.algo != algo)
+    throw Error("[" + dir + "] is a checkpoint of " + identity.algo + ", this run is " + algo +
+                "; take one of the same algorithm");
+  Collector live(visit);
+  const auto chosen = [&](const StateSummary& state) {
+    StateSummary part;
+    for (const auto& [name, tensor] : state.tensors)
+      if (wanted(name)) part.tensors.emplace(name, tensor);
+    return part;
+  };
+  const StateSummary part = chosen(live.summary);
+  if (part.tensors.empty())
+    throw Error("[" + dir + "] " + algo + " has no networks of its own to begin with");
+  check_same_names(dir, chosen(checkpoint.manifest.state), part);
+
+  // the live tensors are in the order of their names
+  at::NoGradGuard no_grad;
+  Restorer restorer(checkpoint);
+  size_t i = 0;
+  for (const auto& [name, tensor] : live.summary.tensors) {
+    at::Tensor& to = live.tensors[i++];
+    if (wanted(name)) restorer.tensor(name, to);
+  }
 }
 
 std::string state_hash(const VisitState& visit) {

@@ -22,15 +22,25 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 /// Verifies every byte of the checkpoint folder `dir`, then its algorithm and environment against
 /// `expected` (other fields are not compared), then all names, dtypes and shapes against the live
 /// state; only then copies into the live tensors, whatever their device, and numbers and texts.
-/// Returns what the checkpoint says of itself. Throws Error, with nothing live changed.
+/// Returns what the checkpoint says of itself. Throws Error, with nothing live changed; but where a
+/// tensor indexes something and holds what it cannot (check_range), the live state is spoiled.
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit);
+/// The same of one that was verified already.
+CheckpointIdentity load_checkpoint(const VerifiedCheckpoint& checkpoint,
+                                   const CheckpointIdentity& expected, const VisitState& visit);
 
 /// Loads what `visit` names of `section` of a checkpoint, e.g. a policy of "algo"; the section may
 /// hold more, and the rest be of any kind. Throws Error when it lacks a name or holds another kind or
 /// shape of it, with nothing live changed. Everything else as load_checkpoint.
 CheckpointIdentity load_section(const std::string& dir, const std::string& section,
                                 const CheckpointIdentity& expected, const VisitState& visit);
+
+/// Loads those tensors alone that `wanted` accepts by their names, e.g. networks, whatever environment
+/// the checkpoint is of. Throws Error when there is none such, or one differs in shape, with nothing
+/// live changed.
+void load_tensors(const std::string& dir, const std::string& algo, const VisitState& visit,
+                  const std::function<bool(const std::string&)>& wanted);
 
 /// Hash over all named values; equal exactly when the states are equal to the bit. The same as the
 /// manifest's.

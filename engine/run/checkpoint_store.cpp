@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
 #include "base/core/error.h"
 #include "base/core/file.h"
 
@@ -10,18 +12,27 @@ namespace maglev {
 namespace {
 
 constexpr const char* kBest = "best";
+constexpr const char* kEvaluations = "evaluations.json";
+constexpr size_t kMaxEvaluationsBytes = 16 << 20;
 
 bool is_checkpoint_name(const std::string& name) { return name.starts_with("step_"); }
 
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// the highest return, the newest of equals; empty when no episode had ended in any
-std::string best_of(const std::vector<CheckpointRow>& rows) {
+// the highest of what `value` says, the newest of equals; null when it says NaN of all
+template <class Value>
+const CheckpointRow* highest(const std::vector<CheckpointRow>& rows, const Value& value) {
   const CheckpointRow* best = nullptr;
-  for (const auto& row : rows) {
-    double value = row.identity.return_mean;
-    if (!std::isnan(value) && (!best || value >= best->identity.return_mean)) best = &row;
-  }
+  for (const auto& row : rows)
+    if (!std::isnan(value(row)) && (!best || value(row) >= value(*best))) best = &row;
+  return best;
+}
+
+// by evaluation where there is one, else by the return of training; empty when neither is known
+std::string best_of(const std::vector<CheckpointRow>& rows) {
+  const auto* best = highest(rows, [](const CheckpointRow& row) { return row.evaluation; });
+  if (!best)
+    best = highest(rows, [](const CheckpointRow& row) { return row.identity.return_mean; });
   return best ? best->path : "";
 }
 
@@ -32,6 +43,7 @@ CheckpointStore::CheckpointStore(const std::string& run_dir, int keep_last)
 
 std::vector<CheckpointRow> CheckpointStore::list() const {
   std::vector<CheckpointRow> rows;
+  const auto judged = evaluations();
   for (const auto& name : list_dir(dir_)) {
     if (!is_checkpoint_name(name)) continue;
     std::string path = dir_ + "/" + name;
@@ -41,6 +53,8 @@ std::vector<CheckpointRow> CheckpointStore::list() const {
                       .identity = std::move(manifest.identity),
                       .sequence = manifest.sequence,
                       .state_bytes = manifest.file_bytes});
+      if (auto found = judged.find(name); found != judged.end())
+        rows.back().evaluation = found->second;
     } catch (const Error&) {
       // newest_valid() tells why
     }
@@ -51,6 +65,12 @@ std::vector<CheckpointRow> CheckpointStore::list() const {
 }
 
 std::string CheckpointStore::newest_valid(
+    const std::function<void(const std::string&)>& note) const {
+  const auto newest = newest_verified(note);
+  return newest ? newest->dir : "";
+}
+
+std::optional<VerifiedCheckpoint> CheckpointStore::newest_verified(
     const std::function<void(const std::string&)>& note) const {
   auto tell = [&](const std::string& text) {
     if (note) note(text);
@@ -69,13 +89,12 @@ std::string CheckpointStore::newest_valid(
   }
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
     try {
-      verify_checkpoint(row->path);
-      return row->path;
+      return verify_checkpoint(row->path);
     } catch (const Error& e) {
       tell("skipped: " + std::string(e.what()));
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 std::string CheckpointStore::best() const {
@@ -86,15 +105,84 @@ std::string CheckpointStore::best() const {
   return best_of(rows);
 }
 
-std::string CheckpointStore::save(const CheckpointIdentity& identity, const VisitState& visit) {
+std::string CheckpointStore::save(const CheckpointIdentity& identity, const VisitState& visit,
+                                  std::string* trouble) {
   std::string path = save_checkpoint(dir_, identity, visit);
-  std::vector<CheckpointRow> rows = list();
-  std::string best = best_of(rows), link = dir_ + "/" + kBest;
-  if (!best.empty() && read_link(link) != name_of(best)) replace_link(link, name_of(best));
+  std::string failed;
+  const auto attempt = [&](const auto& work) {
+    try {
+      work();
+    } catch (const Error& e) {
+      if (failed.empty()) failed = e.what();
+    }
+  };
+  // a link that cannot be made does not keep old checkpoints, which would fill the disk
+  std::vector<CheckpointRow> rows;
+  attempt([&] { rows = list(); });
+  attempt([&] { point_best(rows); });
   // the one just written is valid, so nothing more need be read before the old ones go
   if (keep_last_ > 0 && rows.size() > size_t(keep_last_))
-    delete_all_but(rows, rows.size() - size_t(keep_last_));
+    attempt([&] { delete_all_but(rows, rows.size() - size_t(keep_last_)); });
+  if (!failed.empty() && !trouble) throw Error(failed);
+  if (trouble) *trouble = failed;
   return path;
+}
+
+void CheckpointStore::point_best(const std::vector<CheckpointRow>& rows) {
+  const std::string best = best_of(rows), link = dir_ + "/" + kBest;
+  if (best.empty() || read_link(link) == name_of(best)) return;
+  // something of that name which is no link is somebody's, and not ours to delete
+  if (path_exists(link) && read_link(link).empty()) {
+    int n = 1;
+    while (path_exists(link + ".old-" + std::to_string(n))) ++n;
+    rename_path(link, link + ".old-" + std::to_string(n));
+  }
+  replace_link(link, name_of(best));
+}
+
+std::map<std::string, double> CheckpointStore::evaluations() const {
+  std::map<std::string, double> judged;
+  const std::string path = dir_ + "/" + kEvaluations;
+  if (!path_exists(path)) return judged;
+  // a damaged one is as none: checkpoints are then compared by the return of training
+  const auto json =
+      nlohmann::json::parse(read_file(path, kMaxEvaluationsBytes), nullptr, /*throws=*/false);
+  if (!json.is_object()) return judged;
+  for (const auto& [name, value] : json.items())
+    judged[name] =
+        value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+  return judged;
+}
+
+void CheckpointStore::write_evaluations(const std::map<std::string, double>& judged) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : judged) {
+    json[name] = nullptr;
+    if (std::isfinite(value)) json[name] = value;
+  }
+  write_atomic(dir_ + "/" + kEvaluations, json.dump(1) + "\n");
+}
+
+void CheckpointStore::expect_evaluation(const std::string& path) {
+  auto judged = evaluations();
+  judged[name_of(path)] = std::numeric_limits<double>::quiet_NaN();
+  write_evaluations(judged);
+}
+
+void CheckpointStore::judge(const std::string& path, double return_mean) {
+  auto judged = evaluations();
+  judged.erase(name_of(path));
+  if (std::isfinite(return_mean)) judged[name_of(path)] = return_mean;
+  write_evaluations(judged);
+  point_best(list());
+}
+
+std::vector<std::string> CheckpointStore::unjudged() const {
+  const auto judged = evaluations();
+  std::vector<std::string> paths;
+  for (const auto& row : list())
+    if (judged.contains(name_of(row.path)) && std::isnan(row.evaluation)) paths.push_back(row.path);
+  return paths;
 }
 
 void CheckpointStore::collect_garbage() {
@@ -114,9 +202,12 @@ void CheckpointStore::collect_garbage() {
 }
 
 void CheckpointStore::delete_all_but(const std::vector<CheckpointRow>& rows, size_t first_kept) {
-  std::string kept_best = best();
+  const std::string kept_best = best();
+  const auto kept = unjudged();
   for (size_t i = 0; i < first_kept; ++i) {
-    if (rows[i].path == kept_best) continue;
+    if (rows[i].path == kept_best ||
+        std::find(kept.begin(), kept.end(), rows[i].path) != kept.end())
+      continue;
     // under a temporary name first: a kill while files are removed leaves no torn checkpoint
     std::string temporary = temporary_beside(rows[i].path);
     rename_path(rows[i].path, temporary);

@@ -1,9 +1,13 @@
 #pragma once
-// The checkpoints of one run: `<run>/checkpoints/step_.../` and a link `best` to the one with the
-// highest return. Invariants: a committed checkpoint is never torn; the newest, the best and, if it
-// comes to that, the only valid one are never deleted.
+// The checkpoints of one run: `<run>/checkpoints/step_.../`, a link `best` to the one with the
+// highest return, and evaluations.json: the mean returns that evaluations gave, by folder name, null
+// where one has not ended. Where any was evaluated, `best` is of those, else by the return of
+// training. Invariants: a committed checkpoint is never torn; the newest, the best, those whose
+// evaluation runs and, if it comes to that, the only valid one are never deleted.
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +20,8 @@ struct CheckpointRow {
   CheckpointIdentity identity;
   int64_t sequence = 0;
   uint64_t state_bytes = 0;
+  /// Mean return of its evaluation; NaN: there was none, or it has not ended.
+  double evaluation = std::numeric_limits<double>::quiet_NaN();
 };
 
 class CheckpointStore {
@@ -26,19 +32,31 @@ class CheckpointStore {
   const std::string& dir() const { return dir_; }
 
   /// Saves, points `best` at the highest return (the newest of equals), deletes what need not be
-  /// kept. Returns the path. Throws Error; if that says "was not saved" nothing new is there, else
-  /// the checkpoint is there and the link or the deletion failed.
-  std::string save(const CheckpointIdentity& identity, const VisitState& visit);
+  /// kept. Returns the path. Throws Error when nothing new is there. Where the checkpoint is there
+  /// and the link or the deletion failed, `trouble` says so; where that is null, Error is thrown
+  /// then too.
+  std::string save(const CheckpointIdentity& identity, const VisitState& visit,
+                   std::string* trouble = nullptr);
+
+  /// The checkpoint `path` is being evaluated: it stays until it is judged.
+  void expect_evaluation(const std::string& path);
+  /// Its evaluation ended, with NaN where it says nothing; `best` is pointed anew.
+  void judge(const std::string& path, double return_mean);
+  /// Those whose evaluation began and never ended, in the order they were saved.
+  std::vector<std::string> unjudged() const;
 
   /// Checkpoints whose manifest is sound, in the order they were saved.
   std::vector<CheckpointRow> list() const;
 
-  /// The last saved one of which every byte is right; empty when there is none. Each that is
-  /// skipped is one `note`.
+  /// The last saved one of which every byte is right; none when there is none. Each that is skipped
+  /// is one `note`.
+  std::optional<VerifiedCheckpoint> newest_verified(
+      const std::function<void(const std::string&)>& note = {}) const;
+  /// Its path; empty when there is none.
   std::string newest_valid(const std::function<void(const std::string&)>& note = {}) const;
 
-  /// What `best` points at, when it is sound; else the highest return of list(); empty when there
-  /// is none.
+  /// What `best` points at, when it is sound; else the best of list(); empty when no return is
+  /// known.
   std::string best() const;
 
   /// Deletes what need not be kept, but nothing while no kept one is valid. Damaged ones are left
@@ -46,7 +64,10 @@ class CheckpointStore {
   void collect_garbage();
 
  private:
+  void point_best(const std::vector<CheckpointRow>& rows);
   void delete_all_but(const std::vector<CheckpointRow>& rows, size_t first_kept);
+  std::map<std::string, double> evaluations() const;
+  void write_evaluations(const std::map<std::string, double>& judged);
 
   std::string dir_;
   int keep_last_;

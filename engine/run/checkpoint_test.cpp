@@ -479,5 +479,52 @@ TEST_F(Store, a_full_disk_at_any_operation_is_one_error_and_earlier_checkpoints_
   }
 }
 
+TEST_F(Checkpoint, a_number_that_indexes_is_refused_out_of_its_range_before_anything_is_loaded) {
+  // a forger writes the hashes too
+  int64_t index = 99;
+  const std::string path =
+      save_checkpoint(dir_, identity(1), [&](StateVisitor& v) { v.integer("index", index); });
+  index = 2;
+  const std::string error = error_of([&] {
+    load_checkpoint(path, identity(0), [&](StateVisitor& v) { v.integer("index", index, 0, 3); });
+  });
+  EXPECT_TRUE(contains(error, "'index' must lie in 0 to 3, the checkpoint says 99")) << error;
+  EXPECT_EQ(index, 2);
+}
+
+TEST_F(Store, best_is_chosen_by_evaluation_where_there_is_one) {
+  CheckpointStore store(dir_, 1);
+  State state;
+  const std::string first = store.save(identity(100, 90), state.visit());
+  store.expect_evaluation(first);
+  const std::string second = store.save(identity(200, 10), state.visit());
+  store.save(identity(300, 20), state.visit());
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{100, 300})) << "what is being judged stays";
+  EXPECT_EQ(store.unjudged(), std::vector<std::string>{first});
+  store.judge(first, 5);
+  EXPECT_TRUE(store.unjudged().empty());
+  EXPECT_EQ(store.best(), first);
+  const std::string fourth = store.save(identity(400, 0), state.visit());
+  store.judge(fourth, 6);
+  EXPECT_EQ(store.best(), fourth) << "though training's return was higher before";
+  store.save(identity(500, 99), state.visit());
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{400, 500}));
+  EXPECT_EQ(store.best(), fourth) << "one that was not judged does not compete";
+}
+
+TEST_F(Store, a_folder_in_the_place_of_best_is_moved_aside_and_old_checkpoints_still_go) {
+  CheckpointStore store(dir_, 1);
+  State state;
+  make_dirs(store.dir() + "/best");
+  write_atomic(store.dir() + "/best/notes.txt", "mine");
+  store.save(identity(100, 1), state.visit());
+  std::string trouble;
+  store.save(identity(200, 2), state.visit(), &trouble);
+  EXPECT_EQ(trouble, "");
+  EXPECT_EQ(steps(store), std::vector<int64_t>{200});
+  EXPECT_EQ(read_link(store.dir() + "/best"), "step_000000000200");
+  EXPECT_EQ(read_file(store.dir() + "/best.old-1/notes.txt", 100), "mine");
+}
+
 }  // namespace
 }  // namespace maglev

@@ -184,7 +184,8 @@ Manifest read_manifest(const std::string& dir) {
 }
 
 VerifiedCheckpoint verify_checkpoint(const std::string& dir) {
-  VerifiedCheckpoint checkpoint{.manifest = read_manifest(dir), .file = nullptr, .tensors = {}};
+  VerifiedCheckpoint checkpoint{
+      .dir = dir, .manifest = read_manifest(dir), .file = nullptr, .tensors = {}};
   const Manifest& manifest = checkpoint.manifest;
   std::string path = dir + "/" + kStateFile;
   auto damaged = [&](const std::string& why) {

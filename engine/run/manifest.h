@@ -62,6 +62,7 @@ Manifest read_manifest(const std::string& dir);
 
 /// A checkpoint whose every byte was compared with its hashes.
 struct VerifiedCheckpoint {
+  std::string dir;
   Manifest manifest;
   std::unique_ptr<MappedFile> file;  ///< what `tensors` views
   SafeTensors tensors;

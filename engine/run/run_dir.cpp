@@ -84,6 +84,10 @@ double real_or_nan(const Json& json) {
 
 }  // namespace
 
+RunDir::RunDir(std::string path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {
+  sweep_temporaries(path_);
+}
+
 bool is_run(const std::string& path) {
   for (const char* name : {"config.yaml", "run.json", "metrics.jsonl", "checkpoints"})
     if (path_exists(path + "/" + name)) return true;
@@ -106,7 +110,7 @@ RunDir RunDir::create(const RunDirOptions& options) {
   // neither does a run belong among other files, nor are they ours to move aside
   if (!is_run(path))
     for (const std::string& name : list_dir(path))
-      if (name != kLock)
+      if (!name.starts_with('.') && name != kLock)
         throw Error("[" + path + "] holds files of no run, such as '" + name +
                     "'; choose a new folder for --out");
   RunDir run(path, FileLock(path + "/" + kLock));
@@ -128,7 +132,39 @@ RunDir RunDir::open(const std::string& path) {
   std::string trimmed = path;
   while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
   if (!is_run(trimmed)) throw Error("[" + path + "] holds no run; ./maglev runs lists them");
-  return RunDir(trimmed, FileLock(trimmed + "/" + kLock));
+  RunDir run(trimmed, FileLock(trimmed + "/" + kLock));
+  for (const char* name : {"config.yaml", "reproduce.md", "memory.json"})
+    if (path_exists(trimmed + "/" + name))
+      run.written_[name] = read_file(trimmed + "/" + name, kMaxSmallFileBytes);
+  return run;
+}
+
+void RunDir::write(const std::string& name, const std::string& text) {
+  written_[name] = text;
+  write_atomic(path_ + "/" + name, text);
+}
+
+std::string RunDir::remake() {
+  const std::string whereabouts = lock_.whereabouts();
+  make_dirs(path_);
+  FileLock lock(path_ + "/" + kLock);
+  // the same folder, where the lock alone was removed, holds the status of this process
+  bool ours = true;
+  if (path_exists(path_ + "/run.json")) {
+    try {
+      const RunStatus status = read_status(path_);
+      ours = status.pid == ::getpid() && status.host == host_name();
+    } catch (const Error&) {
+      ours = false;
+    }
+  }
+  if (!ours)
+    throw Error("[" + path_ +
+                "] is the folder of another run now, this one has nowhere to save; leave a run's "
+                "folder where it is while it trains");
+  lock_ = std::move(lock);
+  for (const auto& [name, text] : written_) write_atomic(path_ + "/" + name, text);
+  return whereabouts.empty() ? "" : parent_of(whereabouts);
 }
 
 void RunDir::write_status(RunStatus s) const {
@@ -158,30 +194,56 @@ void RunDir::log(const std::string& line) const {
   file.flush();
 }
 
-void RunDir::write_reproduce(const Reproduce& how) const {
+namespace {
+
+std::string command_text(const std::vector<std::string>& words) {
   std::string command;
-  for (const auto& word : how.command) command += (command.empty() ? "" : " ") + shell_word(word);
+  for (const auto& word : words) command += (command.empty() ? "" : " ") + shell_word(word);
+  return command;
+}
+
+void add_row(std::string& text, const char* what, const std::string& value) {
+  if (!value.empty()) text += std::string("- ") + what + ": " + value + "\n";
+}
+
+void add_versions(std::string& text, const Reproduce& how) {
+  add_row(text, "maglev", how.engine_version);
+  add_row(text, "git commit", how.git_commit);
+  add_row(text, "torch", how.torch_version);
+  add_row(text, "device", how.device);
+  add_row(text, "threads", how.threads > 0 ? std::to_string(how.threads) : "");
+  add_row(text, "processor", system_value("/proc/cpuinfo", "model name"));
+}
+
+}  // namespace
+
+void RunDir::write_reproduce(const Reproduce& how) {
   utsname system{};
   ::uname(&system);
-  std::string text = "# How to get this run again\n\n    " + command +
+  std::string text = "# How to get this run again\n\n    " + command_text(how.command) +
                      "\n\nThe settings are in config.yaml beside this file.\n\n";
-  auto row = [&](const char* what, const std::string& value) {
-    if (!value.empty()) text += std::string("- ") + what + ": " + value + "\n";
-  };
-  row("seed", how.seed);
-  row("maglev", how.engine_version);
-  row("git commit", how.git_commit);
-  row("torch", how.torch_version);
-  row("device", how.device);
-  row("threads", how.threads > 0 ? std::to_string(how.threads) : "");
-  row("processor", system_value("/proc/cpuinfo", "model name"));
-  row("processors this process may use", std::to_string(usable_cpus()));
-  row("system", system_value("/etc/os-release", "PRETTY_NAME"));
-  row("kernel", std::string(system.sysname) + " " + system.release + " " + system.machine);
+  add_row(text, "seed", how.seed);
+  add_versions(text, how);
+  add_row(text, "processors this process may use", std::to_string(usable_cpus()));
+  add_row(text, "system", system_value("/etc/os-release", "PRETTY_NAME"));
+  add_row(text, "kernel",
+          std::string(system.sysname) + " " + system.release + " " + system.machine);
   text +=
       "\nOn a CPU the same seed, version and torch give the same run to the bit, for any number of "
       "threads.\n";
-  write_atomic(path_ + "/reproduce.md", text);
+  write("reproduce.md", text);
+}
+
+void RunDir::write_continued(const Continued& session) {
+  const std::string path = path_ + "/reproduce.md";
+  std::string text = path_exists(path) ? read_file(path, kMaxSmallFileBytes) : "";
+  text += "\n## Continued at step " + std::to_string(session.step) + ", " +
+          local_time("%Y-%m-%d %H:%M:%S") + "\n\n    " + command_text(session.how.command) + "\n\n";
+  add_row(text, "from", session.checkpoint);
+  for (const auto& change : session.changes) add_row(text, "changed", change);
+  if (session.changes.empty()) add_row(text, "changed", "nothing");
+  add_versions(text, session.how);
+  write("reproduce.md", text);
 }
 
 std::string read_config(const std::string& run) {

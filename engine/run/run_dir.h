@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,14 @@ struct Reproduce {
   int threads = 0;
 };
 
+/// What a session that continues a run adds to reproduce.md.
+struct Continued {
+  Reproduce how = {};
+  int64_t step = 0;
+  std::string checkpoint = {};            ///< folder it goes on from
+  std::vector<std::string> changes = {};  ///< "ppo.lr: 0.001 -> 0.0003"
+};
+
 struct RunDirOptions {
   std::string out = {};  ///< the folder; empty: <root>/<date>-<algo>-<env>-<n>
   std::string root = "runs";
@@ -48,7 +57,8 @@ struct RunDirOptions {
 class RunDir {
  public:
   /// Makes the folder of a new run and locks it. Throws Error when `out` holds a run (unless
-  /// `overwrite`), when another process trains into it, or when it cannot be written.
+  /// `overwrite`), or files of something else, when another process trains into it, or when it
+  /// cannot be written.
   static RunDir create(const RunDirOptions& options);
   /// Locks the folder of an existing run, to continue it. Throws Error when it holds none or is
   /// locked.
@@ -58,18 +68,30 @@ class RunDir {
   /// Where the run went that stood here before; empty when there was none.
   const std::string& moved_aside() const { return moved_aside_; }
 
-  void write_config(const std::string& yaml) const { write_atomic(path_ + "/config.yaml", yaml); }
-  void write_reproduce(const Reproduce& how) const;
+  void write_config(const std::string& yaml) { write("config.yaml", yaml); }
+  void write_reproduce(const Reproduce& how);
+  /// Another section at the end of reproduce.md.
+  void write_continued(const Continued& session);
+  /// Replaces or makes a small file; remake() writes it again.
+  void write(const std::string& name, const std::string& text);
   /// Replaces run.json atomically.
   void write_status(RunStatus status) const;
   /// A line with the time in front, at the end of log.txt.
   void log(const std::string& line) const;
 
+  /// Whether the folder is still where it was, with the lock in it: people move and delete folders.
+  bool in_place() const { return lock_.in_place(); }
+  /// Makes the folder anew at its path, locks it and writes the small files again. Returns where
+  /// the old one went, empty when it was deleted. Throws Error when it cannot be made, or when a run
+  /// of somebody else stands there.
+  std::string remake();
+
  private:
-  RunDir(std::string path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  RunDir(std::string path, FileLock lock);
 
   std::string path_, moved_aside_;
   FileLock lock_;
+  std::map<std::string, std::string> written_;  ///< small files, by name
 };
 
 /// Whether the folder holds a run.

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/core/error.h"
@@ -64,12 +66,12 @@ TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost)
   EXPECT_FALSE(is_run(fresh.path()));
 }
 
-TEST_F(Runs, a_folder_with_other_things_is_used_as_it_is) {
+TEST_F(Runs, a_folder_with_other_things_is_refused_and_left_as_it_is) {
   make_dirs(root_ + "/x");
   write_atomic(root_ + "/x/notes.txt", "mine");
-  RunDir run = create("x", true);
-  EXPECT_EQ(read_file(run.path() + "/notes.txt", 100), "mine");
-  EXPECT_EQ(run.moved_aside(), "");
+  const std::string error = error_of([&] { create("x", true); });
+  EXPECT_TRUE(contains(error, "notes.txt") && contains(error, "choose another --out")) << error;
+  EXPECT_EQ(list_dir(root_ + "/x"), std::vector<std::string>{"notes.txt"});
 }
 
 TEST_F(Runs, two_processes_cannot_train_into_one_folder) {
@@ -178,6 +180,65 @@ TEST_F(Runs, a_full_disk_leaves_the_status_that_was_there) {
   EXPECT_TRUE(contains(error_of([&] { run.write_status(status("finished", 1e9)); }), "free space"));
   set_file_fault({});
   EXPECT_EQ(read_status(run.path()).state, "running");
+}
+
+TEST_F(Runs, a_folder_that_was_moved_is_made_anew_with_what_was_written_and_says_where_it_went) {
+  RunDir run = create("x");
+  run.write_config("seed: 1\n");
+  run.write_status(status("running", 1e9));
+  ASSERT_TRUE(run.in_place());
+  std::filesystem::rename(root_ + "/x", root_ + "/y");
+  EXPECT_FALSE(run.in_place());
+  EXPECT_TRUE(run.remake().ends_with("/y"));
+  EXPECT_TRUE(run.in_place());
+  EXPECT_EQ(read_config(root_ + "/x"), "seed: 1\n");
+  std::filesystem::remove_all(root_ + "/x");
+  EXPECT_EQ(run.remake(), "") << "one that was deleted is nowhere";
+  EXPECT_EQ(read_config(root_ + "/x"), "seed: 1\n");
+}
+
+TEST_F(Runs, a_lock_that_was_deleted_is_taken_again_and_another_run_is_not_written_into) {
+  RunDir run = create("x");
+  run.write_status(status("running", 1e9));
+  std::filesystem::remove(root_ + "/x/run.lock");
+  run.remake();
+  EXPECT_TRUE(run.in_place());
+  std::filesystem::rename(root_ + "/x", root_ + "/y");
+  RunDir other = create("x");
+  EXPECT_TRUE(contains(error_of([&] { run.remake(); }), "held by another process"));
+}
+
+TEST_F(Runs, what_killed_processes_left_unfinished_is_swept_and_no_more) {
+  { create("x").write_config("seed: 1\n"); }
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  const std::string dead = root_ + "/x/.run.json.tmp-" + std::to_string(child) + "-3",
+                    alive = root_ + "/x/.run.json.tmp-1-3";
+  for (const auto& path : {dead, alive}) std::ofstream(path) << "half";
+  RunDir::open(root_ + "/x");
+  EXPECT_FALSE(path_exists(dead));
+  EXPECT_TRUE(path_exists(alive)) << "process 1 may be at it";
+}
+
+TEST_F(Runs, a_pipe_in_the_place_of_the_log_is_refused_without_waiting) {
+  RunDir run = create("x");
+  ASSERT_EQ(::mkfifo((run.path() + "/log.txt").c_str(), 0644), 0);
+  EXPECT_TRUE(contains(error_of([&] { run.log("one"); }), "not a regular file"));
+}
+
+TEST_F(Runs, a_session_that_continues_a_run_is_added_to_how_it_came_about) {
+  RunDir run = create("x");
+  run.write_reproduce({.command = {"./maglev", "train"}, .seed = "7"});
+  run.write_continued({.how = {.command = {"./maglev", "train", "--resume", "x"}},
+                       .step = 640,
+                       .checkpoint = "x/checkpoints/step_000000000640",
+                       .changes = {"ppo.lr: 0.001 -> 0.0003"}});
+  const std::string text = read_file(run.path() + "/reproduce.md", 1 << 16);
+  EXPECT_TRUE(contains(text, "- seed: 7\n") && contains(text, "## Continued at step 640") &&
+              contains(text, "    ./maglev train --resume x\n") &&
+              contains(text, "- changed: ppo.lr: 0.001 -> 0.0003\n"))
+      << text;
 }
 
 }  // namespace

@@ -1,13 +1,43 @@
 #include "engine/run/stored_experiment.h"
 
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 
 namespace maglev {
+namespace {
+
+// a checkpoint says everything again; none: an empty identity
+CheckpointIdentity newest_identity(const std::string& folder) {
+  const auto rows = CheckpointStore(folder, 0).list();
+  return rows.empty() ? CheckpointIdentity{} : rows.back().identity;
+}
+
+}  // namespace
 
 std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
-  RunStatus status = read_status(folder);
-  auto experiment = std::make_unique<Experiment>(status.algo, status.env);
-  experiment->table().load_text(read_config(folder), folder + "/config.yaml");
+  if (!is_run(folder)) throw Error("[" + folder + "] holds no run; ./maglev runs lists them");
+  CheckpointIdentity identity;
+  try {
+    const RunStatus status = read_status(folder);
+    identity = {.algo = status.algo, .env = status.env};
+  } catch (const Error&) {
+    identity = newest_identity(folder);
+    if (identity.algo.empty()) throw;
+  }
+  auto experiment = std::make_unique<Experiment>(identity.algo, identity.env);
+  const std::string path = folder + "/config.yaml";
+  if (path_exists(path)) {
+    experiment->table().load_text(read_config(folder), path);
+    return experiment;
+  }
+  identity = newest_identity(folder);
+  if (identity.algo.empty())
+    throw Error("[" + path +
+                "] is missing, and no checkpoint holds the settings either; start the "
+                "run again");
+  experiment->table().load_text(identity.options_yaml, folder + "/checkpoints");
   return experiment;
 }
 

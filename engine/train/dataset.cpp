@@ -163,7 +163,12 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
                    .logical_or(rows_of("truncated", replay.columns().truncated));
   const auto cut = (last - 1).masked_select(ended.index_select(0, last - 1).logical_not());
 
-  FileWriter out(path);
+  // under its own name it is there as a whole or not at all
+  const std::string folder = parent_of(path);
+  sweep_temporaries(folder, path.substr(path.find_last_of('/') + 1));
+  if (path_exists(path)) throw Error("[" + path + "] exists; remove it or choose another name");
+  const std::string temporary = temporary_beside(path);
+  FileWriter out(temporary);
   at::Tensor rows;
   write_safetensors(out, infos, {{"format", kFormat}, {"environment", env}}, [&](size_t i) {
     rows = rows_of(columns[i].first, columns[i].second);
@@ -171,6 +176,7 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
     return std::span(static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes());
   });
   out.finish();
+  rename_path(temporary, path);
   return N;
 }
 

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 #include "base/core/error.h"
 #include "engine/device/device.h"
@@ -54,6 +58,8 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       add(part.name, part.bytes);
       working += part.bytes;
     }
+  // what judges checkpoints beside training has networks of its own
+  if (run.eval_every > 0) add("evaluation", working);
   if (algo.plan) {
     const DataPlan plan = algo.plan(experiment.algo_options(), context);
     const RolloutShape window{
@@ -85,6 +91,17 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
   return result;
 }
 
+// what the limits of this process leave it (ulimit -v); all ones: there is none
+int64_t address_space_left() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<int64_t>::max();
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages;
+  return std::max<int64_t>(1, int64_t(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
+}
+
 void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placement) {
   if (run.memory_limit == "none") return;
   if (run.memory_limit != "auto") {
@@ -96,6 +113,10 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
   } else {
     plan.limit = probe_system(".").memory.left();
     plan.limit_why = "left on this machine";
+    if (const int64_t left = address_space_left(); left < plan.limit) {
+      plan.limit = left;
+      plan.limit_why = "left to this process, ulimit -v";
+    }
   }
 }
 

@@ -76,6 +76,24 @@ TEST_F(Planned, memory_of_ppo_is_what_it_takes) {
       testing::ExitedWithCode(0), "grew by");
 }
 
+TEST_F(Planned, memory_of_a_wide_network_is_what_it_takes_once_its_weights_are_drawn) {
+  EXPECT_EXIT(compare_and_exit({"ppo",
+                                "cartpole",
+                                {"ppo.network.hidden=[2048,2048]", "env.count=8", "ppo.rollout=32",
+                                 "ppo.epochs=1", "ppo.minibatch=256"},
+                                {"ppo.network.hidden=[64,64]"},
+                                2}),
+              testing::ExitedWithCode(0), "grew by");
+}
+
+TEST_F(Planned, memory_of_a_network_is_summed_up_without_any_of_it) {
+  const auto experiment = experiment_of({"ppo", "cartpole", {"ppo.network.hidden=[65536,65536]"}});
+  const int64_t before = process_bytes("VmHWM");
+  const MemoryPlan plan = plan_memory(*experiment, {.device = at::kCPU, .threads = 1});
+  EXPECT_GT(plan.total(), int64_t(100) << 30);
+  EXPECT_LT(process_bytes("VmHWM") - before, int64_t(64) << 20);
+}
+
 TEST_F(Planned, memory_of_tdmpc2_is_what_it_takes) {
   EXPECT_EXIT(compare_and_exit({"tdmpc2",
                                 "pendulum",

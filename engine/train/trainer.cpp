@@ -1,26 +1,23 @@
 #include "engine/train/trainer.h"
 
-#include <bit>
+#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
 
 namespace maglev {
 namespace {
 
-constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
-constexpr int64_t kRecentEpisodes = 100;
 constexpr int64_t kRowsPerRun = 2000;
 // iterations before a capture: the first sets libraries up, the second shows what a warm one needs
 constexpr int64_t kBeforeCapture = 2;
-// parts of a report: sums, totals, then the replay's counters where there is one
-constexpr size_t kCountersPart = 2;
+// a checkpoint that says more is no checkpoint of ours
+constexpr int64_t kMostSteps = int64_t(1) << 62;
 
 // threads that act and step beside updates; the others learn
 int collect_threads(const Experiment& experiment, int threads) {
@@ -29,15 +26,6 @@ int collect_threads(const Experiment& experiment, int threads) {
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-bool all_finite(const float* values, int64_t count) {
-  // an exponent of ones only is an infinity or not a number
-  constexpr uint32_t kExponent = 0x7f800000u;
-  uint32_t bad = 0;
-  for (int64_t i = 0; i < count; ++i)
-    bad |= uint32_t((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
-  return bad == 0;
 }
 
 // adds the time a stage takes to a phase
@@ -58,10 +46,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       placement_(placement),
       overlap_(experiment.run.overlap),
       pool_(collect_threads(experiment, placement.threads)),
-      metrics_(placement.device),
-      graphs_(placement.device),
       report_(placement.device),
-      return_mean_(std::numeric_limits<double>::quiet_NaN()) {
+      graphs_(placement.device) {
   const RunOptions& run = experiment.run;
   if (overlap_) {
     learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement.threads - pool_.threads()));
@@ -103,15 +89,29 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     steps_before_ = at::zeros({1}, on_device.dtype(at::kLong));
     updates_before_ = at::zeros_like(steps_before_);
   }
-  if (placement.device.is_cuda()) finite_ = at::ones({1}, on_device);
-  recent_ = at::zeros({kRecent, 2}, at::kDouble);
+  finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
+                                          store_->window(), placement.device);
   if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
   if (!offline()) envs_->reset(first);
-  progress_.iteration_steps = steps_per_iteration();
-  progress_.total_steps = run.steps;
-  started_s_ = flushed_s_ = now_s();
+  report_.watch({.envs = envs_.get(),
+                 .replay = store_->replay(),
+                 .finite = finite_.get(),
+                 .league = league_.get(),
+                 .precision = precision,
+                 .not_finite = [this](int64_t step) {
+                   finite_->name_first(time_steps());
+                   throw Error("[env] " + std::string(experiment_->env().name) +
+                               " gave a number that is not finite in the iterations before step " +
+                               std::to_string(step) + "; checkpoints before it are intact");
+                 }});
+  Progress& progress = report_.progress();
+  progress.iteration_steps = steps_per_iteration();
+  progress.total_steps = run.steps;
+  if (plan_->replay && !offline()) progress.seeding_steps = plan_->replay->first_steps;
+  // what building left behind is of other sizes than what iterations ask for
+  release_cpu_cache();
 }
 
 void Trainer::act(int64_t t, int64_t block) {
@@ -119,7 +119,7 @@ void Trainer::act(int64_t t, int64_t block) {
   Timed timed(state.times.policy);
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
-  else key.step += iterations_ * plan_->collect_steps;
+  else key.step += time_steps();
   algo_->policy().act(store_->window().row(t).blocks[size_t(block)], state.carry, ActMode::sample,
                       key);
 }
@@ -132,16 +132,10 @@ void Trainer::step_block(int64_t t, int64_t block) {
   StepIo io = store_->window().io(t);
   if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
-  progress_.iteration_step.fetch_add(count, std::memory_order_relaxed);
+  report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
   if (!placement_.device.is_cpu()) return;
   // while the rows are in the cache
-  state.finite &= all_finite(io.reward + begin, count);
-  const auto& columns = envs_->spec().observations;
-  for (size_t c = 0; c < columns.size(); ++c)
-    if (columns[c].dtype == DType::f32)
-      state.finite &=
-          all_finite(reinterpret_cast<const float*>(io.obs[c] + begin * io.obs_row_bytes[c]),
-                     count * columns[c].elements());
+  state.finite &= finite_->rows_finite(io, begin, count);
 }
 
 void Trainer::collect() {
@@ -150,7 +144,7 @@ void Trainer::collect() {
   if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
       pool_.run(blocks, [&](int64_t b) { act(t, b); });
-      if (league_) league_->rivals().act(experiment_->run.seed, iterations_ * T + t);
+      if (league_) league_->rivals().act(experiment_->run.seed, time_steps() + t);
       pool_.run(blocks, [&](int64_t b) { step_block(t, b); });
       if (league_) settle_games(t);
     }
@@ -168,10 +162,10 @@ void Trainer::collect() {
     block.times = {};
   }
   const double share = (now_s() - begin) / std::max(1e-12, spent.policy + spent.environment);
-  times_.policy += share * spent.policy;
-  times_.environment += share * spent.environment;
-  if (!finite) report_nonfinite();
-  if (finite_.defined()) check_on_device();
+  report_.times().policy += share * spent.policy;
+  report_.times().environment += share * spent.environment;
+  if (!finite) finite_->name_first(time_steps());
+  if (finite_->flag().defined()) finite_->look(store_->collected());
   if (!overlap_) store_->commit();
   if (steps_before_.defined()) steps_before_.add_(T);
 }
@@ -188,13 +182,13 @@ void Trainer::learn() {
   if (updates_before_.defined()) key.base = updates_before_.const_data_ptr<int64_t>();
   else key.number = updates_;
   ThreadPool& pool = overlap_ ? *learn_pool_ : pool_;
-  algo_->update(store_->batch(key, pool), metrics_);
+  algo_->update(store_->batch(key, pool), report_.metrics());
   store_->learned();
   if (updates_before_.defined()) updates_before_.add_(1);
 }
 
 void Trainer::make_updates(int64_t count) {
-  Timed timed(times_.learn);
+  Timed timed(report_.times().learn);
   for (int64_t i = 0; i < count; ++i, ++updates_) update_.run([this] { learn(); });
 }
 
@@ -214,7 +208,7 @@ void Trainer::iterate_in_turn() {
     store_->begin();
     collect_.run([this] { collect(); });
   }
-  ++iterations_;
+  steps_ += steps_per_iteration();
   owed_ = store_->due(step(), updates_);
   make_owed_updates();
 }
@@ -229,7 +223,7 @@ void Trainer::iterate_overlapped() {
   });
   store_->commit();
   if (due > 0) publish();
-  ++iterations_;
+  steps_ += steps_per_iteration();
 }
 
 void Trainer::iterate() {
@@ -244,8 +238,12 @@ void Trainer::iterate() {
     });
   }
   if (league_) league_->remember(step());
-  progress_.iteration_step.store(0, std::memory_order_relaxed);
-  progress_.step.store(step(), std::memory_order_relaxed);
+  show_progress();
+}
+
+void Trainer::show_progress() {
+  report_.progress().iteration_step.store(0, std::memory_order_relaxed);
+  report_.progress().step.store(steps_, std::memory_order_relaxed);
 }
 
 void Trainer::warm_up() {
@@ -261,18 +259,15 @@ void Trainer::warm_up() {
   const StateSnapshot before(visit);
   const int64_t updates = updates_;
   graphs_.on_side_stream([&] {
-    for (int64_t i = 0; i < iterations; ++i) iterate();
+    for (int64_t i = 0; i < iterations && !(stop_ && stop_()); ++i) iterate();
     if (graphs && updates_ >= updates + kBeforeCapture) capture_graphs();
   });
   before.restore(visit);
   // a replay has nothing to learn from in the beginning: its graphs come after its first updates
   if (graphs && graph_note_.empty()) capture_after_ = updates_ + kBeforeCapture;
-  metrics_.clear();
-  if (finite_.defined()) finite_.fill_(1);
-  progress_.iteration_step.store(0, std::memory_order_relaxed);
-  progress_.step.store(step(), std::memory_order_relaxed);
-  times_ = {};
-  flushed_s_ = now_s();
+  finite_->raise_flag();
+  report_.clear();
+  show_progress();
 }
 
 void Trainer::capture_graphs() {
@@ -282,8 +277,8 @@ void Trainer::capture_graphs() {
     return;
   }
   if (envs_->transfers()) {
-    graph_note_ = std::string("iterations run eagerly: ") + experiment_->env().name +
-                  " steps on the host";
+    graph_note_ =
+        std::string("iterations run eagerly: ") + experiment_->env().name + " steps on the host";
     return;
   }
   if (!plan_->capturable) {
@@ -307,146 +302,25 @@ void Trainer::capture_graphs() {
   }
 }
 
-void Trainer::check_on_device() {
-  const Batch& batch = store_->collected();
-  finite_.mul_(at::isfinite(batch.reward).all());
-  for (const auto& column : batch.obs)
-    if (column.scalar_type() == at::kFloat)
-      finite_.mul_(at::isfinite(column.narrow(0, 1, plan_->collect_steps)).all());
-}
-
-void Trainer::report_nonfinite() {
-  RowWindow& window = store_->window();
-  const auto& columns = envs_->spec().observations;
-  auto check = [&](const at::Tensor& values, const std::string& name, int64_t t) {
-    auto bad = at::isfinite(values.reshape({values.size(0), -1})).all(1).logical_not().nonzero();
-    if (bad.size(0) == 0) return;
-    throw Error("[env] " + std::string(experiment_->env().name) +
-                " gave a number that is not finite: " + name + " of environment " +
-                std::to_string(bad[0][0].item<int64_t>() / envs_->agents()) + " at time step " +
-                std::to_string(iterations_ * plan_->collect_steps + t) +
-                "; the update was not made, checkpoints before it are intact");
-  };
-  const int64_t T = plan_->collect_steps;
-  for (int64_t t = 0; t < T; ++t) check(window.reward(t), "reward", t);
-  for (size_t c = 0; c < columns.size(); ++c)
-    for (int64_t t = 1; t <= T && columns[c].dtype == DType::f32; ++t)
-      check(window.row(t).obs[c], "observation '" + columns[c].name + "'", t);
-}
-
 bool Trainer::flush_due() const {
   int64_t every = experiment_->run.log_every;
   if (every == 0) every = experiment_->run.steps / kRowsPerRun;
-  return (iterations_ - flushed_iterations_) * steps_per_iteration() >= std::max<int64_t>(1, every);
+  return steps_ - report_.flushed_step() >= std::max<int64_t>(1, every);
 }
 
 bool Trainer::save_due() const {
   if (done()) return true;
-  int64_t every = experiment_->run.save_every;
-  if (every == 0) every = std::max<int64_t>(1, experiment_->run.steps / 10);
-  return step() / every != (step() - steps_per_iteration()) / every;
-}
-
-void Trainer::begin_flush() {
-  settle();
-  const double begin = now_s();
-  std::vector<at::Tensor> parts{metrics_.sums(), envs_->totals()};
-  if (plan_->replay) parts.push_back(store_->replay()->counters_on_device());
-  if (finite_.defined()) parts.push_back(finite_);
-  report_.start(parts);
-  metrics_.clear();
-  report_open_ = true;
-
-  const double end = now_s(), interval = std::max(1e-12, end - flushed_s_);
-  times_.copy += end - begin;
-  open_row_ = {};
-  open_row_.step = step();
-  open_row_.seconds = seconds();
-  open_row_.steps_per_second =
-      double((iterations_ - flushed_iterations_) * steps_per_iteration()) / interval;
-  open_row_.values.emplace_back("time/environment", times_.environment / interval);
-  open_row_.values.emplace_back("time/policy", times_.policy / interval);
-  open_row_.values.emplace_back("time/learn", times_.learn / interval);
-  open_row_.values.emplace_back("time/copy", times_.copy / interval);
-  flushed_s_ = end;
-  flushed_iterations_ = iterations_;
-  times_ = {};
-}
-
-void Trainer::settle() {
-  if (!report_open_) return;
-  report_.wait();
-  report_open_ = false;
-  if (plan_->replay && report_.part<EpisodeCounters>(kCountersPart)->faults > 0)
-    throw Error(
-        "[replay] a sequence was asked for while no episode held one; raise the capacity "
-        "above the longest episode of each environment");
-  if (finite_.defined() && *report_.part<float>(plan_->replay ? 3 : kCountersPart) == 0) {
-    report_nonfinite();
-    throw Error("[env] " + std::string(experiment_->env().name) +
-                " gave a number that is not finite in the " + "iterations before step " +
-                std::to_string(open_row_.step) + "; checkpoints before it are intact");
-  }
-
-  const EpisodeTotals& totals = *report_.part<EpisodeTotals>(1);
-  episodes_ += totals.episodes;
-  if (totals.episodes > 0) {
-    recent_[recent_next_ % kRecent][0] = totals.return_sum;
-    recent_[recent_next_ % kRecent][1] = double(totals.episodes);
-    ++recent_next_;
-  }
-  double sum = 0, count = 0;
-  auto recent = recent_.accessor<double, 2>();
-  for (int64_t i = 1; i <= std::min(recent_next_, kRecent) && count < kRecentEpisodes; ++i) {
-    const int64_t slot = (recent_next_ - i) % kRecent;
-    sum += recent[slot][0], count += recent[slot][1];
-  }
-  if (count > 0) return_mean_ = sum / count;
-
-  MetricRow row = std::exchange(open_row_, {});
-  const auto times = std::exchange(row.values, {});
-  const double nan = std::numeric_limits<double>::quiet_NaN(), episodes = double(totals.episodes);
-  row.values.emplace_back("episode/return_min", totals.episodes ? totals.return_min : nan);
-  row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : nan);
-  row.values.emplace_back("episode/length_mean",
-                          totals.episodes ? totals.length_sum / episodes : nan);
-  const auto& events = envs_->spec().events;
-  for (size_t k = 0; k < events.size(); ++k)
-    row.values.emplace_back("events/" + events[k] + "_per_1k",
-                            totals.steps ? 1000 * totals.events[k] / double(totals.steps) : nan);
-  for (auto& figure : metrics_.means(report_.part<float>(0)))
-    row.values.push_back(std::move(figure));
-  if (plan_->replay) {
-    const auto& c = *report_.part<EpisodeCounters>(kCountersPart);
-    const int64_t of_a_time = store_->replay()->shape().window.rows;
-    row.values.emplace_back("replay/rows", double((c.now - c.oldest + 1) * of_a_time));
-    row.values.emplace_back("replay/episodes", double(c.end - c.first));
-  }
-  if (league_)
-    for (auto& figure : league_->figures()) row.values.push_back(std::move(figure));
-  row.values.insert(row.values.end(), times.begin(), times.end());
-  row.episodes = episodes_;
-  row.return_mean = return_mean_;
-  rows_.push_back(std::move(row));
-}
-
-std::optional<MetricRow> Trainer::next_row(bool wait) {
-  if (report_open_ && (wait || report_.ready())) settle();
-  if (rows_.empty()) return std::nullopt;
-  MetricRow row = std::move(rows_.front());
-  rows_.erase(rows_.begin());
-  return row;
+  const int64_t every = experiment_->run.save_every;
+  return passed(every ? every : std::max<int64_t>(1, experiment_->run.steps / 10));
 }
 
 MetricRow Trainer::flush() {
   begin_flush();
-  return *next_row(/*wait=*/true);
+  return *report_.next_row(/*wait=*/true);
 }
 
-double Trainer::seconds() const { return seconds_before_ + now_s() - started_s_; }
-
 void Trainer::visit_state(StateVisitor& visitor) {
-  settle();
+  report_.settle();
   visit_learner(visitor);
   store_->visit_state(visitor);
   visit_clocks(visitor);
@@ -462,19 +336,16 @@ void Trainer::visit_learner(StateVisitor& visitor) {
 
 void Trainer::visit_clocks(StateVisitor& visitor) {
   visitor.section("trainer", [&](StateVisitor& v) {
-    v.integer("owed_updates", owed_);
-    v.integer("iterations", iterations_);
-    if (plan_->replay) v.integer("updates", updates_);
-    v.integer("flushed_iterations", flushed_iterations_);
-    v.integer("episodes", episodes_);
-    v.real("return_mean", return_mean_);
-    v.tensor("recent", recent_);
-    v.integer("recent_next", recent_next_);
+    v.integer("steps", steps_, 0, kMostSteps);
+    v.integer("updates", updates_, 0, kMostSteps);
+    v.integer("owed_updates", owed_, 0, kMostSteps);
+    // no more than are ever due by now, whatever a checkpoint says
+    owed_ = std::min(owed_, plan_->replay && !offline() ? updates_due(*plan_->replay, steps_) : 1);
+    report_.visit_state(v);
   });
   if (league_) visitor.section("league", [&](StateVisitor& v) { league_->visit_state(v); });
-  if (!plan_->replay) updates_ = iterations_;
   if (steps_before_.defined()) {
-    steps_before_.fill_(iterations_ * plan_->collect_steps);
+    steps_before_.fill_(time_steps());
     updates_before_.fill_(updates_);
   }
   // a visit may have loaded

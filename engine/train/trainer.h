@@ -1,31 +1,25 @@
 #pragma once
-// The loop's body and its clocks: collect, learn, report. Knows nothing of files, sinks or signals.
+// The loop's body: collect, learn, warm-up, capture. Knows nothing of files, sinks or signals.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "base/metrics/sink.h"
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/vec_env.h"
-#include "engine/device/host_copy.h"
 #include "engine/host/machine.h"
 #include "engine/play/league.h"
+#include "engine/train/finite_check.h"
+#include "engine/train/report.h"
 #include "engine/train/step_graph.h"
 #include "engine/train/store.h"
 
 namespace maglev {
-
-/// Where an iteration's time went since it was last taken, seconds.
-struct PhaseTimes {
-  double environment = 0, policy = 0, learn = 0, copy = 0;
-};
 
 class Trainer {
  public:
@@ -51,32 +45,27 @@ class Trainer {
   /// are the first thing of the next call, also of a run that is resumed; nothing else changes.
   void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
 
-  /// Environment steps done, all rows; updates where a dataset is learned from.
-  int64_t step() const { return iterations_ * steps_per_iteration(); }
+  /// Environment steps done, all rows; updates where a dataset is learned from. Counted as such, so
+  /// that a resumed run may collect more or fewer at once.
+  int64_t step() const { return steps_; }
   int64_t steps_per_iteration() const {
     return offline() ? 1 : plan_->collect_steps * envs_->rows();
   }
-  int64_t iterations() const { return iterations_; }
   int64_t updates() const { return updates_; }
-  bool done() const { return step() >= experiment_->run.steps; }
-  /// Counted in iterations alone, so that a resumed run flushes where an unbroken one does.
+  bool done() const { return steps_ >= experiment_->run.steps; }
+  /// Whether a multiple of `every` steps was reached in the last iteration. Counted in steps alone,
+  /// so that it is so for a resumed run where it is for an unbroken one.
+  bool passed(int64_t every) const {
+    return steps_ / every != (steps_ - steps_per_iteration()) / every;
+  }
   bool flush_due() const;
   bool save_due() const;
-  /// Mean return over at least the last 100 finished episodes, as of the last flush; NaN before the
-  /// first.
-  double return_mean() const { return return_mean_; }
 
-  /// Seconds the sessions before this one took; shown times continue from there.
-  void continue_clock(double seconds) { seconds_before_ = seconds; }
-  double seconds() const;
-
-  /// Begins to bring the figures since the last flush to the host: one asynchronous copy, the only
-  /// way a device value gets there. Throws Error when the flush before says that an environment
-  /// gave a number that is not finite.
-  void begin_flush();
-  /// The oldest flush that has come and was not taken yet; with `wait`, also one on its way.
-  std::optional<MetricRow> next_row(bool wait);
-  /// Both at once.
+  /// What of the run reaches the host: rows, clocks, progress.
+  Report& report() { return report_; }
+  const Report& report() const { return report_; }
+  void begin_flush() { report_.begin(steps_); }
+  /// Everything since the last flush, waited for.
   MetricRow flush();
 
   /// Everything a resumed run needs to go on as if nothing happened. Between iterations only.
@@ -95,8 +84,6 @@ class Trainer {
   bool forgets_replay() const {
     return plan_->replay && !offline() && !experiment_->run.save_replay;
   }
-  /// How far the run is; readable from any thread.
-  const Progress& progress() const { return progress_; }
 
  private:
   /// What the threads that collect a block keep of it; a cache line of its own.
@@ -123,12 +110,10 @@ class Trainer {
   void act(int64_t t, int64_t block);
   void step_block(int64_t t, int64_t block);
   void settle_games(int64_t t);
-  /// Throws Error that names the first number of the rollout that is not finite.
-  void report_nonfinite();
-  void check_on_device();
   void capture_graphs();
-  /// Waits for a flush on its way and completes its row.
-  void settle();
+  void show_progress();
+  /// Time steps before this iteration.
+  int64_t time_steps() const { return offline() ? 0 : steps_ / envs_->rows(); }
 
   const Experiment* experiment_;
   Placement placement_;
@@ -146,7 +131,8 @@ class Trainer {
   Carry carry_;
   std::vector<BlockState> blocks_;
   bool lockstep_;
-  Metrics metrics_;
+  std::unique_ptr<FiniteCheck> finite_;
+  Report report_;
   GraphPool graphs_;
   StepGraph collect_, update_, publish_;
   /// Updates after which graphs are captured; negative: there is nothing to capture any more.
@@ -155,24 +141,9 @@ class Trainer {
   /// [1] i64 on the device: time steps before this iteration. Undefined where the host counts them.
   at::Tensor steps_before_;
   at::Tensor updates_before_;  ///< likewise updates
-  at::Tensor finite_;  ///< [1] f32 on a GPU: 0 once an environment gave a number that is not finite
 
-  HostCopy report_;
-  bool report_open_ = false;  ///< a flush is on its way
-  MetricRow open_row_;        ///< what the host knows of it
-  std::vector<MetricRow> rows_;
-
-  int64_t iterations_ = 0;
+  int64_t steps_ = 0;
   int64_t updates_ = 0;
-  int64_t flushed_iterations_ = 0;
-  int64_t episodes_ = 0;
-  double return_mean_;
-  at::Tensor recent_;  ///< [kRecent, 2] f64: return sum and episodes of the last flushes, a ring
-  int64_t recent_next_ = 0;
-  double seconds_before_ = 0;  ///< of the sessions before this one
-  Progress progress_;
-  PhaseTimes times_;
-  double started_s_, flushed_s_;
 };
 
 }  // namespace maglev

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/algo/experiment.h"
-#include "engine/train/trainer.h"
 
 namespace maglev {
 
@@ -19,8 +18,9 @@ struct RunRequest {
 };
 
 enum class RunOutcome {
-  finished,  ///< train.steps were done
-  stopped,   ///< SIGINT or SIGTERM: saved and left
+  finished,  ///< train.steps were done, or train.until_return was reached
+  stopped,   ///< a signal asked for it: saved and left
+  diverged,  ///< train.on_divergence=stop: saved and left
 };
 
 /// Trains a new run to its end; what train.precision=auto became is written into `experiment`.

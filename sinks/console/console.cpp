@@ -4,11 +4,17 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
+#include <fcntl.h>
 #include <limits>
+#include <poll.h>
 #include <unistd.h>
 #include <utility>
 
+#include <sys/stat.h>
+
+#include "base/core/error.h"
 #include "base/core/file.h"
 #include "sinks/console/draw.h"
 
@@ -26,14 +32,62 @@ std::string joined(const std::vector<Line>& lines, bool colour) {
   return text;
 }
 
-// a closed pipe or a full disk must not end a training run
-void write_all(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(size_t(written));
+// Output that nobody reads must neither end a run nor stop it: a full pipe or a stopped terminal is
+// waited for a moment, and then what does not fit is left out until somebody reads again.
+class Output {
+ public:
+  // a description of its own, so that others who share the pipe are not made to see it not block;
+  // kept until the process ends
+  Output() {
+    struct stat info;
+    if (::fstat(STDOUT_FILENO, &info) != 0 || !(S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))
+      return;
+    const int own = ::open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own >= 0) fd_ = own;
   }
+
+  void write(std::string_view text) {
+    if (stalled_ && !ready(0)) return;
+    if (std::exchange(stalled_, false)) text_ = "\n(lines before this were not read in time)\n";
+    text_ += text;
+    for (std::string_view left = text_; !left.empty();) {
+      if (!ready(kPatience_ms)) {
+        stalled_ = true;
+        break;
+      }
+      // no more than what a pipe that is ready takes at once, should the descriptor block
+      const ssize_t written = ::write(fd_, left.data(), std::min<size_t>(left.size(), PIPE_BUF));
+      if (written < 0 && errno == EINTR) continue;
+      stalled_ = written < 0 && errno == EAGAIN;
+      // closed, or a full disk: training goes on without it
+      if (written <= 0) break;
+      left.remove_prefix(size_t(written));
+    }
+    text_.clear();
+  }
+
+ private:
+  static constexpr int kPatience_ms = 500;
+
+  bool ready(int wait_ms) const {
+    pollfd out{.fd = fd_, .events = POLLOUT, .revents = 0};
+    return ::poll(&out, 1, wait_ms) > 0;
+  }
+
+  int fd_ = STDOUT_FILENO;
+  std::string text_;
+  bool stalled_ = false;
+};
+
+// whether somebody could go on from what was saved
+bool has_checkpoint(const std::string& dir) {
+  try {
+    for (const auto& name : list_dir(dir + "/checkpoints"))
+      if (name.starts_with("step_")) return true;
+  } catch (const Error&) {
+    // then nobody could read one either
+  }
+  return false;
 }
 
 volatile std::sig_atomic_t continued = 0;
@@ -75,6 +129,7 @@ Console::Console(const RunInfo& run, Screen screen)
 
 void Console::write(const MetricRow& row) {
   view_.apply(row, screen_.now_s());
+  if (row.event && !live_) return;
   if (live_) redraw(false);
   else print_plain(false);
 }
@@ -98,6 +153,11 @@ void Console::note(const std::string& text) {
   screen_.write(to_top(terminal) + "\x1b[J" + joined(lines, terminal.colour));
   drawn_widths_.clear();
   redraw(true);
+}
+
+void Console::warn(const std::string& text) {
+  view_.warnings.push_back(text);
+  note(text);
 }
 
 void Console::close(const std::string& outcome) {
@@ -170,22 +230,18 @@ SinkEntry entry() {
         watch_continuations();
         return std::make_unique<Console>(
             run,
-            Screen{.write = write_all,
-                   .terminal = [] { return probe_terminal(STDOUT_FILENO); },
-                   .now_s =
-                       [] {
-                         using namespace std::chrono;
-                         return duration<double>(steady_clock::now().time_since_epoch()).count();
-                       },
-                   .continued = [] { return std::exchange(continued, 0) != 0; },
-                   .saved =
-                       [checkpoints = run.dir + "/checkpoints"] {
-                         const auto names = list_dir(checkpoints);
-                         return std::any_of(
-                             names.begin(), names.end(),
-                             [](const std::string& name) { return name.starts_with("step_"); });
-                       }});
-      }};
+            Screen{
+                .write = [output = Output()](std::string_view text) mutable { output.write(text); },
+                .terminal = [] { return probe_terminal(STDOUT_FILENO); },
+                .now_s =
+                    [] {
+                      using namespace std::chrono;
+                      return duration<double>(steady_clock::now().time_since_epoch()).count();
+                    },
+                .continued = [] { return std::exchange(continued, 0) != 0; },
+                .saved = [dir = run.dir] { return has_checkpoint(dir); }});
+      },
+      .reopens = false};
 }
 
 }  // namespace maglev::sinks::console

@@ -99,6 +99,7 @@ Line progress_line(const View& view, const Terminal& terminal) {
 
 // what the iteration is doing, where it takes long enough to be read
 std::string doing(const View& view) {
+  if (view.seeding()) return "collecting before it learns";
   if (!view.ticked || view.iteration_s < 2) return "";
   if (view.iteration_share >= 1) return "learning";
   return "collecting " + whole_percent(view.iteration_share);
@@ -145,6 +146,15 @@ Line best_line(const View& view) {
   if (std::isfinite(view.best_return))
     line.add("at ", Ink::dim).add(count_text(double(view.best_step)) + " steps");
   return line;
+}
+
+// what evaluations gave; empty where there was none
+Line evaluation_line(const View& view) {
+  Line line;
+  if (!std::isfinite(view.evaluated)) return line;
+  line = labelled("evaluated").add(figure_text(view.evaluated), Ink::bold);
+  line.pad_to(kLabel + 10).add("at ", Ink::dim).add(count_text(double(view.evaluated_step)));
+  return line.add("   best ", Ink::dim).add(figure_text(view.best_evaluated));
 }
 
 Line episodes_line(const View& view) {
@@ -257,6 +267,7 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
   if (std::isfinite(view.best_return))
     best.add("   best ", Ink::dim).add(figure_text(view.best_return));
   std::vector<Ranked> lines{{std::move(best), mean_return}, {episodes_line(view), episodes}};
+  if (std::isfinite(view.evaluated)) lines.push_back({evaluation_line(view), mean_return});
   const int width = terminal.columns - kLabel - 1;
   if (view.history.size() >= 2)
     lines.push_back(
@@ -269,13 +280,13 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
 std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   constexpr int kLeft = 52;
   const bool drawn = view.history.size() >= 2;
-  const int height =
-      drawn ? std::clamp(terminal.rows - kBesideChart, kLeastChart, kMostChart) : kFigures;
   std::vector<Ranked> lines{{return_line(view), mean_return},
                             {best_line(view), history},
                             {episodes_line(view), episodes}};
-  lines.resize(size_t(height), {Line(), history});
+  if (std::isfinite(view.evaluated)) lines.push_back({evaluation_line(view), mean_return});
   if (!drawn) return lines;
+  const int height = std::clamp(terminal.rows - kBesideChart, kLeastChart, kMostChart);
+  lines.resize(size_t(height), {Line(), history});
   const auto [low, high] = std::minmax_element(view.history.begin(), view.history.end());
   std::vector<std::string> axis(size_t(height), "");
   axis.front() = figure_text(*high), axis.back() = figure_text(*low);
@@ -360,6 +371,7 @@ std::string plain_line(const View& view) {
        std::isfinite(view.steps_per_second) ? std::to_string(std::llround(view.steps_per_second))
                                             : "-",
        16);
+  if (std::isfinite(view.evaluated)) pair("eval", figure_text(view.evaluated), 14);
   pair("elapsed", duration_text(view.elapsed_s), 15);
   pair("left", duration_text(view.left_s()), 12);
   for (const Item& item : event_items(view))
@@ -395,9 +407,13 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
         .add(figure_text(view.best_return), Ink::bold)
         .add(" at " + count_text(double(view.best_step)) + " steps");
   lines.push_back(reached);
+  if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view));
   if (terminal.live)
     for (Line& line : lines) line = line.fitted(terminal.columns, terminal.unicode);
-  // paths and commands are there to be copied: they are never cut, the terminal wraps them
+  // warnings are there to be read, paths and commands to be copied: they are never cut, the
+  // terminal wraps them
+  for (const std::string& warning : view.warnings)
+    lines.push_back(labelled("warning").add(warning, Ink::yellow));
   lines.push_back(labelled("run").add(view.dir));
   if (!view.saved) return lines;
   lines.push_back(labelled("evaluate").add("./maglev eval " + view.dir));

@@ -313,5 +313,62 @@ TEST(View, a_long_history_is_thinned_and_keeps_its_shape) {
     ASSERT_NEAR(view.history[i] - view.history[i - 1], view.history[1] - view.history[0], 1e-6);
 }
 
+TEST(View, while_nothing_is_learned_the_rate_says_nothing_of_the_time_left) {
+  View view(run_info(), 0);
+  Progress progress;
+  progress.total_steps = 1'000'000;
+  progress.seeding_steps = 5'000;
+  progress.step = 2'000;
+  view.apply(progress, 1);
+  EXPECT_TRUE(std::isnan(view.left_s()));
+  const Terminal terminal{.live = true, .unicode = true, .columns = 110, .rows = 30};
+  EXPECT_NE(live_lines(view, terminal)[1].text(false).find("collecting before it learns"),
+            std::string::npos);
+  MetricRow row = row_at(4'000, 1);
+  row.steps_per_second = 4'000;
+  view.apply(row, 1);
+  // this row holds the last of seeding and the first updates, the next is learning alone
+  row.step = 6'000, row.seconds += 1, row.steps_per_second = 2'000;
+  view.apply(row, 2);
+  EXPECT_TRUE(std::isnan(view.left_s()));
+  row.step = 6'100, row.seconds += 1, row.steps_per_second = 100;
+  view.apply(row, 3);
+  EXPECT_DOUBLE_EQ(view.steps_per_second, 100);
+  EXPECT_DOUBLE_EQ(view.left_s(), (1'000'000 - 6'100) / 100.);
+}
+
+TEST(View, an_evaluation_is_shown_and_does_not_take_the_place_of_a_row) {
+  View view(run_info(), 0);
+  view.apply(row_at(100'000, 7), 10);
+  view.apply({.step = 50'000, .values = {{"eval/return_mean", 42}}, .event = true}, 11);
+  view.apply({.step = 80'000, .values = {{"eval/return_mean", 30}}, .event = true}, 12);
+  EXPECT_EQ(view.step, 100'000);
+  EXPECT_EQ(view.row.return_mean, 7);
+  EXPECT_EQ(view.evaluated, 30);
+  EXPECT_EQ(view.best_evaluated, 42);
+  EXPECT_NE(plain_line(view).find("eval=30"), std::string::npos) << plain_line(view);
+}
+
+TEST(View, a_resumed_run_keeps_its_history_and_its_best) {
+  RunInfo run = run_info();
+  run.resumed_at = 300;
+  run.past = {{100, 5}, {200, 9}, {300, 7}};
+  const View view(run, 0);
+  EXPECT_EQ(view.history, (std::vector<double>{5, 9, 7}));
+  EXPECT_EQ(view.best_return, 9);
+  EXPECT_EQ(view.best_step, 200);
+}
+
+TEST(Console, the_summary_repeats_warnings_and_offers_only_what_there_is) {
+  const Terminal terminal{.live = true, .unicode = true, .columns = 40, .rows = 24};
+  View view = view_of_a_run();
+  view.warnings = {"learning has diverged by step 12,800: loss/policy is not a number"};
+  const std::string text = joined(texts(summary_lines(view, terminal, "finished")));
+  EXPECT_NE(text.find(view.warnings[0]), std::string::npos) << "it is not cut: " << text;
+  view.saved = false;
+  const std::string failed = joined(texts(summary_lines(view, terminal, "[checkpoint] disk full")));
+  EXPECT_EQ(failed.find("./maglev"), std::string::npos) << failed;
+}
+
 }  // namespace
 }  // namespace maglev::sinks::console

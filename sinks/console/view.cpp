@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace maglev::sinks::console {
 namespace {
@@ -22,16 +23,28 @@ View::View(const RunInfo& run, double now_s)
       step(std::max<int64_t>(0, run.resumed_at)),
       steps_per_second(kNaN),
       best_return(kNaN),
+      evaluated(kNaN),
+      best_evaluated(kNaN),
       began_s_(now_s),
       row_at_s_(now_s),
       began_step_(step) {
   row.return_mean = kNaN;
+  for (const PastRow& before : run.past) remember(before.step, before.return_mean);
 }
 
 void View::apply(const MetricRow& next, double now_s) {
+  if (next.event) {
+    for (const auto& [name, value] : next.values)
+      if (name == "eval/return_mean") evaluated = value, evaluated_step = next.step;
+    if (!(best_evaluated >= evaluated)) best_evaluated = evaluated;
+    return;
+  }
   const double interval_s = rows == 0 ? now_s - began_s_ : next.seconds - row.seconds;
-  // the first row's rate holds lazy initialisation too: later rows take over quickly
-  const double weight = rows < 2 || std::isnan(steps_per_second)
+  // the first row's rate holds lazy initialisation too, and that of seeding no updates: later rows
+  // take over quickly
+  const bool was_seeding =
+      std::exchange(rate_of_seeding_, (rows == 0 ? began_step_ : row.step) < seeding_steps);
+  const double weight = rows < 2 || was_seeding || rate_of_seeding_ || std::isnan(steps_per_second)
                             ? 1
                             : 1 - std::exp(-std::max(0.0, interval_s) / kSmooth_s);
   if (std::isfinite(next.steps_per_second))
@@ -44,16 +57,14 @@ void View::apply(const MetricRow& next, double now_s) {
   elapsed_s = next.seconds;
   ++rows;
   ++beats;
-  if (!std::isfinite(next.return_mean)) return;
-  if (std::isnan(best_return) || next.return_mean > best_return)
-    best_return = next.return_mean, best_step = next.step;
-  remember(next.return_mean);
+  remember(next.step, next.return_mean);
 }
 
 void View::apply(const Progress& progress, double now_s) {
   const int64_t collected = progress.iteration_step.load(std::memory_order_relaxed);
   step = std::max(step, progress.step.load(std::memory_order_relaxed) + collected);
   if (total_steps > 0) step = std::min(step, total_steps);
+  seeding_steps = progress.seeding_steps;
   elapsed_s = row.seconds + now_s - row_at_s_;
   if (rows == 0 && step > began_step_ && now_s > began_s_)
     steps_per_second = double(step - began_step_) / (now_s - began_s_);
@@ -70,7 +81,7 @@ double View::share() const {
 }
 
 double View::left_s() const {
-  if (total_steps <= 0 || !(steps_per_second > 0)) return kNaN;
+  if (total_steps <= 0 || !(steps_per_second > 0) || seeding() || rate_of_seeding_) return kNaN;
   return double(std::max<int64_t>(0, total_steps - step)) / steps_per_second;
 }
 
@@ -80,7 +91,9 @@ double View::figure(const std::string& name) const {
   return kNaN;
 }
 
-void View::remember(double mean_return) {
+void View::remember(int64_t at_step, double mean_return) {
+  if (!std::isfinite(mean_return)) return;
+  if (!(best_return >= mean_return)) best_return = mean_return, best_step = at_step;
   history_sum_ += mean_return;
   if (++history_pending_ < history_stride_) return;
   history.push_back(history_sum_ / double(history_pending_));

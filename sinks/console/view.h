@@ -20,9 +20,18 @@ struct View {
   double steps_per_second;  ///< smoothed over about ten seconds; NaN before the first figure
   MetricRow row;            ///< the last one
   int64_t rows = 0;         ///< seen so far
-  double best_return;       ///< highest mean return of a row; NaN before the first
+  double best_return;       ///< highest mean return of a row, over resumes; NaN before the first
   int64_t best_step = 0;
   std::vector<double> history;  ///< mean returns, evenly spaced, at most kHistory of them
+  double evaluated;             ///< mean return of the last evaluation; NaN: none has ended
+  int64_t evaluated_step = 0;
+  double best_evaluated;                   ///< the highest so far
+  std::vector<std::string> warnings = {};  ///< what must not be missed
+
+  /// Steps that are collected before anything is learned, and whether that is still so: their rate
+  /// says nothing of the rest.
+  int64_t seeding_steps = 0;
+  bool seeding() const { return step < seeding_steps; }
 
   /// The running iteration: share collected in [0, 1]; 1 while it learns. Unknown until a tick.
   bool ticked = false;
@@ -38,16 +47,17 @@ struct View {
 
   /// Share of the run that is done, in [0, 1].
   double share() const;
-  /// Seconds left at the present rate; NaN when unknown.
+  /// Seconds left at the present rate; NaN when unknown, as before the first update.
   double left_s() const;
   /// A figure of the last row; NaN when it has none.
   double figure(const std::string& name) const;
 
  private:
-  void remember(double mean_return);
+  void remember(int64_t at_step, double mean_return);
 
   double began_s_, row_at_s_;
   int64_t began_step_;
+  bool rate_of_seeding_ = false;  ///< the last row's interval began before anything was learned
   int64_t history_stride_ = 1, history_pending_ = 0;
   double history_sum_ = 0;
 };

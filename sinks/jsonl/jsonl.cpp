@@ -1,6 +1,7 @@
 // metrics.jsonl: one JSON object a line with step, seconds, steps_per_second, return_mean, episodes
-// and then the row's values by name; what is not finite is null. Each line is given to the system
-// at once, so a killed run keeps it.
+// and then the row's values by name; what is not finite is null. An event, such as an evaluation, has
+// step, seconds and its values alone. Each line is given to the system at once, so a killed run keeps
+// it.
 #include <charconv>
 #include <cmath>
 
@@ -12,7 +13,6 @@
 namespace maglev::sinks::jsonl {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t(4) << 30;
 constexpr const char* kFixedKeys[] = {"step", "seconds", "steps_per_second", "return_mean",
                                       "episodes"};
 
@@ -29,11 +29,12 @@ std::string quoted(const std::string& text) {
 }
 
 std::string line_of(const MetricRow& row) {
-  std::string line = "{\"step\": " + std::to_string(row.step) +
-                     ", \"seconds\": " + number(row.seconds) +
-                     ", \"steps_per_second\": " + number(row.steps_per_second) +
-                     ", \"return_mean\": " + number(row.return_mean) +
-                     ", \"episodes\": " + std::to_string(row.episodes);
+  std::string line =
+      "{\"step\": " + std::to_string(row.step) + ", \"seconds\": " + number(row.seconds);
+  if (!row.event)
+    line += ", \"steps_per_second\": " + number(row.steps_per_second) +
+            ", \"return_mean\": " + number(row.return_mean) +
+            ", \"episodes\": " + std::to_string(row.episodes);
   for (const auto& [name, value] : row.values) {
     bool taken = false;
     for (const char* key : kFixedKeys) taken = taken || name == key;
@@ -42,26 +43,48 @@ std::string line_of(const MetricRow& row) {
   return line + "}\n";
 }
 
-// whole lines of steps up to and including `last_step`
-std::string lines_until(const std::string& text, int64_t last_step) {
-  std::string kept;
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
-       begin = end + 1) {
-    auto json = nlohmann::json::parse(text.begin() + ptrdiff_t(begin),
-                                      text.begin() + ptrdiff_t(end), nullptr, false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    if (json["step"].get<int64_t>() <= last_step) kept.append(text, begin, end + 1 - begin);
-  }
-  return kept;
+std::string path_in(const std::string& dir) { return dir + "/metrics.jsonl"; }
+
+// a line that is a row; null: it is none
+nlohmann::json row_of(std::string_view line) {
+  auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, /*throws=*/false);
+  const bool is_row = json.is_object() && json.contains("step") && json["step"].is_number_integer();
+  return is_row ? json : nlohmann::json();
 }
 
-// a new run begins with an empty file, a continued one with the rows before its checkpoint
+// a new run begins with an empty file, a continued one with the rows up to its checkpoint
 std::string prepared(const RunInfo& info) {
-  std::string path = info.dir + "/metrics.jsonl";
-  std::string before = path_exists(path) ? read_file(path, kMaxFileBytes) : "";
-  std::string kept = info.resumed_at < 0 ? "" : lines_until(before, info.resumed_at);
-  if (kept != before) write_atomic(path, kept);
+  const std::string path = path_in(info.dir);
+  const bool there = path_exists(path);
+  if (info.resumed_at < 0 || !there) {
+    if (there) write_atomic(path, "");
+    return path;
+  }
+  const auto kept = [&](std::string_view line) {
+    const auto row = row_of(line);
+    return !row.is_null() && row["step"].get<int64_t>() <= info.resumed_at;
+  };
+  // a line at a time: the file of a long run may be larger than memory
+  uint64_t bytes = 0;
+  read_lines(path, [&](std::string_view line) { bytes += kept(line) ? line.size() + 1 : 0; });
+  if (bytes == file_bytes(path)) return path;
+  const std::string temporary = temporary_beside(path);
+  FileWriter out(temporary);
+  read_lines(path, [&](std::string_view line) {
+    if (kept(line)) out.write(std::string(line) + "\n");
+  });
+  out.finish();
+  rename_path(temporary, path);
   return path;
+}
+
+void read_back(const std::string& dir, const std::function<void(const PastRow&)>& row) {
+  if (!path_exists(path_in(dir))) return;
+  read_lines(path_in(dir), [&](std::string_view line) {
+    const auto json = row_of(line);
+    if (!json.is_null() && json.contains("return_mean") && json["return_mean"].is_number())
+      row({.step = json["step"], .return_mean = json["return_mean"]});
+  });
 }
 
 class Jsonl : public MetricSink {
@@ -72,6 +95,7 @@ class Jsonl : public MetricSink {
     file_.append(line_of(row));
     file_.flush();
   }
+  void sync() override { file_.sync(); }
   void close(const std::string&) override { file_.sync(); }
 
  private:
@@ -86,7 +110,8 @@ SinkEntry entry() {
           .on_by_default = true,
           .open = [](const RunInfo& info) -> std::unique_ptr<MetricSink> {
             return std::make_unique<Jsonl>(info);
-          }};
+          },
+          .read_back = read_back};
 }
 
 }  // namespace maglev::sinks::jsonl

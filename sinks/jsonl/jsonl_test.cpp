@@ -87,7 +87,36 @@ TEST_F(JsonlSink, a_new_run_begins_with_an_empty_file) {
   EXPECT_EQ(steps(), std::vector<int64_t>{1});
 }
 
-TEST_F(JsonlSink, a_full_disk_switches_it_off_and_keeps_whole_lines) {
+TEST_F(JsonlSink, an_event_is_a_line_of_its_own_values_and_a_history_leaves_it_out) {
+  {
+    auto sink = sinks::jsonl::entry().open(info_);
+    sink->write({.step = 128, .return_mean = 20.5, .values = {}});
+    sink->write({.step = 64, .seconds = 2, .values = {{"eval/return_mean", 9}}, .event = true});
+    sink->close("finished");
+  }
+  EXPECT_TRUE(read_file(path(), 1000)
+                  .ends_with("{\"step\": 64, \"seconds\": 2, \"eval/return_mean\": 9}\n"));
+  std::vector<std::pair<int64_t, double>> past;
+  sinks::jsonl::entry().read_back(
+      info_.dir, [&](const PastRow& row) { past.emplace_back(row.step, row.return_mean); });
+  EXPECT_EQ(past, (std::vector<std::pair<int64_t, double>>{{128, 20.5}}));
+}
+
+TEST_F(JsonlSink, a_disk_that_was_full_for_a_moment_costs_no_row) {
+  MetricWriter writer(open_sinks(info_, {"jsonl"}));
+  testing::internal::CaptureStderr();
+  writer.push({.step = 1, .values = {}});
+  writer.flush();
+  set_file_fault(parse_file_fault("write:SHORT:1,write:ENOSPC:2"));
+  writer.push({.step = 2, .values = {}});
+  writer.push({.step = 3, .values = {}});
+  writer.flush();
+  writer.close("finished");
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(steps(), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST_F(JsonlSink, a_full_disk_keeps_whole_lines) {
   MetricWriter writer(open_sinks(info_, {"jsonl"}));
   testing::internal::CaptureStderr();
   writer.push({.step = 1, .values = {}});

@@ -44,14 +44,17 @@ class Tensorboard : public MetricSink {
   }
 
   void write(const MetricRow& row) override {
-    std::vector<std::pair<std::string, double>> scalars{{"return_mean", row.return_mean},
-                                                        {"steps_per_second", row.steps_per_second},
-                                                        {"episodes", double(row.episodes)}};
+    std::vector<std::pair<std::string, double>> scalars;
+    if (!row.event)
+      scalars = {{"return_mean", row.return_mean},
+                 {"steps_per_second", row.steps_per_second},
+                 {"episodes", double(row.episodes)}};
     scalars.insert(scalars.end(), row.values.begin(), row.values.end());
     std::erase_if(scalars, [](const auto& s) { return !std::isfinite(s.second); });
     file_.append(record(scalars_event(wall_time(), row.step, scalars)));
     file_.flush();
   }
+  void sync() override { file_.sync(); }
   void close(const std::string&) override { file_.sync(); }
 
  private:

@@ -252,3 +252,68 @@ def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_p
     newest = max((run / "checkpoints").glob("step_*"))
     assert json.loads((newest / "manifest.json").read_text())["identity"]["step"] <= 300 * 4
     assert examples("eval", run, "--steps", "64", "--checkpoint", newest).returncode == 0
+
+
+def test_a_network_that_does_not_fit_is_refused_with_the_sum_before_it_is_made(engine, tmp_path):
+    wide = "ppo.network.hidden=[65536,65536]"
+    done = engine("train", "ppo", "cartpole", wide, "--out", tmp_path / "run", timeout_s=30)
+    line = complaint(done)
+    assert "GiB planned" in line and "gradients" in line and "smaller network" in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_memory_that_the_system_does_not_give_is_one_line(engine, tmp_path):
+    def limited():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    done = engine(
+        "train", "ppo", "cartpole", "ppo.network.hidden=[65536,65536]", "--memory-limit", "none",
+        "--out", tmp_path / "run", preexec_fn=limited,
+    )
+    line = complaint(done)
+    assert "[memory]" in line and "internal error" not in line
+
+
+def test_divergence_is_said_once_and_may_end_the_run(engine, tmp_path):
+    diverging = ["train", "ppo", "pendulum", *SMALL, "ppo.lr=1e30", "ppo.max_grad_norm=1e30"]
+    run = tmp_path / "run"
+    done = engine(*diverging, "--out", run)
+    assert done.returncode == 0, done.stderr
+    status = json.loads((run / "run.json").read_text())
+    assert status["state"] == "finished" and "learning has diverged" in status["message"]
+    assert (run / "log.txt").read_text().count("learning has diverged") == 1
+    assert "loss/" in status["message"]
+    run = tmp_path / "stopped"
+    done = engine(*diverging, "train.on_divergence=stop", "--out", run)
+    assert done.returncode == 3, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+
+
+def test_a_folder_of_something_else_is_not_trained_into(engine, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", tmp_path, "--overwrite")
+    assert "thesis.tex" in complaint(done)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("empty", [["--out", ""], ["--sinks", ""]])
+def test_a_flag_without_a_value_is_answered(empty, engine, tmp_path):
+    assert empty[0] in complaint(engine("train", "ppo", "cartpole", *SMALL, *empty, cwd=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dataset_that_was_not_finished_is_not_there(engine, tmp_path):
+    run, data = tmp_path / "run", tmp_path / "data.safetensors"
+    done = engine(
+        "train", "tdmpc2", "pendulum", "--bare", "--sinks", "jsonl", "env.count=2",
+        "train.steps=400", "tdmpc2.seed_steps=400", "--out", run,
+    )
+    assert done.returncode == 0, done.stderr
+    cut = engine("data", run, data, env={"MAGLEV_FAULT": "write:EXIT:1"})
+    assert cut.returncode == 137
+    assert not data.exists() and list(tmp_path.glob(".data.safetensors.tmp-*"))
+    assert engine("data", run, data).returncode == 0
+    assert not list(tmp_path.glob(".data.safetensors.tmp-*"))
+    assert "data.safetensors" in complaint(engine("data", run, data))

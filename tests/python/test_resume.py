@@ -1,7 +1,9 @@
 """A run that is killed and resumed ends as the unbroken one: every named value of the state, by hash."""
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -128,7 +130,110 @@ def test_a_chain_of_kills_ends_as_the_unbroken_run(engine, tmp_path):
     assert newest_manifest(whole)["state_hash"] == newest_manifest(broken)["state_hash"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_rows_are_those_of_the_unbroken_run_where_saves_fall_between_them(engine, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    arguments = ["ppo", "cartpole", *COMMON, "train.log_every=1600", "train.save_every=640"]
+    assert engine("train", *arguments, "--out", whole).returncode == 0
+    process = start(*arguments, "--out", broken)
+    wait_for_checkpoints(broken, 3, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert newest_manifest(broken)["identity"]["step"] % 1600 != 0
+    assert engine("train", "--resume", broken, "--sinks", "jsonl").returncode == 0
+    assert metric_rows(whole) == metric_rows(broken)
+    assert newest_manifest(whole)["state_hash"] == newest_manifest(broken)["state_hash"]
+
+
+def test_a_run_that_was_killed_behind_its_last_checkpoint_is_finished_by_a_resume(engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    status = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**status, "state": "running", "ended": 0}))
+    done = engine("train", "--resume", run, "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "finished"
+    assert engine("train", "--resume", run).returncode == 2
+
+
+def test_resuming_leaves_a_record(engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    done = engine("train", "--resume", run, "train.steps=12800", "ppo.lr=0.002", "--sinks", "console")
+    assert done.returncode == 0, done.stderr
+    for text in ((run / "log.txt").read_text(), (run / "reproduce.md").read_text()):
+        assert "ppo.lr: 0.0003 -> 0.002" in text and "train.steps: 6400 -> 12800" in text, text
+        assert "step 6400" in text and "step_000000006400" in text
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", None])
+def test_a_run_is_resumed_without_a_sound_status(damage, engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    if damage is None:
+        (run / "run.json").unlink()
+        (run / "config.yaml").unlink()
+    else:
+        (run / "run.json").write_text(damage)
+    done = engine("train", "--resume", run, "train.steps=7040", "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "finished"
+    assert newest_manifest(run)["identity"]["step"] == 7040
+
+
+def test_evaluations_and_threads_change_no_bit_and_choose_the_best(engine, tmp_path):
+    arguments = ["ppo", "cartpole", *COMMON, "ppo.minibatch=64", "env.count=16", "threads=1"]
+    plain = tmp_path / "plain"
+    assert engine("train", *arguments, "--out", plain).returncode == 0
+    rows = []
+    for threads in (1, 2):
+        run = tmp_path / str(threads)
+        evaluated = [f"threads={threads}", "train.eval_every=1280", "train.eval_episodes=5"]
+        done = engine("train", *arguments, *evaluated, "--out", run)
+        assert done.returncode == 0, done.stderr
+        hashes = {newest_manifest(r)["state_hash"] for r in (plain, run)}
+        assert len(hashes) == 1
+        rows.append([r for r in metric_rows(run) if "eval/return_mean" in r])
+        verdicts = json.loads((run / "checkpoints" / "evaluations.json").read_text())
+        best = max(verdicts, key=lambda name: (verdicts[name], name))
+        assert (run / "checkpoints" / "best").readlink().name == best
+    assert rows[0] == rows[1]
+    assert sorted(r["step"] for r in rows[0]) == list(range(1280, STEPS + 1, 1280))
+
+
+def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    arguments = ["ppo", "cartpole", *COMMON, "train.eval_every=1280", "train.eval_episodes=40"]
+    assert engine("train", *arguments, "--out", whole).returncode == 0
+    process = start(*arguments, "--out", broken)
+    wait_for_checkpoints(broken, 4, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert engine("train", "--resume", broken, "--sinks", "jsonl").returncode == 0
+
+    def evaluations(run):
+        rows = [r for r in metric_rows(run) if "eval/return_mean" in r]
+        return sorted({(r["step"], r["eval/return_mean"]) for r in rows})
+
+    assert evaluations(whole) == evaluations(broken)
+    assert newest_manifest(whole)["state_hash"] == newest_manifest(broken)["state_hash"]
+
+
+@pytest.mark.parametrize("evaluated", [[], ["train.eval_every=5120", "train.eval_episodes=5"]])
+def test_a_run_ends_where_the_return_it_was_asked_for_is_reached(evaluated, engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine(
+        "train", "ppo", "cartpole", *COMMON, *evaluated, "train.steps=100000000",
+        "train.until_return=15", "train.log_every=640", "--out", run,
+    )
+    assert done.returncode == 0, done.stderr
+    status = json.loads((run / "run.json").read_text())
+    assert status["state"] == "finished" and "train.until_return=15" in status["message"]
+    assert newest_manifest(run)["identity"]["step"] == status["steps"] < 10_000_000
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+)
 def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     run = tmp_path / "run"
     process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "--out", run)
@@ -145,6 +250,90 @@ def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert newest_manifest(run)["identity"]["step"] >= status["steps"] + 6400
+
+
+def test_a_signal_to_save_saves_and_goes_on(engine, tmp_path):
+    run = tmp_path / "run"
+    endless = ["train.steps=1000000000", "train.save_every=1000000000"]
+    process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
+    wait_for_checkpoints(run, 1, process)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGUSR1)
+    wait_for_checkpoints(run, 2, process)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 130
+
+
+@pytest.mark.parametrize("reader", ["gone", "asleep"])
+def test_output_that_nobody_reads_neither_ends_nor_stops_a_run(reader, tmp_path):
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        [ENGINE, "train", "ppo", "cartpole", *COMMON, "--sinks", "console",
+         "train.steps=1000000000", "train.save_every=64", "train.log_every=64", "--out", run],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+    )
+    # a line of each checkpoint fills the smallest pipe within a hundred
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    wait_for_checkpoints(run, 1, process)
+    if reader == "gone":
+        process.stdout.close()
+
+    def saved():
+        return max(p.name for p in (run / "checkpoints").glob("step_*"))
+
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and saved() < "step_000000012800":
+        assert process.poll() is None
+        time.sleep(0.05)
+    assert saved() >= "step_000000012800", "it stopped"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 130
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+
+
+@pytest.mark.parametrize("fate", ["moved", "deleted"])
+def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_path):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    endless = ["train.steps=1000000000", "train.save_every=12800", "train.log_every=6400"]
+    process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
+    wait_for_checkpoints(run, 2, process)
+    run.rename(elsewhere)
+    if fate == "deleted":
+        shutil.rmtree(elsewhere)
+    wait_for_checkpoints(run, 2, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 130
+    message = json.loads((run / "run.json").read_text())["message"]
+    assert ("deleted" if fate == "deleted" else str(elsewhere)) in message
+    assert metric_rows(run)
+    done = engine("eval", run, "--episodes", "3")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_begins_with_the_networks_of_another(engine, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", first).returncode == 0
+    begin = ["train.steps=64", f"train.init_from={first}"]
+    done = engine("train", "ppo", "cartpole", *COMMON, *begin, "--out", second)
+    assert done.returncode == 0, done.stderr
+
+    def networks(manifest):
+        return {n: t["hash"] for n, t in manifest["tensors"].items() if ".network." in n}
+
+    start_of_second = json.loads(
+        (second / "checkpoints" / "step_000000000000" / "manifest.json").read_text()
+    )
+    assert networks(start_of_second) == networks(newest_manifest(first))
+    assert start_of_second["tensors"]["algo.steps_done"] != newest_manifest(first)["tensors"][
+        "algo.steps_done"
+    ]
+    other = [*begin, "ppo.network.hidden=[24]"]
+    done = engine("train", "ppo", "cartpole", *COMMON, *other, "--out", tmp_path / "third")
+    assert done.returncode == 2 and "fc0_weight" in done.stderr and "[24, 4]" in done.stderr
 
 
 def test_a_finished_run_is_extended(engine, tmp_path):

@@ -17,7 +17,7 @@ VerbEntry entry();
 
 namespace {
 
-constexpr int kStopped = 130;
+constexpr int kDiverged = 3, kStopped = 130;
 
 Grammar grammar() {
   return {
@@ -39,7 +39,11 @@ Grammar grammar() {
       .settings = true};
 }
 
-int exit_status(RunOutcome outcome) { return outcome == RunOutcome::finished ? 0 : kStopped; }
+int exit_status(RunOutcome outcome) {
+  return outcome == RunOutcome::finished   ? 0
+         : outcome == RunOutcome::diverged ? kDiverged
+                                           : kStopped;
+}
 
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
@@ -56,6 +60,9 @@ int run(const std::vector<std::string>& words) {
   }
   claim_threads();
   RunRequest request;
+  for (const char* flag : {"--out", "--sinks"})
+    if (arguments.value(flag) == "")
+      throw Error(std::string("[train] ") + flag + " needs a value; leave it out for the default");
   request.out = arguments.value("--out").value_or("");
   request.overwrite = arguments.has("--overwrite");
   if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks);

@@ -1,0 +1,103 @@
+#include "engine/train/evaluation.h"
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/core/error.h"
+#include "engine/run/checkpoint.h"
+
+namespace maglev {
+namespace {
+
+// neither training's nor those of `maglev eval`, so that a best that was chosen here is judged there
+// on what it has never seen
+constexpr uint64_t kSeed = 2'000'003;
+// time steps after which an evaluation ends even if an agent does not: an environment may know no
+// limit
+constexpr int64_t kMostSteps = 100'000;
+
+// the mean over the results of all rivals
+double mean(const std::vector<EvalResult>& results, double EvalResult::*figure) {
+  double sum = 0;
+  for (const EvalResult& r : results) sum += r.*figure;
+  return sum / double(results.size());
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
+    : experiment_(&experiment), placement_(placement), pool_(1), stream_(placement.device) {
+  placement_.threads = 1;
+  policy_ = experiment.algo().make_policy(experiment.algo_options(),
+                                          context_of(experiment, placement_, pool_));
+  if (experiment.env().agents == 2)
+    for (const Bot& bot : experiment.env().bots)
+      rivals_.push_back(std::make_unique<BotPlayer>(bot, bot.name));
+  // nobody to meet
+  if (rivals_.empty()) rivals_.push_back(nullptr);
+}
+
+Evaluation::~Evaluation() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void Evaluation::begin(const std::string& checkpoint) {
+  MAGLEV_ASSERT(!running(), "one evaluation at a time");
+  verdict_ = {.checkpoint = checkpoint, .row = {.values = {}, .event = true}, .failure = {}};
+  ended_ = false;
+  thread_ = std::thread([this] {
+    try {
+      stream_.on_side_stream([this] { judge(); });
+    } catch (const std::exception& e) {
+      verdict_.failure = e.what();
+    }
+    ended_.store(true, std::memory_order_release);
+  });
+}
+
+void Evaluation::judge() {
+  const auto begin = std::chrono::steady_clock::now();
+  const CheckpointIdentity identity =
+      load_section(verdict_.checkpoint, "algo",
+                   {.algo = experiment_->algo().name, .env = experiment_->env().name},
+                   [&](StateVisitor& v) { policy_->visit_state(v); });
+  policy_->publish();
+  verdict_.row.step = identity.step;
+  verdict_.row.seconds = identity.seconds;
+  std::vector<EvalResult> results;
+  double score = 0, games = 0;
+  for (const auto& rival : rivals_) {
+    results.push_back(
+        evaluate(*policy_, *experiment_, placement_, pool_,
+                 {.episodes = experiment_->run.eval_episodes,
+                  .seed = kSeed,
+                  .mode = ActMode::mean,
+                  .against = rival.get(),
+                  .stop = [this](int64_t t) { return t >= kMostSteps || stop_.load(); }}));
+    const EvalResult& r = results.back();
+    score += double(r.wins) + 0.5 * double(r.draws);
+    games += double(r.wins + r.draws + r.losses);
+  }
+  verdict_.return_mean = mean(results, &EvalResult::return_mean);
+  auto& values = verdict_.row.values;
+  values = {{"eval/return_mean", verdict_.return_mean},
+            {"eval/return_std", mean(results, &EvalResult::return_std)},
+            {"eval/length_mean", mean(results, &EvalResult::length_mean)}};
+  if (games > 0) values.emplace_back("eval/score", score / games);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  values.emplace_back("time/evaluation_s", took.count());
+  if (stop_) verdict_.failure = "it was stopped";
+  else if (std::isnan(verdict_.return_mean))
+    verdict_.failure = "no episode ended within " + std::to_string(kMostSteps) + " steps";
+}
+
+std::optional<Verdict> Evaluation::take() {
+  if (!running() || !ended()) return std::nullopt;
+  thread_.join();
+  return std::exchange(verdict_, {});
+}
+
+}  // namespace maglev

@@ -1,0 +1,62 @@
+#pragma once
+// Judges checkpoints beside training: the policy of one is loaded, on a thread, environments and
+// seeds of its own. Training waits for nothing, and no bit of it changes.
+// Threads: every call on the loop's thread.
+
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/metrics/sink.h"
+#include "engine/play/evaluate.h"
+#include "engine/train/step_graph.h"
+
+namespace maglev {
+
+/// What became of an evaluation.
+struct Verdict {
+  std::string checkpoint;  ///< folder of what was judged
+  MetricRow row;           ///< an event of its step: "eval/return_mean" and the like
+  /// In games of two over all scripted players; NaN: no episode ended.
+  double return_mean = std::numeric_limits<double>::quiet_NaN();
+  std::string failure;  ///< why there is none; empty: there is one
+};
+
+class Evaluation {
+ public:
+  /// For policies of `experiment`, which outlives this. In games of two they meet each scripted
+  /// player there is.
+  Evaluation(const Experiment& experiment, const Placement& placement);
+  /// Stops one that runs; it has no verdict then.
+  ~Evaluation();
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
+
+  /// Begins to judge the policy of a checkpoint's folder, which stays there meanwhile. None runs.
+  void begin(const std::string& checkpoint);
+  /// Whether one was begun and not taken yet, and whether its verdict is there.
+  bool running() const { return thread_.joinable(); }
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  /// The verdict, once, when it is there.
+  std::optional<Verdict> take();
+
+ private:
+  /// On the evaluation's thread.
+  void judge();
+
+  const Experiment* experiment_;
+  Placement placement_;
+  ThreadPool pool_;
+  GraphPool stream_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<std::unique_ptr<Player>> rivals_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false}, ended_{false};
+  Verdict verdict_;  ///< the thread's while it runs
+};
+
+}  // namespace maglev

@@ -1,0 +1,69 @@
+#include "engine/train/finite_check.h"
+
+#include <bit>
+
+#include <torch/torch.h>
+
+#include "base/core/error.h"
+
+namespace maglev {
+namespace {
+
+bool all_finite(const float* values, int64_t count) {
+  // an exponent of ones only is an infinity or not a number
+  constexpr uint32_t kExponent = 0x7f800000u;
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; ++i)
+    bad |= uint32_t((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
+  return bad == 0;
+}
+
+}  // namespace
+
+FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, RowWindow& window,
+                         at::Device device)
+    : env_(std::move(env)), spec_(spec), agents_(agents), window_(&window) {
+  if (device.is_cuda()) flag_ = at::ones({1}, at::TensorOptions(at::kFloat).device(device));
+}
+
+bool FiniteCheck::rows_finite(const StepIo& io, int64_t begin, int64_t count) const {
+  bool finite = all_finite(io.reward + begin, count);
+  for (size_t c = 0; c < spec_.observations.size(); ++c) {
+    const ObsColumn& column = spec_.observations[c];
+    if (column.dtype != DType::f32) continue;
+    const std::byte* rows = io.obs[c] + begin * io.obs_row_bytes[c];
+    finite &= all_finite(reinterpret_cast<const float*>(rows), count * column.elements());
+  }
+  return finite;
+}
+
+void FiniteCheck::look(const Batch& collected) {
+  flag_.mul_(at::isfinite(collected.reward).all());
+  for (const auto& column : collected.obs)
+    if (column.scalar_type() == at::kFloat)
+      flag_.mul_(at::isfinite(column.narrow(0, 1, collected.reward.size(0))).all());
+}
+
+void FiniteCheck::raise_flag() {
+  if (flag_.defined()) flag_.fill_(1);
+}
+
+void FiniteCheck::name_first(int64_t first_step) const {
+  const auto check = [&](const at::Tensor& values, const std::string& name, int64_t t) {
+    const auto rows = values.reshape({values.size(0), -1});
+    const auto bad = at::isfinite(rows).all(1).logical_not().nonzero();
+    if (bad.size(0) == 0) return;
+    throw Error("[env] " + env_ + " gave a number that is not finite: " + name +
+                " of environment " + std::to_string(bad[0][0].item<int64_t>() / agents_) +
+                " at time step " + std::to_string(first_step + t) +
+                "; the update was not made, checkpoints before it are intact");
+  };
+  const int64_t T = window_->shape().T;
+  for (int64_t t = 0; t < T; ++t) check(window_->reward(t), "reward", t);
+  // an observation belongs to the step it is seen at
+  for (size_t c = 0; c < spec_.observations.size(); ++c)
+    for (int64_t t = 1; t <= T && spec_.observations[c].dtype == DType::f32; ++t)
+      check(window_->row(t).obs[c], "observation '" + spec_.observations[c].name + "'", t);
+}
+
+}  // namespace maglev

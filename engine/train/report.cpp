@@ -1,0 +1,184 @@
+#include "engine/train/report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include <torch/torch.h>
+
+#include "base/core/error.h"
+#include "base/core/split.h"
+
+namespace maglev {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
+constexpr int64_t kRecentEpisodes = 100;
+// parts of a copy: figures, totals, then the replay's counters and the finite flag where there are
+constexpr size_t kFigures = 0, kTotals = 1, kMore = 2;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Report::Report(at::Device device)
+    : metrics_(device),
+      copy_(device),
+      recent_(at::zeros({kRecent, 2}, at::kDouble)),
+      started_s_(now_s()),
+      flushed_s_(started_s_) {}
+
+void Report::begin(int64_t step) {
+  settle();
+  // one copy of everything there is
+  const double begin = now_s();
+  std::vector<at::Tensor> parts{metrics_.sums(), from_.envs->totals()};
+  if (from_.replay) parts.push_back(from_.replay->counters_on_device());
+  if (from_.finite->flag().defined()) parts.push_back(from_.finite->flag());
+  copy_.start(parts);
+  metrics_.clear();
+  open_ = true;
+
+  // what the host knows already
+  const double end = now_s(), interval = std::max(1e-12, end - flushed_s_);
+  times_.copy += end - begin;
+  open_row_ = {.step = step,
+               .seconds = seconds(),
+               .steps_per_second = double(step - flushed_step_) / interval,
+               .values = {{"time/environment", times_.environment / interval},
+                          {"time/policy", times_.policy / interval},
+                          {"time/learn", times_.learn / interval},
+                          {"time/copy", times_.copy / interval}}};
+  flushed_s_ = end;
+  flushed_step_ = step;
+  times_ = {};
+}
+
+void Report::settle() {
+  if (!open_) return;
+  copy_.wait();
+  open_ = false;
+  MetricRow row = std::exchange(open_row_, {});
+  if (from_.replay && copy_.part<EpisodeCounters>(kMore)->faults > 0)
+    throw Error(
+        "[replay] a sequence was asked for while no episode held one; raise the capacity "
+        "above the longest episode of each environment");
+  if (from_.finite->flag().defined() && *copy_.part<float>(from_.replay ? kMore + 1 : kMore) == 0)
+    from_.not_finite(row.step);
+
+  const EpisodeTotals& totals = *copy_.part<EpisodeTotals>(kTotals);
+  take_episodes(totals);
+  const auto times = std::exchange(row.values, {});
+  const double episodes = double(totals.episodes);
+  row.values.emplace_back("episode/return_min", totals.episodes ? totals.return_min : kNan);
+  row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : kNan);
+  row.values.emplace_back("episode/length_mean",
+                          totals.episodes ? totals.length_sum / episodes : kNan);
+  const auto& events = from_.envs->spec().events;
+  for (size_t k = 0; k < events.size(); ++k)
+    row.values.emplace_back("events/" + events[k] + "_per_1k",
+                            totals.steps ? 1000 * totals.events[k] / double(totals.steps) : kNan);
+  const float* sums = copy_.part<float>(kFigures);
+  const auto figures = metrics_.means(sums);
+  row.values.insert(row.values.end(), figures.begin(), figures.end());
+  look_for_divergence(figures, sums);
+  if (from_.replay) {
+    const auto& c = *copy_.part<EpisodeCounters>(kMore);
+    const int64_t of_a_time = from_.replay->shape().window.rows;
+    row.values.emplace_back("replay/rows", double((c.now - c.oldest + 1) * of_a_time));
+    row.values.emplace_back("replay/episodes", double(c.end - c.first));
+  }
+  if (from_.league)
+    for (auto& figure : from_.league->figures()) row.values.push_back(std::move(figure));
+  row.values.insert(row.values.end(), times.begin(), times.end());
+  row.episodes = episodes_;
+  row.return_mean = return_mean_;
+  rows_.push_back(std::move(row));
+}
+
+void Report::take_episodes(const EpisodeTotals& totals) {
+  episodes_ += totals.episodes;
+  if (totals.episodes > 0) {
+    recent_[recent_next_ % kRecent][0] = totals.return_sum;
+    recent_[recent_next_ % kRecent][1] = double(totals.episodes);
+    ++recent_next_;
+  }
+  // back from the newest flush until there are enough
+  double sum = 0, count = 0;
+  auto recent = recent_.accessor<double, 2>();
+  for (int64_t i = 1; i <= std::min(recent_next_, kRecent) && count < kRecentEpisodes; ++i) {
+    const int64_t slot = (recent_next_ - i) % kRecent;
+    sum += recent[slot][0], count += recent[slot][1];
+  }
+  if (count > 0) return_mean_ = sum / count;
+}
+
+void Report::look_for_divergence(const std::vector<std::pair<std::string, double>>& figures,
+                                 const float* sums) {
+  if (!divergence_.empty()) return;
+  // with fp16 an infinite gradient is no more than a scale that was tried too high
+  const bool scaled = from_.precision == Precision::fp16;
+  for (size_t i = 0; i < figures.size(); ++i) {
+    // a sum is not finite only where something was added: without weight nothing is
+    const auto& [name, mean] = figures[i];
+    if (scaled ? std::isnan(sums[i]) : !std::isfinite(sums[i])) {
+      divergence_ = name + (std::isnan(sums[i]) ? " is not a number" : " is infinite");
+      return;
+    }
+    if (!scaled && name.ends_with("nonfinite_steps") && mean > 0) {
+      divergence_ = name + ": updates were left out, their gradients were not finite";
+      return;
+    }
+  }
+}
+
+std::optional<MetricRow> Report::next_row(bool wait) {
+  if (open_ && (wait || copy_.ready())) settle();
+  if (rows_.empty()) return std::nullopt;
+  MetricRow row = std::move(rows_.front());
+  rows_.erase(rows_.begin());
+  return row;
+}
+
+void Report::clear() {
+  metrics_.clear();
+  times_ = {};
+  flushed_s_ = now_s();
+}
+
+double Report::settled_return_mean() const {
+  return episodes_ >= kRecentEpisodes ? return_mean_ : kNan;
+}
+
+double Report::seconds() const { return seconds_before_ + now_s() - started_s_; }
+
+void Report::visit_state(StateVisitor& visitor) {
+  constexpr int64_t kMost = int64_t(1) << 62;
+  visitor.integer("flushed_step", flushed_step_, 0, kMost);
+  visitor.integer("episodes", episodes_, 0, kMost);
+  visitor.real("return_mean", return_mean_);
+  visitor.tensor("recent", recent_);
+  visitor.integer("recent_next", recent_next_, 0, kMost);
+  // algorithms name their figures at the first update: what was summed before a resume has no other
+  // names until then
+  std::string names;
+  for (const auto& [name, mean] : metrics_.means(metrics_.sums().cpu().const_data_ptr<float>()))
+    names += (names.empty() ? "" : ",") + name;
+  const bool known = !names.empty();
+  visitor.text("figure_names", names);
+  if (!known && !names.empty()) {
+    const auto list = split_list(names);
+    if (int64_t(list.size()) > metrics_.sums().size(1))
+      throw Error("[state] 'trainer.figure_names' holds " + std::to_string(list.size()) +
+                  " names, which no algorithm has; use an earlier checkpoint");
+    metrics_.declare(list);
+  }
+  at::Tensor figures = metrics_.sums();
+  visitor.tensor("figures", figures);
+}
+
+}  // namespace maglev

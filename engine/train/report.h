@@ -1,0 +1,110 @@
+#pragma once
+// What of a run reaches the host and people: figures that are summed where they arise, brought over
+// once a flush by one asynchronous copy, and completed into a row of metrics. The only way a device
+// value gets here.
+// Threads: progress() is read by any; everything else is the loop's.
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/metrics/sink.h"
+#include "engine/algo/metrics.h"
+#include "engine/data/replay.h"
+#include "engine/data/vec_env.h"
+#include "engine/device/host_copy.h"
+#include "engine/device/precision.h"
+#include "engine/play/league.h"
+#include "engine/train/finite_check.h"
+
+namespace maglev {
+
+/// Where an iteration's time went since it was last taken, seconds.
+struct PhaseTimes {
+  double environment = 0, policy = 0, learn = 0, copy = 0;
+};
+
+/// Whose figures a report gathers. What is pointed at outlives it.
+struct ReportSources {
+  VecEnv* envs = nullptr;
+  const Replay* replay = nullptr;  ///< null: there is none
+  const FiniteCheck* finite = nullptr;
+  const League* league = nullptr;  ///< null: every agent learns
+  Precision precision = Precision::fp32;
+  /// Called where the finite check's flag has fallen before step `step`. Throws.
+  std::function<void(int64_t step)> not_finite;
+};
+
+class Report {
+ public:
+  explicit Report(at::Device device);
+  /// Once, before the first begin().
+  void watch(ReportSources sources) { from_ = std::move(sources); }
+
+  /// Where algorithms add their figures.
+  Metrics& metrics() { return metrics_; }
+  PhaseTimes& times() { return times_; }
+  /// How far the run is; the loop writes it.
+  Progress& progress() { return progress_; }
+  const Progress& progress() const { return progress_; }
+
+  /// Begins to bring the figures since the last flush over, as of `step`. Throws Error when the
+  /// flush before says that an environment gave a number that is not finite.
+  void begin(int64_t step);
+  /// The oldest flush that has come and was not taken yet; with `wait`, also one on its way.
+  std::optional<MetricRow> next_row(bool wait);
+  /// Waits for a flush on its way and completes its row.
+  void settle();
+  /// The step of the last begin().
+  int64_t flushed_step() const { return flushed_step_; }
+  /// Forgets the figures since the last flush and begins its clocks anew.
+  void clear();
+
+  /// Finished episodes so far, as of the last flush.
+  int64_t episodes() const { return episodes_; }
+  /// Mean return over at least the last 100 finished episodes, or all where fewer have finished, as
+  /// of the last flush; NaN before the first.
+  double return_mean() const { return return_mean_; }
+  /// The same; NaN before 100 have finished.
+  double settled_return_mean() const;
+  /// The first sign, in a row, that learning has diverged: which figure is not finite; empty: none.
+  const std::string& divergence() const { return divergence_; }
+
+  /// Seconds the sessions before this one took; shown times continue from there.
+  void continue_clock(double seconds) { seconds_before_ = seconds; }
+  double seconds() const;
+
+  /// What rows of a resumed run depend on, the figures since the last flush among it.
+  void visit_state(StateVisitor& visitor);
+
+ private:
+  void take_episodes(const EpisodeTotals& totals);
+  void look_for_divergence(const std::vector<std::pair<std::string, double>>& figures,
+                           const float* sums);
+
+  ReportSources from_;
+  Metrics metrics_;
+  PhaseTimes times_;
+  Progress progress_;
+
+  HostCopy copy_;
+  bool open_ = false;   ///< a flush is on its way
+  MetricRow open_row_;  ///< what the host knows of it
+  std::vector<MetricRow> rows_;
+  std::string divergence_;
+
+  int64_t flushed_step_ = 0;
+  int64_t episodes_ = 0;
+  double return_mean_ = std::numeric_limits<double>::quiet_NaN();
+  at::Tensor recent_;  ///< [flushes, 2] f64: return sum and episodes of the last ones, a ring
+  int64_t recent_next_ = 0;
+  double seconds_before_ = 0;
+  double started_s_, flushed_s_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,332 @@
+#include "engine/train/session.h"
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <thread>
+
+#include <torch/torch.h>
+#include <torch/version.h>
+
+#include "base/core/error.h"
+#include "base/core/version.h"
+
+namespace maglev {
+namespace {
+
+// 1234567 as 1,234,567
+std::string count_text(int64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string figure_text(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", x);
+  return text;
+}
+
+// the first tensor of a state that holds a number that is not finite
+class NonFinite : public StateVisitor {
+ public:
+  std::string name;
+
+ private:
+  void visit_tensor(const std::string& tensor, at::Tensor& value) override {
+    if (name.empty() && at::isFloatingType(value.scalar_type()) &&
+        !at::isfinite(value).all().item<bool>())
+      name = tensor;
+  }
+  void visit_integer(const std::string&, int64_t&) override {}
+  void visit_real(const std::string&, double&) override {}
+  void visit_text(const std::string&, std::string&) override {}
+};
+
+std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {
+  std::vector<PastRow> rows;
+  for (const SinkEntry& sink : sink_table()) {
+    if (!sink.read_back || !rows.empty()) continue;
+    try {
+      sink.read_back(dir, [&](const PastRow& row) {
+        if (row.step <= until) rows.push_back(row);
+      });
+    } catch (const Error&) {
+      // a chart is not worth a run
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
+    : trainer_(trainer),
+      dir_(dir),
+      resumed_at_(resumed_at),
+      store_(dir.path(), int(trainer.experiment().run.keep)),
+      writer_(open(request)) {
+  const Experiment& experiment = trainer.experiment();
+  status_ = {.algo = experiment.algo().name,
+             .env = experiment.env().name,
+             .state = "running",
+             .steps = trainer.step(),
+             .total_steps = options().steps,
+             .started = double(std::time(nullptr))};
+  if (resumed_at >= 0) {
+    try {
+      status_.started = read_status(dir.path()).started;
+    } catch (const Error&) {
+      // a damaged one is written anew
+    }
+  }
+  dir_.write_status(status_);
+  trainer_.stop_when([] { return SignalGuard::leave(); });
+}
+
+MetricWriter Session::open(const RunRequest& request) {
+  const Experiment& experiment = trainer_.experiment();
+  const Placement& placement = trainer_.placement();
+  RunInfo info{.dir = dir_.path(),
+               .algo = experiment.algo().name,
+               .env = experiment.env().name,
+               .device = placement.device.str() + ", " + std::to_string(placement.threads) +
+                         " threads, " + name_of(placement.precision),
+               .total_steps = options().steps,
+               .resumed_at = resumed_at_,
+               .options_yaml = experiment.table().yaml(),
+               .past = {}};
+  if (resumed_at_ >= 0) info.past = past_rows(dir_.path(), resumed_at_);
+  std::vector<std::string> names = request.sinks;
+  if (names.empty())
+    for (const auto& sink : sink_table())
+      if (sink.on_by_default) names.emplace_back(sink.name);
+  return MetricWriter(open_sinks(info, names), &trainer_.report().progress());
+}
+
+RunOutcome Session::run() {
+  try {
+    if (resumed_at_ >= 0 && trainer_.forgets_replay())
+      say("the replay was not saved (train.save_replay=false): it begins empty");
+    warm_up();
+    loop();
+    // the last checkpoints are judged and the last row is shown
+    evaluate(/*wait=*/true);
+    if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
+    push(/*wait=*/true);
+    look_for_divergence();
+    const bool finished = trainer_.done() || outcome_ == RunOutcome::finished;
+    end(finished ? "finished" : "stopped", status_.message);
+    return finished && outcome_ != RunOutcome::diverged ? RunOutcome::finished : outcome_;
+  } catch (const std::exception& e) {
+    end("failed", e.what());
+    throw;
+  }
+}
+
+void Session::warm_up() {
+  if (options().warmup > 0)
+    say("warming up: " + count_text(options().warmup) + " iterations, undone afterwards");
+  trainer_.warm_up();
+}
+
+void Session::loop() {
+  if (options().eval_every > 0) {
+    evaluation_ = std::make_unique<Evaluation>(trainer_.experiment(), trainer_.placement());
+    // what an earlier session saved and did not live to judge
+    unjudged_ = store_.unjudged();
+  }
+  // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
+  if (trainer_.step() == 0) save(/*must=*/true);
+  while (!over()) {
+    // with a replay graphs come after the first updates
+    if (graph_note_ != trainer_.graph_note()) say(graph_note_ = trainer_.graph_note());
+    trainer_.iterate();
+    if (trainer_.flush_due()) {
+      look_after_folder();
+      trainer_.begin_flush();
+    }
+    push(/*wait=*/false);
+    look_for_divergence();
+    look_for_return();
+    // one evaluation at a time: another that is due waits for the one before
+    evaluate(/*wait=*/evaluation_due());
+    // rows are shown after the save, so that a run which goes on from it flushes where an unbroken
+    // one does
+    const bool asked = SignalGuard::take_save();
+    if (over() || asked || evaluation_due() || trainer_.save_due()) save(/*must=*/over());
+  }
+}
+
+void Session::say(const std::string& text) {
+  writer_.note(text);
+  try {
+    dir_.log(text);
+  } catch (const Error&) {
+    // a log line is not worth a run; the console has it
+  }
+}
+
+void Session::warn(const std::string& text) {
+  writer_.warn(text);
+  try {
+    dir_.log(text);
+  } catch (const Error&) {
+    // the console and run.json say so too
+  }
+  remember(text);
+}
+
+void Session::remember(const std::string& text) {
+  status_.message += (status_.message.empty() ? "" : "; ") + text;
+}
+
+void Session::push(bool wait) {
+  while (auto row = trainer_.report().next_row(wait)) writer_.push(std::move(*row));
+}
+
+void Session::save(bool must) {
+  const Experiment& experiment = trainer_.experiment();
+  look_after_folder();
+  push(/*wait=*/true);
+  writer_.flush();
+  const CheckpointIdentity identity{.algo = experiment.algo().name,
+                                    .env = experiment.env().name,
+                                    .engine_version = kEngineVersion,
+                                    .torch_version = TORCH_VERSION,
+                                    .options_yaml = experiment.table().yaml(),
+                                    .step = trainer_.step(),
+                                    .updates = trainer_.updates(),
+                                    .return_mean = trainer_.report().settled_return_mean(),
+                                    .seconds = trainer_.report().seconds()};
+  const std::string step = count_text(trainer_.step());
+  std::string path, trouble;
+  try {
+    path = store_.save(
+        identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
+    if (const League* league = trainer_.league())
+      write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
+    say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
+  } catch (const Error& e) {
+    if (must) throw;
+    say("no checkpoint at step " + step + ": " + e.what() +
+        "; training goes on and tries again at the next one");
+  }
+  if (!path.empty() && evaluation_due()) expect(path);
+  status_.steps = trainer_.step();
+  status_.return_mean = trainer_.report().return_mean();
+  write_status();
+}
+
+bool Session::evaluation_due() const {
+  return evaluation_ && trainer_.step() > 0 &&
+         (trainer_.done() || trainer_.passed(options().eval_every));
+}
+
+void Session::expect(const std::string& checkpoint) {
+  unjudged_.push_back(checkpoint);
+  try {
+    // from here on it is judged, by this session or by one that resumes the run
+    store_.expect_evaluation(checkpoint);
+  } catch (const Error& e) {
+    say(e.what());
+  }
+}
+
+void Session::evaluate(bool wait) {
+  if (!evaluation_) return;
+  do {
+    take_verdict(wait);
+    if (evaluation_->running() || unjudged_.empty() || SignalGuard::leave()) return;
+    evaluation_->begin(unjudged_.front());
+    unjudged_.erase(unjudged_.begin());
+  } while (wait);
+}
+
+void Session::take_verdict(bool wait) {
+  using namespace std::chrono_literals;
+  // a signal does not wait for it
+  while (wait && evaluation_->running() && !evaluation_->ended() && !SignalGuard::leave())
+    std::this_thread::sleep_for(2ms);
+  const auto verdict = evaluation_->take();
+  if (!verdict) return;
+  const std::string of = "the evaluation of step " + count_text(verdict->row.step);
+  if (verdict->failure.empty()) {
+    say(of + ": mean return " + figure_text(verdict->return_mean));
+    writer_.push(verdict->row);
+    // the row is there before the verdict is: a run that is killed in between evaluates again
+    writer_.flush();
+  } else {
+    say("no verdict of " + of + ": " + verdict->failure);
+  }
+  try {
+    store_.judge(verdict->checkpoint, verdict->return_mean);
+  } catch (const Error& e) {
+    say(e.what());
+  }
+  reach(verdict->return_mean, of);
+}
+
+void Session::look_for_return() {
+  // evaluations, where there are any, decide alone
+  if (!evaluation_) reach(trainer_.report().settled_return_mean(), "the mean of 100 episodes");
+}
+
+void Session::reach(double mean, const std::string& what) {
+  if (ending_ || !(mean >= options().until_return)) return;
+  ending_ = true;
+  outcome_ = RunOutcome::finished;
+  const std::string text = what + ", " + figure_text(mean) +
+                           ", reached train.until_return=" + figure_text(options().until_return);
+  say(text + ": the run ends at step " + count_text(trainer_.step()));
+  remember(text);
+}
+
+void Session::look_for_divergence() {
+  if (warned_ || trainer_.report().divergence().empty()) return;
+  warned_ = true;
+  NonFinite state;
+  state.section("algo", [&](StateVisitor& v) { trainer_.algorithm().visit_state(v); });
+  std::string text = "learning has diverged by step " + count_text(trainer_.step()) + ": " +
+                     trainer_.report().divergence();
+  if (!state.name.empty()) text += "; '" + state.name + "' holds a number that is not finite";
+  text += "; earlier checkpoints are as they were, a lower learning rate may help";
+  warn(text);
+  if (options().on_divergence != OnDivergence::stop) return;
+  ending_ = true;
+  outcome_ = RunOutcome::diverged;
+}
+
+void Session::look_after_folder() {
+  if (dir_.in_place()) return;
+  const std::string moved = dir_.remake();
+  // sinks write where the old folder went
+  writer_.reopen();
+  warn("the run's folder was " + (moved.empty() ? std::string("deleted") : "moved to " + moved) +
+       " while it trained; it was made anew at " + dir_.path());
+}
+
+void Session::write_status() {
+  try {
+    dir_.write_status(status_);
+  } catch (const Error& e) {
+    writer_.note(e.what());
+  }
+}
+
+void Session::end(const std::string& state, const std::string& message) {
+  status_.state = state;
+  status_.message = message;
+  status_.steps = trainer_.step();
+  status_.return_mean = trainer_.report().return_mean();
+  status_.ended = double(std::time(nullptr));
+  write_status();
+  if (state == "failed") say(message);
+  writer_.close(state == "failed" ? message : state);
+}
+
+}  // namespace maglev

@@ -1,0 +1,73 @@
+#pragma once
+// One session of a run: the loop with everything that touches its folder and the people who watch
+// it. Checkpoints, metrics, evaluations, signals, and how it ends.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/metrics/writer.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/run_dir.h"
+#include "engine/train/evaluation.h"
+#include "engine/train/signals.h"
+#include "engine/train/trainer.h"
+#include "engine/train/training_run.h"
+
+namespace maglev {
+
+class Session {
+ public:
+  /// `resumed_at`: the step of the checkpoint the run continues from; -1: a new one. All outlive it.
+  Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at);
+
+  /// Trains to the run's end, or until somebody or something stops it. Throws Error; what was saved
+  /// before stays.
+  RunOutcome run();
+  /// A line for people: on the console and in log.txt.
+  void say(const std::string& text);
+  /// One that the run's end and run.json repeat.
+  void warn(const std::string& text);
+
+ private:
+  MetricWriter open(const RunRequest& request);
+  void warm_up();
+  void loop();
+  /// Rows that have come from the device; with `wait`, also one on its way.
+  void push(bool wait);
+  void save(bool must);
+  void write_status();
+  /// Adds to what run.json says besides the state.
+  void remember(const std::string& text);
+  void end(const std::string& state, const std::string& message);
+
+  /// The folder is made anew where somebody moved or deleted it. Throws Error where it cannot be.
+  void look_after_folder();
+  void look_for_divergence();
+  void look_for_return();
+  /// Whether the checkpoint of this step is to be judged.
+  bool evaluation_due() const;
+  void expect(const std::string& checkpoint);
+  /// Hears of the evaluation that runs and begins the next; with `wait`, until none is left.
+  void evaluate(bool wait);
+  void take_verdict(bool wait);
+  /// The run's aim is reached where `mean` is: it ends.
+  void reach(double mean, const std::string& what);
+  bool over() const { return trainer_.done() || ending_ || SignalGuard::leave(); }
+  const RunOptions& options() const { return trainer_.experiment().run; }
+
+  SignalGuard signals_;
+  Trainer& trainer_;
+  RunDir& dir_;
+  int64_t resumed_at_;
+  CheckpointStore store_;
+  MetricWriter writer_;
+  std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
+  std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
+  RunStatus status_;
+  std::string graph_note_;
+  bool warned_ = false, ending_ = false;
+  RunOutcome outcome_ = RunOutcome::stopped;  ///< where it ends before its steps are done
+};
+
+}  // namespace maglev

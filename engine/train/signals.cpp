@@ -1,0 +1,51 @@
+#include "engine/train/signals.h"
+
+#include <unistd.h>
+
+namespace maglev {
+namespace {
+
+volatile std::sig_atomic_t leaving = 0, impatient = 0, save_wanted = 0;
+
+void on_end(int signal) {
+  leaving = 1;
+  // a terminal that goes away sends SIGHUP more than once, and behind another: that is no impatience
+  if (signal == SIGHUP) return;
+  impatient = impatient + 1;
+  if (impatient > 1) ::_exit(128 + signal);
+}
+
+void on_save(int) { save_wanted = 1; }
+
+}  // namespace
+
+SignalGuard::SignalGuard() {
+  leaving = impatient = save_wanted = 0;
+  const auto handle = [this](int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    struct sigaction before {};
+    ::sigaction(signal, &action, &before);
+    before_.emplace_back(signal, before);
+    // nohup
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
+  };
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) handle(signal, on_end);
+  handle(SIGUSR1, on_save);
+  for (int signal : {SIGPIPE, SIGXFSZ}) handle(signal, SIG_IGN);
+}
+
+SignalGuard::~SignalGuard() {
+  for (const auto& [signal, before] : before_) ::sigaction(signal, &before, nullptr);
+}
+
+bool SignalGuard::leave() { return leaving != 0; }
+
+bool SignalGuard::take_save() {
+  if (save_wanted == 0) return false;
+  save_wanted = 0;
+  return true;
+}
+
+}  // namespace maglev
