@@ -55,10 +55,12 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
                   counts);
     }
   }
-  const auto figures =
-      at::stack({explained_variance_, state_.optimizer->nonfinite(), state_.loss_scale.scale()});
-  const int64_t behind = int64_t(metric_names().size()) - kUpdateFigures;
-  metrics.add(first_metric_ + behind, figures, at::ones_like(lr_));
+  // where targets do not vary there is nothing to explain: no figure
+  const int64_t behind = first_metric_ + int64_t(metric_names().size()) - kUpdateFigures;
+  metrics.add(behind, explained_variance_.unsqueeze(0),
+              at::isfinite(explained_variance_).to(at::kFloat));
+  metrics.add(behind + 1, at::stack({state_.optimizer->nonfinite(), state_.loss_scale.scale()}),
+              at::ones_like(lr_));
   finish(batch);
 }
 

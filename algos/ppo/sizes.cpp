@@ -21,7 +21,7 @@ constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 constexpr int64_t kMostBlock = 256;
 
 ActorCritic unmade(const Options& o, const AlgoContext& context) {
-  return ActorCritic(context.spec, network_options(o, context), Initializer::none());
+  return ActorCritic(context.spec, network_options(o, context), Initializer::shapes());
 }
 
 // rows of a shard that is cut for threads

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 

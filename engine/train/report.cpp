@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "base/core/split.h"

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <thread>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 #include <torch/version.h>
 
 #include "base/core/error.h"
