@@ -11,6 +11,7 @@ import pytest
 PARTS = [
     "CMakeLists.txt",
     "cmake",
+    "base",
     "engine",
     "envs",
     "examples",
