@@ -69,9 +69,11 @@ class Iteration : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Iteration, as_a_graph_equals_the_eager_one) {
-  const auto graph = train({"train.graph=on"}, device());
-  EXPECT_EQ(graph.captured, device().is_cuda()) << graph.note;
-  expect_same(graph, train({"train.graph=off"}, device()));
+  for (const char* learner : {"ppo.fused=true", "ppo.fused=false"}) {
+    const auto graph = train({"train.graph=on", learner}, device());
+    EXPECT_EQ(graph.captured, device().is_cuda()) << graph.note;
+    expect_same(graph, train({"train.graph=off", learner}, device()));
+  }
 }
 
 TEST_P(Iteration, of_a_run_that_was_warmed_up_equals_a_cold_runs) {

@@ -174,7 +174,10 @@ TEST(Ppo, a_last_short_minibatch_is_learnt_from_too) {
 TEST(Ppo, a_minibatch_beyond_the_rollout_is_refused) {
   auto options = small();
   options.minibatch = 16 * 4 + 1;
-  EXPECT_THROW(RandomRollouts(vectors(), 4, options), Error);
+  for (bool fused : {true, false}) {
+    options.fused = fused;
+    EXPECT_THROW(RandomRollouts(vectors(), 4, options), Error);
+  }
 }
 
 TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {

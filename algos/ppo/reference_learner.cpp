@@ -30,15 +30,17 @@ ReferenceLearner::ReferenceLearner(const Options& options, const AlgoContext& co
       context_(context),
       policy_(policy),
       state_(state),
+      minibatch_(minibatch_rows(options, context)),
       grad_(at::zeros_like(policy.params().data())),
       network_(policy.replica(grad_)) {}
 
 void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
   at::NoGradGuard no_grad;
   if (first_metric_ < 0) first_metric_ = metrics.declare(metric_names());
-  const int64_t rows = batch.reward.numel(), most = minibatch_rows(options_, context_);
+  const int64_t rows = batch.reward.numel();
   auto order = at::empty({rows}, batch.reward.options().dtype(at::kLong));
 
+  // schedules, advantages and targets; then epochs of minibatches
   prepare(batch);
   for (int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
     // each epoch sees the rollout's rows in another order
@@ -48,14 +50,16 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
                       .n = rows,
                       .base = state_.epochs_done.const_data_ptr<int64_t>()},
                      0);
-    for (int64_t begin = 0; begin < rows; begin += most) {
+    for (int64_t begin = 0; begin < rows; begin += minibatch_) {
+      // figures count until the update is over
       const auto counts = 1 - stop_;
-      minibatch_step(batch, order.narrow(0, begin, std::min(most, rows - begin)));
+      minibatch_step(batch, order.narrow(0, begin, std::min(minibatch_, rows - begin)));
       metrics.add(first_metric_, at::cat({figures_, at::stack({state_.optimizer->norm(), lr_})}),
                   counts);
     }
   }
-  // where targets do not vary there is nothing to explain: no figure
+
+  // what is told once an update; where targets do not vary there is nothing to explain
   const int64_t behind = first_metric_ + int64_t(metric_names().size()) - kUpdateFigures;
   metrics.add(behind, explained_variance_.unsqueeze(0),
               at::isfinite(explained_variance_).to(at::kFloat));

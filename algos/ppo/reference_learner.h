@@ -24,6 +24,7 @@ class ReferenceLearner : public Learner {
   const AlgoContext context_;
   PpoPolicy& policy_;
   LearnerState& state_;
+  const int64_t minibatch_;               ///< rows of a step, the last of an epoch may have fewer
   at::Tensor grad_;                       ///< [P] f32
   std::shared_ptr<ActorCritic> network_;  ///< the policy's, with gradients in grad_
   int64_t first_metric_ = -1;

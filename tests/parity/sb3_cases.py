@@ -20,7 +20,8 @@ CASES = {
     "last_minibatch_of_one_row": dict(batch_size=51),
     "batch_beyond_the_buffer": dict(batch_size=1000, n_epochs=10),
     "one_environment": dict(n_envs=1, n_steps=128, batch_size=32),
-    "many_environments": dict(n_envs=16, n_steps=16),
+    # one weight's gradient is all but nothing: Adam would divide its rounding by 1e-5
+    "many_environments": dict(n_envs=16, n_steps=16, adam_eps=1e-4),
     "advantage_as_it_is": dict(normalize_advantage=False),
     "value_clip": dict(clip_range_vf=0.1),
     "value_weight_two": dict(vf_coef=2.0),

@@ -12,6 +12,7 @@ PARTS = [
     "CMakeLists.txt",
     "base",
     "cmake",
+    "base",
     "engine",
     "envs",
     "examples",
