@@ -76,7 +76,7 @@ def test_every_environment_has_proven_settings():
 @pytest.mark.parametrize("algo, env", proven())
 def test_a_run_of_proven_settings_plays(algo, env, engine, tmp_path):
     run = tmp_path / "run"
-    done = engine("train", algo, env, "--sinks", "jsonl", "--out", run, "train.steps=1")
+    done = engine("train", algo, env, "--sinks", "jsonl", "--out", run, "train.steps=200")
     assert done.returncode == 0, done.stderr
     done = engine("play", run, "env.max_steps=3", "--record", tmp_path / "game.gif")
     assert done.returncode == 0, done.stderr
