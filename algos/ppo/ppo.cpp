@@ -36,27 +36,30 @@ namespace maglev::algos::ppo {
 
 AlgoEntry entry() {
   using maglev::ppo::Options;
-  return {.name = "ppo",
-          .summary = "proximal policy optimisation, on-policy actor-critic",
-          .make_options = box_options<Options>,
-          .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
-          .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
-            return std::make_unique<maglev::ppo::Ppo>(*static_cast<const Options*>(o), context);
+  return {
+      .name = "ppo",
+      .summary = "proximal policy optimisation, on-policy actor-critic",
+      .make_options = box_options<Options>,
+      .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
+      .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
+        return std::make_unique<maglev::ppo::Ppo>(*static_cast<const Options*>(o), context);
+      },
+      .make_policy = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Policy> {
+        return std::make_unique<maglev::ppo::PpoPolicy>(*static_cast<const Options*>(o), context);
+      },
+      .plan =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::ppo::planned_data(*static_cast<const Options*>(o), context);
           },
-          .make_policy = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Policy> {
-            return std::make_unique<maglev::ppo::PpoPolicy>(*static_cast<const Options*>(o),
-                                                            context);
+      .memory =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::ppo::planned_memory(*static_cast<const Options*>(o), context);
           },
-          .plan =
-              [](const void* o, const AlgoContext& context) {
-                return maglev::ppo::planned_data(*static_cast<const Options*>(o), context);
-              },
-          .memory =
-              [](const void* o, const AlgoContext& context) {
-                return maglev::ppo::planned_memory(*static_cast<const Options*>(o), context);
-              },
-          .check = [](const void* o, const EnvSpec&,
-                      int64_t rows) { static_cast<const Options*>(o)->check(rows); }};
+      .check = [](const void* o, const EnvSpec&,
+                  int64_t rows) { static_cast<const Options*>(o)->check(rows); },
+      .small = {.env = "cartpole",
+                .settings = {"env.count=24", "ppo.rollout=16", "ppo.minibatch=96", "ppo.epochs=2",
+                             "ppo.network.hidden=[16]", "ppo.lr_end=0.1"}}};
 }
 
 }  // namespace maglev::algos::ppo

@@ -75,28 +75,34 @@ namespace maglev::algos::tdmpc2 {
 
 AlgoEntry entry() {
   using maglev::tdmpc2::Options;
-  return {.name = "tdmpc2",
-          .summary = "a latent world model and planning in it, off-policy, continuous actions",
-          .make_options = box_options<Options>,
-          .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
-          .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
-            return std::make_unique<maglev::tdmpc2::Tdmpc2>(*static_cast<const Options*>(o),
-                                                            context);
+  return {
+      .name = "tdmpc2",
+      .summary = "a latent world model and planning in it, off-policy, continuous actions",
+      .make_options = box_options<Options>,
+      .describe = [](OptionTable& t, void* o) { static_cast<Options*>(o)->describe(t); },
+      .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
+        return std::make_unique<maglev::tdmpc2::Tdmpc2>(*static_cast<const Options*>(o), context);
+      },
+      .make_policy = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Policy> {
+        return std::make_unique<maglev::tdmpc2::Tdmpc2Policy>(*static_cast<const Options*>(o),
+                                                              context, Initializer(context.seed));
+      },
+      .plan =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::tdmpc2::data_plan(*static_cast<const Options*>(o), context);
           },
-          .make_policy = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Policy> {
-            return std::make_unique<maglev::tdmpc2::Tdmpc2Policy>(
-                *static_cast<const Options*>(o), context, Initializer(context.seed));
+      .memory =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::tdmpc2::planned_memory(*static_cast<const Options*>(o), context);
           },
-          .plan =
-              [](const void* o, const AlgoContext& context) {
-                return maglev::tdmpc2::data_plan(*static_cast<const Options*>(o), context);
-              },
-          .memory =
-              [](const void* o, const AlgoContext& context) {
-                return maglev::tdmpc2::planned_memory(*static_cast<const Options*>(o), context);
-              },
-          .check = [](const void* o, const EnvSpec&,
-                      int64_t) { static_cast<const Options*>(o)->check(); }};
+      .check = [](const void* o, const EnvSpec&,
+                  int64_t) { static_cast<const Options*>(o)->check(); },
+      .small = {.env = "pendulum",
+                .settings = {"env.count=8", "tdmpc2.enc_dim=32", "tdmpc2.mlp_dim=32",
+                             "tdmpc2.latent_dim=16", "tdmpc2.num_q=2", "tdmpc2.samples=24",
+                             "tdmpc2.elites=6", "tdmpc2.policy_trajectories=4", "tdmpc2.batch=32",
+                             "tdmpc2.update_every=560", "tdmpc2.seed_steps=1680",
+                             "tdmpc2.updates_per_step=0.01"}}};
 }
 
 }  // namespace maglev::algos::tdmpc2

@@ -101,6 +101,13 @@ struct MemoryPart {
 /// Options of an algorithm, owned with their type forgotten.
 using OptionsBox = std::unique_ptr<void, void (*)(void*)>;
 
+/// A run of a second or two, whose first updates come within six iterations: tests over the table
+/// of algorithms hold every one to what the table promises by its own.
+struct SmallRun {
+  const char* env = nullptr;               ///< one of envs/
+  std::vector<std::string> settings = {};  ///< name=value
+};
+
 struct AlgoEntry {
   const char* name;
   const char* summary;
@@ -117,6 +124,7 @@ struct AlgoEntry {
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;
+  SmallRun small = {};
 };
 
 /// Every algorithm that was built in, by name.

@@ -9,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "engine/algo/algorithm.h"
+#include "engine/nn/flat_params.h"
 #include "engine/nn/init.h"
 #include "engine/nn/optimizer.h"
 #include "kernels/policy/distribution_op.h"
@@ -18,6 +19,9 @@ namespace maglev::algos::reinforce {
 AlgoEntry entry();
 
 namespace {
+
+// rows a thread acts for at once
+constexpr int64_t kBlockRows = 256;
 
 struct Options {
   int64_t rollout = 512, hidden = 64;
@@ -32,6 +36,10 @@ struct Options {
   }
 };
 
+DataPlan plan_of(const Options& o) {
+  return {.collect_steps = o.rollout, .block_rows = kBlockRows};
+}
+
 /// Observations [B, D] f32 -> what the distribution of actions is made from.
 struct Network : torch::nn::Module {
   Network(const EnvSpec& spec, int64_t units, Initializer init) {
@@ -41,7 +49,7 @@ struct Network : torch::nn::Module {
     hidden = register_module("hidden", torch::nn::Linear(inputs, units));
     last = register_module("last", torch::nn::Linear(units, outputs));
     // weights from the run's seed, on every machine the same
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     init.orthogonal(hidden->weight, 1), init.orthogonal(last->weight, 0.01);
     hidden->bias.zero_(), last->bias.zero_();
     if (!discrete) log_std = register_parameter("log_std", at::zeros({outputs}));
@@ -55,32 +63,52 @@ struct Network : torch::nn::Module {
   at::Tensor log_std;  ///< [dims], of continuous actions
 };
 
+/// What acts: all that playing needs.
+class ReinforcePolicy : public Policy {
+ public:
+  ReinforcePolicy(const Options& options, const AlgoContext& context)
+      : action_(context.spec.action),
+        network(context.spec, options.hidden, Initializer(context.seed)) {
+    const auto& observations = context.spec.observations;
+    if (observations.size() != 1 || observations[0].dtype != DType::f32)
+      throw Error("[reinforce] learns from one vector of f32, " + observations[0].name +
+                  " is not or has others beside it; use ppo");
+    network.to(context.device);
+  }
+
+  int64_t block_rows() const override { return kBlockRows; }
+  void act(Row& row, Carry&, ActMode mode, const ActKey& key) override {
+    at::NoGradGuard no_grad;
+    sample(action_, network.forward(row.obs[0], row.mask), mode, key, row.first, row.action);
+  }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.section("network", [&](StateVisitor& v) { visit_module(network, v); });
+  }
+
+ private:
+  const ActionSpec action_;
+
+ public:
+  Network network;
+};
+
 class Reinforce : public Algorithm {
  public:
   Reinforce(const Options& options, const AlgoContext& context)
       : options_(options),
         context_(context),
-        plan_{.collect_steps = options.rollout},
-        network_(context.spec, options.hidden, Initializer(context.seed)) {
-    const auto& observations = context.spec.observations;
-    if (observations.size() != 1 || observations[0].dtype != DType::f32)
-      throw Error("[reinforce] learns from one vector of f32, " + observations[0].name +
-                  " is not or has others beside it; use ppo");
-    network_.to(context.device);
-    params_ = std::make_unique<FlatParams>(network_);
-    grad_ = at::zeros_like(params_->data());
-    params_->bind(network_, network_, grad_);
-    adam_ = std::make_unique<FlatAdam>(*params_, AdamOptions{});
-    lr_ = at::full({}, options.lr, grad_.options()), never_ = at::zeros_like(lr_);
+        plan_(plan_of(options)),
+        policy_(options, context),
+        params_(policy_.network),
+        grad_(at::zeros_like(params_.data())),
+        adam_(params_, AdamOptions{}),
+        lr_(at::full({}, options.lr, grad_.options())),
+        never_(at::zeros_like(lr_)) {
+    params_.bind(policy_.network, policy_.network, grad_);
   }
 
   const DataPlan& plan() const override { return plan_; }
-
-  void act(Row& row, Carry&, ActMode mode, const ActKey& key) override {
-    torch::NoGradGuard no_grad;
-    sample(context_.spec.action, network_.forward(row.obs[0], row.mask), mode, key, row.first,
-           row.action);
-  }
+  Policy& policy() override { return policy_; }
 
   void update(const Batch& batch, Metrics& metrics) override {
     if (first_metric_ < 0) first_metric_ = metrics.declare({"loss/policy", "loss/learned_share"});
@@ -107,28 +135,31 @@ class Reinforce : public Algorithm {
     // actions that did better become likelier
     const auto rows = [&](const at::Tensor& x) { return x.narrow(0, 0, T).flatten(0, 1); };
     const auto mask = batch.mask.defined() ? rows(batch.mask) : at::Tensor();
-    const auto policy = network_.forward(rows(batch.obs[0]), mask);
+    const auto policy = policy_.network.forward(rows(batch.obs[0]), mask);
     const auto now = log_prob(context_.spec.action, policy, rows(batch.action));
     const auto loss = -mean(now.log_prob * advantage);
     grad_.zero_();
     loss.backward();
-    adam_->step(grad_, lr_, never_, *context_.pool);
+    adam_.reduce(grad_, /*unscale=*/{}, *context_.pool);
+    adam_.clip(/*skip=*/never_);
+    adam_.step(lr_, *context_.pool);
     metrics.add(first_metric_, at::stack({loss.detach(), weight.mean()}), at::ones_like(lr_));
   }
 
   void visit_state(StateVisitor& visitor) override {
-    visitor.section("network", [&](StateVisitor& v) { visit_module(network_, v); });
-    visitor.section("adam", [&](StateVisitor& v) { adam_->visit_state(v); });
+    policy_.visit_state(visitor);
+    visitor.section("adam", [&](StateVisitor& v) { adam_.visit_state(v); });
   }
 
  private:
   const Options options_;
   const AlgoContext context_;
   const DataPlan plan_;
-  Network network_;
-  std::unique_ptr<FlatParams> params_;
-  std::unique_ptr<FlatAdam> adam_;
-  at::Tensor grad_, lr_, never_;  ///< [P]; scalars: the learning rate, and 0
+  ReinforcePolicy policy_;
+  FlatParams params_;
+  at::Tensor grad_;  ///< [P]
+  FlatAdam adam_;
+  at::Tensor lr_, never_;  ///< scalars: the learning rate, and 0
   int64_t first_metric_ = -1;
 };
 
@@ -142,10 +173,12 @@ AlgoEntry entry() {
           .make = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Algorithm> {
             return std::make_unique<Reinforce>(*static_cast<const Options*>(o), context);
           },
-          .plan =
-              [](const void* o, const AlgoContext&) {
-                return DataPlan{.collect_steps = static_cast<const Options*>(o)->rollout};
-              }};
+          .make_policy = [](const void* o, const AlgoContext& context) -> std::unique_ptr<Policy> {
+            return std::make_unique<ReinforcePolicy>(*static_cast<const Options*>(o), context);
+          },
+          .plan = [](const void* o,
+                     const AlgoContext&) { return plan_of(*static_cast<const Options*>(o)); },
+          .small = {.env = "cartpole", .settings = {"env.count=12", "reinforce.rollout=64"}}};
 }
 
 }  // namespace maglev::algos::reinforce

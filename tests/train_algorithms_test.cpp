@@ -1,0 +1,183 @@
+// What the table of algorithms promises (docs/architecture.md), of each one on each device: a run
+// learns, depends on nothing but its settings, continues as if it had never stopped, is the same as
+// a graph, and leaves a policy that plays. An algorithm brings its small run in its row.
+//
+// On a processor a graph's iterations are plain calls whose counters live in memory, as a graph's
+// do; they must not differ by a bit either.
+
+#include <cmath>
+#include <filesystem>
+
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/play/evaluate.h"
+#include "engine/run/checkpoint.h"
+#include "engine/train/trainer.h"
+#ifdef MAGLEV_DEVICE_CODE
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace maglev {
+namespace {
+
+using Settings = std::vector<std::string>;
+using Figures = std::vector<std::pair<std::string, double>>;
+
+constexpr int kIterations = 6;
+
+struct Outcome {
+  std::string hash;
+  Figures figures;  ///< of learning, without times
+};
+
+class AnAlgorithm : public testing::TestWithParam<std::tuple<size_t, const char*>> {
+ protected:
+  void SetUp() override {
+    if (device().is_cuda() && !torch::cuda::is_available())
+      GTEST_SKIP() << "no CUDA device on this machine";
+    ASSERT_TRUE(entry().small.env) << entry().name << " has no small run in its row";
+    claim_threads();
+  }
+
+  const AlgoEntry& entry() const { return algo_table()[std::get<0>(GetParam())]; }
+  at::Device device() const { return at::Device(std::get<1>(GetParam())); }
+  CheckpointIdentity identity() const { return {.algo = entry().name, .env = entry().small.env}; }
+
+  std::unique_ptr<Experiment> experiment(const Settings& settings = {}) const {
+    auto made = std::make_unique<Experiment>(entry().name, entry().small.env);
+    for (const auto& s : entry().small.settings) made->table().override_with(s);
+    made->run.device = device().str();
+    for (const auto& s : settings) made->table().override_with(s);
+    return made;
+  }
+  std::unique_ptr<Trainer> trainer(const Experiment& experiment, int threads = 1) const {
+    return std::make_unique<Trainer>(experiment, Placement{.device = device(), .threads = threads});
+  }
+  static Outcome outcome(Trainer& trainer) {
+    Outcome o;
+    for (auto& figure : trainer.flush().values)
+      if (!figure.first.starts_with("time/")) o.figures.push_back(figure);
+    o.hash = state_hash([&](StateVisitor& v) { trainer.visit_state(v); });
+    return o;
+  }
+  Outcome trained(const Settings& settings = {}, int threads = 1) const {
+    const auto made = experiment(settings);
+    const auto run = trainer(*made, threads);
+    run->warm_up();
+    for (int i = 0; i < kIterations; ++i) run->iterate();
+    EXPECT_GT(run->updates(), 0) << "the small run of " << entry().name << " makes no update in "
+                                 << kIterations << " iterations";
+    EXPECT_EQ(run->captured(), device().is_cuda() && made->run.graph.value_or(true))
+        << run->graph_note();
+    return outcome(*run);
+  }
+  std::string saved(Trainer& run) const {
+    return save_checkpoint(testing::TempDir() + "algorithm_" + entry().name, identity(),
+                           [&](StateVisitor& v) { run.visit_state(v); });
+  }
+};
+
+void expect_same(const Outcome& a, const Outcome& b) {
+  EXPECT_EQ(a.hash, b.hash);
+  ASSERT_EQ(a.figures.size(), b.figures.size());
+  for (size_t i = 0; i < a.figures.size(); ++i) {
+    EXPECT_EQ(a.figures[i].first, b.figures[i].first);
+    const double x = a.figures[i].second, y = b.figures[i].second;
+    EXPECT_TRUE(x == y || (std::isnan(x) && std::isnan(y)))
+        << a.figures[i].first << ": " << x << " and " << y;
+  }
+}
+
+TEST_P(AnAlgorithm, learns_and_its_figures_are_finite) {
+  const auto made = experiment();
+  const auto run = trainer(*made);
+  const auto parameters = [&] {
+    return state_hash([&](StateVisitor& v) { run->algorithm().policy().visit_state(v); });
+  };
+  const auto before = parameters();
+  for (int i = 0; i < kIterations; ++i) run->iterate();
+  EXPECT_NE(parameters(), before) << "the policy never moved";
+  for (const auto& [name, value] : outcome(*run).figures)
+    if (name.starts_with("loss/")) EXPECT_TRUE(std::isfinite(value)) << name << " = " << value;
+}
+
+TEST_P(AnAlgorithm, does_not_depend_on_threads) {
+  const auto reference = trained();
+  for (int threads : {2, 3}) expect_same(trained({}, threads), reference);
+  EXPECT_NE(trained({"seed=99"}).hash, reference.hash) << "nor on its seed";
+}
+
+TEST_P(AnAlgorithm, as_a_graph_equals_the_eager_one) {
+  expect_same(trained({"train.graph=on"}), trained({"train.graph=off"}));
+}
+
+TEST_P(AnAlgorithm, warmed_up_equals_a_cold_one) {
+  const auto cold = trained({"train.graph=off"});
+  for (const char* graph : {"train.graph=on", "train.graph=off"})
+    expect_same(trained({"train.warmup=3", graph}), cold);
+}
+
+// figures too: those since the last flush are part of the state
+TEST_P(AnAlgorithm, continues_from_a_checkpoint_as_the_unbroken_run_does) {
+  const auto whole = trained();
+  const auto made = experiment();
+  const auto first = trainer(*made);
+  first->warm_up();
+  for (int i = 0; i < kIterations / 2; ++i) first->iterate();
+  const auto path = saved(*first);
+  const auto second = trainer(*made);
+  load_checkpoint(path, identity(), [&](StateVisitor& v) { second->visit_state(v); });
+  second->warm_up();
+  for (int i = kIterations / 2; i < kIterations; ++i) second->iterate();
+  expect_same(outcome(*second), whole);
+}
+
+TEST_P(AnAlgorithm, leaves_a_policy_that_acts_without_the_learner) {
+  const auto made = experiment();
+  const auto run = trainer(*made);
+  for (int i = 0; i < kIterations; ++i) run->iterate();
+  const auto path = saved(*run);
+  const Placement placement{.device = device(), .threads = 1};
+  ThreadPool pool(1);
+  const auto policy = entry().make_policy(made->algo_options(), context_of(*made, placement, pool));
+  load_section(path, "algo", identity(), [&](StateVisitor& v) { policy->visit_state(v); });
+  policy->publish();
+  for (ActMode mode : {ActMode::mean, ActMode::sample}) {
+    const EvalOptions options{.steps = 60, .envs = 3, .mode = mode};
+    const auto alone = evaluate(*policy, *made, placement, pool, options);
+    const auto learner = evaluate(run->algorithm().policy(), *made, placement, pool, options);
+    EXPECT_EQ(alone.steps, 60);
+    EXPECT_EQ(alone.returns, learner.returns);
+  }
+}
+
+#ifdef MAGLEV_DEVICE_CODE
+TEST_P(AnAlgorithm, waits_for_nothing_on_a_gpu) {
+  if (!device().is_cuda()) GTEST_SKIP() << "a processor has nothing to wait for";
+  for (const char* graph : {"train.graph=on", "train.graph=off"}) {
+    const auto made = experiment({graph});
+    const auto run = trainer(*made);
+    run->warm_up();
+    for (int i = 0; i < kIterations; ++i) run->iterate();
+    auto& state = c10::cuda::warning_state();
+    state.set_sync_debug_mode(c10::cuda::SyncDebugMode::L_ERROR);
+    EXPECT_NO_THROW(for (int i = 0; i < 3; ++i) run->iterate(), run->begin_flush());
+    state.set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED);
+  }
+}
+#endif
+
+INSTANTIATE_TEST_SUITE_P(OfTheTable, AnAlgorithm,
+                         testing::Combine(testing::Range<size_t>(0, algo_table().size()),
+                                          testing::Values("cpu", "cuda:0")),
+                         [](const auto& info) {
+                           const std::string device = std::get<1>(info.param);
+                           return algo_table()[std::get<0>(info.param)].name + std::string("_on_") +
+                                  device.substr(0, device.find(':'));
+                         });
+
+}  // namespace
+}  // namespace maglev
