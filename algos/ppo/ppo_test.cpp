@@ -265,7 +265,7 @@ TEST(Ppo, a_minibatch_beyond_the_rollout_is_refused) {
 
 TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
   auto options = small();
-  options.normalize_advantage = AdvantageNorm::batch;
+  options.normalize_advantage = ppo::AdvantageNorm::batch;
   Learner learner(vectors(), 16, options);
   const Batch& batch = learner.collect(1);
   learner.ppo.prepare(batch);
@@ -278,7 +278,7 @@ TEST(Ppo, advantages_of_a_whole_batch_are_standardised_over_rows_that_count) {
 TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
   auto options = small();
   options.value_clip = 0.05;
-  for (ValueClipLoss kind : {ValueClipLoss::clipped, ValueClipLoss::max}) {
+  for (ppo::ValueClipLoss kind : {ppo::ValueClipLoss::clipped, ppo::ValueClipLoss::max}) {
     options.value_clip_loss = kind;
     Learner learner(vectors(), 16, options);
     const Batch& batch = learner.collect(1);
@@ -289,7 +289,7 @@ TEST(Ppo, the_value_loss_takes_each_rows_larger_error_when_asked) {
         learner.ppo.network().forward({batch.obs[0].narrow(0, 0, 16).flatten(0, 1)}, {}).value;
     auto old = batch.extra[1].narrow(0, 0, 16).flatten(), target = learner.ppo.returns().flatten();
     auto error = (old + at::clamp(value - old, -0.05, 0.05) - target).square();
-    if (kind == ValueClipLoss::max) error = at::maximum(error, (value - target).square());
+    if (kind == ppo::ValueClipLoss::max) error = at::maximum(error, (value - target).square());
     learner.ppo.minibatch_step(batch, all_rows(learner));
     auto expected = error.masked_select(batch.is_first.narrow(0, 1, 16).flatten() == 0).mean();
     EXPECT_TRUE(close(learner.ppo.figures()[kPpoValue], expected, 1e-5)) << name_of(kind);
