@@ -102,7 +102,8 @@ int run(const std::vector<std::string>& words) {
         "and `maglev algos` list them");
   Experiment experiment(names[0], names[1]);
   load_settings(experiment, arguments, settings);
-  request.notes = experiment.settle();
+  request.notes = arguments.replaced();
+  for (const std::string& note : experiment.settle()) request.notes.push_back(note);
   if (!seeds) return exit_status(train_new(experiment, request));
   for (const std::string& note : request.notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
   if (request.overwrite) throw Error("[train] --seeds wants a new folder; leave out --overwrite");
