@@ -16,6 +16,7 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/reference/learner.h"

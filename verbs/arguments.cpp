@@ -61,7 +61,7 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
         given_.emplace_back(name, words[++i]);
       }
     } else if (grammar_.settings && is_setting(word)) {
-      settings_.push_back(word);
+      add_setting(word);
     } else {
       positional_.push_back(word);
     }
@@ -75,6 +75,17 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
                 std::to_string(positional_.size()) + " word(s)" + usage);
   if (positional_.size() > grammar_.most)
     throw Error(where() + "did not expect '" + positional_[grammar_.most] + "'" + usage);
+}
+
+void Arguments::add_setting(const std::string& word) {
+  const std::string name = word.substr(0, word.find('=') + 1);
+  const auto before = std::find_if(settings_.begin(), settings_.end(),
+                                   [&](const auto& given) { return given.starts_with(name); });
+  if (before != settings_.end()) {
+    if (*before != word) replaced_.push_back(word + " replaces " + *before);
+    settings_.erase(before);
+  }
+  settings_.push_back(word);
 }
 
 std::string Arguments::help_text() const {

@@ -59,18 +59,22 @@ class Arguments {
   std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
 
   const std::vector<std::string>& positional() const { return positional_; }
-  /// Words of the form name=value, in order; empty unless the grammar has settings.
+  /// Words of the form name=value, in order, of each name the last; empty unless the grammar has
+  /// settings.
   const std::vector<std::string>& settings() const { return settings_; }
+  /// A line for people for each setting that was given again with another value.
+  const std::vector<std::string>& replaced() const { return replaced_; }
 
  private:
   const Flag* find(std::string_view name) const;
+  void add_setting(const std::string& word);
   std::string where() const;
 
   VerbEntry verb_;
   Grammar grammar_;
   bool help_ = false;
   std::vector<std::pair<std::string, std::string>> given_;
-  std::vector<std::string> positional_, settings_;
+  std::vector<std::string> positional_, settings_, replaced_;
 };
 
 }  // namespace maglev

@@ -100,6 +100,12 @@ TEST(Arguments, a_word_with_an_equals_sign_is_positional_where_there_are_no_sett
   EXPECT_TRUE(a.settings().empty());
 }
 
+TEST(Arguments, of_a_repeated_setting_the_last_counts_and_is_told) {
+  const auto a = parse({"ppo", "seed=1", "seeds=3", "seed=2", "seeds=3"});
+  EXPECT_EQ(a.settings(), (Words{"seed=2", "seeds=3"}));
+  EXPECT_EQ(a.replaced(), Words{"seed=2 replaces seed=1"});
+}
+
 TEST(Arguments, an_empty_value_is_none) {
   EXPECT_TRUE(contains(error_of({"ppo", "--out", ""}), "--out needs a value"));
   EXPECT_TRUE(contains(error_of({"ppo", "--out="}), "--out needs a value"));

@@ -1,11 +1,16 @@
 // The program: finds the verb and turns errors into one line and an exit status.
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include <torch/version.h>
+
 #include "base/core/find.h"
+#include "base/core/version.h"
 #include "base/simd/targets.h"
 #include "verbs/verb.h"
 
@@ -17,17 +22,34 @@ void print_help() {
   std::printf("usage: maglev <command> [arguments]\n\n");
   for (const VerbEntry& verb : maglev::verb_table())
     std::printf("  %-10s %s\n", verb.name, verb.summary);
-  std::printf("\nmaglev <command> --help explains a command.\n");
+  std::printf("\nmaglev <command> --help explains a command; maglev --version names this build.\n");
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
-      arguments[0] == "help") {
+  const std::string first = arguments.empty() ? "help" : arguments[0];
+  if (first == "--version") {
+    std::printf("maglev %s (%s), torch %s\n", maglev::kEngineVersion, maglev::kEngineCommit,
+                TORCH_VERSION);
+    return 0;
+  }
+  const bool helps = first == "--help" || first == "-h" || first == "help";
+  if (helps && arguments.size() < 2) {
     print_help();
     return 0;
   }
-  const VerbEntry& verb = maglev::find_row(maglev::verb_table(), arguments[0], "", "command");
+  // `help train` is `train --help`
+  const VerbEntry& verb =
+      maglev::find_row(maglev::verb_table(), helps ? arguments[1] : first, "", "command");
+  if (helps) return verb.run({"--help"});
   return verb.run({arguments.begin() + 1, arguments.end()});
+}
+
+// what was printed arrived: a full disk is noticed only when the last of it is written
+int flushed(int status) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  throw maglev::Error("[output] standard output cannot be written: " +
+                      std::string(std::strerror(errno ? errno : EIO)));
 }
 
 }  // namespace
@@ -35,7 +57,7 @@ int run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   try {
     maglev::limit_simd();
-    return run({argv + 1, argv + argc});
+    return flushed(run({argv + 1, argv + argc}));
   } catch (const maglev::Error& e) {
     std::fprintf(stderr, "maglev: %s\n", e.what());
     return 2;

@@ -324,14 +324,8 @@ void OptionTable::override_with(std::string_view assignment) {
   size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0)
     throw Error("[command line] settings are name=value, got '" + std::string(assignment) + "'");
-  const std::string_view name = assignment.substr(0, equals);
-  const Field* field = find(name);
-  const bool given = field && field->origin == Origin::command_line;
-  const std::string before = given ? field->text() : "";
-  set(name, assignment.substr(equals + 1), "command line", Origin::command_line);
-  if (given && field->text() != before)
-    throw Error("[command line] " + std::string(name) + " is given twice, as " + before + " and " +
-                field->text() + "; leave one out");
+  set(assignment.substr(0, equals), assignment.substr(equals + 1), "command line",
+      Origin::command_line);
 }
 
 void OptionTable::load(const std::string& path, Origin origin) {

@@ -123,17 +123,6 @@ TEST(Options, help_shows_the_value_in_force_and_the_bare_one) {
   EXPECT_EQ(t.find("seed")->origin, Origin::built_in);
 }
 
-TEST(Options, a_setting_given_twice_with_two_values_is_refused) {
-  Demo a;
-  OptionTable t;
-  a.bind(t);
-  t.load_text("seed: 4", "f.yaml");
-  t.override_with("seed=1");
-  t.override_with("seed=1");
-  EXPECT_EQ(error_of([&] { t.override_with("seed=2"); }),
-            "[command line] seed is given twice, as 1 and 2; leave one out");
-}
-
 TEST(Options, a_file_gives_each_setting_once_and_is_one_document) {
   const std::pair<const char*, const char*> files[] = {
       {"seed: 1\nseed: 2\n", "[f.yaml:2] has a second 'seed'"},

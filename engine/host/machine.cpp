@@ -4,8 +4,10 @@
 #include <cstdlib>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/cuda.h>
 
+#include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
 #include "engine/device/device.h"

@@ -95,10 +95,11 @@ void expect_same(const NetworkOptions& options, bool privileged) {
 }
 
 TEST(PanelNetwork, gives_what_the_module_gives_and_its_gradients) {
-  for (const char* activation : {"tanh", "relu", "silu"})
+  for (HiddenActivation activation :
+       {HiddenActivation::tanh, HiddenActivation::relu, HiddenActivation::silu})
     for (bool shared : {false, true})
       for (bool privileged : {false, true}) {
-        SCOPED_TRACE(std::string(activation) + (shared ? " shared" : "") +
+        SCOPED_TRACE(std::string(name_of(activation)) + (shared ? " shared" : "") +
                      (privileged ? " privileged" : ""));
         NetworkOptions options;
         options.hidden = {24, 17};

@@ -1,6 +1,7 @@
 // maglev bench timeline: what each optimisation of the engine is worth, by switching one after
-// another on and training a few seconds with each.
+// another on and training a few seconds with each. maglev bench --signature: what it computes.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "engine/host/machine.h"
 #include "verbs/arguments.h"
 #include "verbs/bench/run_child.h"
+#include "verbs/bench/signature.h"
 #include "verbs/bench/stages.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -24,8 +26,14 @@ VerbEntry entry();
 namespace {
 
 constexpr int64_t kDefaultSeconds = 5;
+constexpr int64_t kSignedUpdates = 100;
 // more than any measurement takes
 constexpr const char* kEndless = "1000000000000";
+
+std::string home() {
+  const char* set = std::getenv("MAGLEV_HOME");
+  return set ? set : ".";
+}
 
 struct Measured {
   Stage stage;
@@ -72,8 +80,8 @@ std::string table_text(const std::vector<Measured>& rows) {
   return table.text(probe_terminal(STDOUT_FILENO));
 }
 
-std::string json_text(const std::string& env, const std::vector<std::string>& settings,
-                      const std::vector<Measured>& rows) {
+std::string json_text(const std::string& algo, const std::string& env,
+                      const std::vector<std::string>& settings, const std::vector<Measured>& rows) {
   nlohmann::json stages = nlohmann::json::array();
   for (const Measured& row : rows) {
     nlohmann::json one = {{"stage", row.stage.name}, {"what", row.stage.what}};
@@ -87,31 +95,50 @@ std::string json_text(const std::string& env, const std::vector<std::string>& se
     }
     stages.push_back(std::move(one));
   }
-  return nlohmann::json{{"environment", env}, {"settings", settings}, {"stages", stages}}.dump(2) +
+  return nlohmann::json{
+             {"algorithm", algo}, {"environment", env}, {"settings", settings}, {"stages", stages}}
+             .dump(2) +
          "\n";
 }
 
+// `words` with those of `later`, which replace settings of the same name
+std::vector<std::string> joined_settings(std::vector<std::string> words,
+                                         const std::vector<std::string>& later) {
+  const auto name = [](const std::string& word) { return word.substr(0, word.find('=')); };
+  std::erase_if(words, [&](const std::string& word) {
+    return std::any_of(later.begin(), later.end(),
+                       [&](const std::string& one) { return name(one) == name(word); });
+  });
+  words.insert(words.end(), later.begin(), later.end());
+  return words;
+}
+
 int timeline(const Arguments& arguments) {
-  const std::string env = arguments.positional()[1];
-  Experiment experiment("ppo", env);
-  const char* home = std::getenv("MAGLEV_HOME");
-  if (!arguments.has("--bare")) experiment.load_proven(home ? home : ".");
+  if (arguments.positional().size() != 3)
+    throw Error(
+        "[bench] timeline wants <algorithm> <environment>, e.g. bench timeline ppo cartpole");
+  const std::string algo = arguments.positional()[1], env = arguments.positional()[2];
+  Experiment experiment(algo, env);
+  if (!arguments.has("--bare")) experiment.load_proven(home());
   if (auto file = arguments.value("--config")) experiment.table().load(*file);
   for (const std::string& setting : arguments.settings()) experiment.table().override_with(setting);
   const bool on_cuda = place(experiment.run.device, experiment.run.threads).device.is_cuda();
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
-  const int64_t rollout = std::stoll(experiment.table().find("ppo.rollout")->text());
+  // an algorithm without rollouts learns as it goes
+  const Field* field = experiment.table().find(algo + ".rollout");
+  const int64_t rollout = field ? std::stoll(field->text()) : 1;
   const std::string update = std::to_string(experiment.run.env_count * rollout);
 
   // the same settings for all, then those of the stage
-  std::vector<std::string> given = {"ppo", env};
+  std::vector<std::string> given = {algo, env};
   if (arguments.has("--bare")) given.push_back("--bare");
   if (auto file = arguments.value("--config")) given.insert(given.end(), {"--config", *file});
-  for (const std::string& setting : arguments.settings()) given.push_back(setting);
-  given.insert(given.end(), {std::string("train.steps=") + kEndless, "train.log_every=" + update,
-                             std::string("train.save_every=") + kEndless});
+  given.insert(given.end(), arguments.settings().begin(), arguments.settings().end());
+  given =
+      joined_settings(given, {std::string("train.steps=") + kEndless, "train.log_every=" + update,
+                              std::string("train.save_every=") + kEndless});
 
-  const std::vector<Stage> all = stages(experiment.run.env_count, rollout);
+  const std::vector<Stage> all = stages(algo, experiment.run.env_count, rollout);
   std::vector<bool> skipped(all.size(), false);
   std::vector<Measured> rows;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -120,10 +147,8 @@ int timeline(const Arguments& arguments) {
     skipped[i] = !row.skipped.empty();
     if (!skipped[i]) {
       row.settings = settings_at(all, i, skipped, experiment.table());
-      std::vector<std::string> words = given;
-      words.insert(words.end(), row.settings.begin(), row.settings.end());
       try {
-        row.speed = measure_training(words, seconds);
+        row.speed = measure_training(joined_settings(given, row.settings), seconds);
       } catch (const Error& refused) {
         // the first stage is every build's; a later one may be refused for this environment
         if (i == 0) throw;
@@ -138,7 +163,7 @@ int timeline(const Arguments& arguments) {
     rows.push_back(std::move(row));
   }
   print(table_text(rows));
-  if (auto file = arguments.value("--json")) write_atomic(*file, json_text(env, given, rows));
+  if (auto file = arguments.value("--json")) write_atomic(*file, json_text(algo, env, given, rows));
   return 0;
 }
 
@@ -148,15 +173,22 @@ int run(const std::vector<std::string>& words) {
       {.flags = {{"--seconds", "S", "measured of each stage, whole seconds (default 5)"},
                  {"--json", "FILE", "the figures as JSON, too"},
                  {"--config", "FILE", "settings from YAML or JSON, as of train"},
-                 {"--bare", "", "without configs/ppo/<environment>.yaml"}},
-       .least = 2,
-       .most = 2,
-       .names = "timeline <environment>",
+                 {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
+                 {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
+       .least = 0,
+       .most = 3,
+       .names = "timeline <algorithm> <environment>",
        .settings = true});
   if (arguments.help()) return arguments.print_help();
-  if (arguments.positional()[0] != "timeline")
-    throw Error("[bench] knows timeline, got '" + arguments.positional()[0] +
-                "'; beside other programs it is measured by python3 bench/run.py");
+  if (arguments.has("--signature")) {
+    for (const Signature& one : signatures(kSignedUpdates, home()))
+      print(one.algo + " " + one.hash + "\n");
+    return 0;
+  }
+  const std::string what = arguments.positional().empty() ? "nothing" : arguments.positional()[0];
+  if (what != "timeline")
+    throw Error("[bench] knows timeline and --signature, got " + what +
+                "; beside other programs it is measured by python3 bench/run.py");
   return timeline(arguments);
 }
 
@@ -165,7 +197,9 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "bench",
           .summary = "what each optimisation of the engine is worth, stage by stage",
-          .usage = "bench timeline <environment> [--seconds S] [--json FILE] [setting=value ...]",
+          .usage =
+              "bench timeline <algorithm> <environment> [--seconds S] [--json FILE] "
+              "[setting=value ...] | bench --signature",
           .run = run};
 }
 

@@ -4,17 +4,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <spawn.h>
 #include <thread>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "verbs/child.h"
 
 namespace maglev::verbs::bench {
 namespace {
@@ -51,54 +49,6 @@ std::string last_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text.substr(text.rfind('\n') + 1);
 }
-
-// the program run as a child whose output goes to `log`
-class Child {
- public:
-  Child(const std::vector<std::string>& words, const std::string& log) {
-    const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-    std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    const int failed = posix_spawn(&pid_, program.c_str(), &files, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (failed)
-      throw Error("[bench] the program could not be started again: " +
-                  std::string(std::strerror(failed)));
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    if (!ended_) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-  }
-
-  bool running() {
-    if (!ended_ && waitpid(pid_, &status_, WNOHANG) == pid_) ended_ = true;
-    return !ended_;
-  }
-  // asks it to stop; returns its exit status, 128 + the signal that killed it
-  int stop() {
-    if (running()) {
-      kill(pid_, SIGINT);
-      waitpid(pid_, &status_, 0);
-      ended_ = true;
-    }
-    return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
-  }
-
- private:
-  pid_t pid_ = -1;
-  int status_ = 0;
-  bool ended_ = false;
-};
 
 }  // namespace
 
@@ -137,7 +87,8 @@ Speed measure_training(const std::vector<std::string>& words, double seconds) {
     if (speed.seconds >= seconds && speed.updates >= 2) break;
     std::this_thread::sleep_for(kPoll);
   }
-  const int status = child.stop();
+  child.signal(SIGINT);
+  const int status = child.wait();
   if (status != 0 && status != kStopped) throw Error(last_line(text_of(log)));
   return speed_of(text_of(run + "/metrics.jsonl"));
 }

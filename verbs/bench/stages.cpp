@@ -6,26 +6,26 @@
 
 namespace maglev::verbs::bench {
 
-std::vector<Stage> stages(int64_t envs, int64_t rollout) {
+std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout) {
   const auto text = [](int64_t number) { return std::to_string(number); };
   return {
       {.name = "naive", .what = "one environment, one thread, one operation after another"},
       {.name = "vectorised",
        .what = "environments step together, networks see them as one batch",
        .switches = {{"env.count", "1", text(envs)},
-                    {"ppo.rollout", text(envs * rollout), text(rollout)}}},
+                    {algo + ".rollout", text(envs * rollout), text(rollout)}}},
       {.name = "threads",
        .what = "all processors: environments in blocks, minibatches in shards",
        .switches = {{"threads", "1", "0"}}},
       {.name = "own tanh",
        .what = "tanh by a kernel with run-time dispatch",
-       .switches = {{"ppo.network.fast_tanh", "false", "true"}}},
+       .switches = {{algo + ".network.fast_tanh", "false", "true"}}},
       {.name = "own layers",
        .what = "convolutions and dense layers with their relu as one operation",
-       .switches = {{"ppo.network.fused_layers", "false", "true"}}},
+       .switches = {{algo + ".network.fused_layers", "false", "true"}}},
       {.name = "fused",
        .what = "network, loss and optimiser on fused kernels",
-       .switches = {{"ppo.fused", "false", "true"}}},
+       .switches = {{algo + ".fused", "false", "true"}}},
       {.name = "no barrier a step",
        .what = "each block of environments collects its whole rollout by itself",
        .switches = {{"train.collect", "lockstep", "blocks"}}},

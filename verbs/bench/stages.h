@@ -21,9 +21,10 @@ struct Stage {
   bool needs_cuda = false;
 };
 
-/// All stages, slowest first, for a run of `envs` environments and `rollout` steps an update: every
-/// stage takes as many steps an update. The first has no switches: everything is as before.
-std::vector<Stage> stages(int64_t envs, int64_t rollout);
+/// All stages of `algo`, slowest first, for a run of `envs` environments and `rollout` steps an
+/// update: every stage takes as many steps an update. The first has no switches: everything is as
+/// before. A switch that an algorithm does not have is lacking().
+std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout);
 
 /// Why this build or machine lacks the stage, in a few words; "" when it has it.
 std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda);

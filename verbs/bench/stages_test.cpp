@@ -26,7 +26,7 @@ std::string value_of(const std::vector<std::string>& settings, const std::string
 }
 
 TEST(stages, values_of_every_switch_are_taken_by_the_settings_it_names) {
-  const auto all = stages(64, 32);
+  const auto all = stages("ppo", 64, 32);
   for (const Stage& stage : all)
     for (const Switch& one : stage.switches) {
       Experiment experiment("ppo", "cartpole");
@@ -37,7 +37,7 @@ TEST(stages, values_of_every_switch_are_taken_by_the_settings_it_names) {
 }
 
 TEST(stages, an_update_takes_as_many_steps_in_every_stage) {
-  const auto all = stages(64, 32);
+  const auto all = stages("ppo", 64, 32);
   const std::vector<bool> none(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {
     Experiment experiment("ppo", "cartpole");
@@ -49,7 +49,7 @@ TEST(stages, an_update_takes_as_many_steps_in_every_stage) {
 }
 
 TEST(stages, a_stage_switches_on_what_it_names_and_keeps_what_was_on) {
-  const auto all = stages(64, 32);
+  const auto all = stages("ppo", 64, 32);
   const std::vector<bool> none(all.size(), false);
   Experiment experiment("ppo", "cartpole");
   const auto at = [&](const char* name) {
@@ -63,7 +63,7 @@ TEST(stages, a_stage_switches_on_what_it_names_and_keeps_what_was_on) {
 }
 
 TEST(stages, a_skipped_stage_stays_off_in_those_after_it) {
-  const auto all = stages(64, 32);
+  const auto all = stages("ppo", 64, 32);
   std::vector<bool> skipped(all.size(), false);
   skipped[index_of(all, "own tanh")] = true;
   Experiment experiment("ppo", "cartpole");
@@ -79,6 +79,14 @@ TEST(stages, what_a_build_or_machine_lacks_is_named) {
   const Stage device{.name = "x", .what = "", .switches = {}, .needs_cuda = true};
   EXPECT_EQ(lacking(device, experiment.table(), false), "needs a CUDA device");
   EXPECT_EQ(lacking(device, experiment.table(), true), "");
+}
+
+TEST(stages, an_algorithm_without_a_switch_leaves_its_stage_out) {
+  Experiment experiment("tdmpc2", "pendulum");
+  const auto all = stages("tdmpc2", 64, 1);
+  const Stage& vectorised = all[index_of(all, "vectorised")];
+  EXPECT_EQ(lacking(vectorised, experiment.table(), true), "this build has no tdmpc2.rollout");
+  EXPECT_EQ(lacking(all[index_of(all, "threads")], experiment.table(), true), "");
 }
 
 TEST(run_child, the_first_row_only_starts_the_clock) {

@@ -9,7 +9,9 @@
 #include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <torch/cuda.h>
+#include <torch/version.h>
 
+#include "base/config/choice.h"
 #include "base/core/version.h"
 #include "verbs/table.h"
 

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <unistd.h>
 
+#include "base/core/error.h"
 #include "base/core/terminal.h"
 #include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
@@ -27,6 +29,8 @@ int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder]"});
   if (arguments.help()) return arguments.print_help();
   const std::string root = arguments.positional().empty() ? "runs" : arguments.positional()[0];
+  if (!arguments.positional().empty() && !std::filesystem::is_directory(root))
+    throw Error("[runs] " + root + " is no folder");
   const auto rows = list_runs(root);
   if (rows.empty()) {
     std::printf("no runs in %s; `maglev train ppo goodhart` makes one\n", root.c_str());

@@ -9,6 +9,8 @@
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
+#include "verbs/table.h"
+#include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::train {
@@ -21,18 +23,20 @@ constexpr int kDiverged = 3, kStopped = 130;
 
 Grammar grammar() {
   return {
-      .flags = {{"--out", "DIR", "run folder (default runs/<date>-<algorithm>-<environment>-<n>)"},
-                {"--overwrite", "", "DIR may hold a run; it is moved aside, not deleted"},
-                {"--config", "FILE",
-                 "settings from YAML or JSON, before those on the command line"},
-                {"--bare", "",
-                 "do not load the proven settings of configs/<algorithm>/<environment>.yaml"},
-                {"--memory-limit", "SIZE",
-                 "refuse a run that will hold more, e.g. 4GiB (default: what is free)"},
-                {"--shrink", "", "make the replay fit the limit instead"},
-                {"--resume", "RUN", "continue this run from its newest checkpoint"},
-                {"--sinks", "NAMES",
-                 "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
+      .flags =
+          {{"--out", "DIR", "run folder (default runs/<date>-<algorithm>-<environment>-<n>)"},
+           {"--overwrite", "", "DIR may hold a run; it is moved aside, not deleted"},
+           {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
+           {"--bare", "",
+            "do not load the proven settings of configs/<algorithm>/<environment>.yaml"},
+           {"--memory-limit", "SIZE",
+            "refuse a run that will hold more, e.g. 4GiB (default: what is free)"},
+           {"--shrink", "", "make the replay fit the limit instead"},
+           {"--resume", "RUN", "continue this run, or these seeds, from the newest checkpoint"},
+           {"--seeds", "N",
+            "train N seeds, from the setting seed on, side by side as threads allow, and sum up"},
+           {"--sinks", "NAMES",
+            "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
       .least = 0,
       .most = 2,
       .names = "<algorithm> <environment>",
@@ -45,17 +49,32 @@ int exit_status(RunOutcome outcome) {
                                            : kStopped;
 }
 
+// defaults, then what is proven, then --config, then the words; returns the path of what is proven
+std::string load_settings(Experiment& experiment, const Arguments& arguments,
+                          const std::vector<std::string>& words) {
+  const char* home = std::getenv("MAGLEV_HOME");
+  const std::string root = home ? home : ".";
+  std::string proven;
+  if (!arguments.has("--bare")) proven = experiment.load_proven(root);
+  if (auto file = arguments.value("--config")) experiment.table().load(*file);
+  for (const auto& word : words) experiment.table().override_with(word);
+  return proven.empty() ? "" : std::filesystem::relative(proven, root).string();
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   const auto& names = arguments.positional();
   if (arguments.help()) {
     arguments.print_help();
-    if (names.size() == 2) {
-      Experiment experiment(names[0], names[1]);
-      std::printf("\nsettings (name=value):\n%s", experiment.table().help().c_str());
-    } else {
-      std::printf("\n`maglev train <algorithm> <environment> --help` lists their settings.\n");
+    if (names.size() != 2) {
+      print("\n`maglev train <algorithm> <environment> --help` lists their settings.\n");
+      return 0;
     }
+    Experiment experiment(names[0], names[1]);
+    const std::string proven = load_settings(experiment, arguments, arguments.settings());
+    print("\nsettings (name=value), with the default each will have here" +
+          (proven.empty() ? std::string() : "; bare: without " + proven) + ":\n" +
+          experiment.table().help());
     return 0;
   }
   claim_threads();
@@ -65,7 +84,7 @@ int run(const std::vector<std::string>& words) {
       throw Error(std::string("[train] ") + flag + " needs a value; leave it out for the default");
   request.out = arguments.value("--out").value_or("");
   request.overwrite = arguments.has("--overwrite");
-  if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks);
+  if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks, "--sinks");
   request.command = {"./maglev", "train"};
   request.command.insert(request.command.end(), words.begin(), words.end());
 
@@ -73,33 +92,42 @@ int run(const std::vector<std::string>& words) {
   if (auto limit = arguments.value("--memory-limit"))
     settings.push_back("train.memory_limit=" + *limit);
   if (arguments.has("--shrink")) settings.push_back("train.shrink_replay=true");
+  const auto seeds = arguments.integer("--seeds", 1, 10'000);
   if (auto folder = arguments.value("--resume")) {
     if (!names.empty())
       throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
                   names[0] + "'");
-    return exit_status(train_resume(*folder, settings, request));
+    if (!is_seeds(*folder)) return exit_status(train_resume(*folder, settings, request));
+    if (!settings.empty())
+      throw Error("[train] several seeds go on as they began; leave out '" + settings[0] +
+                  "', or resume one of their runs");
+    return exit_status(resume_seeds(*folder, request.sinks));
   }
   if (names.size() != 2)
     throw Error(
         "[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` "
         "and `maglev algos` list them");
   Experiment experiment(names[0], names[1]);
-  const char* home = std::getenv("MAGLEV_HOME");
-  if (!arguments.has("--bare")) experiment.load_proven(home ? home : ".");
-  if (auto file = arguments.value("--config")) experiment.table().load(*file);
-  for (const auto& setting : settings) experiment.table().override_with(setting);
-  return exit_status(train_new(experiment, request));
+  load_settings(experiment, arguments, settings);
+  request.notes = arguments.replaced();
+  for (const std::string& note : experiment.settle()) request.notes.push_back(note);
+  if (!seeds) return exit_status(train_new(experiment, request));
+  for (const std::string& note : request.notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  if (request.overwrite) throw Error("[train] --seeds wants a new folder; leave out --overwrite");
+  return exit_status(
+      train_seeds(experiment, {.out = request.out, .count = *seeds, .sinks = request.sinks}));
 }
 
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "train",
-          .summary = "train an agent, or continue a run",
-          .usage =
-              "train <algorithm> <environment> [setting=value ...] | train --resume RUN "
-              "[setting=value ...]",
-          .run = run};
+  return {
+      .name = "train",
+      .summary = "train an agent, or continue a run",
+      .usage =
+          "train <algorithm> <environment> [setting=value ...] [--seeds N] | train --resume RUN "
+          "[setting=value ...]",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::train

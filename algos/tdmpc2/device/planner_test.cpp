@@ -95,13 +95,14 @@ void expect_same(const Plan& ours, const Plan& reference) {
 
 TEST(Tdmpc2DevicePlanner, gives_the_reference_plan) {
   Options o = small();
-  for (const char* episodic : {"off", "on"})
-    for (const char* termination : {"hard", "soft"})
-      for (const char* terminal : {"sample", "mean"}) {
+  for (bool episodic : {false, true})
+    for (Termination termination : {Termination::hard, Termination::soft})
+      for (TerminalAction terminal : {TerminalAction::sample, TerminalAction::mean}) {
         o.episodic = episodic, o.termination = termination, o.terminal_action = terminal;
         Planners p(vectors(6, 3), o);
         const auto request = p.request(3);
-        SCOPED_TRACE(std::string(episodic) + " " + termination + " " + terminal);
+        SCOPED_TRACE(std::string(episodic ? "episodic " : "") + name_of(termination) + " " +
+                     name_of(terminal));
         expect_same(p.planner.plan(request), p.reference.plan(request));
       }
 }

@@ -1,0 +1,93 @@
+"""Several seeds in one command: a run each, one table, and going on where each is."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import ENGINE, HOME
+
+SMALL = ["--bare", "train.steps=3200", "env.count=4", "ppo.rollout=16", "ppo.epochs=1"]
+
+
+@pytest.fixture(scope="module")
+def group(engine, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds") / "group"
+    done = engine("train", "ppo", "cartpole", *SMALL, "seed=7", "--seeds", "3", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_each_seed_has_a_run_and_the_table_sums_them_up(group):
+    folder, done = group
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [row["seed"] for row in result["seeds"]] == [7, 8, 9]
+    returns = [row["return"] for row in result["seeds"]]
+    assert len(set(returns)) == 3
+    assert result["mean"] == pytest.approx(sum(returns) / 3)
+    low, high = result["interval_95"]
+    # Student's t with two degrees of freedom
+    assert high - low == pytest.approx(2 * 4.3027 * result["deviation"] / 3**0.5, rel=1e-3)
+    for seed, value in zip((7, 8, 9), returns):
+        assert f"seed: {seed}\n" in (folder / f"seed-{seed}" / "config.yaml").read_text()
+        assert f"{value:.2f}" in done.stdout
+    assert f"mean {result['mean']:.2f}, deviation" in done.stdout
+
+
+def test_a_seed_is_the_run_it_would_be_by_itself(group, engine, tmp_path):
+    folder, _ = group
+    alone = tmp_path / "alone"
+    done = engine("train", "ppo", "cartpole", *SMALL, "seed=8", "--out", alone)
+    assert done.returncode == 0, done.stderr
+    state = "checkpoints/step_*/state.safetensors"
+    newest, same = max(alone.glob(state)), max((folder / "seed-8").glob(state))
+    assert newest.read_bytes() == same.read_bytes()
+
+
+def test_what_is_done_is_not_done_again(group, engine):
+    folder, _ = group
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("seed-*/metrics.jsonl")}
+    done = engine("train", "--resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in folder.glob("seed-*/metrics.jsonl")}
+
+
+def test_seeds_that_were_stopped_go_on(engine, tmp_path):
+    folder = tmp_path / "group"
+    longer = [word.replace("=3200", "=400000") for word in SMALL]
+    words = ["train", "ppo", "cartpole", *longer, "--seeds", "2", "--out", folder]
+    process = subprocess.Popen(
+        [ENGINE, *map(str, words)],
+        env={"MAGLEV_HOME": str(HOME)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("seed-*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"./maglev train --resume {folder}" in out
+    assert json.loads((folder / "seeds.json").read_text())["seeds"][0]["state"] == "stopped"
+    done = engine("train", "--resume", folder, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 400_000)]
+
+
+def test_settings_that_are_refused_stop_all_seeds_with_one_complaint(engine, tmp_path):
+    folder = tmp_path / "group"
+    done = engine(
+        "train", "ppo", "cartpole", *SMALL, "train.dataset=nope", "--seeds", "4", "--out", folder
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("train.dataset is for an algorithm that learns from a replay") == 1
+
+
+def test_a_folder_that_holds_something_is_left_alone(group, engine):
+    folder, _ = group
+    done = engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder)
+    assert done.returncode == 2 and "--resume" in done.stderr

@@ -1,0 +1,34 @@
+#pragma once
+// This program run as a child: bench and several seeds measure and train in processes of their own,
+// each with fresh threads, caches and memory.
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace maglev {
+
+class Child {
+ public:
+  /// Starts this program with `words`; what it prints goes to the file `log`. It has a process group
+  /// of its own, so that Ctrl-C in a terminal reaches only the parent, and ends when the parent
+  /// does: a SIGTERM, upon which a run saves. Throws Error when it cannot be started.
+  Child(const std::vector<std::string>& words, const std::string& log);
+  /// Kills it where it still runs.
+  ~Child();
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&&) = delete;
+
+  bool running();
+  void signal(int number);
+  /// Waits for its end; its exit status, or 128 + the signal that killed it.
+  int wait();
+
+ private:
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace maglev

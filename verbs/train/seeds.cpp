@@ -1,0 +1,318 @@
+#include "verbs/train/seeds.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/terminal.h"
+#include "base/metrics/sink.h"
+#include "engine/host/machine.h"
+#include "engine/run/run_dir.h"
+#include "engine/train/memory_plan.h"
+#include "verbs/child.h"
+#include "verbs/table.h"
+#include "verbs/train/statistics.h"
+
+namespace maglev::verbs::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kPoll = std::chrono::milliseconds(200);
+constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr int64_t kProcessBytes = int64_t(400) << 20;  // of a process beside what its run holds
+constexpr int kStopped = 130;  // train's exit status when a signal stopped it
+
+volatile std::sig_atomic_t signals_seen = 0;
+void on_signal(int) { signals_seen = signals_seen + 1; }
+
+// the group hears of signals first and passes them on
+class Signals {
+ public:
+  Signals() {
+    signals_seen = 0;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &action, &before_[i]);
+  }
+  ~Signals() {
+    for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &before_[i], nullptr);
+  }
+
+ private:
+  static constexpr int kCaught[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kCaught)];
+};
+
+struct Member {
+  uint64_t seed = 0;
+  std::string folder, log;
+  std::optional<Child> child;  // while it trains
+  bool tried = false;          // this time
+  RunStatus status = {};
+};
+
+std::string last_line(const std::string& path) {
+  std::string text = path_exists(path) ? read_file(path, size_t(1) << 30) : "";
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+std::string return_text(double value) {
+  if (!std::isfinite(value)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+class Group {
+ public:
+  // one that is there
+  Group(std::string folder, std::vector<std::string> sinks)
+      : folder_(std::move(folder)), lock_(folder_ + "/seeds.lock"), sinks_(std::move(sinks)) {
+    try {
+      const Json json = Json::parse(read_file(folder_ + "/seeds.json", kMaxFileBytes));
+      algo_ = json.at("algorithm"), env_ = json.at("environment");
+      for (const Json& row : json.at("seeds")) add(row.at("seed"));
+    } catch (const Json::exception&) {
+      throw Error("[" + folder_ + "] seeds.json cannot be read; resume its runs one by one");
+    }
+    if (sinks_.empty())
+      for (const auto& sink : sink_table())
+        if (sink.on_by_default && sink.name != std::string("console"))
+          sinks_.emplace_back(sink.name);
+  }
+
+  RunOutcome run() {
+    settle_threads();
+    const Signals signals;
+    int passed_on = 0;
+    std::string refused;
+    for (bool working = true; working;) {
+      for (; passed_on < signals_seen; ++passed_on)
+        for (Member& member : members_)
+          if (member.child) member.child->signal(SIGINT);
+      if (signals_seen == 0 && refused.empty()) start_more();
+      working = false;
+      for (Member& member : members_) {
+        if (!member.child) continue;
+        if (member.child->running()) working = true;
+        else if (const std::string why = ended(member); refused.empty()) refused = why;
+      }
+      // what one run refuses before it trains, the others train in vain
+      if (!refused.empty() && signals_seen == 0) signals_seen = 1;
+      show();
+      if (working) std::this_thread::sleep_for(kPoll);
+    }
+    clear();
+    if (!refused.empty()) throw Error(refused);
+    return finish();
+  }
+
+ private:
+  void add(uint64_t seed) {
+    const std::string path = folder_ + "/seed-" + std::to_string(seed);
+    Member& member = members_.emplace_back();
+    member.seed = seed, member.folder = path, member.log = path + ".txt";
+    if (is_run(path)) member.status = read_status(path);
+  }
+
+  static bool done(const Member& member) { return member.status.state == "finished"; }
+
+  // runs do not depend on how many threads they have: side by side none waits for another
+  void settle_threads() {
+    Experiment experiment(algo_, env_);
+    experiment.table().load(folder_ + "/settings.yaml");
+    const Placement placement = place(experiment.run.device, experiment.run.threads);
+    const int64_t waiting = std::count_if(members_.begin(), members_.end(),
+                                          [](const Member& member) { return !done(member); });
+    at_once_ = placement.device.is_cuda() ? 1 : std::min<int64_t>(waiting, placement.threads);
+    const MemoryPlan memory = plan_memory(experiment, placement);
+    if (memory.limit > 0)
+      at_once_ = std::min(at_once_, memory.limit / (memory.total() + kProcessBytes));
+    at_once_ = std::max<int64_t>(1, at_once_);
+    threads_ = std::max<int64_t>(1, placement.threads / at_once_);
+  }
+
+  void start_more() {
+    int64_t training = std::count_if(members_.begin(), members_.end(),
+                                     [](const Member& m) { return m.child.has_value(); });
+    for (Member& member : members_) {
+      if (training >= at_once_) break;
+      if (member.tried || done(member)) continue;
+      member.child.emplace(words_of(member), member.log);
+      member.tried = true;
+      ++training;
+    }
+  }
+
+  std::vector<std::string> words_of(const Member& member) const {
+    std::string sinks;
+    for (const std::string& sink : sinks_) sinks += (sinks.empty() ? "" : ",") + sink;
+    std::vector<std::string> words{"train"};
+    if (is_run(member.folder)) words.insert(words.end(), {"--resume", member.folder});
+    else
+      words.insert(words.end(), {algo_, env_, "--bare", "--config", folder_ + "/settings.yaml",
+                                 "--out", member.folder, "seed=" + std::to_string(member.seed)});
+    words.insert(words.end(), {"--sinks", sinks, "threads=" + std::to_string(threads_)});
+    return words;
+  }
+
+  // takes in what became of it; what it said where it never began to train
+  std::string ended(Member& member) {
+    const int status = member.child->wait();
+    member.child.reset();
+    if (!is_run(member.folder)) return last_line(member.log);
+    member.status = read_status(member.folder);
+    if (status != 0 && status != kStopped && member.status.message.empty())
+      member.status.message = last_line(member.log);
+    clear();
+    std::fprintf(stderr, "seed %llu: %s, return %s\n", (unsigned long long)member.seed,
+                 member.status.state.c_str(), return_text(member.status.return_mean).c_str());
+    write_json();
+    return "";
+  }
+
+  // one line, where it can be rewritten
+  void show() {
+    if (!terminal_.live) return;
+    int64_t finished = 0;
+    std::string text;
+    for (Member& member : members_) {
+      finished += done(member);
+      if (!member.child || !is_run(member.folder)) continue;
+      const RunStatus status = read_status(member.folder);
+      char share[32];
+      std::snprintf(share, sizeof share, "%.0f %%",
+                    100. * double(status.steps) / double(std::max<int64_t>(1, status.total_steps)));
+      text += (text.empty() ? "; seed " : ", seed ") + std::to_string(member.seed) + " at " + share;
+    }
+    text =
+        std::to_string(finished) + " of " + std::to_string(members_.size()) + " seeds done" + text;
+    std::fprintf(stderr, "\r\x1b[K%s", fit(text, terminal_.columns - 1, terminal_.unicode).c_str());
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+    shown_ = false;
+  }
+
+  std::vector<double> returns() const {
+    std::vector<double> values;
+    for (const Member& member : members_)
+      if (done(member) && std::isfinite(member.status.return_mean))
+        values.push_back(member.status.return_mean);
+    return values;
+  }
+
+  void write_json() const {
+    const auto real = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+    Json json{{"algorithm", algo_},
+              {"environment", env_},
+              {"return", "mean over at least the last 100 episodes of training"},
+              {"seeds", Json::array()}};
+    for (const Member& member : members_)
+      json["seeds"].push_back(
+          {{"seed", member.seed},
+           {"state", member.status.state.empty() ? "waiting" : member.status.state},
+           {"steps", member.status.steps},
+           {"return", real(member.status.return_mean)}});
+    if (const auto values = returns(); !values.empty()) {
+      const Spread spread = spread_of(values);
+      json["mean"] = spread.mean;
+      json["deviation"] = real(spread.deviation);
+      json["interval_95"] = {real(spread.low), real(spread.high)};
+    }
+    write_atomic(folder_ + "/seeds.json", json.dump(2) + "\n");
+  }
+
+  RunOutcome finish() const {
+    write_json();
+    Table table({">seed", ">steps", ">return", "state", "run"});
+    std::string failed;
+    bool all = true;
+    for (const Member& member : members_) {
+      const RunStatus& status = member.status;
+      all &= done(member);
+      table.add({std::to_string(member.seed), std::to_string(status.steps),
+                 return_text(status.return_mean), status.state.empty() ? "waiting" : status.state,
+                 member.folder});
+      if (!status.message.empty() && !done(member))
+        failed += (failed.empty() ? "" : "; ") + std::string("seed ") +
+                  std::to_string(member.seed) + ": " + status.message;
+    }
+    print(table.text(probe_terminal(STDOUT_FILENO)));
+    if (const auto values = returns(); !values.empty()) {
+      const Spread spread = spread_of(values);
+      std::string text = "\nmean " + return_text(spread.mean);
+      if (std::isfinite(spread.deviation))
+        text += ", deviation " + return_text(spread.deviation) + ", 95 % interval " +
+                return_text(spread.low) + " to " + return_text(spread.high) +
+                " (Student's t over " + std::to_string(values.size()) + " seeds)";
+      print(text + "\n");
+    }
+    if (!failed.empty()) throw Error("[seeds] " + failed);
+    if (!all) print("resume with ./maglev train --resume " + folder_ + "\n");
+    return all ? RunOutcome::finished : RunOutcome::stopped;
+  }
+
+  std::string folder_;
+  FileLock lock_;
+  std::vector<std::string> sinks_;
+  std::string algo_, env_;
+  std::vector<Member> members_;
+  int64_t at_once_ = 1, threads_ = 1;
+  const Terminal terminal_ = probe_terminal(STDERR_FILENO);
+  bool shown_ = false;
+};
+
+std::string new_folder(const Experiment& experiment, const std::string& out) {
+  if (!out.empty()) {
+    make_dirs(out);
+    if (!list_dir(out).empty())
+      throw Error("[" + out + "] is not empty; several seeds want a new folder" +
+                  (is_seeds(out) ? ", or go on with --resume" : ""));
+    return out;
+  }
+  make_dirs("runs");
+  std::time_t now = std::time(nullptr);
+  std::tm parts;
+  localtime_r(&now, &parts);
+  char date[16];
+  std::strftime(date, sizeof date, "%Y-%m-%d", &parts);
+  const std::string prefix = std::string("runs/") + date + "-" + experiment.algo().name + "-" +
+                             experiment.env().name + "-seeds-";
+  for (int n = 1;; ++n)
+    if (const std::string path = prefix + std::to_string(n); make_dir(path)) return path;
+}
+
+}  // namespace
+
+bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
+
+RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request) {
+  const std::string folder = new_folder(experiment, request.out);
+  write_atomic(folder + "/settings.yaml", experiment.table().yaml());
+  Json json{{"algorithm", experiment.algo().name}, {"environment", experiment.env().name}};
+  for (int64_t i = 0; i < request.count; ++i)
+    json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});
+  write_atomic(folder + "/seeds.json", json.dump(2) + "\n");
+  return Group(folder, request.sinks).run();
+}
+
+RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks) {
+  return Group(folder, sinks).run();
+}
+
+}  // namespace maglev::verbs::train

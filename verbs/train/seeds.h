@@ -1,0 +1,33 @@
+#pragma once
+// Several seeds of one experiment: a run folder each under one parent, side by side as far as
+// threads reach, and at the end what they came to together.
+//   seeds.json      algorithm, environment, each seed's state and return, mean, deviation, interval
+//   settings.yaml   the settings all share
+//   seed-<n>/       the run of a seed; seed-<n>.txt what it printed
+//   seeds.lock      held while this group trains
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/algo/experiment.h"
+#include "engine/train/training_run.h"
+
+namespace maglev::verbs::train {
+
+struct SeedsRequest {
+  std::string out = {};  ///< the parent; empty: runs/<date>-<algorithm>-<environment>-seeds-<n>
+  int64_t count = 0;     ///< seeds from the experiment's on
+  std::vector<std::string> sinks = {};  ///< of each run; empty: those on by default but the console
+};
+
+/// Trains them all and prints the table. A seed that fails once it trains does not end the others.
+/// Throws Error when the settings are refused, or some seed failed, after the table.
+RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request);
+
+/// Whether the folder holds several seeds.
+bool is_seeds(const std::string& folder);
+/// Goes on where each seed is; one that is done is not done again.
+RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks);
+
+}  // namespace maglev::verbs::train
