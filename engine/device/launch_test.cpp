@@ -64,9 +64,14 @@ TEST(Launch, tensors_on_two_devices_are_refused) {
 
 // what a case of `kernel` on a device without kernels ends in
 std::string refused(const KernelEntry& kernel) {
-  return error_of([&] {
-    for (const KernelCase& one : kernel.cases(at::kMeta)) one.fused(one.inputs);
-  });
+  try {
+    return error_of([&] {
+      for (const KernelCase& one : kernel.cases(at::kMeta)) one.fused(one.inputs);
+    });
+  } catch (const c10::Error& e) {
+    // a case that hands over pointers itself is refused one by torch
+    return e.what_without_backtrace();
+  }
 }
 
 TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
@@ -76,9 +81,10 @@ TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
     const std::string error = refused(kernel);
     // those that are ATen's elsewhere, or list no case there
     if (error.empty()) continue;
-    EXPECT_NE(error.find("got tensors on meta"), std::string::npos) << kernel.name << ": " << error;
+    EXPECT_TRUE(contains(error, "got tensors on meta") || contains(error, "not allocated"))
+        << kernel.name << ": " << error;
   }
-  EXPECT_NE(refused(kernel_table()[0]), "") << "nothing was refused";
+  EXPECT_TRUE(contains(refused(kernel_table()[0]), "got tensors on meta"));
 }
 
 }  // namespace
