@@ -62,11 +62,18 @@ TEST(Launch, tensors_on_two_devices_are_refused) {
             "to one");
 }
 
+constexpr const char* kByTorch = "refused by torch";
+
 // what a case of `kernel` on a device without kernels ends in
 std::string refused(const KernelEntry& kernel) {
-  return error_of([&] {
-    for (const KernelCase& one : kernel.cases(at::kMeta)) one.fused(one.inputs);
-  });
+  try {
+    return error_of([&] {
+      for (const KernelCase& one : kernel.cases(at::kMeta)) one.fused(one.inputs);
+    });
+  } catch (const c10::Error&) {
+    // what is ATen's elsewhere, and a case that asks for pointers itself
+    return kByTorch;
+  }
 }
 
 TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
@@ -74,11 +81,12 @@ TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
     // PPO's still choose their device themselves
     if (std::string_view(kernel.name).starts_with("ppo_")) continue;
     const std::string error = refused(kernel);
-    // those that are ATen's elsewhere, or list no case there
+    // a kernel of the CPU alone lists no case there
     if (error.empty()) continue;
-    EXPECT_NE(error.find("got tensors on meta"), std::string::npos) << kernel.name << ": " << error;
+    EXPECT_TRUE(contains(error, "got tensors on meta") || error == kByTorch)
+        << kernel.name << ": " << error;
   }
-  EXPECT_NE(refused(kernel_table()[0]), "") << "nothing was refused";
+  EXPECT_TRUE(contains(refused(kernel_table()[0]), "got tensors on meta"));
 }
 
 }  // namespace

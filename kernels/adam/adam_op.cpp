@@ -118,6 +118,8 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
 }
 
 AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers) {
+  device_of("adam", t.data, t.first, t.second, t.steps, t.nonfinite, t.groups, t.partial, t.rate,
+            t.factor, t.step);
   return {.grad = nullptr,
           .lanes = 0,
           .lane_stride = 0,

@@ -23,6 +23,7 @@ class PanelStack {
         options_(parameters[0].options()) {
     for (size_t i = 0; i < parameters.size(); i += 2) {
       const auto &weight = parameters[i], &bias = parameters[i + 1];
+      device_of("mlp", parameters[0], weight, bias);
       const bool last = i + 2 == parameters.size();
       layers_.push_back({weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1),
                          weight.size(0), last ? Activation::none : activation});

@@ -45,6 +45,7 @@ void place(EpisodeTable& t, int64_t* memory) {
 
 EpisodeIndex::EpisodeIndex(const EpisodeIndexSize& size, at::Device device)
     : table_(sizes_of(size)), device_(device) {
+  if (!has_kernels_for(device)) refuse_device("replay", device);
   memory_ = at::zeros({words_of(table_)}, at::TensorOptions(at::kLong).device(device));
   place(table_, memory_.data_ptr<int64_t>());
 }
