@@ -161,8 +161,10 @@ PlanRequest Tdmpc2::request(const Row& row, const Carry& carry, ActMode mode,
   } else {
     std::vector<at::Tensor> parts;
     for (size_t i : columns_.vectors) parts.push_back(row.obs[i].flatten(1));
-    request.latent = acting_->encode(parts.size() == 1 ? parts[0] : at::cat(parts, 1),
-                                     acting_->embedding(request.task));
+    const auto seen = parts.size() == 1 ? parts[0] : at::cat(parts, 1);
+    const auto task = acting_->embedding(request.task);
+    request.latent =
+        panel_planner_ ? panel_planner_->encode(joined(seen, task)) : acting_->encode(seen, task);
   }
   request.latent = request.latent.to(at::kFloat);
   return request;

@@ -1,7 +1,10 @@
 #include "engine/nn/init.h"
 
+#include <algorithm>
+
 #include <torch/torch.h>
 
+#include "base/simd/orthonormal.h"
 #include "kernels/philox/philox_op.h"
 
 namespace maglev {
@@ -10,15 +13,17 @@ void Initializer::orthogonal(at::Tensor weight, double gain) {
   if (skip_) return;
   at::NoGradGuard no_grad;
   const int64_t rows = weight.size(0), columns = weight.numel() / rows;
-  const bool wide = rows < columns;
-  auto normal = at::empty({std::max(rows, columns), std::min(rows, columns)});
+  const int64_t length = std::max(rows, columns), count = std::min(rows, columns);
+  auto normal = at::empty({length, count});
   philox_normal_(normal,
                  {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
-  auto [q, r] = at::linalg_qr(normal);
-  // the sign of R's diagonal makes Q uniform over orthogonal matrices
-  q = q * at::diagonal(r).sign();
-  if (wide) q = q.t();
-  weight.copy_((q * gain).reshape(weight.sizes()));
+  // its columns, made orthonormal in order: uniform over all such sets
+  const int64_t stride = (length + kOrthonormalStep - 1) / kOrthonormalStep * kOrthonormalStep;
+  auto basis = at::zeros({count, stride}, at::kDouble);
+  auto vectors = basis.narrow(1, 0, length);
+  vectors.copy_(normal.t());
+  orthonormalise(basis.data_ptr<double>(), count, stride);
+  weight.copy_((rows < columns ? vectors : vectors.t()).mul(gain).reshape(weight.sizes()));
 }
 
 void Initializer::normal(at::Tensor weight, double std, double limit) {

@@ -31,14 +31,19 @@ class PanelPlanner {
   /// Reads the parameters [model_layout().size()] f32 that later plans use.
   void publish(const float* params);
 
+  /// Latents [N, D] of rows [N, in] f32, what is seen with the task's embedding behind it: by the
+  /// engine's own arithmetic, so that a plan is the same on every processor. Not for images.
+  at::Tensor encode(const at::Tensor& seen);
+
   Plan plan(const PlanRequest& request);
   /// Into tensors that exist, contiguous, of the shapes Plan names. Allocates nothing once as many
   /// rows were planned.
   void plan_into(const PlanRequest& request, Plan& plan);
 
  private:
-  struct Group;    ///< first layers of up to kPlanStride rows
-  struct Session;  ///< the rows of a plan
+  struct Group;     ///< first layers of up to kPlanStride rows
+  struct Encoding;  ///< the encoder's buffers
+  struct Session;   ///< the rows of a plan
   template <class T>
   class Lease;
 
@@ -65,6 +70,7 @@ class PanelPlanner {
   std::mutex pool_mutex_, lease_mutex_;
   std::vector<std::unique_ptr<RolloutScratch>> scratches_;  ///< idle ones
   std::vector<std::unique_ptr<Session>> sessions_;          ///< idle ones
+  std::vector<std::unique_ptr<Encoding>> encodings_;        ///< idle ones
 };
 
 }  // namespace maglev::tdmpc2
