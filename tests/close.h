@@ -9,23 +9,35 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/device/tolerance.h"
+
 namespace maglev {
 
-/// |ours - reference| <= tolerance * max(1, |reference|) everywhere; 0 = bit for bit. NaN equals
-/// nothing.
+/// Within `tolerance` everywhere, a number being one of max(1, |reference|); 0 = bit for bit. NaN
+/// equals nothing.
 inline testing::AssertionResult close(const at::Tensor& ours, const at::Tensor& reference,
-                                      double tolerance) {
+                                      const Tolerance& tolerance) {
   static const char* scale = std::getenv("MAGLEV_TOL_SCALE");
-  if (scale) tolerance *= std::atof(scale);
   if (ours.sizes() != reference.sizes() || ours.scalar_type() != reference.scalar_type())
     return testing::AssertionFailure()
            << "shapes or dtypes differ: " << ours.toString() << ours.sizes() << " and "
            << reference.toString() << reference.sizes();
   if (at::equal(ours, reference)) return testing::AssertionSuccess();
-  auto a = ours.detach().to(at::kDouble), b = reference.detach().to(at::kDouble);
-  const double worst = (at::abs(a - b) / at::clamp_min(at::abs(b), 1.0)).max().item<double>();
-  auto result = worst <= tolerance ? testing::AssertionSuccess() : testing::AssertionFailure();
-  return result << "worst difference " << worst << ", tolerance " << tolerance;
+  const double share =
+      at::isnan(ours).any().item<bool>()
+          ? std::numeric_limits<double>::infinity()
+          : share_used(reference, ours, tolerance * (scale ? std::atof(scale) : 1));
+  auto result = share <= 1 ? testing::AssertionSuccess() : testing::AssertionFailure();
+  return result << 100 * share << " % of tolerance " << tolerance.share
+                << (tolerance.of_largest ? " of the largest" : "");
+}
+
+/// The lengths of the sums of a network's layers, added up: no way through it is longer.
+inline int64_t sums_of(const torch::nn::Module& network) {
+  int64_t lengths = 0;
+  for (const auto& p : network.parameters())
+    if (p.dim() >= 2) lengths += p.numel() / p.size(0);
+  return lengths;
 }
 
 }  // namespace maglev

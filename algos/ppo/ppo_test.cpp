@@ -1,5 +1,7 @@
 #include "algos/ppo/ppo.h"
 
+#include <cmath>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -7,6 +9,7 @@
 
 #include "algos/ppo/sizes.h"
 #include "base/core/error.h"
+#include "engine/nn/panel_network.h"
 #include "tests/close.h"
 #include "tests/random_rollouts.h"
 
@@ -36,13 +39,19 @@ at::Tensor state(Ppo& ppo, const std::string& name) {
 
 at::Tensor all_rows(const RandomRollouts& rollouts) { return at::randperm(rollouts.rows()); }
 
-// act saw the rows in blocks by time, learning sees them shuffled in shards of other sizes
-TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_exactly_1) {
+// act saw the rows in blocks by time, learning sees them shuffled in shards of other sizes: on
+// panels a row's numbers are the same, from a library's products within their rounding
+TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_1) {
   for (const auto& spec : {vectors(), masked_heads(), one_continuous(), cells()})
     for (int64_t rows : {1, 3, 8, 33, 100}) {
       auto options = small();
       options.lr = 0;
       RandomRollouts rollouts(spec, rows, options);
+      const ActorCritic& network = rollouts.ppo.policy().network();
+      const bool panels = PanelNetwork::obstacle(network, spec).empty();
+      EXPECT_EQ(panels, spec.observations[0].name == "vector");
+      // a log-probability moves by that of the action's logit and of the largest one
+      const double rounding = panels ? 0 : 2 * Tolerance::of_sums(sums_of(network)).share;
       const Batch& batch = rollouts.collect(1);
       rollouts.learner().prepare(batch);
       auto order = all_rows(rollouts);
@@ -51,9 +60,9 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_exactly_1) {
            {order, order.narrow(0, 0, part), order.narrow(0, part, rollouts.rows() - part)}) {
         rollouts.learner().minibatch_step(batch, index);
         auto figures = rollouts.learner().results().figures;
-        EXPECT_EQ(figures[kPpoRatioDeviation].item<float>(), 0)
+        EXPECT_LE(figures[kPpoRatioDeviation].item<float>(), rounding)
             << spec.observations[0].name << " rows " << rows;
-        EXPECT_EQ(figures[kPpoApproxKl].item<float>(), 0);
+        EXPECT_LE(std::abs(figures[kPpoApproxKl].item<float>()), rounding);
       }
     }
 }

@@ -13,6 +13,12 @@ class Planner {
   /// Later plans are made with `model`, whose flat parameters are `params` [P] f32 (ModelLayout).
   /// Runs alone.
   virtual void publish(const WorldModel& model, const at::Tensor& params) = 0;
+  /// Latents [N, D] f32 of what rows see [N, obs] f32, with their tasks' embeddings [N, T] (undefined
+  /// without tasks), by the weights that were published. Not for images.
+  virtual at::Tensor encode(const WorldModel& model, const at::Tensor& seen,
+                            const at::Tensor& embedding) {
+    return model.encode(seen, embedding);
+  }
   /// A plan for every row of the request. Any number of threads may be here at once; a row's plan
   /// depends neither on them nor on the rows beside it.
   virtual Plan plan(const PlanRequest& request) = 0;

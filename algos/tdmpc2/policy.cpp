@@ -20,7 +20,7 @@ constexpr int64_t kPlannedRows = 8, kPolicyRows = 256;
 
 std::shared_ptr<WorldModel> made_model(const Options& options, const ModelShape& shape,
                                        at::Device device, Initializer weights) {
-  auto model = std::make_shared<WorldModel>(shape, options.q_init == "kaiming", weights);
+  auto model = std::make_shared<WorldModel>(shape, options.q_init == QInit::kaiming, weights);
   model->to(device);
   return model;
 }
@@ -145,7 +145,9 @@ PlanRequest Tdmpc2Policy::request(const Row& row, const Carry& carry, ActMode mo
     shift = (shift * double(2 * kImageShift + 1)).to(at::kLong).clamp_max(2 * kImageShift);
     request.latent = model_->encode_image(seen, shift);
   } else {
-    request.latent = model_->encode(seen, model_->embedding(request.task));
+    const auto embedding = model_->embedding(request.task);
+    request.latent =
+        planner_ ? planner_->encode(*model_, seen, embedding) : model_->encode(seen, embedding);
   }
   request.latent = request.latent.to(at::kFloat);
   return request;

@@ -11,6 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "engine/device/tolerance.h"
+
 namespace maglev {
 
 using Tensors = std::vector<at::Tensor>;
@@ -31,9 +33,9 @@ struct KernelCase {
   /// For a kernel that computes its gradients itself, outside autograd: those of the inputs, given
   /// those of the outputs (undefined for a detached one).
   std::function<Tensors(const Tensors& inputs, const Tensors& output_grads)> backward = {};
-  double tolerance = 0;  ///< of max(1, |reference|); 0 = bit for bit
-  int64_t bytes = 0;     ///< one repetition reads and writes at least
-  int64_t flops = 0;     ///< of one repetition
+  Tolerance tolerance = 0;  ///< of every output and gradient
+  int64_t bytes = 0;        ///< one repetition reads and writes at least
+  int64_t flops = 0;        ///< of one repetition
   /// What the bench times: the work of `reference` and `fused` into outputs that exist already, so
   /// that no set-up counts. Left out: the functions above, without gradients.
   std::function<void()> repeat_reference = {}, repeat_fused = {};

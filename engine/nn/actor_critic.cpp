@@ -26,10 +26,6 @@ int activation_of(const NetworkOptions& options) {
   return kTanh;
 }
 
-// the BLAS computes rows in groups and rounds those of a last, shorter group differently; in whole
-// groups, a row's result does not depend on how many rows come with it
-constexpr int64_t kRowGroup = 8;
-
 at::Tensor activate(at::Tensor x, int kind) {
   switch (kind) {
     case kTanh:
@@ -40,19 +36,8 @@ at::Tensor activate(at::Tensor x, int kind) {
     case kRelu:
       return x.relu_();
     default:
-      // ATen's silu rounds the last elements of a tensor differently; through tanh it does not
-      return x.is_cpu() ? 0.5 * x * (1 + at::tanh(0.5 * x)) : at::silu(x);
+      return at::silu(x);
   }
-}
-
-NetInput pad(const NetInput& in, int64_t rows) {
-  auto grow = [&](const at::Tensor& x) {
-    if (!x.defined()) return x;
-    auto sizes = x.sizes().vec();
-    sizes[0] = rows - sizes[0];
-    return at::cat({x, at::zeros(sizes, x.options())}, 0);
-  };
-  return {grow(in.image), grow(in.vector)};
 }
 
 }  // namespace
@@ -202,12 +187,7 @@ ActorCritic::ActorCritic(const EnvSpec& spec, const NetworkOptions& options, Ini
 }
 
 Evaluation ActorCritic::forward(const std::vector<at::Tensor>& columns, Want want) const {
-  const int64_t B = columns[0].size(0), rows = (B + kRowGroup - 1) / kRowGroup * kRowGroup;
-  auto in = encoder_->forward(columns, want.value);
-  if (rows != B) {
-    in.policy = pad(in.policy, rows);
-    if (in.privileged.defined()) in.privileged = pad({{}, in.privileged}, rows).vector;
-  }
+  const auto in = encoder_->forward(columns, want.value);
   Evaluation out;
   at::Tensor features;
   if (want.policy || !value_trunk_) features = policy_trunk_->forward(in.policy, {});
@@ -216,10 +196,6 @@ Evaluation ActorCritic::forward(const std::vector<at::Tensor>& columns, Want wan
     auto values = value_trunk_ ? value_trunk_->forward(in.policy, in.privileged) : features;
     values = critic_->forward({{}, values}, value_trunk_ ? at::Tensor() : in.privileged);
     out.value = value_head_->forward(values);
-  }
-  if (rows != B) {
-    if (out.logits.defined()) out.logits = out.logits.narrow(0, 0, B);
-    if (out.value.defined()) out.value = out.value.narrow(0, 0, B);
   }
   return out;
 }

@@ -1,8 +1,11 @@
 #include "engine/nn/init.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/simd/orthonormal.h"
 #include "engine/host/cpu_cache.h"
 #include "kernels/philox/philox_op.h"
 
@@ -11,15 +14,6 @@ namespace {
 
 // from here on what a weight's initialisation needs beside it is worth giving back
 constexpr int64_t kLargeWeight = 1 << 20;
-
-// weight = rows or columns orthonormal times gain, out of normal numbers
-void orthonormalise(at::Tensor& weight, const at::Tensor& normal, bool wide, double gain) {
-  auto [q, r] = at::linalg_qr(normal);
-  // the sign of R's diagonal makes Q uniform over orthogonal matrices
-  q = q * at::diagonal(r).sign();
-  if (wide) q = q.t();
-  weight.copy_((q * gain).reshape(weight.sizes()));
-}
 
 }  // namespace
 
@@ -31,12 +25,18 @@ void Initializer::orthogonal(at::Tensor weight, double gain) {
   if (skip_) return;
   at::NoGradGuard no_grad;
   const int64_t rows = weight.size(0), columns = weight.numel() / rows;
-  const bool wide = rows < columns;
+  const int64_t length = std::max(rows, columns), count = std::min(rows, columns);
   {
-    auto normal = at::empty({std::max(rows, columns), std::min(rows, columns)});
+    auto normal = at::empty({length, count});
     philox_normal_(normal,
                    {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
-    orthonormalise(weight, normal, wide, gain);
+    // its columns, made orthonormal in order: uniform over all such sets
+    const int64_t stride = (length + kOrthonormalStep - 1) / kOrthonormalStep * kOrthonormalStep;
+    auto basis = at::zeros({count, stride}, at::kDouble);
+    auto vectors = basis.narrow(1, 0, length);
+    vectors.copy_(normal.t());
+    orthonormalise(basis.data_ptr<double>(), count, stride);
+    weight.copy_((rows < columns ? vectors : vectors.t()).mul(gain).reshape(weight.sizes()));
   }
   if (weight.numel() >= kLargeWeight) release_cpu_cache();
 }

@@ -3,9 +3,8 @@
 
 namespace maglev {
 
-/// x [B, F] f32 times weight [O, F], plus bias [O] -> [B, O]. A row's result does not depend on the
-/// row's place, for B a multiple of 8: one output alone would go to a matrix-vector product, which
-/// rounds rows by where they stand.
+/// x [B, F] times weight [O, F], plus bias [O] -> [B, O]. On a processor one output alone, a value,
+/// is summed in f32 also where autocast would round its products.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace maglev

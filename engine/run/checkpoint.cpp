@@ -104,8 +104,6 @@ class Restorer : public StateVisitor {
   }
   bool loads() const override { return true; }
 
-  bool loads() const override { return true; }
-
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     const SafeTensor& saved = *tensors_.at(name);
@@ -332,7 +330,7 @@ void load_tensors(const std::string& dir, const std::string& algo, const VisitSt
   const StateSummary part = chosen(live.summary);
   if (part.tensors.empty())
     throw Error("[" + dir + "] " + algo + " has no networks of its own to begin with");
-  check_same_names(dir, chosen(checkpoint.manifest.state), part);
+  check_names(dir, chosen(checkpoint.manifest.state), part, /*whole=*/true);
 
   // the live tensors are in the order of their names
   at::NoGradGuard no_grad;

@@ -171,7 +171,7 @@ void Report::visit_state(StateVisitor& visitor) {
   const bool known = !names.empty();
   visitor.text("figure_names", names);
   if (!known && !names.empty()) {
-    const auto list = split_list(names);
+    const auto list = split_list(names, "[state]");
     if (int64_t(list.size()) > metrics_.sums().size(1))
       throw Error("[state] 'trainer.figure_names' holds " + std::to_string(list.size()) +
                   " names, which no algorithm has; use an earlier checkpoint");

@@ -129,7 +129,8 @@ void add_layer_cases(std::vector<KernelCase>& list) {
                             std::to_string(s.out) + " rows=" + std::to_string(s.rows),
                     .reference = [=](const Tensors&) { return layer_reference(inputs, end); },
                     .fused = [=](const Tensors&) { return layer->forward(inputs[0]); },
-                    .tolerance = 1e-4,
+                    // over inputs, then two moments over outputs
+                    .tolerance = Tolerance::of_sums(in + 2 * s.out),
                     .bytes = 4 * (in * s.out + last * (in + s.out)),
                     .flops = 2 * in * s.out * last,
                     .repeat_reference =
@@ -236,7 +237,7 @@ void add_pair_cases(std::vector<KernelCase>& list) {
                           return Tensors{layer->result()};
                         },
                     // a number beside the middle between two bfloat16 may round the other way
-                    .tolerance = s.end == DenseEnd::none ? 1e-4 : 8e-3,
+                    .tolerance = s.end == DenseEnd::none ? Tolerance::of_sums(in) : 4 * kRoundBf16,
                     .bytes = 2 * (in * s.out + s.rows * (in + s.out)),
                     .flops = 2 * in * s.out * s.rows,
                     .repeat_fused = [layer] { layer->run(); }});
@@ -279,7 +280,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
                    fused();
                    return Tensors{y.contiguous()};
                  },
-             .tolerance = type == at::kFloat ? 1e-5 : 8e-3,
+             .tolerance = type == at::kFloat ? Tolerance::of_sums(2 * features) : 4 * kRoundBf16,
              .bytes = 2 * x.numel() * int64_t(x.element_size()),
              .flops = x.numel() * 20,
              .repeat_fused = fused});

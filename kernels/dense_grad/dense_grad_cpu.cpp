@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/product-inl.h"
+#include "base/simd/sum-inl.h"
 #include "kernels/dense/end-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,6 +24,9 @@ HWY_INLINE V mish_slope(D d, V x) {
   return hn::MulAdd(x, rise, n * inverse);
 }
 
+// sums over a panel's rows are kept in this many parts, row r in part r % kSumParts
+constexpr int kSumParts = 16;
+
 // the gradient arriving at gain and shift of feature f takes the place of dy: u = gain xhat + shift
 template <int kVectors, class D>
 HWY_INLINE void affine_grad(D d, const DenseEndGrad& a, int64_t f, int64_t c,
@@ -31,20 +35,20 @@ HWY_INLINE void affine_grad(D d, const DenseEndGrad& a, int64_t f, int64_t c,
   using V = hn::Vec<D>;
   const int64_t lanes = int64_t(hn::Lanes(d));
   const V gain = hn::Set(d, a.gain[f]);
-  V d_gain = hn::Zero(d), d_shift = hn::Zero(d);
-#pragma GCC unroll 4
+  PartedSum<float, kSumParts> d_gain, d_shift;
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
     const int64_t at = f * a.stride + c + v * lanes;
     const V xhat = hn::Load(d, a.xhat + at), grad = du[v] * gain;
-    d_gain = hn::MulAdd(du[v], xhat, d_gain);
-    d_shift = d_shift + du[v];
+    d_gain.of(v) = hn::MulAdd(du[v], xhat, d_gain.of(v));
+    d_shift.of(v) = d_shift.of(v) + du[v];
     mean[v] = mean[v] + grad;
     mean_xhat[v] = hn::MulAdd(grad, xhat, mean_xhat[v]);
     hn::Store(grad, d, a.dy + at);
   }
   if (!a.d_gain) return;
-  a.d_gain[f] += hn::GetLane(hn::SumOfLanes(d, d_gain));
-  a.d_shift[f] += hn::GetLane(hn::SumOfLanes(d, d_shift));
+  a.d_gain[f] += d_gain.fold();
+  a.d_shift[f] += d_shift.fold();
 }
 
 template <int kVectors, class D>
@@ -56,7 +60,7 @@ HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
   if (a.end == DenseEnd::mish) {
     for (int64_t f = 0; f < a.out; ++f) {
       V du[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         const int64_t at = f * a.stride + c + v * lanes;
         const V u =
@@ -68,7 +72,7 @@ HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
   } else {
     for (int64_t first = 0; first < a.out; first += kSimNormGroup) {
       V common[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         common[v] = hn::Zero(d);
         for (int64_t f = first; f < first + kSimNormGroup; ++f) {
@@ -78,7 +82,7 @@ HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
       }
       for (int64_t f = first; f < first + kSimNormGroup; ++f) {
         V du[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
           const int64_t at = f * a.stride + c + v * lanes;
           du[v] = hn::Load(d, a.y + at) * (hn::Load(d, a.dy + at) - common[v]);
@@ -90,7 +94,7 @@ HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
   const V share = hn::Set(d, 1.f / float(a.out));
   for (int v = 0; v < kVectors; ++v) mean[v] = mean[v] * share, mean_xhat[v] = mean_xhat[v] * share;
   for (int64_t f = 0; f < a.out; ++f)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       const int64_t at = f * a.stride + c + v * lanes;
       const V centred = hn::Load(d, a.dy + at) - mean[v];
@@ -101,13 +105,14 @@ HWY_NOINLINE void end_grad_strip(D d, const DenseEndGrad& a, int64_t c) {
     }
 }
 
+// strips of as many rows whatever a vector's width: each adds its sums once
 void end_grad(const DenseEndGrad& a) {
   const hn::CappedTag<float, 16> d;
-  const int64_t lanes = int64_t(hn::Lanes(d));
+  constexpr int kOf16 = 16 / int(hn::MaxLanes(hn::CappedTag<float, 16>()));
   int64_t c = 0;
-  for (; c + 4 * lanes <= a.stride; c += 4 * lanes) end_grad_strip<4>(d, a, c);
-  for (; c + 2 * lanes <= a.stride; c += 2 * lanes) end_grad_strip<2>(d, a, c);
-  for (; c < a.stride; c += lanes) end_grad_strip<1>(d, a, c);
+  for (; c + 64 <= a.stride; c += 64) end_grad_strip<4 * kOf16>(d, a, c);
+  for (; c + 32 <= a.stride; c += 32) end_grad_strip<2 * kOf16>(d, a, c);
+  for (; c < a.stride; c += 16) end_grad_strip<kOf16>(d, a, c);
 }
 
 void input_grad(const DenseInputGrad& a) {
@@ -154,14 +159,11 @@ void weight_grad(const DenseWeightGrad& a) {
       if (panel == 0) multiply(product, WriteRows<false>{grad, a.in, features});
       else multiply(product, WriteRows<true>{grad, a.in, features});
     }
-  const hn::CappedTag<float, 16> d;
-  const int64_t lanes = int64_t(hn::Lanes(d));
   for (int64_t o = a.first; o < a.first + a.count; ++o) {
-    auto sum = hn::Zero(d);
+    PartedSum<float, kSumParts> sum;
     for (int64_t panel = 0; panel < a.panels; ++panel)
-      for (int64_t c = 0; c < a.stride; c += lanes)
-        sum = sum + hn::Load(d, a.dz + panel * a.dz_step + o * a.stride + c);
-    a.d_bias[o] = hn::GetLane(hn::SumOfLanes(d, sum));
+      sum.add(a.dz + panel * a.dz_step + o * a.stride, a.stride);
+    a.d_bias[o] = sum.fold();
   }
 }
 

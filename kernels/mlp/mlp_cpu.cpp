@@ -6,12 +6,16 @@
 #include <hwy/highway.h>
 
 #include "base/simd/product-inl.h"
+#include "base/simd/sum-inl.h"
 #include "base/simd/tanh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// sums over a panel's rows are kept in this many parts, row r in part r % kSumParts
+constexpr int kSumParts = 16;
 
 template <Activation kActivation>
 struct WriteInputGrad {
@@ -91,12 +95,10 @@ void forward(const MlpForward& f) {
 }
 
 void add_bias_grad(const float* dz, int64_t out, int64_t stride, float* grad) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = int64_t(hn::Lanes(d));
   for (int64_t o = 0; o < out; ++o) {
-    auto sum = hn::Load(d, dz + o * stride);
-    for (int64_t c = lanes; c < stride; c += lanes) sum = sum + hn::Load(d, dz + o * stride + c);
-    grad[o] += hn::GetLane(hn::SumOfLanes(d, sum));
+    PartedSum<float, kSumParts> sum;
+    sum.add(dz + o * stride, stride);
+    grad[o] += sum.fold();
   }
 }
 

@@ -170,13 +170,15 @@ std::vector<KernelCase> cases(at::Device device) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.rows));
     Tensors inputs{at::randn({s.rows, s.sizes[0]}, gen).to(device)};
     std::string name = std::to_string(s.sizes[0]);
-    int64_t macs = 0, parameters = 0;
+    int64_t macs = 0, parameters = 0, sums = 0;
     for (size_t l = 1; l < s.sizes.size(); ++l) {
       const int64_t in = s.sizes[l - 1], out = s.sizes[l];
       inputs.push_back((at::randn({out, in}, gen) / std::sqrt(double(in))).to(device));
       inputs.push_back((at::randn({out}, gen) * 0.1).to(device));
       name += "-" + std::to_string(out);
       macs += in * out, parameters += in * out + out;
+      // forward over inputs, back over outputs
+      sums += in + out;
     }
     const auto activation = s.activation;
     const int64_t rows = s.rows;
@@ -205,7 +207,7 @@ std::vector<KernelCase> cases(at::Device device) {
                for (const auto& grad : panels.grads()) grads.push_back(grad);
                return grads;
              },
-         .tolerance = 1e-4,
+         .tolerance = Tolerance::of_sums(sums + rows),
          .bytes = 4 * (2 * parameters + rows * (2 * s.sizes[0] + s.sizes.back())),
          .flops = 6 * macs * rows,
          // forward and backward
@@ -227,7 +229,7 @@ std::vector<KernelCase> cases(at::Device device) {
                stack->forward(inputs[0], &out);
                return Tensors{out};
              },
-         .tolerance = 1e-4,
+         .tolerance = Tolerance::of_sums(sums),
          .bytes = 4 * (parameters + rows * (s.sizes[0] + s.sizes.back())),
          .flops = 2 * macs * rows,
          .repeat_fused = [stack] { stack->forward_again(); }});

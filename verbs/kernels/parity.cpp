@@ -36,24 +36,10 @@ int64_t different_elements(const at::Tensor& a, const at::Tensor& b) {
   return count;
 }
 
-// the largest share of the tolerance any element uses
-double share_used(const at::Tensor& reference, const at::Tensor& fused, double tolerance) {
-  const at::Tensor expected = reference.to(at::kDouble), came = fused.to(at::kDouble);
-  const double* e = expected.const_data_ptr<double>();
-  const double* c = came.const_data_ptr<double>();
-  double worst = 0;
-  for (int64_t i = 0; i < expected.numel(); ++i) {
-    if (e[i] == c[i] || (std::isnan(e[i]) && std::isnan(c[i]))) continue;
-    const double share = std::abs(c[i] - e[i]) / (tolerance * std::max(1.0, std::abs(e[i])));
-    // a NaN or an infinity on one side only
-    worst = std::max(worst, std::isnan(share) ? std::numeric_limits<double>::infinity() : share);
-  }
-  return worst;
-}
-
 }  // namespace
 
-Parity compare(const Tensors& expected, const Tensors& came, double tolerance, const char* what) {
+Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& tolerance,
+               const char* what) {
   Parity parity;
   if (expected.size() != came.size()) {
     parity.problem = "expected " + std::to_string(expected.size()) + " " + what + "s, got " +
@@ -69,9 +55,9 @@ Parity compare(const Tensors& expected, const Tensors& came, double tolerance, c
     }
     parity.elements += a.numel();
     parity.different += different_elements(a, b);
-    if (tolerance > 0) parity.share = std::max(parity.share, share_used(a, b, tolerance));
+    if (tolerance.share > 0) parity.share = std::max(parity.share, share_used(a, b, tolerance));
   }
-  if (tolerance == 0 && parity.different > 0)
+  if (tolerance.share == 0 && parity.different > 0)
     parity.share = std::numeric_limits<double>::infinity();
   parity.ok = parity.share <= 1;
   return parity;
@@ -80,7 +66,7 @@ Parity compare(const Tensors& expected, const Tensors& came, double tolerance, c
 Parity check_parity(const KernelCase& kernel_case, double scale) {
   const Results expected = reference_results(kernel_case);
   const Results came = fused_results(kernel_case, expected.output_grads);
-  const double tolerance = kernel_case.tolerance * scale;
+  const Tolerance tolerance = kernel_case.tolerance * scale;
   Parity parity = compare(expected.outputs, came.outputs, tolerance, "output");
   if (!parity.problem.empty()) return parity;
   const Parity backward = compare(expected.gradients, came.gradients, tolerance, "gradient");
@@ -92,14 +78,15 @@ Parity check_parity(const KernelCase& kernel_case, double scale) {
   return parity;
 }
 
-std::string parity_text(const Parity& parity, double tolerance) {
+std::string parity_text(const Parity& parity, const Tolerance& tolerance) {
   if (!parity.problem.empty()) return parity.problem;
   if (parity.different == 0) return "equal bit for bit";
   const std::string different = std::to_string(parity.different) + " of " +
                                 std::to_string(parity.elements) + " differ in bits";
-  if (tolerance == 0) return different + ", none may";
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g", 100 * parity.share, tolerance);
+  if (tolerance.share == 0) return different + ", none may";
+  char text[96];
+  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g%s", 100 * parity.share,
+                tolerance.share, tolerance.of_largest ? " of the largest" : "");
   return std::string(text) + ", " + different;
 }
 

@@ -17,16 +17,17 @@ struct Parity {
   std::string problem;  ///< when they cannot be compared: their number, shapes or dtypes
 };
 
-/// Compares every element: |came - expected| <= tolerance * max(1, |expected|), two NaN being
-/// equal; a tolerance of 0 asks for equal bits. `what` names a tensor in `problem`: "output".
-Parity compare(const Tensors& expected, const Tensors& came, double tolerance, const char* what);
+/// Compares every element, two NaN being equal; a tolerance of 0 asks for equal bits. `what` names a
+/// tensor in `problem`: "output".
+Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& tolerance,
+               const char* what);
 
 /// Runs both sides of the case, forwards and backwards, and compares outputs and gradients within
 /// the case's tolerance times `scale`.
 Parity check_parity(const KernelCase& kernel_case, double scale);
 
 /// "equal bit for bit", or the share of the tolerance used, or the problem.
-std::string parity_text(const Parity& parity, double tolerance);
+std::string parity_text(const Parity& parity, const Tolerance& tolerance);
 
 /// MAGLEV_TOL_SCALE, 1 when unset: 0 shows how far the fused kernels are from bit for bit. Throws
 /// Error when it is not a number >= 0.

@@ -17,6 +17,7 @@
 #include "engine/host/machine.h"
 #include "engine/nn/flat_params.h"
 #include "tests/close.h"
+#include "tests/plan_overlap.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -169,8 +170,8 @@ TEST(Tdmpc2DevicePlanner, in_bf16_finds_nearly_the_same_elites) {
     shared += at::isin(a.elites[n], b.elites[n]).sum().item<int64_t>();
   const double overlap = double(shared) / double(2 * o.elites);
   RecordProperty("elite_overlap", std::to_string(overlap));
-  EXPECT_GT(overlap, 0.75) << "error " << error << " of the values' deviation";
-  EXPECT_LT(error, 0.25);
+  EXPECT_GE(overlap, least_overlap(o, 2, error)) << "error " << error << " of their deviation";
+  EXPECT_LT(error, bf16_value_error(o));
 }
 
 // what a plan asks a device for: ATen's operations but views and allocations, and our kernels

@@ -131,6 +131,9 @@ PackedModel::PackedModel(const ModelShape& s, bool bf16)
              memory_),
       policy(model_layout(s).policy, DenseEnd::none, {s.latent, 0, s.task_dim}, bf16, memory_) {
   const ModelLayout layout = model_layout(s);
+  if (!s.image())
+    encoder.emplace_back(layout.encoder, DenseEnd::simnorm,
+                         std::array<int64_t, 3>{s.obs + s.task_dim, 0, 0}, /*bf16=*/false, memory_);
   if (s.episodic)
     termination.emplace_back(layout.termination, DenseEnd::none,
                              std::array<int64_t, 3>{s.latent, 0, s.task_dim}, bf16, memory_);
@@ -141,6 +144,7 @@ PackedModel::PackedModel(const ModelShape& s, bool bf16)
     for (size_t l = 0; l < net.layers(); ++l) tasks_.push_back({&net, l});
   };
   add(dynamics), add(reward), add(policy);
+  for (auto& net : encoder) add(net);
   for (auto& net : termination) add(net);
   for (auto& net : q) add(net);
 }

@@ -100,6 +100,9 @@ class PackedModel {
 
  public:
   PackedNet dynamics, reward, policy;
+  /// One, or none where it has convolutions. Its input is what is seen, the task's embedding behind
+  /// it; always f32: it is run once a plan.
+  std::vector<PackedNet> encoder;
   std::vector<PackedNet> termination;  ///< one, or none
   std::vector<PackedNet> q;
 };

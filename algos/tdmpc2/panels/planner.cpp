@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/core/error.h"
 #include "kernels/mppi/mppi.h"
 
 namespace maglev::tdmpc2 {
@@ -37,6 +38,16 @@ struct PanelPlanner::Group {
 struct PanelPlanner::Session {
   std::vector<std::unique_ptr<Group>> groups;
   std::vector<std::unique_ptr<RowPlan>> rows;
+};
+
+struct PanelPlanner::Encoding {
+  explicit Encoding(const ModelShape& s) {
+    seen = memory.take((s.obs + s.task_dim) * kStride), latent = memory.take(s.latent * kStride);
+    for (auto& hidden : net.hidden) hidden = memory.take(std::max(s.enc_dim, s.latent) * kStride);
+  }
+  PanelMemory memory;
+  float *seen, *latent;
+  PackedScratch net{};
 };
 
 /// One of the idle ones, or a new one; idle again when the lease ends.
@@ -75,6 +86,8 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
   if (!device.is_cpu()) return "panels are for a processor";
   if (shape.simnorm != kSimNormGroup) return "tdmpc2.simnorm_dim must be " + group;
   if (shape.mlp_dim % kSimNormGroup) return "tdmpc2.mlp_dim must be a multiple of " + group;
+  if (!shape.image() && shape.enc_dim % kSimNormGroup)
+    return "tdmpc2.enc_dim must be a multiple of " + group;
   if (precision == Precision::bf16 && !dense_bf16_available())
     return "this processor has no products of bfloat16 pairs";
   return "";
@@ -108,6 +121,28 @@ void PanelPlanner::publish(const WorldModel&, const at::Tensor& params) {
   const float* flat = params.const_data_ptr<float>();
   pool_.run(model_.layers(), [&](int64_t task) { model_.pack(task, flat); });
   std::copy_n(flat + model_layout(shape_).embedding, embedding_.size(), embedding_.begin());
+}
+
+at::Tensor PanelPlanner::encode(const WorldModel&, const at::Tensor& seen,
+                                const at::Tensor& embedding) {
+  const auto rows = joined(seen, embedding).contiguous();
+  const int64_t N = rows.size(0), in = rows.size(1), D = shape_.latent;
+  MAGLEV_ASSERT(!model_.encoder.empty() && in == shape_.obs + shape_.task_dim,
+                "what the encoder sees, in vectors");
+  Lease<Encoding> lease(lease_mutex_, encodings_,
+                        [this] { return std::make_unique<Encoding>(shape_); });
+  Encoding& w = *lease;
+  const PackedNet& net = model_.encoder[0];
+  at::Tensor latent = at::empty({N, D}, rows.options());
+  for (int64_t first = 0; first < N; first += kStride) {
+    const int64_t count = std::min(kStride, N - first);
+    rows_to_lanes(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
+    net.forward(net.bias(), {{Input::latent, w.seen}}, count, w.net, w.latent);
+    float* out = latent.data_ptr<float>() + first * D;
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t f = 0; f < D; ++f) out[r * D + f] = w.latent[f * kStride + r];
+  }
+  return latent;
 }
 
 Plan PanelPlanner::plan(const PlanRequest& request) {

@@ -30,14 +30,18 @@ class PanelPlanner : public Planner {
   ~PanelPlanner() override;
 
   void publish(const WorldModel& model, const at::Tensor& params) override;
+  /// By the engine's own arithmetic, so that a plan is the same on every processor.
+  at::Tensor encode(const WorldModel& model, const at::Tensor& seen,
+                    const at::Tensor& embedding) override;
   Plan plan(const PlanRequest& request) override;
   /// Into tensors that exist, contiguous, of the shapes Plan names. Allocates nothing once as many
   /// rows were planned.
   void plan_into(const PlanRequest& request, Plan& plan);
 
  private:
-  struct Group;    ///< first layers of up to kPlanStride rows
-  struct Session;  ///< the rows of a plan
+  struct Group;     ///< first layers of up to kPlanStride rows
+  struct Encoding;  ///< the encoder's buffers
+  struct Session;   ///< the rows of a plan
   template <class T>
   class Lease;
 
@@ -63,6 +67,7 @@ class PanelPlanner : public Planner {
   std::mutex pool_mutex_, lease_mutex_;
   std::vector<std::unique_ptr<RolloutScratch>> scratches_;  ///< idle ones
   std::vector<std::unique_ptr<Session>> sessions_;          ///< idle ones
+  std::vector<std::unique_ptr<Encoding>> encodings_;        ///< idle ones
 };
 
 }  // namespace maglev::tdmpc2
