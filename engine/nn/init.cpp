@@ -2,25 +2,9 @@
 
 #include <torch/torch.h>
 
-#include "engine/host/cpu_cache.h"
 #include "kernels/philox/philox_op.h"
 
 namespace maglev {
-namespace {
-
-// from here on what a weight's initialisation needs beside it is worth giving back
-constexpr int64_t kLargeWeight = 1 << 20;
-
-// weight = rows or columns orthonormal times gain, out of normal numbers
-void orthonormalise(at::Tensor& weight, const at::Tensor& normal, bool wide, double gain) {
-  auto [q, r] = at::linalg_qr(normal);
-  // the sign of R's diagonal makes Q uniform over orthogonal matrices
-  q = q * at::diagonal(r).sign();
-  if (wide) q = q.t();
-  weight.copy_((q * gain).reshape(weight.sizes()));
-}
-
-}  // namespace
 
 at::Tensor Initializer::weight(const std::vector<int64_t>& sizes) const {
   return at::zeros(sizes, at::TensorOptions(meta_ ? at::kMeta : at::kCPU));
@@ -31,13 +15,14 @@ void Initializer::orthogonal(at::Tensor weight, double gain) {
   at::NoGradGuard no_grad;
   const int64_t rows = weight.size(0), columns = weight.numel() / rows;
   const bool wide = rows < columns;
-  {
-    auto normal = at::empty({std::max(rows, columns), std::min(rows, columns)});
-    philox_normal_(normal,
-                   {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
-    orthonormalise(weight, normal, wide, gain);
-  }
-  if (weight.numel() >= kLargeWeight) release_cpu_cache();
+  auto normal = at::empty({std::max(rows, columns), std::min(rows, columns)});
+  philox_normal_(normal,
+                 {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
+  auto [q, r] = at::linalg_qr(normal);
+  // the sign of R's diagonal makes Q uniform over orthogonal matrices
+  q = q * at::diagonal(r).sign();
+  if (wide) q = q.t();
+  weight.copy_((q * gain).reshape(weight.sizes()));
 }
 
 void Initializer::normal(at::Tensor weight, double std, double limit) {
