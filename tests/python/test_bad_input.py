@@ -215,7 +215,7 @@ def test_memory_that_the_system_does_not_give_is_one_line(engine, tmp_path):
 
 
 def test_divergence_is_said_once_and_may_end_the_run(engine, tmp_path):
-    diverging = ["train", "ppo", "pendulum", *SMALL, "ppo.lr=10"]
+    diverging = ["train", "ppo", "pendulum", *SMALL, "ppo.epochs=4", "ppo.lr=10"]
     run = tmp_path / "run"
     done = engine(*diverging, "--out", run)
     assert done.returncode == 0, done.stderr
