@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include "base/core/error.h"
+#include "engine/host/cpu_cache.h"
 
 namespace maglev {
 
@@ -27,6 +28,8 @@ FlatParams::FlatParams(torch::nn::Module& module) {
     p.set_data(view);
     at += p.numel();
   }
+  // what weights were drawn with, and the weights themselves, are of sizes nobody asks for again
+  release_cpu_cache();
 }
 
 void FlatParams::bind(torch::nn::Module& module, torch::nn::Module& replica,

@@ -6,16 +6,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/simd/orthonormal.h"
-#include "engine/host/cpu_cache.h"
 #include "kernels/philox/philox_op.h"
 
 namespace maglev {
-namespace {
-
-// from here on what a weight's initialisation needs beside it is worth giving back
-constexpr int64_t kLargeWeight = 1 << 20;
-
-}  // namespace
 
 at::Tensor Initializer::weight(const std::vector<int64_t>& sizes) const {
   return at::zeros(sizes, at::TensorOptions(meta_ ? at::kMeta : at::kCPU));
@@ -26,19 +19,16 @@ void Initializer::orthogonal(at::Tensor weight, double gain) {
   at::NoGradGuard no_grad;
   const int64_t rows = weight.size(0), columns = weight.numel() / rows;
   const int64_t length = std::max(rows, columns), count = std::min(rows, columns);
-  {
-    auto normal = at::empty({length, count});
-    philox_normal_(normal,
-                   {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
-    // its columns, made orthonormal in order: uniform over all such sets
-    const int64_t stride = (length + kOrthonormalStep - 1) / kOrthonormalStep * kOrthonormalStep;
-    auto basis = at::zeros({count, stride}, at::kDouble);
-    auto vectors = basis.narrow(1, 0, length);
-    vectors.copy_(normal.t());
-    orthonormalise(basis.data_ptr<double>(), count, stride);
-    weight.copy_((rows < columns ? vectors : vectors.t()).mul(gain).reshape(weight.sizes()));
-  }
-  if (weight.numel() >= kLargeWeight) release_cpu_cache();
+  auto normal = at::empty({length, count});
+  philox_normal_(normal,
+                 {.seed = seed_, .purpose = Purpose::init, .first_row = 0, .step = next_++});
+  // its columns, made orthonormal in order: uniform over all such sets
+  const int64_t stride = (length + kOrthonormalStep - 1) / kOrthonormalStep * kOrthonormalStep;
+  auto basis = at::zeros({count, stride}, at::kDouble);
+  auto vectors = basis.narrow(1, 0, length);
+  vectors.copy_(normal.t());
+  orthonormalise(basis.data_ptr<double>(), count, stride);
+  weight.copy_((rows < columns ? vectors : vectors.t()).mul(gain).reshape(weight.sizes()));
 }
 
 void Initializer::normal(at::Tensor weight, double std, double limit) {

@@ -144,8 +144,7 @@ std::optional<MetricRow> Report::next_row(bool wait) {
   return row;
 }
 
-void Report::clear() {
-  metrics_.clear();
+void Report::restart_clocks() {
   times_ = {};
   flushed_s_ = now_s();
 }
@@ -165,12 +164,13 @@ void Report::visit_state(StateVisitor& visitor) {
   visitor.integer("recent_next", recent_next_, 0, kMost);
   // algorithms name their figures at the first update: what was summed before a resume has no other
   // names until then
+  const at::Tensor sums = metrics_.sums().cpu();
+  const auto named = metrics_.means(sums.const_data_ptr<float>());
   std::string names;
-  for (const auto& [name, mean] : metrics_.means(metrics_.sums().cpu().const_data_ptr<float>()))
-    names += (names.empty() ? "" : ",") + name;
-  const bool known = !names.empty();
+  if (at::count_nonzero(sums[1]).item<int64_t>() > 0)
+    for (const auto& [name, mean] : named) names += (names.empty() ? "" : ",") + name;
   visitor.text("figure_names", names);
-  if (!known && !names.empty()) {
+  if (named.empty() && !names.empty()) {
     const auto list = split_list(names, "[state]");
     if (int64_t(list.size()) > metrics_.sums().size(1))
       throw Error("[state] 'trainer.figure_names' holds " + std::to_string(list.size()) +

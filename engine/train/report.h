@@ -62,8 +62,8 @@ class Report {
   void settle();
   /// The step of the last begin().
   int64_t flushed_step() const { return flushed_step_; }
-  /// Forgets the figures since the last flush and begins its clocks anew.
-  void clear();
+  /// The time until now is no iteration's.
+  void restart_clocks();
 
   /// Finished episodes so far, as of the last flush.
   int64_t episodes() const { return episodes_; }

@@ -266,7 +266,7 @@ void Trainer::warm_up() {
   // a replay has nothing to learn from in the beginning: its graphs come after its first updates
   if (graphs && graph_note_.empty()) capture_after_ = updates_ + kBeforeCapture;
   finite_->raise_flag();
-  report_.clear();
+  report_.restart_clocks();
   show_progress();
 }
 

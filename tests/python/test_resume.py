@@ -161,7 +161,7 @@ def test_resuming_leaves_a_record(engine, tmp_path):
     done = engine("train", "--resume", run, "train.steps=12800", "ppo.lr=0.002", "--sinks", "console")
     assert done.returncode == 0, done.stderr
     for text in ((run / "log.txt").read_text(), (run / "reproduce.md").read_text()):
-        assert "ppo.lr: 0.0003 -> 0.002" in text and "train.steps: 6400 -> 12800" in text, text
+        assert "ppo.lr: 3e-04 -> 0.002" in text and "train.steps: 6400 -> 12800" in text, text
         assert "step 6400" in text and "step_000000006400" in text
 
 
