@@ -80,7 +80,7 @@ class OptionTable {
   /// with ours.
   void set(std::string_view name, std::string_view value, std::string_view where = "settings",
            Origin origin = Origin::command_line);
-  /// "name=value" of the command line. Throws Error where a setting is given twice with two values.
+  /// "name=value" of the command line.
   void override_with(std::string_view assignment);
   /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error
   /// with file and line.

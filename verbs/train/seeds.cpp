@@ -69,6 +69,17 @@ std::string last_line(const std::string& path) {
   return text.substr(text.rfind('\n') + 1);
 }
 
+// nothing where it has not begun to train
+RunStatus status_at(const std::string& folder) {
+  return path_exists(folder + "/run.json") ? read_status(folder) : RunStatus{};
+}
+
+bool has_checkpoint(const std::string& folder) {
+  const auto names = list_dir(folder + "/checkpoints");
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.starts_with("step_"); });
+}
+
 std::string return_text(double value) {
   if (!std::isfinite(value)) return "-";
   char text[32];
@@ -103,8 +114,9 @@ class Group {
       for (; passed_on < signals_seen; ++passed_on)
         for (Member& member : members_)
           if (member.child) member.child->signal(SIGINT);
-      if (signals_seen == 0 && refused.empty()) start_more();
-      working = false;
+      const bool goes_on = signals_seen == 0 && refused.empty();
+      if (goes_on) start_more();
+      working = goes_on && std::any_of(members_.begin(), members_.end(), waits);
       for (Member& member : members_) {
         if (!member.child) continue;
         if (member.child->running()) working = true;
@@ -125,10 +137,11 @@ class Group {
     const std::string path = folder_ + "/seed-" + std::to_string(seed);
     Member& member = members_.emplace_back();
     member.seed = seed, member.folder = path, member.log = path + ".txt";
-    if (is_run(path)) member.status = read_status(path);
+    member.status = status_at(path);
   }
 
   static bool done(const Member& member) { return member.status.state == "finished"; }
+  static bool waits(const Member& member) { return !member.tried && !done(member); }
 
   // runs do not depend on how many threads they have: side by side none waits for another
   void settle_threads() {
@@ -150,7 +163,7 @@ class Group {
                                      [](const Member& m) { return m.child.has_value(); });
     for (Member& member : members_) {
       if (training >= at_once_) break;
-      if (member.tried || done(member)) continue;
+      if (!waits(member)) continue;
       member.child.emplace(words_of(member), member.log);
       member.tried = true;
       ++training;
@@ -161,10 +174,11 @@ class Group {
     std::string sinks;
     for (const std::string& sink : sinks_) sinks += (sinks.empty() ? "" : ",") + sink;
     std::vector<std::string> words{"train"};
-    if (is_run(member.folder)) words.insert(words.end(), {"--resume", member.folder});
+    if (has_checkpoint(member.folder)) words.insert(words.end(), {"--resume", member.folder});
     else
-      words.insert(words.end(), {algo_, env_, "--bare", "--config", folder_ + "/settings.yaml",
-                                 "--out", member.folder, "seed=" + std::to_string(member.seed)});
+      words.insert(words.end(),
+                   {algo_, env_, "--bare", "--config", folder_ + "/settings.yaml", "--out",
+                    member.folder, "--overwrite", "seed=" + std::to_string(member.seed)});
     words.insert(words.end(), {"--sinks", sinks, "threads=" + std::to_string(threads_)});
     return words;
   }
@@ -173,8 +187,8 @@ class Group {
   std::string ended(Member& member) {
     const int status = member.child->wait();
     member.child.reset();
-    if (!is_run(member.folder)) return last_line(member.log);
-    member.status = read_status(member.folder);
+    member.status = status_at(member.folder);
+    if (member.status.state.empty()) return status == kStopped ? "" : last_line(member.log);
     if (status != 0 && status != kStopped && member.status.message.empty())
       member.status.message = last_line(member.log);
     clear();
@@ -191,8 +205,8 @@ class Group {
     std::string text;
     for (Member& member : members_) {
       finished += done(member);
-      if (!member.child || !is_run(member.folder)) continue;
-      const RunStatus status = read_status(member.folder);
+      if (!member.child) continue;
+      const RunStatus status = status_at(member.folder);
       char share[32];
       std::snprintf(share, sizeof share, "%.0f %%",
                     100. * double(status.steps) / double(std::max<int64_t>(1, status.total_steps)));
