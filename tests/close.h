@@ -3,6 +3,7 @@
 // what is not equal to the bit, and a message tells which share of its tolerance a comparison used.
 
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -33,7 +34,8 @@ inline testing::AssertionResult close(const at::Tensor& ours, const at::Tensor& 
 }
 
 /// The lengths of the sums of a network's layers, added up: no way through it is longer.
-inline int64_t sums_of(const torch::nn::Module& network) {
+template <class Module>
+int64_t sums_of(const Module& network) {
   int64_t lengths = 0;
   for (const auto& p : network.parameters())
     if (p.dim() >= 2) lengths += p.numel() / p.size(0);

@@ -68,7 +68,7 @@ const std::vector<Setting>& settings() {
       {"weight decay", [](Options& o) { o.weight_decay = 1; }},
       {"adam eps", [](Options& o) { o.adam_eps = 1e-2; }},
       {"relu", [](Options& o) { o.network.activation = HiddenActivation::relu; }},
-      {"silu", [](Options& o) { o.network.activation = "silu"; }},
+      {"silu", [](Options& o) { o.network.activation = HiddenActivation::silu; }},
       {"shared trunk", [](Options& o) { o.network.shared = true, o.network.critic_hidden = {8}; }},
       {"popart", [](Options& o) { o.network.value_head = ValueHeadKind::popart; }},
       {"normalized observations", [](Options& o) { o.network.normalize_obs = true; }},

@@ -143,7 +143,7 @@ TEST(HockeyPhysics, takes_the_steps_of_box2d) {
   std::vector<float> free, touching, at_wall;
   int64_t other_events = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
-    Comparison games(int32_t(seed % 3), seed);
+    Comparison games(Mode(seed % 3), seed);
     for (Comparison::Step step{}; !step.over;) {
       step = games.step();
       (step.racket_at_wall ? at_wall : step.contact ? touching : free).push_back(step.apart);

@@ -84,8 +84,8 @@ TEST(Distribution, heads_add_up) {
 
 TEST(Distribution, a_gaussian_equals_its_closed_form) {
   auto spec = continuous(2);
-  auto mean = at::tensor({{0.f, 1.f}, {2.f, -1.f}}), log_std = at::tensor({-0.5f, 0.3f});
-  auto action = at::tensor({{0.2f, 0.5f}, {1.f, 1.f}});
+  auto mean = at::tensor({0.f, 1.f, 2.f, -1.f}).view({2, 2}), log_std = at::tensor({-0.5f, 0.3f});
+  auto action = at::tensor({0.2f, 0.5f, 1.f, 1.f}).view({2, 2});
   auto expected = at::zeros({2}), std = log_std.exp();
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t d = 0; d < 2; ++d) {
@@ -113,10 +113,10 @@ TEST(Distribution, gaussian_draws_have_their_mean_and_deviation) {
 TEST(Distribution, mean_mode_takes_the_likeliest_category_and_the_mean) {
   auto discrete = heads({3, 2});
   auto category = actions(discrete, 1);
-  sample(discrete, {at::tensor({{0.f, 3.f, 1.f, 2.f, -1.f}}), {}, {}}, ActMode::mean, key(), 0,
-         category);
-  EXPECT_TRUE(close(category, at::tensor({{1, 0}}).to(at::kInt), 0));
-  auto mean = at::tensor({{0.5f, -0.25f}});
+  sample(discrete, {at::tensor({0.f, 3.f, 1.f, 2.f, -1.f}).view({1, 5}), {}, {}}, ActMode::mean,
+         key(), 0, category);
+  EXPECT_TRUE(close(category, at::tensor({1, 0}).view({1, 2}).to(at::kInt), 0));
+  auto mean = at::tensor({0.5f, -0.25f}).view({1, 2});
   auto action = actions(continuous(2), 1);
   sample(continuous(2), {mean, at::zeros({2}), {}}, ActMode::mean, key(), 0, action);
   EXPECT_TRUE(close(action, mean, 0));

@@ -43,7 +43,7 @@ TEST(Policy, draws_are_those_of_the_distribution) {
 
 // rows picked out of a batch keep their numbers, on both sides of 2^32
 TEST(Policy, a_row_picked_by_its_index_draws_what_it_draws_in_its_place) {
-  torch::manual_seed(5);
+  at::manual_seed(5);
   const int64_t B = 100, first = (int64_t(1) << 32) - 50;
   const auto picked = at::tensor({0, 3, 4, 49, 50, 51, 52, 70, 98, 99}, at::kLong);
   const auto index = picked + first;
@@ -142,8 +142,9 @@ TEST(Policy, excluded_categories_are_never_drawn_and_count_nothing) {
 // far from 0 and near certainty: where a softmax loses digits or overflows
 TEST(Policy, log_probabilities_and_entropies_are_exact_for_extreme_logits) {
   auto spec = heads({3});
-  auto logits = at::tensor({{1e4f, 1e4f, -1e4f}, {0.f, -20.f, -40.f}, {-80.f, -170.f, -250.f}});
-  auto action = at::tensor({{1}, {1}, {0}}).to(at::kInt);
+  auto logits =
+      at::tensor({1e4f, 1e4f, -1e4f, 0.f, -20.f, -40.f, -80.f, -170.f, -250.f}).view({3, 3});
+  auto action = at::tensor({1, 1, 0}).view({3, 1}).to(at::kInt);
   auto all = at::log_softmax(logits.to(at::kDouble), 1);
   auto result = policy_log_prob(spec, {.logits = logits}, action);
   auto expected = all.gather(1, action.to(at::kLong)).squeeze(1);
