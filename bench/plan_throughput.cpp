@@ -95,7 +95,7 @@ void measure(const Case& c, Precision precision, int threads, int64_t rows, int 
              double rate) {
   Options options;
   options.horizon = c.horizon, options.samples = c.samples;
-  options.episodic = c.episodic ? "on" : "off";
+  options.episodic = c.episodic;
   const EnvSpec spec{.observations = {{.name = "vector", .shape = {18}}},
                      .action = {.low = {-1, -1, -1, -1}, .high = {1, 1, 1, 1}},
                      .max_steps = 250};

@@ -80,7 +80,7 @@ void measure(const Case& c, int threads, int repeats, const char* path) {
   ThreadPool pool(threads, [] { at::set_num_threads(1); });
   Options o;
   o.enc_dim = c.enc_dim, o.mlp_dim = c.mlp_dim, o.latent_dim = c.latent, o.num_q = c.num_q;
-  o.horizon = c.horizon, o.batch = c.batch, o.episodic = c.episodic ? "on" : "off";
+  o.horizon = c.horizon, o.batch = c.batch, o.episodic = c.episodic;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {c.obs}}}, .max_steps = 250};
   spec.action.low.assign(size_t(c.actions), -1), spec.action.high.assign(size_t(c.actions), 1);
   const LearnerOptions options{.options = o,

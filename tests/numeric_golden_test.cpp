@@ -37,14 +37,14 @@ const std::vector<Golden>& goldens() {
        {"env.count=24", "ppo.rollout=32", "ppo.minibatch=300", "ppo.lr_end=0.1", "ppo.clip_end=0.5",
         "ppo.value_clip=0.2", "ppo.clip_grad=module", "ppo.weight_decay=0.01"},
        4,
-       "eab3354021b4d8b69a840ca2fe9f659e"},
+       "1003274c21532ab30e127416498385d3"},
       {"pendulum",
        "ppo",
        "pendulum",
        {"env.count=20", "ppo.rollout=32", "ppo.minibatch=128", "ppo.normalize_reward=true",
         "ppo.network.normalize_obs=true", "ppo.network.activation=silu", "ppo.entropy=0.01"},
        4,
-       "ba51039b0e4ecf8b088dd8d1adfbffec"},
+       "47e90567788fd0d91af143b8b3e54d60"},
       {"acrobot",
        "ppo",
        "acrobot",
@@ -52,7 +52,7 @@ const std::vector<Golden>& goldens() {
         "ppo.network.hidden=[72,40]", "ppo.network.activation=relu", "ppo.network.shared=true",
         "ppo.network.critic_hidden=[24]", "ppo.network.value_head=popart", "ppo.target_kl=0.05"},
        3,
-       "3d104875580886d04c3f99ef97092eee"},
+       "9917c1a2b091e8d4850768123d701b67"},
       {"world_model",
        "tdmpc2",
        "pendulum",
@@ -61,7 +61,7 @@ const std::vector<Golden>& goldens() {
         "tdmpc2.policy_trajectories=8", "tdmpc2.iterations=3", "tdmpc2.batch=70",
         "tdmpc2.dropout=0.1", "tdmpc2.seed_steps=40", "tdmpc2.updates_per_step=0.25"},
        16,
-       "0fff10796ce753066665099e19d47bfd"}};
+       "5b9e3460f731c17737c7a133680a39a3"}};
   return all;
 }
 

@@ -149,7 +149,8 @@ TEST_P(AnAlgorithm, leaves_a_policy_that_acts_without_the_learner) {
     const EvalOptions options{.steps = 60, .envs = 3, .mode = mode};
     const auto alone = evaluate(*policy, *made, placement, pool, options);
     const auto learner = evaluate(run->algorithm().policy(), *made, placement, pool, options);
-    EXPECT_EQ(alone.steps, 60);
+    EXPECT_GT(alone.steps, 0);
+    EXPECT_EQ(alone.steps, learner.steps);
     EXPECT_EQ(alone.returns, learner.returns);
   }
 }

@@ -41,22 +41,21 @@ FlatAdam::FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
 
 void FlatAdam::reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) {
   at::NoGradGuard no_grad;
-  const auto lanes = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
-  sum_ = lanes[0];
-  if (fused_) adam_reduce(args_, lanes, unscale, pool);
-  else adam_reduce_reference(lanes, unscale);
+  lanes_ = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
+  if (fused_) adam_reduce(args_, lanes_, unscale, pool);
+  else adam_reduce_reference(lanes_, unscale);
 }
 
 void FlatAdam::clip(const at::Tensor& skip) {
   at::NoGradGuard no_grad;
   if (fused_) adam_clip(args_, skip);
-  else adam_clip_reference(tensors_, numbers_, sum_, skip);
+  else adam_clip_reference(tensors_, numbers_, gradient(), skip);
 }
 
 void FlatAdam::step(const at::Tensor& lr, ThreadPool& pool) {
   at::NoGradGuard no_grad;
   if (fused_) adam_step(args_, lr, pool);
-  else adam_step_reference(tensors_, numbers_, sum_, lr);
+  else adam_step_reference(tensors_, numbers_, gradient(), lr);
 }
 
 void FlatAdam::visit_state(StateVisitor& visitor) {

@@ -69,7 +69,7 @@ class FlatAdam : public Optimizer {
   void visit_state(StateVisitor& visitor) override;
 
   /// The gradient as the last stage left it, [P].
-  const at::Tensor& gradient() const { return sum_; }
+  at::Tensor gradient() const { return lanes_[0]; }
   /// Steps taken. Device scalar f32.
   at::Tensor& steps() { return tensors_.steps; }
   /// 1 where the last step was taken, 0 where it was left out. Device scalar f32.
@@ -79,8 +79,8 @@ class FlatAdam : public Optimizer {
   bool fused_;
   AdamNumbers numbers_;
   AdamTensors tensors_;
-  AdamArgs args_;   ///< over the tensors, and of the step that is under way
-  at::Tensor sum_;  ///< [P], the gradient of the step that is under way
+  AdamArgs args_;     ///< over the tensors, and of the step that is under way
+  at::Tensor lanes_;  ///< [lanes, P], gradients of the step that is under way, the first their sum
   at::Tensor norm_;
 };
 

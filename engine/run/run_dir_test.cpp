@@ -70,7 +70,8 @@ TEST_F(Runs, a_folder_with_other_things_is_refused_and_left_as_it_is) {
   make_dirs(root_ + "/x");
   write_atomic(root_ + "/x/notes.txt", "mine");
   const std::string error = error_of([&] { create("x", true); });
-  EXPECT_TRUE(contains(error, "notes.txt") && contains(error, "choose another --out")) << error;
+  EXPECT_TRUE(contains(error, "notes.txt") && contains(error, "choose a new folder for --out"))
+      << error;
   EXPECT_EQ(list_dir(root_ + "/x"), std::vector<std::string>{"notes.txt"});
 }
 

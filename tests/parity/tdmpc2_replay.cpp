@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "algos/tdmpc2/policy_prior.h"
 #include "algos/tdmpc2/tdmpc2.h"
@@ -63,9 +64,10 @@ void compare_functions(const CaseFile& c, Differences& d) {
 struct Path {
   const char* name;
   bool prune;
-  const char* fused;
+  std::optional<bool> fused;
 };
-constexpr Path kPaths[] = {{"plain", false, "off"}, {"aten", true, "off"}, {"fused", true, "auto"}};
+constexpr Path kPaths[] = {
+    {"plain", false, false}, {"aten", true, false}, {"fused", true, std::nullopt}};
 
 class Replay {
  public:

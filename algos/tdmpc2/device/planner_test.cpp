@@ -202,8 +202,7 @@ int64_t operations(DevicePlanner& planner, const PlanRequest& request,
 
 TEST(Tdmpc2DevicePlanner, a_plan_is_at_most_300_kernels_and_700_at_horizon_8) {
   for (auto [horizon, samples, episodic, bar] :
-       {std::tuple<int64_t, int64_t, const char*, int64_t>{3, 512, "off", 300},
-        {8, 256, "on", 700}}) {
+       {std::tuple<int64_t, int64_t, bool, int64_t>{3, 512, false, 300}, {8, 256, true, 700}}) {
     Options o;
     o.enc_dim = 16, o.mlp_dim = 32, o.latent_dim = 24;
     o.horizon = horizon, o.samples = samples, o.episodic = episodic;

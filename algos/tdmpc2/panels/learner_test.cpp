@@ -22,7 +22,7 @@ LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
   Options o;
   o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 16, o.num_q = 3;
   o.batch = setting.B, o.horizon = setting.H, o.dropout = setting.dropout;
-  o.episodic = setting.episodic ? "on" : "off";
+  o.episodic = setting.episodic;
   const EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
                      .action = {.low = {-1, -1, -1}, .high = {1, 1, 1}},
                      .max_steps = 100};
