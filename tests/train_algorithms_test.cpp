@@ -16,6 +16,7 @@
 #include "engine/play/evaluate.h"
 #include "engine/run/checkpoint.h"
 #include "engine/train/trainer.h"
+#include "tests/folder.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <c10/cuda/CUDAFunctions.h>
 #endif
@@ -75,7 +76,7 @@ class AnAlgorithm : public testing::TestWithParam<std::tuple<size_t, const char*
     return outcome(*run);
   }
   std::string saved(Trainer& run) const {
-    return save_checkpoint(testing::TempDir() + "algorithm_" + entry().name, identity(),
+    return save_checkpoint(test_folder() + "/" + entry().name, identity(),
                            [&](StateVisitor& v) { run.visit_state(v); });
   }
 };

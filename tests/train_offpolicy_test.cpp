@@ -15,6 +15,7 @@
 #include "engine/train/memory_plan.h"
 #include "engine/train/trainer.h"
 #include "tests/errors.h"
+#include "tests/folder.h"
 
 namespace maglev {
 namespace {
@@ -49,7 +50,7 @@ std::string trained(const Settings& settings, int threads, int iterations) {
 }
 
 std::string saved(Trainer& trainer, const std::string& name) {
-  const std::string folder = testing::TempDir() + "offpolicy_" + name;
+  const std::string folder = test_folder() + "/" + name;
   return save_checkpoint(folder, kIdentity, [&](auto& v) { trainer.visit_state(v); });
 }
 
@@ -215,7 +216,7 @@ TEST(OffPolicy, a_replay_over_the_memory_limit_is_refused_or_shrunk_to_fit) {
 class Dataset : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = testing::TempDir() + "cartpole.safetensors";
+    path_ = test_folder() + "/cartpole.safetensors";
     std::filesystem::remove(path_);
     experiment_ = experiment_of({"linear_q.capacity=900"});
     Trainer trainer(*experiment_, {.device = at::kCPU, .threads = 1});

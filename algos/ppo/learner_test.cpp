@@ -12,6 +12,7 @@
 #include "engine/run/checkpoint.h"
 #include "kernels/policy/distribution_op.h"
 #include "tests/close.h"
+#include "tests/folder.h"
 #include "tests/random_rollouts.h"
 
 namespace maglev {
@@ -195,7 +196,7 @@ TEST(LearnerState, is_the_same_under_both) {
     const CheckpointIdentity identity{.algo = "ppo", .env = "vectors"};
     for (auto [from, to] : {std::pair(&fused, &reference), std::pair(&reference, &fused)}) {
       from->update(1);
-      const auto path = save_checkpoint(testing::TempDir() + "learners", identity,
+      const auto path = save_checkpoint(test_folder() + "/learners", identity,
                                         [&](auto& v) { from->ppo.visit_state(v); });
       load_checkpoint(path, identity, [&](auto& v) { to->ppo.visit_state(v); });
       EXPECT_EQ(hash_of(*to), hash_of(*from)) << setting.name;

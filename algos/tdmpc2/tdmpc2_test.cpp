@@ -9,6 +9,7 @@
 #include "engine/host/machine.h"
 #include "engine/run/checkpoint.h"
 #include "tests/close.h"
+#include "tests/folder.h"
 
 namespace maglev {
 namespace {
@@ -192,7 +193,7 @@ TEST(Tdmpc2, continues_from_a_saved_state_to_the_bit) {
   Learner whole(vectors(), small()), first(vectors(), small()), second(vectors(), small());
   for (uint64_t i = 0; i < 4; ++i) whole.update(i);
   for (uint64_t i = 0; i < 2; ++i) first.update(i);
-  const std::string folder = testing::TempDir() + "tdmpc2_checkpoint";
+  const std::string folder = test_folder() + "/checkpoints";
   const CheckpointIdentity identity{.algo = "tdmpc2", .env = "vectors"};
   const auto path = save_checkpoint(folder, identity, [&](auto& v) { first.algo.visit_state(v); });
   load_checkpoint(path, identity, [&](auto& v) { second.algo.visit_state(v); });

@@ -9,6 +9,7 @@
 #include "engine/play/evaluate.h"
 #include "engine/run/checkpoint.h"
 #include "engine/train/trainer.h"
+#include "tests/folder.h"
 
 namespace maglev {
 namespace {
@@ -35,7 +36,7 @@ TEST(Policy, made_alone_acts_as_the_learner_whose_checkpoint_it_reads) {
     for (const auto& setting : c.settings) experiment.table().override_with(setting);
     Trainer trainer(experiment, {.device = at::kCPU, .threads = 1});
     while (!trainer.done()) trainer.iterate();
-    const std::string folder = testing::TempDir() + "policy_of_" + c.algo;
+    const std::string folder = test_folder() + "/policy_of_" + c.algo;
     const CheckpointIdentity identity{.algo = c.algo, .env = "pendulum"};
     const auto path =
         save_checkpoint(folder, identity, [&](StateVisitor& v) { trainer.visit_state(v); });

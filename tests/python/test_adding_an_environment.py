@@ -10,7 +10,6 @@ import pytest
 # what the environments' layer is built from: no torch
 PARTS = [
     "CMakeLists.txt",
-    "base",
     "cmake",
     "base",
     "engine",
