@@ -77,16 +77,16 @@ class Writer {
   Writer(Replay& replay, int64_t rows)
       : replay_(replay),
         rows_(rows),
-        obs_(at::randint(0, 200, replay.window().row(0).obs[0].sizes(),
-                         replay.window().row(0).obs[0].options())),
+        obs_(at::randint(0, 200, replay.window().step(0).obs[0].sizes(),
+                         replay.window().step(0).obs[0].options())),
         action_(at::rand({rows, 4})),
         reward_(at::rand({rows})) {}
 
   void step() {
     replay_.begin();
-    RowWindow& window = replay_.window();
+    StepWindow& window = replay_.window();
     const StepIo& io = window.io(0);
-    std::memcpy(window.row(0).action.data_ptr(), action_.const_data_ptr(), action_.nbytes());
+    std::memcpy(window.step(0).action.data_ptr(), action_.const_data_ptr(), action_.nbytes());
     std::memcpy(io.obs[0], obs_.const_data_ptr(), obs_.nbytes());
     std::memcpy(io.reward, reward_.const_data_ptr(), reward_.nbytes());
     // all environments begin apart, as they do after a while

@@ -82,7 +82,7 @@ class RandomRollouts {
     end_episodes(batch);
     Carry carry;
     for (int64_t t = 0; t < store.shape().T; ++t)
-      ppo.policy().act(store.row(t), carry, ActMode::sample,
+      ppo.policy().act(store.step(t), carry, ActMode::sample,
                        {.seed = 3, .step = i * store.shape().T + t});
     return batch;
   }

@@ -66,27 +66,28 @@ PolicyPanel Panels::policy(const PanelNetwork::Panel& panel, const uint8_t* mask
           .rows = panel.rows()};
 }
 
-void Panels::act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob) {
+void Panels::act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) {
   // panel after panel: observations to logits, logits to actions
-  const ObsRows obs = rows_of(row.obs);
-  const int64_t R = row.rows(), dims = action_.dims(), width = action_.categories();
+  const ObsRows obs = rows_of(step.obs);
+  const int64_t R = step.rows(), dims = action_.dims(), width = action_.categories();
   Borrowed panel(*this);
   for (int64_t first = 0; first < R; first += kPanelRows) {
     const int64_t rows = std::min(kPanelRows, R - first);
     panels_.load(*panel, obs, nullptr, first, rows);
     panels_.forward(*panel, /*policy=*/true, /*value=*/false);
     const uint8_t* mask =
-        row.mask.defined() ? row.mask.const_data_ptr<uint8_t>() + first * width : nullptr;
+        step.mask.defined() ? step.mask.const_data_ptr<uint8_t>() + first * width : nullptr;
     policy_sample_cpu(
         {.policy = policy(*panel, mask),
          .seed = key.seed,
          .purpose = key.purpose,
-         .first_row = row.first + first,
+         .first_row = step.first + first,
          .step = key.step,
          .base = key.base,
          .mean = mode == ActMode::mean,
-         .action_i32 = action_.discrete() ? row.action.data_ptr<int32_t>() + first * dims : nullptr,
-         .action_f32 = action_.discrete() ? nullptr : row.action.data_ptr<float>() + first * dims,
+         .action_i32 =
+             action_.discrete() ? step.action.data_ptr<int32_t>() + first * dims : nullptr,
+         .action_f32 = action_.discrete() ? nullptr : step.action.data_ptr<float>() + first * dims,
          .log_prob = log_prob ? log_prob->data_ptr<float>() + first : nullptr,
          .index = key.rows ? key.rows + first : nullptr});
   }

@@ -32,7 +32,7 @@ class Panels {
 
   /// Actions and, unless evaluating, log-probabilities of up to any number of rows. The value needs
   /// no answer before the rollout ends: see values.
-  void act(Row& row, ActMode mode, const ActKey& key, at::Tensor* log_prob);
+  void act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob);
   /// Values of all rows of a rollout, [T+1, rows] f32, in the reward's units.
   void values(const Batch& batch, at::Tensor& value);
   /// Writes gradients and figures of rows `index` [B] into lanes: panel p goes to lane p % lanes.

@@ -35,22 +35,22 @@ PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
     panels_ = std::make_unique<Panels>(*network_, *params_, context);
 }
 
-void PpoPolicy::act(Row& row, Carry&, ActMode mode, const ActKey& key) {
-  const bool learning = !row.extra.empty();
+void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
+  const bool learning = !step.extra.empty();
   if (panels_)
-    return panels_->act(row, mode, key, learning ? &row.extra[log_prob_column] : nullptr);
+    return panels_->act(step, mode, key, learning ? &step.extra[log_prob_column] : nullptr);
 
   // draw from what the networks give
   c10::InferenceMode guard;
-  const auto out = forward(*network_, row.obs, {.policy = true, .value = learning});
-  const DistParams dist{out.logits, network_->log_std(), row.mask};
+  const auto out = forward(*network_, step.obs, {.policy = true, .value = learning});
+  const DistParams dist{out.logits, network_->log_std(), step.mask};
   const auto draw = fused_ ? policy_sample : sample;
-  const auto log_prob = draw(spec_.action, dist, mode, key, row.first, row.action);
+  const auto log_prob = draw(spec_.action, dist, mode, key, step.first, step.action);
   if (!learning) return;
 
   // what the update compares with
-  row.extra[log_prob_column].copy_(log_prob);
-  row.extra[value_column].copy_(network_->value_head().denormalize(out.value));
+  step.extra[log_prob_column].copy_(log_prob);
+  step.extra[value_column].copy_(network_->value_head().denormalize(out.value));
 }
 
 at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {

@@ -28,7 +28,7 @@ class PpoPolicy : public Policy {
 
   /// Writes actions and, where the row has columns for them, log-probabilities and values in the
   /// reward's units; on panels values are left to the learner, who has all threads for them.
-  void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) override;
+  void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
   int64_t block_rows() const override { return block_rows_; }
 
   /// Parameters, running statistics and the value head's units.

@@ -129,19 +129,19 @@ at::Tensor Tdmpc2Policy::drawn(const PlanRequest& request, bool uniform) const {
   return masked(uniform ? 2 * out - 1 : out, request.task);
 }
 
-PlanRequest Tdmpc2Policy::request(const Row& row, const Carry& carry, ActMode mode,
+PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActMode mode,
                                   const ActKey& key) const {
-  PlanRequest request{.task = columns_.task(row.obs),
-                      .is_first = row.is_first,
+  PlanRequest request{.task = columns_.task(step.obs),
+                      .is_first = step.is_first,
                       .prev_mean = carry.parts[0],
                       .key = key,
-                      .first_row = row.first,
+                      .first_row = step.first,
                       .explore = mode == ActMode::sample};
   Autocast guard(context_.precision, context_.device);
-  const at::Tensor seen = columns_.seen(row.obs, 1);
+  const at::Tensor seen = columns_.seen(step.obs, 1);
   if (shape_.image()) {
-    auto shift = at::empty({row.rows(), 2}, params_.data().options());
-    noise_uniform_(shift, plan_fill(key, row.first, row.rows(), numbers_.shift));
+    auto shift = at::empty({step.rows(), 2}, params_.data().options());
+    noise_uniform_(shift, plan_fill(key, step.first, step.rows(), numbers_.shift));
     shift = (shift * double(2 * kImageShift + 1)).to(at::kLong).clamp_max(2 * kImageShift);
     request.latent = model_->encode_image(seen, shift);
   } else {
@@ -163,7 +163,7 @@ at::Tensor Tdmpc2Policy::prior_action(const PlanRequest& request, ActMode mode) 
   return mode == ActMode::mean ? draw.mean : draw.action;
 }
 
-void Tdmpc2Policy::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) {
+void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) {
   c10::InferenceMode guard;
   const bool seeding = mode == ActMode::sample && key.purpose == Purpose::act && seed_steps_ > 0;
   // on a device the count may be known there alone
@@ -171,13 +171,13 @@ void Tdmpc2Policy::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) 
   at::Tensor action;
   // seed steps are random; where the count of steps is on the device, both are made and one is taken
   if (seeding && known && key.now() * context_.rows < seed_steps_) {
-    action = drawn({.task = columns_.task(row.obs),
-                    .is_first = row.is_first,
+    action = drawn({.task = columns_.task(step.obs),
+                    .is_first = step.is_first,
                     .key = key,
-                    .first_row = row.first},
+                    .first_row = step.first},
                    true);
   } else {
-    const PlanRequest wanted = request(row, carry, mode, key);
+    const PlanRequest wanted = request(step, carry, mode, key);
     if (planner_) {
       const Plan plan = planner_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
@@ -192,7 +192,7 @@ void Tdmpc2Policy::act(Row& row, Carry& carry, ActMode mode, const ActKey& key) 
       action = at::where(steps * context_.rows < seed_steps_, drawn(wanted, true), action);
     }
   }
-  row.action.copy_(columns_.to_environment(action));
+  step.action.copy_(columns_.to_environment(action));
 }
 
 void Tdmpc2Policy::visit_state(StateVisitor& visitor) {

@@ -60,7 +60,7 @@ class Tdmpc2Policy : public Policy {
   Carry initial_carry(int64_t rows) const override;
   /// Acts at random until the seed steps are made (mode sample, purpose act), then by planning or
   /// by the policy prior. Mode sample explores, mode mean does not.
-  void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) override;
+  void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
   void visit_state(StateVisitor& visitor) override;
   void publish() override;
   /// Acts from now on by `params` [P] f32, laid out as the model's.
@@ -72,7 +72,8 @@ class Tdmpc2Policy : public Policy {
 
  private:
   /// What act sees of a row, as the planners take it.
-  PlanRequest request(const Row& row, const Carry& carry, ActMode mode, const ActKey& key) const;
+  PlanRequest request(const TimeStep& step, const Carry& carry, ActMode mode,
+                      const ActKey& key) const;
   at::Tensor masked(const at::Tensor& action, const at::Tensor& task) const;
   /// Uniform actions [N, A] in [-1, 1], or normals.
   at::Tensor drawn(const PlanRequest& request, bool uniform) const;

@@ -66,10 +66,10 @@ class Learner {
   }
   at::Tensor act(ActMode mode, const ActKey& key, uint64_t seed = 5) {
     at::manual_seed(seed);
-    Row& row = store.row(0);
-    fill(row.obs);
-    algo.policy().act(row, carry, mode, key);
-    return row.action.clone();
+    TimeStep& step = store.step(0);
+    fill(step.obs);
+    algo.policy().act(step, carry, mode, key);
+    return step.action.clone();
   }
   Batch batch(uint64_t seed) const {
     at::manual_seed(seed);
@@ -134,7 +134,7 @@ TEST(Tdmpc2, a_plan_begins_where_the_one_before_ended_unless_an_episode_begins) 
   Learner learner(vectors(), small());
   learner.update(1);
   auto act = [&](bool first, double before) {
-    learner.store.row(0).is_first.fill_(first);
+    learner.store.step(0).is_first.fill_(first);
     learner.carry.parts[0].fill_(before);
     return learner.act(ActMode::mean, kLater);
   };
@@ -148,10 +148,10 @@ TEST(Tdmpc2, a_rows_action_does_not_depend_on_the_rows_beside_it) {
     Learner learner(spec, small(), 5);
     learner.update(1);
     const auto together = learner.act(ActMode::sample, kLater);
-    Row all = learner.store.row(0);
+    TimeStep all = learner.store.step(0);
     learner.carry = learner.algo.policy().initial_carry(5);
     for (int64_t n = 0; n < 5; ++n) {
-      Row one;
+      TimeStep one;
       one.first = n;
       for (const auto& o : all.obs) one.obs.push_back(o.narrow(0, n, 1));
       one.is_first = all.is_first.narrow(0, n, 1);

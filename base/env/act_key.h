@@ -22,7 +22,7 @@ struct ActKey {
   /// graph keeps what the host said once. Kernels read it; on CPU now() may too.
   const int64_t* base = nullptr;
   /// The index of each row in the whole batch, for rows picked out of one; null: they follow each
-  /// other from Row::first on. On the device of the rows.
+  /// other from TimeStep::first on. On the device of the rows.
   const int64_t* rows = nullptr;
 
   int64_t now() const { return step + (base ? *base : 0); }

@@ -37,7 +37,7 @@ class Policy {
   /// Writes row.action and, where the row has them, its extra columns. `row` is one block of at
   /// most block_rows() rows and `carry` the state of the same rows, advanced in place. Several
   /// threads may be here at once, each with a block of its own.
-  virtual void act(Row& row, Carry& carry, ActMode mode, const ActKey& key) = 0;
+  virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;

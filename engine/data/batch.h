@@ -1,5 +1,5 @@
 #pragma once
-// The named columns algorithms read and write. A Row is one time step of all environment rows; a
+// The named columns algorithms read and write. A TimeStep is one step of all environment rows; a
 // Batch is what an update sees. Both are views with fixed shapes and addresses.
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct Row {
   at::Tensor is_first;  ///< [rows] u8: obs begins an episode [environments]
   at::Tensor action;    ///< [rows, dims] i32 or f32 [algorithm]
   std::vector<at::Tensor>
-      extra;                ///< plan().columns in order [algorithm]; undefined where row T has none
-  std::vector<Row> blocks;  ///< this row cut into blocks of fixed size, for threads
+      extra;  ///< plan().columns in order [algorithm]; undefined where row T has none
+  std::vector<TimeStep> blocks;  ///< these rows cut into blocks of fixed size, for threads
 
   int64_t rows() const { return is_first.size(0); }
 };

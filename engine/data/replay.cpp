@@ -66,7 +66,7 @@ Replay::Replay(const EnvSpec& spec, const ReplayShape& shape,
               .running = shape.running},
              device) {
   if (device.is_cuda()) staging_ = std::make_unique<Rollout>(spec, shape.window, columns, device);
-  else window_ = std::make_unique<RowWindow>(spec, columns_, shape.window);
+  else window_ = std::make_unique<StepWindow>(spec, columns_, shape.window);
   hold(0, 0);
 }
 
@@ -207,10 +207,10 @@ void Replay::exchange_newest(int64_t now, bool into_ring) {
     if (into_ring) slot.copy_(staged);
     else staged.copy_(slot);
   };
-  Row& row = staging_->row(0);
-  for (size_t c = 0; c < row.obs.size(); ++c) copy(row.obs[c], columns_.obs[c]);
-  copy(row.mask, columns_.mask);
-  copy(row.is_first, columns_.is_first);
+  TimeStep& step = staging_->step(0);
+  for (size_t c = 0; c < step.obs.size(); ++c) copy(step.obs[c], columns_.obs[c]);
+  copy(step.mask, columns_.mask);
+  copy(step.is_first, columns_.is_first);
 }
 
 int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns) {

@@ -53,7 +53,7 @@ class Replay {
   const ReplayShape& shape() const { return shape_; }
   int64_t slots() const { return slots_; }
   /// The rows to be collected; row 0 is the newest observation.
-  RowWindow& window() { return staging_ ? staging_->window() : *window_; }
+  StepWindow& window() { return staging_ ? staging_->window() : *window_; }
   /// What was collected, where it is staged: on CUDA.
   const Batch& collected() { return staging_ ? staging_->batch() : columns_; }
   /// Before T steps are collected: what they overwrite is not given any more.
@@ -103,8 +103,8 @@ class Replay {
   int64_t slots_;
   at::Device device_;
   Batch columns_;
-  std::unique_ptr<Rollout> staging_;   ///< CUDA
-  std::unique_ptr<RowWindow> window_;  ///< CPU: over the ring itself
+  std::unique_ptr<Rollout> staging_;    ///< CUDA
+  std::unique_ptr<StepWindow> window_;  ///< CPU: over the ring itself
   EpisodeIndex index_;
   mutable std::shared_mutex mutex_;  ///< of the table
 };

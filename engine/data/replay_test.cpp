@@ -37,9 +37,9 @@ class Script {
 
   void collect(Replay& replay) {
     replay.begin();
-    RowWindow& window = replay.window();
+    StepWindow& window = replay.window();
     for (int64_t t = 0; t < window.shape().T; ++t) {
-      for (Row& block : window.row(t).blocks) {
+      for (TimeStep& block : window.step(t).blocks) {
         auto action = block.action.accessor<float, 2>();
         for (int64_t i = 0; i < block.rows(); ++i)
           action[i][0] = float(block.first + i), action[i][1] = float(lane(block.first + i).step);
@@ -180,7 +180,7 @@ TEST(Replay, draws_the_same_while_steps_are_collected_whatever_they_are) {
     same.reset(replay.window().first_io());
     for (int i = 0; i < 40; ++i) same.collect(replay);
     replay.begin();
-    replay.window().row(1).obs[0].fill_(int64_t(seed));
+    replay.window().step(1).obs[0].fill_(int64_t(seed));
     ReplayBuffer buffer = replay.make_buffer();
     replay.sample(buffer, {.seed = 1, .number = 3}, pool);
     given.push_back(buffer.batch.obs[0].clone());

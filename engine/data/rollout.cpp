@@ -18,14 +18,14 @@ void Rollout::roll_over() {
     if (to.is_cpu()) std::memcpy(to.data_ptr(), from.const_data_ptr(), to.nbytes());
     else to.copy_(from);
   };
-  Row &first = row(0), &last = row(shape().T);
+  TimeStep &first = step(0), &last = step(shape().T);
   for (size_t c = 0; c < first.obs.size(); ++c) copy(first.obs[c], last.obs[c]);
   copy(first.mask, last.mask);
   copy(first.is_first, last.is_first);
 }
 
 void Rollout::visit_state(StateVisitor& visitor) {
-  Row& first = row(0);
+  TimeStep& first = step(0);
   for (size_t c = 0; c < first.obs.size(); ++c)
     visitor.tensor("obs" + std::to_string(c), first.obs[c]);
   if (first.mask.defined()) visitor.tensor("mask", first.mask);

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "engine/data/row_window.h"
 #include "engine/data/state.h"
+#include "engine/data/step_window.h"
 
 namespace maglev {
 
@@ -15,23 +15,23 @@ class Rollout {
           at::Device device);
 
   const RolloutShape& shape() const { return window_.shape(); }
-  RowWindow& window() { return window_; }
-  Row& row(int64_t t) { return window_.row(t); }
+  StepWindow& window() { return window_; }
+  TimeStep& step(int64_t t) { return window_.step(t); }
   /// Pointers of the environment step that reads row t and writes rows t and t+1.
   const StepIo& io(int64_t t) { return window_.io(t); }
   /// Pointers of the very first reset, which writes row 0.
   const StepIo& first_io() const { return window_.first_io(); }
   const Batch& batch() const { return batch_; }
 
-  /// Row T becomes row 0 of the next rollout.
+  /// Time step T becomes step 0 of the next rollout.
   void roll_over();
 
-  /// Row 0 as the environments left it: all that a next rollout needs.
+  /// Time step 0 as the environments left it: all that a next rollout needs.
   void visit_state(StateVisitor& visitor);
 
  private:
   Batch batch_;
-  RowWindow window_;
+  StepWindow window_;
 };
 
 }  // namespace maglev

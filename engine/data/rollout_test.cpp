@@ -27,7 +27,7 @@ TEST_P(StoredRollout, holds_what_the_environments_gave_bit_for_bit) {
   Rollout replay(again.spec(), {.T = 40, .rows = 70, .block_rows = 64}, {}, at::kCPU);
   again.reset(replay.first_io());
   for (int64_t t = 0; t < 40; ++t) {
-    replay.row(t).action.copy_(stored.action[t]);
+    replay.step(t).action.copy_(stored.action[t]);
     again.step(replay.io(t));
   }
   const Batch& fresh = replay.batch();
@@ -50,17 +50,17 @@ TEST(Rollout, blocks_cover_each_row_once_and_share_its_memory) {
   Experiment experiment("ppo", "cartpole");
   Rollout store(experiment.spec(), {.T = 3, .rows = 10, .block_rows = 4}, {{.name = "value"}},
                 at::kCPU);
-  Row& row = store.row(1);
-  ASSERT_EQ(row.blocks.size(), 3u);
-  for (auto& block : row.blocks) {
+  TimeStep& step = store.step(1);
+  ASSERT_EQ(step.blocks.size(), 3u);
+  for (auto& block : step.blocks) {
     block.action.fill_(int64_t(block.first));
     block.extra[0].fill_(double(block.first));
   }
   EXPECT_TRUE(
-      at::equal(row.extra[0], at::tensor({0.f, 0.f, 0.f, 0.f, 4.f, 4.f, 4.f, 4.f, 8.f, 8.f})));
+      at::equal(step.extra[0], at::tensor({0.f, 0.f, 0.f, 0.f, 4.f, 4.f, 4.f, 4.f, 8.f, 8.f})));
   EXPECT_TRUE(at::equal(store.batch().action[1].squeeze(1),
                         at::tensor({0, 0, 0, 0, 4, 4, 4, 4, 8, 8}, at::kInt)));
-  EXPECT_FALSE(store.row(3).extra[0].defined());
+  EXPECT_FALSE(store.step(3).extra[0].defined());
 }
 
 TEST(Rollout, blocks_hold_whole_environments_and_no_more_rows_than_asked) {

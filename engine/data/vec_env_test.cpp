@@ -39,7 +39,7 @@ struct Played {
   void play(const Step& step) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(3));
     for (int64_t t = 0; t < kSteps; ++t) {
-      at::Tensor& action = rows->row(t).action;
+      at::Tensor& action = rows->step(t).action;
       if (envs->spec().action.discrete())
         action.copy_(at::randint(0, envs->spec().action.heads[0], action.sizes(), gen));
       else action.copy_(at::randn(action.sizes(), gen));

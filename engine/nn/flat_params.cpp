@@ -15,18 +15,19 @@ FlatParams::FlatParams(torch::nn::Module& module) {
   for (const auto& p : module.named_parameters()) {
     MAGLEV_ASSERT(p.value().scalar_type() == at::kFloat, "master weights are f32");
     std::string child = p.key().substr(0, p.key().find('.'));
-    if (segments_.empty() || segments_.back().name != child) segments_.push_back({child, total, 0});
-    segments_.back().count += p.value().numel();
+    if (module_ranges_.empty() || module_ranges_.back().name != child)
+      module_ranges_.push_back({child, total, 0});
+    module_ranges_.back().count += p.value().numel();
     total += p.value().numel();
   }
   auto device = module.parameters().front().device();
   data_ = at::zeros({total}, at::TensorOptions(at::kFloat).device(device));
-  int64_t at = 0;
+  int64_t offset = 0;
   for (auto& p : module.parameters()) {
-    auto view = data_.narrow(0, at, p.numel()).view(p.sizes());
+    auto view = data_.narrow(0, offset, p.numel()).view(p.sizes());
     view.copy_(p);
     p.set_data(view);
-    at += p.numel();
+    offset += p.numel();
   }
   // what weights were drawn with, and the weights themselves, are of sizes nobody asks for again
   release_cpu_cache();
@@ -35,15 +36,15 @@ FlatParams::FlatParams(torch::nn::Module& module) {
 void FlatParams::bind(torch::nn::Module& module, torch::nn::Module& replica,
                       const at::Tensor& grad) const {
   MAGLEV_ASSERT(grad.numel() == size(), "one gradient a parameter");
-  int64_t at = 0;
+  int64_t offset = 0;
   auto names = module.named_parameters();
   auto replica_parameters = replica.named_parameters();
   MAGLEV_ASSERT(names.size() == replica_parameters.size(), "a replica has the module's parameters");
   for (auto& p : replica_parameters) {
     const auto& original = names[p.key()];
-    p.value().set_data(data_.narrow(0, at, original.numel()).view(original.sizes()));
-    p.value().mutable_grad() = grad.narrow(0, at, original.numel()).view(original.sizes());
-    at += original.numel();
+    p.value().set_data(data_.narrow(0, offset, original.numel()).view(original.sizes()));
+    p.value().mutable_grad() = grad.narrow(0, offset, original.numel()).view(original.sizes());
+    offset += original.numel();
   }
   auto buffers = module.named_buffers();
   for (auto& b : replica.named_buffers()) b.value().set_data(buffers[b.key()]);

@@ -31,15 +31,15 @@ class FlatParams {
 
   /// Where the parameters of each direct child of the module lie: the groups of per-module
   /// clipping.
-  struct Segment {
+  struct ModuleRange {
     std::string name;
     int64_t begin, count;
   };
-  const std::vector<Segment>& segments() const { return segments_; }
+  const std::vector<ModuleRange>& module_ranges() const { return module_ranges_; }
 
  private:
   at::Tensor data_;
-  std::vector<Segment> segments_;
+  std::vector<ModuleRange> module_ranges_;
 };
 
 /// Visits a module's parameters and buffers by name.

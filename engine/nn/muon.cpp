@@ -29,14 +29,14 @@ FlatMuon::FlatMuon(const FlatParams& params, const torch::nn::Module& module, Ad
       adam_(params, adam),
       data_(params.data()),
       momentum_(at::zeros_like(params.data())) {
-  int64_t at = 0;
+  int64_t offset = 0;
   for (const auto& p : module.named_parameters()) {
     const auto child = p.key().substr(0, p.key().find('.'));
     const bool for_adam =
         std::count(options_.adam_modules.begin(), options_.adam_modules.end(), child) > 0;
     if (p.value().dim() == 2 && !for_adam)
-      matrices_.push_back({at, p.value().size(0), p.value().size(1)});
-    at += p.value().numel();
+      matrices_.push_back({offset, p.value().size(0), p.value().size(1)});
+    offset += p.value().numel();
   }
 }
 

@@ -18,7 +18,7 @@ AdamNumbers numbers_of(const AdamOptions& options, bool clip_together) {
 std::vector<AdamGroup> groups_of(const FlatParams& params, bool per_module) {
   if (!per_module) return {{0, params.size()}};
   std::vector<AdamGroup> groups;
-  for (const auto& segment : params.segments()) groups.push_back({segment.begin, segment.count});
+  for (const auto& range : params.module_ranges()) groups.push_back({range.begin, range.count});
   return groups;
 }
 

@@ -111,10 +111,10 @@ void expect_equals_torch(double weight_decay, double max_norm, bool fused = true
                                                       torch::optim::AdamOptions(1e-2).eps(1e-5));
   for (int64_t step = 0; step < 20; ++step) {
     auto grad = gradient(step, flat.size());
-    int64_t at = 0;
+    int64_t offset = 0;
     for (auto& p : reference.parameters()) {
-      p.mutable_grad() = grad.narrow(0, at, p.numel()).view(p.sizes()).clone();
-      at += p.numel();
+      p.mutable_grad() = grad.narrow(0, offset, p.numel()).view(p.sizes()).clone();
+      offset += p.numel();
     }
     double norm = max_norm > 0 ? torch::nn::utils::clip_grad_norm_(reference.parameters(), max_norm)
                                : grad.norm().item<double>();
@@ -205,7 +205,7 @@ TEST(FlatAdam, what_another_process_adds_to_the_sum_counts_once_it_is_reduced_ag
 TEST(FlatAdam, clips_each_module_by_its_own_norm) {
   TwoLayers net;
   FlatParams flat(net);
-  ASSERT_EQ(flat.segments().size(), 2u);
+  ASSERT_EQ(flat.module_ranges().size(), 2u);
   FlatAdam adam(flat, {.max_grad_norm = 0.5, .clip_per_module = true});
   auto grad = at::full({flat.size()}, 1e-3f);
   grad.narrow(0, 0, 42).fill_(10);  // the first layer is far over its norm, the second far below

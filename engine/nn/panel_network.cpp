@@ -62,7 +62,7 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
                           .dtype = o.dtype,
                           .elements = o.elements(),
                           .row_bytes = o.row_bytes(),
-                          .at = visible_ + privileged_,
+                          .offset = visible_ + privileged_,
                           .mean = norm ? norm->mean().data_ptr<float>() : nullptr,
                           .var = norm ? norm->var().data_ptr<float>() : nullptr,
                           .clip = norm ? float(norm->clip()) : 0.f});
@@ -97,8 +97,8 @@ PanelNetwork::Panel::Panel(const PanelNetwork& network) {
   int64_t total = 0;
   for (const auto& [pointer, count] : wanted) total += count;
   memory_ = at::zeros({total});
-  float* at = memory_.data_ptr<float>();
-  for (const auto& [pointer, count] : wanted) *pointer = at, at += count;
+  float* next = memory_.data_ptr<float>();
+  for (const auto& [pointer, count] : wanted) *pointer = next, next += count;
   shared_.x = input_;
   policy_.x = value_.x = network.shared() ? shared_.y.back() : input_;
 }
@@ -109,7 +109,7 @@ void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, 
   const int64_t stride = panel_stride(rows);
   panel.rows_ = rows, panel.stride_ = stride;
   for (const Column& c : columns_) {
-    float* to = panel.input_ + c.at * stride;
+    float* to = panel.input_ + c.offset * stride;
     const std::byte* from = obs.column[c.index];
     for (int64_t r = 0; r < rows; ++r) {
       const std::byte* row = from + (index ? index[r] : first + r) * c.row_bytes;
@@ -145,11 +145,11 @@ void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, 
 }
 
 void PanelNetwork::forward(Panel& panel, bool policy, bool value) const {
-  auto run = [&](const Stack& stack, Panel::Stack& at) {
+  auto run = [&](const Stack& stack, Panel::Stack& memory) {
     mlp_forward_cpu({.layers = stack.layers,
-                     .x = at.x,
-                     .y = at.y.data(),
-                     .slope = stack.slopes ? at.slope.data() : nullptr,
+                     .x = memory.x,
+                     .y = memory.y.data(),
+                     .slope = stack.slopes ? memory.slope.data() : nullptr,
                      .stride = panel.stride_,
                      .rows = panel.rows_});
   };
@@ -159,14 +159,14 @@ void PanelNetwork::forward(Panel& panel, bool policy, bool value) const {
 }
 
 void PanelNetwork::backward(Panel& panel, const Gradients& grad) const {
-  auto run = [&](const Stack& stack, Panel::Stack& at, const std::vector<DenseGrad>& into,
+  auto run = [&](const Stack& stack, Panel::Stack& memory, const std::vector<DenseGrad>& into,
                  float* dx) {
     mlp_backward_cpu({.layers = stack.layers,
                       .grad = into,
-                      .x = at.x,
-                      .y = at.y.data(),
-                      .slope = stack.slopes ? at.slope.data() : nullptr,
-                      .dy = at.dy.data(),
+                      .x = memory.x,
+                      .y = memory.y.data(),
+                      .slope = stack.slopes ? memory.slope.data() : nullptr,
+                      .dy = memory.dy.data(),
                       .dx = dx,
                       .dx_features = dx ? shared_.layers.back().out : 0,
                       .scratch = panel.scratch_,

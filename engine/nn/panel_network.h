@@ -66,7 +66,7 @@ class PanelNetwork {
     std::vector<DenseGrad> shared, policy, value;
   };
   Gradients gradients(float* grad) const;
-  /// From d_logits and d_value (zeros in padding lanes), which are overwritten, adds the
+  /// From d_logits and d_value (zeros in padding columns), which are overwritten, adds the
   /// parameters' gradients. After a forward of both.
   void backward(Panel& panel, const Gradients& grad) const;
 
@@ -83,8 +83,8 @@ class PanelNetwork {
   struct Column {
     size_t index;
     DType dtype;
-    int64_t elements, row_bytes, at;  ///< at: its first feature in the input panel
-    const float *mean, *var;          ///< null where taken as they are
+    int64_t elements, row_bytes, offset;  ///< offset: its first feature in the input panel
+    const float *mean, *var;              ///< null where taken as they are
     float clip;
   };
   static Stack stack(const std::vector<DenseTensors>& layers, const at::Tensor& flat);

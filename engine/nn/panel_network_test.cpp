@@ -85,12 +85,12 @@ void expect_same(const NetworkOptions& options, bool privileged) {
   to_panel(d_value, panel.d_value(), panel.stride());
   auto grad = at::zeros({b.flat->size()});
   panels.backward(panel, panels.gradients(grad.data_ptr<float>()));
-  int64_t at = 0;
+  int64_t offset = 0;
   for (const auto& p : b.network->named_parameters()) {
     auto expected =
         p.value().grad().defined() ? p.value().grad().reshape(-1) : at::zeros({p.value().numel()});
-    EXPECT_TRUE(close(grad.narrow(0, at, p.value().numel()), expected, 1e-4)) << p.key();
-    at += p.value().numel();
+    EXPECT_TRUE(close(grad.narrow(0, offset, p.value().numel()), expected, 1e-4)) << p.key();
+    offset += p.value().numel();
   }
 }
 

@@ -59,7 +59,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
   const Carry carry = policy.initial_carry(envs.rows());
   std::vector<Carry> carries;
-  for (const Row& part : store.row(0).blocks)
+  for (const TimeStep& part : store.step(0).blocks)
     carries.push_back(carry.rows(part.first, part.rows()));
   StepIo first_io = store.first_io(), io = store.io(0);
   std::optional<Rivals> rivals;
@@ -89,7 +89,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
     if (options.stop && options.stop(t)) break;
     const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
     pool.run(int64_t(carries.size()), [&](int64_t b) {
-      policy.act(store.row(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+      policy.act(store.step(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
     });
     if (rivals) rivals->act(options.seed, t);
     envs.step(io);

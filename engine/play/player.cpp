@@ -7,7 +7,7 @@
 
 #include "base/core/error.h"
 #include "engine/algo/experiment.h"
-#include "engine/data/row_window.h"
+#include "engine/data/step_window.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
@@ -34,37 +34,37 @@ Carry BotPlayer::initial_carry(int64_t rows) {
   return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};
 }
 
-void BotPlayer::act(Row& row, Carry& carry, const ActKey& key) {
+void BotPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
   std::vector<at::Tensor> obs;
-  for (const auto& column : row.obs) obs.push_back(column.cpu());
-  const at::Tensor first = row.is_first.cpu();
+  for (const auto& column : step.obs) obs.push_back(column.cpu());
+  const at::Tensor first = step.is_first.cpu();
   at::Tensor rows;
   if (key.rows)
-    rows = at::from_blob(const_cast<int64_t*>(key.rows), {row.rows()},
-                         row.is_first.options().dtype(at::kLong))
+    rows = at::from_blob(const_cast<int64_t*>(key.rows), {step.rows()},
+                         step.is_first.options().dtype(at::kLong))
                .cpu();
-  at::Tensor action = row.action.is_cpu() ? row.action : row.action.cpu();
-  for (int64_t r = 0; r < row.rows(); ++r) {
+  at::Tensor action = step.action.is_cpu() ? step.action : step.action.cpu();
+  for (int64_t r = 0; r < step.rows(); ++r) {
     void* state = carry.parts[0].data_ptr<uint8_t>() + r * int64_t(kMaxBotState);
-    const int64_t index = rows.defined() ? rows.const_data_ptr<int64_t>()[r] : row.first + r;
+    const int64_t index = rows.defined() ? rows.const_data_ptr<int64_t>()[r] : step.first + r;
     Rng rng(key.seed, stream_id(key.purpose, uint64_t(index)), uint64_t(key.step) * kCountersAStep);
     if (first.const_data_ptr<uint8_t>()[r]) bot_->begin(state, rng);
     const std::byte* columns[kMaxObsColumns] = {};
     for (size_t c = 0; c < obs.size(); ++c)
       columns[c] = static_cast<const std::byte*>(obs[c].const_data_ptr()) +
-                   r * int64_t(obs[c].nbytes()) / row.rows();
+                   r * int64_t(obs[c].nbytes()) / step.rows();
     float chosen[kMaxSplitActionDims] = {};
     bot_->act(state, columns, rng, chosen);
     std::copy_n(chosen, action.size(1), action.data_ptr<float>() + r * action.size(1));
   }
-  if (!row.action.is_cpu()) row.action.copy_(action);
+  if (!step.action.is_cpu()) step.action.copy_(action);
 }
 
-void PolicyPlayer::act(Row& row, Carry& carry, const ActKey& key) {
+void PolicyPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
   const int64_t most = policy_->block_rows();
-  for (int64_t begin = 0; begin < row.rows(); begin += most) {
-    const int64_t count = std::min(most, row.rows() - begin);
-    Row part = cut_rows(row, begin, count);
+  for (int64_t begin = 0; begin < step.rows(); begin += most) {
+    const int64_t count = std::min(most, step.rows() - begin);
+    TimeStep part = cut_rows(step, begin, count);
     Carry state = carry.rows(begin, count);
     ActKey part_key = key;
     if (key.rows) part_key.rows += begin;

@@ -32,7 +32,7 @@ class Player {
   virtual Carry initial_carry(int64_t rows) = 0;
   /// Writes row.action of any number of rows. With `key`, whose purpose is opponent, and a row's
   /// index every number is drawn: who else plays changes nothing.
-  virtual void act(Row& row, Carry& carry, const ActKey& key) = 0;
+  virtual void act(TimeStep& step, Carry& carry, const ActKey& key) = 0;
 
  private:
   std::string name_;
@@ -44,7 +44,7 @@ class BotPlayer : public Player {
   BotPlayer(const Bot& bot, std::string name) : Player(std::move(name)), bot_(&bot) {}
 
   Carry initial_carry(int64_t rows) override;
-  void act(Row& row, Carry& carry, const ActKey& key) override;
+  void act(TimeStep& step, Carry& carry, const ActKey& key) override;
 
  private:
   const Bot* bot_;
@@ -57,7 +57,7 @@ class PolicyPlayer : public Player {
       : Player(std::move(name)), policy_(&policy), mode_(mode) {}
 
   Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
-  void act(Row& row, Carry& carry, const ActKey& key) override;
+  void act(TimeStep& step, Carry& carry, const ActKey& key) override;
 
  private:
   Policy* policy_;
@@ -73,7 +73,9 @@ class RunPlayer : public Player {
   ~RunPlayer() override;
 
   Carry initial_carry(int64_t rows) override { return player_->initial_carry(rows); }
-  void act(Row& row, Carry& carry, const ActKey& key) override { player_->act(row, carry, key); }
+  void act(TimeStep& step, Carry& carry, const ActKey& key) override {
+    player_->act(step, carry, key);
+  }
 
  private:
   std::unique_ptr<class Experiment> experiment_;

@@ -11,13 +11,13 @@ namespace maglev {
 namespace {
 
 // the chosen rows as a row of their own
-Row gathered(const Row& row, const at::Tensor& index) {
+TimeStep gathered(const TimeStep& step, const at::Tensor& index) {
   const auto take = [&](const at::Tensor& t) { return t.defined() ? t.index_select(0, index) : t; };
-  Row part;
-  for (const auto& o : row.obs) part.obs.push_back(take(o));
-  part.mask = take(row.mask);
-  part.is_first = take(row.is_first);
-  part.action = take(row.action);
+  TimeStep part;
+  for (const auto& o : step.obs) part.obs.push_back(take(o));
+  part.mask = take(step.mask);
+  part.is_first = take(step.is_first);
+  part.action = take(step.action);
   return part;
 }
 
@@ -44,7 +44,7 @@ void Rivals::attach(StepIo& io, bool first) {
 }
 
 void Rivals::act(uint64_t seed, int64_t step) {
-  Row& row = store_.row(0);
+  TimeStep& now = store_.step(0);
   for (Seat& seat : seats_) seat.at.clear();
   for (int64_t env = 0; env < N_; ++env) seats_[size_t(player_of_[size_t(env)])].at.push_back(env);
   ActKey key{.seed = seed, .purpose = Purpose::opponent, .step = step};
@@ -52,19 +52,19 @@ void Rivals::act(uint64_t seed, int64_t step) {
     if (seat.at.empty()) continue;
     if (int64_t(seat.at.size()) == N_) {
       key.rows = nullptr;
-      seat.player->act(row, seat.carry, key);
+      seat.player->act(now, seat.carry, key);
       continue;
     }
     const at::Tensor on_host =
         at::from_blob(seat.at.data(), {int64_t(seat.at.size())}, at::TensorOptions(at::kLong));
-    const at::Tensor index = on_host.to(row.action.device());
-    Row part = gathered(row, index);
+    const at::Tensor index = on_host.to(now.action.device());
+    TimeStep part = gathered(now, index);
     Carry carry;
     for (const auto& p : seat.carry.parts)
       carry.parts.push_back(p.index_select(0, p.is_cpu() ? on_host : index));
     key.rows = index.const_data_ptr<int64_t>();
     seat.player->act(part, carry, key);
-    row.action.index_copy_(0, index, part.action);
+    now.action.index_copy_(0, index, part.action);
     for (size_t i = 0; i < carry.parts.size(); ++i) {
       at::Tensor& whole = seat.carry.parts[i];
       whole.index_copy_(0, whole.is_cpu() ? on_host : index, carry.parts[i]);

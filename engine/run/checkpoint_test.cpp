@@ -128,12 +128,8 @@ TEST_F(Checkpoint, the_hash_sees_every_value) {
       [](State& s) { s.slots[63] = 0; },
       [](State& s) { s.flag[1] = true; },
       [](State& s) { s.scalar.fill_(8); },
-      [](State& s) {
-        s.empty = at::empty({0, 4});
-      },
-      [](State& s) {
-        s.weight = s.weight.detach().view({4, 3});
-      },
+      [](State& s) { s.empty = at::empty({0, 4}); },
+      [](State& s) { s.weight = s.weight.detach().view({4, 3}); },
       [](State& s) { s.updates++; },
       [](State& s) { s.lr = std::nextafter(s.lr, 1.0); },
       [](State& s) { s.unset = 0; },
@@ -249,9 +245,9 @@ TEST_F(Checkpoint, damage_names_the_tensor) {
 TEST_F(Checkpoint, a_newer_format_says_so) {
   State state;
   std::string file = save(state, 1) + "/" + kManifestFile, content = read_file(file, 1 << 20);
-  size_t at = content.find("\"format_version\": 1");
-  ASSERT_NE(at, std::string::npos);
-  content.replace(at, 19, "\"format_version\": 2");
+  size_t place = content.find("\"format_version\": 1");
+  ASSERT_NE(place, std::string::npos);
+  content.replace(place, 19, "\"format_version\": 2");
   std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
   EXPECT_TRUE(contains(error_of([&] { read_manifest(parent_of(file)); }), "checkpoint format 2"));
 }

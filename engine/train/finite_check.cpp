@@ -20,7 +20,7 @@ bool all_finite(const float* values, int64_t count) {
 
 }  // namespace
 
-FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, RowWindow& window,
+FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
                          at::Device device)
     : env_(std::move(env)), spec_(spec), agents_(agents), window_(&window) {
   if (device.is_cuda()) flag_ = at::ones({1}, at::TensorOptions(at::kFloat).device(device));
@@ -63,7 +63,7 @@ void FiniteCheck::name_first(int64_t first_step) const {
   // an observation belongs to the step it is seen at
   for (size_t c = 0; c < spec_.observations.size(); ++c)
     for (int64_t t = 1; t <= T && spec_.observations[c].dtype == DType::f32; ++t)
-      check(window_->row(t).obs[c], "observation '" + spec_.observations[c].name + "'", t);
+      check(window_->step(t).obs[c], "observation '" + spec_.observations[c].name + "'", t);
 }
 
 }  // namespace maglev

@@ -7,14 +7,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/env/entry.h"
-#include "engine/data/row_window.h"
+#include "engine/data/step_window.h"
 
 namespace maglev {
 
 class FiniteCheck {
  public:
   /// `window` holds the rows of the iteration and outlives this; `agents` rows are an environment.
-  FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, RowWindow& window,
+  FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
               at::Device device);
 
   /// Whether what a step gave rows [begin, begin + count) is finite. CPU only; any thread.
@@ -34,7 +34,7 @@ class FiniteCheck {
   std::string env_;
   EnvSpec spec_;
   int64_t agents_;
-  RowWindow* window_;
+  StepWindow* window_;
   at::Tensor flag_;
 };
 

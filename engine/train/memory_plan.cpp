@@ -22,7 +22,7 @@ namespace {
 constexpr double kGraphShare = 1;
 constexpr int64_t kLibraries = 256 << 20;
 
-// a view of one column of a block's row, and what its Row keeps besides
+// a view of one column of a block's row, and what its TimeStep keeps besides
 constexpr int64_t kViewBytes = 256, kRowBytes = 512;
 
 int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int64_t block) {

@@ -20,7 +20,7 @@ class RolloutStore : public Store {
                at::Device device)
       : rollout_(spec, window, plan.columns, device) {}
 
-  RowWindow& window() override { return rollout_.window(); }
+  StepWindow& window() override { return rollout_.window(); }
   const Batch& collected() override { return rollout_.batch(); }
   int64_t due(int64_t, int64_t) override { return 1; }
   const Batch& batch(const ReplayKey&, ThreadPool&) override { return rollout_.batch(); }
@@ -48,7 +48,7 @@ class ReplayStore : public Store {
                               device)),
         buffer_(replay_.make_buffer()) {}
 
-  RowWindow& window() override { return replay_.window(); }
+  StepWindow& window() override { return replay_.window(); }
   const Batch& collected() override { return replay_.collected(); }
   void begin() override { replay_.begin(); }
   void commit() override { replay_.commit(); }
@@ -91,7 +91,7 @@ class DatasetStore : public Store {
                   std::to_string(plan.replay->length) + " transitions of a sequence");
   }
 
-  RowWindow& window() override { return replay_->window(); }
+  StepWindow& window() override { return replay_->window(); }
   const Batch& collected() override { return replay_->collected(); }
   int64_t due(int64_t, int64_t) override { return 1; }
   const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {

@@ -14,7 +14,7 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  virtual RowWindow& window() = 0;
+  virtual StepWindow& window() = 0;
   /// The collected steps as one batch. CUDA only.
   virtual const Batch& collected() = 0;
   /// Around the T steps of an iteration. commit() may be captured; begin() does nothing on CUDA.

@@ -79,7 +79,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                  {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement.device);
   carry_ = algo_->policy().initial_carry(rows);
   if (!offline())
-    for (const Row& part : store_->window().row(0).blocks)
+    for (const TimeStep& part : store_->window().step(0).blocks)
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
   lockstep_ = run.collect == Collect::lockstep || learners;
@@ -120,14 +120,14 @@ void Trainer::act(int64_t t, int64_t block) {
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += time_steps();
-  algo_->policy().act(store_->window().row(t).blocks[size_t(block)], state.carry, ActMode::sample,
+  algo_->policy().act(store_->window().step(t).blocks[size_t(block)], state.carry, ActMode::sample,
                       key);
 }
 
 void Trainer::step_block(int64_t t, int64_t block) {
   BlockState& state = blocks_[size_t(block)];
   Timed timed(state.times.environment);
-  const Row& part = store_->window().row(t).blocks[size_t(block)];
+  const TimeStep& part = store_->window().step(t).blocks[size_t(block)];
   const int64_t agents = envs_->agents(), begin = part.first, count = part.rows();
   StepIo io = store_->window().io(t);
   if (league_) league_->rivals().attach(io, /*first=*/false);

@@ -50,7 +50,7 @@ struct DenseSegment {
 
 /// z = W x + b over the segments given, times `factor`; xhat = (z - mean) / sqrt(variance + eps)
 /// over the outputs; y = end(gain xhat + shift). Pointers of panels are aligned to 64 bytes, stride
-/// is a multiple of 16; lanes up to the next multiple of 16 behind `rows` are computed too, further
+/// is a multiple of 16; columns up to the next multiple of 16 behind `rows` are computed too, further
 /// ones are not touched. A row's result does not depend on its place, on other rows nor on `rows`.
 struct DenseForward {
   const float* weight;

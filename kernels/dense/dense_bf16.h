@@ -32,7 +32,7 @@ struct DensePackBf16 {
 };
 void pack_dense_bf16(const DensePackBf16& args);
 
-/// x [features][stride] to pairs, rounded to nearest even: lanes up to the next multiple of 16
+/// x [features][stride] to pairs, rounded to nearest even: columns up to the next multiple of 16
 /// behind `rows`. x is finite.
 void panel_to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows,
                     uint32_t* pairs);

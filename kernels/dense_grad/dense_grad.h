@@ -11,7 +11,7 @@
 
 namespace maglev {
 
-/// From d loss / d y to d loss / d z of a DenseForward with an end. All lanes of the stride are
+/// From d loss / d y to d loss / d z of a DenseForward with an end. All columns of the stride are
 /// computed: what forward left must be finite there.
 struct DenseEndGrad {
   DenseEnd end;  ///< mish or simnorm
@@ -22,7 +22,7 @@ struct DenseEndGrad {
   const float* xhat;    ///< [out][stride]
   const float* rstd;    ///< [stride]
   const float* factor;  ///< [out][stride], as forward had it, or null
-  float* dy;            ///< [out][stride], 0 in padding lanes; becomes d loss / d z
+  float* dy;            ///< [out][stride], 0 in padding columns; becomes d loss / d z
   float* d_gain;        ///< [out], added to; null: neither it nor d_shift is wanted
   float* d_shift;       ///< [out], added to
   int64_t stride;
@@ -58,7 +58,7 @@ void dense_columns_cpu(const DenseColumns& args);
 struct DenseWeightGrad {
   const float* columns;  ///< of the first panel, aligned to 64 bytes
   int64_t columns_step;  ///< from one panel's to the next, a multiple of 16
-  const float* dz;       ///< [out][stride] of the first panel, 0 in padding lanes
+  const float* dz;       ///< [out][stride] of the first panel, 0 in padding columns
   int64_t dz_step;
   int64_t panels, stride;
   int64_t in, first, count;

@@ -14,7 +14,7 @@ struct DropoutPanel {
   float share;    ///< dropped where the number is below it; in [0, 1)
   float* factor;  ///< [features][stride], written: 0, or 1 / (1 - share)
 };
-/// All lanes of the stride are drawn.
+/// All columns of the stride are drawn.
 void dropout_cpu(const DropoutPanel& args);
 
 }  // namespace maglev

@@ -5,7 +5,7 @@
 // A panel holds up to 64 rows feature-major: x[f * stride + r] is feature f of row r. One SIMD lane
 // is one row, so layers of any width use whole vectors, weights are read as they are stored, and a
 // row's result never depends on the rows that come with it. `stride` is a multiple of 16, pointers
-// are aligned to 64 bytes; lanes from `rows` to `stride` are padding of any finite content.
+// are aligned to 64 bytes; columns from `rows` to `stride` are padding of any finite content.
 
 #include <cstdint>
 #include <span>
@@ -52,7 +52,7 @@ struct MlpBackward {
   const float* const* y;      ///< as forward left them
   const float* const* slope;  ///< likewise
   float* const* dy;     ///< a layer's d loss / d y each, [out][stride]; the last one is given with
-                        ///< zeros in padding lanes, all are overwritten
+                        ///< zeros in padding columns, all are overwritten
   float* dx;            ///< d loss / d x [dx_features][stride]; null: not wanted
   int64_t dx_features;  ///< how many of the first layer's inputs need it
   float* scratch;       ///< [kPanelRows * widest input rounded up to 16]

@@ -118,7 +118,7 @@ class PanelStack {
                  .rows = count});
   }
 
-  // rows [first, first + count) of [rows, features] -> panel with zeros in padding lanes, and back
+  // rows [first, first + count) of [rows, features] -> panel with zeros in padding columns, and back
   static void write(const at::Tensor& from, int64_t first, int64_t count, at::Tensor& panel) {
     auto to = panel.narrow(0, 0, from.size(1) * panel_stride(count)).view({from.size(1), -1});
     to.zero_().narrow(1, 0, count).copy_(from.narrow(0, first, count).t());

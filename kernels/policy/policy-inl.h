@@ -79,7 +79,7 @@ struct RowActions {
   const int64_t* index;
 };
 
-/// One column of the actions of rows [at, at + lanes); 0 in padding lanes.
+/// One column of the actions of rows [at, at + lanes); 0 in padding columns.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> action_column(D d, const PolicyPanel& p, const T* actions,
                                     const int64_t* index, int64_t column, int64_t at) {

@@ -51,12 +51,12 @@ void for_panels(PolicyPanel panel, const at::Tensor& logits, Work work) {
   auto block = at::empty({width, kPanelRows}, logits.options());
   panel.logits = block.data_ptr<float>(), panel.stride = kPanelRows;
   const uint8_t* mask = panel.mask;
-  for (int64_t at = 0; at < B; at += kPanelRows) {
-    panel.rows = std::min(kPanelRows, B - at);
-    rows_to_panel(logits.data_ptr<float>() + at * width, panel.rows, width,
+  for (int64_t first = 0; first < B; first += kPanelRows) {
+    panel.rows = std::min(kPanelRows, B - first);
+    rows_to_panel(logits.data_ptr<float>() + first * width, panel.rows, width,
                   block.data_ptr<float>());
-    panel.mask = mask ? mask + at * width : nullptr;
-    work(panel, at);
+    panel.mask = mask ? mask + first * width : nullptr;
+    work(panel, first);
   }
 }
 
@@ -133,21 +133,21 @@ at::Tensor policy_sample(const ActionSpec& spec, const DistParams& p, ActMode mo
   const at::Device device = device_of("policy", p.logits, p.log_std, p.mask, action);
   const PolicyPanel whole = panel_of(spec, p, action);
   auto log_prob = at::empty({whole.rows}, p.logits.options());
-  for_panels(whole, p.logits, [&](const PolicyPanel& panel, int64_t at) {
-    const int64_t offset = at * spec.dims();
+  for_panels(whole, p.logits, [&](const PolicyPanel& panel, int64_t first) {
+    const int64_t offset = first * spec.dims();
     launch<policy_sample_cuda>(
         "policy_sample", device, policy_sample_cpu,
         SampleArgs{.policy = panel,
                    .seed = key.seed,
                    .purpose = key.purpose,
-                   .first_row = first_row + at,
+                   .first_row = first_row + first,
                    .step = key.step,
                    .base = key.base,
                    .mean = mode == ActMode::mean,
                    .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                    .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
-                   .log_prob = log_prob.data_ptr<float>() + at,
-                   .index = key.rows ? key.rows + at : nullptr});
+                   .log_prob = log_prob.data_ptr<float>() + first,
+                   .index = key.rows ? key.rows + first : nullptr});
   });
   return log_prob;
 }
@@ -157,15 +157,15 @@ LogProb policy_log_prob(const ActionSpec& spec, const DistParams& p, const at::T
   const PolicyPanel whole = panel_of(spec, p, action);
   LogProb out{at::empty({whole.rows}, p.logits.options()),
               at::empty({whole.rows}, p.logits.options())};
-  for_panels(whole, p.logits, [&](const PolicyPanel& panel, int64_t at) {
-    const int64_t offset = at * spec.dims();
+  for_panels(whole, p.logits, [&](const PolicyPanel& panel, int64_t first) {
+    const int64_t offset = first * spec.dims();
     launch<policy_log_prob_cuda>(
         "policy_log_prob", device, policy_log_prob_cpu,
         LogProbArgs{.policy = panel,
                     .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                     .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
-                    .log_prob = out.log_prob.data_ptr<float>() + at,
-                    .entropy = out.entropy.data_ptr<float>() + at});
+                    .log_prob = out.log_prob.data_ptr<float>() + first,
+                    .entropy = out.entropy.data_ptr<float>() + first});
   });
   return out;
 }

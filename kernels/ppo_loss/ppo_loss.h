@@ -54,8 +54,8 @@ struct PpoLossArgs {
   const float* valid;         ///< [M], 0 or 1
   PpoLossSettings settings;
   const PpoLossScalars* scalars;
-  float* d_logits;   ///< [categories or dims][stride], overwritten; 0 in padding and invalid lanes
-  float* d_value;    ///< [stride], likewise
+  float* d_logits;  ///< [categories or dims][stride], overwritten; 0 in padding and invalid columns
+  float* d_value;   ///< [stride], likewise
   float* d_log_std;  ///< [dims], added to; Gaussian
   double* figures;   ///< [kPpoFigures], added to
 };

@@ -79,14 +79,14 @@ void loss_on_cpu(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logit
   args.d_logits = logits_panel + width * kPanelRows;
   float* value_panel = logits_panel + 2 * width * kPanelRows;
   args.value = value_panel, args.d_value = value_panel + kPanelRows;
-  for (int64_t at = 0; at < B; at += kPanelRows) {
-    const int64_t rows = std::min(kPanelRows, B - at);
-    args.policy.rows = rows, args.index = index + at;
-    rows_to_panel(logits.data_ptr<float>() + at * width, rows, width, logits_panel);
-    rows_to_panel(value + at, rows, 1, value_panel);
+  for (int64_t first = 0; first < B; first += kPanelRows) {
+    const int64_t rows = std::min(kPanelRows, B - first);
+    args.policy.rows = rows, args.index = index + first;
+    rows_to_panel(logits.data_ptr<float>() + first * width, rows, width, logits_panel);
+    rows_to_panel(value + first, rows, 1, value_panel);
     ppo_loss_cpu(args);
-    panel_to_rows(args.d_logits, rows, width, d_logits.data_ptr<float>() + at * width);
-    panel_to_rows(args.d_value, rows, 1, d_value.data_ptr<float>() + at);
+    panel_to_rows(args.d_logits, rows, width, d_logits.data_ptr<float>() + first * width);
+    panel_to_rows(args.d_value, rows, 1, d_value.data_ptr<float>() + first);
   }
 }
 

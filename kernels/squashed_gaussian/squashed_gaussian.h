@@ -34,7 +34,7 @@ struct SquashedGaussianGrad {
   const float *head, *noise, *action;  ///< of the forward pass
   const float* d_action;               ///< [A][stride]
   float d_scaled_entropy;              ///< d loss / d scaled_entropy, of every row
-  float* d_head;                       ///< [2A][stride], written; 0 in lanes from `rows` on
+  float* d_head;                       ///< [2A][stride], written; 0 in columns from `rows` on
   int64_t stride, rows;
 };
 void squashed_gaussian_grad_cpu(const SquashedGaussianGrad& args);

@@ -27,7 +27,7 @@ MAGLEV_HD float two_hot_position(const TwoHotBins& bins, float x) {
 /// Cross-entropy of a panel (base/simd/panel.h) and its gradient in place.
 struct TwoHotLoss {
   TwoHotBins bins;
-  float* logits;        ///< [bins][stride]; becomes weight * d loss / d logits, 0 in padding lanes
+  float* logits;  ///< [bins][stride]; becomes weight * d loss / d logits, 0 in padding columns
   const float* target;  ///< [rows], the scalar
   float weight;
   float* loss;  ///< [rows], written, without the weight
@@ -38,7 +38,7 @@ void two_hot_loss_cpu(const TwoHotLoss& args);
 /// value = symexp(sum of probability times bin) of a panel, and its gradient.
 struct TwoHotValue {
   TwoHotBins bins;
-  float* logits;  ///< [bins][stride]; becomes d value / d logits, 0 in padding lanes
+  float* logits;  ///< [bins][stride]; becomes d value / d logits, 0 in padding columns
   float* value;   ///< [stride], written
   int64_t stride, rows;
 };
@@ -48,7 +48,7 @@ void two_hot_value_grad_cpu(const TwoHotValue& args);
 struct TwoHotInverse {
   TwoHotBins bins;
   const float* logits;  ///< [bins][stride]
-  float* value;         ///< [stride], written; lanes up to the next multiple of 16 behind `rows`
+  float* value;         ///< [stride], written; columns up to the next multiple of 16 behind `rows`
   int64_t stride, rows;
 };
 void two_hot_inverse_cpu(const TwoHotInverse& args);

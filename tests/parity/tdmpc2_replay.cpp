@@ -95,17 +95,17 @@ class Replay {
     const int64_t N = c_.numbers.at("rows"), A = c_.numbers.at("actions");
     for (auto mode : {ActMode::mean, ActMode::sample}) {
       Carry carry{{c_["prev_mean"].clone()}};
-      Row row;
-      row.obs = {c_["obs"]};
-      row.is_first = c_["is_first"];
-      row.action = at::zeros({N, A});
-      algo_->policy().act(row, carry, mode,
+      TimeStep step;
+      step.obs = {c_["obs"]};
+      step.is_first = c_["is_first"];
+      step.action = at::zeros({N, A});
+      algo_->policy().act(step, carry, mode,
                           {.seed = uint64_t(c_.numbers.at("seed")),
                            .purpose = Purpose::act,
                            .step = c_.numbers.at("step")});
       d.add("plan_mean", carry.parts[0], c_["plan/mean"]);
-      if (mode == ActMode::mean) d.add("plan_action", row.action, c_["plan/action"]);
-      else d.add("plan_noisy_action", row.action, c_["plan/noisy"]);
+      if (mode == ActMode::mean) d.add("plan_action", step.action, c_["plan/action"]);
+      else d.add("plan_noisy_action", step.action, c_["plan/noisy"]);
     }
   }
 

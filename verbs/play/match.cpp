@@ -18,26 +18,26 @@ class RandomPlayer : public Player {
   explicit RandomPlayer(const EnvSpec& spec) : Player("random"), spec_(spec) {}
 
   Carry initial_carry(int64_t) override { return {}; }
-  void act(Row& row, Carry&, const ActKey& key) override {
+  void act(TimeStep& step, Carry&, const ActKey& key) override {
     const int64_t dims = spec_.action.dims();
-    for (int64_t r = 0; r < row.rows(); ++r) {
-      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(row.first, r))),
+    for (int64_t r = 0; r < step.rows(); ++r) {
+      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(step.first, r))),
               uint64_t(key.step) * uint64_t(dims));
       int64_t before = 0;  // categories of the heads before
       for (int64_t d = 0; d < dims; ++d) {
         if (!spec_.action.discrete()) {
-          row.action.data_ptr<float>()[r * dims + d] =
+          step.action.data_ptr<float>()[r * dims + d] =
               rng.uniform(spec_.action.low[size_t(d)], spec_.action.high[size_t(d)]);
           continue;
         }
         const int64_t n = spec_.action.heads[size_t(d)];
         int64_t choice = rng.below(uint32_t(n));
-        if (row.mask.defined()) {
+        if (step.mask.defined()) {
           const uint8_t* allowed =
-              row.mask.const_data_ptr<uint8_t>() + r * row.mask.size(1) + before;
+              step.mask.const_data_ptr<uint8_t>() + r * step.mask.size(1) + before;
           for (int64_t tries = 0; tries < n && !allowed[choice]; ++tries) choice = (choice + 1) % n;
         }
-        row.action.data_ptr<int32_t>()[r * dims + d] = int32_t(choice);
+        step.action.data_ptr<int32_t>()[r * dims + d] = int32_t(choice);
         before += n;
       }
     }
@@ -55,7 +55,7 @@ class HumanPlayer : public Player {
       : Player("human"), spec_(spec), keyboard_(&keyboard), turned_(turned) {}
 
   Carry initial_carry(int64_t) override { return {}; }
-  void act(Row& row, Carry&, const ActKey&) override {
+  void act(TimeStep& step, Carry&, const ActKey&) override {
     const auto axis = [&](Key less, Key more) {
       return float(keyboard_->held(more)) - float(keyboard_->held(less));
     };
@@ -63,7 +63,7 @@ class HumanPlayer : public Player {
     const float wanted[4] = {sign * axis(Key::left, Key::right), sign * axis(Key::down, Key::up),
                              axis(Key::turn_right, Key::turn_left),
                              float(keyboard_->held(Key::fire))};
-    float* action = row.action.data_ptr<float>();
+    float* action = step.action.data_ptr<float>();
     for (int64_t d = 0; d < spec_.action.dims(); ++d) {
       const float w = d < 4 ? wanted[d] : 0.f;
       action[d] = w * (w < 0.f ? -spec_.action.low[size_t(d)] : spec_.action.high[size_t(d)]);
@@ -137,7 +137,7 @@ bool Match::step() {
     steps_ = 0;
   }
   for (size_t a = 0; a < players_.size(); ++a)
-    players_[a]->act(store_->row(0).blocks[a], carries_[a],
+    players_[a]->act(store_->step(0).blocks[a], carries_[a],
                      {.seed = seed_, .purpose = Purpose::opponent, .step = time_});
   entry_->step_cpu(env_->batch(), store_->io(0), 0, 1);
   ++time_;

@@ -128,10 +128,10 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
   q_one_.view({nq, M, D + A}).copy_(q[0].weight.narrow(2, 0, D + A));
   q_two_.view({nq, M, M}).copy_(q[1].weight);
   q_three_.view({nq, kBins, M}).copy_(q[2].weight);
-  int64_t at = 0;
+  int64_t offset = 0;
   for (size_t l = 0; l < 2; ++l)
     for (const auto* part : {&q[l].bias, &q[l].gain, &q[l].shift})
-      q_vectors_.narrow(1, M * at++, M).copy_(part->squeeze(1));
+      q_vectors_.narrow(1, M * offset++, M).copy_(part->squeeze(1));
   q_vectors_.narrow(1, 6 * M, kBins).copy_(q[2].bias.squeeze(1));
   if (q_task_.defined()) {
     q_task_.view({shape_.task_dim, nq, M})

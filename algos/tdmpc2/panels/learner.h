@@ -53,10 +53,11 @@ class PanelLearner : public Learner {
   /// Calls work(scratch) with buffers nobody else uses. There is one a thread, so one is free.
   template <class Work>
   void with_scratch(const Work& work) {
-    size_t at = 0;
-    while (taken_[at].exchange(true, std::memory_order_acquire)) at = (at + 1) % taken_.size();
-    work(scratch_[at]);
-    taken_[at].store(false, std::memory_order_release);
+    size_t mine = 0;
+    while (taken_[mine].exchange(true, std::memory_order_acquire))
+      mine = (mine + 1) % taken_.size();
+    work(scratch_[mine]);
+    taken_[mine].store(false, std::memory_order_release);
   }
 
   /// Sums over the rows of one panel, in f64.

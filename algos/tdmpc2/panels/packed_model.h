@@ -15,7 +15,7 @@
 
 namespace maglev::tdmpc2 {
 
-/// Lanes of a planning panel's word.
+/// Columns of a planning panel's word.
 constexpr int64_t kPlanStride = kPanelRows;
 
 /// Where a product's sums begin: output o at at[o * step].

@@ -14,15 +14,15 @@ constexpr int64_t kStride = kPlanStride;
 
 }  // namespace
 
-/// A lane is a row.
+/// A column is a row.
 struct PanelPlanner::Group {
   Group(const PackedModel& model, const ModelShape& s) : scratch(s, model) {
     const int64_t sums = s.mlp_dim * kStride;
     staging = memory.take(std::max(s.latent, s.task_dim) * kStride);
-    for (float** at : {&dynamics_first, &reward_first}) *at = memory.take(sums);
+    for (float** sum : {&dynamics_first, &reward_first}) *sum = memory.take(sums);
     if (s.tasks == 0) return;
     task = memory.take(model.words(s.task_dim) * kStride);
-    for (float** at : {&dynamics, &reward, &policy}) *at = memory.take(sums);
+    for (float** sum : {&dynamics, &reward, &policy}) *sum = memory.take(sums);
     for (size_t i = 0; i < model.q.size(); ++i) q.push_back(memory.take(sums));
   }
   PanelMemory memory;
@@ -108,9 +108,9 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
     mask_.assign(mask.data_ptr<float>(), mask.data_ptr<float>() + mask.numel());
   }
   // full panels, unless threads would go without
-  int64_t lanes = kStride;
-  while (lanes > 16 && (s.S - s.P + lanes - 1) / lanes < threads) lanes /= 2;
-  jobs_ = panel_jobs(s, lanes);
+  int64_t columns = kStride;
+  while (columns > 16 && (s.S - s.P + columns - 1) / columns < threads) columns /= 2;
+  jobs_ = panel_jobs(s, columns);
   const int64_t share = (s.P + threads - 1) / threads;
   policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kStride);
 }
@@ -136,7 +136,7 @@ at::Tensor PanelPlanner::encode(const WorldModel&, const at::Tensor& seen,
   at::Tensor latent = at::empty({N, D}, rows.options());
   for (int64_t first = 0; first < N; first += kStride) {
     const int64_t count = std::min(kStride, N - first);
-    rows_to_lanes(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
+    rows_to_columns(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
     net.forward(net.bias(), {{Input::latent, w.seen}}, count, w.net, w.latent);
     float* out = latent.data_ptr<float>() + first * D;
     for (int64_t r = 0; r < count; ++r)
@@ -154,7 +154,7 @@ Plan PanelPlanner::plan(const PlanRequest& request) {
 void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   const PlanSizes& s = options_.sizes;
   const int64_t N = request.latent.size(0), jobs = int64_t(jobs_.size());
-  const int64_t chunks = (s.P + policy_rows_ - 1) / policy_rows_;
+  const int64_t parts = (s.P + policy_rows_ - 1) / policy_rows_;
   Lease<Session> lease(lease_mutex_, sessions_, [] { return std::make_unique<Session>(); });
   Session& session = *lease;
   while (int64_t(session.rows.size()) < N)
@@ -170,7 +170,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   if (N % threads == 0 || N > 8 * threads) {
     // threads take whole rows and never wait
     const auto plan_row = [&](int64_t n) {
-      for (int64_t c = 0; c < chunks; ++c) roll_policy(row(n), c);
+      for (int64_t c = 0; c < parts; ++c) roll_policy(row(n), c);
       for (int64_t round = 0; round < s.I; ++round) {
         for (const PanelJob& job : jobs_) evaluate(row(n), job, round);
         end_round(row(n));
@@ -181,7 +181,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
     for (int64_t n = 0; n < N; ++n) plan_row(n);
     return;
   }
-  pool_.run(N * chunks, [&](int64_t i) { roll_policy(row(i / chunks), i % chunks); });
+  pool_.run(N * parts, [&](int64_t i) { roll_policy(row(i / parts), i % parts); });
   for (int64_t round = 0; round < s.I; ++round) {
     pool_.run(N * jobs,
               [&](int64_t i) { evaluate(row(i / jobs), jobs_[size_t(i % jobs)], round); });
@@ -190,11 +190,11 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   for (int64_t n = 0; n < N; ++n) finish_row(row(n), request, n, plan);
 }
 
-void PanelPlanner::roll_policy(RowPlan& row, int64_t chunk) {
+void PanelPlanner::roll_policy(RowPlan& row, int64_t part) {
   Lease<RolloutScratch> scratch(lease_mutex_, scratches_, [this] {
     return std::make_unique<RolloutScratch>(shape_, model_);
   });
-  const int64_t first = chunk * policy_rows_;
+  const int64_t first = part * policy_rows_;
   rollout_.roll_policy(row, first, std::min(policy_rows_, options_.sizes.P - first), *scratch);
 }
 
@@ -215,8 +215,8 @@ void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t fi
       return panel_to_pairs(g.staging, features, kStride, rows, reinterpret_cast<uint32_t*>(words));
     std::copy_n(g.staging, features * kStride, words);
   };
-  rows_to_lanes(request.latent.const_data_ptr<float>() + first * shape_.latent, rows, shape_.latent,
-                0, g.staging);
+  rows_to_columns(request.latent.const_data_ptr<float>() + first * shape_.latent, rows,
+                  shape_.latent, 0, g.staging);
   to_words(shape_.latent, w.z);
   const InputPanel z{Input::latent, w.z};
   if (shape_.tasks == 0) {
@@ -226,7 +226,7 @@ void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t fi
   }
   const int64_t T = shape_.task_dim, *task = request.task.const_data_ptr<int64_t>() + first;
   for (int64_t n = 0; n < rows; ++n)
-    rows_to_lanes(embedding_.data() + task[n] * T, 1, T, n, g.staging);
+    rows_to_columns(embedding_.data() + task[n] * T, 1, T, n, g.staging);
   to_words(T, g.task);
   const InputPanel e{Input::task, g.task};
   model_.dynamics.first_sums({z, e}, rows, g.dynamics_first);

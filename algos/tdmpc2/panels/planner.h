@@ -48,7 +48,7 @@ class PanelPlanner : public Planner {
   void begin_rows(Session& session, const PlanRequest& request, int64_t first, int64_t rows) const;
   void first_layers(Group& group, const PlanRequest& request, int64_t first, int64_t rows) const;
   void begin_row(RowPlan& row, const PlanRequest& request, int64_t n) const;
-  void roll_policy(RowPlan& row, int64_t chunk);
+  void roll_policy(RowPlan& row, int64_t part);
   void evaluate(RowPlan& row, const PanelJob& job, int64_t round);
   void end_round(RowPlan& row) const;
   void finish_row(RowPlan& row, const PlanRequest& request, int64_t n, Plan& plan) const;

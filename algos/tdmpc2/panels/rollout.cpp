@@ -24,9 +24,10 @@ void read_values(int64_t rows, RolloutScratch& w) {
 
 }  // namespace
 
-void rows_to_lanes(const float* rows, int64_t count, int64_t width, int64_t lane, float* panel) {
+void rows_to_columns(const float* rows, int64_t count, int64_t width, int64_t column,
+                     float* panel) {
   for (int64_t f = 0; f < width; ++f)
-    for (int64_t r = 0; r < count; ++r) panel[f * kStride + lane + r] = rows[r * width + f];
+    for (int64_t r = 0; r < count; ++r) panel[f * kStride + column + r] = rows[r * width + f];
 }
 
 RolloutScratch::RolloutScratch(const ModelShape& shape, const PackedModel& model) {
@@ -38,7 +39,7 @@ RolloutScratch::RolloutScratch(const ModelShape& shape, const PackedModel& model
   noise = memory.take(A * kStride), numbers = memory.take(A * kStride);
   action = memory.take(A * kStride);
   action_words = model.bf16() ? memory.take(model.words(A) * kStride) : action;
-  for (float** lanes : {&value, &live, &head_value, &total}) *lanes = memory.take(kStride);
+  for (float** columns : {&value, &live, &head_value, &total}) *columns = memory.take(kStride);
 }
 
 RowPlan::RowPlan(const PlanSizes& s, const PackedModel& model, int64_t latent)
@@ -62,12 +63,12 @@ NoiseFill RowPlan::numbers(int64_t begin, int64_t count) const {
   return out;
 }
 
-std::vector<PanelJob> panel_jobs(const PlanSizes& s, int64_t lanes) {
+std::vector<PanelJob> panel_jobs(const PlanSizes& s, int64_t columns) {
   std::vector<PanelJob> jobs;
-  for (int64_t first = 0; first < s.S - s.P; first += lanes)
-    jobs.push_back({first, std::min(lanes, s.S - s.P - first), 0, 0});
+  for (int64_t first = 0; first < s.S - s.P; first += columns)
+    jobs.push_back({first, std::min(columns, s.S - s.P - first), 0, 0});
   for (int64_t p = 0; p < s.P;) {
-    // where the last panel has lanes left, policy trajectories join it
+    // where the last panel has columns left, policy trajectories join it
     if (jobs.back().samples + jobs.back().policies == kStride) jobs.push_back({0, 0, p, 0});
     PanelJob& job = jobs.back();
     if (job.policies == 0) job.first_policy = p;
@@ -77,12 +78,12 @@ std::vector<PanelJob> panel_jobs(const PlanSizes& s, int64_t lanes) {
   return jobs;
 }
 
-// normals of `rows` rows from number `begin` on, into lanes from `lane` on
-void PanelRollout::draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t lane,
+// normals of `rows` rows from number `begin` on, into columns from `column` on
+void PanelRollout::draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t column,
                         RolloutScratch& w) const {
   const int64_t A = options_.sizes.A;
   noise_normal_cpu(row.numbers(begin, rows * A), w.numbers);
-  rows_to_lanes(w.numbers, rows, A, lane, w.noise);
+  rows_to_columns(w.numbers, rows, A, column, w.noise);
 }
 
 // dimensions that the task does not have are 0; the action as words
@@ -99,8 +100,8 @@ void PanelRollout::store_actions(RowPlan& row, int64_t t, int64_t first, int64_t
                                  const RolloutScratch& w) const {
   const PlanSizes& s = options_.sizes;
   float* into = row.actions.data() + (t * s.S + first) * s.A;
-  for (int64_t lane = 0; lane < count; ++lane)
-    for (int64_t a = 0; a < s.A; ++a) into[lane * s.A + a] = w.action[a * kStride + lane];
+  for (int64_t column = 0; column < count; ++column)
+    for (int64_t a = 0; a < s.A; ++a) into[column * s.A + a] = w.action[a * kStride + column];
 }
 
 void PanelRollout::sample_actions(RowPlan& row, const PanelJob& job, int64_t round, int64_t t,
@@ -111,8 +112,8 @@ void PanelRollout::sample_actions(RowPlan& row, const PanelJob& job, int64_t rou
     const size_t at = size_t(t * A + a);
     const float mean = row.mean[at], std = row.std[at];
     const float* noise = w.noise + a * kStride;
-    for (int64_t lane = 0; lane < job.samples; ++lane)
-      w.action[a * kStride + lane] = std::clamp(mean + std * noise[lane], -1.f, 1.f);
+    for (int64_t column = 0; column < job.samples; ++column)
+      w.action[a * kStride + column] = std::clamp(mean + std * noise[column], -1.f, 1.f);
   }
   finish_action(row, w);
   store_actions(row, t, P + job.first, job.samples, w);
@@ -125,16 +126,16 @@ void PanelRollout::step(const RowPlan& row, int64_t t, int64_t rows, float disco
   if (t == 0) model_.reward.forward(row.reward_first, {a}, rows, w.net, w.logits);
   else model_.reward.forward(row.reward, {z, a}, rows, w.net, w.logits);
   read_values(rows, w);
-  for (int64_t lane = 0; lane < rows; ++lane)
-    w.value[lane] += discount * w.live[lane] * w.head_value[lane];
+  for (int64_t column = 0; column < rows; ++column)
+    w.value[column] += discount * w.live[column] * w.head_value[column];
   if (t == 0) model_.dynamics.forward(row.dynamics_first, {a}, rows, w.net, w.z);
   else model_.dynamics.forward(row.dynamics, {z, a}, rows, w.net, w.z);
   if (model_.termination.empty()) return;
   model_.termination[0].forward(row.termination, {z}, rows, w.net, w.logits);
-  for (int64_t lane = 0; lane < rows; ++lane) {
-    const float chance = 1.f / (1.f + std::exp(-w.logits[lane]));
-    if (options_.soft_termination) w.live[lane] *= 1.f - chance;
-    else if (chance > 0.5f) w.live[lane] = 0.f;
+  for (int64_t column = 0; column < rows; ++column) {
+    const float chance = 1.f / (1.f + std::exp(-w.logits[column]));
+    if (options_.soft_termination) w.live[column] *= 1.f - chance;
+    else if (chance > 0.5f) w.live[column] = 0.f;
   }
 }
 
@@ -177,7 +178,8 @@ void PanelRollout::value_behind(const RowPlan& row, int64_t round, int64_t rows,
     model_.q[i].forward(row.q[i], {{Input::latent, w.z}, {Input::action, w.action_words}}, rows,
                         w.net, w.logits);
     read_values(rows, w);
-    for (int64_t lane = 0; lane < rows; ++lane) w.total[lane] += 0.5f * w.head_value[lane];
+    for (int64_t column = 0; column < rows; ++column)
+      w.total[column] += 0.5f * w.head_value[column];
   }
 }
 
@@ -209,10 +211,10 @@ void PanelRollout::evaluate(RowPlan& row, const PanelJob& job, int64_t round,
   policy_action(row, options_.mean_terminal_action, w);
   value_behind(row, round, rows, w);
   constexpr float kMost = std::numeric_limits<float>::max();
-  for (int64_t lane = 0; lane < rows; ++lane) {
-    const float value = w.value[lane] + float(discount) * w.live[lane] * w.total[lane];
+  for (int64_t column = 0; column < rows; ++column) {
+    const float value = w.value[column] + float(discount) * w.live[column] * w.total[column];
     const int64_t sequence =
-        lane < samples ? P + job.first + lane : job.first_policy + lane - samples;
+        column < samples ? P + job.first + column : job.first_policy + column - samples;
     row.values[size_t(sequence)] = std::isnan(value) ? 0.f : std::clamp(value, -kMost, kMost);
   }
 }

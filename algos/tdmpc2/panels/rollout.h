@@ -13,8 +13,8 @@
 
 namespace maglev::tdmpc2 {
 
-/// rows [count, width] row-major to lanes [lane, lane + count) of a panel of kPlanStride.
-void rows_to_lanes(const float* rows, int64_t count, int64_t width, int64_t lane, float* panel);
+/// rows [count, width] row-major to columns [column, column + count) of a panel of kPlanStride.
+void rows_to_columns(const float* rows, int64_t count, int64_t width, int64_t column, float* panel);
 
 /// A panel's buffers.
 struct RolloutScratch {
@@ -57,13 +57,13 @@ struct RowPlan {
 };
 
 /// Sequences that share a panel: of those drawn each round [first, first + samples), and behind
-/// the horizon, in the lanes that are left, policy trajectories [first_policy, first_policy +
+/// the horizon, in the columns that are left, policy trajectories [first_policy, first_policy +
 /// policies).
 struct PanelJob {
   int64_t first, samples, first_policy, policies;
 };
-/// All sequences of a round in panels of at most `lanes` drawn ones.
-std::vector<PanelJob> panel_jobs(const PlanSizes& sizes, int64_t lanes);
+/// All sequences of a round in panels of at most `columns` drawn ones.
+std::vector<PanelJob> panel_jobs(const PlanSizes& sizes, int64_t columns);
 
 class PanelRollout {
  public:
@@ -78,7 +78,8 @@ class PanelRollout {
   void evaluate(RowPlan& row, const PanelJob& job, int64_t round, RolloutScratch& w) const;
 
  private:
-  void draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t lane, RolloutScratch& w) const;
+  void draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t column,
+            RolloutScratch& w) const;
   void finish_action(const RowPlan& row, RolloutScratch& w) const;
   void sample_actions(RowPlan& row, const PanelJob& job, int64_t round, int64_t t,
                       RolloutScratch& w) const;

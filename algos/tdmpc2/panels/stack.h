@@ -26,7 +26,7 @@ class PanelMemory {
 
 class PanelStack {
  public:
-  /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride` lanes.
+  /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride` columns.
   PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride);
 
   size_t layers() const { return layers_.size(); }
@@ -71,7 +71,7 @@ class PanelStack {
   /// For a way back that leaves no weight gradients.
   Back passing(PanelMemory& memory) const;
 
-  /// From d loss / d out in back.dz.back(), 0 in padding lanes, to every layer's dz, the columns of
+  /// From d loss / d out in back.dz.back(), 0 in padding columns, to every layer's dz, the columns of
   /// its inputs where wanted, and d loss / d x of features [first, first + features) where
   /// dx is not null, which is added to or written. `out` is what forward gave.
   struct Inputs {

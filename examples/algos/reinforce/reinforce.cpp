@@ -77,9 +77,9 @@ class ReinforcePolicy : public Policy {
   }
 
   int64_t block_rows() const override { return kBlockRows; }
-  void act(Row& row, Carry&, ActMode mode, const ActKey& key) override {
+  void act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) override {
     at::NoGradGuard no_grad;
-    sample(action_, network.forward(row.obs[0], row.mask), mode, key, row.first, row.action);
+    sample(action_, network.forward(step.obs[0], step.mask), mode, key, step.first, step.action);
   }
   void visit_state(StateVisitor& visitor) override {
     visitor.section("network", [&](StateVisitor& v) { visit_module(network, v); });

@@ -65,11 +65,11 @@ class LinearPolicy : public Policy {
 
   int64_t block_rows() const override { return kBlockRows; }
 
-  void act(Row& row, Carry&, ActMode mode, const ActKey& key) override {
-    const float* obs = row.obs[0].const_data_ptr<float>();
-    int32_t* action = row.action.data_ptr<int32_t>();
-    for (int64_t i = 0; i < row.rows(); ++i) {
-      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(row.first, i))),
+  void act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) override {
+    const float* obs = step.obs[0].const_data_ptr<float>();
+    int32_t* action = step.action.data_ptr<int32_t>();
+    for (int64_t i = 0; i < step.rows(); ++i) {
+      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(step.first, i))),
               uint64_t(key.now()));
       const bool explore = mode == ActMode::sample && rng.uniform() < kEpsilon;
       action[i] = explore ? int32_t(rng.below(uint32_t(actions_)))

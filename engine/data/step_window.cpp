@@ -1,4 +1,4 @@
-#include "engine/data/row_window.h"
+#include "engine/data/step_window.h"
 
 #include <algorithm>
 
@@ -32,13 +32,13 @@ void move_view(const at::Tensor& view, int64_t first_row) {
   if (view.defined()) view.unsafeGetTensorImpl()->set_storage_offset(first_row * view.stride(0));
 }
 
-void move_row(const Row& row, int64_t first_row) {
-  for (const auto& o : row.obs) move_view(o, first_row + row.first);
-  move_view(row.mask, first_row + row.first);
-  move_view(row.is_first, first_row + row.first);
-  move_view(row.action, first_row + row.first);
-  for (const auto& e : row.extra) move_view(e, first_row + row.first);
-  for (const Row& block : row.blocks) move_row(block, first_row);
+void move_step(const TimeStep& step, int64_t first_row) {
+  for (const auto& o : step.obs) move_view(o, first_row + step.first);
+  move_view(step.mask, first_row + step.first);
+  move_view(step.is_first, first_row + step.first);
+  move_view(step.action, first_row + step.first);
+  for (const auto& e : step.extra) move_view(e, first_row + step.first);
+  for (const TimeStep& block : step.blocks) move_step(block, first_row);
 }
 
 }  // namespace
@@ -49,15 +49,15 @@ int64_t block_rows(int64_t most, int64_t rows, int64_t agents) {
   return (wanted + agents - 1) / agents * agents;
 }
 
-Row cut_rows(const Row& row, int64_t begin, int64_t count) {
+TimeStep cut_rows(const TimeStep& step, int64_t begin, int64_t count) {
   auto cut = [&](const at::Tensor& t) { return t.defined() ? t.narrow(0, begin, count) : t; };
-  Row part;
-  part.first = row.first + begin;
-  for (const auto& o : row.obs) part.obs.push_back(cut(o));
-  part.mask = cut(row.mask);
-  part.is_first = cut(row.is_first);
-  part.action = cut(row.action);
-  for (const auto& e : row.extra) part.extra.push_back(cut(e));
+  TimeStep part;
+  part.first = step.first + begin;
+  for (const auto& o : step.obs) part.obs.push_back(cut(o));
+  part.mask = cut(step.mask);
+  part.is_first = cut(step.is_first);
+  part.action = cut(step.action);
+  for (const auto& e : step.extra) part.extra.push_back(cut(e));
   return part;
 }
 
@@ -89,21 +89,21 @@ Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns,
   return batch;
 }
 
-RowWindow::RowWindow(const EnvSpec& spec, const Batch& columns, const RolloutShape& shape)
+StepWindow::StepWindow(const EnvSpec& spec, const Batch& columns, const RolloutShape& shape)
     : spec_(spec), shape_(shape) {
   for (int64_t t = 0; t <= shape.T; ++t) {
     auto at_time = [&](const at::Tensor& all) {
       return all.defined() && t < all.size(0) ? all.select(0, t) : at::Tensor();
     };
-    Row row;
-    for (const auto& o : columns.obs) row.obs.push_back(at_time(o));
-    row.mask = at_time(columns.mask);
-    row.is_first = at_time(columns.is_first);
-    row.action = at_time(columns.action);
-    for (const auto& e : columns.extra) row.extra.push_back(at_time(e));
+    TimeStep step;
+    for (const auto& o : columns.obs) step.obs.push_back(at_time(o));
+    step.mask = at_time(columns.mask);
+    step.is_first = at_time(columns.is_first);
+    step.action = at_time(columns.action);
+    for (const auto& e : columns.extra) step.extra.push_back(at_time(e));
     for (int64_t b = 0; b < shape.rows; b += shape.block_rows)
-      row.blocks.push_back(cut_rows(row, b, std::min(shape.block_rows, shape.rows - b)));
-    rows_.push_back(std::move(row));
+      step.blocks.push_back(cut_rows(step, b, std::min(shape.block_rows, shape.rows - b)));
+    steps_.push_back(std::move(step));
     if (t == shape.T) break;
     rewards_.push_back(at_time(columns.reward));
     terminated_.push_back(at_time(columns.terminated));
@@ -114,8 +114,8 @@ RowWindow::RowWindow(const EnvSpec& spec, const Batch& columns, const RolloutSha
   point(first_io_, 0, 0);
 }
 
-void RowWindow::point(StepIo& io, int64_t t, int64_t next) const {
-  const Row &now = rows_[size_t(t)], &then = rows_[size_t(next)];
+void StepWindow::point(StepIo& io, int64_t t, int64_t next) const {
+  const TimeStep &now = steps_[size_t(t)], &then = steps_[size_t(next)];
   if (spec_.action.discrete()) io.action_i32 = now.action.data_ptr<int32_t>();
   else io.action_f32 = now.action.data_ptr<float>();
   io.action_dims = spec_.action.dims();
@@ -131,10 +131,10 @@ void RowWindow::point(StepIo& io, int64_t t, int64_t next) const {
   io.is_first = then.is_first.data_ptr<uint8_t>();
 }
 
-void RowWindow::move_to(int64_t first, int64_t slots) {
+void StepWindow::move_to(int64_t first, int64_t slots) {
   for (int64_t t = 0; t <= shape_.T; ++t) {
     const int64_t first_row = (first + t) % slots * shape_.rows;
-    move_row(rows_[size_t(t)], first_row);
+    move_step(steps_[size_t(t)], first_row);
     if (t == shape_.T) break;
     move_view(rewards_[size_t(t)], first_row);
     move_view(terminated_[size_t(t)], first_row);

@@ -1,6 +1,6 @@
 #pragma once
-// The T+1 rows that are being collected, as views and pointers made once: act writes its columns of
-// row t, the environments write theirs of rows t and t+1, wherever in a store the rows lie.
+// The T+1 time steps that are being collected, as views and pointers made once: act writes its
+// columns of step t, the environments write theirs of steps t and t+1, wherever in a store they lie.
 
 #include <vector>
 
@@ -14,15 +14,15 @@ namespace maglev {
 struct RolloutShape {
   int64_t T = 0;           ///< steps a rollout
   int64_t rows = 0;        ///< environments * agents
-  int64_t block_rows = 0;  ///< rows a block of Row::blocks has; the last may be shorter
+  int64_t block_rows = 0;  ///< rows a block of TimeStep::blocks has; the last may be shorter
 };
 
 /// Rows a block should have: at most `most`, whole environments of `agents` rows, and fewer where
 /// that gives more threads work. A function of sizes alone.
 int64_t block_rows(int64_t most, int64_t rows, int64_t agents);
 
-/// Rows [begin, begin + count) of `row` as views, without its blocks.
-Row cut_rows(const Row& row, int64_t begin, int64_t count);
+/// Rows [begin, begin + count) of `step` as views, without its blocks.
+TimeStep cut_rows(const TimeStep& step, int64_t begin, int64_t count);
 
 struct ColumnTimes {
   int64_t observed = 0;  ///< of observations, masks, is_first and columns with has_last
@@ -34,21 +34,21 @@ struct ColumnTimes {
 Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns, ColumnTimes times,
                    int64_t rows, at::TensorOptions memory, bool zeroed = true);
 
-class RowWindow {
+class StepWindow {
  public:
   /// Times 0 to T of `columns`, which outlives this.
-  RowWindow(const EnvSpec& spec, const Batch& columns, const RolloutShape& shape);
+  StepWindow(const EnvSpec& spec, const Batch& columns, const RolloutShape& shape);
 
   const RolloutShape& shape() const { return shape_; }
-  Row& row(int64_t t) { return rows_[size_t(t)]; }
-  /// Rewards [rows] f32 of row t < T.
+  TimeStep& step(int64_t t) { return steps_[size_t(t)]; }
+  /// Rewards [rows] f32 of step t < T.
   const at::Tensor& reward(int64_t t) const { return rewards_[size_t(t)]; }
-  /// Pointers of the environment step that reads row t and writes rows t and t+1.
+  /// Pointers of the environment step that reads step t and writes steps t and t+1.
   const StepIo& io(int64_t t) const { return io_[size_t(t)]; }
-  /// Pointers of the very first reset, which writes row 0.
+  /// Pointers of the very first reset, which writes step 0.
   const StepIo& first_io() const { return first_io_; }
 
-  /// Row t becomes time (first + t) % slots of the columns, of which each has `slots` times. No
+  /// Step t becomes time (first + t) % slots of the columns, of which each has `slots` times. No
   /// view is made and nothing allocated.
   void move_to(int64_t first, int64_t slots);
 
@@ -57,7 +57,7 @@ class RowWindow {
 
   EnvSpec spec_;
   RolloutShape shape_;
-  std::vector<Row> rows_;
+  std::vector<TimeStep> steps_;
   std::vector<at::Tensor> rewards_, terminated_, truncated_;
   std::vector<StepIo> io_;
   StepIo first_io_;
