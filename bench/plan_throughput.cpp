@@ -1,6 +1,6 @@
-// Time of one TD-MPC2 plan on the processor beside the arithmetic it cannot do without, at the rate
-// of matrix products measured in the same run: the sizes of the paper's code, and a longer horizon
-// with terminations.
+// Time of one TD-MPC2 plan on the processor, weights published anew before it, beside the arithmetic
+// it cannot do without at the rate of matrix products measured in the same run: the sizes of the
+// paper's code, and a longer horizon with terminations.
 //
 //   plan_throughput [--repeats 5] [--threads N] [--envs N] [--precision fp32|bf16] [CASE ...]
 //
@@ -55,6 +55,8 @@ double product_rate(bool bf16) {
   auto x = at::randn({512, 512}).to(type), w = at::randn({512, 512}).to(type);
   auto out = at::empty({512, 512}, type);
   const int count = 16;
+  planner.publish(model, weights);
+  Plan plan = planner.plan(request);
   const Times t = least(20, [&] {
     for (int i = 0; i < count; ++i) at::linear_out(out, x, w);
   });
@@ -103,14 +105,17 @@ void measure(const Case& c, Precision precision, int threads, int64_t rows, int 
   const PlanOptions settings = plan_options(options, shape, spec, at::kCPU);
   PanelPlanner planner(settings, shape, precision, threads);
   const WorldModel model(shape, false, Initializer::none());
-  planner.publish(model, at::randn({model.layout().size()}) * 0.04);
   const PlanSizes& s = settings.sizes;
   const PlanRequest request{.latent = at::rand({rows, shape.latent}) / 4,
                             .is_first = at::zeros({rows}, at::kByte),
                             .prev_mean = at::zeros({rows, s.H, s.A}),
                             .explore = true};
-  Plan plan = planner.plan(request);
-  const Times t = least(repeats, [&] { planner.plan_into(request, plan); });
+  // as in training, where weights are new at every step that has learned
+  const at::Tensor weights = at::randn({model.layout().size()}) * 0.04;
+  const Times t = least(repeats, [&] {
+    planner.publish(model, weights);
+    planner.plan_into(request, plan);
+  });
   const double operations = least_operations(shape, s), bound = operations * double(rows) / rate;
   std::printf(
       "{\"case\": \"%s\", \"threads\": %d, \"envs\": %lld, \"precision\": \"%s\", "

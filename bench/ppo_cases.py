@@ -13,9 +13,10 @@ from measure import HOME, PEER_PYTHON, VENV, Contender, Unavailable, compare, ex
 from programs import (
     PEERS,
     engine_version,
-    fastest_threads,
+    fastest,
     need,
     peer_command,
+    peer_threads,
     peer_version,
     settings_of,
     train,
@@ -23,9 +24,9 @@ from programs import (
     training_speed,
 )
 
-# a peer's sample takes about this long, however slow it is
+# a sample takes about this long, whoever is measured and however slow
 SAMPLE_S = 8
-# updates of a peer's warm-up, which finds its threads
+# updates of a warm-up, which finds a peer's threads and how many updates a sample takes
 TRIAL_UPDATES = 2
 
 
@@ -36,7 +37,6 @@ class Shape:
     count: int
     rollout: int
     minibatch: int
-    updates: int
 
     @property
     def rows(self) -> int:
@@ -46,20 +46,28 @@ class Shape:
         return f"{self.count} environments x {self.rollout} steps, minibatch {self.minibatch}"
 
 
-SMALL = Shape(8, 128, 256, updates=96)
-LARGE = Shape(1024, 32, 8192, updates=20)
+SMALL = Shape(8, 128, 256)
+LARGE = Shape(1024, 32, 8192)
 GYMNASIUM = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
 
 
-def sampled(options, name: str, version: str, command_for, rows: int, limit: int) -> Contender:
-    """A contender whose warm-up finds the faster of 1 and all threads, and how many updates a
-    sample takes; `command_for(threads, updates)`."""
+def updates_of(options, speed: float, rows: int) -> int:
+    """Updates of `rows` that fill a sample at `speed` steps/s."""
+    fitting = TRIAL_UPDATES if options.quick else math.ceil(SAMPLE_S * speed / rows)
+    return max(TRIAL_UPDATES, fitting)
+
+
+def sampled(
+    options, name: str, version: str, command_for, rows: int, ways: dict | None = None
+) -> Contender:
+    """A contender whose warm-up finds the fastest of `ways` (1 and all threads where none are
+    given), and how many updates a sample takes; `command_for(way, updates)`."""
     peer = Contender(name, "", lambda: 0.0, version)
+    ways = ways or {f"{threads} thread(s)": threads for threads in peer_threads(options)}
 
     def warm_up():
-        threads, speed = fastest_threads(options, name, lambda t: command_for(t, TRIAL_UPDATES))
-        fitting = TRIAL_UPDATES if options.quick else math.ceil(SAMPLE_S * speed / rows)
-        command = command_for(threads, max(TRIAL_UPDATES, min(limit, fitting)))
+        way, speed = fastest(options, name, ways, lambda w: command_for(w, TRIAL_UPDATES))
+        command = command_for(way, updates_of(options, speed, rows))
         peer.command = shown(command, options.folder)
         peer.sample = lambda: execute(command).report()["steps_per_second"]
 
@@ -67,14 +75,18 @@ def sampled(options, name: str, version: str, command_for, rows: int, limit: int
     return peer
 
 
-def rl_tools(options, shape: Shape) -> Path:
-    """Its program for this shape, built when it is missing or older than our source."""
-    program = VENV / "rl_tools" / f"pendulum_ppo_{shape.count}"
+# the library's own choice of kernels by processor, and those that another processor's beat it with
+OPENBLAS_KERNELS = ("", "Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids")
+
+
+def rl_tools(options, shape: Shape, blas: str) -> Path:
+    """Its program for this shape and library, built when it is missing or older than our source."""
+    program = VENV / "rl_tools" / f"pendulum_ppo_{shape.count}_{blas}"
     source = PEERS / "rl_tools" / "pendulum_ppo.cpp"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
-        options.say("  building rl-tools")
+        options.say(f"  building rl-tools with {blas}")
         command = ["bash", PEERS / "rl_tools" / "build.sh", options.rl_tools, program.parent]
-        words = [str(w) for w in (*command, shape.count, shape.rollout, shape.minibatch)]
+        words = [str(w) for w in (*command, shape.count, shape.rollout, shape.minibatch, blas)]
         done = subprocess.run(words, capture_output=True, text=True, cwd=HOME, check=False)
         if done.returncode != 0:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
@@ -93,7 +105,7 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
             return peer_command(script, run, GYMNASIUM[env], threads, *speed)
 
         version = peer_version(module, PEER_PYTHON) if module else ""
-        peers.append(sampled(options, name, version, command_for, shape.rows, shape.updates))
+        peers.append(sampled(options, name, version, command_for, shape.rows))
 
     def cleanrl():
         if not options.cleanrl:
@@ -113,14 +125,41 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
             raise Unavailable(f"is measured on pendulum, not on {env}")
         if not options.rl_tools:
             raise Unavailable("no --rl-tools was given")
-        program = rl_tools(options, shape)
+        ways = {}
+        for blas, kernels in (("openblas", OPENBLAS_KERNELS), ("mkl", ("",))):
+            try:
+                program = rl_tools(options, shape, blas)
+            except Unavailable as why:
+                absent.append({"name": f"rl-tools with {blas}", "why": str(why)})
+                continue
+            variable = {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS"}[blas]
+            for kernel in kernels:
+                for threads in peer_threads(options):
+                    words = ["env", "-u", "OPENBLAS_CORETYPE", f"{variable}={threads}"]
+                    words += [f"OPENBLAS_CORETYPE={kernel}"] if kernel else []
+                    told = f"{blas} {kernel or 'by itself'} {threads} thread(s)"
+                    ways[told] = [*words, program]
+        if not ways:
+            raise Unavailable("built with no library")
 
-        def command_for(threads, updates):
-            return ["env", f"OPENBLAS_NUM_THREADS={threads}", program, updates]
+        peers.append(sampled(options, "rl-tools", "", lambda w, n: [*w, n], shape.rows, ways))
 
-        # it is fast: as many updates as ours
-        limit = 10 * shape.updates
-        peers.append(sampled(options, "rl-tools", "", command_for, shape.rows, limit))
+    def sample_factory():
+        python = VENV / "sample_factory" / "bin" / "python"
+        version = peer_version("sample_factory", python, "sample-factory")
+        ways = {"serial": ("serial", 1), "serial, all threads": ("serial", cores())}
+        for threads in peer_threads(options):
+            for mode in ("sync", "async"):
+                ways[f"{mode} {threads} worker(s)"] = (mode, threads)
+
+        def command_for(way, updates):
+            mode, threads = way
+            speed = ("--speed", updates * shape.rows, "--mode", mode)
+            return peer_command(
+                "sample_factory_ppo.py", run, GYMNASIUM[env], threads, *speed, python=python
+            )
+
+        peers.append(sampled(options, "sample-factory", version, command_for, shape.rows, ways))
 
     for name, attempt in (
         (
@@ -130,6 +169,7 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
         ("cleanrl", cleanrl),
         ("torchrl", lambda: python_peer("torchrl", "torchrl", "torchrl_ppo.py")),
         ("pufferlib", puffer),
+        ("sample-factory", sample_factory),
         ("rl-tools", rltools),
     ):
         if options.peers and name not in options.peers:
@@ -141,12 +181,25 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
     return peers, absent
 
 
-def our_run(options, run: Path, words: list) -> Contender:
-    def sample() -> float:
-        train(options.programs, run, words)
+def our_run(options, run: Path, words: list, rows: int, trial: int = 40) -> Contender:
+    """Ours: its warm-up of `trial` updates of `rows` finds how many a sample takes."""
+    ours = Contender("maglev", "", lambda: 0.0)
+
+    def trained(updates: int) -> float:
+        steps = updates * rows
+        # a checkpoint at the beginning and the end only: the peers write none
+        length = [f"train.steps={steps}", f"train.save_every={steps}"]
+        train(options.programs, run, [*words, *length])
+        ours.command = shown(train_command(options.programs, run, [*words, *length]), run)
         return training_speed(run)
 
-    return Contender("maglev", shown(train_command(options.programs, run, words), run), sample)
+    def warm_up():
+        # the first row of metrics begins the clock
+        updates = 1 + updates_of(options, trained(trial), rows)
+        ours.sample = lambda: trained(updates)
+
+    ours.warm_up = warm_up
+    return ours
 
 
 def finished(options, env: str, run: Path, variant: str, result: dict, notes: list) -> list:
@@ -163,7 +216,6 @@ def finished(options, env: str, run: Path, variant: str, result: dict, notes: li
 def ppo(options, case: str, env: str, shape: Shape) -> list:
     """Our PPO and the peers' with the same settings."""
     options.say(case)
-    steps = shape.rows * (4 if options.quick else shape.updates)
     words = [
         *("ppo", env, "--bare"),
         f"env.count={shape.count}",
@@ -171,14 +223,11 @@ def ppo(options, case: str, env: str, shape: Shape) -> list:
         f"ppo.minibatch={shape.minibatch}",
         "ppo.epochs=4",
         "ppo.lr=3e-4",
-        f"train.steps={steps}",
-        # a checkpoint at the beginning and the end only: the peers write none
-        f"train.save_every={steps}",
     ]
     run = options.folder / case
     peers, absent = peers_of(options, env, run, shape)
     # the peers read the settings of the run that our warm-up left
-    result = compare(our_run(options, run, words), peers, options.pairs, options.say)
+    result = compare(our_run(options, run, words, shape.rows), peers, options.pairs, options.say)
     result["missing"] += absent
     return finished(options, env, run, str(shape), result, [])
 
@@ -207,18 +256,16 @@ def goodhart_ppo(options) -> list:
     options.say("goodhart_ppo")
     count, rollout = (16, 8) if options.quick else (192, 32)
     rows = count * rollout
-    updates = 2 if options.quick else 4
     words = [
         *("ppo", "goodhart", "--bare"),
         *("--config", HOME / "configs" / "ppo" / "goodhart_original.yaml"),
         *(f"env.count={count}", f"ppo.rollout={rollout}"),
-        f"train.steps={rows * updates}",
         f"train.log_every={rows}",
-        f"train.save_every={rows * updates}",
     ]
     run = options.folder / "goodhart_ppo"
-    ours = our_run(options, run, words)
-    low = our_run(options, options.folder / "goodhart_bf16", [*words, "train.precision=bf16"])
+    ours = our_run(options, run, words, rows, trial=TRIAL_UPDATES)
+    low_words = [*words, "train.precision=bf16"]
+    low = our_run(options, options.folder / "goodhart_bf16", low_words, rows, trial=TRIAL_UPDATES)
     low.name = "maglev bf16"
     peers, absent = [], []
     try:
@@ -238,7 +285,7 @@ def goodhart_ppo(options) -> list:
                 shape = ("--count", count, "--rollout", rollout, "--updates", trained)
                 return [*script, "--threads", threads, "ppo", *shape, *more]
 
-            peers.append(sampled(options, name, "", command_for, rows, updates))
+            peers.append(sampled(options, name, "", command_for, rows))
     else:
         absent.append({"name": "original", "why": "not run here: no --goodhart was given"})
     result = compare(ours, peers, options.pairs, options.say)

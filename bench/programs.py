@@ -93,9 +93,10 @@ def engine_version(folder: Path) -> str:
     return f"commit {told.get('git commit', '?')}, torch {told.get('torch', '?')}"
 
 
-def peer_version(module: str, python: Path) -> str:
+def peer_version(module: str, python: Path, package: str = "") -> str:
     """Version of a Python peer; throws Unavailable when it cannot be imported."""
-    code = f"import importlib.metadata as m; import {module}; print(m.version('{module}'))"
+    name = package or module
+    code = f"import importlib.metadata as m; import {module}; print(m.version('{name}'))"
     command = [str(python), "-W", "ignore", "-c", code]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -118,31 +119,43 @@ def sb3_command(folder: Path, env: str, threads: int, *words) -> list:
     return peer_command("sb3_ppo.py", folder, env, threads, *words)
 
 
-def peer_command(script: str, folder: Path, env: str, threads: int, *words) -> list:
+def peer_command(
+    script: str, folder: Path, env: str, threads: int, *words, python: Path = PEER_PYTHON
+) -> list:
     """A peer's PPO with the settings of our run in `folder`."""
     return [
-        *(PEER_PYTHON, PEERS / script, "--config", folder / "config.yaml"),
+        *(python, PEERS / script, "--config", folder / "config.yaml"),
         *("--env", env, "--threads", threads, *words),
     ]
 
 
-def fastest_threads(options, name: str, command_for: Callable[[int], list]) -> tuple[int, float]:
-    """Threads, and steps/s with them: those asked for, else the faster of 1 and all."""
-    best, told, limit_s = 1, [], TIMEOUT_S
-    fastest = 0.0
-    for threads in [options.peer_threads] if options.peer_threads else sorted({1, cores()}):
+def fastest(options, name: str, ways: dict, command_for: Callable) -> tuple[object, float]:
+    """The fastest of `ways`, {what people read: what `command_for` takes}, and its steps/s."""
+    best, fastest_speed, told, limit_s = None, 0.0, [], TIMEOUT_S
+    for label, way in ways.items():
         try:
-            done = execute(command_for(threads), limit_s=limit_s)
+            done = execute(command_for(way), limit_s=limit_s)
+            speed = done.report()["steps_per_second"]
         except Unavailable as why:
-            if not told:
-                raise
-            told.append(f"{threads} threads gave up ({why})")
+            told.append(f"{label} gave up ({why})")
             continue
-        speed = done.report()["steps_per_second"]
-        told.append(f"{threads} thread(s) {speed:.0f} steps/s")
-        if speed > fastest:
-            best, fastest = threads, speed
+        told.append(f"{label} {speed:.0f} steps/s")
+        if speed > fastest_speed:
+            best, fastest_speed = way, speed
         # threads that wait for each other on a busy machine can take forever
         limit_s = 3 * done.seconds + 10
+    if best is None:
+        raise Unavailable("; ".join(told))
     options.say(f"  {name} warm-up: " + ", ".join(told))
-    return best, fastest
+    return best, fastest_speed
+
+
+def peer_threads(options) -> list[int]:
+    """Threads a peer may be given: those asked for, else 1 and all."""
+    return [options.peer_threads] if options.peer_threads else sorted({1, cores()})
+
+
+def fastest_threads(options, name: str, command_for: Callable[[int], list]) -> tuple[int, float]:
+    """The faster of 1 and all threads, and steps/s with them."""
+    ways = {f"{threads} thread(s)": threads for threads in peer_threads(options)}
+    return fastest(options, name, ways, command_for)

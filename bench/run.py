@@ -78,7 +78,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--goodhart-steps", type=int, default=1_500_000)
     parser.add_argument("--peers", nargs="+", metavar="NAME", default=[],
                         help="peers of the PPO cases, default all: stable-baselines3, cleanrl, "
-                             "torchrl, pufferlib, rl-tools")  # fmt: skip
+                             "torchrl, pufferlib, sample-factory, rl-tools")  # fmt: skip
     parser.add_argument("--peer-threads", type=int, default=0,
                         help="default: the faster of 1 and all, found in the warm-up")  # fmt: skip
     for name, what in (

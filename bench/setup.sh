@@ -32,6 +32,19 @@ pip install "$(pinned Box2D)" "$(pinned gymnasium)" numpy ||
   lacks hockey "pip could not install $(pinned Box2D) (log: $log)"
 pip install "$(pinned tyro)" || lacks cleanrl "pip could not install $(pinned tyro) (log: $log)"
 
+# the second library that rl-tools can be built with
+pip install "$(pinned mkl-devel)" || lacks mkl "pip could not install $(pinned mkl-devel) (log: $log)"
+
+# Sample Factory asks for older numpy and gymnasium than the others: it gets a house of its own. Of
+# what it requires, those that its training imports.
+factory=$venv/sample_factory
+[ -x $factory/bin/python ] || "$python" -m venv $factory || exit 1
+factory_pip() { $factory/bin/python -m pip --disable-pip-version-check --no-input "$@" >> "$log" 2>&1; }
+factory_pip install "$(pinned torch)" "$(pinned pyyaml)" 'numpy<2' 'gymnasium<1' 'signal-slot-mp<2' tensorboardx \
+  "$(pinned psutil)" threadpoolctl colorlog filelock 'huggingface-hub<1' opencv-python-headless &&
+  factory_pip install --no-deps "$(pinned sample-factory)" ||
+  lacks sample-factory "pip could not install $(pinned sample-factory) (log: $log)"
+
 # PufferLib is published as source, and its set-up fetches more from the net and builds every game.
 # Its cartpole is one header: pip only unpacks the source here, our driver is compiled against it.
 program=$venv/puffer_cartpole

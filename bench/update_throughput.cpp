@@ -1,6 +1,7 @@
-// Milliseconds of one update of TD-MPC2 on the CPU, and the share of the arithmetic bound it
-// reaches: the multiply-adds of an update that computes only the drawn pair of value networks in
-// targets and policy loss, at the rate of f32 matrix products measured in the same run.
+// Milliseconds of one update of TD-MPC2 on the CPU, its weights published to the planner, and the
+// share of the arithmetic bound it reaches: the multiply-adds of an update that computes only the
+// drawn pair of value networks in targets and policy loss, at the rate of f32 matrix products
+// measured in the same run.
 //
 //   update_throughput [--repeats 5] [--threads N] [--plain] [CASE ...]
 //
@@ -19,6 +20,7 @@
 #include <ATen/Parallel.h>
 
 #include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/panels/planner.h"
 #include "algos/tdmpc2/reference/learner.h"
 #include "base/core/error.h"
 #include "engine/host/machine.h"
@@ -95,11 +97,17 @@ void measure(const Case& c, int threads, int repeats, const char* path) {
                         .reward = at::randn({c.horizon, c.batch}),
                         .terminated = at::zeros({c.horizon, c.batch})};
   auto figures = at::zeros({int64_t(kFigures)});
-  learner.update(batch, figures);
+  PanelPlanner planner(plan_options(o, options.shape, spec, at::kCPU), options.shape,
+                       Precision::fp32, threads);
+  const auto learn = [&] {
+    learner.update(batch, figures);
+    planner.publish(*state.model, state.params.data());
+  };
+  learn();
   double wall = 1e9, cpu = 1e9;
   for (int r = 0; r < repeats; ++r) {
     const double wall_start = seconds(CLOCK_MONOTONIC), start = seconds(CLOCK_THREAD_CPUTIME_ID);
-    learner.update(batch, figures);
+    learn();
     wall = std::min(wall, seconds(CLOCK_MONOTONIC) - wall_start);
     cpu = std::min(cpu, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
   }

@@ -21,7 +21,7 @@ struct ExtraColumn {
 };
 
 /// One time step t. `rows` = environments * agents. Writer of each column in brackets.
-struct Row {
+struct TimeStep {
   int64_t first = 0;  ///< index of row 0 of this view in the whole batch: its random stream
   std::vector<at::Tensor> obs;  ///< [rows, shape] per observation column [environments]
   at::Tensor mask;  ///< [rows, categories] u8, 1 = allowed; undefined without masks [environments]
