@@ -53,6 +53,7 @@ int64_t block_rows(const Options& o, const ModelShape& shape, const AlgoContext&
 
 Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device) {
   for (size_t i = 0; i < spec.observations.size(); ++i) {
+    // the critic's columns stay unseen; model_shape() has refused what is no vector or image
     const ObsColumn& column = spec.observations[i];
     if (column.name == "task" && shape.tasks > 0) task_ = int64_t(i);
     else if (column.audience == Audience::critic) continue;
@@ -61,6 +62,7 @@ Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device
   }
   if (shape.tasks > 0 && task_ < 0)
     throw Error("[tdmpc2] an environment of several tasks needs a column 'task'");
+  // the model's actions are in [-1, 1]; middle and half map them to the environment's bounds
   const auto low = at::tensor(spec.action.low), high = at::tensor(spec.action.high);
   if (!at::isfinite(high - low).all().item<bool>())
     throw Error("[tdmpc2] plans within bounds, and an action of this environment has none");
@@ -101,6 +103,7 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
 
 std::unique_ptr<Planner> Tdmpc2Policy::made_planner(const Options& options) const {
   if (!options.mpc) return nullptr;
+  // panels where they can be, else one program for a device; prune=off wants the plan as written
   const Precision precision = context_.precision;
   if (use_panels(options, PanelPlanner::obstacle(shape_, precision, context_.device)))
     return std::make_unique<PanelPlanner>(plan_options_, shape_, precision,
@@ -123,6 +126,7 @@ at::Tensor Tdmpc2Policy::masked(const at::Tensor& action, const at::Tensor& task
 at::Tensor Tdmpc2Policy::drawn(const PlanRequest& request, bool uniform) const {
   const int64_t N = request.is_first.size(0);
   auto out = at::empty({N, shape_.actions}, params_.data().options());
+  // one place in the stream for both: an action is random or has noise added, never both
   const NoiseFill fill = plan_fill(request.key, request.first_row, N, numbers_.explore);
   if (uniform) noise_uniform_(out, fill);
   else noise_normal_(out, fill);
@@ -140,6 +144,7 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
   Autocast guard(context_.precision, context_.device);
   const at::Tensor seen = columns_.seen(step.obs, 1);
   if (shape_.image()) {
+    // the encoder was trained on shifted images: acting shifts them too
     auto shift = at::empty({step.rows(), 2}, params_.data().options());
     noise_uniform_(shift, plan_fill(key, step.first, step.rows(), numbers_.shift));
     shift = (shift * double(2 * kImageShift + 1)).to(at::kLong).clamp_max(2 * kImageShift);
@@ -179,6 +184,7 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   } else {
     const PlanRequest wanted = request(step, carry, mode, key);
     if (planner_) {
+      // the plan's mean is where the row's next plan begins
       const Plan plan = planner_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
