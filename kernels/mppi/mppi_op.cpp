@@ -61,6 +61,7 @@ KernelCase sample_case(const Sizes& s, at::Device device) {
   Inputs in(s, device);
   auto mean = in.normal({N, H, A}), std = in.uniform({N, H, A});
   auto mask = (in.uniform({N, A}) > 0.3).to(at::kFloat);
+  // actions lie inside wider rows, as behind a latent
   auto actions = at::zeros({N, H, S, A}, mean.options());
   auto inputs = at::zeros({H, N * R, ld}, mean.options());
   auto fused = [=] {
@@ -79,6 +80,7 @@ KernelCase sample_case(const Sizes& s, at::Device device) {
                  .A = A},
                 device);
   };
+  // numbers come as [H][S - P][A]: the policy's sequences draw none of them
   auto reference = [=](const Tensors&) {
     auto wide = [&](const at::Tensor& x) { return x.unsqueeze(2).expand({N, H, R, A}); };
     const auto eps = drawn_normals(N, 64, wide(mean));
@@ -127,6 +129,7 @@ KernelCase policy_case(const Sizes& s, bool shared, at::Device device) {
   };
   auto reference = [=](const Tensors&) {
     const auto h = (head + bias).view({N, shared ? 1 : S, 2 * A}).expand({N, S, 2 * A});
+    // tanh keeps the deviation's logarithm within its bounds
     const auto log_std =
         kLogStdLow + 0.5 * (kLogStdHigh - kLogStdLow) * (at::tanh(h.narrow(2, A, A)) + 1);
     const auto eps = drawn_normals(N, 12, actions);
@@ -177,6 +180,7 @@ KernelCase reward_case(const Sizes& s, bool soft, at::ScalarType type, at::Devic
   };
   auto reference = [=](const Tensors&) {
     auto to = value.clone(), on = alive.clone();
+    // whether a sequence is alive is settled before its reward counts
     auto part = on.narrow(1, P, R);
     part.copy_(going_on(part, logit.to(at::kFloat).view({N, R}) + end_bias, soft));
     const auto reward = two_hot_value_reference(logits.to(at::kFloat) + bias, kBins);
@@ -291,6 +295,7 @@ KernelCase choose_case(const Sizes& s, at::Device device) {
   Inputs in(s, device);
   auto scores = at::softmax(in.normal({N, E}), 1), actions = in.normal({N, H, S, A});
   auto std = in.uniform({N, H, A}), action = at::zeros({N, A}, std.options());
+  // elites are not in the order of sequences, so that taking them by place shows
   auto elites = at::arange(E, std.options().dtype(at::kLong)).flip(0).expand({N, E}).contiguous();
   auto fused = [=] {
     mppi_choose({.gumbel = noise_from(N, 100),
@@ -311,6 +316,7 @@ KernelCase choose_case(const Sizes& s, at::Device device) {
   auto reference = [=](const Tensors&) {
     auto u = at::empty_like(scores);
     noise_uniform_(u, noise_from(N, 100));
+    // the largest of log-weights plus Gumbel noise is a draw by the weights
     const auto pick = (at::log(scores) - at::log(-at::log(u))).argmax(1, true);
     const auto index = elites.gather(1, pick).view({N, 1, 1}).expand({N, 1, A});
     const auto first = actions.select(1, 0).gather(1, index).squeeze(1);
@@ -352,6 +358,7 @@ KernelCase begin_case(const Sizes& s, at::Device device) {
                 .num_q = num_q},
                device);
   };
+  // the last plan one step on; of a first step nothing
   auto reference = [=](const Tensors&) {
     auto m = at::zeros_like(prev);
     m.narrow(1, 0, H - 1)

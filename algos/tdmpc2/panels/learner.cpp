@@ -43,6 +43,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       D_(o.shape.latent),
       A_(o.shape.actions),
       M_(o.shape.mlp_dim),
+      // a small batch has a narrower panel, in whole vectors
       stride_((std::min(B_, kPanelRows) + 15) / 16 * 16),
       panels_((B_ + stride_ - 1) / stride_),
       wide_((D_ + A_) * stride_),
@@ -59,9 +60,11 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   const float* flat = state.params.data().const_data_ptr<float>();
   if (shape_.episodic) termination_ = stacks({layout.termination}, flat, stride_);
   q_ = stacks(layout.q, flat, stride_);
+  // target networks lie in a buffer of their own, which begins with the first of them
   target_q_ = stacks(layout.q, state.target_q.const_data_ptr<float>() - layout.q_begin(), stride_);
   for (int64_t t = 0; t <= H_; ++t) rho_.push_back(float(std::pow(options_.rho, double(t))));
 
+  // gradients of weights wait for all panels; rewards and values read what the dynamics read
   const int64_t steps = panels_ * H_, policy_steps = panels_ * (H_ + 1);
   encoder_waiting_ = encoder_.waiting(memory_, panels_, panels_);
   dynamics_waiting_ = dynamics_.waiting(memory_, steps, panels_);
@@ -77,6 +80,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   encoder_.append_tasks(encoder_waiting_, model_tasks_);
   policy_.append_tasks(policy_waiting_, policy_tasks_);
 
+  // what one stage leaves for the next
   latents_ = memory_.take(policy_steps * wide_);
   for (int64_t i = 0; i < policy_steps; ++i) policy_saved_.push_back(policy_.training(memory_));
   policy_head_ = memory_.take(policy_steps * 2 * A_ * stride_);
@@ -88,6 +92,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   sorted_.resize(size_t(B_));
   for (size_t i = 0; i < taken_.size(); ++i) scratch_.push_back(make_scratch());
 
+  // gradients as the optimisers take them: one lane each
   const int64_t begin = layout.policy_begin();
   model_grad_ = state.grad.narrow(0, 0, begin).unsqueeze(0);
   policy_grad_ = state.grad.narrow(0, begin, layout.size() - begin).unsqueeze(0);
@@ -139,6 +144,7 @@ void PanelLearner::load(const float* x, int64_t p, int64_t width, float* panel) 
 }
 
 NoiseFill PanelLearner::fill(UpdateNumbers kind) const {
+  // this update's numbers: the counter is read here and not in every kernel
   NoiseFill fill = update_fill(seed_, kind, state_->updates.const_data_ptr<int64_t>());
   fill.first = first_index(fill), fill.base = nullptr;
   return fill;
@@ -146,6 +152,7 @@ NoiseFill PanelLearner::fill(UpdateNumbers kind) const {
 
 void PanelLearner::draw_normals(UpdateNumbers kind, int64_t p, int64_t t, Scratch& s,
                                 float* panel) const {
+  // rows of a panel are a range of the numbers ReferenceLearner draws for the whole batch
   NoiseFill numbers = fill(kind);
   numbers.first += uint64_t((t * B_ + p * stride_) * A_);
   numbers.count = rows_of(p) * A_;
@@ -179,7 +186,9 @@ const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t
 void PanelLearner::model_gradients(const Sequences& batch) {
   target_pair_ = draw_pair(UpdateNumbers::target_pair);
   float* grad = state_->grad.data_ptr<float>();
+  // down, panel by panel: the losses and all the way back
   pool_->run(panels_, [&](int64_t p) { model_panel(batch, p); });
+  // across: each weight's gradient over all panels
   pool_->run(int64_t(model_tasks_.size()),
              [&](int64_t i) { PanelStack::run(model_tasks_[size_t(i)], grad); });
 }
@@ -188,6 +197,7 @@ void PanelLearner::policy_gradients() {
   policy_pair_ = draw_pair(UpdateNumbers::policy_pair);
   float* grad = state_->grad.data_ptr<float>();
   const int64_t steps = H_ + 1;
+  // values of all panels first: the way back needs the scale that follows from them
   pool_->run(panels_ * steps, [&](int64_t i) { policy_panel(i / steps, i % steps); });
   move_scale();
   pool_->run(panels_ * steps, [&](int64_t i) { policy_back(i / steps, i % steps); });
@@ -204,6 +214,7 @@ void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
   MAGLEV_ASSERT(batch.obs.is_contiguous() && batch.action.is_contiguous() &&
                     batch.reward.is_contiguous() && batch.terminated.is_contiguous(),
                 "columns are contiguous");
+  // the model moves first: the policy learns from value networks that have moved
   model_gradients(batch);
   s.model_adam.reduce(model_grad_, {}, *pool_);
   s.model_adam.clip(s.skip);
@@ -218,6 +229,7 @@ void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
 }
 
 void PanelLearner::write_model_figures(at::Tensor& figures) const {
+  // panels in order, whichever thread made them
   ModelSums sum{};
   for (const auto& part : model_sums_) {
     sum.consistency += part.consistency, sum.reward += part.reward, sum.value += part.value;
