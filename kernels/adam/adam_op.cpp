@@ -21,6 +21,7 @@ struct Inputs {
 // moments and counters of an optimiser that has run a while
 Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(P + lanes));
+  // two groups, where there are elements for both
   const int64_t head = P / 3;
   std::vector<AdamGroup> groups{{0, P}};
   std::vector<float> rates{1};
@@ -53,6 +54,7 @@ void reference_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
 
 template <class Step>
 Tensors run(const Inputs& in, Step step) {
+  // every run begins at the same state
   AdamTensors t = in.tensors;
   for (auto* one : {&t.data, &t.first, &t.second, &t.steps, &t.nonfinite, &t.step})
     *one = one->clone();
@@ -107,6 +109,7 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
                 .rate = at::ones({G}),
                 .factor = at::zeros({G}, options),
                 .step = at::zeros({4}, options)};
+  // written on the host, read where the parameters are
   for (int64_t g = 0; g < G; ++g) {
     t.groups[g][0] = groups[size_t(g)].begin;
     t.groups[g][1] = groups[size_t(g)].count;
@@ -120,6 +123,7 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
 AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers) {
   device_of("adam", t.data, t.first, t.second, t.steps, t.nonfinite, t.groups, t.partial, t.rate,
             t.factor, t.step);
+  // what a stage reads besides, it adds itself
   return {.grad = nullptr,
           .lanes = 0,
           .lane_stride = 0,
@@ -169,6 +173,7 @@ void adam_clip(AdamArgs& args, const at::Tensor& skip) {
 
 void adam_step(AdamArgs& args, const at::Tensor& lr, ThreadPool& pool) {
   args.lr = lr.const_data_ptr<float>();
+  // the step's scalars once, then the chunks on any thread
   const auto chunks = [&pool](const AdamArgs& a) {
     adam_begin_step(a);
     pool.run(adam_chunks(a.P), [&](int64_t c) { adam_step_cpu(a, c); });

@@ -68,6 +68,7 @@ class PanelLayer {
     Tensors grads{at::Tensor(), at::empty_like(in_[1]), at::empty_like(in_[2])};
     if (case_.end != DenseEnd::none)
       grads.push_back(at::zeros_like(in_[3])), grads.push_back(at::zeros_like(in_[4]));
+    // panel by panel: through the end, inputs as columns, then the inputs' gradient
     for (int64_t p = 0; p < panels_; ++p) {
       if (case_.end != DenseEnd::none)
         dense_end_grad_cpu({.end = case_.end,
@@ -98,6 +99,7 @@ class PanelLayer {
                               .add = add != 0,
                               .stride = kPanelRows});
     }
+    // weights in two tasks over all panels, as a learner cuts them
     const int64_t half = case_.out / 2;
     for (int64_t part : {0, 1})
       dense_weight_grad_cpu({.columns = columns.const_data_ptr<float>(),
