@@ -108,6 +108,7 @@ void probe_limits(const std::string& root, Processor& processor, Memory& memory)
     memory.limit = limit;
     memory.limit_used = parse_limit(read(used));
   };
+  // version 2 has one hierarchy for all, version 1 one for each controller
   for (const std::string& folder : group_folders(mount, parse_cgroup(groups, ""))) {
     tighter_quota(parse_cpu_max(read(folder + "/cpu.max")));
     tighter_memory(parse_limit(read(folder + "/memory.max")), folder + "/memory.current");
@@ -178,10 +179,12 @@ int64_t Memory::left() const {
 
 System probe_system(const std::string& path, const std::string& root) {
   System system;
+  // what runs on it
   system.os = os_name(read(root + "/etc/os-release"));
   utsname names{};
   if (uname(&names) == 0)
     system.kernel = std::string(names.sysname) + " " + names.release + " " + names.machine;
+  // the processor, and how much of it this process may have
   Processor& processor = system.processor;
   parse_cpuinfo(read(root + "/proc/cpuinfo"), processor);
   cpu_set_t set;
@@ -191,14 +194,17 @@ System probe_system(const std::string& path, const std::string& root) {
   processor.governor = trimmed(read(frequency));
   processor.turbo = turbo_state(root);
   processor.load = std::atof(read(root + "/proc/loadavg").c_str());
+  // memory, and the limits of control groups
   parse_meminfo(read(root + "/proc/meminfo"), system.memory);
   probe_limits(root, processor, system.memory);
+  // the disk
   system.disk.path = path;
   struct statvfs disk {};
   if (statvfs(path.c_str(), &disk) == 0) {
     system.disk.total = int64_t(disk.f_blocks) * int64_t(disk.f_frsize);
     system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);
   }
+  // GPUs by the driver's tool, which knows this machine alone; by the driver's files else
   if (root.empty())
     system.gpus =
         parse_gpus(output_of("nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap "
@@ -232,6 +238,7 @@ int64_t parse_limit(std::string_view text) {
 }
 
 void parse_cpuinfo(std::string_view text, Processor& processor) {
+  // a core shows once for each of its threads
   std::set<std::pair<std::string, std::string>> cores;
   std::string package, model;
   for_lines(text, [&](std::string_view line) {
@@ -250,6 +257,7 @@ void parse_cpuinfo(std::string_view text, Processor& processor) {
 std::string parse_cgroup(std::string_view text, std::string_view controller) {
   std::string group;
   for_lines(text, [&](std::string_view line) {
+    // number:controllers:path; version 2 has number 0 and no controllers
     const auto [number, rest] = split(line, ':');
     const auto [controllers, path] = split(rest, ':');
     if (controller.empty()) {
