@@ -70,6 +70,7 @@ LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint
 
 void LearnerState::finish_update(double tau, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  // a graph may replay this: the counter too is counted where it is
   if (!grad.is_cpu()) {
     target_q.lerp_(online_q(*this), tau);
     updates.add_(1);

@@ -88,6 +88,7 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
                    .num_q = given(options.num_q, size.num_q),
                    .episodic = options.episodic.value_or(spec.tasks.empty())};
   take_observations(spec, shape);
+  // what the model cannot be
   if (shape.episodic && shape.tasks > 0)
     throw Error("[tdmpc2] tdmpc2.episodic=on is for one task, got " + std::to_string(shape.tasks) +
                 "; use auto or off");
@@ -136,6 +137,7 @@ int64_t plan_iterations(const Options& options, int64_t actions) {
 double discount_of(int64_t max_steps) {
   constexpr double kLeast = 0.95, kMost = 0.995;
   if (max_steps <= 0) return kMost;
+  // a horizon, 1 / (1 - discount), of a fifth of the episode
   return std::clamp(1 - 5 / double(max_steps), kLeast, kMost);
 }
 
@@ -152,6 +154,7 @@ std::vector<float> discounts(const Options& options, const EnvSpec& spec) {
 
 int64_t seed_steps(const Options& options, const EnvSpec& spec) {
   if (options.seed_steps > 0) return options.seed_steps;
+  // five of the longest episodes
   int64_t longest = spec.max_steps;
   for (const auto& task : spec.tasks) longest = std::max(longest, task.max_steps);
   return std::max<int64_t>(1000, 5 * longest);

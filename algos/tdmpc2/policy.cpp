@@ -76,6 +76,7 @@ at::Tensor Columns::task(const std::vector<at::Tensor>& obs) const {
 }
 
 at::Tensor Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) const {
+  // an image comes without vectors
   if (image_ >= 0) return obs[size_t(image_)];
   std::vector<at::Tensor> parts;
   for (size_t i : vectors_) parts.push_back(obs[i].flatten(lead));
@@ -161,6 +162,7 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
 at::Tensor Tdmpc2Policy::prior_action(const PlanRequest& request, ActMode mode) const {
   Autocast guard(context_.precision, context_.device);
   const auto head = model_->policy(request.latent, model_->embedding(request.task));
+  // 0 in dimensions that the task does not have
   const auto mask = request.task.defined()
                         ? at::index_select(plan_options_.action_mask, 0, request.task)
                         : at::Tensor();
@@ -192,12 +194,14 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
       action = prior_action(wanted, mode);
     }
     if (seeding && !known) {
+      // the device's own count of the steps
       const auto steps = at::from_blob(const_cast<int64_t*>(key.base), {},
                                        params_.data().options().dtype(at::kLong)) +
                          key.step;
       action = at::where(steps * context_.rows < seed_steps_, drawn(wanted, true), action);
     }
   }
+  // from [-1, 1] to the environment's bounds
   step.action.copy_(columns_.to_environment(action));
 }
 

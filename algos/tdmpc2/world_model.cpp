@@ -89,6 +89,7 @@ StackedMlp picked(const StackedMlp& stack, const at::Tensor& index) {
 
 at::Tensor stacked_forward(const StackedMlp& stack, const at::Tensor& x, const at::Tensor& keep) {
   const int64_t n = stack.front().weight.size(0);
+  // all networks read the same inputs
   auto h = x.unsqueeze(0).expand({n, x.size(0), x.size(1)});
   bool first = true;
   for (const auto& l : stack) {
@@ -167,6 +168,7 @@ at::Tensor WorldModel::run(const Mlp& mlp, at::Tensor x, LayerEnd last) const {
 }
 
 StackedMlp WorldModel::stacked_q() const {
+  // copies through which gradients reach the networks
   auto stack = [&](size_t layer, auto member) {
     std::vector<at::Tensor> parts;
     for (const auto& q : q_) parts.push_back((*q->layers[layer]).*member);
@@ -193,6 +195,7 @@ at::Tensor WorldModel::encode(const at::Tensor& obs, const at::Tensor& e) const 
 at::Tensor WorldModel::encode_image(const at::Tensor& image, const at::Tensor& shift) const {
   // bytes to [-0.5, 0.5], channels before places
   auto x = shifted(image, shift).permute({0, 3, 1, 2}).to(at::kFloat) / 255 - 0.5;
+  // relu between convolutions, SimNorm behind the last
   const size_t count = encoder_->layers.size();
   for (size_t i = 0; i < count; ++i) {
     const Layer& layer = *encoder_->layers[i];

@@ -51,6 +51,7 @@ std::string quoted(const std::string& text) {
                text != "off" && text != "y" && text != "n";
   if (plain) return text;
   std::string out = "\"";
+  // in quotes: a quote, a backslash and the end of a line are written otherwise
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
     if (c == '\n') out += "\\n";
@@ -288,6 +289,7 @@ void OptionTable::add_field(std::string_view name, Field::Member member, std::st
 
 void OptionTable::section(std::string_view prefix,
                           const std::function<void(OptionTable&)>& describe) {
+  // the prefix holds while `describe` adds its settings
   std::string outer = prefix_;
   prefix_ += std::string(prefix) + ".";
   describe(*this);
@@ -368,6 +370,7 @@ std::string OptionTable::yaml() const {
   std::string out;
   std::vector<std::string> open;
   for (const auto& f : fields_) {
+    // a.b.c is c in section b in section a
     std::vector<std::string> parts;
     std::istringstream in(f.name);
     for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
@@ -390,6 +393,7 @@ std::string OptionTable::help() const {
   for (const auto& f : fields_) width = std::max(width, f.name.size());
   std::string out;
   for (const auto& f : fields_) {
+    // configs/ may give another default than the struct itself
     const std::string now = f.text(), accepted = accepted_text(f);
     out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
            now + (now == f.initial ? "" : ", bare " + f.initial) +

@@ -192,6 +192,7 @@ std::string read_file(const std::string& path, size_t limit) {
       if (got <= 0) break;
       size += size_t(got);
       if (size > limit) break;
+      // it grew: go on as far as the limit
       if (size == text.size()) text.resize(std::min(limit, 2 * size) + 1);
     }
     text.resize(size);
@@ -215,6 +216,7 @@ void read_lines(const std::string& path, const std::function<void(std::string_vi
   size_t seen = 0;  // of text, without an end in it
   int error = 0;
   while (!error && text.size() <= kMaxLineBytes) {
+    // another piece behind what is left of a line
     const size_t size = text.size();
     text.resize(size + kBufferBytes);
     const ssize_t got = ::read(file.fd, text.data() + size, kBufferBytes);
@@ -430,6 +432,7 @@ MappedFile::MappedFile(const std::string& path) {
   struct stat info;
   int fd = open_for_reading(path, info);
   size_ = size_t(info.st_size);
+  // an empty file has nothing to map
   if (size_ > 0) {
     void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
     int error = errno;
@@ -455,6 +458,7 @@ FileLock::FileLock(std::string path) : path_(std::move(path)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }
+    // say who holds it: its number is in the file
     char owner[32] = {};
     ssize_t size = ::pread(fd_, owner, sizeof owner - 1, 0);
     ::close(fd_);

@@ -62,6 +62,7 @@ FaultRule parse_rule(std::string_view text) {
   std::string_view number = text.substr(second + 1);
   rule.and_later = number.ends_with('+');
   if (rule.and_later) number.remove_suffix(1);
+  // a whole number from 1 on, with nothing behind it
   auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rule.at);
   if (error != std::errc() || end != number.data() + number.size() || rule.at < 1) reject();
   return rule;

@@ -50,6 +50,7 @@ bool byte_count(const SafeTensorInfo& info, uint64_t& bytes) {
     if (d == 0) empty = true;
     else if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes)) return false;
   }
+  // one dimension of 0 leaves nothing
   if (empty) bytes = 0;
   return true;
 }
@@ -143,6 +144,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_unsigned(uint64_t value) override {
     if (!in_array_) return refuse("has a number where none belongs");
+    // a shape has a number for each dimension, data_offsets have two
     if (field_ == Field::shape) {
       auto& shape = rows.back().info.shape;
       if (value > uint64_t(INT64_MAX) || shape.size() == kMaxDims)
@@ -173,6 +175,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool tensor_key(const std::string& text) {
+    // the metadata once, and every tensor once
     in_metadata_ = text == kMetadata;
     if (in_metadata_) {
       if (has_metadata_) return refuse("repeats __metadata__");

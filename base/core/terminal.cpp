@@ -20,6 +20,7 @@ struct Character {
 Character front(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
+  // the first byte's leading ones say how many bytes there are
   const size_t bytes = lead < 0x80         ? 1
                        : (lead >> 5) == 6  ? 2
                        : (lead >> 4) == 14 ? 3
@@ -27,6 +28,7 @@ Character front(std::string_view text) {
                                            : 0;
   if (bytes == 1) return {lead, 1};
   if (bytes == 0 || bytes > text.size()) return {0xFFFD, 1};
+  // six bits of the code in every byte that follows
   char32_t code = lead & (0x7F >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return {0xFFFD, 1};
@@ -161,6 +163,7 @@ std::string fit(std::string_view text, int columns, bool unicode) {
   const std::string clean = without_controls(text);
   if (display_width(clean) <= columns) return clean;
   if (columns <= 0) return "";
+  // the ellipsis takes its columns from the text
   const std::string_view end = ellipsis(columns, unicode);
   return std::string(prefix(clean, columns - display_width(end))) + std::string(end);
 }
@@ -170,6 +173,7 @@ std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     std::string& line = lines.back();
+    // a word joins the line where it fits, else it begins the next
     if (line.empty()) line = word;
     else if (display_width(line) + 1 + display_width(word) <= columns) line += " " + word;
     else lines.push_back(word);

@@ -97,6 +97,7 @@ void MetricWriter::thread_main() {
     // nothing came for a while: sinks that draw progress go on
     if (!woken) {
       if (!progress_) continue;
+      // sinks are called without the lock: they may take their time
       lock.unlock();
       each_sink([&](MetricSink& s) { s.tick(*progress_); });
       lock.lock();
@@ -163,6 +164,7 @@ void MetricWriter::retry(Seat& seat) {
   seat.tried = std::chrono::steady_clock::now();
   const std::string why = failure_of([&] {
     seat.named.sink = seat.named.reopen(seat.last_step);
+    // what it missed comes first, in order
     for (; !seat.missed.empty(); seat.missed.pop_front()) give(seat, seat.missed.front());
   });
   if (!why.empty()) return seat.named.sink.reset();

@@ -77,6 +77,7 @@ void name_vector_units(std::string_view flags, std::vector<std::string>& names) 
                                                                    {"asimd", "neon"},
                                                                    {"sve", "sve"},
                                                                    {"bf16", "bf16"}};
+  // whole words: avx is not in avx2
   std::set<std::string_view> have;
   while (!flags.empty()) {
     const size_t end = std::min(flags.find(' '), flags.size());
@@ -100,6 +101,7 @@ std::vector<std::string> group_folders(const std::string& mount, const std::stri
 
 void probe_limits(const std::string& root, Processor& processor, Memory& memory) {
   const std::string groups = read(root + "/proc/self/cgroup"), mount = root + "/sys/fs/cgroup";
+  // of all limits on the way up the tightest counts
   const auto tighter_quota = [&](double quota) {
     if (quota > 0 && (processor.quota == 0 || quota < processor.quota)) processor.quota = quota;
   };
@@ -116,6 +118,7 @@ void probe_limits(const std::string& root, Processor& processor, Memory& memory)
   for (const std::string& folder : group_folders(mount + "/cpu", parse_cgroup(groups, "cpu"))) {
     const auto quota = whole(read(folder + "/cpu.cfs_quota_us")),
                period = whole(read(folder + "/cpu.cfs_period_us"));
+    // a quota of -1 is none
     if (quota && period && *quota > 0 && *period > 0)
       tighter_quota(double(*quota) / double(*period));
   }
@@ -138,6 +141,7 @@ std::string os_name(const std::string& text) {
 
 std::optional<bool> turbo_state(const std::string& root) {
   const std::string cpu = root + "/sys/devices/system/cpu/";
+  // Intel's driver tells whether it is off, others whether it is on
   if (const auto off = whole(read(cpu + "intel_pstate/no_turbo"))) return *off == 0;
   if (const auto boost = whole(read(cpu + "cpufreq/boost"))) return *boost == 1;
   return std::nullopt;
@@ -224,6 +228,7 @@ void parse_meminfo(std::string_view text, Memory& memory) {
   bool told = false;
   for_lines(text, [&](std::string_view line) {
     const auto [key, value] = split(line, ':');
+    // the kernel counts in KiB
     const int64_t bytes = whole(value).value_or(0) * 1024;
     if (key == "MemTotal") memory.total = bytes;
     if (key == "MemAvailable") memory.available = bytes, told = true;
@@ -295,6 +300,7 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
     warnings.push_back("the cgroup grants " + number_text(cpu.quota) + " of " +
                        std::to_string(cpu.affinity) +
                        " processors' time: more threads than that are paused by the kernel");
+  // processors that may run at once
   const double room = cpu.quota > 0 ? std::min<double>(cpu.quota, cpu.affinity) : cpu.affinity;
   if (room > 0 && threads > std::ceil(room))
     warnings.push_back(

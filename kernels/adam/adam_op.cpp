@@ -40,6 +40,7 @@ Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, a
 
 void fused_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
   ThreadPool pool(1);
+  // the three stages, one after another
   AdamArgs args = adam_args(t, in.numbers);
   adam_reduce(args, grad, in.unscale, pool);
   adam_clip(args, in.skip);
@@ -69,6 +70,7 @@ std::vector<KernelCase> cases(at::Device device) {
   const AdamNumbers adam{
       .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-5, .weight_decay = 0, .max_grad_norm = 0.5};
   const std::string scaled = "unscaled";
+  // with decay, without clipping, and with one norm for all groups
   AdamNumbers adamw = adam, free = adam, together = adam;
   adamw.weight_decay = 0.1, free.max_grad_norm = 0;
   together.clip_together = true;
@@ -156,6 +158,7 @@ void adam_reduce(AdamArgs& args, const at::Tensor& grad, const at::Tensor& unsca
   MAGLEV_ASSERT(grad.dim() == 2 && grad.size(1) == args.P && grad.stride(1) == 1 &&
                     grad.scalar_type() == at::kFloat,
                 "lanes [lanes, P] f32");
+  // the later stages read these too
   args.grad = grad.data_ptr<float>();
   args.lanes = grad.size(0), args.lane_stride = grad.stride(0);
   args.unscale = unscale.defined() ? unscale.const_data_ptr<float>() : nullptr;

@@ -278,6 +278,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
                  [=](const Tensors&) {
                    auto all = x.to(at::kFloat) + start.unsqueeze(1);
                    auto out = at::empty_like(all);
+                   // network by network: each has a gain and a shift of its own
                    for (int64_t g = 0; g < G; ++g)
                      out.select(2, g).copy_(
                          dense_end_reference(all.select(2, g), gain[0][g], shift[0][g], end));

@@ -21,6 +21,7 @@ struct LayerCase {
 // x, weight, bias, gain, shift in this order
 at::Tensor layer_reference(const Tensors& in, DenseEnd end, const at::Tensor& factor) {
   auto z = at::linear(in[0], in[1], in[2]);
+  // dropout stands between the product and its norm
   if (factor.defined()) z = z * factor.to(z.scalar_type());
   if (end == DenseEnd::none) return z;
   auto u = at::layer_norm(z, {z.size(1)}, in[3], in[4], kLayerNormEps);
@@ -63,6 +64,7 @@ class PanelLayer {
   }
 
   Tensors backward(const at::Tensor& grad) {
+    // the outputs' gradient becomes dz where it lies
     auto dz = to_panels(grad), dx = at::zeros_like(x_);
     auto columns = at::zeros({panels_, dense_columns_size(case_.in, kPanelRows)});
     Tensors grads{at::Tensor(), at::empty_like(in_[1]), at::empty_like(in_[2])};
@@ -119,6 +121,7 @@ class PanelLayer {
 
  private:
   at::Tensor to_panels(const at::Tensor& rows) const {
+    // columns behind the last row are 0
     auto padded = at::zeros({panels_ * kPanelRows, rows.size(1)});
     padded.narrow(0, 0, case_.rows).copy_(rows.detach());
     return padded.view({panels_, kPanelRows, -1}).transpose(1, 2).contiguous();

@@ -104,6 +104,7 @@ KernelCase policy_case(const Sizes& s, bool shared, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
   const int64_t ld = A + 1;
   Inputs in(s, device);
+  // where it is shared, all sequences of an environment have one head
   auto head = in.normal({shared ? N : N * S, 2 * A}), bias = in.normal({2 * A});
   auto actions = at::zeros({N, S, A}, head.options());
   auto inputs = at::zeros({N * S, ld}, head.options());
@@ -161,6 +162,7 @@ KernelCase reward_case(const Sizes& s, bool soft, at::ScalarType type, at::Devic
   auto logits = in.normal({N * R, kBins.count}).to(type), bias = in.normal({kBins.count});
   auto logit = in.normal({N * R}).to(type), discount = in.uniform({N}), end_bias = in.normal({1});
   auto value = in.normal({N, S}), alive = in.uniform({N, S});
+  // a step adds to what it is given: every call gets copies
   auto step = [=](const at::Tensor& to, const at::Tensor& on) {
     mppi_reward({.bins = kBins,
                  .logits = logits.const_data_ptr(),
@@ -267,12 +269,15 @@ KernelCase elites_case(const Sizes& s, at::Device device) {
                 device);
   };
   auto reference = [=](const Tensors&) {
+    // the best, among equals the earlier first
     const auto order = std::get<1>(at::sort(total, true, 1, true)).narrow(1, 0, E);
     const auto best = total.gather(1, order);
+    // weights by the distance to the best
     auto weight = at::exp(0.05 * (best - best.narrow(1, 0, 1)));
     weight = weight / weight.sum(1, true);
     const auto wide = order.view({N, 1, E, 1}).expand({N, H, E, A});
     const auto chosen = actions.gather(2, wide), w = weight.view({N, 1, E, 1});
+    // the weighted moments of their actions
     const auto m = (w * chosen).sum(2);
     const auto deviation = at::sqrt((w * (chosen - m.unsqueeze(2)).square()).sum(2));
     return Tensors{order, weight, m, deviation.clamp(0.05, 2)};
@@ -365,6 +370,7 @@ KernelCase begin_case(const Sizes& s, at::Device device) {
         .copy_(prev.narrow(1, 1, H - 1).masked_fill((is_first != 0).view({N, 1, 1}), 0));
     auto u = at::empty({N, I}, prev.options());
     noise_uniform_(u, noise_from(N, 300));
+    // pairs in the order (0, 1), (0, 2), .., (1, 2), ..
     const auto pairs = at::combinations(at::arange(num_q, pair.options()), 2);
     const auto drawn = (u * double(pairs.size(0))).to(at::kLong).t().reshape({-1});
     return Tensors{m, at::full_like(m, 2), pairs.index_select(0, drawn).view({I, N, 2})};

@@ -91,6 +91,7 @@ KernelCase absorb_case(int64_t M, int64_t D, bool weighted, at::Device device) {
   auto moments = some_moments(D, gen, device);
   auto x = (at::randn({M, D}, gen) * 4 + 2).to(device);
   at::Tensor weight;
+  // a tenth of the rows count nothing
   if (weighted) weight = (at::rand({M}, gen) < 0.9).to(at::kFloat).to(device);
   auto of = [=](auto absorb) {
     auto fresh = cloned(moments);
@@ -113,6 +114,7 @@ KernelCase returns_case(int64_t T, int64_t N, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(T + N));
   auto moments = some_moments(1, gen, device);
   auto reward = at::randn({T, N}, gen).to(device), running = at::randn({N}, gen).to(device);
+  // episodes of about ten steps; a tenth of the steps count nothing
   auto done = (at::rand({T, N}, gen) < 0.1).to(at::kByte).to(device);
   auto weight = (at::rand({T, N}, gen) < 0.9).to(at::kFloat).to(device);
   auto of = [=](auto absorb) {

@@ -28,6 +28,7 @@ PolicyPanel panel_of(const ActionSpec& spec, const DistParams& p, const at::Tens
   expect("action", action, {B, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
   if (!spec.discrete()) expect("log_std", p.log_std, {width}, at::kFloat);
   if (p.mask.defined()) expect("mask", p.mask, {B, width}, at::kByte);
+  // logits come with each panel
   return {.heads = spec.heads.data(),
           .head_count = int64_t(spec.heads.size()),
           .dims = spec.dims(),

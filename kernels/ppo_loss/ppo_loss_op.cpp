@@ -42,6 +42,7 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
     expect("old_value", r.old_value, {M}, at::kFloat);
   if (r.mask.defined()) expect("mask", r.mask, {M, width}, at::kByte);
   expect("scalars", b.scalars, {5}, at::kFloat);
+  // panels, and what is written, come later
   return {.policy = {.heads = spec.heads.data(),
                      .head_count = int64_t(spec.heads.size()),
                      .dims = spec.dims(),
@@ -134,6 +135,7 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grad) {
     auto saved = context->get_saved_variables();
+    // a scalar loss: its gradient scales what was kept
     for (auto& t : saved)
       if (t.defined()) t = t * grad[0];
     return {saved[0], saved[1], saved[2], {}, {}, {}};

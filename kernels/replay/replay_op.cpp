@@ -69,6 +69,7 @@ void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& termina
   const auto host = memory_.is_cpu() ? memory_ : at::zeros_like(memory_, at::kCPU);
   EpisodeTable table = table_;
   place(table, host.data_ptr<int64_t>());
+  // an empty table, then all that the ring holds
   episodes_clear_cpu(table, oldest);
   episodes_append_cpu(table, flags, now - oldest);
   if (!memory_.is_cpu()) memory_.copy_(host);

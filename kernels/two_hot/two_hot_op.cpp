@@ -89,6 +89,7 @@ KernelCase value_case(int64_t rows, const TwoHotBins& bins) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows + bins.count));
   auto logits = at::randn({rows, bins.count}, gen);
   const auto run = [=](const at::Tensor& in) {
+    // one panel, with zeros behind the last row
     auto panel = at::zeros({bins.count, kPanelRows}), value = at::empty({kPanelRows});
     panel.narrow(1, 0, rows).copy_(in.t());
     two_hot_value_grad_cpu({.bins = bins,
@@ -160,8 +161,10 @@ at::Tensor two_hot_loss(const at::Tensor& logits, const at::Tensor& target,
                 "[..., bins] f32");
   MAGLEV_ASSERT(target.scalar_type() == at::kFloat && target.numel() * bins.count == logits.numel(),
                 "[...] f32");
+  // all leading dimensions are rows
   auto rows = logits.reshape({-1, bins.count}).contiguous();
   auto targets = target.detach().reshape({-1}).contiguous();
+  // the gradient only where it will be asked for
   if (at::GradMode::is_enabled() && logits.requires_grad())
     return TwoHotCrossEntropy::apply(rows, targets, bins).view(target.sizes());
   auto loss = at::empty_like(targets);

@@ -35,6 +35,7 @@ std::string number_text(const char* format, double value) {
 std::string cores_text(const Processor& cpu) {
   std::string text =
       std::to_string(cpu.affinity) + " of " + std::to_string(cpu.present) + " usable";
+  // where a core runs several threads there are fewer of them
   if (cpu.cores > 0 && cpu.cores != cpu.present)
     text += ", " + std::to_string(cpu.cores) + " physical";
   return text + (cpu.quota > 0 ? ", quota " + number_text("%g", cpu.quota) : ", no quota");
@@ -166,6 +167,7 @@ Build probe_build() {
   build.torch_kernels = at::get_cpu_capability();
   const auto& hooks = at::detail::getCUDAHooks();
   if (hooks.hasCUDART()) {
+    // 12040 is 12.4
     const long version = hooks.versionCUDART();
     build.torch_cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   }

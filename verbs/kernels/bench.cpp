@@ -64,6 +64,7 @@ double median_seconds(const std::function<void()>& work, at::Device device) {
   work();
   int64_t calls = 1;
   while (batch_seconds(work, calls, device) < kBatch_s) calls *= 2;
+  // the median: what other programs take from one batch does not show
   std::array<double, kBatches> seconds;
   for (double& s : seconds) s = batch_seconds(work, calls, device) / double(calls);
   std::nth_element(seconds.begin(), seconds.begin() + kBatches / 2, seconds.end());
@@ -94,6 +95,7 @@ double Peak::flops_s() {
 
 BenchResult bench_case(const KernelCase& one, at::Device device, Peak& peak) {
   at::NoGradGuard no_grad;
+  // where a case has work to repeat, nothing is set up in it
   const auto timed = [&](const std::function<void()>& repeat,
                          const std::function<Tensors(const Tensors&)>& function) {
     if (repeat) return median_seconds(repeat, device);

@@ -67,6 +67,7 @@ Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& to
 
 Parity check_parity(const KernelCase& kernel_case, double scale) {
   const Results expected = reference_results(kernel_case);
+  // both sides go back from the same gradients of the outputs
   const Results came = fused_results(kernel_case, expected.output_grads);
   const Tolerance tolerance = kernel_case.tolerance * scale;
   Parity parity = compare(expected.outputs, came.outputs, tolerance, "output");

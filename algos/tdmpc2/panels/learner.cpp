@@ -73,6 +73,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
     q_waiting_.push_back(q.waiting(memory_, steps, panels_, &dynamics_waiting_));
   for (const auto& net : termination_) termination_waiting_ = net.waiting(memory_, steps, panels_);
   policy_waiting_ = policy_.waiting(memory_, policy_steps, policy_steps);
+  // a task writes gradients of its own: their order does not matter
   for (size_t i = 0; i < q_.size(); ++i) q_[i].append_tasks(q_waiting_[i], model_tasks_);
   dynamics_.append_tasks(dynamics_waiting_, model_tasks_);
   reward_.append_tasks(reward_waiting_, model_tasks_);
@@ -137,6 +138,7 @@ float* PanelLearner::d_latent(int64_t p, int64_t t) const {
 void PanelLearner::load(const float* x, int64_t p, int64_t width, float* panel) const {
   const float* rows = x + p * stride_ * width;
   const int64_t count = rows_of(p);
+  // padding columns are 0
   for (int64_t f = 0; f < width; ++f) {
     for (int64_t r = 0; r < count; ++r) panel[f * stride_ + r] = rows[r * width + f];
     std::fill(panel + f * stride_ + count, panel + (f + 1) * stride_, 0.f);
@@ -171,6 +173,7 @@ QPair PanelLearner::draw_pair(UpdateNumbers kind) const {
 const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t steps, int64_t p,
                                         int64_t t, Scratch& s) const {
   if (options_.dropout == 0) return nullptr;
+  // numbered by network, step, row and feature; a panel's rows lie together
   const NoiseFill numbers = fill(kind);
   dropout_cpu({.seed = numbers.seed,
                .stream = numbers.stream,
@@ -201,6 +204,7 @@ void PanelLearner::policy_gradients() {
   pool_->run(panels_ * steps, [&](int64_t i) { policy_panel(i / steps, i % steps); });
   move_scale();
   pool_->run(panels_ * steps, [&](int64_t i) { policy_back(i / steps, i % steps); });
+  // the policy's weights, over all panels and steps
   pool_->run(int64_t(policy_tasks_.size()),
              [&](int64_t i) { PanelStack::run(policy_tasks_[size_t(i)], grad); });
 }
@@ -235,6 +239,7 @@ void PanelLearner::write_model_figures(at::Tensor& figures) const {
     sum.consistency += part.consistency, sum.reward += part.reward, sum.value += part.value;
     sum.termination += part.termination, sum.target += part.target;
   }
+  // means over rows and steps: the sums carry rho^t already, where a loss has it
   const double rows = double(B_ * H_);
   const double consistency = sum.consistency / (rows * double(D_)), reward = sum.reward / rows;
   const double value = sum.value / (rows * double(shape_.num_q));
@@ -252,6 +257,7 @@ void PanelLearner::write_policy_figures(at::Tensor& figures) const {
   const double scale = double(*state_->scale.const_data_ptr<float>());
   const double rows = double(B_ * (H_ + 1));
   double entropy = 0, q = 0, loss = 0;
+  // each panel at each step
   for (size_t i = 0; i < policy_sums_.size(); ++i) {
     const PolicySums& part = policy_sums_[i];
     entropy += part.entropy, q += part.q;

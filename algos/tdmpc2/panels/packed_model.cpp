@@ -23,6 +23,7 @@ PackedNet::PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<in
   for (const auto& place : places) {
     // behind the first layer there is one input
     if (!layers_.empty()) words = words_of(place.in);
+    // only normalised layers have gain and shift
     const size_t out = size_t(place.out), normed = place.normed ? out : 0;
     layers_.push_back({.place = place,
                        .end = &place == &places.back() ? last : DenseEnd::mish,
@@ -122,6 +123,7 @@ void PackedNet::forward(SumStart start, std::initializer_list<InputPanel> inputs
     const Layer& layer = layers_[l];
     // hidden layers take turns in two buffers
     float* y = l + 1 == layers_.size() ? out : scratch.hidden[l % 2];
+    // sums of the first layer begin where it is told, any other's at its bias
     if (l == 0) run(layer, start, inputs, rows, layer.end, scratch.sums, y);
     else
       run(layer, {layer.bias.data(), 1}, {{Input::latent, scratch.hidden[(l - 1) % 2]}}, rows,

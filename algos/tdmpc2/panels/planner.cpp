@@ -140,6 +140,7 @@ at::Tensor PanelPlanner::encode(const WorldModel&, const at::Tensor& seen,
     const int64_t count = std::min(kStride, N - first);
     rows_to_columns(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
     net.forward(net.bias(), {{Input::latent, w.seen}}, count, w.net, w.latent);
+    // columns back to rows
     float* out = latent.data_ptr<float>() + first * D;
     for (int64_t r = 0; r < count; ++r)
       for (int64_t f = 0; f < D; ++f) out[r * D + f] = w.latent[f * kStride + r];

@@ -164,6 +164,7 @@ void PanelStack::append_tasks(const Waiting& waiting, std::vector<Task>& tasks) 
     const Layer& layer = layers_[l];
     // multiply-adds of one output's weights over all panels
     const int64_t row = layer.in * waiting.panels * stride_;
+    // whole tiles of outputs, and enough of them to be worth a task
     const int64_t rows =
         std::max(kLeastTaskRows, kTaskWork / row / kLeastTaskRows * kLeastTaskRows);
     for (int64_t first = 0; first < layer.out; first += rows)
