@@ -176,7 +176,7 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   // on a device the count may be known there alone
   const bool known = context_.device.is_cpu() || key.base == nullptr;
   at::Tensor action;
-  // seed steps are random; where the count of steps is on the device, both are made and one is taken
+  // seed steps are random; where the count is on the device, both are made and one is taken
   if (seeding && known && key.now() * context_.rows < seed_steps_) {
     action = drawn({.task = columns_.task(step.obs),
                     .is_first = step.is_first,

@@ -153,7 +153,7 @@ std::string temporary_beside(const std::string& path) {
   size_t end = path.find_last_not_of('/') + 1;
   size_t slash = path.rfind('/', end - 1);
   size_t name = slash == std::string::npos ? 0 : slash + 1;
-  // hidden, and no other process makes the same: .NAME.tmp-PID-COUNT
+  // hidden, and this process's alone: .NAME.tmp-PID-COUNT
   return path.substr(0, name) + "." + path.substr(name, end - name) + std::string(kTemporary) +
          std::to_string(::getpid()) + "-" + std::to_string(count++);
 }

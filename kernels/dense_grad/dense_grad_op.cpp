@@ -153,7 +153,7 @@ KernelCase layer_case(const LayerCase& c) {
   at::Tensor factor;
   if (c.dropout) factor = (at::rand({c.rows, c.out}, gen) >= 0.1).to(at::kFloat) / 0.9;
   const char* ends[] = {"none", "mish", "simnorm"};
-  // over inputs, two moments over outputs, those once more on the way back, then over rows or outputs
+  // over inputs, two moments over outputs and once more on the way back, then rows or outputs
   const int64_t sums = c.in + 4 * c.out + std::max(c.rows, c.out);
   return {
       .name = "rows=" + std::to_string(c.rows) + " " + std::to_string(c.in) + "->" +

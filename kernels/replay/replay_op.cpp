@@ -31,7 +31,7 @@ int64_t words_of(const EpisodeTable& t) {
 }
 
 void place(EpisodeTable& t, int64_t* memory) {
-  // all arrays are words of 64 bits in one tensor, which is saved and copied as a whole
+  // all arrays are words of 64 bits in one tensor, which is copied as a whole
   auto take = [&](int64_t count) { return std::exchange(memory, memory + count); };
   t.counters = reinterpret_cast<EpisodeCounters*>(take(words(sizeof(EpisodeCounters))));
   t.episodes = reinterpret_cast<Episode*>(take(t.entries * words(sizeof(Episode))));

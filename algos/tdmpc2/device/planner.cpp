@@ -340,7 +340,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
   w.value = at::empty({N, S}, f), w.alive = at::empty({N, S}, f), w.total = at::empty({N, S}, f);
   w.pair = at::empty({I, N, 2}, f.dtype(at::kLong));
   w.elites = at::empty({N, E}, f.dtype(at::kLong)), w.scores = at::empty({N, E}, f);
-  // moments begin where the last plan ended; the pairs of all rounds are drawn
+  // moments begin at the last plan, one step on; the pairs of all rounds are drawn
   mppi_begin({.pair_noise = w.numbers(numbers_.pair),
               .prev_mean = f32(request.prev_mean),
               .is_first = request.is_first.const_data_ptr<uint8_t>(),

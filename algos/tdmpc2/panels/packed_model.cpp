@@ -42,7 +42,7 @@ void PackedNet::pack(size_t l, const float* flat) {
   std::copy_n(flat + place.bias(), layer.bias.size(), layer.bias.begin());
   std::copy_n(flat + place.gain(), layer.gain.size(), layer.gain.begin());
   std::copy_n(flat + place.shift(), layer.shift.size(), layer.shift.begin());
-  // in f32 inputs lie behind one another in the weight as in the panels
+  // in f32 a word is a feature: inputs lie in the packed weight as in torch's
   if (!bf16_)
     return pack_dense({.weight = weight,
                        .out = place.out,
