@@ -23,6 +23,7 @@ std::shared_ptr<WorldModel> make_model(const Options& options, const ModelShape&
 
 FlatAdam model_optimizer(const Options& options, const ModelLayout& layout,
                          const at::Tensor& params) {
+  // the encoder is a group of its own: it learns at a share of the rate
   const int64_t encoder = layout.encoder_end(), model = layout.policy_begin();
   return {params.narrow(0, 0, model),
           {{0, encoder}, {encoder, model - encoder}},
@@ -69,6 +70,7 @@ LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint
 
 void LearnerState::finish_update(double tau, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  // a graph may replay this: the counter too is counted where it is
   if (!grad.is_cpu()) {
     target_q.lerp_(online_q(*this), tau);
     updates.add_(1);
@@ -84,6 +86,7 @@ void LearnerState::finish_update(double tau, ThreadPool& pool) {
     });
     ++*updates.data_ptr<int64_t>();
   }
+  // what torch's max_norm=1 does at every look-up, once an update
   if (model->shape().tasks > 0) model->embeddings().renorm_(2, 0, 1);
 }
 

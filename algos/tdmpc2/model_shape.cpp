@@ -25,6 +25,7 @@ constexpr int64_t kFilters = 32, kPlaces = 16;
 
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
   for (const auto& column : spec.observations) {
+    // the critic's columns and the task's are no observations of the encoder
     if (column.audience == Audience::critic || column.name == "task") continue;
     const bool image = column.dtype == DType::u8 && column.cells.bits == 0 &&
                        column.shape.size() == 3 && column.shape[0] == kImageSide &&
@@ -79,6 +80,7 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   ModelShape shape{.actions = spec.action.dims(),
                    .tasks = int64_t(spec.tasks.size()),
                    .task_dim = spec.tasks.empty() ? 0 : options.task_dim,
+                   // widths that were given go before those of the named size
                    .enc_dim = given(options.enc_dim, size.enc_dim),
                    .enc_layers = given(options.enc_layers, size.enc_layers),
                    .mlp_dim = given(options.mlp_dim, size.mlp_dim),
@@ -86,6 +88,7 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
                    .num_q = given(options.num_q, size.num_q),
                    .episodic = options.episodic.value_or(spec.tasks.empty())};
   take_observations(spec, shape);
+  // what the model cannot be
   if (shape.episodic && shape.tasks > 0)
     throw Error("[tdmpc2] tdmpc2.episodic=on is for one task, got " + std::to_string(shape.tasks) +
                 "; use auto or off");
@@ -105,6 +108,7 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
 ModelLayout model_layout(const ModelShape& s) {
   ModelLayout layout;
   int64_t at = 0;
+  // what the model's optimiser moves: encoder, heads, value networks, embeddings
   if (s.image()) {
     layout.encoder = place_convolutions(s, at);
   } else {
@@ -114,12 +118,14 @@ ModelLayout model_layout(const ModelShape& s) {
     layout.encoder = place(widths, true, at);
   }
   const int64_t state = s.latent + s.task_dim, both = state + s.actions, M = s.mlp_dim;
+  // of the last layers only that of the dynamics is normalised: it ends in SimNorm
   layout.dynamics = place({both, M, M, s.latent}, true, at);
   layout.reward = place({both, M, M, kBins}, false, at);
   if (s.episodic) layout.termination = place({state, M, M, 1}, false, at);
   for (int64_t i = 0; i < s.num_q; ++i) layout.q.push_back(place({both, M, M, kBins}, false, at));
   layout.embedding = at;
   at += s.tasks * s.task_dim;
+  // behind the rest, so that the policy's parameters are one range for its optimiser
   layout.policy = place({state, M, M, 2 * s.actions}, false, at);
   return layout;
 }
@@ -131,11 +137,13 @@ int64_t plan_iterations(const Options& options, int64_t actions) {
 double discount_of(int64_t max_steps) {
   constexpr double kLeast = 0.95, kMost = 0.995;
   if (max_steps <= 0) return kMost;
+  // a horizon, 1 / (1 - discount), of a fifth of the episode
   return std::clamp(1 - 5 / double(max_steps), kLeast, kMost);
 }
 
 std::vector<float> discounts(const Options& options, const EnvSpec& spec) {
   auto one = [&](int64_t max_steps) {
+    // a discount that was given holds for every task
     return float(options.discount > 0 ? options.discount : discount_of(max_steps));
   };
   std::vector<float> all;
@@ -146,6 +154,7 @@ std::vector<float> discounts(const Options& options, const EnvSpec& spec) {
 
 int64_t seed_steps(const Options& options, const EnvSpec& spec) {
   if (options.seed_steps > 0) return options.seed_steps;
+  // five of the longest episodes
   int64_t longest = spec.max_steps;
   for (const auto& task : spec.tasks) longest = std::max(longest, task.max_steps);
   return std::max<int64_t>(1000, 5 * longest);

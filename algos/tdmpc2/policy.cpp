@@ -53,6 +53,7 @@ int64_t block_rows(const Options& o, const ModelShape& shape, const AlgoContext&
 
 Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device) {
   for (size_t i = 0; i < spec.observations.size(); ++i) {
+    // the critic's columns stay unseen; model_shape() has refused what is no vector or image
     const ObsColumn& column = spec.observations[i];
     if (column.name == "task" && shape.tasks > 0) task_ = int64_t(i);
     else if (column.audience == Audience::critic) continue;
@@ -61,6 +62,7 @@ Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device
   }
   if (shape.tasks > 0 && task_ < 0)
     throw Error("[tdmpc2] an environment of several tasks needs a column 'task'");
+  // the model's actions are in [-1, 1]; middle and half map them to the environment's bounds
   const auto low = at::tensor(spec.action.low), high = at::tensor(spec.action.high);
   if (!at::isfinite(high - low).all().item<bool>())
     throw Error("[tdmpc2] plans within bounds, and an action of this environment has none");
@@ -74,6 +76,7 @@ at::Tensor Columns::task(const std::vector<at::Tensor>& obs) const {
 }
 
 at::Tensor Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) const {
+  // an image comes without vectors
   if (image_ >= 0) return obs[size_t(image_)];
   std::vector<at::Tensor> parts;
   for (size_t i : vectors_) parts.push_back(obs[i].flatten(lead));
@@ -101,6 +104,7 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
 
 std::unique_ptr<Planner> Tdmpc2Policy::made_planner(const Options& options) const {
   if (!options.mpc) return nullptr;
+  // panels where they can be, else one program for a device; prune=off wants the plan as written
   const Precision precision = context_.precision;
   if (use_panels(options, PanelPlanner::obstacle(shape_, precision, context_.device)))
     return std::make_unique<PanelPlanner>(plan_options_, shape_, precision,
@@ -123,6 +127,7 @@ at::Tensor Tdmpc2Policy::masked(const at::Tensor& action, const at::Tensor& task
 at::Tensor Tdmpc2Policy::drawn(const PlanRequest& request, bool uniform) const {
   const int64_t N = request.is_first.size(0);
   auto out = at::empty({N, shape_.actions}, params_.data().options());
+  // one place in the stream for both: an action is random or has noise added, never both
   const NoiseFill fill = plan_fill(request.key, request.first_row, N, numbers_.explore);
   if (uniform) noise_uniform_(out, fill);
   else noise_normal_(out, fill);
@@ -140,6 +145,7 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
   Autocast guard(context_.precision, context_.device);
   const at::Tensor seen = columns_.seen(step.obs, 1);
   if (shape_.image()) {
+    // the encoder was trained on shifted images: acting shifts them too
     auto shift = at::empty({step.rows(), 2}, params_.data().options());
     noise_uniform_(shift, plan_fill(key, step.first, step.rows(), numbers_.shift));
     shift = (shift * double(2 * kImageShift + 1)).to(at::kLong).clamp_max(2 * kImageShift);
@@ -156,6 +162,7 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
 at::Tensor Tdmpc2Policy::prior_action(const PlanRequest& request, ActMode mode) const {
   Autocast guard(context_.precision, context_.device);
   const auto head = model_->policy(request.latent, model_->embedding(request.task));
+  // 0 in dimensions that the task does not have
   const auto mask = request.task.defined()
                         ? at::index_select(plan_options_.action_mask, 0, request.task)
                         : at::Tensor();
@@ -169,7 +176,7 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   // on a device the count may be known there alone
   const bool known = context_.device.is_cpu() || key.base == nullptr;
   at::Tensor action;
-  // seed steps are random; where the count of steps is on the device, both are made and one is taken
+  // seed steps are random; where the count is on the device, both are made and one is taken
   if (seeding && known && key.now() * context_.rows < seed_steps_) {
     action = drawn({.task = columns_.task(step.obs),
                     .is_first = step.is_first,
@@ -179,6 +186,7 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   } else {
     const PlanRequest wanted = request(step, carry, mode, key);
     if (planner_) {
+      // the plan's mean is where the row's next plan begins
       const Plan plan = planner_->plan(wanted);
       carry.parts[0].copy_(plan.mean);
       action = plan.action;
@@ -186,12 +194,14 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
       action = prior_action(wanted, mode);
     }
     if (seeding && !known) {
+      // the device's own count of the steps
       const auto steps = at::from_blob(const_cast<int64_t*>(key.base), {},
                                        params_.data().options().dtype(at::kLong)) +
                          key.step;
       action = at::where(steps * context_.rows < seed_steps_, drawn(wanted, true), action);
     }
   }
+  // from [-1, 1] to the environment's bounds
   step.action.copy_(columns_.to_environment(action));
 }
 

@@ -35,6 +35,7 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c)
 
 at::Tensor shifted(const at::Tensor& image, const at::Tensor& shift) {
   const int64_t rows = image.size(0);
+  // the place each pixel comes from; beyond an edge the edge repeats
   const auto places = at::arange(kImageSide, shift.options()).unsqueeze(0) - kImageShift;
   const auto y = (places + shift.narrow(1, 0, 1)).clamp(0, kImageSide - 1);
   const auto x = (places + shift.narrow(1, 1, 1)).clamp(0, kImageSide - 1);
@@ -43,6 +44,7 @@ at::Tensor shifted(const at::Tensor& image, const at::Tensor& shift) {
 }
 
 Layer::Layer(const LayerPlace& p) {
+  // `in` of a convolution counts its whole window
   const auto sizes =
       p.kernel > 0 ? std::vector<int64_t>{p.out, p.in / (p.kernel * p.kernel), p.kernel, p.kernel}
                    : std::vector<int64_t>{p.out, p.in};
@@ -61,6 +63,7 @@ Mlp::Mlp(const MlpPlaces& places) {
 
 StackedMlp stacked(const at::Tensor& flat, const MlpPlaces& net, int64_t n) {
   auto part = [&](int64_t begin, at::IntArrayRef sizes) {
+    // the same part of the next network lies one network's size further on
     const int64_t count = c10::multiply_integers(sizes) / n;
     return flat.view({n, -1}).narrow(1, begin - net.front().begin, count).view(sizes);
   };
@@ -86,6 +89,7 @@ StackedMlp picked(const StackedMlp& stack, const at::Tensor& index) {
 
 at::Tensor stacked_forward(const StackedMlp& stack, const at::Tensor& x, const at::Tensor& keep) {
   const int64_t n = stack.front().weight.size(0);
+  // all networks read the same inputs
   auto h = x.unsqueeze(0).expand({n, x.size(0), x.size(1)});
   bool first = true;
   for (const auto& l : stack) {
@@ -94,6 +98,7 @@ at::Tensor stacked_forward(const StackedMlp& stack, const at::Tensor& x, const a
     first = false;
     if (!l.gain.defined()) continue;
     const int64_t out = h.size(2);
+    // layer_norm takes one gain for all networks, these have one each
     h = at::mish(at::layer_norm(h, {out}, {}, {}, kNormEps) * l.gain + l.shift);
   }
   return h;
@@ -108,6 +113,7 @@ WorldModel::WorldModel(const ModelShape& shape, bool kaiming, Initializer init)
   auto add = [&](const char* name, const MlpPlaces& places) {
     return register_module(name, std::make_shared<Mlp>(places));
   };
+  // in the order of model_layout(), which is the order of the flat buffer
   encoder_ = add("encoder", layout_.encoder);
   dynamics_ = add("dynamics", layout_.dynamics);
   reward_ = add("reward", layout_.reward);
@@ -127,6 +133,7 @@ void WorldModel::initialise(bool kaiming, Initializer init) {
     init.uniform(layer.weight, limit);
     init.uniform(layer.bias.unsqueeze(0), limit);
   };
+  // normal within [-2, 2]; biases stay 0
   auto normal = [&](const Mlp& mlp) {
     for (const auto& layer : mlp.layers) init.normal(layer->weight, kWeightStd, kWeightLimit);
   };
@@ -135,6 +142,7 @@ void WorldModel::initialise(bool kaiming, Initializer init) {
     for (const auto& layer : encoder_->layers) uniform(*layer);
   else normal(*encoder_);
   normal(*dynamics_);
+  // last weights of reward and value networks are 0: at first no input changes what they say
   normal(*reward_);
   reward_->layers.back()->weight.zero_();
   if (termination_) normal(*termination_);
@@ -160,11 +168,13 @@ at::Tensor WorldModel::run(const Mlp& mlp, at::Tensor x, LayerEnd last) const {
 }
 
 StackedMlp WorldModel::stacked_q() const {
+  // copies through which gradients reach the networks
   auto stack = [&](size_t layer, auto member) {
     std::vector<at::Tensor> parts;
     for (const auto& q : q_) parts.push_back((*q->layers[layer]).*member);
     if (!parts.front().defined()) return at::Tensor();
     const auto all = at::stack(parts);
+    // vectors are [n, 1, out], so that they broadcast over rows
     return all.dim() == 2 ? all.unsqueeze(1) : all;
   };
   StackedMlp nets;
@@ -183,7 +193,9 @@ at::Tensor WorldModel::encode(const at::Tensor& obs, const at::Tensor& e) const 
 }
 
 at::Tensor WorldModel::encode_image(const at::Tensor& image, const at::Tensor& shift) const {
+  // bytes to [-0.5, 0.5], channels before places
   auto x = shifted(image, shift).permute({0, 3, 1, 2}).to(at::kFloat) / 255 - 0.5;
+  // relu between convolutions, SimNorm behind the last
   const size_t count = encoder_->layers.size();
   for (size_t i = 0; i < count; ++i) {
     const Layer& layer = *encoder_->layers[i];

@@ -51,6 +51,7 @@ std::string quoted(const std::string& text) {
                text != "off" && text != "y" && text != "n";
   if (plain) return text;
   std::string out = "\"";
+  // in quotes: a quote, a backslash and the end of a line are written otherwise
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
     if (c == '\n') out += "\\n";
@@ -77,14 +78,17 @@ std::string range_text(const Rule& rule) {
 template <class T>
 bool parse_integer(std::string text, T& out) {
   std::erase(text, '_');
+  // from_chars knows no plus sign
   const char* first = text.data() + (text.size() > 1 && text[0] == '+' ? 1 : 0);
   const char* last = text.data() + text.size();
   auto [end, error] = std::from_chars(first, last, out);
   if (error == std::errc() && end == last && first != last) return true;
+  // 1e6 and 2.5e3 are whole numbers too
   if (text.find_first_of("eE.") == std::string::npos) return false;
   double value = 0;
   auto [dend, derror] = std::from_chars(first, last, value);
   if (derror != std::errc() || dend != last || value != std::floor(value)) return false;
+  // beyond 2^53 not every whole number is a double
   if (std::abs(value) > 9007199254740992.0 || (std::is_unsigned_v<T> && value < 0)) return false;
   if (value > double(std::numeric_limits<T>::max()) ||
       value < double(std::numeric_limits<T>::lowest()))
@@ -173,6 +177,7 @@ class Document {
   }
 
   void visit_map(const YAML::Node& node, const std::string& name, int depth) {
+    // a key that stands twice in a map would lose one of its values
     std::set<std::string> keys;
     for (const auto& item : node) {
       const std::string key = item.first.as<std::string>();
@@ -186,6 +191,7 @@ class Document {
   std::string value(const YAML::Node& node, const std::string& where) {
     if (node.IsNull()) return "";
     if (!node.IsSequence()) return node.as<std::string>();
+    // a list becomes the text that the command line would give
     count(node.size(), where);
     std::string list = "[";
     for (const auto& entry : node) list += (list.size() > 1 ? ", " : "") + entry.as<std::string>();
@@ -242,6 +248,7 @@ void Field::set(std::string_view text, std::string_view where) {
                         },
                         [&](std::vector<int64_t>* m) {
                           std::vector<int64_t> values;
+                          // brackets may be left out, and commas
                           std::string body(text);
                           if (!body.empty() && body.front() == '[' && body.back() == ']')
                             body = body.substr(1, body.size() - 2);
@@ -282,6 +289,7 @@ void OptionTable::add_field(std::string_view name, Field::Member member, std::st
 
 void OptionTable::section(std::string_view prefix,
                           const std::function<void(OptionTable&)>& describe) {
+  // the prefix holds while `describe` adds its settings
   std::string outer = prefix_;
   prefix_ += std::string(prefix) + ".";
   describe(*this);
@@ -310,6 +318,7 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
   std::vector<std::string> known;
   for (const auto& f : fields_) known.push_back(f.name);
   const auto near = near_names(name, known);
+  // what another library calls it, unless it is a name of ours in another section
   const bool ours = !near.empty() && same_leaf(name, near[0]);
   const std::string answer = ours ? "" : answer_to_setting(name, known);
   if (!answer.empty()) throw Error(begin + answer);
@@ -333,6 +342,7 @@ void OptionTable::load(const std::string& path, Origin origin) {
     throw Error("[" + path + "] is a folder; name the settings file in it");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("[" + path + "] cannot be read; check the path and its permissions");
+  // one byte more than allowed shows a file that is too large
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), std::streamsize(text.size()));
   text.resize(size_t(file.gcount()));
@@ -360,9 +370,11 @@ std::string OptionTable::yaml() const {
   std::string out;
   std::vector<std::string> open;
   for (const auto& f : fields_) {
+    // a.b.c is c in section b in section a
     std::vector<std::string> parts;
     std::istringstream in(f.name);
     for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
+    // sections that are open already go on
     size_t shared = 0;
     while (shared < open.size() && shared + 1 < parts.size() && open[shared] == parts[shared])
       ++shared;
@@ -381,6 +393,7 @@ std::string OptionTable::help() const {
   for (const auto& f : fields_) width = std::max(width, f.name.size());
   std::string out;
   for (const auto& f : fields_) {
+    // configs/ may give another default than the struct itself
     const std::string now = f.text(), accepted = accepted_text(f);
     out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
            now + (now == f.initial ? "" : ", bare " + f.initial) +

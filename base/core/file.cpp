@@ -106,6 +106,7 @@ int write_all(int fd, const std::string& path, const std::byte* data, size_t siz
   while (size > 0) {
     size_t most = std::min(size, kMaxWriteBytes);
     int fault = file_fault(FileOp::write, path);
+    // a short write puts half of its bytes, and so does an exit
     if (fault == kFaultShort || fault == kFaultExit) most = (most + 1) / 2;
     ssize_t written = -1;
     if (fault > 0) errno = fault;
@@ -140,6 +141,7 @@ void sync_file(int fd, const std::string& path) {
 }  // namespace
 
 std::string parent_of(const std::string& path) {
+  // slashes at the end belong to no name
   size_t end = path.find_last_not_of('/');
   size_t slash = end == std::string::npos ? end : path.rfind('/', end);
   if (slash == std::string::npos) return path.starts_with('/') ? "/" : ".";
@@ -151,6 +153,7 @@ std::string temporary_beside(const std::string& path) {
   size_t end = path.find_last_not_of('/') + 1;
   size_t slash = path.rfind('/', end - 1);
   size_t name = slash == std::string::npos ? 0 : slash + 1;
+  // hidden, and this process's alone: .NAME.tmp-PID-COUNT
   return path.substr(0, name) + "." + path.substr(name, end - name) + std::string(kTemporary) +
          std::to_string(::getpid()) + "-" + std::to_string(count++);
 }
@@ -177,6 +180,7 @@ std::string read_file(const std::string& path, size_t limit) {
   int fd = open_for_reading(path, info);
   std::string text;
   int error = 0;
+  // a file over the limit is not read at all
   if (uint64_t(info.st_size) <= limit) {
     // one byte more than expected shows a file that grew
     text.resize(size_t(info.st_size) + 1);
@@ -188,6 +192,7 @@ std::string read_file(const std::string& path, size_t limit) {
       if (got <= 0) break;
       size += size_t(got);
       if (size > limit) break;
+      // it grew: go on as far as the limit
       if (size == text.size()) text.resize(std::min(limit, 2 * size) + 1);
     }
     text.resize(size);
@@ -211,6 +216,7 @@ void read_lines(const std::string& path, const std::function<void(std::string_vi
   size_t seen = 0;  // of text, without an end in it
   int error = 0;
   while (!error && text.size() <= kMaxLineBytes) {
+    // another piece behind what is left of a line
     const size_t size = text.size();
     text.resize(size + kBufferBytes);
     const ssize_t got = ::read(file.fd, text.data() + size, kBufferBytes);
@@ -238,18 +244,21 @@ uint64_t file_bytes(const std::string& path) {
 }
 
 void write_atomic(const std::string& path, std::string_view bytes) {
+  // first all bytes onto the disk under another name
   std::string temporary = temporary_beside(path);
   {
     FileWriter file(temporary);
     file.write(bytes);
     file.finish();
   }
+  // at once: readers find the old bytes before and the new ones after
   if (attempt(FileOp::rename, path, [&] { return ::rename(temporary.c_str(), path.c_str()); }) <
       0) {
     int error = errno;
     unlink_any(temporary);
     fail(path, "cannot be replaced", error);
   }
+  // the new name, too, survives a power cut
   sync_dir(parent_of(path));
 }
 
@@ -272,6 +281,7 @@ void make_dirs(const std::string& path) {
   }
   std::string parent = parent_of(path);
   if (parent != path) make_dirs(parent);
+  // somebody else may make it at the same moment
   if (make_dir(path)) sync_dir(parent);
 }
 
@@ -309,6 +319,7 @@ void rename_path(const std::string& from, const std::string& to) {
 }
 
 void replace_link(const std::string& path, const std::string& target) {
+  // a link cannot be rewritten: another is made and renamed over it
   std::string temporary = temporary_beside(path);
   if (attempt(FileOp::open, temporary,
               [&] { return ::symlink(target.c_str(), temporary.c_str()); }) < 0)
@@ -341,6 +352,7 @@ void sync_dir(const std::string& path) {
 
 uint64_t free_bytes(const std::string& path) {
   struct statvfs info;
+  // of the nearest folder that is there
   std::string at = path;
   while (::statvfs(at.c_str(), &info) != 0) {
     std::string parent = parent_of(at);
@@ -364,6 +376,7 @@ FileWriter::~FileWriter() {
 void FileWriter::write(std::span<const std::byte> bytes) {
   bytes_ += bytes.size();
   hash_.add(bytes);
+  // bytes go out in order: those that wait before these
   if (buffer_.size() + bytes.size() > kBufferBytes) flush();
   if (bytes.size() < kBufferBytes) {
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
@@ -419,6 +432,7 @@ MappedFile::MappedFile(const std::string& path) {
   struct stat info;
   int fd = open_for_reading(path, info);
   size_ = size_t(info.st_size);
+  // an empty file has nothing to map
   if (size_ > 0) {
     void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
     int error = errno;
@@ -444,6 +458,7 @@ FileLock::FileLock(std::string path) : path_(std::move(path)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }
+    // say who holds it: its number is in the file
     char owner[32] = {};
     ssize_t size = ::pread(fd_, owner, sizeof owner - 1, 0);
     ::close(fd_);
@@ -478,6 +493,7 @@ bool FileLock::in_place() const {
 
 std::string FileLock::whereabouts() const {
   struct stat info;
+  // a removed file is nowhere
   if (::fstat(fd_, &info) != 0 || info.st_nlink == 0) return "";
   return read_link("/proc/self/fd/" + std::to_string(fd_));
 }
@@ -485,6 +501,7 @@ std::string FileLock::whereabouts() const {
 bool FileLock::held(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
+  // a shared lock is refused only where somebody has the exclusive one
   bool is_held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(fd);
   return is_held;

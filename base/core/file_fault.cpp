@@ -53,6 +53,7 @@ FaultRule parse_rule(std::string_view text) {
     throw Error("[MAGLEV_FAULT] expected operation:error:number, e.g. write:ENOSPC:7, got '" +
                 std::string(text) + "'");
   };
+  // operation:error:number, and a + behind it for all later ones too
   size_t first = text.find(':'), second = text.find(':', first + 1);
   if (first == std::string_view::npos || second == std::string_view::npos) reject();
   FaultRule rule{};
@@ -61,6 +62,7 @@ FaultRule parse_rule(std::string_view text) {
   std::string_view number = text.substr(second + 1);
   rule.and_later = number.ends_with('+');
   if (rule.and_later) number.remove_suffix(1);
+  // a whole number from 1 on, with nothing behind it
   auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rule.at);
   if (error != std::errc() || end != number.data() + number.size() || rule.at < 1) reject();
   return rule;
@@ -72,6 +74,7 @@ struct Installed {
   std::atomic<bool> armed{false};
 
   Installed() {
+    // from the environment, at the first operation
     if (const char* text = std::getenv("MAGLEV_FAULT"); text && *text) {
       fault = parse_file_fault(text);
       armed = true;
@@ -95,12 +98,14 @@ void set_file_fault(FileFault fault) {
 
 FileFault parse_file_fault(std::string_view text) {
   auto rules = std::make_shared<std::vector<FaultRule>>();
+  // rules stand between commas
   while (!text.empty()) {
     size_t comma = text.find(',');
     rules->push_back(parse_rule(text.substr(0, comma)));
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
   return [rules](FileOp op, const std::string&) {
+    // every rule counts for itself; the first that is due answers
     int answer = kFaultNone;
     for (FaultRule& rule : *rules) {
       if (rule.op != -1 && rule.op != int(op)) continue;
@@ -114,9 +119,11 @@ FileFault parse_file_fault(std::string_view text) {
 
 int file_fault(FileOp op, const std::string& path) {
   Installed& now = installed();
+  // without a fault an operation costs one load
   if (!now.armed.load(std::memory_order_relaxed)) return kFaultNone;
   std::lock_guard lock(now.mutex);
   int answer = now.fault ? now.fault(op, path) : kFaultNone;
+  // a write carries its fault out itself, for half of its bytes come first
   if (op == FileOp::write) return answer;
   if (answer == kFaultExit) ::_exit(137);
   return answer == kFaultShort ? kFaultNone : answer;

@@ -50,6 +50,7 @@ bool byte_count(const SafeTensorInfo& info, uint64_t& bytes) {
     if (d == 0) empty = true;
     else if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes)) return false;
   }
+  // one dimension of 0 leaves nothing
   if (empty) bytes = 0;
   return true;
 }
@@ -80,6 +81,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::string problem;
 
   bool start_object(size_t) override {
+    // depth 1 has names, depth 2 a tensor or the metadata
     if (depth_ == 0) return depth_ = 1, true;
     if (depth_ == 1) {
       depth_ = 2;
@@ -90,6 +92,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return refuse("has an object where none belongs");
   }
   bool end_object() override {
+    // 7: all three fields were there
     if (depth_ == 2 && !in_metadata_ && seen_ != 7)
       return refuse("tensor " + shown(name_) + " needs dtype, shape and data_offsets");
     --depth_;
@@ -141,6 +144,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_unsigned(uint64_t value) override {
     if (!in_array_) return refuse("has a number where none belongs");
+    // a shape has a number for each dimension, data_offsets have two
     if (field_ == Field::shape) {
       auto& shape = rows.back().info.shape;
       if (value > uint64_t(INT64_MAX) || shape.size() == kMaxDims)
@@ -171,6 +175,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool tensor_key(const std::string& text) {
+    // the metadata once, and every tensor once
     in_metadata_ = text == kMetadata;
     if (in_metadata_) {
       if (has_metadata_) return refuse("repeats __metadata__");
@@ -221,6 +226,7 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
            std::pair(tensors[b].dtype, std::string_view(tensors[b].name));
   });
 
+  // header: dtype, shape and place of each tensor, in the file's order
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::vector<uint64_t> sizes;
@@ -250,6 +256,7 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
   } catch (const nlohmann::json::exception&) {
     throw Error("[" + out.path() + "] tensor names and metadata must be UTF-8");
   }
+  // spaces, so that data begin at a multiple of 8
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > kMaxSafetensorsHeader)
     throw Error("[" + out.path() + "] " + std::to_string(tensors.size()) +
@@ -257,6 +264,7 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
   uint64_t length = text.size();
   out.write(std::as_bytes(std::span(&length, 1)));
   out.write(text);
+  // data, one tensor in memory at a time
   for (size_t k = 0; k < order.size(); ++k) {
     std::span<const std::byte> bytes = bytes_of(order[k]);
     if (bytes.size() != sizes[k])
@@ -270,6 +278,7 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
   auto refuse = [&](const std::string& why) -> Error {
     return Error("[" + origin + "] is no valid safetensors file: " + why);
   };
+  // header: its length, and that it fits
   if (file.size() < 8)
     throw refuse("it has " + std::to_string(file.size()) + " bytes, the least is 8");
   uint64_t length = 0;
@@ -286,6 +295,7 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
   bool parsed = nlohmann::json::sax_parse(text.begin(), text.end(), &header);
   if (!parsed || !header.problem.empty()) throw refuse("the header " + header.problem);
 
+  // data: each tensor begins where the one before it ends
   auto& rows = header.rows;
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

@@ -20,6 +20,7 @@ struct Character {
 Character front(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
+  // the first byte's leading ones say how many bytes there are
   const size_t bytes = lead < 0x80         ? 1
                        : (lead >> 5) == 6  ? 2
                        : (lead >> 4) == 14 ? 3
@@ -27,6 +28,7 @@ Character front(std::string_view text) {
                                            : 0;
   if (bytes == 1) return {lead, 1};
   if (bytes == 0 || bytes > text.size()) return {0xFFFD, 1};
+  // six bits of the code in every byte that follows
   char32_t code = lead & (0x7F >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return {0xFFFD, 1};
@@ -37,10 +39,12 @@ Character front(std::string_view text) {
 
 int width_of(char32_t c) {
   const auto in = [c](char32_t low, char32_t high) { return c >= low && c <= high; };
+  // controls, and marks that join the character before them
   if (c < 0x20 || in(0x7F, 0x9F)) return 0;
   if (in(0x300, 0x36F) || in(0x200B, 0x200F) || in(0x20D0, 0x20FF) || in(0xFE00, 0xFE0F) ||
       in(0xFE20, 0xFE2F))
     return 0;
+  // wide East Asian characters and emoji
   if (in(0x1100, 0x115F) || in(0x2E80, 0xA4CF) || in(0xAC00, 0xD7A3) || in(0xF900, 0xFAFF) ||
       in(0xFE30, 0xFE6F) || in(0xFF00, 0xFF60) || in(0xFFE0, 0xFFE6) || in(0x1F300, 0x1FAFF) ||
       in(0x20000, 0x3FFFD))
@@ -114,6 +118,7 @@ Terminal terminal_from(const TerminalFacts& facts) {
   Terminal terminal;
   const std::string term = variable("TERM");
   terminal.live = facts.is_tty && !term.empty() && term != "dumb";
+  // colours where they show or are forced, unless they are forbidden
   const std::string force = variable("CLICOLOR_FORCE");
   terminal.colour =
       (terminal.live || (!force.empty() && force != "0")) && variable("NO_COLOR").empty();
@@ -125,6 +130,7 @@ Terminal terminal_from(const TerminalFacts& facts) {
                  [](unsigned char c) { return char(std::tolower(c)); });
   terminal.unicode =
       locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  // what the terminal itself says goes before the variables
   const int columns = facts.columns > 0 ? facts.columns : number(variable("COLUMNS").c_str());
   const int rows = facts.rows > 0 ? facts.rows : number(variable("LINES").c_str());
   if (columns > 0) terminal.columns = columns;
@@ -157,6 +163,7 @@ std::string fit(std::string_view text, int columns, bool unicode) {
   const std::string clean = without_controls(text);
   if (display_width(clean) <= columns) return clean;
   if (columns <= 0) return "";
+  // the ellipsis takes its columns from the text
   const std::string_view end = ellipsis(columns, unicode);
   return std::string(prefix(clean, columns - display_width(end))) + std::string(end);
 }
@@ -166,6 +173,7 @@ std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     std::string& line = lines.back();
+    // a word joins the line where it fits, else it begins the next
     if (line.empty()) line = word;
     else if (display_width(line) + 1 + display_width(word) <= columns) line += " " + word;
     else lines.push_back(word);
@@ -196,6 +204,7 @@ Line Line::fitted(int columns, bool unicode) const {
   if (columns <= 0) return line;
   const std::string_view end = ellipsis(columns, unicode);
   const int room = columns - display_width(end);
+  // as much of the spans as leaves room for the ellipsis
   for (const Span& span : spans_) {
     line.add(prefix(span.text, room - line.width()), span.ink);
     if (line.width() + 1 > room) break;

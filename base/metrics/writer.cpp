@@ -32,6 +32,7 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
   std::vector<NamedSink> sinks;
   for (const auto& name : names) {
     const SinkEntry& entry = find_row(sink_table(), name, "[sinks] ", "sink");
+    // opened again, a sink goes on behind what it has already
     const auto reopen = [&entry, info](int64_t last_step) {
       RunInfo again = info;
       again.resumed_at = std::max(info.resumed_at, last_step);
@@ -58,6 +59,7 @@ void MetricWriter::reopen() { enqueue(Reopen{}); }
 
 void MetricWriter::enqueue(Item item) {
   std::unique_lock lock(mutex_);
+  // no row is dropped: training waits for room
   drained_.wait(lock, [&] { return queue_.size() < kQueueRows || closing_; });
   if (closing_) return;
   queue_.push_back(std::move(item));
@@ -79,6 +81,7 @@ void MetricWriter::close(const std::string& outcome) {
     filled_.notify_one();
     drained_.notify_all();
   }
+  // the thread gives what is left and ends
   thread_.join();
 }
 
@@ -91,13 +94,16 @@ void MetricWriter::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {
     const bool woken = filled_.wait_for(lock, kTick, [&] { return !queue_.empty() || closing_; });
+    // nothing came for a while: sinks that draw progress go on
     if (!woken) {
       if (!progress_) continue;
+      // sinks are called without the lock: they may take their time
       lock.unlock();
       each_sink([&](MetricSink& s) { s.tick(*progress_); });
       lock.lock();
       continue;
     }
+    // woken by close(), and all is given
     if (queue_.empty()) break;
     Item item = std::move(queue_.front());
     queue_.pop_front();
@@ -109,6 +115,7 @@ void MetricWriter::thread_main() {
     drained_.notify_all();
   }
   lock.unlock();
+  // failed sinks have one more chance to take what they missed
   for (Seat& seat : seats_) retry(seat);
   tell_reports();
   each_sink([&](MetricSink& s) { s.close(outcome_); });
@@ -117,12 +124,14 @@ void MetricWriter::thread_main() {
 void MetricWriter::deliver(const Item& item) {
   const bool flush = std::holds_alternative<Flush>(item);
   for (Seat& seat : seats_) {
+    // where it wrote to is gone: open it again behind what it had
     if (std::holds_alternative<Reopen>(item)) {
       if (!seat.named.reopen) continue;
       seat.named.sink.reset();
       retry(seat);
       continue;
     }
+    // a failed sink is tried again now and then, and before every checkpoint
     const bool due = std::chrono::steady_clock::now() - seat.tried >= kBetweenTries;
     if (!seat.named.sink && (flush || due)) retry(seat);
     if (seat.named.sink) {
@@ -155,9 +164,11 @@ void MetricWriter::retry(Seat& seat) {
   seat.tried = std::chrono::steady_clock::now();
   const std::string why = failure_of([&] {
     seat.named.sink = seat.named.reopen(seat.last_step);
+    // what it missed comes first, in order
     for (; !seat.missed.empty(); seat.missed.pop_front()) give(seat, seat.missed.front());
   });
   if (!why.empty()) return seat.named.sink.reset();
+  // it works again, which is news only where the failure was
   bool was_off;
   {
     std::lock_guard lock(mutex_);

@@ -34,6 +34,7 @@ struct FreeList {
 };
 std::array<FreeList, kClasses> free_lists;
 
+// spins: a list is held for the exchange of a pointer or two
 class Locked {
  public:
   explicit Locked(FreeList& list) : list_(list) {
@@ -77,6 +78,7 @@ void give_back(void* data) {
 void* take(size_t bytes) {
   const int size_class = class_of(bytes);
   FreeList& list = free_lists[size_t(size_class)];
+  // the block that came back last: its lines may still be in a cache
   {
     Locked guard(list);
     if (Head* head = list.first) {
@@ -84,6 +86,7 @@ void* take(size_t bytes) {
       return reinterpret_cast<std::byte*>(head) + kAlignment;
     }
   }
+  // none of this class is free: one more
   const size_t block = block_bytes(size_class);
   void* memory = std::aligned_alloc(kAlignment, block);
   if (!memory) throw std::bad_alloc();
@@ -96,6 +99,7 @@ void* take(size_t bytes) {
 class CpuCache final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
+    // an empty tensor has no block
     if (bytes == 0) return {nullptr, nullptr, &give_back, c10::Device(c10::kCPU)};
     void* data = take(bytes);
     return {data, data, &give_back, c10::Device(c10::kCPU)};
@@ -115,6 +119,7 @@ void use_cpu_cache() {
 
 void release_cpu_cache() {
   for (FreeList& list : free_lists) {
+    // the whole list at once: others do not wait while it is freed
     Head* head = nullptr;
     {
       Locked guard(list);

@@ -77,6 +77,7 @@ void name_vector_units(std::string_view flags, std::vector<std::string>& names) 
                                                                    {"asimd", "neon"},
                                                                    {"sve", "sve"},
                                                                    {"bf16", "bf16"}};
+  // whole words: avx is not in avx2
   std::set<std::string_view> have;
   while (!flags.empty()) {
     const size_t end = std::min(flags.find(' '), flags.size());
@@ -100,6 +101,7 @@ std::vector<std::string> group_folders(const std::string& mount, const std::stri
 
 void probe_limits(const std::string& root, Processor& processor, Memory& memory) {
   const std::string groups = read(root + "/proc/self/cgroup"), mount = root + "/sys/fs/cgroup";
+  // of all limits on the way up the tightest counts
   const auto tighter_quota = [&](double quota) {
     if (quota > 0 && (processor.quota == 0 || quota < processor.quota)) processor.quota = quota;
   };
@@ -108,6 +110,7 @@ void probe_limits(const std::string& root, Processor& processor, Memory& memory)
     memory.limit = limit;
     memory.limit_used = parse_limit(read(used));
   };
+  // version 2 has one hierarchy for all, version 1 one for each controller
   for (const std::string& folder : group_folders(mount, parse_cgroup(groups, ""))) {
     tighter_quota(parse_cpu_max(read(folder + "/cpu.max")));
     tighter_memory(parse_limit(read(folder + "/memory.max")), folder + "/memory.current");
@@ -115,6 +118,7 @@ void probe_limits(const std::string& root, Processor& processor, Memory& memory)
   for (const std::string& folder : group_folders(mount + "/cpu", parse_cgroup(groups, "cpu"))) {
     const auto quota = whole(read(folder + "/cpu.cfs_quota_us")),
                period = whole(read(folder + "/cpu.cfs_period_us"));
+    // a quota of -1 is none
     if (quota && period && *quota > 0 && *period > 0)
       tighter_quota(double(*quota) / double(*period));
   }
@@ -137,6 +141,7 @@ std::string os_name(const std::string& text) {
 
 std::optional<bool> turbo_state(const std::string& root) {
   const std::string cpu = root + "/sys/devices/system/cpu/";
+  // Intel's driver tells whether it is off, others whether it is on
   if (const auto off = whole(read(cpu + "intel_pstate/no_turbo"))) return *off == 0;
   if (const auto boost = whole(read(cpu + "cpufreq/boost"))) return *boost == 1;
   return std::nullopt;
@@ -178,10 +183,12 @@ int64_t Memory::left() const {
 
 System probe_system(const std::string& path, const std::string& root) {
   System system;
+  // what runs on it
   system.os = os_name(read(root + "/etc/os-release"));
   utsname names{};
   if (uname(&names) == 0)
     system.kernel = std::string(names.sysname) + " " + names.release + " " + names.machine;
+  // the processor, and how much of it this process may have
   Processor& processor = system.processor;
   parse_cpuinfo(read(root + "/proc/cpuinfo"), processor);
   cpu_set_t set;
@@ -191,14 +198,17 @@ System probe_system(const std::string& path, const std::string& root) {
   processor.governor = trimmed(read(frequency));
   processor.turbo = turbo_state(root);
   processor.load = std::atof(read(root + "/proc/loadavg").c_str());
+  // memory, and the limits of control groups
   parse_meminfo(read(root + "/proc/meminfo"), system.memory);
   probe_limits(root, processor, system.memory);
+  // the disk
   system.disk.path = path;
   struct statvfs disk {};
   if (statvfs(path.c_str(), &disk) == 0) {
     system.disk.total = int64_t(disk.f_blocks) * int64_t(disk.f_frsize);
     system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);
   }
+  // GPUs by the driver's tool, which knows this machine alone; by the driver's files else
   if (root.empty())
     system.gpus =
         parse_gpus(output_of("nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap "
@@ -218,6 +228,7 @@ void parse_meminfo(std::string_view text, Memory& memory) {
   bool told = false;
   for_lines(text, [&](std::string_view line) {
     const auto [key, value] = split(line, ':');
+    // the kernel counts in KiB
     const int64_t bytes = whole(value).value_or(0) * 1024;
     if (key == "MemTotal") memory.total = bytes;
     if (key == "MemAvailable") memory.available = bytes, told = true;
@@ -232,6 +243,7 @@ int64_t parse_limit(std::string_view text) {
 }
 
 void parse_cpuinfo(std::string_view text, Processor& processor) {
+  // a core shows once for each of its threads
   std::set<std::pair<std::string, std::string>> cores;
   std::string package, model;
   for_lines(text, [&](std::string_view line) {
@@ -250,6 +262,7 @@ void parse_cpuinfo(std::string_view text, Processor& processor) {
 std::string parse_cgroup(std::string_view text, std::string_view controller) {
   std::string group;
   for_lines(text, [&](std::string_view line) {
+    // number:controllers:path; version 2 has number 0 and no controllers
     const auto [number, rest] = split(line, ':');
     const auto [controllers, path] = split(rest, ':');
     if (controller.empty()) {
@@ -287,6 +300,7 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
     warnings.push_back("the cgroup grants " + number_text(cpu.quota) + " of " +
                        std::to_string(cpu.affinity) +
                        " processors' time: more threads than that are paused by the kernel");
+  // processors that may run at once
   const double room = cpu.quota > 0 ? std::min<double>(cpu.quota, cpu.affinity) : cpu.affinity;
   if (room > 0 && threads > std::ceil(room))
     warnings.push_back(

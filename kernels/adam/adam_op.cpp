@@ -21,6 +21,7 @@ struct Inputs {
 // moments and counters of an optimiser that has run a while
 Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(P + lanes));
+  // two groups, where there are elements for both
   const int64_t head = P / 3;
   std::vector<AdamGroup> groups{{0, P}};
   std::vector<float> rates{1};
@@ -39,6 +40,7 @@ Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, a
 
 void fused_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
   ThreadPool pool(1);
+  // the three stages, one after another
   AdamArgs args = adam_args(t, in.numbers);
   adam_reduce(args, grad, in.unscale, pool);
   adam_clip(args, in.skip);
@@ -53,6 +55,7 @@ void reference_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
 
 template <class Step>
 Tensors run(const Inputs& in, Step step) {
+  // every run begins at the same state
   AdamTensors t = in.tensors;
   for (auto* one : {&t.data, &t.first, &t.second, &t.steps, &t.nonfinite, &t.step})
     *one = one->clone();
@@ -67,6 +70,7 @@ std::vector<KernelCase> cases(at::Device device) {
   const AdamNumbers adam{
       .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-5, .weight_decay = 0, .max_grad_norm = 0.5};
   const std::string scaled = "unscaled";
+  // with decay, without clipping, and with one norm for all groups
   AdamNumbers adamw = adam, free = adam, together = adam;
   adamw.weight_decay = 0.1, free.max_grad_norm = 0;
   together.clip_together = true;
@@ -107,6 +111,7 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
                 .rate = at::ones({G}),
                 .factor = at::zeros({G}, options),
                 .step = at::zeros({4}, options)};
+  // written on the host, read where the parameters are
   for (int64_t g = 0; g < G; ++g) {
     t.groups[g][0] = groups[size_t(g)].begin;
     t.groups[g][1] = groups[size_t(g)].count;
@@ -120,6 +125,7 @@ AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGrou
 AdamArgs adam_args(const AdamTensors& t, const AdamNumbers& numbers) {
   device_of("adam", t.data, t.first, t.second, t.steps, t.nonfinite, t.groups, t.partial, t.rate,
             t.factor, t.step);
+  // what a stage reads besides, it adds itself
   return {.grad = nullptr,
           .lanes = 0,
           .lane_stride = 0,
@@ -152,6 +158,7 @@ void adam_reduce(AdamArgs& args, const at::Tensor& grad, const at::Tensor& unsca
   MAGLEV_ASSERT(grad.dim() == 2 && grad.size(1) == args.P && grad.stride(1) == 1 &&
                     grad.scalar_type() == at::kFloat,
                 "lanes [lanes, P] f32");
+  // the later stages read these too
   args.grad = grad.data_ptr<float>();
   args.lanes = grad.size(0), args.lane_stride = grad.stride(0);
   args.unscale = unscale.defined() ? unscale.const_data_ptr<float>() : nullptr;
@@ -169,6 +176,7 @@ void adam_clip(AdamArgs& args, const at::Tensor& skip) {
 
 void adam_step(AdamArgs& args, const at::Tensor& lr, ThreadPool& pool) {
   args.lr = lr.const_data_ptr<float>();
+  // the step's scalars once, then the chunks on any thread
   const auto chunks = [&pool](const AdamArgs& a) {
     adam_begin_step(a);
     pool.run(adam_chunks(a.P), [&](int64_t c) { adam_step_cpu(a, c); });

@@ -28,6 +28,7 @@ std::vector<KernelCase> cases(at::Device device) {
   for (int64_t count : {1, 2, 64, 1024, 5000})
     for (bool all : {false, true}) {
       auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(count));
+      // a minibatch of a rollout twice as long, or the whole rollout
       const int64_t M = all ? count : 2 * count;
       // a mean far from 0 beside the deviation, which a sum of squares would drown
       auto advantage = (at::randn({M}, gen) + 100).to(device);
@@ -53,6 +54,7 @@ std::vector<KernelCase> cases(at::Device device) {
     }
   for (int64_t count : {64, 5000}) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(count));
+    // values that explain about three quarters of the returns' variance
     auto target = (at::randn({count}, gen) + 100).to(device);
     auto value = (target + 0.5 * at::randn({count}, gen).to(device)).contiguous();
     auto valid = (at::rand({count}, gen) < 0.9).to(at::kFloat).to(device);
@@ -96,6 +98,7 @@ void advantage_statistics_(at::Tensor& out, const at::Tensor& advantage, const a
                            .count = index.defined() ? index.numel() : advantage.numel()};
   MAGLEV_ASSERT(out.numel() == 3 && scratch.size(0) >= advantage_chunks(args.count), "enough room");
   auto* statistics = reinterpret_cast<AdvantageStatistics*>(out.data_ptr<float>());
+  // chunks on any threads, joined in order by this one
   const auto on_cpu = [&pool](const AdvantageArgs& a, AdvantagePartial* partial,
                               AdvantageStatistics* to) {
     find_partials(a, partial, pool);
@@ -108,9 +111,11 @@ at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at:
                                           const at::Tensor& index) {
   auto a = (index.defined() ? advantage.index_select(0, index) : advantage).to(at::kDouble);
   auto v = (index.defined() ? valid.index_select(0, index) : valid).to(at::kDouble);
+  // where no row is valid, as if one were
   auto count = v.sum().clamp_min(1);
   auto mean = (a * v).sum() / count;
   auto centred = (a - mean) * v;
+  // n - 1 in the denominator, at least 1
   auto std = at::sqrt((centred * centred).sum() / (count - 1).clamp_min(1));
   return at::stack({mean, 1 / (std + 1e-8), 1 / count}).to(at::kFloat);
 }
@@ -118,6 +123,7 @@ at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at:
 void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Tensor& value,
                          const at::Tensor& valid, at::Tensor& error, at::Tensor& scratch,
                          ThreadPool& pool) {
+  // a device takes plain ATen, which waits for nothing
   if (!target.is_cpu()) {
     out.copy_(explained_variance_reference(target, value, valid));
     return;
@@ -127,6 +133,7 @@ void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Te
   const float *goal = target.const_data_ptr<float>(), *guess = value.const_data_ptr<float>();
   float* left = error.data_ptr<float>();
   for (int64_t i = 0; i < M; ++i) left[i] = goal[i] - guess[i];
+  // how far returns spread, and how far what values leave of them
   const auto squares = [&](const float* column) {
     const AdvantageArgs args{
         .advantage = column, .valid = valid.const_data_ptr<float>(), .index = nullptr, .count = M};
@@ -134,6 +141,7 @@ void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Te
     return advantage_join(partials_of(scratch), chunks).squares;
   };
   const double spread = squares(goal), rest = squares(left);
+  // returns that are all equal leave nothing to explain
   *out.data_ptr<float>() =
       spread > 0 ? float(1 - rest / spread) : std::numeric_limits<float>::quiet_NaN();
 }

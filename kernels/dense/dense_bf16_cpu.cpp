@@ -30,10 +30,12 @@ MAGLEV_BF16_TARGET __attribute__((noinline)) void dot_tile(const DenseForwardBf1
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
+    // behind the last output any start will do: those sums are not kept
     const __m512 start = _mm512_set1_ps(a.start[(o + i < a.out ? o + i : o) * a.start_step]);
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) sum[i][v] = start;
   }
+  // twelve outputs side by side, pair after pair; this tile may begin in their middle
   const uint32_t* tile = a.weight + o / kDenseTile * kDenseTile * a.pairs + o % kDenseTile;
   for (const DenseSegmentBf16& segment : a.segments) {
     const uint32_t* w = tile + segment.first * kDenseTile;
@@ -51,6 +53,7 @@ MAGLEV_BF16_TARGET __attribute__((noinline)) void dot_tile(const DenseForwardBf1
       }
     }
   }
+  // sums out, and into the moments while they are in registers: the end needs no pass for them
   __m512 total[kVectors], square[kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) {
@@ -75,9 +78,11 @@ MAGLEV_BF16_TARGET __attribute__((noinline)) void dot_tile(const DenseForwardBf1
 }
 
 void dot_products(const DenseForwardBf16& a, float* moments) {
+  // columns up to the next multiple of 16 behind the rows
   const int64_t width = (a.rows + kLanes - 1) / kLanes * kLanes;
   for (int64_t o = 0; o < a.out; o += kDenseTile) {
     int64_t c = 0;
+    // four vectors of columns take half of the twelve outputs at a time, fewer take all
     for (; c + 4 * kLanes <= width; c += 4 * kLanes) {
       dot_tile<6, 4>(a, o, c, moments);
       if (o + 6 < a.out) dot_tile<6, 4>(a, o + 6, c, moments);
@@ -124,6 +129,7 @@ void pack_dense_bf16(const DensePackBf16& a) {
   for (int64_t o = 0; o < a.out; o += kDenseTile)
     for (int64_t j = 0; j < own; ++j) {
       uint32_t* to = a.packed + o * a.pairs + (a.first + j) * kDenseTile;
+      // the lower half is the first of two inputs; zeros where there is no output or input
       for (int64_t k = 0; k < kDenseTile; ++k) {
         const auto bits = [&](int64_t i) {
           if (o + k >= a.out || i >= a.in) return uint32_t(0);

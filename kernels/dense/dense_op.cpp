@@ -31,6 +31,7 @@ class PanelLayer {
                 .packed = packed_.data_ptr<float>()});
     x_ = aligned(in * kPanelRows), y_ = aligned(out_ * kPanelRows);
     xhat_ = aligned(out_ * kPanelRows), rstd_ = aligned(kPanelRows);
+    // segments lie behind one another, in the panel as in the weight
     int64_t first = 0;
     for (int64_t features : segments) {
       segments_.push_back({x_.data_ptr<float>() + first * kPanelRows, first, features});
@@ -51,6 +52,7 @@ class PanelLayer {
         panel_to_rows(panels[i].data_ptr<float>(), count, out[i].size(1),
                       out[i].data_ptr<float>() + first * out[i].size(1));
     }
+    // without an end there are no moments to keep
     if (end_ == DenseEnd::none) out.resize(1);
     return out;
   }
@@ -90,6 +92,7 @@ class PanelLayer {
 Tensors layer_reference(const Tensors& in, DenseEnd end) {
   auto z = at::linear(in[0], in[1], in[2]);
   if (end == DenseEnd::none) return {z};
+  // moments are outputs too: the way back reads them
   auto variance = z.var(-1, /*unbiased=*/false, /*keepdim=*/true);
   auto rstd = at::rsqrt(variance + double(kLayerNormEps));
   return {dense_end_reference(z, in[3], in[4], end), (z - z.mean(-1, true)) * rstd, rstd};
@@ -122,6 +125,7 @@ void add_layer_cases(std::vector<KernelCase>& list) {
                          at::randn({s.out}, gen) * 0.1};
     const Tensors parameters(inputs.begin() + 1, inputs.end());
     auto layer = std::make_shared<PanelLayer>(parameters, s.segments, s.end);
+    // leaves the last panel loaded, which the bench repeats
     layer->forward(inputs[0]);
     const auto end = s.end;
     const int64_t last = (s.rows - 1) % kPanelRows + 1;
@@ -152,6 +156,7 @@ class PairLayer {
     auto words = [](int64_t count) { return at::zeros({count}, at::kInt); };
     packed_ = words(packed_dense_bf16_size(out_, pairs)), x_ = words(pairs * kPanelRows);
     y_ = words(out_ * kPanelRows), sums_ = at::zeros({out_, kPanelRows});
+    // each segment from the pair it begins at
     for (auto [begin, count, pair] :
          {std::array{int64_t(0), first, int64_t(0)}, std::array{first, in - first, own}}) {
       if (count == 0) continue;
@@ -189,6 +194,7 @@ class PairLayer {
   /// [rows, out] f32.
   at::Tensor result() const {
     if (end_ == DenseEnd::none) return sums_.narrow(1, 0, rows_).t().contiguous();
+    // a word's halves are two features
     auto halves = y_.view(at::kBFloat16).view({out_, kPanelRows, 2}).narrow(0, 0, out_ / 2);
     return halves.narrow(1, 0, rows_).permute({1, 0, 2}).reshape({rows_, out_}).to(at::kFloat);
   }
@@ -223,6 +229,7 @@ void add_pair_cases(std::vector<KernelCase>& list) {
                          at::randn({s.out}, gen) * 0.1};
     auto layer = std::make_shared<PairLayer>(inputs, s.first, s.end);
     const auto reference = [inputs, end = s.end](const Tensors&) {
+      // what is multiplied is rounded, sums are not
       auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
       auto z = at::linear(rounded(inputs[0]), rounded(inputs[1]), inputs[2]);
       auto y = dense_end_reference(z, inputs[3], inputs[4], end);
@@ -255,6 +262,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
            {Shape{1, 3, 1, 24}, {2, 50, 3, 384}, {1, 512, 1, 512}, {5, 14, 2, 1376}}) {
         auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(N * rows + features));
         auto x = (at::randn({N, rows, G, features}, gen) * 3 + 1).to(device, type);
+        // rows longer than their features, network after network, as planners have them
         auto y = at::empty({N, G, rows, features + 8}, x.options())
                      .narrow(3, 0, features)
                      .transpose(1, 2);
@@ -270,6 +278,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
                  [=](const Tensors&) {
                    auto all = x.to(at::kFloat) + start.unsqueeze(1);
                    auto out = at::empty_like(all);
+                   // network by network: each has a gain and a shift of its own
                    for (int64_t g = 0; g < G; ++g)
                      out.select(2, g).copy_(
                          dense_end_reference(all.select(2, g), gain[0][g], shift[0][g], end));
@@ -304,6 +313,7 @@ void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& star
   MAGLEV_ASSERT(end != DenseEnd::none && x.stride(3) == 1 && y.stride(3) == 1 &&
                     x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type(),
                 "an end of rows whose features are contiguous");
+  // one for all environments, or one each
   auto fits = [&](const at::Tensor& p) {
     return p.dim() == 3 && (p.size(0) == N || p.size(0) == 1) && p.size(1) == G &&
            p.size(2) == features && p.stride(2) == 1 && p.scalar_type() == at::kFloat;
@@ -322,6 +332,7 @@ void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& star
   auto steps = [](const at::Tensor& t) {
     return DenseSteps{t.stride(0), t.stride(1), t.stride(2)};
   };
+  // what all environments share has a step of 0
   auto shared = [](const at::Tensor& t) {
     return DenseSteps{.env = t.size(0) == 1 ? 0 : t.stride(0), .net = t.stride(1)};
   };

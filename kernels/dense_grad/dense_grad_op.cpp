@@ -21,6 +21,7 @@ struct LayerCase {
 // x, weight, bias, gain, shift in this order
 at::Tensor layer_reference(const Tensors& in, DenseEnd end, const at::Tensor& factor) {
   auto z = at::linear(in[0], in[1], in[2]);
+  // dropout stands between the product and its norm
   if (factor.defined()) z = z * factor.to(z.scalar_type());
   if (end == DenseEnd::none) return z;
   auto u = at::layer_norm(z, {z.size(1)}, in[3], in[4], kLayerNormEps);
@@ -63,11 +64,13 @@ class PanelLayer {
   }
 
   Tensors backward(const at::Tensor& grad) {
+    // the outputs' gradient becomes dz where it lies
     auto dz = to_panels(grad), dx = at::zeros_like(x_);
     auto columns = at::zeros({panels_, dense_columns_size(case_.in, kPanelRows)});
     Tensors grads{at::Tensor(), at::empty_like(in_[1]), at::empty_like(in_[2])};
     if (case_.end != DenseEnd::none)
       grads.push_back(at::zeros_like(in_[3])), grads.push_back(at::zeros_like(in_[4]));
+    // panel by panel: through the end, inputs as columns, then the inputs' gradient
     for (int64_t p = 0; p < panels_; ++p) {
       if (case_.end != DenseEnd::none)
         dense_end_grad_cpu({.end = case_.end,
@@ -98,6 +101,7 @@ class PanelLayer {
                               .add = add != 0,
                               .stride = kPanelRows});
     }
+    // weights in two tasks over all panels, as a learner cuts them
     const int64_t half = case_.out / 2;
     for (int64_t part : {0, 1})
       dense_weight_grad_cpu({.columns = columns.const_data_ptr<float>(),
@@ -117,6 +121,7 @@ class PanelLayer {
 
  private:
   at::Tensor to_panels(const at::Tensor& rows) const {
+    // columns behind the last row are 0
     auto padded = at::zeros({panels_ * kPanelRows, rows.size(1)});
     padded.narrow(0, 0, case_.rows).copy_(rows.detach());
     return padded.view({panels_, kPanelRows, -1}).transpose(1, 2).contiguous();
@@ -148,7 +153,7 @@ KernelCase layer_case(const LayerCase& c) {
   at::Tensor factor;
   if (c.dropout) factor = (at::rand({c.rows, c.out}, gen) >= 0.1).to(at::kFloat) / 0.9;
   const char* ends[] = {"none", "mish", "simnorm"};
-  // over inputs, two moments over outputs, those once more on the way back, then over rows or outputs
+  // over inputs, two moments over outputs and once more on the way back, then rows or outputs
   const int64_t sums = c.in + 4 * c.out + std::max(c.rows, c.out);
   return {
       .name = "rows=" + std::to_string(c.rows) + " " + std::to_string(c.in) + "->" +

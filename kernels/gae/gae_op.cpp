@@ -28,7 +28,9 @@ Inputs make_inputs(int64_t T, int64_t N, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(T * 1000 + N));
   auto done = at::rand({T, N}, gen) < 0.1;
   auto is_first = at::zeros({T + 1, N}, at::kByte);
+  // an episode that ends in step t shows its last observation at t + 1; the next begins at t + 2
   if (T > 1) is_first.narrow(0, 2, T - 1).copy_(done.narrow(0, 0, T - 1));
+  // about half of the ends are terminations, the others truncations
   auto terminated = at::logical_and(done, at::rand({T, N}, gen) < 0.5).to(at::kByte);
   return {at::randn({T, N}, gen).to(device), at::randn({T + 1, N}, gen).to(device),
           terminated.to(device), is_first.to(device)};
@@ -83,6 +85,7 @@ void gae_(at::Tensor& advantage, const at::Tensor& reward, const at::Tensor& val
   expect_shape("terminated", terminated, T, N);
   expect_shape("is_first", is_first, T + 1, N);
   expect_shape("advantage", advantage, T, N);
+  // what is wanted besides advantages
   auto extra = [&](const char* what, const at::Tensor& t) -> float* {
     if (!t.defined()) return nullptr;
     expect_shape(what, t, T, N);
@@ -109,8 +112,10 @@ at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value,
   auto advantage = at::zeros_like(reward);
   auto next = at::zeros_like(reward[0]);
   for (int64_t t = T - 1; t >= 0; --t) {
+    // terminated: no future; truncated: the final observation's value is value[t + 1]
     auto live = 1 - terminated[t].to(at::kFloat);
     auto delta = reward[t] + gamma * value[t + 1] * live - value[t];
+    // a step that only reset has no advantage, and cuts the trace
     next = (delta + gamma * lambda * live * next) * (1 - is_first[t + 1].to(at::kFloat));
     advantage[t].copy_(next);
   }

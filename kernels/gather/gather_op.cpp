@@ -46,6 +46,7 @@ void gather_into(Tensors& out, const Tensors& columns, GatherArgs args) {
     const at::Tensor& column = columns[c];
     device_of("gather", columns[0], column, out[c]);
     MAGLEV_ASSERT(column.is_contiguous() && column.dim() >= 1, "contiguous [R, ...]");
+    // bytes of a row, whatever its dtype
     const int64_t rows = std::max<int64_t>(1, column.size(0));
     args.columns[args.count++] = {column.const_data_ptr(), out[c].data_ptr(),
                                   column.numel() / rows * int64_t(column.element_size())};
@@ -79,11 +80,13 @@ std::vector<KernelCase> cases(at::Device device) {
         {32768, 1024, 4, true},
         {4096, 512, 400, false}}) {
     auto columns = rollout_columns(R, observation, device);
+    // the same rows both ways: as a list, and as the end of a permutation
     const PermutationKey order{.seed = 7, .counter = 1, .n = R};
     auto index = at::empty({B}, at::TensorOptions(at::kLong).device(device));
     fill_permutation(index, order, /*first=*/R - B);
     const auto args = [=] { return permute ? permuted(order, R - B, B) : listed(index); };
     auto out = empty_outputs(columns, B);
+    // each element is read and written, a list is read besides
     int64_t bytes = permute ? 0 : B * 8;
     for (const at::Tensor& o : out) bytes += 2 * o.numel() * int64_t(o.element_size());
     list.push_back({.name = "R=" + std::to_string(R) + " B=" + std::to_string(B) +

@@ -17,6 +17,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // sums over a panel's rows are kept in this many parts, row r in part r % kSumParts
 constexpr int kSumParts = 16;
 
+// the gradient of a layer's inputs, times the slope of the activation that gave them
 template <Activation kActivation>
 struct WriteInputGrad {
   const float* x;  // what the layer below gave
@@ -31,6 +32,7 @@ struct WriteInputGrad {
   template <class D>
   HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
     const int64_t at = o * stride + c;
+    // slopes of tanh and relu follow from what they gave, silu's was kept
     if constexpr (kActivation == Activation::tanh) {
       const auto y = hn::Load(d, x + at);
       sum = sum * hn::NegMulAdd(y, y, hn::Set(d, 1.f));
@@ -60,6 +62,7 @@ void activate(D d, Activation activation, float* y, float* slope, int64_t out, i
           hn::Store(hn::Max(z, hn::Zero(d)), d, at);
           break;
         case Activation::silu: {
+          // silu(z) = z sigmoid(z), sigmoid(z) = (1 + tanh(z / 2)) / 2
           const auto share = half * (one + tanh_vector(d, half * z));
           hn::Store(z * share, d, at);
           if (slope) hn::Store(share * hn::MulAdd(z, one - share, one), d, slope + o * stride + c);
@@ -78,6 +81,7 @@ void forward(const MlpForward& f) {
   for (size_t l = 0; l < f.layers.size(); ++l) {
     const DenseLayer& layer = f.layers[l];
     float* y = f.y[l];
+    // z = W x + b, then the activation where it lies
     multiply({.a = layer.weight,
               .a_row = layer.in,
               .a_column = 1,
@@ -88,6 +92,7 @@ void forward(const MlpForward& f) {
               .depth = layer.in},
              WriteSums{layer.bias, 1, y, f.stride});
     float* slope = f.slope ? f.slope[l] : nullptr;
+    // few rows take narrower vectors, as their product does
     if (f.rows <= 8) activate(narrow, layer.activation, y, slope, layer.out, f.stride, f.rows);
     else activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
     x = y;
@@ -105,6 +110,7 @@ void add_bias_grad(const float* dz, int64_t out, int64_t stride, float* grad) {
 template <class End>
 void write_input_grad(const DenseLayer& layer, const float* dz, int64_t features, int64_t stride,
                       const End& end) {
+  // W^T dz: the same product, the weight read by columns
   multiply({.a = layer.weight,
             .a_row = 1,
             .a_column = layer.in,
@@ -131,12 +137,14 @@ void multiply_slope(Activation activation, const float* y, const float* slope, f
 
 void backward(const MlpBackward& b) {
   const size_t last = b.layers.size() - 1;
+  // the last layer's slope; any other comes with the gradient of the layer above
   multiply_slope(b.layers[last].activation, b.y[last], b.slope ? b.slope[last] : nullptr,
                  b.dy[last], b.layers[last].out * b.stride);
   for (size_t l = b.layers.size(); l-- > 0;) {
     const DenseLayer& layer = b.layers[l];
     const float* x = l ? b.y[l - 1] : b.x;
     const float* dz = b.dy[l];
+    // inputs turned, so that a row of the product is a row of the weight's gradient
     const int64_t width = panel_stride(layer.in), depth = (b.rows + 3) / 4 * 4;
     transpose(x, layer.in, b.stride, depth, b.scratch, width);
     multiply({.a = dz,
@@ -149,6 +157,7 @@ void backward(const MlpBackward& b) {
               .depth = b.rows},
              WriteRows<true>{b.grad[l].weight, layer.in, layer.in});
     add_bias_grad(dz, layer.out, b.stride, b.grad[l].bias);
+    // into the layer below; of the network's inputs as many as are asked for
     if (l == 0) {
       if (b.dx)
         write_input_grad(layer, dz, b.dx_features, b.stride,

@@ -61,6 +61,7 @@ KernelCase sample_case(const Sizes& s, at::Device device) {
   Inputs in(s, device);
   auto mean = in.normal({N, H, A}), std = in.uniform({N, H, A});
   auto mask = (in.uniform({N, A}) > 0.3).to(at::kFloat);
+  // actions lie inside wider rows, as behind a latent
   auto actions = at::zeros({N, H, S, A}, mean.options());
   auto inputs = at::zeros({H, N * R, ld}, mean.options());
   auto fused = [=] {
@@ -79,6 +80,7 @@ KernelCase sample_case(const Sizes& s, at::Device device) {
                  .A = A},
                 device);
   };
+  // numbers come as [H][S - P][A]: the policy's sequences draw none of them
   auto reference = [=](const Tensors&) {
     auto wide = [&](const at::Tensor& x) { return x.unsqueeze(2).expand({N, H, R, A}); };
     const auto eps = drawn_normals(N, 64, wide(mean));
@@ -102,6 +104,7 @@ KernelCase policy_case(const Sizes& s, bool shared, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
   const int64_t ld = A + 1;
   Inputs in(s, device);
+  // where it is shared, all sequences of an environment have one head
   auto head = in.normal({shared ? N : N * S, 2 * A}), bias = in.normal({2 * A});
   auto actions = at::zeros({N, S, A}, head.options());
   auto inputs = at::zeros({N * S, ld}, head.options());
@@ -127,6 +130,7 @@ KernelCase policy_case(const Sizes& s, bool shared, at::Device device) {
   };
   auto reference = [=](const Tensors&) {
     const auto h = (head + bias).view({N, shared ? 1 : S, 2 * A}).expand({N, S, 2 * A});
+    // tanh keeps the deviation's logarithm within its bounds
     const auto log_std =
         kLogStdLow + 0.5 * (kLogStdHigh - kLogStdLow) * (at::tanh(h.narrow(2, A, A)) + 1);
     const auto eps = drawn_normals(N, 12, actions);
@@ -158,6 +162,7 @@ KernelCase reward_case(const Sizes& s, bool soft, at::ScalarType type, at::Devic
   auto logits = in.normal({N * R, kBins.count}).to(type), bias = in.normal({kBins.count});
   auto logit = in.normal({N * R}).to(type), discount = in.uniform({N}), end_bias = in.normal({1});
   auto value = in.normal({N, S}), alive = in.uniform({N, S});
+  // a step adds to what it is given: every call gets copies
   auto step = [=](const at::Tensor& to, const at::Tensor& on) {
     mppi_reward({.bins = kBins,
                  .logits = logits.const_data_ptr(),
@@ -177,6 +182,7 @@ KernelCase reward_case(const Sizes& s, bool soft, at::ScalarType type, at::Devic
   };
   auto reference = [=](const Tensors&) {
     auto to = value.clone(), on = alive.clone();
+    // whether a sequence is alive is settled before its reward counts
     auto part = on.narrow(1, P, R);
     part.copy_(going_on(part, logit.to(at::kFloat).view({N, R}) + end_bias, soft));
     const auto reward = two_hot_value_reference(logits.to(at::kFloat) + bias, kBins);
@@ -263,12 +269,15 @@ KernelCase elites_case(const Sizes& s, at::Device device) {
                 device);
   };
   auto reference = [=](const Tensors&) {
+    // the best, among equals the earlier first
     const auto order = std::get<1>(at::sort(total, true, 1, true)).narrow(1, 0, E);
     const auto best = total.gather(1, order);
+    // weights by the distance to the best
     auto weight = at::exp(0.05 * (best - best.narrow(1, 0, 1)));
     weight = weight / weight.sum(1, true);
     const auto wide = order.view({N, 1, E, 1}).expand({N, H, E, A});
     const auto chosen = actions.gather(2, wide), w = weight.view({N, 1, E, 1});
+    // the weighted moments of their actions
     const auto m = (w * chosen).sum(2);
     const auto deviation = at::sqrt((w * (chosen - m.unsqueeze(2)).square()).sum(2));
     return Tensors{order, weight, m, deviation.clamp(0.05, 2)};
@@ -291,6 +300,7 @@ KernelCase choose_case(const Sizes& s, at::Device device) {
   Inputs in(s, device);
   auto scores = at::softmax(in.normal({N, E}), 1), actions = in.normal({N, H, S, A});
   auto std = in.uniform({N, H, A}), action = at::zeros({N, A}, std.options());
+  // elites are not in the order of sequences, so that taking them by place shows
   auto elites = at::arange(E, std.options().dtype(at::kLong)).flip(0).expand({N, E}).contiguous();
   auto fused = [=] {
     mppi_choose({.gumbel = noise_from(N, 100),
@@ -311,6 +321,7 @@ KernelCase choose_case(const Sizes& s, at::Device device) {
   auto reference = [=](const Tensors&) {
     auto u = at::empty_like(scores);
     noise_uniform_(u, noise_from(N, 100));
+    // the largest of log-weights plus Gumbel noise is a draw by the weights
     const auto pick = (at::log(scores) - at::log(-at::log(u))).argmax(1, true);
     const auto index = elites.gather(1, pick).view({N, 1, 1}).expand({N, 1, A});
     const auto first = actions.select(1, 0).gather(1, index).squeeze(1);
@@ -352,12 +363,14 @@ KernelCase begin_case(const Sizes& s, at::Device device) {
                 .num_q = num_q},
                device);
   };
+  // the last plan one step on; of a first step nothing
   auto reference = [=](const Tensors&) {
     auto m = at::zeros_like(prev);
     m.narrow(1, 0, H - 1)
         .copy_(prev.narrow(1, 1, H - 1).masked_fill((is_first != 0).view({N, 1, 1}), 0));
     auto u = at::empty({N, I}, prev.options());
     noise_uniform_(u, noise_from(N, 300));
+    // pairs in the order (0, 1), (0, 2), .., (1, 2), ..
     const auto pairs = at::combinations(at::arange(num_q, pair.options()), 2);
     const auto drawn = (u * double(pairs.size(0))).to(at::kLong).t().reshape({-1});
     return Tensors{m, at::full_like(m, 2), pairs.index_select(0, drawn).view({I, N, 2})};

@@ -23,6 +23,7 @@ void normalize_run(const float* x, const float* mean, const float* rstd, float c
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     auto v = (hn::LoadU(d, x + i) - hn::LoadU(d, mean + i)) * hn::LoadU(d, rstd + i);
+    // by comparing, so that a NaN stays one
     v = hn::IfThenElse(v < low, low, hn::IfThenElse(v > high, high, v));
     hn::StoreU(v, d, out + i);
   }
@@ -30,6 +31,7 @@ void normalize_run(const float* x, const float* mean, const float* rstd, float c
 }
 
 void normalize_rows(const NormalizeArgs& a) {
+  // columns at once: what they are normalised by stays in the first cache
   constexpr int64_t kColumns = 1024;
   float mean[kColumns], rstd[kColumns];
   const int64_t rows = rows_at_once(a.D);
@@ -84,6 +86,7 @@ void absorb_rows(const AbsorbArgs& a) {
   double total = a.weight ? 0 : double(a.M);
   for (int64_t m = 0; m < a.M; m += rows) {
     const int64_t count = std::min(rows, a.M - m);
+    // a row's weight, once for each of its columns
     if (a.weight)
       for (int64_t r = 0; r < count; ++r) {
         total += a.weight[m + r];
@@ -91,6 +94,7 @@ void absorb_rows(const AbsorbArgs& a) {
       }
     add_run(a.x + m * a.D, a.weight ? weight : nullptr, shift, count * a.D, first, second);
   }
+  // rows that were taken at once fold into one, then into the moments
   for (int64_t c = 0; c < a.D; ++c) {
     ShiftedSums sums{.weight = total, .first = 0, .second = 0};
     for (int64_t i = c; i < width; i += a.D) sums.first += first[i], sums.second += second[i];
@@ -108,6 +112,7 @@ void absorb_returns(const ReturnScanArgs& a) {
   const int64_t lanes = int64_t(hn::Lanes(d));
   double *first = a.scratch, *second = first + a.N, *total = second + a.N;
   std::fill_n(a.scratch, 3 * a.N, 0.);
+  // around the mean so far; of what was never seen, around the first return
   const double shift =
       *a.moments.count > 0 ? *a.moments.mean : double(a.running[0] * a.gamma + a.reward[0]);
   const auto v_shift = hn::Set(d, shift);
@@ -117,6 +122,7 @@ void absorb_returns(const ReturnScanArgs& a) {
     const uint8_t* done = a.done + t * a.N;
     int64_t n = 0;
     for (; n + lanes <= a.N; n += lanes) {
+      // the return goes on, is taken in, and ends with its episode
       const auto run = hn::LoadU(half, a.running + n) * v_gamma + hn::LoadU(half, reward + n);
       const auto w = hn::PromoteTo(d, hn::LoadU(half, weight + n));
       const auto off = hn::PromoteTo(d, run) - v_shift, weighted = w * off;
@@ -135,6 +141,7 @@ void absorb_returns(const ReturnScanArgs& a) {
       a.running[n] = run * (1.f - float(done[n]));
     }
   }
+  // rows in order, then into the moments
   ShiftedSums sums{};
   for (int64_t n = 0; n < a.N; ++n)
     sums.weight += total[n], sums.first += first[n], sums.second += second[n];

@@ -39,9 +39,11 @@ void absorb_reference(RunningMoments& moments, const at::Tensor& rows, const at:
   auto x = rows.to(at::kDouble);
   auto w = weight.defined() ? weight.to(at::kDouble).unsqueeze(1)
                             : at::ones({x.size(0), 1}, x.options());
+  // the rows' own moments
   auto fresh = w.sum();
   auto batch_mean = (x * w).sum(0) / fresh;
   auto batch_var = ((x - batch_mean).square() * w).sum(0) / fresh;
+  // merged with those before them (Chan, Golub and LeVeque, 1983)
   auto mean = moments.mean.to(at::kDouble), var = moments.var.to(at::kDouble);
   auto total = moments.count + fresh, delta = batch_mean - mean;
   auto m2 = var * moments.count + batch_var * fresh + delta * delta * moments.count * fresh / total;
@@ -53,6 +55,7 @@ void absorb_reference(RunningMoments& moments, const at::Tensor& rows, const at:
 void returns_reference(RunningMoments& moments, at::Tensor& running, const at::Tensor& reward,
                        const at::Tensor& done, const at::Tensor& weight, double gamma) {
   auto returns = at::empty_like(reward);
+  // a return is taken in before the end of its episode sets it to 0
   for (int64_t t = 0; t < reward.size(0); ++t) {
     running.mul_(gamma).add_(reward[t]);
     returns[t].copy_(running);
@@ -88,12 +91,14 @@ KernelCase absorb_case(int64_t M, int64_t D, bool weighted, at::Device device) {
   auto moments = some_moments(D, gen, device);
   auto x = (at::randn({M, D}, gen) * 4 + 2).to(device);
   at::Tensor weight;
+  // a tenth of the rows count nothing
   if (weighted) weight = (at::rand({M}, gen) < 0.9).to(at::kFloat).to(device);
   auto of = [=](auto absorb) {
     auto fresh = cloned(moments);
     absorb(fresh, x, weight);
     return listed(fresh);
   };
+  // the bench's own, which every repetition moves on
   auto repeated = cloned(moments);
   return {.name = std::string(weighted ? "absorb weighted M=" : "absorb M=") + std::to_string(M) +
                   " D=" + std::to_string(D),
@@ -109,6 +114,7 @@ KernelCase returns_case(int64_t T, int64_t N, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(T + N));
   auto moments = some_moments(1, gen, device);
   auto reward = at::randn({T, N}, gen).to(device), running = at::randn({N}, gen).to(device);
+  // episodes of about ten steps; a tenth of the steps count nothing
   auto done = (at::rand({T, N}, gen) < 0.1).to(at::kByte).to(device);
   auto weight = (at::rand({T, N}, gen) < 0.9).to(at::kFloat).to(device);
   auto of = [=](auto absorb) {

@@ -23,6 +23,7 @@ HWY_INLINE void multiply_wide(D d, V a, uint32_t factor, V& high, V& low) {
 #else
   const hn::RepartitionToWide<D> wide;
   const V b = hn::Set(d, factor);
+  // products of even lanes, then of odd ones moved there, and halves put back in their lanes
   const auto even = hn::MulEven(a, b);
   const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
   high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
@@ -56,12 +57,14 @@ template <class D>
 HWY_INLINE void philox_rows(D d, const SampleArgs& args, int64_t at, int64_t block,
                             uint32_t* words) {
   using V = hn::Vec<D>;
+  // words 0 and 1 of the counter: step and block; words 2 and 3: the row's stream
   const uint64_t counter =
       (uint64_t(args.step + (args.base ? *args.base : 0)) << 16) | uint64_t(block);
   uint32_t k0 = uint32_t(args.seed), k1 = uint32_t(args.seed >> 32);
   V c0 = hn::Set(d, uint32_t(counter)), c1 = hn::Set(d, uint32_t(counter >> 32));
   V c2 = hn::Zero(d), c3 = c2;
   row_streams(d, args, at, c2, c3);
+  // Philox 4x32 with ten rounds
   for (int round = 0; round < 10; ++round) {
     V high0, low0, high1, low1;
     multiply_wide(d, c0, 0xD2511F53u, high0, low0);
@@ -97,6 +100,7 @@ HWY_INLINE V sample_heads(D d, const SampleArgs& args, int64_t at) {
   HWY_ALIGN int32_t action[hn::MaxLanes(D())];
   V log_prob = hn::Zero(d);
   for (int64_t h = 0, begin = 0; h < p.head_count; begin += p.heads[h++]) {
+    // the largest of logits, or of logits plus Gumbel noise
     V best = hn::Zero(d), chosen_logit = hn::Zero(d);
     auto chosen = hn::Zero(integers);
     for (int64_t k = 0; k < p.heads[h]; ++k) {
@@ -104,10 +108,12 @@ HWY_INLINE V sample_heads(D d, const SampleArgs& args, int64_t at) {
       const V logit = masked_logit(d, p, nullptr, column, at);
       V score = logit;
       if (!args.mean) {
+        // a block is four numbers: it serves four categories, across heads too
         if (column % 4 == 0) philox_rows(unsigned_integers, args, at, column / 4, words);
         const V uniform = uniform_of(d, words + size_t(column % 4) * lanes);
         score = logit - log_vector(d, hn::Neg(log_vector(d, uniform)));
       }
+      // the first category is better than none
       const auto better = k == 0 ? hn::Eq(best, best) : hn::Gt(score, best);
       best = hn::IfThenElse(better, score, best);
       chosen_logit = hn::IfThenElse(better, logit, chosen_logit);
@@ -117,6 +123,7 @@ HWY_INLINE V sample_heads(D d, const SampleArgs& args, int64_t at) {
     hn::Store(chosen, integers, action);
     for (int64_t r = 0; r < rows; ++r) args.action_i32[(at + r) * p.dims + h] = action[r];
     if (!args.log_prob) continue;
+    // as evaluating given actions does it: equal to the bit
     V largest = log_prob, log_total = log_prob, entropy = log_prob;
     head_softmax(d, p, nullptr, begin, p.heads[h], at, largest, log_total, entropy);
     log_prob = log_prob + ((chosen_logit - largest) - log_total);

@@ -28,6 +28,7 @@ PolicyPanel panel_of(const ActionSpec& spec, const DistParams& p, const at::Tens
   expect("action", action, {B, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
   if (!spec.discrete()) expect("log_std", p.log_std, {width}, at::kFloat);
   if (p.mask.defined()) expect("mask", p.mask, {B, width}, at::kByte);
+  // logits come with each panel
   return {.heads = spec.heads.data(),
           .head_count = int64_t(spec.heads.size()),
           .dims = spec.dims(),
@@ -43,11 +44,13 @@ PolicyPanel panel_of(const ActionSpec& spec, const DistParams& p, const at::Tens
 template <class Work>
 void for_panels(PolicyPanel panel, const at::Tensor& logits, Work work) {
   const int64_t B = panel.rows, width = panel.mask_width;
+  // a device takes all rows as one panel
   if (!logits.is_cpu()) {
     auto columns = logits.t().contiguous();
     panel.logits = columns.data_ptr<float>(), panel.stride = B;
     return work(panel, 0);
   }
+  // a processor takes one panel after another, each with its own rows of the mask
   auto block = at::empty({width, kPanelRows}, logits.options());
   panel.logits = block.data_ptr<float>(), panel.stride = kPanelRows;
   const uint8_t* mask = panel.mask;
@@ -77,6 +80,7 @@ Inputs make_inputs(std::vector<int64_t> heads, int64_t dims, bool masked, int64_
   if (!in.spec.discrete()) in.params.log_std = (at::randn({dims}, gen) * 0.5).to(device);
   if (masked) {
     auto mask = (at::rand({B, width}, gen) < 0.7).to(at::kByte);
+    // the first category of each head stays allowed, so that no head is left without one
     for (int64_t h = 0, begin = 0; h < in.spec.dims(); begin += in.spec.heads[size_t(h++)])
       mask.select(1, begin).fill_(1);
     in.params.mask = mask.to(device);
@@ -98,6 +102,7 @@ std::vector<KernelCase> cases(at::Device device) {
         {.name = std::string(name) + " B=" + std::to_string(B),
          .reference =
              [=](const Tensors&) {
+               // of the draw itself, and of the same action when it is given
                auto action = empty_action();
                auto log_prob = sample(in.spec, in.params, mode, key, 5, action);
                auto again = maglev::log_prob(in.spec, in.params, action);

@@ -28,6 +28,7 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
   const PpoLossRows& r = b.rollout;
   const int64_t B = b.index.size(0), M = r.valid.size(0);
   const int64_t width = spec.discrete() ? spec.categories() : spec.dims();
+  // B rows of the network, then the columns of M rows that `index` points into
   expect("index", b.index, {B}, at::kLong);
   expect("logits", logits, {B, width}, at::kFloat);
   expect("value", value, {B}, at::kFloat);
@@ -41,6 +42,7 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
     expect("old_value", r.old_value, {M}, at::kFloat);
   if (r.mask.defined()) expect("mask", r.mask, {M, width}, at::kByte);
   expect("scalars", b.scalars, {5}, at::kFloat);
+  // panels, and what is written, come later
   return {.policy = {.heads = spec.heads.data(),
                      .head_count = int64_t(spec.heads.size()),
                      .dims = spec.dims(),
@@ -73,6 +75,7 @@ void loss_on_cpu(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logit
   const int64_t B = args.policy.rows, width = args.policy.mask_width;
   const float* value = args.value;
   const int64_t* index = args.index;
+  // one piece of memory: logits and their gradient, values and theirs
   auto panel = at::empty({2 * width + 2, kPanelRows}, logits.options());
   float* logits_panel = panel.data_ptr<float>();
   args.policy.logits = logits_panel, args.policy.stride = kPanelRows;
@@ -92,6 +95,7 @@ void loss_on_cpu(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logit
 
 void loss_on_device(PpoLossArgs args, const at::Tensor& logits, at::Tensor& d_logits,
                     at::Tensor& d_value) {
+  // the kernel wants features first
   auto columns = logits.t().contiguous(), d_columns = at::empty_like(columns);
   args.policy.logits = columns.data_ptr<float>(), args.policy.stride = args.policy.rows;
   args.d_logits = d_columns.data_ptr<float>(), args.d_value = d_value.data_ptr<float>();
@@ -115,6 +119,7 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
     auto d_logits = at::empty_like(logits), d_value = at::empty_like(value);
     at::Tensor d_log_std;
     if (log_std.defined()) d_log_std = at::zeros_like(log_std);
+    // figures in f64, over all panels
     auto sums = at::zeros({int64_t(kPpoFigures)}, logits.options().dtype(at::kDouble));
     args.d_log_std = log_std.defined() ? d_log_std.data_ptr<float>() : nullptr;
     args.figures = sums.data_ptr<double>();
@@ -130,6 +135,7 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grad) {
     auto saved = context->get_saved_variables();
+    // a scalar loss: its gradient scales what was kept
     for (auto& t : saved)
       if (t.defined()) t = t * grad[0];
     return {saved[0], saved[1], saved[2], {}, {}, {}};
@@ -185,6 +191,7 @@ Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
   }
   if (shape.masked) {
     r.mask = (at::rand({M, width}, gen) < 0.6).to(at::kByte);
+    // the action that was taken is always allowed
     int64_t begin = 0;
     for (int64_t h = 0; h < in.spec.dims(); begin += shape.heads[size_t(h++)])
       r.mask.narrow(1, begin, shape.heads[size_t(h)])
@@ -198,12 +205,14 @@ Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
   r.advantage = at::randn({M}, gen) * 3 + 1, r.target = at::randn({M}, gen);
   r.old_value = at::randn({M}, gen), r.valid = (at::rand({M}, gen) < 0.9).to(at::kFloat);
   const float count = std::max(1.f, r.valid.index_select(0, b.index).sum().item<float>());
+  // near the advantages' own mean and deviation, 1 and 3
   const PpoLossScalars scalars{.advantage_mean = 1.1f,
                                .advantage_scale = 0.35f,
                                .inverse_count = 1 / count,
                                .clip = 0.2f,
                                .entropy_coef = 0.01f};
   b.scalars = packed(scalars);
+  // drawn on the host, so that every device gets the same
   for (auto* t : {&in.logits, &in.log_std, &in.value, &b.index, &r.action, &r.old_log_prob,
                   &r.advantage, &r.target, &r.old_value, &r.valid, &r.mask, &b.scalars})
     if (t->defined()) *t = t->to(device);

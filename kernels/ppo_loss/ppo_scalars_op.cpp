@@ -21,6 +21,7 @@ constexpr PpoSchedules kSchedules{
 PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lane_figures) {
   auto one = [&](double x) { return at::full({}, x, s.clip.options()); };
   PpoState out = s;
+  // schedules, as they are at the update's end
   out.steps_done = s.steps_done + double(kSchedules.rows);
   auto share = at::clamp_max(out.steps_done / double(kSchedules.total), 1.0);
   auto scheduled = [&](const Schedule& x) {
@@ -28,11 +29,13 @@ PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lan
   };
   out.lr = scheduled(kSchedules.lr), out.clip = scheduled(kSchedules.clip);
   out.entropy_coef = scheduled(kSchedules.entropy);
+  // what the loss reads; below the floor entropy weighs more
   const auto& statistics = s.statistics;
   auto coef = at::where(s.last_entropy < n.entropy_floor,
                         out.entropy_coef + n.entropy_floor_penalty, out.entropy_coef);
   out.scalars = at::stack({n.normalize ? statistics[0] : one(0),
                            n.normalize ? statistics[1] : one(1), statistics[2], out.clip, coef});
+  // figures over the lanes, and whether the policy has gone too far
   out.figures = lane_figures.sum(0).to(at::kFloat);
   const bool stops = n.target_kl > 0;
   out.stop = stops ? at::logical_or(s.stop != 0, out.figures[kPpoApproxKl] > 1.5 * n.target_kl)
@@ -52,6 +55,7 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
   std::vector<KernelCase> list;
   const PpoNumbers plain{.normalize = true};
   PpoNumbers floor = plain, kl = plain;
+  // the entropies below are at most 1, so the floor of 2 is always missed
   floor.entropy_floor = 2, floor.entropy_floor_penalty = 0.05f, floor.normalize = false;
   kl.target_kl = 0.01f;
   for (const auto& [name, numbers] : {std::pair<const char*, PpoNumbers>{"plain", plain},
@@ -60,6 +64,7 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
     for (int64_t lanes : {1, 16}) {
       auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(lanes));
       auto some = [&](std::vector<int64_t> sizes) { return at::rand(sizes, gen).to(device); };
+      // steps may lie behind the schedules' end
       PpoState state{.steps_done = some({}).to(at::kDouble) * 6000,
                      .lr = some({}),
                      .statistics = some({3}),
@@ -71,6 +76,7 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
                      .figures = some({int64_t(kPpoFigures)})};
       auto lane_figures = some({lanes, int64_t(kPpoFigures)}).to(at::kDouble);
       auto run = [=] {
+        // every call begins at the same state
         PpoState s = state;
         for (auto* t : {&s.steps_done, &s.lr, &s.clip, &s.entropy_coef, &s.last_entropy, &s.stop,
                         &s.scalars, &s.figures})

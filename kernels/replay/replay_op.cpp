@@ -31,6 +31,7 @@ int64_t words_of(const EpisodeTable& t) {
 }
 
 void place(EpisodeTable& t, int64_t* memory) {
+  // all arrays are words of 64 bits in one tensor, which is copied as a whole
   auto take = [&](int64_t count) { return std::exchange(memory, memory + count); };
   t.counters = reinterpret_cast<EpisodeCounters*>(take(words(sizeof(EpisodeCounters))));
   t.episodes = reinterpret_cast<Episode*>(take(t.entries * words(sizeof(Episode))));
@@ -68,6 +69,7 @@ void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& termina
   const auto host = memory_.is_cpu() ? memory_ : at::zeros_like(memory_, at::kCPU);
   EpisodeTable table = table_;
   place(table, host.data_ptr<int64_t>());
+  // an empty table, then all that the ring holds
   episodes_clear_cpu(table, oldest);
   episodes_append_cpu(table, flags, now - oldest);
   if (!memory_.is_cpu()) memory_.copy_(host);
@@ -84,6 +86,7 @@ void EpisodeIndex::append(const EpisodeFlags& flags, int64_t steps) {
 
 void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool) {
   const auto on_threads = [&pool](const ReplaySample& batch) {
+    // shares of the batch that are worth a thread
     int64_t bytes = 0;
     for (int c = 0; c < batch.count; ++c)
       bytes += batch.B * batch.columns[c].times * batch.columns[c].row_bytes;
@@ -122,6 +125,7 @@ struct FilledRing {
     auto first = at::zeros({s.slots, s.rows}, at::kByte), ended = at::zeros_like(first);
     for (int64_t r = 0; r < s.rows; ++r)
       for (int64_t t = 0, left = 20 + r % 40; t < s.slots; ++t, --left) {
+        // an ended step's last observation lies at the next time, and another episode behind that
         if (left == 0) first[t][r] = 1, left = 20 + (r + t) % 40;
         if (left == 2) ended[t][r] = 1;
       }
@@ -155,6 +159,7 @@ Tensors empty_batch(const FilledRing& ring, int64_t B) {
   Tensors out;
   for (size_t c = 0; c < ring.columns.size(); ++c) {
     auto shape = ring.columns[c].sizes().vec();
+    // what is observed is also wanted at the time behind the last step
     const bool observed = c == 0 || c + 1 == ring.columns.size();
     shape[0] = ring.size.length + observed, shape[1] = B;
     out.push_back(at::empty(shape, ring.columns[c].options()));
@@ -179,6 +184,7 @@ std::vector<KernelCase> cases(at::Device device) {
     const auto i64 = at::TensorOptions(at::kLong).device(device);
     auto slices = at::empty({B, 2}, i64);
     auto out = empty_batch(*ring, B);
+    // every byte is read and written
     int64_t bytes = 0;
     for (const auto& o : out) bytes += 2 * int64_t(o.nbytes());
     list.push_back(

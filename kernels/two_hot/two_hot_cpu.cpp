@@ -39,14 +39,17 @@ void loss(const TwoHotLoss& args) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = int64_t(hn::Lanes(d)), bins = args.bins.count, stride = args.stride;
   const auto one = hn::Set(d, 1.f), weight = hn::Set(d, args.weight);
+  // padding columns have a target too, of 0: what becomes of it is not kept
   HWY_ALIGN float target[kPanelRows] = {}, row_loss[kPanelRows] = {};
   std::copy_n(args.target, args.rows, target);
   for (int64_t at = 0; at < stride; at += lanes) {
     float* logits = args.logits + at;
     const auto where = position(d, args.bins, hn::Load(d, target + at));
+    // the two-hot code's weight of bin k
     const auto code = [&](int64_t k) HWY_ATTR {
       return hn::Max(one - hn::Abs(where - hn::Set(d, float(k))), hn::Zero(d));
     };
+    // cross-entropy = log(sum of exp) - sum of code * logit; numerators wait in the logits' place
     const auto largest = largest_logit(d, logits, bins, stride);
     auto total = hn::Zero(d), coded = hn::Zero(d);
     for (int64_t k = 0; k < bins; ++k) {
@@ -57,6 +60,7 @@ void loss(const TwoHotLoss& args) {
       hn::Store(e, d, logits + k * stride);
     }
     hn::Store(log_vector(d, total) - coded, d, row_loss + at);
+    // weight * (probability - code)
     const auto inverse = one / total;
     const auto counts = row_mask(d, at, args.rows);
     for (int64_t k = 0; k < bins; ++k) {
@@ -77,6 +81,7 @@ void value_grad(const TwoHotValue& args) {
   for (int64_t at = 0; at < stride; at += lanes) {
     float* logits = args.logits + at;
     const auto largest = largest_logit(d, logits, bins, stride);
+    // the mean over the bins in symlog space
     auto total = hn::Zero(d), weighted = hn::Zero(d);
     for (int64_t k = 0; k < bins; ++k) {
       const auto e = exp_vector(d, hn::Load(d, logits + k * stride) - largest);
@@ -88,6 +93,7 @@ void value_grad(const TwoHotValue& args) {
     // symexp(x) = sign(x) (exp|x| - 1), its derivative exp|x|
     const auto power = exp_vector(d, hn::Abs(mean));
     hn::Store(hn::CopySign(power - one, mean), d, args.value + at);
+    // the slope of a logit: probability * (bin - mean)
     const auto factor = hn::IfThenElseZero(row_mask(d, at, args.rows), power * inverse);
     for (int64_t k = 0; k < bins; ++k)
       hn::Store(factor * hn::Load(d, logits + k * stride) * (bin(k) - mean), d,
@@ -96,6 +102,7 @@ void value_grad(const TwoHotValue& args) {
 }
 
 void inverse(const TwoHotInverse& args) {
+  // no vector reaches beyond the next multiple of 16 columns
   const hn::CappedTag<float, 16> d;
   const int64_t bins = args.bins.count, stride = args.stride;
   const auto one = hn::Set(d, 1.f), width = hn::Set(d, args.bins.width());

@@ -51,6 +51,7 @@ class TwoHotCrossEntropy : public torch::autograd::Function<TwoHotCrossEntropy> 
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& target, const TwoHotBins& bins) {
+    // the loss gives its gradient on the way: backward only scales it
     auto loss = at::empty_like(target), d_logits = at::empty_like(logits);
     loss_rows(logits, target, bins, loss, &d_logits);
     context->save_for_backward({d_logits});
@@ -88,6 +89,7 @@ KernelCase value_case(int64_t rows, const TwoHotBins& bins) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows + bins.count));
   auto logits = at::randn({rows, bins.count}, gen);
   const auto run = [=](const at::Tensor& in) {
+    // one panel, with zeros behind the last row
     auto panel = at::zeros({bins.count, kPanelRows}), value = at::empty({kPanelRows});
     panel.narrow(1, 0, rows).copy_(in.t());
     two_hot_value_grad_cpu({.bins = bins,
@@ -159,8 +161,10 @@ at::Tensor two_hot_loss(const at::Tensor& logits, const at::Tensor& target,
                 "[..., bins] f32");
   MAGLEV_ASSERT(target.scalar_type() == at::kFloat && target.numel() * bins.count == logits.numel(),
                 "[...] f32");
+  // all leading dimensions are rows
   auto rows = logits.reshape({-1, bins.count}).contiguous();
   auto targets = target.detach().reshape({-1}).contiguous();
+  // the gradient only where it will be asked for
   if (at::GradMode::is_enabled() && logits.requires_grad())
     return TwoHotCrossEntropy::apply(rows, targets, bins).view(target.sizes());
   auto loss = at::empty_like(targets);
@@ -171,6 +175,7 @@ at::Tensor two_hot_loss(const at::Tensor& logits, const at::Tensor& target,
 at::Tensor two_hot_loss_reference(const at::Tensor& logits, const at::Tensor& target,
                                   const TwoHotBins& bins) {
   auto x = target.to(logits.scalar_type());
+  // the target's place among the bins, shared by the two beside it
   auto symlog = at::sign(x) * at::log1p(at::abs(x));
   auto position = (at::clamp(symlog, bins.low, bins.high) - bins.low) *
                   (double(bins.count - 1) / (double(bins.high) - double(bins.low)));
@@ -178,6 +183,7 @@ at::Tensor two_hot_loss_reference(const at::Tensor& logits, const at::Tensor& ta
   auto index = below.to(at::kLong).unsqueeze(-1);
   auto code = at::zeros_like(logits.detach());
   code.scatter_add_(-1, index, 1 - share);
+  // on the last bin the upper one's share is 0, wherever that is added
   code.scatter_add_(-1, (index + 1) % bins.count, share);
   return -(code * at::log_softmax(logits, -1)).sum(-1);
 }

@@ -35,6 +35,7 @@ std::string number_text(const char* format, double value) {
 std::string cores_text(const Processor& cpu) {
   std::string text =
       std::to_string(cpu.affinity) + " of " + std::to_string(cpu.present) + " usable";
+  // where a core runs several threads there are fewer of them
   if (cpu.cores > 0 && cpu.cores != cpu.present)
     text += ", " + std::to_string(cpu.cores) + " physical";
   return text + (cpu.quota > 0 ? ", quota " + number_text("%g", cpu.quota) : ", no quota");
@@ -51,6 +52,7 @@ std::string memory_text(const Memory& memory) {
 Section machine_section(const System& system) {
   const Processor& cpu = system.processor;
   Section section{"machine", {}};
+  // every fact twice: for programs and for people
   section.facts = {
       {"system", {{"os", system.os}, {"kernel", system.kernel}}, system.os + ", " + system.kernel},
       {"processor", cpu.model, cpu.model},
@@ -74,6 +76,7 @@ Section machine_section(const System& system) {
         {"available_bytes", system.disk.available}},
        bytes_text(system.disk.available) + " free of " + bytes_text(system.disk.total) + " at " +
            system.disk.path}};
+  // those the driver knows, whether torch can use them or not
   Fact gpus{.key = "gpus", .value = nlohmann::json::array()};
   for (const Gpu& gpu : system.gpus) {
     gpus.value.push_back({{"name", gpu.name},
@@ -133,6 +136,7 @@ std::vector<std::string> build_warnings(const System& system, const Build& build
   std::vector<std::string> warnings;
   if (!build.optimised)
     warnings.push_back("this build is not optimised: build with CMAKE_BUILD_TYPE=Release");
+  // a GPU that stays idle: torch without CUDA, or a driver that does not suit it
   if (!system.gpus.empty() && build.torch_cuda.empty())
     warnings.push_back(
         "a GPU is here, but this torch has no CUDA: install a CUDA build of torch and build again");
@@ -158,10 +162,12 @@ Build probe_build() {
 #ifdef __OPTIMIZE__
   build.optimised = true;
 #endif
+  // torch: what it was built with, and what it makes of this machine
   build.torch = TORCH_VERSION;
   build.torch_kernels = at::get_cpu_capability();
   const auto& hooks = at::detail::getCUDAHooks();
   if (hooks.hasCUDART()) {
+    // 12040 is 12.4
     const long version = hooks.versionCUDART();
     build.torch_cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   }
@@ -190,6 +196,7 @@ Section measured_section(const Measured& measured, int threads) {
 
 std::string report_text(const Report& report, const Terminal& terminal) {
   std::string text;
+  // only a terminal has a width to break lines at
   const int width =
       terminal.live ? std::max(20, terminal.columns - kLabel) : std::numeric_limits<int>::max();
   for (const Section& section : report.sections) {
@@ -197,6 +204,7 @@ std::string report_text(const Report& report, const Terminal& terminal) {
             "\n";
     for (const Fact& fact : section.facts) {
       const auto lines = wrapped(fact.text, width);
+      // the label stands at the first line, the others lie under the text
       for (size_t i = 0; i < lines.size(); ++i) {
         Line line;
         line.add("  ").add(i == 0 ? label_of(fact) : "", Ink::dim).pad_to(kLabel).add(lines[i]);
@@ -223,6 +231,7 @@ std::string report_text(const Report& report, const Terminal& terminal) {
 std::string report_json(const Report& report) {
   nlohmann::ordered_json json;
   for (const Section& section : report.sections) {
+    // a key has no spaces
     std::string name = section.name;
     std::replace(name.begin(), name.end(), ' ', '_');
     for (const Fact& fact : section.facts) json[name][fact.key] = fact.value;

@@ -24,6 +24,7 @@ constexpr int kBatches = 9;
 constexpr double kBatch_s = 2e-3;
 
 double now_s(at::Device device) {
+  // wall time until a device is done; of a CPU this thread's own
   if (device.is_cuda()) {
     torch::cuda::synchronize(device.index());
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
@@ -59,9 +60,11 @@ std::string rate_text(int64_t count, double seconds) {
 }  // namespace
 
 double median_seconds(const std::function<void()>& work, at::Device device) {
+  // warm first, then as many calls as fill a batch's time
   work();
   int64_t calls = 1;
   while (batch_seconds(work, calls, device) < kBatch_s) calls *= 2;
+  // the median: what other programs take from one batch does not show
   std::array<double, kBatches> seconds;
   for (double& s : seconds) s = batch_seconds(work, calls, device) / double(calls);
   std::nth_element(seconds.begin(), seconds.begin() + kBatches / 2, seconds.end());
@@ -69,6 +72,7 @@ double median_seconds(const std::function<void()>& work, at::Device device) {
 }
 
 double Peak::bytes_s(int64_t bytes) {
+  // source and target together are the working set
   int64_t half = 2048;
   while (2 * half < bytes) half *= 2;
   double& known = bytes_s_[half];
@@ -91,6 +95,7 @@ double Peak::flops_s() {
 
 BenchResult bench_case(const KernelCase& one, at::Device device, Peak& peak) {
   at::NoGradGuard no_grad;
+  // where a case has work to repeat, nothing is set up in it
   const auto timed = [&](const std::function<void()>& repeat,
                          const std::function<Tensors(const Tensors&)>& function) {
     if (repeat) return median_seconds(repeat, device);
@@ -98,7 +103,9 @@ BenchResult bench_case(const KernelCase& one, at::Device device, Peak& peak) {
   };
   BenchResult result{.reference_s = timed(one.repeat_reference, one.reference),
                      .fused_s = timed(one.repeat_fused, one.fused)};
+  // peaks are measured on the CPU only
   if (!device.is_cpu()) return result;
+  // the longer of moving the bytes and of computing
   double least_s = one.bytes > 0 ? double(one.bytes) / peak.bytes_s(one.bytes) : 0;
   if (one.flops > 0) least_s = std::max(least_s, double(one.flops) / peak.flops_s());
   result.share_of_peak = least_s / result.fused_s;

@@ -27,6 +27,7 @@ std::string described(const at::Tensor& tensor) {
 }
 
 int64_t different_elements(const at::Tensor& a, const at::Tensor& b) {
+  // by bytes: equal NaN are equal, and 0 is not -0
   const auto* left = static_cast<const std::byte*>(a.const_data_ptr());
   const auto* right = static_cast<const std::byte*>(b.const_data_ptr());
   const size_t bytes = a.element_size();
@@ -57,6 +58,7 @@ Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& to
     parity.different += different_elements(a, b);
     if (tolerance.share > 0) parity.share = std::max(parity.share, share_used(a, b, tolerance));
   }
+  // a tolerance of 0 is broken by any difference
   if (tolerance.share == 0 && parity.different > 0)
     parity.share = std::numeric_limits<double>::infinity();
   parity.ok = parity.share <= 1;
@@ -65,11 +67,13 @@ Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& to
 
 Parity check_parity(const KernelCase& kernel_case, double scale) {
   const Results expected = reference_results(kernel_case);
+  // both sides go back from the same gradients of the outputs
   const Results came = fused_results(kernel_case, expected.output_grads);
   const Tolerance tolerance = kernel_case.tolerance * scale;
   Parity parity = compare(expected.outputs, came.outputs, tolerance, "output");
   if (!parity.problem.empty()) return parity;
   const Parity backward = compare(expected.gradients, came.gradients, tolerance, "gradient");
+  // outputs and gradients as one, by the larger share
   parity.ok = parity.ok && backward.ok;
   parity.share = std::max(parity.share, backward.share);
   parity.different += backward.different;

@@ -64,17 +64,20 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
                 at::zeros({1, nets, width}, f)};
   };
   auto out = [&](int64_t width) { return Out{empty({M, width}), at::zeros({width}, f)}; };
+  // shapes alone: publish() fills them, at addresses that stay
   step_one_ = side(D + A, heads_, M, true), step_two_ = side(M, heads_, M, false);
   policy_one_ = side(D, tails, M, true), policy_two_ = side(M, tails, M, false);
   dynamics_out_ = side(M, 1, D, true);
   reward_out_ = out(kBins), policy_out_ = out(2 * A), termination_out_ = out(1);
   q_one_ = empty({nq, M * (D + A)}), q_two_ = empty({nq, M * M}), q_three_ = empty({nq, kBins * M});
   q_vectors_ = at::zeros({nq, 6 * M + kBins}, f);
+  // of tasks, in f32: products with an embedding are where the sums of a first layer begin
   if (T > 0) {
     step_task_ = at::zeros({T, heads_ * M}, f), policy_task_ = at::zeros({T, tails * M}, f);
     q_task_ = at::zeros({T, nq * M}, f);
     embedding_ = at::zeros({shape.tasks, T}, f);
   }
+  // discount^t of each task
   const auto gamma = at::tensor(options.discount).unsqueeze(1);
   discount_ = at::pow(gamma, at::arange(options.sizes.H + 1)).to(device);
 }
@@ -90,7 +93,7 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
     side.start[0][g].copy_(layer.bias);
     side.gain[0][g].copy_(layer.gain), side.shift[0][g].copy_(layer.shift);
   };
-  // `width` inputs of a first layer, of which the first are there; the task's are apart
+  // of a first layer's weights the first `own` inputs, then 0 up to `one`'s; the task's are apart
   auto hidden = [&](Side& one, Side& two, at::Tensor& task, int64_t g, const Mlp& mlp,
                     int64_t own) {
     const Layer &first = *mlp.layers[0], &second = *mlp.layers[1];
@@ -106,6 +109,7 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
     to.weight.copy_(mlp.layers[2]->weight.t());
     to.start.copy_(mlp.layers[2]->bias);
   };
+  // networks that read the same inputs lie side by side: those of a step, those of a latent
   hidden(step_one_, step_two_, step_task_, 0, model.dynamics_head(), D + A);
   hidden(step_one_, step_two_, step_task_, 1, model.reward_head(), D + A);
   hidden(policy_one_, policy_two_, policy_task_, 0, model.policy_head(), D);
@@ -115,12 +119,14 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
     hidden(policy_one_, policy_two_, none, 1, *model.termination_head(), D);
     out(termination_out_, *model.termination_head());
   }
+  // last layers: each head has its own
   const Layer& latent = *model.dynamics_head().layers[2];
   dynamics_out_.weight.copy_(latent.weight.t());
   vectors(dynamics_out_, 0, latent);
   out(reward_out_, model.reward_head());
   out(policy_out_, model.policy_head());
 
+  // value networks stay apart: a round gathers the drawn pair of each environment
   const ModelLayout& layout = model.layout();
   const int64_t nq = shape_.num_q;
   const auto q = stacked(params.narrow(0, layout.q_begin(), layout.q_end() - layout.q_begin()),
@@ -133,6 +139,7 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
     for (const auto* part : {&q[l].bias, &q[l].gain, &q[l].shift})
       q_vectors_.narrow(1, M * offset++, M).copy_(part->squeeze(1));
   q_vectors_.narrow(1, 6 * M, kBins).copy_(q[2].bias.squeeze(1));
+  // products with the embedding are one product for all value networks
   if (q_task_.defined()) {
     q_task_.view({shape_.task_dim, nq, M})
         .copy_(q[0].weight.narrow(2, D + A, shape_.task_dim).permute({2, 0, 1}));
@@ -150,6 +157,7 @@ void DevicePlanner::end(const at::Tensor& y, const at::Tensor& x, const at::Tens
 at::Tensor DevicePlanner::hidden(const at::Tensor& x, const at::Tensor& first,
                                  const at::Tensor& start, const Side& one, const Side& two,
                                  int64_t nets, int64_t envs) const {
+  // one product for all first layers; their end lays the networks apart for the second
   const int64_t rows = x.size(0), M = shape_.mlp_dim, R = rows / envs;
   const auto product = at::mm(x, first);
   auto side_by_side = empty({nets, rows, M});
@@ -173,8 +181,10 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
                                  step_two_, nets, N)
                         : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
                                  step_two_, nets, N);
+  // the next latents, straight into the inputs of the next step
   const auto latent = at::mm(h[0], dynamics_out_.weight);
   end(next.unsqueeze(2), latent.view({N, R, 1, D}), dynamics_out_.start, dynamics_out_, true);
+  // a reward counts while the sequence is alive: that is judged at the latent the step begins at
   const auto reward = at::mm(h[1], reward_out_.weight);
   at::Tensor logit;
   if (nets == 3) logit = at::mm(h[2], termination_out_.weight);
@@ -203,6 +213,7 @@ void DevicePlanner::roll_policy(Work& w) const {
   auto inputs = empty({H, N * P, ld_});
   for (int64_t t = 0; t < H; ++t) {
     const auto x = inputs[t];
+    // all trajectories of an environment begin at one latent: the first head is one row
     const auto z = t == 0 ? w.z : x.narrow(1, 0, D);
     const auto h = hidden(z, policy_one_.weight.narrow(1, 0, M), w.policy_start.narrow(1, 0, 1),
                           policy_one_, policy_two_, 1, N);
@@ -225,6 +236,7 @@ void DevicePlanner::roll_policy(Work& w) const {
                  .R = P,
                  .A = A},
                 device_);
+    // behind the last step latents lie where all sequences are valued
     const auto next = t + 1 < H ? inputs[t + 1].view({N, P, ld_}).narrow(2, 0, D)
                                 : w.last.narrow(1, 0, P).narrow(2, 0, D);
     step(w, t, x, next, 0);
@@ -235,6 +247,7 @@ void DevicePlanner::total(Work& w, int64_t round) const {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
   const int64_t tails = shape_.episodic ? 2 : 1;
+  // the policy's actions behind the horizon, and whether a sequence has ended there
   const auto h = hidden(w.last.view({N * S, ld_}).narrow(1, 0, D), policy_one_.weight,
                         w.policy_start, policy_one_, policy_two_, tails, N);
   const auto head = at::mm(h[0], policy_out_.weight);
@@ -265,10 +278,12 @@ void DevicePlanner::total(Work& w, int64_t round) const {
   const auto vectors = q[3].view({N, 2, 6 * M + kBins});
   auto part = [&](int64_t i) { return vectors.narrow(2, i * M, M); };
   auto first_start = part(0);
+  // with tasks the bias comes with the embedding's products
   if (w.q_start.defined()) {
     const auto row = at::arange(N, pair.options()).repeat_interleave(2) * shape_.num_q + pair;
     first_start = at::index_select(w.q_start, 0, row).view({N, 2, M});
   }
+  // both networks of the pair read the same latents and actions: one product an environment
   const auto one =
       at::bmm(w.last.narrow(2, 0, D + A), q[0].view({N, 2 * M, D + A}).transpose(1, 2));
   auto hidden_one = empty({N, 2, S, M});
@@ -278,6 +293,7 @@ void DevicePlanner::total(Work& w, int64_t round) const {
   auto view = two.view({N, 2, S, M}).transpose(1, 2);
   dense_end_(view, view, part(3), part(4), part(5), DenseEnd::mish);
   const auto logits = at::bmm(two, q[2].view({2 * N, kBins, M}).transpose(1, 2));
+  // rewards so far, and behind the horizon the mean of both values
   mppi_total({.bins = kTwoHot,
               .logits = logits.const_data_ptr(),
               .bias = f32(vectors) + 6 * M,
@@ -304,6 +320,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
   Work w{.request = &request, .N = N};
   w.z = request.latent.to(dtype_);
   w.step_start = step_one_.start, w.policy_start = policy_one_.start, w.discount = discount_;
+  // a task enters by its mask, its discount and the start of first layers
   if (request.task.defined()) {
     const auto e = at::index_select(embedding_, 0, request.task);
     w.mask = at::index_select(options_.action_mask, 0, request.task);
@@ -313,14 +330,17 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
     w.q_start = (at::mm(e, q_task_).view({N, shape_.num_q, M}) + q_vectors_.narrow(1, 0, M))
                     .view({N * shape_.num_q, M});
   }
+  // products with the first latent: one row an environment, without the termination head
   const auto of_latent = step_one_.weight.narrow(0, 0, D).narrow(1, 0, 2 * M);
   w.base = at::mm(w.z, of_latent).view({N, 2, M}) + w.step_start.narrow(1, 0, 2);
+  // buffers of this plan alone: any number of threads may plan
   w.mean = at::empty({N, H, A}, f), w.std = at::empty({N, H, A}, f);
   w.actions = at::empty({N, H, S, A}, f);
   w.inputs = empty({H, N * R, ld_}), w.last = empty({N, S, ld_});
   w.value = at::empty({N, S}, f), w.alive = at::empty({N, S}, f), w.total = at::empty({N, S}, f);
   w.pair = at::empty({I, N, 2}, f.dtype(at::kLong));
   w.elites = at::empty({N, E}, f.dtype(at::kLong)), w.scores = at::empty({N, E}, f);
+  // moments begin at the last plan, one step on; the pairs of all rounds are drawn
   mppi_begin({.pair_noise = w.numbers(numbers_.pair),
               .prev_mean = f32(request.prev_mean),
               .is_first = request.is_first.const_data_ptr<uint8_t>(),
@@ -334,6 +354,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
               .I = I,
               .num_q = shape_.num_q},
              device_);
+  // the policy's trajectories are the same in all rounds
   if (P > 0) roll_policy(w);
   for (int64_t round = 0; round < I; ++round) {
     mppi_sample({.noise = w.numbers(numbers_.samples + round * H * R * A),
@@ -379,6 +400,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
             .values = w.total,
             .elites = w.elites,
             .scores = w.scores};
+  // one elite is drawn by its weight
   mppi_choose({.gumbel = w.numbers(numbers_.gumbel),
                .noise = w.numbers(numbers_.explore),
                .elites = w.elites.const_data_ptr<int64_t>(),

@@ -43,6 +43,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       D_(o.shape.latent),
       A_(o.shape.actions),
       M_(o.shape.mlp_dim),
+      // a small batch has a narrower panel, in whole vectors
       stride_((std::min(B_, kPanelRows) + 15) / 16 * 16),
       panels_((B_ + stride_ - 1) / stride_),
       wide_((D_ + A_) * stride_),
@@ -59,9 +60,11 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   const float* flat = state.params.data().const_data_ptr<float>();
   if (shape_.episodic) termination_ = stacks({layout.termination}, flat, stride_);
   q_ = stacks(layout.q, flat, stride_);
+  // target networks lie in a buffer of their own, which begins with the first of them
   target_q_ = stacks(layout.q, state.target_q.const_data_ptr<float>() - layout.q_begin(), stride_);
   for (int64_t t = 0; t <= H_; ++t) rho_.push_back(float(std::pow(options_.rho, double(t))));
 
+  // gradients of weights wait for all panels; rewards and values read what the dynamics read
   const int64_t steps = panels_ * H_, policy_steps = panels_ * (H_ + 1);
   encoder_waiting_ = encoder_.waiting(memory_, panels_, panels_);
   dynamics_waiting_ = dynamics_.waiting(memory_, steps, panels_);
@@ -70,6 +73,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
     q_waiting_.push_back(q.waiting(memory_, steps, panels_, &dynamics_waiting_));
   for (const auto& net : termination_) termination_waiting_ = net.waiting(memory_, steps, panels_);
   policy_waiting_ = policy_.waiting(memory_, policy_steps, policy_steps);
+  // a task writes gradients of its own: their order does not matter
   for (size_t i = 0; i < q_.size(); ++i) q_[i].append_tasks(q_waiting_[i], model_tasks_);
   dynamics_.append_tasks(dynamics_waiting_, model_tasks_);
   reward_.append_tasks(reward_waiting_, model_tasks_);
@@ -77,6 +81,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   encoder_.append_tasks(encoder_waiting_, model_tasks_);
   policy_.append_tasks(policy_waiting_, policy_tasks_);
 
+  // what one stage leaves for the next
   latents_ = memory_.take(policy_steps * wide_);
   for (int64_t i = 0; i < policy_steps; ++i) policy_saved_.push_back(policy_.training(memory_));
   policy_head_ = memory_.take(policy_steps * 2 * A_ * stride_);
@@ -88,6 +93,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   sorted_.resize(size_t(B_));
   for (size_t i = 0; i < taken_.size(); ++i) scratch_.push_back(make_scratch());
 
+  // gradients as the optimisers take them: one lane each
   const int64_t begin = layout.policy_begin();
   model_grad_ = state.grad.narrow(0, 0, begin).unsqueeze(0);
   policy_grad_ = state.grad.narrow(0, begin, layout.size() - begin).unsqueeze(0);
@@ -132,6 +138,7 @@ float* PanelLearner::d_latent(int64_t p, int64_t t) const {
 void PanelLearner::load(const float* x, int64_t p, int64_t width, float* panel) const {
   const float* rows = x + p * stride_ * width;
   const int64_t count = rows_of(p);
+  // padding columns are 0
   for (int64_t f = 0; f < width; ++f) {
     for (int64_t r = 0; r < count; ++r) panel[f * stride_ + r] = rows[r * width + f];
     std::fill(panel + f * stride_ + count, panel + (f + 1) * stride_, 0.f);
@@ -139,6 +146,7 @@ void PanelLearner::load(const float* x, int64_t p, int64_t width, float* panel) 
 }
 
 NoiseFill PanelLearner::fill(UpdateNumbers kind) const {
+  // this update's numbers: the counter is read here and not in every kernel
   NoiseFill fill = update_fill(seed_, kind, state_->updates.const_data_ptr<int64_t>());
   fill.first = first_index(fill), fill.base = nullptr;
   return fill;
@@ -146,6 +154,7 @@ NoiseFill PanelLearner::fill(UpdateNumbers kind) const {
 
 void PanelLearner::draw_normals(UpdateNumbers kind, int64_t p, int64_t t, Scratch& s,
                                 float* panel) const {
+  // rows of a panel are a range of the numbers ReferenceLearner draws for the whole batch
   NoiseFill numbers = fill(kind);
   numbers.first += uint64_t((t * B_ + p * stride_) * A_);
   numbers.count = rows_of(p) * A_;
@@ -164,6 +173,7 @@ QPair PanelLearner::draw_pair(UpdateNumbers kind) const {
 const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t steps, int64_t p,
                                         int64_t t, Scratch& s) const {
   if (options_.dropout == 0) return nullptr;
+  // numbered by network, step, row and feature; a panel's rows lie together
   const NoiseFill numbers = fill(kind);
   dropout_cpu({.seed = numbers.seed,
                .stream = numbers.stream,
@@ -179,7 +189,9 @@ const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t
 void PanelLearner::model_gradients(const Sequences& batch) {
   target_pair_ = draw_pair(UpdateNumbers::target_pair);
   float* grad = state_->grad.data_ptr<float>();
+  // down, panel by panel: the losses and all the way back
   pool_->run(panels_, [&](int64_t p) { model_panel(batch, p); });
+  // across: each weight's gradient over all panels
   pool_->run(int64_t(model_tasks_.size()),
              [&](int64_t i) { PanelStack::run(model_tasks_[size_t(i)], grad); });
 }
@@ -188,9 +200,11 @@ void PanelLearner::policy_gradients() {
   policy_pair_ = draw_pair(UpdateNumbers::policy_pair);
   float* grad = state_->grad.data_ptr<float>();
   const int64_t steps = H_ + 1;
+  // values of all panels first: the way back needs the scale that follows from them
   pool_->run(panels_ * steps, [&](int64_t i) { policy_panel(i / steps, i % steps); });
   move_scale();
   pool_->run(panels_ * steps, [&](int64_t i) { policy_back(i / steps, i % steps); });
+  // the policy's weights, over all panels and steps
   pool_->run(int64_t(policy_tasks_.size()),
              [&](int64_t i) { PanelStack::run(policy_tasks_[size_t(i)], grad); });
 }
@@ -204,6 +218,7 @@ void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
   MAGLEV_ASSERT(batch.obs.is_contiguous() && batch.action.is_contiguous() &&
                     batch.reward.is_contiguous() && batch.terminated.is_contiguous(),
                 "columns are contiguous");
+  // the model moves first: the policy learns from value networks that have moved
   model_gradients(batch);
   s.model_adam.reduce(model_grad_, {}, *pool_);
   s.model_adam.clip(s.skip);
@@ -218,11 +233,13 @@ void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
 }
 
 void PanelLearner::write_model_figures(at::Tensor& figures) const {
+  // panels in order, whichever thread made them
   ModelSums sum{};
   for (const auto& part : model_sums_) {
     sum.consistency += part.consistency, sum.reward += part.reward, sum.value += part.value;
     sum.termination += part.termination, sum.target += part.target;
   }
+  // means over rows and steps: the sums carry rho^t already, where a loss has it
   const double rows = double(B_ * H_);
   const double consistency = sum.consistency / (rows * double(D_)), reward = sum.reward / rows;
   const double value = sum.value / (rows * double(shape_.num_q));
@@ -240,6 +257,7 @@ void PanelLearner::write_policy_figures(at::Tensor& figures) const {
   const double scale = double(*state_->scale.const_data_ptr<float>());
   const double rows = double(B_ * (H_ + 1));
   double entropy = 0, q = 0, loss = 0;
+  // each panel at each step
   for (size_t i = 0; i < policy_sums_.size(); ++i) {
     const PolicySums& part = policy_sums_[i];
     entropy += part.entropy, q += part.q;

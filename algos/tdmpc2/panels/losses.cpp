@@ -44,6 +44,7 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
   const float* obs = batch.obs.const_data_ptr<float>();
   const int64_t first = p * stride_;
   for (int64_t t = 0; t < H_; ++t) {
+    // latents of what was seen next, which the targets and the consistency are computed at
     float* z = s.next + t * wide_;
     load(obs + (t + 1) * B_ * encoder_.in(), p, encoder_.in(), s.obs);
     encoder_.forward(s.obs, s.infer_encoder, nullptr, z);
@@ -56,6 +57,7 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
                            .noise = noise,
                            .action = z + D_ * stride_,
                            .stride = stride_});
+    // both networks of the drawn pair
     for (int64_t k : {0, 1}) {
       const int64_t net = k ? target_pair_.second : target_pair_.first;
       target_q_[size_t(net)].forward(z, s.infer_q, nullptr, s.logits);
@@ -79,6 +81,7 @@ void PanelLearner::roll_out(const Sequences& batch, int64_t p, Scratch& s) {
   load(batch.obs.const_data_ptr<float>(), p, encoder_.in(), s.obs);
   encoder_.forward(s.obs, s.encoder, nullptr, latent(p, 0));
   for (int64_t t = 0; t < H_; ++t) {
+    // the action lies behind the latent: together they are the next layer's inputs
     float* z = latent(p, t);
     load(batch.action.const_data_ptr<float>() + t * B_ * A_, p, A_, z + D_ * stride_);
     dynamics_.forward(z, s.dynamics[size_t(t)], nullptr, latent(p, t + 1));
@@ -91,6 +94,7 @@ void PanelLearner::learn_reward(const Sequences& batch, int64_t p, Scratch& s) {
     reward_.aim(reward_waiting_, p * H_ + t, s.reward_back);
     float* logits = s.reward_back.dz.back();
     reward_.forward(latent(p, t), s.reward, nullptr, logits);
+    // the loss leaves its gradient where the logits were
     two_hot_loss_cpu(
         {.bins = kTwoHot,
          .logits = logits,
@@ -100,6 +104,7 @@ void PanelLearner::learn_reward(const Sequences& batch, int64_t p, Scratch& s) {
          .stride = stride_,
          .rows = rows_of(p)});
     model_sums_[size_t(p)].reward += double(rho_[size_t(t)]) * sum_of(s.loss, rows_of(p));
+    // the first to write the gradients of latents 0 to H - 1: what follows adds to them
     reward_.backward(latent(p, t), s.reward, nullptr, nullptr, s.reward_back,
                      {.dx = d_latent(p, t), .features = D_});
   }
@@ -126,6 +131,7 @@ void PanelLearner::learn_consistency(int64_t p, Scratch& s) {
 }
 
 void PanelLearner::learn_value(int64_t p, Scratch& s) {
+  // every network learns from the same targets
   for (size_t n = 0; n < q_.size(); ++n) {
     q_[n].begin_part(q_waiting_[n], p);
     for (int64_t t = 0; t < H_; ++t) {
@@ -158,6 +164,7 @@ void PanelLearner::learn_termination(const Sequences& batch, int64_t p, Scratch&
     float* logit = s.termination_back.dz.back();
     net.forward(latent(p, t + 1), s.termination, nullptr, logit);
     const float* terminated = batch.terminated.const_data_ptr<float>() + t * B_ + p * stride_;
+    // without overflow; the gradient takes the logit's place, 0 in padding columns
     for (int64_t r = 0; r < rows_of(p); ++r) {
       const float x = logit[r], likely = 1 / (1 + std::exp(-x));
       s.loss[r] = std::max(x, 0.f) - x * terminated[r] + std::log1p(std::exp(-std::abs(x)));
@@ -172,11 +179,13 @@ void PanelLearner::learn_termination(const Sequences& batch, int64_t p, Scratch&
 
 void PanelLearner::roll_back(int64_t p, Scratch& s) {
   dynamics_.begin_part(dynamics_waiting_, p);
+  // the gradient of each latent is complete once the later ones have been gone through
   for (int64_t t = H_ - 1; t >= 0; --t) {
     dynamics_.aim(dynamics_waiting_, p * H_ + t, s.dynamics_back);
     dynamics_.backward(latent(p, t), s.dynamics[size_t(t)], nullptr, latent(p, t + 1),
                        s.dynamics_back, {.dx = d_latent(p, t), .features = D_, .add = true});
   }
+  // observations want no gradient
   encoder_.begin_part(encoder_waiting_, p);
   encoder_.aim(encoder_waiting_, p, s.encoder_back);
   encoder_.backward(s.obs, s.encoder, nullptr, latent(p, 0), s.encoder_back, {});
@@ -201,6 +210,7 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
                            .scaled_entropy = s.column,
                            .stride = stride_});
     sums.entropy = sum_of(s.loss, rows), sums.scaled_entropy = sum_of(s.column, rows);
+    // the gradient passes through both networks to the actions and leaves none for their weights
     for (int64_t k : {0, 1}) {
       const PanelStack& net = q_[size_t(k ? policy_pair_.second : policy_pair_.first)];
       const float* factor = draw_dropout(UpdateNumbers::policy_dropout, k, H_ + 1, p, t, s);

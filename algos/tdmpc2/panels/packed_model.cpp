@@ -14,13 +14,16 @@ const uint32_t* pairs(const float* words) { return reinterpret_cast<const uint32
 PackedNet::PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<int64_t, 3>& widths,
                      bool bf16, PanelMemory& memory)
     : bf16_(bf16), widths_(widths) {
+  // every input begins at a word of its own, so that no pair straddles two
   int64_t words = 0;
   for (size_t i = 0; i < widths.size(); ++i) {
     first_[i] = words;
     words += words_of(widths[i]);
   }
   for (const auto& place : places) {
+    // behind the first layer there is one input
     if (!layers_.empty()) words = words_of(place.in);
+    // only normalised layers have gain and shift
     const size_t out = size_t(place.out), normed = place.normed ? out : 0;
     layers_.push_back({.place = place,
                        .end = &place == &places.back() ? last : DenseEnd::mish,
@@ -39,6 +42,7 @@ void PackedNet::pack(size_t l, const float* flat) {
   std::copy_n(flat + place.bias(), layer.bias.size(), layer.bias.begin());
   std::copy_n(flat + place.gain(), layer.gain.size(), layer.gain.begin());
   std::copy_n(flat + place.shift(), layer.shift.size(), layer.shift.begin());
+  // in f32 a word is a feature: inputs lie in the packed weight as in torch's
   if (!bf16_)
     return pack_dense({.weight = weight,
                        .out = place.out,
@@ -46,6 +50,7 @@ void PackedNet::pack(size_t l, const float* flat) {
                        .out_step = place.in,
                        .in_step = 1,
                        .packed = layer.packed});
+  // in pairs each input is packed by itself, from the word it begins at
   int64_t column = 0;
   for (size_t i = 0; i < widths_.size(); ++i) {
     const int64_t in = l == 0 ? widths_[i] : i == 0 ? place.in : 0;
@@ -63,6 +68,7 @@ void PackedNet::pack(size_t l, const float* flat) {
 
 void PackedNet::run(const Layer& layer, SumStart start, std::initializer_list<InputPanel> inputs,
                     int64_t rows, DenseEnd end, float* sums, float* y) const {
+  // the first layer finds its inputs at their places, any other has one
   const bool is_first = &layer == &layers_.front();
   size_t count = 0;
   if (bf16_) {
@@ -115,7 +121,9 @@ void PackedNet::forward(SumStart start, std::initializer_list<InputPanel> inputs
                         const PackedScratch& scratch, float* out) const {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
+    // hidden layers take turns in two buffers
     float* y = l + 1 == layers_.size() ? out : scratch.hidden[l % 2];
+    // sums of the first layer begin where it is told, any other's at its bias
     if (l == 0) run(layer, start, inputs, rows, layer.end, scratch.sums, y);
     else
       run(layer, {layer.bias.data(), 1}, {{Input::latent, scratch.hidden[(l - 1) % 2]}}, rows,
@@ -140,6 +148,7 @@ PackedModel::PackedModel(const ModelShape& s, bool bf16)
   for (const auto& places : layout.q)
     q.emplace_back(places, DenseEnd::none, std::array<int64_t, 3>{s.latent, s.actions, s.task_dim},
                    bf16, memory_);
+  // a task is a layer: publishing shares them among threads
   const auto add = [this](PackedNet& net) {
     for (size_t l = 0; l < net.layers(); ++l) tasks_.push_back({&net, l});
   };

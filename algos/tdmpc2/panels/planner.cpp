@@ -111,6 +111,7 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
   int64_t columns = kStride;
   while (columns > 16 && (s.S - s.P + columns - 1) / columns < threads) columns /= 2;
   jobs_ = panel_jobs(s, columns);
+  // policy trajectories likewise, in whole vectors
   const int64_t share = (s.P + threads - 1) / threads;
   policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kStride);
 }
@@ -134,10 +135,12 @@ at::Tensor PanelPlanner::encode(const WorldModel&, const at::Tensor& seen,
   Encoding& w = *lease;
   const PackedNet& net = model_.encoder[0];
   at::Tensor latent = at::empty({N, D}, rows.options());
+  // a panel of rows after another, by the weights as they were packed
   for (int64_t first = 0; first < N; first += kStride) {
     const int64_t count = std::min(kStride, N - first);
     rows_to_columns(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
     net.forward(net.bias(), {{Input::latent, w.seen}}, count, w.net, w.latent);
+    // columns back to rows
     float* out = latent.data_ptr<float>() + first * D;
     for (int64_t r = 0; r < count; ++r)
       for (int64_t f = 0; f < D; ++f) out[r * D + f] = w.latent[f * kStride + r];
@@ -157,6 +160,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   const int64_t parts = (s.P + policy_rows_ - 1) / policy_rows_;
   Lease<Session> lease(lease_mutex_, sessions_, [] { return std::make_unique<Session>(); });
   Session& session = *lease;
+  // a session grows to the most rows ever planned at once and is kept
   while (int64_t(session.rows.size()) < N)
     session.rows.push_back(std::make_unique<RowPlan>(s, model_, shape_.latent));
   while (int64_t(session.groups.size()) * kStride < N)
@@ -165,6 +169,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
     begin_rows(session, request, first, std::min(kStride, N - first));
   const auto row = [&](int64_t n) -> RowPlan& { return *session.rows[size_t(n)]; };
 
+  // one plan at a time has the planner's threads, any other has its caller's alone
   std::unique_lock own(pool_mutex_, std::try_to_lock);
   const int64_t threads = own ? pool_.threads() : 1;
   if (N % threads == 0 || N > 8 * threads) {
@@ -181,6 +186,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
     for (int64_t n = 0; n < N; ++n) plan_row(n);
     return;
   }
+  // few rows: threads share the panels of all of them and meet after each stage
   pool_.run(N * parts, [&](int64_t i) { roll_policy(row(i / parts), i % parts); });
   for (int64_t round = 0; round < s.I; ++round) {
     pool_.run(N * jobs,
@@ -219,11 +225,13 @@ void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t fi
                   shape_.latent, 0, g.staging);
   to_words(shape_.latent, w.z);
   const InputPanel z{Input::latent, w.z};
+  // without tasks the bias is where any other sum begins
   if (shape_.tasks == 0) {
     model_.dynamics.first_sums({z}, rows, g.dynamics_first);
     model_.reward.first_sums({z}, rows, g.reward_first);
     return model_.policy.forward(model_.policy.bias(), {z}, rows, w.net, w.logits);
   }
+  // with tasks every sum begins with the embedding's products
   const int64_t T = shape_.task_dim, *task = request.task.const_data_ptr<int64_t>() + first;
   for (int64_t n = 0; n < rows; ++n)
     rows_to_columns(embedding_.data() + task[n] * T, 1, T, n, g.staging);
@@ -244,6 +252,7 @@ void PanelPlanner::begin_rows(Session& session, const PlanRequest& request, int6
   first_layers(g, request, first, rows);
   for (int64_t n = 0; n < rows; ++n) {
     RowPlan& row = *session.rows[size_t(first + n)];
+    // a row is a column of its group's sums
     const auto start = [n](const float* sums, const PackedNet& net) {
       return sums ? SumStart{sums + n, kStride} : net.bias();
     };

@@ -41,6 +41,7 @@ PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat
 
 PanelStack::Saved PanelStack::inference(PanelMemory& memory) const {
   Saved saved;
+  // the last layer writes where forward() is told to
   for (const auto& layer : layers_) {
     saved.y.push_back(&layer == &layers_.back() ? nullptr : memory.take(layer.out * stride_));
     saved.xhat.push_back(nullptr), saved.rstd.push_back(nullptr);
@@ -51,6 +52,7 @@ PanelStack::Saved PanelStack::inference(PanelMemory& memory) const {
 PanelStack::Saved PanelStack::training(PanelMemory& memory) const {
   Saved saved = inference(memory);
   for (size_t l = 0; l < layers_.size(); ++l) {
+    // layers without a norm need nothing saved
     if (layers_[l].end == DenseEnd::none) continue;
     saved.xhat[l] = memory.take(layers_[l].out * stride_);
     saved.rstd[l] = memory.take(stride_);
@@ -64,6 +66,7 @@ void PanelStack::forward(const float* x, const Saved& saved, const float* factor
     const Layer& layer = layers_[l];
     const DenseSegment segment{x, 0, layer.in};
     float* y = l + 1 == layers_.size() ? out : saved.y[l];
+    // weights as torch keeps them: they change with every update
     dense_cpu({.weight = layer.weight,
                .packed = false,
                .in = layer.in,
@@ -109,6 +112,7 @@ void PanelStack::aim(const Waiting& waiting, int64_t panel, Back& back) const {
                           ? nullptr
                           : waiting.columns[l] + panel * dense_columns_size(layer.in, stride_);
   }
+  // panels of a part follow one another
   back.small = waiting.small + panel / (waiting.panels / waiting.parts) * small_;
 }
 
@@ -123,6 +127,7 @@ void PanelStack::backward(const float* x, const Saved& saved, const float* facto
   for (size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const float* input = l ? saved.y[l - 1] : x;
+    // through the end and its norm: dy becomes dz where it lies
     if (layer.end != DenseEnd::none)
       dense_end_grad_cpu({.end = layer.end,
                           .out = layer.out,
@@ -136,9 +141,11 @@ void PanelStack::backward(const float* x, const Saved& saved, const float* facto
                           .d_gain = back.small ? back.small + layer.small_at : nullptr,
                           .d_shift = back.small ? back.small + layer.small_at + layer.out : nullptr,
                           .stride = stride_});
+    // the layer's inputs stay for its weights' gradient
     if (back.columns[l])
       dense_columns_cpu(
           {.x = input, .in = layer.in, .stride = stride_, .columns = back.columns[l]});
+    // on to the layer below; of the network's inputs only those that are asked for
     if (l == 0 && !inputs.dx) return;
     dense_input_grad_cpu({.weight = layer.weight,
                           .in = layer.in,
@@ -155,7 +162,9 @@ void PanelStack::backward(const float* x, const Saved& saved, const float* facto
 void PanelStack::append_tasks(const Waiting& waiting, std::vector<Task>& tasks) const {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
+    // multiply-adds of one output's weights over all panels
     const int64_t row = layer.in * waiting.panels * stride_;
+    // whole tiles of outputs, and enough of them to be worth a task
     const int64_t rows =
         std::max(kLeastTaskRows, kTaskWork / row / kLeastTaskRows * kLeastTaskRows);
     for (int64_t first = 0; first < layer.out; first += rows)
@@ -178,6 +187,7 @@ void PanelStack::run(const Task& task, float* grad) {
                          .count = task.count,
                          .d_weight = grad + layer.place.weight(),
                          .d_bias = grad + layer.place.bias()});
+  // gains and shifts go with the layer's first task, parts in order
   if (task.first > 0 || !layer.place.normed) return;
   for (int64_t i = 0; i < 2 * layer.out; ++i) {
     float sum = 0;

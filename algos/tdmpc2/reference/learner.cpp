@@ -31,11 +31,13 @@ ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& 
   const ModelLayout& layout = state.model->layout();
   const int64_t n = options.shape.num_q, begin = layout.q_begin(),
                 count = layout.q_end() - layout.q_begin();
+  // autograd adds into the flat gradient; views serve where weights get no gradient
   const auto online = state.params.data().narrow(0, begin, count);
   bind_gradients(*state.model, state.grad);
   q_ = stacked(online, layout.q[0], n);
   target_q_ = stacked(state.target_q, layout.q[0], n);
 
+  // rho^t weights the losses, gamma is of each task, and a draw picks one pair of value networks
   const auto f32 = state.params.data().options();
   rho_ = at::pow(options.options.rho, at::arange(options.options.horizon + 1, f32));
   discount_ = at::tensor(options.discount).to(f32.device());
@@ -61,12 +63,14 @@ at::Tensor ReferenceLearner::keep(UpdateNumbers kind, int64_t nets, int64_t step
                                   int64_t rows) const {
   const double share = options_.options.dropout;
   if (share == 0) return {};
+  // what is kept is scaled up, so that its mean stays what it was
   const auto u = uniforms(kind, {nets, steps * rows, options_.shape.mlp_dim});
   return (u >= share).to(at::kFloat) * (1 / (1 - share));
 }
 
 at::Tensor ReferenceLearner::drawn_pair(UpdateNumbers kind) const {
   const int64_t pairs = pairs_.size(0);
+  // a uniform close to 1 may round up to the number of pairs
   const auto place = (uniforms(kind, {1}) * double(pairs)).to(at::kLong).clamp_max(pairs - 1);
   return at::index_select(pairs_, 0, place).flatten();
 }
@@ -75,6 +79,7 @@ at::Tensor ReferenceLearner::encode(const Sequences& batch, int64_t first, int64
   const WorldModel& model = *state_->model;
   const auto obs = batch.obs.narrow(0, first, count);
   if (!options_.shape.image()) return model.encode(obs, embedded(batch.task, count));
+  // shifts of all times are drawn, so that a time's does not depend on which times are encoded
   const int64_t steps = batch.obs.size(0), rows = batch.obs.size(1);
   const auto shift =
       (uniforms(UpdateNumbers::image_shift, {steps, rows, 2}) * double(2 * kImageShift + 1))
@@ -115,11 +120,13 @@ ReferenceLearner::Targets ReferenceLearner::targets(const Sequences& batch) cons
   const int64_t H = batch.action.size(0), B = batch.action.size(1), A = options_.shape.actions;
   const WorldModel& model = *state_->model;
   Autocast guard(options_.precision, state_->grad.device());
+  // latents of what was seen next, and an action of the policy prior there
   const auto e = embedded(batch.task, H);
   const auto z = encode(batch, 1, H).to(at::kFloat);
   const auto head = model.policy(z, e).to(at::kFloat);
   const auto draw =
       draw_policy(head, normals(UpdateNumbers::target_action, {H, B, A}), mask_of(batch.task));
+  // q = r + gamma (1 - terminated) times the lesser of two target networks; no planning in it
   const auto logits = pair_logits(target_q_, drawn_pair(UpdateNumbers::target_pair),
                                   rows_of(joined(z, draw.action, e)), {});
   const auto value = two_hot_value_reference(logits, kTwoHot).amin(0).view({H, B});
@@ -135,6 +142,7 @@ at::Tensor ReferenceLearner::model_losses(const Sequences& batch, const Targets&
   const auto rho = rho_.narrow(0, 0, H);
   const auto e = embedded(batch.task, H), one = embedded(batch.task, 1);
 
+  // roll the latents out from the first observation alone, by the actions that were taken
   std::vector<at::Tensor> latents;
   at::Tensor reward_logits, q_logits, termination_logits;
   {
@@ -145,6 +153,7 @@ at::Tensor ReferenceLearner::model_losses(const Sequences& batch, const Targets&
           model.next(latents.back(), batch.action.narrow(0, t, 1), one).to(at::kFloat));
   }
   const auto z = at::cat(latents, 0), from = z.narrow(0, 0, H), to = z.narrow(0, 1, H);
+  // reward and value where an action is taken, termination where it led
   {
     Autocast guard(options_.precision, state_->grad.device());
     reward_logits = model.reward(from, batch.action, e).to(at::kFloat);
@@ -155,11 +164,13 @@ at::Tensor ReferenceLearner::model_losses(const Sequences& batch, const Targets&
     if (options_.shape.episodic) termination_logits = model.termination(to, e).to(at::kFloat);
   }
 
+  // joint-embedding prediction, reward and value: mean over the batch, weighted by rho^t
   const auto consistency =
       ((to - targets.latent).square().mean(at::IntArrayRef{1, 2}) * rho).sum() / H;
   const auto reward = (two_hot_loss(reward_logits, batch.reward, kTwoHot).mean(1) * rho).sum() / H;
   const auto wanted = targets.value.unsqueeze(0).expand({n, H, B});
   const auto value = (two_hot_loss(q_logits, wanted, kTwoHot).mean(2) * rho).sum() / (H * n);
+  // terminations are as sure at any step and have no such weights
   auto termination = at::zeros_like(value);
   if (options_.shape.episodic)
     termination = at::binary_cross_entropy_with_logits(termination_logits, batch.terminated);
@@ -196,6 +207,7 @@ void ReferenceLearner::policy_loss(const at::Tensor& latents, const at::Tensor& 
                          keep(UpdateNumbers::policy_dropout, 2, steps, B));
   }
   const auto q = two_hot_value_reference(logits, kTwoHot).mean(0).view({steps, B});
+  // values over their running range: entropy_coef then suits tasks of any scale
   update_running_scale(state_->scale, q[0].detach(), options_.options.tau);
   const auto gain = options_.options.entropy_coef * draw.scaled_entropy + q / state_->scale.clone();
   const auto loss = -(gain.mean(1) * rho_).mean();
@@ -215,6 +227,7 @@ void ReferenceLearner::update(const Sequences& batch, at::Tensor& figures) {
   auto model_grad = s.grad.narrow(0, 0, begin);
   auto policy_grad = s.grad.narrow(0, begin, s.grad.size(0) - begin);
 
+  // model first: the policy learns from value networks that have moved already
   const auto latents = model_losses(batch, targets(batch), figures);
   s.model_adam.reduce(model_grad, {}, *options_.pool);
   s.model_adam.clip(s.skip);
@@ -223,6 +236,7 @@ void ReferenceLearner::update(const Sequences& batch, at::Tensor& figures) {
   s.policy_adam.reduce(policy_grad, {}, *options_.pool);
   s.policy_adam.clip(s.skip);
   s.policy_adam.step(s.lr, *options_.pool);
+  // target networks follow last: this update was judged by those of the one before
   s.finish_update(options_.options.tau, *options_.pool);
   at::NoGradGuard no_grad;
   figures[kGradNorm].copy_(s.model_adam.norm());

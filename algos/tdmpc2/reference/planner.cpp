@@ -61,6 +61,7 @@ at::Tensor ReferencePlanner::values(const Context& c, const at::Tensor& actions,
     discount *= c.discount;
     if (!model_->shape().episodic) continue;
     const auto chance = at::sigmoid(model_->termination(z, e));
+    // soft: the chance of having ended by now; hard: over once it exceeds one half
     if (options_.soft_termination) ended = 1 - (1 - ended) * (1 - chance);
     else ended = (ended + (chance > 0.5).to(at::kFloat)).clamp_max(1);
   }
@@ -81,6 +82,7 @@ void ReferencePlanner::plan_row(const PlanRequest& request, int64_t row, Plan& p
             .first_row = request.first_row,
             .row = row,
             .discount = options_.discount[0]};
+  // the task's embedding, dimensions and discount
   if (request.task.defined()) {
     const auto task = request.task.narrow(0, row, 1);
     c.e = model_->embedding(task);
