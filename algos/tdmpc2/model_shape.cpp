@@ -26,7 +26,8 @@ constexpr int64_t kFilters = 32, kPlaces = 16;
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
   for (const auto& column : spec.observations) {
     // the critic's columns and the task's are no observations of the encoder
-    if (column.audience == Audience::critic || column.name == "task") continue;
+    if (column.audience == Audience::critic || (column.name == "task" && !spec.tasks.empty()))
+      continue;
     const bool image = column.dtype == DType::u8 && column.cells.bits == 0 &&
                        column.shape.size() == 3 && column.shape[0] == kImageSide &&
                        column.shape[1] == kImageSide;
@@ -42,30 +43,30 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
     throw Error("[tdmpc2] the environment shows nothing that the policy may see");
 }
 
-// appends layers of these widths behind `at`
-MlpPlaces place(const std::vector<int64_t>& widths, bool last_normed, int64_t& at) {
+// appends layers of these widths behind `offset`
+MlpPlaces place(const std::vector<int64_t>& widths, bool last_normed, int64_t& offset) {
   MlpPlaces layers;
   for (size_t i = 0; i + 1 < widths.size(); ++i) {
     layers.push_back({.in = widths[i],
                       .out = widths[i + 1],
                       .normed = i + 2 < widths.size() || last_normed,
-                      .begin = at});
-    at = layers.back().end();
+                      .begin = offset});
+    offset = layers.back().end();
   }
   return layers;
 }
 
-MlpPlaces place_convolutions(const ModelShape& shape, int64_t& at) {
+MlpPlaces place_convolutions(const ModelShape& shape, int64_t& offset) {
   MlpPlaces layers;
   int64_t channels = shape.channels;
   for (int64_t window : kWindows) {
     const bool last = layers.size() + 1 == std::size(kWindows);
     layers.push_back({.in = channels * window * window,
                       .out = last ? shape.latent / kPlaces : kFilters,
-                      .begin = at,
+                      .begin = offset,
                       .kernel = window});
     channels = layers.back().out;
-    at = layers.back().end();
+    offset = layers.back().end();
   }
   return layers;
 }
@@ -107,26 +108,27 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
 
 ModelLayout model_layout(const ModelShape& s) {
   ModelLayout layout;
-  int64_t at = 0;
+  int64_t offset = 0;
   // what the model's optimiser moves: encoder, heads, value networks, embeddings
   if (s.image()) {
-    layout.encoder = place_convolutions(s, at);
+    layout.encoder = place_convolutions(s, offset);
   } else {
     std::vector<int64_t> widths{s.obs + s.task_dim};
     widths.insert(widths.end(), size_t(std::max<int64_t>(s.enc_layers - 1, 1)), s.enc_dim);
     widths.push_back(s.latent);
-    layout.encoder = place(widths, true, at);
+    layout.encoder = place(widths, true, offset);
   }
   const int64_t state = s.latent + s.task_dim, both = state + s.actions, M = s.mlp_dim;
   // of the last layers only that of the dynamics is normalised: it ends in SimNorm
-  layout.dynamics = place({both, M, M, s.latent}, true, at);
-  layout.reward = place({both, M, M, kBins}, false, at);
-  if (s.episodic) layout.termination = place({state, M, M, 1}, false, at);
-  for (int64_t i = 0; i < s.num_q; ++i) layout.q.push_back(place({both, M, M, kBins}, false, at));
-  layout.embedding = at;
-  at += s.tasks * s.task_dim;
+  layout.dynamics = place({both, M, M, s.latent}, true, offset);
+  layout.reward = place({both, M, M, kBins}, false, offset);
+  if (s.episodic) layout.termination = place({state, M, M, 1}, false, offset);
+  for (int64_t i = 0; i < s.num_q; ++i)
+    layout.q.push_back(place({both, M, M, kBins}, false, offset));
+  layout.embedding = offset;
+  offset += s.tasks * s.task_dim;
   // behind the rest, so that the policy's parameters are one range for its optimiser
-  layout.policy = place({state, M, M, 2 * s.actions}, false, at);
+  layout.policy = place({state, M, M, 2 * s.actions}, false, offset);
   return layout;
 }
 

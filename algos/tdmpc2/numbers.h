@@ -34,10 +34,10 @@ struct PlanNumbers {
   int64_t end = 0;
 
   explicit PlanNumbers(const PlanSizes& s) {
-    int64_t at = 0;
-    auto take = [&at](int64_t& begin, int64_t count) {
-      begin = at;
-      at += (count + 3) / 4 * 4;
+    int64_t offset = 0;
+    auto take = [&offset](int64_t& begin, int64_t count) {
+      begin = offset;
+      offset += (count + 3) / 4 * 4;
     };
     take(policy, s.H * s.P * s.A);
     take(samples, s.I * s.H * (s.S - s.P) * s.A);
@@ -46,7 +46,7 @@ struct PlanNumbers {
     take(gumbel, s.E);
     take(explore, s.A);
     take(shift, 2);
-    end = at;
+    end = offset;
   }
 };
 

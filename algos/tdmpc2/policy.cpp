@@ -185,21 +185,25 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
                    true);
   } else {
     const PlanRequest wanted = request(step, carry, mode, key);
+    at::Tensor mean;
     if (planner_) {
-      // the plan's mean is where the row's next plan begins
       const Plan plan = planner_->plan(wanted);
-      carry.parts[0].copy_(plan.mean);
+      mean = plan.mean;
       action = plan.action;
     } else {
       action = prior_action(wanted, mode);
     }
     if (seeding && !known) {
-      // the device's own count of the steps
+      // the device's own count of the steps says whether the plan is taken or a random action
       const auto steps = at::from_blob(const_cast<int64_t*>(key.base), {},
                                        params_.data().options().dtype(at::kLong)) +
                          key.step;
-      action = at::where(steps * context_.rows < seed_steps_, drawn(wanted, true), action);
+      const auto random = steps * context_.rows < seed_steps_;
+      action = at::where(random, drawn(wanted, true), action);
+      if (planner_) mean = at::where(random, carry.parts[0], mean);
     }
+    // the mean of a plan that was taken is where the row's next plan begins
+    if (planner_) carry.parts[0].copy_(mean);
   }
   // from [-1, 1] to the environment's bounds
   step.action.copy_(columns_.to_environment(action));

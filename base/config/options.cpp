@@ -41,14 +41,17 @@ std::string number_text(T value) {
 
 std::string quoted(const std::string& text) {
   // plain words need no quotes; anything YAML could read as something else gets them
+  static constexpr std::string_view kOthers[] = {"true", "false", "null", "yes", "no",
+                                                 "on",   "off",   "y",    "n"};
+  std::string lower = text;
+  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
   bool plain = !text.empty() &&
                std::all_of(text.begin(), text.end(),
                            [](unsigned char c) {
                              return std::isalnum(c) || c == '_' || c == '/' || c == '.';
                            }) &&
-               std::isalpha(static_cast<unsigned char>(text[0])) && text != "true" &&
-               text != "false" && text != "null" && text != "yes" && text != "no" && text != "on" &&
-               text != "off" && text != "y" && text != "n";
+               std::isalpha(static_cast<unsigned char>(text[0])) &&
+               std::ranges::find(kOthers, lower) == std::end(kOthers);
   if (plain) return text;
   std::string out = "\"";
   // in quotes: a quote, a backslash and the end of a line are written otherwise

@@ -206,8 +206,9 @@ Line Line::fitted(int columns, bool unicode) const {
   const int room = columns - display_width(end);
   // as much of the spans as leaves room for the ellipsis
   for (const Span& span : spans_) {
-    line.add(prefix(span.text, room - line.width()), span.ink);
-    if (line.width() + 1 > room) break;
+    const std::string_view fits = prefix(span.text, room - line.width());
+    line.add(fits, span.ink);
+    if (fits.size() < span.text.size() || line.width() == room) break;
   }
   return line.add(end, Ink::dim);
 }

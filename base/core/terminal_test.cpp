@@ -85,6 +85,8 @@ TEST(Line, is_fitted_across_spans) {
   EXPECT_EQ(line.fitted(5, true).text(false), "abcd…");
   EXPECT_EQ(line.fitted(4, true).text(false), "abc…");
   EXPECT_EQ(line.fitted(5, false).text(false), "ab...");
+  // a character of two columns that does not fit is the end of what is shown
+  EXPECT_EQ(Line().add("ab\xE5\xAE\xBD").add("c").add("dddd").fitted(4, true).text(false), "ab…");
   for (int columns = 0; columns < 12; ++columns)
     EXPECT_LE(line.fitted(columns, false).width(), columns);
 }

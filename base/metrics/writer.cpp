@@ -167,7 +167,14 @@ void MetricWriter::retry(Seat& seat) {
     // what it missed comes first, in order
     for (; !seat.missed.empty(); seat.missed.pop_front()) give(seat, seat.missed.front());
   });
-  if (!why.empty()) return seat.named.sink.reset();
+  if (!why.empty()) {
+    // a failure that was told is not told again
+    const bool told = [&] {
+      std::lock_guard lock(mutex_);
+      return std::ranges::find(failed_, seat.named.name) != failed_.end();
+    }();
+    return told ? seat.named.sink.reset() : fail(seat, why);
+  }
   // it works again, which is news only where the failure was
   bool was_off;
   {

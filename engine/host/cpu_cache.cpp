@@ -77,6 +77,7 @@ void give_back(void* data) {
 
 void* take(size_t bytes) {
   const int size_class = class_of(bytes);
+  if (size_class >= kClasses) throw std::bad_alloc();
   FreeList& list = free_lists[size_t(size_class)];
   // the block that came back last: its lines may still be in a cache
   {

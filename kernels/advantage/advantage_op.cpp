@@ -130,6 +130,9 @@ void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Te
   }
   const int64_t M = target.numel(), chunks = advantage_chunks(M);
   MAGLEV_ASSERT(value.numel() == M && valid.numel() == M && error.numel() == M, "one a row");
+  MAGLEV_ASSERT(target.is_contiguous() && value.is_contiguous() && valid.is_contiguous() &&
+                    error.is_contiguous(),
+                "contiguous");
   const float *goal = target.const_data_ptr<float>(), *guess = value.const_data_ptr<float>();
   float* left = error.data_ptr<float>();
   for (int64_t i = 0; i < M; ++i) left[i] = goal[i] - guess[i];

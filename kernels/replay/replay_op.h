@@ -37,7 +37,7 @@ class EpisodeIndex {
  private:
   EpisodeTable table_;
   at::Device device_;
-  /// Counters, episodes, begun, oldest, newest, starts and open behind each other, i64.
+  /// Counters, episodes, begun, oldest, newest, open and starts behind each other, i64.
   at::Tensor memory_;
 };
 

@@ -234,7 +234,9 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
 void PanelLearner::move_scale() {
   for (int64_t p = 0; p < panels_; ++p)
     std::copy_n(policy_q_ + p * (H_ + 1) * stride_, rows_of(p), sorted_.data() + p * stride_);
-  std::sort(sorted_.begin(), sorted_.end());
+  // what is no number goes last: with a plain < the order would be undefined
+  std::sort(sorted_.begin(), sorted_.end(),
+            [](float a, float b) { return a < b || (std::isnan(b) && !std::isnan(a)); });
   const auto percentile = [&](double share) {
     const double place = share * double(B_ - 1);
     const size_t low = size_t(place), high = std::min(low + 1, size_t(B_ - 1));

@@ -109,8 +109,8 @@ void PanelRollout::sample_actions(RowPlan& row, const PanelJob& job, int64_t rou
   const auto [H, S, P, E, I, A] = options_.sizes;
   draw(row, numbers_.samples + ((round * H + t) * (S - P) + job.first) * A, job.samples, 0, w);
   for (int64_t a = 0; a < A; ++a) {
-    const size_t at = size_t(t * A + a);
-    const float mean = row.mean[at], std = row.std[at];
+    const size_t place = size_t(t * A + a);
+    const float mean = row.mean[place], std = row.std[place];
     const float* noise = w.noise + a * kStride;
     for (int64_t column = 0; column < job.samples; ++column)
       w.action[a * kStride + column] = std::clamp(mean + std * noise[column], -1.f, 1.f);

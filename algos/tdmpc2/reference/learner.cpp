@@ -17,10 +17,10 @@ at::Tensor rows_of(const at::Tensor& x) { return x.defined() ? x.flatten(0, 1) :
 
 // the parameters of a module add their gradients into `grad`
 void bind_gradients(torch::nn::Module& module, const at::Tensor& grad) {
-  int64_t at = 0;
+  int64_t offset = 0;
   for (auto& p : module.parameters()) {
-    p.mutable_grad() = grad.narrow(0, at, p.numel()).view(p.sizes());
-    at += p.numel();
+    p.mutable_grad() = grad.narrow(0, offset, p.numel()).view(p.sizes());
+    offset += p.numel();
   }
 }
 
