@@ -197,7 +197,13 @@ void Trainer::make_owed_updates() {
   // a replay is saved as it is, so the rest can wait; a rollout is not
   const bool may_stop = stop_ && plan_->replay;
   for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
-  if (owed_ == 0) publish_.run([this] { publish(); });
+  if (owed_ == 0) publish_learned();
+}
+
+void Trainer::publish_learned() {
+  publish_.run([this] { publish(); });
+  // a past self is of an iteration's end, also where the updates before it were cut short
+  if (league_) league_->remember(step());
 }
 
 void Trainer::iterate_in_turn() {
@@ -222,8 +228,8 @@ void Trainer::iterate_overlapped() {
     else make_updates(due);
   });
   store_->commit();
-  if (due > 0) publish();
   steps_ += steps_per_iteration();
+  if (due > 0) publish_learned();
 }
 
 void Trainer::iterate() {
@@ -237,7 +243,6 @@ void Trainer::iterate() {
       if (updates_ >= capture_after_) capture_graphs();
     });
   }
-  if (league_) league_->remember(step());
   show_progress();
 }
 
