@@ -169,6 +169,21 @@ TEST(OffPolicy, a_checkpoint_of_another_capacity_changes_nothing) {
   EXPECT_EQ(hash_of(second), before);
 }
 
+TEST(OffPolicy, a_replay_is_no_larger_than_the_run_and_no_smaller_than_a_sequence) {
+  claim_threads();
+  for (const auto& [steps, capacity] : {std::pair{"1", 8 * 6}, std::pair{"4000", 4000}}) {
+    Experiment experiment("tdmpc2", "pendulum");
+    for (const char* setting : {"env.count=8", "tdmpc2.enc_dim=16", "tdmpc2.mlp_dim=16",
+                                "tdmpc2.latent_dim=16", "tdmpc2.num_q=2", "tdmpc2.horizon=3"})
+      experiment.table().override_with(setting);
+    experiment.table().override_with("train.steps=" + std::string(steps));
+    Trainer trainer(experiment, {.device = at::kCPU, .threads = 1});
+    EXPECT_EQ(trainer.store().replay()->shape().capacity, capacity);
+    trainer.iterate();
+    EXPECT_EQ(trainer.done(), trainer.step() >= experiment.run.steps);
+  }
+}
+
 TEST(OffPolicy, a_replay_that_is_not_saved_begins_empty_and_updates_wait) {
   const auto experiment = experiment_of({"train.save_replay=false"});
   Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
@@ -199,7 +214,8 @@ TEST(OffPolicy, overlapped_updates_are_those_of_the_iteration_before_on_any_thre
 
 TEST(OffPolicy, a_replay_over_the_memory_limit_is_refused_or_shrunk_to_fit) {
   const Placement placement{.device = at::kCPU, .threads = 1};
-  const Settings large{"linear_q.capacity=10000000", "train.memory_limit=64MiB"};
+  const Settings large{"linear_q.capacity=10000000", "train.steps=20000000",
+                       "train.memory_limit=64MiB"};
   std::string note;
   const auto refused = experiment_of(large);
   expect_error([&] { fit_memory(*refused, placement, &note); }, "--shrink");

@@ -15,7 +15,7 @@ namespace maglev::tdmpc2 {
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
   const int64_t seed = seed_steps(o, context.spec);
   ReplayPlan replay{
-      .capacity = context.total_steps > 0 ? std::min(o.capacity, context.total_steps) : o.capacity,
+      .capacity = o.capacity,
       .batch = o.batch,
       .length = o.horizon,
       .sampling = o.sampling,
