@@ -157,6 +157,23 @@ TEST_P(AnAlgorithm, leaves_a_policy_that_acts_without_the_learner) {
   }
 }
 
+TEST_P(AnAlgorithm, gives_its_networks_alone_to_another_run) {
+  const auto made = experiment(), other = experiment({"seed=99"});
+  const auto run = trainer(*made), heir = trainer(*other);
+  for (int i = 0; i < kIterations; ++i) run->iterate();
+  const auto policy = [](Trainer& t) {
+    return [&t](StateVisitor& v) { t.algorithm().policy().visit_state(v); };
+  };
+  const auto algorithm = [](Trainer& t) {
+    return [&t](StateVisitor& v) { t.algorithm().visit_state(v); };
+  };
+  load_networks(saved(*run), entry().name, algorithm(*heir), policy(*heir));
+  heir->algorithm().follow_networks();
+  heir->algorithm().publish();
+  EXPECT_EQ(state_hash(policy(*heir)), state_hash(policy(*run)));
+  EXPECT_EQ(heir->updates(), 0);
+}
+
 #ifdef MAGLEV_DEVICE_CODE
 TEST_P(AnAlgorithm, waits_for_nothing_on_a_gpu) {
   if (!device().is_cuda()) GTEST_SKIP() << "a processor has nothing to wait for";

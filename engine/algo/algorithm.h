@@ -90,6 +90,9 @@ class Algorithm {
 
   /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.
   virtual void visit_state(StateVisitor& visitor) = 0;
+  /// What its policy names was loaded alone, out of another run: what follows networks, such as
+  /// targets, begins at them.
+  virtual void follow_networks() {}
 };
 
 /// A part of the memory a run will hold.

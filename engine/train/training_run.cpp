@@ -87,16 +87,13 @@ void init_from(Trainer& trainer, const std::string& folder) {
   if (checkpoint.empty())
     throw Error("[train] train.init_from=" + folder +
                 " holds no valid checkpoint; `maglev runs` lists the runs there are");
-  load_tensors(
+  Algorithm& algorithm = trainer.algorithm();
+  load_networks(
       checkpoint, trainer.experiment().algo().name,
-      [&](StateVisitor& v) {
-        v.section("algo", [&](StateVisitor& algo) { trainer.algorithm().visit_state(algo); });
-      },
-      [](const std::string& name) {
-        return name.starts_with("algo.network.") || name.starts_with("algo.model.") ||
-               name == "algo.target_q";
-      });
-  trainer.algorithm().publish();
+      [&](StateVisitor& v) { algorithm.visit_state(v); },
+      [&](StateVisitor& v) { algorithm.policy().visit_state(v); });
+  algorithm.follow_networks();
+  algorithm.publish();
 }
 
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
