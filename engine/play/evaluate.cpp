@@ -75,8 +75,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   std::vector<int64_t> owed(size_t(N), 0);
   for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
   int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
-  EvalResult result{
-      .mode = options.mode == ActMode::mean ? "mean" : "sample", .seed = options.seed, .envs = N};
+  EvalResult result{.mode = name_of(options.mode), .seed = options.seed, .envs = N};
   std::vector<std::vector<double>> returns(static_cast<size_t>(N));
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
