@@ -39,6 +39,8 @@ class AnAlgorithm : public testing::TestWithParam<std::tuple<size_t, const char*
   void SetUp() override {
     if (device().is_cuda() && !torch::cuda::is_available())
       GTEST_SKIP() << "no CUDA device on this machine";
+    if (device().is_cuda() && entry().cpu_only)
+      GTEST_SKIP() << entry().name << " runs on a processor only";
     ASSERT_TRUE(entry().small.env) << entry().name << " has no small run in its row";
     claim_threads();
   }

@@ -169,6 +169,12 @@ TEST(OffPolicy, a_checkpoint_of_another_capacity_changes_nothing) {
   EXPECT_EQ(hash_of(second), before);
 }
 
+TEST(OffPolicy, an_algorithm_of_the_processor_alone_is_refused_on_another_device) {
+  const auto experiment = experiment_of({});
+  expect_error([&] { Trainer(*experiment, {.device = at::Device("cuda:0"), .threads = 1}); },
+               "linear_q runs on a processor only, got cuda:0; set device=cpu");
+}
+
 TEST(OffPolicy, a_replay_is_no_larger_than_the_run_and_no_smaller_than_a_sequence) {
   claim_threads();
   for (const auto& [steps, capacity] : {std::pair{"1", 8 * 6}, std::pair{"4000", 4000}}) {

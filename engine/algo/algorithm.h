@@ -128,6 +128,8 @@ struct AlgoEntry {
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;
   SmallRun small = {};
+  /// It reads tensors where the host does: trainers refuse another device.
+  bool cpu_only = false;
 };
 
 /// Every algorithm that was built in, by name.

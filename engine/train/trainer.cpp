@@ -24,6 +24,14 @@ int collect_threads(const Experiment& experiment, int threads) {
   return experiment.run.overlap ? std::max(1, threads / 2) : threads;
 }
 
+// before anything is made on its device
+const Experiment& allowed(const Experiment& experiment, const Placement& placement) {
+  if (experiment.algo().cpu_only && !placement.device.is_cpu())
+    throw Error("[train] " + std::string(experiment.algo().name) +
+                " runs on a processor only, got " + placement.device.str() + "; set device=cpu");
+  return experiment;
+}
+
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -42,7 +50,7 @@ class Timed {
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, const Placement& placement)
-    : experiment_(&experiment),
+    : experiment_(&allowed(experiment, placement)),
       placement_(placement),
       overlap_(experiment.run.overlap),
       pool_(collect_threads(experiment, placement.threads)),
