@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/empty.h>
 
 #include "base/core/error.h"
 
@@ -100,7 +100,8 @@ class Collector : public StateVisitor {
 // copies verified values into the live state
 class Restorer : public StateVisitor {
  public:
-  explicit Restorer(const VerifiedCheckpoint& from) : state_(from.manifest.state) {
+  explicit Restorer(const VerifiedCheckpoint& from)
+      : state_(from.manifest.state), file_(*from.file) {
     for (const SafeTensor& t : from.tensors.tensors) tensors_.emplace(t.name, &t);
   }
   bool loads() const override { return true; }
@@ -108,11 +109,18 @@ class Restorer : public StateVisitor {
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     const SafeTensor& saved = *tensors_.at(name);
-    if (saved.bytes.empty()) return;
-    // copy_ only reads from it
-    void* data = const_cast<std::byte*>(saved.bytes.data());
-    value.detach().copy_(
-        at::from_blob(data, saved.shape, at::TensorOptions().dtype(torch_dtype(saved.dtype))));
+    if (saved.bytes == 0) return;
+    // straight to where it belongs, if that is plain memory: it may be a replay of half the machine
+    at::Tensor live = value.detach();
+    const bool plain = live.is_cpu() && live.is_contiguous();
+    at::Tensor host =
+        plain ? live : at::empty(saved.shape, at::TensorOptions(torch_dtype(saved.dtype)));
+    const std::span<std::byte> bytes(static_cast<std::byte*>(host.data_ptr()), host.nbytes());
+    file_.read(saved.begin, bytes);
+    if (hash_of(bytes) != state_.tensors.at(name).hash)
+      throw Error("[" + file_.path() + "] '" + name +
+                  "' was changed while it was loaded; is another process writing there?");
+    if (!plain) live.copy_(host);
   }
   void visit_integer(const std::string& name, int64_t& value) override {
     value = state_.integers.at(name);
@@ -125,6 +133,7 @@ class Restorer : public StateVisitor {
   }
 
   const StateSummary& state_;
+  const FileReader& file_;
   std::map<std::string_view, const SafeTensor*> tensors_;
 };
 

@@ -23,7 +23,8 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 /// `expected` (other fields are not compared), then all names, dtypes and shapes against the live
 /// state; only then copies into the live tensors, whatever their device, and numbers and texts.
 /// Returns what the checkpoint says of itself. Throws Error, with nothing live changed; but where a
-/// tensor indexes something and holds what it cannot (check_range), the live state is spoiled.
+/// tensor indexes something and holds what it cannot (check_range), or another process cuts or changes
+/// the file meanwhile, the live state is spoiled.
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit);
 /// The same of one that was verified already.

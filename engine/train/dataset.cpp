@@ -1,7 +1,7 @@
 #include "engine/train/dataset.h"
 
-#include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -67,11 +67,30 @@ std::string shape_text(at::ScalarType dtype, const std::vector<int64_t>& row) {
   return text + "]";
 }
 
+/// A file whose header was parsed.
+struct DatasetFile {
+  std::string path;
+  std::unique_ptr<FileReader> file;
+  SafeTensors tensors;
+  int64_t rows = 0;
+
+  explicit DatasetFile(const std::string& name)
+      : path(name), file(std::make_unique<FileReader>(name)), tensors(parse_safetensors(*file)) {
+    const SafeTensor* reward = tensors.find("reward");
+    if (!reward || reward->shape.size() != 1 || reward->shape[0] < 2)
+      throw Error("[" + path +
+                  "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
+                  "data` writes them");
+    rows = reward->shape[0];
+  }
+};
+
 /// The tensor of a file as the column `ring` [slots, 1, ...] wants it: [N, ...].
-at::Tensor checked(const SafeTensors& file, const std::string& path, const std::string& name,
-                   const at::Tensor& ring, int64_t rows) {
+at::Tensor checked(const DatasetFile& part, const std::string& name, const at::Tensor& ring) {
+  const std::string& path = part.path;
+  const int64_t rows = part.rows;
   const auto row = ring.sizes().slice(2).vec();
-  const SafeTensor* tensor = file.find(name);
+  const SafeTensor* tensor = part.tensors.find(name);
   const std::string wanted = "'" + name + "' must be " + shape_text(ring.scalar_type(), row);
   if (!tensor)
     throw Error("[" + path + "] " + wanted +
@@ -83,7 +102,8 @@ at::Tensor checked(const SafeTensors& file, const std::string& path, const std::
     throw Error("[" + path + "] " + wanted + " with N = " + std::to_string(rows) + ", got " +
                 tensor->shape_text() + "; is it a dataset of this environment?");
   auto values = at::empty(shape, ring.scalar_type());
-  std::copy(tensor->bytes.begin(), tensor->bytes.end(), static_cast<std::byte*>(values.data_ptr()));
+  const std::span<std::byte> bytes(static_cast<std::byte*>(values.data_ptr()), values.nbytes());
+  part.file->read(tensor->begin, bytes);
   if (values.scalar_type() == at::kFloat && !at::isfinite(values).all().item<bool>())
     throw Error("[" + path + "] '" + name + "' holds a number that is not finite");
   return values;
@@ -113,26 +133,6 @@ void check_episodes(const std::string& path, const std::map<std::string, at::Ten
                 "] each episode must begin with is_first and have terminated or truncated at the "
                 "row before its last, and there alone");
 }
-
-/// A file that was parsed where it lies.
-struct DatasetFile {
-  std::string path;
-  std::unique_ptr<MappedFile> file;
-  SafeTensors tensors;
-  int64_t rows = 0;
-
-  explicit DatasetFile(const std::string& name)
-      : path(name),
-        file(std::make_unique<MappedFile>(name)),
-        tensors(parse_safetensors(file->bytes(), name)) {
-    const SafeTensor* reward = tensors.find("reward");
-    if (!reward || reward->shape.size() != 1 || reward->shape[0] < 2)
-      throw Error("[" + path +
-                  "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
-                  "data` writes them");
-    rows = reward->shape[0];
-  }
-};
 
 }  // namespace
 
@@ -205,7 +205,7 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
   for (const DatasetFile& part : parts) {
     std::map<std::string, at::Tensor> small;
     for (auto& [name, ring] : named_columns(spec, replay->columns())) {
-      const auto values = checked(part.tensors, part.path, name, ring, part.rows);
+      const auto values = checked(part, name, ring);
       ring.narrow(0, begin, part.rows).select(1, 0).copy_(values);
       if (name == "action") check_actions(part.path, spec, values);
       if (!name.starts_with("obs.")) small.emplace(name, values);
