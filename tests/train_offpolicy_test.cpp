@@ -311,5 +311,32 @@ TEST_F(Dataset, that_does_not_fit_says_what_it_lacks) {
   expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, at::kCPU); }, "value");
 }
 
+TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_with_a_note) {
+  const auto spec = experiment_->spec();
+  DataPlan plan{.collect_steps = 1};
+  plan.replay = ReplayPlan{.length = 3};
+  const std::string content = read_file(path_, 1 << 24);
+  const SafeTensors tensors = parse_safetensors(FileReader(path_));
+  EXPECT_TRUE(dataset_notes(files(path_)).empty());
+  for (const SafeTensor& tensor : tensors.tensors) {
+    std::string changed = content;
+    // the last bit of a mantissa, or of a byte: nothing else would notice
+    changed[tensor.begin + tensor.bytes / 8 * 4] ^= 1;
+    write_atomic(path_, changed);
+    expect_error([&] { load_dataset(files(path_), spec, plan, at::kCPU); },
+                 "'" + tensor.name + "' does not match the hash");
+  }
+  std::filesystem::remove(path_);
+  FileWriter out(path_);
+  write_safetensors(out, {tensors.tensors.begin(), tensors.tensors.end()}, {}, [&](size_t i) {
+    const SafeTensor& tensor = tensors.tensors[i];
+    return std::as_bytes(std::span(content)).subspan(tensor.begin, tensor.bytes);
+  });
+  out.finish();
+  EXPECT_EQ(load_dataset(files(path_), spec, plan, at::kCPU)->counters().now + 1, rows_);
+  ASSERT_EQ(dataset_notes(files(path_)).size(), 1u);
+  EXPECT_TRUE(contains(dataset_notes(files(path_))[0], "no hashes"));
+}
+
 }  // namespace
 }  // namespace maglev

@@ -17,6 +17,7 @@ namespace maglev {
 namespace {
 
 constexpr const char* kFormat = "maglev dataset 1";
+constexpr const char* kHash = "hash.";
 
 SafeDType safe_dtype(at::ScalarType dtype) {
   return dtype == at::kByte ? SafeDType::u8 : dtype == at::kInt ? SafeDType::i32 : SafeDType::f32;
@@ -104,6 +105,11 @@ at::Tensor checked(const DatasetFile& part, const std::string& name, const at::T
   auto values = at::empty(shape, ring.scalar_type());
   const std::span<std::byte> bytes(static_cast<std::byte*>(values.data_ptr()), values.nbytes());
   part.file->read(tensor->begin, bytes);
+  if (const auto hash = part.tensors.metadata.find(kHash + name);
+      hash != part.tensors.metadata.end() && hash->second != hash_of(bytes))
+    throw Error("[" + path + "] '" + name +
+                "' does not match the hash it was written with; copy the file again, or write it "
+                "anew with `maglev data`");
   if (values.scalar_type() == at::kFloat && !at::isfinite(values).all().item<bool>())
     throw Error("[" + path + "] '" + name + "' holds a number that is not finite");
   return values;
@@ -170,11 +176,16 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
   const std::string temporary = temporary_beside(path);
   FileWriter out(temporary);
   at::Tensor rows;
-  write_safetensors(out, infos, {{"format", kFormat}, {"environment", env}}, [&](size_t i) {
+  const auto bytes_of = [&](size_t i) {
     rows = rows_of(columns[i].first, columns[i].second);
     if (columns[i].first == "truncated") rows.index_fill_(0, cut, 1);
     return std::span(static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes());
-  });
+  };
+  // hashes stand before what they are of, so each column is gathered twice
+  std::map<std::string, std::string> metadata{{"format", kFormat}, {"environment", env}};
+  for (size_t i = 0; i < columns.size(); ++i)
+    metadata[kHash + columns[i].first] = hash_of(bytes_of(i));
+  write_safetensors(out, infos, metadata, bytes_of);
   out.finish();
   rename_path(temporary, path);
   return N;
@@ -184,6 +195,14 @@ int64_t dataset_rows(const RunOptions& run) {
   int64_t rows = 0;
   for (const auto& name : split_list(run.dataset, "train.dataset")) rows += DatasetFile(name).rows;
   return rows;
+}
+
+std::vector<std::string> dataset_notes(const RunOptions& run) {
+  std::vector<std::string> notes;
+  for (const auto& name : split_list(run.dataset, "train.dataset"))
+    if (!DatasetFile(name).tensors.metadata.contains(std::string(kHash) + "reward"))
+      notes.push_back(name + " holds no hashes: damage to it would not be seen");
+  return notes;
 }
 
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,

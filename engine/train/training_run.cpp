@@ -11,6 +11,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
+#include "engine/train/dataset.h"
 #include "engine/train/fastest_precision.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/session.h"
@@ -115,6 +116,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   dir.write("memory.json", memory.json());
   Session session(trainer, dir, request, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
+  for (const std::string& note : dataset_notes(experiment.run)) session.say(note);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();
