@@ -208,6 +208,21 @@ TEST(OffPolicy, a_replay_that_is_not_saved_begins_empty_and_updates_wait) {
   EXPECT_GE(second.store().replay()->counters().oldest, 300);
 }
 
+TEST(OffPolicy, updates_that_were_owed_wait_where_the_replay_was_not_saved) {
+  const auto experiment = experiment_of({"train.save_replay=false"});
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  first.stop_when([&] { return first.updates() >= 4; });
+  while (first.updates() < 4) first.iterate();
+  const auto path = saved(first, "owed");
+  Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
+  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+  second.store().replay()->forget();
+  second.iterate();
+  EXPECT_EQ(second.updates(), 4) << "there is nothing to learn from yet";
+  for (int i = 0; i < 100; ++i) second.iterate();
+  EXPECT_EQ(second.updates(), updates_due(*second.algorithm().plan().replay, second.step()));
+}
+
 TEST(OffPolicy, overlapped_updates_are_those_of_the_iteration_before_on_any_threads) {
   const auto reference = trained({"train.overlap=true"}, 1, 300);
   for (int threads : {1, 2, 4}) EXPECT_EQ(trained({"train.overlap=true"}, threads, 300), reference);

@@ -215,7 +215,9 @@ void Trainer::publish_learned() {
 }
 
 void Trainer::iterate_in_turn() {
-  // what an iteration that was cut short has left
+  // what an iteration that was cut short has left; a replay that was not saved has nothing to learn
+  // from before more steps are there, and what is due then counts these too
+  owed_ = std::min(owed_, store_->due(step(), updates_));
   make_owed_updates();
   if (owed_ > 0) return;
   if (!offline()) {
@@ -352,8 +354,6 @@ void Trainer::visit_clocks(StateVisitor& visitor) {
     v.integer("steps", steps_, 0, kMostSteps);
     v.integer("updates", updates_, 0, kMostSteps);
     v.integer("owed_updates", owed_, 0, kMostSteps);
-    // no more than are ever due by now, whatever a checkpoint says
-    owed_ = std::min(owed_, plan_->replay && !offline() ? updates_due(*plan_->replay, steps_) : 1);
     report_.visit_state(v);
   });
   if (league_) visitor.section("league", [&](StateVisitor& v) { league_->visit_state(v); });
