@@ -217,7 +217,7 @@ void Trainer::publish_learned() {
 void Trainer::iterate_in_turn() {
   // what an iteration that was cut short has left; a replay that was not saved has nothing to learn
   // from before more steps are there, and what is due then counts these too
-  owed_ = std::min(owed_, store_->due(step(), updates_));
+  if (owed_ > 0) owed_ = std::min(owed_, store_->due(step(), updates_));
   make_owed_updates();
   if (owed_ > 0) return;
   if (!offline()) {
