@@ -94,6 +94,10 @@ AlgoEntry entry() {
           [](const void* o, const AlgoContext& context) {
             return maglev::tdmpc2::planned_memory(*static_cast<const Options*>(o), context);
           },
+      .policy_memory =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::tdmpc2::policy_memory(*static_cast<const Options*>(o), context);
+          },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },
       .small = {.env = "pendulum",

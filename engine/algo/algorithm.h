@@ -124,6 +124,9 @@ struct AlgoEntry {
   DataPlan (*plan)(const void* options, const AlgoContext& context) = nullptr;
   /// What it will hold at its peak, without making it; null: not known.
   std::vector<MemoryPart> (*memory)(const void* options, const AlgoContext& context) = nullptr;
+  /// Likewise its policy alone; null: as much as all of it.
+  std::vector<MemoryPart> (*policy_memory)(const void* options,
+                                           const AlgoContext& context) = nullptr;
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;

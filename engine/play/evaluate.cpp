@@ -16,8 +16,6 @@
 namespace maglev {
 namespace {
 
-constexpr int64_t kMostEnvs = 256;
-
 void add(EpisodeTotals& into, const EpisodeTotals& part) {
   into.steps += part.steps;
   for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
@@ -47,7 +45,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   const auto begin = std::chrono::steady_clock::now();
   const int64_t N = options.envs > 0
                         ? options.envs
-                        : std::min(kMostEnvs, options.steps > 0 ? 64 : options.episodes);
+                        : std::min(kMostEvalEnvs, options.steps > 0 ? 64 : options.episodes);
   if (options.steps == 0 && options.episodes < 1)
     throw Error("[eval] needs at least 1 episode or 1 step, got " +
                 std::to_string(options.episodes));
