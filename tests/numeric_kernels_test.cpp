@@ -1,7 +1,10 @@
-// Every fused operation against its reference, over the cases it lists.
+// Every fused operation against its reference, over the cases it lists, on each device.
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -11,11 +14,13 @@
 #include "base/simd/targets.h"
 #include "engine/device/kernel.h"
 #include "verbs/kernels/gradient.h"
+#include "verbs/kernels/parity.h"
 #include "verbs/kernels/results.h"
 
 namespace maglev {
 namespace {
 
+using verbs::kernels::case_devices;
 using verbs::kernels::check_gradient;
 using verbs::kernels::check_parity;
 using verbs::kernels::compare;
@@ -28,18 +33,52 @@ using verbs::kernels::reference_results;
 using verbs::kernels::Results;
 using verbs::kernels::tolerance_scale;
 
-class Kernel : public testing::TestWithParam<size_t> {};
+class KernelOnDevice : public testing::TestWithParam<std::tuple<size_t, const char*>> {
+ protected:
+  void SetUp() override {
+    const auto devices = case_devices();
+    if (std::find(devices.begin(), devices.end(), device()) == devices.end())
+      GTEST_SKIP() << "no CUDA device on this machine, or no device code in this build";
+    cases_ = kernel().cases(device());
+    // one without a CUDA twin may still be written in operations of ATen
+    if (device().is_cuda() && !kernel().cuda && cases_.empty())
+      GTEST_SKIP() << kernel().name << " is of the processor alone";
+    ASSERT_FALSE(cases_.empty()) << kernel().name << " lists no case";
+  }
+  const KernelEntry& kernel() const { return kernel_table()[std::get<0>(GetParam())]; }
+  at::Device device() const { return at::Device(std::get<1>(GetParam())); }
 
-TEST_P(Kernel, gives_what_its_reference_gives) {
-  const KernelEntry& kernel = kernel_table()[GetParam()];
-  auto cases = kernel.cases(at::kCPU);
-  ASSERT_FALSE(cases.empty()) << kernel.name << " lists no case";
-  for (const auto& c : cases) {
+  std::vector<KernelCase> cases_;
+};
+
+TEST_P(KernelOnDevice, gives_what_its_reference_gives) {
+  for (const auto& c : cases_) {
     const Parity parity = check_parity(c, tolerance_scale());
     EXPECT_TRUE(parity.ok) << c.name << ": "
                            << parity_text(parity, c.tolerance * tolerance_scale());
   }
 }
+
+TEST_P(KernelOnDevice, has_the_gradients_of_its_reference) {
+  for (const auto& c : cases_) {
+    const GradientCheck check = check_gradient(c, tolerance_scale());
+    EXPECT_TRUE(check.reference.ok || !check.has_gradient)
+        << c.name << ", reference: " << parity_text(check.reference, kDifferenceTolerance);
+    EXPECT_TRUE(check.fused.ok || !check.has_gradient)
+        << c.name << ": " << parity_text(check.fused, c.tolerance * tolerance_scale());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTheTable, KernelOnDevice,
+                         testing::Combine(testing::Range<size_t>(0, kernel_table().size()),
+                                          testing::Values("cpu", "cuda:0")),
+                         [](const auto& info) {
+                           const std::string device = std::get<1>(info.param);
+                           return kernel_table()[std::get<0>(info.param)].name +
+                                  std::string("_on_") + device.substr(0, device.find(':'));
+                         });
+
+class Kernel : public testing::TestWithParam<size_t> {};
 
 void use(int64_t targets) {
   hwy::SetSupportedTargetsForTest(targets);
@@ -77,16 +116,6 @@ TEST_P(Kernel, gives_the_same_bits_with_every_instruction_set_that_fuses_multipl
     }
   }
   use(0);
-}
-
-TEST_P(Kernel, has_the_gradients_of_its_reference) {
-  for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
-    const GradientCheck check = check_gradient(c, tolerance_scale());
-    EXPECT_TRUE(check.reference.ok || !check.has_gradient)
-        << c.name << ", reference: " << parity_text(check.reference, kDifferenceTolerance);
-    EXPECT_TRUE(check.fused.ok || !check.has_gradient)
-        << c.name << ": " << parity_text(check.fused, c.tolerance * tolerance_scale());
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Kernel, testing::Range<size_t>(0, kernel_table().size()),

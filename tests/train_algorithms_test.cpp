@@ -39,6 +39,8 @@ class AnAlgorithm : public testing::TestWithParam<std::tuple<size_t, const char*
   void SetUp() override {
     if (device().is_cuda() && !torch::cuda::is_available())
       GTEST_SKIP() << "no CUDA device on this machine";
+    if (device().is_cuda() && entry().cpu_only)
+      GTEST_SKIP() << entry().name << " runs on a processor only";
     ASSERT_TRUE(entry().small.env) << entry().name << " has no small run in its row";
     claim_threads();
   }
@@ -155,6 +157,23 @@ TEST_P(AnAlgorithm, leaves_a_policy_that_acts_without_the_learner) {
     EXPECT_EQ(alone.steps, learner.steps);
     EXPECT_EQ(alone.returns, learner.returns);
   }
+}
+
+TEST_P(AnAlgorithm, gives_its_networks_alone_to_another_run) {
+  const auto made = experiment(), other = experiment({"seed=99"});
+  const auto run = trainer(*made), heir = trainer(*other);
+  for (int i = 0; i < kIterations; ++i) run->iterate();
+  const auto policy = [](Trainer& t) {
+    return [&t](StateVisitor& v) { t.algorithm().policy().visit_state(v); };
+  };
+  const auto algorithm = [](Trainer& t) {
+    return [&t](StateVisitor& v) { t.algorithm().visit_state(v); };
+  };
+  load_networks(saved(*run), entry().name, algorithm(*heir), policy(*heir));
+  heir->algorithm().follow_networks();
+  heir->algorithm().publish();
+  EXPECT_EQ(state_hash(policy(*heir)), state_hash(policy(*run)));
+  EXPECT_EQ(heir->updates(), 0);
 }
 
 #ifdef MAGLEV_DEVICE_CODE

@@ -169,6 +169,27 @@ TEST(OffPolicy, a_checkpoint_of_another_capacity_changes_nothing) {
   EXPECT_EQ(hash_of(second), before);
 }
 
+TEST(OffPolicy, an_algorithm_of_the_processor_alone_is_refused_on_another_device) {
+  const auto experiment = experiment_of({});
+  expect_error([&] { Trainer(*experiment, {.device = at::Device("cuda:0"), .threads = 1}); },
+               "linear_q runs on a processor only, got cuda:0; set device=cpu");
+}
+
+TEST(OffPolicy, a_replay_is_no_larger_than_the_run_and_no_smaller_than_a_sequence) {
+  claim_threads();
+  for (const auto& [steps, capacity] : {std::pair{"1", 8 * 6}, std::pair{"4000", 4000}}) {
+    Experiment experiment("tdmpc2", "pendulum");
+    for (const char* setting : {"env.count=8", "tdmpc2.enc_dim=16", "tdmpc2.mlp_dim=16",
+                                "tdmpc2.latent_dim=16", "tdmpc2.num_q=2", "tdmpc2.horizon=3"})
+      experiment.table().override_with(setting);
+    experiment.table().override_with("train.steps=" + std::string(steps));
+    Trainer trainer(experiment, {.device = at::kCPU, .threads = 1});
+    EXPECT_EQ(trainer.store().replay()->shape().capacity, capacity);
+    trainer.iterate();
+    EXPECT_EQ(trainer.step(), 8);
+  }
+}
+
 TEST(OffPolicy, a_replay_that_is_not_saved_begins_empty_and_updates_wait) {
   const auto experiment = experiment_of({"train.save_replay=false"});
   Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
@@ -187,6 +208,21 @@ TEST(OffPolicy, a_replay_that_is_not_saved_begins_empty_and_updates_wait) {
   EXPECT_GE(second.store().replay()->counters().oldest, 300);
 }
 
+TEST(OffPolicy, updates_that_were_owed_wait_where_the_replay_was_not_saved) {
+  const auto experiment = experiment_of({"train.save_replay=false"});
+  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+  first.stop_when([&] { return first.updates() >= 4; });
+  while (first.updates() < 4) first.iterate();
+  const auto path = saved(first, "owed");
+  Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
+  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+  second.store().replay()->forget();
+  second.iterate();
+  EXPECT_EQ(second.updates(), 4) << "there is nothing to learn from yet";
+  for (int i = 0; i < 100; ++i) second.iterate();
+  EXPECT_EQ(second.updates(), updates_due(*second.algorithm().plan().replay, second.step()));
+}
+
 TEST(OffPolicy, overlapped_updates_are_those_of_the_iteration_before_on_any_threads) {
   const auto reference = trained({"train.overlap=true"}, 1, 300);
   for (int threads : {1, 2, 4}) EXPECT_EQ(trained({"train.overlap=true"}, threads, 300), reference);
@@ -199,7 +235,8 @@ TEST(OffPolicy, overlapped_updates_are_those_of_the_iteration_before_on_any_thre
 
 TEST(OffPolicy, a_replay_over_the_memory_limit_is_refused_or_shrunk_to_fit) {
   const Placement placement{.device = at::kCPU, .threads = 1};
-  const Settings large{"linear_q.capacity=10000000", "train.memory_limit=64MiB"};
+  const Settings large{"linear_q.capacity=10000000", "train.steps=20000000",
+                       "train.memory_limit=64MiB"};
   std::string note;
   const auto refused = experiment_of(large);
   expect_error([&] { fit_memory(*refused, placement, &note); }, "--shrink");
@@ -238,12 +275,12 @@ class Dataset : public testing::Test {
 TEST_F(Dataset, holds_the_rows_of_the_replay_episode_behind_episode) {
   EXPECT_GT(rows_, 700);
   EXPECT_LE(rows_, 900);
-  const MappedFile file(path_);
-  const SafeTensors tensors = parse_safetensors(file.bytes(), path_);
+  const std::string file = read_file(path_, 1 << 24);
+  const SafeTensors tensors = parse_safetensors(FileReader(path_));
   EXPECT_EQ(tensors.metadata.at("environment"), "cartpole");
-  const auto obs = reinterpret_cast<const float*>(tensors.find("obs.vector")->bytes.data());
+  const auto obs = reinterpret_cast<const float*>(file.data() + tensors.find("obs.vector")->begin);
   const auto u8 = [&](const char* name) {
-    return reinterpret_cast<const uint8_t*>(tensors.find(name)->bytes.data());
+    return reinterpret_cast<const uint8_t*>(file.data() + tensors.find(name)->begin);
   };
   // CartPole's first number, the position, moves by 0.02 times the second, the velocity
   int64_t episodes = 0, moved = 0;
@@ -287,6 +324,33 @@ TEST_F(Dataset, that_does_not_fit_says_what_it_lacks) {
   expect_error([&] { load_dataset(files(path_ + "x"), pendulum, plan, at::kCPU); }, path_ + "x");
   plan.columns = {{.name = "value"}};
   expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, at::kCPU); }, "value");
+}
+
+TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_with_a_note) {
+  const auto spec = experiment_->spec();
+  DataPlan plan{.collect_steps = 1};
+  plan.replay = ReplayPlan{.length = 3};
+  const std::string content = read_file(path_, 1 << 24);
+  const SafeTensors tensors = parse_safetensors(FileReader(path_));
+  EXPECT_TRUE(dataset_notes(files(path_)).empty());
+  for (const SafeTensor& tensor : tensors.tensors) {
+    std::string changed = content;
+    // the last bit of a mantissa, or of a byte: nothing else would notice
+    changed[tensor.begin + tensor.bytes / 8 * 4] ^= 1;
+    write_atomic(path_, changed);
+    expect_error([&] { load_dataset(files(path_), spec, plan, at::kCPU); },
+                 "'" + tensor.name + "' does not match the hash");
+  }
+  std::filesystem::remove(path_);
+  FileWriter out(path_);
+  write_safetensors(out, {tensors.tensors.begin(), tensors.tensors.end()}, {}, [&](size_t i) {
+    const SafeTensor& tensor = tensors.tensors[i];
+    return std::as_bytes(std::span(content)).subspan(tensor.begin, tensor.bytes);
+  });
+  out.finish();
+  EXPECT_EQ(load_dataset(files(path_), spec, plan, at::kCPU)->counters().now + 1, rows_);
+  ASSERT_EQ(dataset_notes(files(path_)).size(), 1u);
+  EXPECT_TRUE(contains(dataset_notes(files(path_))[0], "no hashes"));
 }
 
 }  // namespace

@@ -129,6 +129,16 @@ std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, in
   return number;
 }
 
+std::optional<size_t> Arguments::name_index(std::string_view flag,
+                                            const std::vector<std::string>& names) const {
+  const auto text = value(flag);
+  if (!text) return std::nullopt;
+  const auto found = std::find(names.begin(), names.end(), *text);
+  if (found == names.end())
+    throw Error(where() + unknown_name("choice for " + std::string(flag), *text, names));
+  return size_t(found - names.begin());
+}
+
 const Flag* Arguments::find(std::string_view name) const {
   for (const Flag& flag : grammar_.flags)
     if (name == flag.name) return &flag;

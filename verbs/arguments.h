@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/config/choice.h"
 #include "verbs/verb.h"
 
 namespace maglev {
@@ -57,6 +58,13 @@ class Arguments {
   std::optional<std::string> value(std::string_view flag) const;
   /// The same as a whole number in [min, max]. Throws Error when it is not one.
   std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
+  /// The same as a member of an enum with names. Throws Error with near names when it is none.
+  template <Choice E>
+  std::optional<E> choice(std::string_view flag) const {
+    constexpr auto names = names_of(E{});
+    const auto index = name_index(flag, {names.begin(), names.end()});
+    return index ? std::optional(E(*index)) : std::nullopt;
+  }
 
   const std::vector<std::string>& positional() const { return positional_; }
   /// Words of the form name=value, in order, of each name the last; empty unless the grammar has
@@ -67,6 +75,9 @@ class Arguments {
 
  private:
   const Flag* find(std::string_view name) const;
+  /// Which of `names` was given for the flag.
+  std::optional<size_t> name_index(std::string_view flag,
+                                   const std::vector<std::string>& names) const;
   void add_setting(const std::string& word);
   std::string where() const;
 

@@ -84,6 +84,20 @@ TEST(Arguments, whole_numbers_are_checked) {
     EXPECT_THROW(parse({"ppo", "--episodes", bad}).integer("--episodes", 1, 100), Error) << bad;
 }
 
+enum class Colour { red, green };
+constexpr auto names_of(Colour) { return std::array{"red", "green"}; }
+
+TEST(Arguments, a_choice_is_a_member_of_its_enum_or_answered_with_near_names) {
+  EXPECT_EQ(parse({"ppo", "--out", "green"}).choice<Colour>("--out"), Colour::green);
+  EXPECT_EQ(parse({"ppo"}).choice<Colour>("--out"), std::nullopt);
+  try {
+    parse({"ppo", "--out", "gren"}).choice<Colour>("--out");
+    FAIL() << "took it";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "[train] unknown choice for --out 'gren'; did you mean green?");
+  }
+}
+
 TEST(Arguments, help_counts_no_words_and_lists_every_flag) {
   auto a = parse({"--help"});
   ASSERT_TRUE(a.help());

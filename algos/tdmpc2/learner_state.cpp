@@ -68,6 +68,11 @@ LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint
       scale(at::ones_like(lr)),
       updates(at::zeros({}, lr.options().dtype(at::kLong))) {}
 
+void LearnerState::begin_targets() {
+  at::NoGradGuard no_grad;
+  target_q.copy_(online_q(*this));
+}
+
 void LearnerState::finish_update(double tau, ThreadPool& pool) {
   at::NoGradGuard no_grad;
   // a graph may replay this: the counter too is counted where it is

@@ -47,6 +47,8 @@ struct LearnerState {
   at::Tensor scale;                  ///< scalar f32, running scale of values in the policy's loss
   at::Tensor updates;                ///< scalar i64, updates made
 
+  /// Target networks are the online ones.
+  void begin_targets();
   /// Target networks follow: target_q += tau * (online - target_q); embeddings longer than 1 are
   /// shortened to it; the counter counts.
   void finish_update(double tau, ThreadPool& pool);

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "algos/tdmpc2/model_shape.h"
-#include "algos/tdmpc2/tdmpc2.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/policy.h"
+#include "base/simd/panel.h"
+#include "kernels/dense_grad/dense_grad.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -18,6 +21,7 @@ int64_t kept(const MlpPlaces& net) {
   return elements;
 }
 
+// of an update by autograd: every row of the batch at every step
 int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout& l) {
   const int64_t rows = o.batch * o.horizon, wide = s.latent + s.actions + s.task_dim;
   int64_t row = kept(l.dynamics) + kept(l.reward) + 2 * wide;
@@ -26,30 +30,92 @@ int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout
   return rows * row + o.batch * kept(l.encoder);
 }
 
+// what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it gives
+int64_t waiting(const MlpPlaces& net, int64_t stride) {
+  int64_t floats = 0;
+  for (const auto& layer : net) floats += dense_columns_size(layer.in, stride) + layer.out * stride;
+  return floats;
+}
+// what a layer leaves of a panel on the way forward
+int64_t outputs(const MlpPlaces& net, int64_t stride) {
+  int64_t floats = 0;
+  for (const auto& layer : net) floats += layer.out * stride;
+  return floats;
+}
+
+// of an update on panels: what weight gradients wait for, and a thread's own buffers
+int64_t panel_update_elements(const Options& o, const ModelShape& s, const ModelLayout& l,
+                              int64_t threads) {
+  const int64_t stride = (std::min(o.batch, kPanelRows) + 15) / 16 * 16;
+  const int64_t panels = (o.batch + stride - 1) / stride;
+  const int64_t steps = panels * o.horizon, policy_steps = panels * (o.horizon + 1);
+  // inputs of the heads' first layers are those of the dynamics
+  const int64_t shared = dense_columns_size(l.dynamics.front().in, stride);
+  int64_t step = waiting(l.dynamics, stride) + waiting(l.reward, stride) - shared;
+  for (const auto& q : l.q) step += waiting(q, stride) - shared;
+  if (s.episodic) step += waiting(l.termination, stride);
+  const int64_t policy_step = waiting(l.policy, stride) + 2 * outputs(l.policy, stride) +
+                              (s.latent + 5 * s.actions + 1) * stride;
+  // forward without gradients, with them, and a way back that leaves none
+  const int64_t scratch = 3 * outputs(l.encoder, stride) + outputs(l.policy, stride) +
+                          2 * outputs(l.reward, stride) + 4 * outputs(l.q.front(), stride) +
+                          2 * o.horizon * outputs(l.dynamics, stride) +
+                          (o.horizon * (s.latent + s.actions) + s.obs + s.mlp_dim + kBins) * stride;
+  return panels * waiting(l.encoder, stride) + steps * step + policy_steps * policy_step +
+         threads * scratch;
+}
+
 int64_t plan_elements(const Options& o, const ModelShape& s) {
   // inputs of every step, and the widest layers before and after their end
   const int64_t row = o.horizon * (s.latent + 2 * s.actions) + 6 * s.mlp_dim + 3 * s.latent;
   return o.samples * row;
 }
 
+// of plans on panels: a panel a thread, first layers of each 64 rows, actions and values of each row
+int64_t panel_plan_elements(const Options& o, const ModelShape& s, int64_t rows, int64_t threads) {
+  const int64_t widest = std::max(s.mlp_dim, s.latent);
+  const int64_t panel =
+      kPanelRows * (s.latent + 2 * widest + std::max(kBins, 2 * s.actions) + 4 * s.actions);
+  const int64_t group = panel + kPanelRows * (s.latent + (5 + s.num_q) * s.mlp_dim);
+  const int64_t row =
+      o.samples * (o.horizon * s.actions + 1) + o.policy_trajectories * (s.latent + 2);
+  return threads * panel + (rows + kPanelRows - 1) / kPanelRows * group + rows * row;
+}
+
+int64_t plans_elements(const Options& o, const ModelShape& s, const AlgoContext& context) {
+  if (!o.mpc) return 0;
+  const int64_t rows = std::max<int64_t>(1, context.rows);
+  const int64_t threads = context.pool ? context.pool->threads() : 1;
+  if (plans_on_panels(o, s, context)) return panel_plan_elements(o, s, rows, threads);
+  // a block a thread at once
+  const int64_t at_once = block_rows(o, s, context) * (context.device.is_cpu() ? threads : 1);
+  return std::min(rows, at_once) * plan_elements(o, s);
+}
+
 }  // namespace
+
+std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& context) {
+  const ModelShape shape = model_shape(o, context.spec);
+  // weights as they are, and packed for planning
+  return {{"weights to act with", kF32 * (o.mpc && o.prune ? 2 : 1) * model_layout(shape).size()},
+          {"activations of plans", kF32 * plans_elements(o, shape, context)}};
+}
 
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   const ModelLayout layout = model_layout(shape);
-  const DataPlan plan = data_plan(o, context);
-  const int64_t rows = std::max<int64_t>(1, context.rows);
-  // planned at once: on panels a row a thread, else a block a thread
   const int64_t threads = context.pool ? context.pool->threads() : 1;
-  const int64_t block = plans_on_panels(o, shape, context) ? 1 : plan.block_rows;
-  const int64_t planned = std::min(rows, block * (context.device.is_cpu() ? threads : 1));
   const int64_t q = layout.q_end() - layout.q_begin();
-  return {{"parameters and targets", kF32 * (layout.size() + q)},
-          {"gradients and optimiser", kF32 * 3 * layout.size()},
-          // as they are, and packed for planning
-          {"weights to act with", kF32 * (o.mpc && o.prune ? 2 : 1) * layout.size()},
-          {"activations of an update", kF32 * update_elements(o, shape, layout)},
-          {"activations of plans", o.mpc ? kF32 * planned * plan_elements(o, shape) : 0}};
+  const bool panels = use_panels(
+      o, PanelLearner::obstacle({.options = o, .shape = shape, .precision = context.precision},
+                                context.device));
+  const int64_t update =
+      panels ? panel_update_elements(o, shape, layout, threads) : update_elements(o, shape, layout);
+  std::vector<MemoryPart> parts{{"parameters and targets", kF32 * (layout.size() + q)},
+                                {"gradients and optimiser", kF32 * 3 * layout.size()},
+                                {"activations of an update", kF32 * update}};
+  for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);
+  return parts;
 }
 
 }  // namespace maglev::tdmpc2

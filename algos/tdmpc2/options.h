@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 
 #include "base/config/options.h"
 #include "engine/algo/algorithm.h"
@@ -31,7 +30,7 @@ struct Options {
   int64_t enc_dim = 0, enc_layers = 0, mlp_dim = 0, latent_dim = 0, num_q = 0;
   int64_t task_dim = 96;
   double dropout = 0.01;
-  std::optional<bool> episodic;  ///< auto: unless there are several tasks
+  OnOff episodic;  ///< auto: unless there are several tasks
   QInit q_init = QInit::normal;
 
   // planning
@@ -44,7 +43,7 @@ struct Options {
   TerminalAction terminal_action = TerminalAction::sample;
   Termination termination = Termination::hard;
   bool prune = true;
-  std::optional<bool> fused;  ///< auto: where nothing is in the way
+  OnOff fused;  ///< auto: where nothing is in the way
 
   // learning
   double lr = 3e-4, enc_lr_scale = 0.3;

@@ -14,15 +14,14 @@ namespace maglev::tdmpc2 {
 
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
   const int64_t seed = seed_steps(o, context.spec);
-  ReplayPlan replay{
-      .capacity = context.total_steps > 0 ? std::min(o.capacity, context.total_steps) : o.capacity,
-      .batch = o.batch,
-      .length = o.horizon,
-      .sampling = o.sampling,
-      .first_steps = seed,
-      .first_updates = int64_t(double(seed) * o.updates_per_step),
-      .updates_per_step = o.updates_per_step,
-      .update_every = o.update_every};
+  ReplayPlan replay{.capacity = o.capacity,
+                    .batch = o.batch,
+                    .length = o.horizon,
+                    .sampling = o.sampling,
+                    .first_steps = seed,
+                    .first_updates = int64_t(double(seed) * o.updates_per_step),
+                    .updates_per_step = o.updates_per_step,
+                    .update_every = o.update_every};
   return {
       .collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, context.rows)),
       .block_rows = block_rows(o, model_shape(o, context.spec), context),
@@ -94,6 +93,10 @@ AlgoEntry entry() {
       .memory =
           [](const void* o, const AlgoContext& context) {
             return maglev::tdmpc2::planned_memory(*static_cast<const Options*>(o), context);
+          },
+      .policy_memory =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::tdmpc2::policy_memory(*static_cast<const Options*>(o), context);
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },

@@ -25,6 +25,7 @@ class Tdmpc2 : public Algorithm {
   void update(const Batch& batch, Metrics& metrics) override;
   void publish() override { policy_.publish(state_.params.data()); }
   void visit_state(StateVisitor& visitor) override { state_.visit(visitor); }
+  void follow_networks() override { state_.begin_targets(); }
 
   Sequences sequences(const Batch& batch) const;
   LearnerState& state() { return state_; }

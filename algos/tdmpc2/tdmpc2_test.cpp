@@ -222,5 +222,15 @@ TEST(Tdmpc2, contradicting_settings_are_refused) {
   EXPECT_THROW(Learner(vectors(), o), Error);
 }
 
+TEST(Tdmpc2, targets_begin_at_networks_that_were_loaded_alone) {
+  Learner learner(vectors(), small());
+  tdmpc2::LearnerState& state = learner.algo.state();
+  state.params.data().add_(1);
+  learner.algo.follow_networks();
+  const auto& layout = state.model->layout();
+  EXPECT_TRUE(at::equal(state.target_q,
+                        state.params.data().narrow(0, layout.q_begin(), state.target_q.numel())));
+}
+
 }  // namespace
 }  // namespace maglev

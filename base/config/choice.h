@@ -5,10 +5,11 @@
 //   enum class Optimizer { adam, muon };
 //   constexpr auto names_of(Optimizer) { return std::array{"adam", "muon"}; }
 //
-// A std::optional of one, or of bool, has one name more: "auto", for none. Whoever reads it says
-// what that means: value_or.
+// A std::optional of one has one name more: "auto", for none; OnOff is on, off or auto. Whoever reads
+// it says what auto means: value_or.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
@@ -18,15 +19,28 @@ namespace maglev {
 
 /// An enum whose members count from 0 in the order of the names that names_of gives.
 template <class E>
-concept Choice = std::is_enum_v<E> && requires(E member) {
-  names_of(member).size();
-};
+concept Choice = std::is_enum_v<E> && requires(E member) { names_of(member).size(); };
 
 /// The member's name: static storage.
 template <Choice E>
 constexpr const char* name_of(E member) {
   return names_of(member)[size_t(member)];
 }
+
+/// On, off, or auto. Only a bool becomes one: text, which std::optional<bool> takes for true, does not
+/// compile.
+class OnOff {
+ public:
+  constexpr OnOff() = default;  ///< auto
+  template <std::same_as<bool> Bool>
+  constexpr OnOff(Bool on) : on_(on) {}
+
+  constexpr bool value_or(bool automatic) const { return on_.value_or(automatic); }
+  constexpr bool operator==(const OnOff&) const = default;
+
+ private:
+  std::optional<bool> on_;
+};
 
 /// A member of an options struct whose values have names, its type forgotten.
 struct ChoiceMember {
@@ -64,17 +78,15 @@ ChoiceMember choice_member(std::optional<E>& member) {
   return choice;
 }
 
-inline ChoiceMember choice_member(std::optional<bool>& member) {
-  return {.member = &member,
-          .names = {"auto", "on", "off"},
-          .index = [](const void* m) -> size_t {
-            const auto& value = *static_cast<const std::optional<bool>*>(m);
-            return !value ? 0 : *value ? 1 : 2;
-          },
-          .assign =
-              [](void* m, size_t i) {
-                *static_cast<std::optional<bool>*>(m) = i ? std::optional(i == 1) : std::nullopt;
-              }};
+inline ChoiceMember choice_member(OnOff& member) {
+  return {
+      .member = &member,
+      .names = {"auto", "on", "off"},
+      .index = [](const void* m) -> size_t {
+        const auto& value = *static_cast<const OnOff*>(m);
+        return value == OnOff() ? 0 : value.value_or(false) ? 1 : 2;
+      },
+      .assign = [](void* m, size_t i) { *static_cast<OnOff*>(m) = i ? OnOff(i == 1) : OnOff(); }};
 }
 
 }  // namespace maglev

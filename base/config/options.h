@@ -64,8 +64,8 @@ struct SettingError : Error {
 class OptionTable {
  public:
   /// Binds `member` under the current section. Supported: bool, int32_t, int64_t, uint64_t, float,
-  /// double, std::string, std::vector<int64_t>; enums with names, and std::optional of those and of
-  /// bool (choice.h).
+  /// double, std::string, std::vector<int64_t>; enums with names, std::optional of those, and OnOff
+  /// (choice.h).
   template <class T>
   void add(std::string_view name, T& member, std::string help, Rule rule = {}) {
     if constexpr (requires { choice_member(member); })

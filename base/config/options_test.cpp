@@ -17,7 +17,7 @@ struct Demo {
   bool fast = false;
   Network network = Network::cnn;
   std::optional<Network> second;
-  std::optional<bool> graph;
+  OnOff graph;
   std::vector<int64_t> hidden{64, 64};
   void bind(OptionTable& t) {
     t.add("seed", steps, "seed", {.min = 0});
@@ -51,6 +51,20 @@ TEST(Options, saved_yaml_restores_every_value) {
   EXPECT_EQ(b.second, Network::cnn);
   EXPECT_EQ(b.graph, false);
   EXPECT_EQ(b.hidden, (std::vector<int64_t>{7, 9}));
+}
+
+TEST(Options, a_switch_that_may_be_auto_is_given_by_a_bool_and_by_nothing_else) {
+  static_assert(std::is_assignable_v<OnOff&, bool>);
+  static_assert(!std::is_assignable_v<OnOff&, const char*>);
+  static_assert(!std::is_assignable_v<OnOff&, int>);
+  Demo demo;
+  OptionTable table;
+  demo.bind(table);
+  for (bool automatic : {false, true}) EXPECT_EQ(demo.graph.value_or(automatic), automatic);
+  table.override_with("ppo.graph=false");
+  EXPECT_FALSE(demo.graph.value_or(true));
+  table.override_with("ppo.graph=auto");
+  EXPECT_EQ(demo.graph, OnOff());
 }
 
 TEST(Options, json_and_dotted_keys_are_the_same_settings) {

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -27,8 +26,10 @@ namespace {
 
 // small pieces are joined into one write; larger ones pass by
 constexpr size_t kBufferBytes = 256 << 10;
-// the system takes less than 2 GiB a call
-constexpr size_t kMaxWriteBytes = 1 << 30;
+// the system takes and gives less than 2 GiB a call
+constexpr size_t kMaxCallBytes = 1 << 30;
+// of a file that is hashed
+constexpr size_t kPieceBytes = 1 << 20;
 constexpr size_t kMaxLineBytes = 16 << 20;
 constexpr std::string_view kTemporary = ".tmp-";
 
@@ -104,7 +105,7 @@ int open_for_reading(const std::string& path, struct stat& info) {
 // returns 0 or the errno of the write that failed
 int write_all(int fd, const std::string& path, const std::byte* data, size_t size) {
   while (size > 0) {
-    size_t most = std::min(size, kMaxWriteBytes);
+    size_t most = std::min(size, kMaxCallBytes);
     int fault = file_fault(FileOp::write, path);
     // a short write puts half of its bytes, and so does an exit
     if (fault == kFaultShort || fault == kFaultExit) most = (most + 1) / 2;
@@ -428,24 +429,37 @@ void AppendFile::sync() {
   sync_file(fd_, path_);
 }
 
-MappedFile::MappedFile(const std::string& path) {
+FileReader::FileReader(std::string path) : path_(std::move(path)) {
   struct stat info;
-  int fd = open_for_reading(path, info);
-  size_ = size_t(info.st_size);
-  // an empty file has nothing to map
-  if (size_ > 0) {
-    void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
-    ::close(fd);
-    if (data == MAP_FAILED) fail(path, "cannot be mapped", error);
-    data_ = static_cast<const std::byte*>(data);
-  } else {
-    ::close(fd);
+  fd_ = open_for_reading(path_, info);
+  bytes_ = uint64_t(info.st_size);
+}
+
+FileReader::~FileReader() { ::close(fd_); }
+
+void FileReader::read(uint64_t begin, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), std::min(to.size(), kMaxCallBytes), off_t(begin));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, "reading failed", errno);
+    if (got == 0)
+      throw Error("[" + path_ + "] was cut to " + std::to_string(begin) + " of its " +
+                  std::to_string(bytes_) +
+                  " bytes while it was read; is another process writing it?");
+    begin += uint64_t(got);
+    to = to.subspan(size_t(got));
   }
 }
 
-MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+std::string FileReader::hash(uint64_t begin, uint64_t count) const {
+  Hash hash;
+  std::vector<std::byte> piece(size_t(std::min<uint64_t>(count, kPieceBytes)));
+  for (uint64_t done = 0; done < count; done += piece.size()) {
+    piece.resize(size_t(std::min<uint64_t>(count - done, kPieceBytes)));
+    read(begin + done, piece);
+    hash.add(piece);
+  }
+  return hash.hex();
 }
 
 FileLock::FileLock(std::string path) : path_(std::move(path)) {

@@ -123,20 +123,27 @@ class AppendFile {
   std::string pending_;
 };
 
-/// The bytes of a regular file, read-only, without reading them all at once. The file must not
-/// shrink meanwhile.
-class MappedFile {
+/// A regular file read at any place, piece by piece. Where it has become shorter meanwhile, reading
+/// throws Error; a mapping would end the process.
+class FileReader {
  public:
-  explicit MappedFile(const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  explicit FileReader(std::string path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
 
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+  /// What it had when it was opened.
+  uint64_t bytes() const { return bytes_; }
+  /// Fills `to` with the bytes from `begin` on.
+  void read(uint64_t begin, std::span<std::byte> to) const;
+  /// Hash of `count` bytes from `begin` on; reads a piece at a time.
+  std::string hash(uint64_t begin, uint64_t count) const;
 
  private:
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  std::string path_;
+  int fd_ = -1;
+  uint64_t bytes_ = 0;
 };
 
 /// An exclusive lock between processes, held while the object lives; the system frees it when the

@@ -125,7 +125,9 @@ TEST_F(File, append_continues_an_existing_file) {
 }
 
 TEST_F(File, an_unfinished_writer_leaves_nothing) {
-  { FileWriter(in("a")).write("half"); }
+  {
+    FileWriter(in("a")).write("half");
+  }
   EXPECT_FALSE(path_exists(in("a")));
 }
 
@@ -147,16 +149,33 @@ TEST_F(File, reading_refuses_large_files_missing_ones_and_what_is_no_file) {
   EXPECT_NE(error_of([&] { read_file(in("a"), 4); }).find("over 4 bytes"), std::string::npos);
   EXPECT_NE(error_of([&] { read_file(in("none"), 4); }).find("No such file"), std::string::npos);
   EXPECT_NE(error_of([&] { read_file(dir_, 4); }).find("not a regular file"), std::string::npos);
-  EXPECT_NE(error_of([&] { MappedFile("/dev/zero"); }).find("not a regular file"),
+  EXPECT_NE(error_of([&] { FileReader("/dev/zero"); }).find("not a regular file"),
             std::string::npos);
 }
 
-TEST_F(File, a_mapped_file_shows_its_bytes) {
-  write_atomic(in("a"), "12345");
+TEST_F(File, a_reader_gives_any_part_of_it_and_its_hash) {
+  const std::string text(3 << 20, 'x');
+  write_atomic(in("a"), text + "12345");
   write_atomic(in("empty"), "");
-  MappedFile file(in("a")), empty(in("empty"));
-  EXPECT_EQ(hash_of(file.bytes()), hash_of(std::string_view("12345")));
-  EXPECT_TRUE(empty.bytes().empty());
+  FileReader file(in("a")), empty(in("empty"));
+  std::string part(3, ' ');
+  file.read(text.size() + 1, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(part, "234");
+  EXPECT_EQ(file.hash(0, file.bytes()), hash_of(std::string_view(text + "12345")));
+  EXPECT_EQ(file.hash(text.size(), 5), hash_of(std::string_view("12345")));
+  EXPECT_EQ(empty.hash(0, 0), hash_of(std::string_view("")));
+}
+
+TEST_F(File, that_is_cut_while_it_is_read_is_an_error) {
+  write_atomic(in("a"), std::string(100'000, 'x'));
+  FileReader file(in("a"));
+  std::filesystem::resize_file(in("a"), 10);
+  std::string part(20, ' ');
+  EXPECT_NE(error_of([&] {
+              file.read(0, std::as_writable_bytes(std::span(part)));
+            }).find("was cut to 10 of its 100000 bytes"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { file.hash(50, 20); }), "");
 }
 
 TEST_F(File, folders_are_made_listed_renamed_and_removed) {

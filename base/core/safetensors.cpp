@@ -274,19 +274,34 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
   }
 }
 
-SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string& origin) {
+SafeTensors parse_safetensors(const FileReader& file) {
+  std::vector<std::byte> head(size_t(std::min<uint64_t>(8, file.bytes())));
+  file.read(0, head);
+  if (head.size() == 8) {
+    uint64_t length = 0;
+    std::memcpy(&length, head.data(), 8);
+    // a length that cannot be is refused below
+    head.resize(size_t(8 + std::min({length, kMaxSafetensorsHeader, file.bytes() - 8})));
+    file.read(8, std::span(head).subspan(8));
+  }
+  return parse_safetensors(head, file.bytes(), file.path());
+}
+
+SafeTensors parse_safetensors(std::span<const std::byte> head, uint64_t file_bytes,
+                              const std::string& origin) {
   auto refuse = [&](const std::string& why) -> Error {
     return Error("[" + origin + "] is no valid safetensors file: " + why);
   };
   // header: its length, and that it fits
-  if (file.size() < 8)
-    throw refuse("it has " + std::to_string(file.size()) + " bytes, the least is 8");
+  if (file_bytes < 8)
+    throw refuse("it has " + std::to_string(file_bytes) + " bytes, the least is 8");
   uint64_t length = 0;
-  std::memcpy(&length, file.data(), 8);
-  if (length > kMaxSafetensorsHeader || length > file.size() - 8)
+  std::memcpy(&length, head.data(), 8);
+  if (length > kMaxSafetensorsHeader || length > file_bytes - 8)
     throw refuse("the header is said to have " + std::to_string(length) + " bytes, the file has " +
-                 std::to_string(file.size()) + " (is it cut off?)");
-  std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, size_t(length));
+                 std::to_string(file_bytes) + " (is it cut off?)");
+  MAGLEV_ASSERT(length <= head.size() - 8, "the whole header is given");
+  std::string_view text(reinterpret_cast<const char*>(head.data()) + 8, size_t(length));
   // the parser takes a zero byte for the end and skips a byte order mark
   if (!text.starts_with('{') || text.find('\0') != std::string_view::npos)
     throw refuse("the header is not a JSON object");
@@ -300,7 +315,7 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  std::span<const std::byte> data = file.subspan(8 + size_t(length));
+  const uint64_t data_begin = 8 + length, data_bytes = file_bytes - data_begin;
   SafeTensors result;
   result.metadata = std::move(header.metadata);
   result.tensors.reserve(rows.size());
@@ -308,8 +323,8 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
   for (auto& row : rows) {
     uint64_t size = 0;
     std::string name = "tensor " + shown(row.info.name);
-    if (row.begin > row.end || row.end > data.size())
-      throw refuse(name + " lies outside of the file's " + std::to_string(data.size()) +
+    if (row.begin > row.end || row.end > data_bytes)
+      throw refuse(name + " lies outside of the file's " + std::to_string(data_bytes) +
                    " data bytes");
     if (row.begin != at)
       throw refuse(name + (row.begin < at ? " overlaps another" : " leaves a gap before it"));
@@ -318,12 +333,13 @@ SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string
                    std::to_string(row.end - row.begin) + " bytes");
     SafeTensor tensor;
     static_cast<SafeTensorInfo&>(tensor) = std::move(row.info);
-    tensor.bytes = data.subspan(size_t(row.begin), size_t(size));
+    tensor.begin = data_begin + row.begin;
+    tensor.bytes = size;
     result.tensors.push_back(std::move(tensor));
     at = row.end;
   }
-  if (at != data.size())
-    throw refuse(std::to_string(data.size() - at) + " bytes follow the last tensor");
+  if (at != data_bytes)
+    throw refuse(std::to_string(data_bytes - at) + " bytes follow the last tensor");
   return result;
 }
 

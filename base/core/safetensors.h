@@ -48,10 +48,10 @@ struct SafeTensorInfo {
 };
 
 struct SafeTensor : SafeTensorInfo {
-  std::span<const std::byte> bytes;  ///< into what was parsed; not aligned by itself
+  uint64_t begin = 0, bytes = 0;  ///< where its bytes lie in the file, and how many
 };
 
-/// A parsed file: views into its bytes, which must outlive it.
+/// A parsed file: what lies where in it.
 struct SafeTensors {
   std::map<std::string, std::string> metadata;
   std::vector<SafeTensor> tensors;  ///< in the order they lie in the file
@@ -71,10 +71,14 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
                        const std::map<std::string, std::string>& metadata,
                        const std::function<std::span<const std::byte>(size_t i)>& bytes_of);
 
-/// Parses a file's bytes; `origin` names it in errors. Memory used is bounded by the header's size.
+/// Parses the begin of a file of `file_bytes` bytes, its whole header at least; `origin` names it in
+/// errors. Memory used is bounded by the header's size.
 /// Throws Error on anything that the format does not allow: a header that is too long, cut or not
 /// JSON, unknown or missing keys, repeated names, unknown dtypes, sizes that overflow, bytes that
 /// do not fit dtype and shape, tensors that overlap, gaps between them and bytes behind them.
-SafeTensors parse_safetensors(std::span<const std::byte> file, const std::string& origin);
+SafeTensors parse_safetensors(std::span<const std::byte> head, uint64_t file_bytes,
+                              const std::string& origin);
+/// The same of a file, of which only the header is read.
+SafeTensors parse_safetensors(const FileReader& file);
 
 }  // namespace maglev

@@ -2,6 +2,7 @@
 // How an action is drawn, and where its random numbers come from: what acting, its kernels and
 // players share.
 
+#include <array>
 #include <cstdint>
 
 #include "base/core/philox.h"
@@ -12,6 +13,7 @@ enum class ActMode {
   sample,  ///< draw from the policy
   mean,    ///< the most likely category, or the mean
 };
+constexpr auto names_of(ActMode) { return std::array{"sample", "mean"}; }
 
 /// Where act draws from: a row's numbers are a function of these and its index alone.
 struct ActKey {

@@ -84,7 +84,8 @@ struct SinkEntry {
   /// Whether open() may be called again in a run, with `resumed_at` the last step it was given:
   /// true of what writes files.
   bool reopens = true;
-  /// Reads back the rows that sessions of the run in `dir` wrote, in order; null: it cannot.
+  /// Reads back the rows that sessions of the run in `dir` wrote, in order: those with a return, up to
+  /// what a killed process left torn. Null: it cannot. The table's tests read by it.
   void (*read_back)(const std::string& dir,
                     const std::function<void(const PastRow&)>& row) = nullptr;
 };

@@ -1,11 +1,11 @@
 // exp, log, sine and cosine of float vectors, each lane by the same operations: within 2 units in
 // the last place, NaN stays NaN.
 // Included once per instruction set (hwy/foreach_target.h), hence no plain include guard.
-#if defined(MAGLEV_KERNELS_POLICY_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef MAGLEV_KERNELS_POLICY_MATH_INL_H_
-#undef MAGLEV_KERNELS_POLICY_MATH_INL_H_
+#if defined(MAGLEV_BASE_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MAGLEV_BASE_SIMD_MATH_INL_H_
+#undef MAGLEV_BASE_SIMD_MATH_INL_H_
 #else
-#define MAGLEV_KERNELS_POLICY_MATH_INL_H_
+#define MAGLEV_BASE_SIMD_MATH_INL_H_
 #endif
 
 #include <limits>

@@ -1,10 +1,10 @@
 // Products of small matrices by tiles that stay in registers, for kernels of layers on panels.
 // Included once per instruction set (hwy/foreach_target.h), hence no plain include guard.
-#if defined(MAGLEV_KERNELS_MLP_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef MAGLEV_KERNELS_MLP_PRODUCT_INL_H_
-#undef MAGLEV_KERNELS_MLP_PRODUCT_INL_H_
+#if defined(MAGLEV_BASE_SIMD_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MAGLEV_BASE_SIMD_PRODUCT_INL_H_
+#undef MAGLEV_BASE_SIMD_PRODUCT_INL_H_
 #else
-#define MAGLEV_KERNELS_MLP_PRODUCT_INL_H_
+#define MAGLEV_BASE_SIMD_PRODUCT_INL_H_
 #endif
 
 #include <cstdint>

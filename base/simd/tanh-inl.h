@@ -1,11 +1,11 @@
 // tanh of one vector, for kernels that end in it. Included once a target, as Highway's own headers
 // are.
 
-#if defined(MAGLEV_TANH_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef MAGLEV_TANH_INL_H
-#undef MAGLEV_TANH_INL_H
+#if defined(MAGLEV_BASE_SIMD_TANH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MAGLEV_BASE_SIMD_TANH_INL_H_
+#undef MAGLEV_BASE_SIMD_TANH_INL_H_
 #else
-#define MAGLEV_TANH_INL_H
+#define MAGLEV_BASE_SIMD_TANH_INL_H_
 #endif
 
 #include <hwy/highway.h>

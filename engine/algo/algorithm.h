@@ -33,7 +33,7 @@ constexpr auto names_of(SliceSampling) { return std::array{"trajectory", "start"
 
 /// What an off-policy algorithm wants from the replay. Steps are of all environments together.
 struct ReplayPlan {
-  int64_t capacity = 1'000'000;  ///< rows kept, of all environments together
+  int64_t capacity = 1'000'000;  ///< most rows kept, of all environments together
   int64_t batch = 256;           ///< B sequences
   int64_t length = 1;            ///< L transitions of one episode each: Batch is [L or L+1, B]
   SliceSampling sampling = SliceSampling::trajectory;
@@ -90,6 +90,9 @@ class Algorithm {
 
   /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.
   virtual void visit_state(StateVisitor& visitor) = 0;
+  /// What its policy names was loaded alone, out of another run: what follows networks, such as
+  /// targets, begins at them.
+  virtual void follow_networks() {}
 };
 
 /// A part of the memory a run will hold.
@@ -121,10 +124,15 @@ struct AlgoEntry {
   DataPlan (*plan)(const void* options, const AlgoContext& context) = nullptr;
   /// What it will hold at its peak, without making it; null: not known.
   std::vector<MemoryPart> (*memory)(const void* options, const AlgoContext& context) = nullptr;
+  /// Likewise its policy alone; null: as much as all of it.
+  std::vector<MemoryPart> (*policy_memory)(const void* options,
+                                           const AlgoContext& context) = nullptr;
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;
   SmallRun small = {};
+  /// It reads tensors where the host does: trainers refuse another device.
+  bool cpu_only = false;
 };
 
 /// Every algorithm that was built in, by name.

@@ -43,7 +43,7 @@ struct RunOptions {
   int64_t save_every = 0;
   int64_t keep = 3;
   std::optional<Collect> collect;
-  std::optional<bool> graph;
+  OnOff graph;
   std::optional<Precision> precision;
   int64_t warmup = 0;
   bool overlap = false;

@@ -33,13 +33,13 @@ void for_columns(const std::vector<ExtraColumn>& extra, const Visit& visit, cons
 
 int64_t slots_of(const ReplayShape& shape) {
   const int64_t slots = shape.capacity / shape.window.rows;
-  const int64_t least = shape.length + shape.window.T + 2;
-  if (slots < least)
+  const int64_t least = Replay::least_capacity(shape);
+  if (shape.capacity < least)
     throw Error("[replay] a capacity of " + std::to_string(shape.capacity) + " rows is " +
                 std::to_string(slots) + " of each of " + std::to_string(shape.window.rows) +
                 " environment rows, a sequence and the steps collected meanwhile take " +
-                std::to_string(least) + "; raise the capacity to at least " +
-                std::to_string(least * shape.window.rows));
+                std::to_string(least / shape.window.rows) + "; raise the capacity to at least " +
+                std::to_string(least));
   return slots;
 }
 
@@ -224,6 +224,10 @@ int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& c
     row += elements * int64_t(c10::elementSize(c.dtype));
   }
   return row;
+}
+
+int64_t Replay::least_capacity(const ReplayShape& shape) {
+  return (shape.length + shape.window.T + 2) * shape.window.rows;
 }
 
 int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,

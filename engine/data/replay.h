@@ -80,6 +80,8 @@ class Replay {
   /// reads it as a whole.
   Batch& columns() { return columns_; }
   void hold(int64_t oldest, int64_t now);
+  /// Rows that a slice and the steps collected meanwhile take, whatever the capacity.
+  static int64_t least_capacity(const ReplayShape& shape);
   /// Bytes of one row of one environment in all columns.
   static int64_t row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns);
   /// Bytes of the ring and its table.

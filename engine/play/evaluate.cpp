@@ -16,8 +16,6 @@
 namespace maglev {
 namespace {
 
-constexpr int64_t kMostEnvs = 256;
-
 void add(EpisodeTotals& into, const EpisodeTotals& part) {
   into.steps += part.steps;
   for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
@@ -47,7 +45,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   const auto begin = std::chrono::steady_clock::now();
   const int64_t N = options.envs > 0
                         ? options.envs
-                        : std::min(kMostEnvs, options.steps > 0 ? 64 : options.episodes);
+                        : std::min(kMostEvalEnvs, options.steps > 0 ? 64 : options.episodes);
   if (options.steps == 0 && options.episodes < 1)
     throw Error("[eval] needs at least 1 episode or 1 step, got " +
                 std::to_string(options.episodes));
@@ -75,8 +73,7 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   std::vector<int64_t> owed(size_t(N), 0);
   for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
   int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
-  EvalResult result{
-      .mode = options.mode == ActMode::mean ? "mean" : "sample", .seed = options.seed, .envs = N};
+  EvalResult result{.mode = name_of(options.mode), .seed = options.seed, .envs = N};
   std::vector<std::vector<double>> returns(static_cast<size_t>(N));
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;

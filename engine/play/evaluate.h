@@ -15,6 +15,9 @@
 
 namespace maglev {
 
+/// Environments at once, unless more are asked for.
+constexpr int64_t kMostEvalEnvs = 256;
+
 struct EvalOptions {
   int64_t episodes =
       100;  ///< each environment's first ones count, so short episodes are not favoured

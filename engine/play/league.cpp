@@ -188,10 +188,10 @@ void League::visit_state(StateVisitor& visitor) {
       v.integer("in_play", in_play, 0, 1);
       v.real("elo", member.elo);
       v.real("recent", member.recent);
-      v.integer("games", member.games);
-      v.integer("wins", member.wins);
-      v.integer("draws", member.draws);
-      v.integer("losses", member.losses);
+      v.integer("games", member.games, 0, kMost);
+      v.integer("wins", member.wins, 0, kMost);
+      v.integer("draws", member.draws, 0, kMost);
+      v.integer("losses", member.losses, 0, kMost);
       member.in_play = in_play != 0;
     });
   // somebody has to be drawn

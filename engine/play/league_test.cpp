@@ -88,6 +88,27 @@ TEST(League, results_do_not_depend_on_threads_and_a_restored_run_goes_on_alike) 
   EXPECT_EQ(hash(one), hash(restored));
 }
 
+TEST(League, a_past_self_is_of_an_iterations_end_also_where_the_updates_were_cut_short) {
+  claim_threads();
+  Experiment experiment("tdmpc2", "tug");
+  for (const auto& setting : experiment.algo().small.settings)
+    experiment.table().override_with(setting);
+  for (const char* setting : {"train.opponents=past", "train.past_every=560"})
+    experiment.table().override_with(setting);
+  const auto hash_at = [&](Trainer& trainer, int64_t step) {
+    while (trainer.step() < step) trainer.iterate();
+    return state_hash([&](StateVisitor& v) { trainer.visit_state(v); });
+  };
+  const Placement placement{.device = at::kCPU, .threads = 1};
+  Trainer whole(experiment, placement), cut(experiment, placement);
+  bool leave = true;
+  cut.stop_when([&] { return leave && cut.updates() >= 4; });
+  while (cut.updates() < 4) cut.iterate();
+  ASSERT_EQ(cut.updates(), 4) << "none was owed";
+  leave = false;
+  EXPECT_EQ(hash_at(cut, 2800), hash_at(whole, 2800));
+}
+
 TEST(League, unknown_opponents_and_environments_of_one_are_named) {
   const auto message = [](const std::string& env, const std::string& opponents) -> std::string {
     Experiment experiment("ppo", env);

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <set>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/empty.h>
 
 #include "base/core/error.h"
 
@@ -99,7 +100,8 @@ class Collector : public StateVisitor {
 // copies verified values into the live state
 class Restorer : public StateVisitor {
  public:
-  explicit Restorer(const VerifiedCheckpoint& from) : state_(from.manifest.state) {
+  explicit Restorer(const VerifiedCheckpoint& from)
+      : state_(from.manifest.state), file_(*from.file) {
     for (const SafeTensor& t : from.tensors.tensors) tensors_.emplace(t.name, &t);
   }
   bool loads() const override { return true; }
@@ -107,11 +109,18 @@ class Restorer : public StateVisitor {
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     const SafeTensor& saved = *tensors_.at(name);
-    if (saved.bytes.empty()) return;
-    // copy_ only reads from it
-    void* data = const_cast<std::byte*>(saved.bytes.data());
-    value.detach().copy_(
-        at::from_blob(data, saved.shape, at::TensorOptions().dtype(torch_dtype(saved.dtype))));
+    if (saved.bytes == 0) return;
+    // straight to where it belongs, if that is plain memory: it may be a replay of half the machine
+    at::Tensor live = value.detach();
+    const bool plain = live.is_cpu() && live.is_contiguous();
+    at::Tensor host =
+        plain ? live : at::empty(saved.shape, at::TensorOptions(torch_dtype(saved.dtype)));
+    const std::span<std::byte> bytes(static_cast<std::byte*>(host.data_ptr()), host.nbytes());
+    file_.read(saved.begin, bytes);
+    if (hash_of(bytes) != state_.tensors.at(name).hash)
+      throw Error("[" + file_.path() + "] '" + name +
+                  "' was changed while it was loaded; is another process writing there?");
+    if (!plain) live.copy_(host);
   }
   void visit_integer(const std::string& name, int64_t& value) override {
     value = state_.integers.at(name);
@@ -124,6 +133,7 @@ class Restorer : public StateVisitor {
   }
 
   const StateSummary& state_;
+  const FileReader& file_;
   std::map<std::string_view, const SafeTensor*> tensors_;
 };
 
@@ -137,8 +147,10 @@ std::string listed(const std::vector<std::string>& items) {
 }
 
 // what each name is, so that two states can be compared whatever the kind
-std::map<std::string, std::string> kinds_of(const StateSummary& state) {
-  std::map<std::string, std::string> kinds;
+using Kinds = std::map<std::string, std::string>;
+
+Kinds kinds_of(const StateSummary& state) {
+  Kinds kinds;
   for (const auto& [name, value] : state.integers) kinds[name] = "an integer";
   for (const auto& [name, value] : state.reals) kinds[name] = "a real";
   for (const auto& [name, value] : state.texts) kinds[name] = "a text";
@@ -146,10 +158,37 @@ std::map<std::string, std::string> kinds_of(const StateSummary& state) {
   return kinds;
 }
 
+// passes on what is wanted of a visit
+class Only : public StateVisitor {
+ public:
+  Only(StateVisitor& to, const Kinds& wanted) : to_(to), wanted_(wanted) {}
+  bool loads() const override { return to_.loads(); }
+
+ private:
+  void visit_tensor(const std::string& name, at::Tensor& value) override {
+    if (wanted_.contains(name)) to_.tensor(name, value);
+  }
+  void visit_integer(const std::string& name, int64_t& value) override {
+    if (wanted_.contains(name)) to_.integer(name, value);
+  }
+  void visit_real(const std::string& name, double& value) override {
+    if (wanted_.contains(name)) to_.real(name, value);
+  }
+  void visit_text(const std::string& name, std::string& value) override {
+    if (wanted_.contains(name)) to_.text(name, value);
+  }
+
+  StateVisitor& to_;
+  const Kinds& wanted_;
+};
+
+// "algo.network" of "algo.network.trunk.weight"
+std::string section_of(const std::string& name) {
+  return name.substr(0, name.find('.', name.find('.') + 1));
+}
+
 // `whole`: the live state is all of the saved one, else it may be a part
-void check_names(const std::string& dir, const StateSummary& saved, const StateSummary& live,
-                 bool whole) {
-  auto in_file = kinds_of(saved), in_run = kinds_of(live);
+void check_names(const std::string& dir, const Kinds& in_file, const Kinds& in_run, bool whole) {
   std::vector<std::string> missing, left_over, differing;
   for (const auto& [name, kind] : in_run) {
     auto found = in_file.find(name);
@@ -289,7 +328,8 @@ CheckpointIdentity load_checkpoint(const VerifiedCheckpoint& checkpoint,
   const StateSummary& saved = checkpoint.manifest.state;
   const auto before = Collector(visit).summary.integers;
   try {
-    check_names(dir, saved, Collector(visit, &saved.integers).summary, /*whole=*/true);
+    check_names(dir, kinds_of(saved), kinds_of(Collector(visit, &saved.integers).summary),
+                /*whole=*/true);
   } catch (const Error&) {
     // back to what the integers were, from which nothing is out of range
     Collector put_back(visit, &before);
@@ -306,40 +346,38 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   check_identity(dir, checkpoint.manifest.identity, expected);
   const VisitState visit_section = [&](StateVisitor& v) { v.section(section, visit); };
-  check_names(dir, checkpoint.manifest.state, Collector(visit_section).summary, /*whole=*/false);
+  check_names(dir, kinds_of(checkpoint.manifest.state), kinds_of(Collector(visit_section).summary),
+              /*whole=*/false);
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
   visit_section(restorer);
   return checkpoint.manifest.identity;
 }
 
-void load_tensors(const std::string& dir, const std::string& algo, const VisitState& visit,
-                  const std::function<bool(const std::string&)>& wanted) {
+void load_networks(const std::string& dir, const std::string& algo, const VisitState& algorithm,
+                   const VisitState& policy) {
   const VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   const CheckpointIdentity& identity = checkpoint.manifest.identity;
   if (identity.algo != algo)
     throw Error("[" + dir + "] is a checkpoint of " + identity.algo + ", this run is " + algo +
                 "; take one of the same algorithm");
-  Collector live(visit);
-  const auto chosen = [&](const StateSummary& state) {
-    StateSummary part;
-    for (const auto& [name, tensor] : state.tensors)
-      if (wanted(name)) part.tensors.emplace(name, tensor);
-    return part;
-  };
-  const StateSummary part = chosen(live.summary);
-  if (part.tensors.empty())
+  const VisitState visit = [&](StateVisitor& v) { v.section("algo", algorithm); };
+  const auto wanted =
+      kinds_of(Collector([&](StateVisitor& v) { v.section("algo", policy); }).summary);
+  // in sections that the policy names, a checkpoint with more than these is of other networks
+  std::set<std::string> sections;
+  for (const auto& [name, kind] : wanted) sections.insert(section_of(name));
+  Kinds in_file = kinds_of(checkpoint.manifest.state);
+  std::erase_if(in_file,
+                [&](const auto& row) { return !sections.contains(section_of(row.first)); });
+  if (wanted.empty())
     throw Error("[" + dir + "] " + algo + " has no networks of its own to begin with");
-  check_names(dir, chosen(checkpoint.manifest.state), part, /*whole=*/true);
+  check_names(dir, in_file, wanted, /*whole=*/true);
 
-  // the live tensors are in the order of their names
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
-  size_t i = 0;
-  for (const auto& [name, tensor] : live.summary.tensors) {
-    at::Tensor& to = live.tensors[i++];
-    if (wanted(name)) restorer.tensor(name, to);
-  }
+  Only only(restorer, wanted);
+  visit(only);
 }
 
 std::string state_hash(const VisitState& visit) {

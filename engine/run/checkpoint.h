@@ -23,7 +23,8 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
 /// `expected` (other fields are not compared), then all names, dtypes and shapes against the live
 /// state; only then copies into the live tensors, whatever their device, and numbers and texts.
 /// Returns what the checkpoint says of itself. Throws Error, with nothing live changed; but where a
-/// tensor indexes something and holds what it cannot (check_range), the live state is spoiled.
+/// tensor indexes something and holds what it cannot (check_range), or another process cuts or changes
+/// the file meanwhile, the live state is spoiled.
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit);
 /// The same of one that was verified already.
@@ -36,11 +37,11 @@ CheckpointIdentity load_checkpoint(const VerifiedCheckpoint& checkpoint,
 CheckpointIdentity load_section(const std::string& dir, const std::string& section,
                                 const CheckpointIdentity& expected, const VisitState& visit);
 
-/// Loads those tensors alone that `wanted` accepts by their names, e.g. networks, whatever environment
-/// the checkpoint is of. Throws Error when there is none such, or one differs in shape, with nothing
-/// live changed.
-void load_tensors(const std::string& dir, const std::string& algo, const VisitState& visit,
-                  const std::function<bool(const std::string&)>& wanted);
+/// Loads into `algorithm` what `policy` names alone (Policy::visit_state: networks and what else acting
+/// needs), whatever environment the checkpoint is of; both visit within the section "algo". Throws
+/// Error when the checkpoint's policy has other names, kinds or shapes, with nothing live changed.
+void load_networks(const std::string& dir, const std::string& algo, const VisitState& algorithm,
+                   const VisitState& policy);
 
 /// Hash over all named values; equal exactly when the states are equal to the bit. The same as the
 /// manifest's.

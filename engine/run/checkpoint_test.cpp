@@ -242,6 +242,22 @@ TEST_F(Checkpoint, damage_names_the_tensor) {
   EXPECT_TRUE(contains(error, "'slots' does not match its hash")) << error;
 }
 
+TEST_F(Checkpoint, a_file_that_is_cut_or_changed_after_it_was_verified_is_an_error) {
+  State state;
+  const std::string path = save(state, 1), file = path + "/" + kStateFile;
+  const std::string content = read_file(file, 1 << 20);
+  const auto checkpoint = verify_checkpoint(path);
+  std::string changed = content;
+  changed[changed.size() - 66] ^= 1;
+  std::ofstream(file, std::ios::binary) << changed;
+  EXPECT_TRUE(contains(error_of([&] { load_checkpoint(checkpoint, identity(0), state.visit()); }),
+                       "'slots' was changed while it was loaded"));
+  // a mapping of what is not there any more would end the process
+  std::filesystem::resize_file(file, 0);
+  EXPECT_TRUE(contains(error_of([&] { load_checkpoint(checkpoint, identity(0), state.visit()); }),
+                       "was cut to"));
+}
+
 TEST_F(Checkpoint, a_newer_format_says_so) {
   State state;
   std::string file = save(state, 1) + "/" + kManifestFile, content = read_file(file, 1 << 20);

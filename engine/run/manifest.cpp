@@ -191,17 +191,17 @@ VerifiedCheckpoint verify_checkpoint(const std::string& dir) {
   auto damaged = [&](const std::string& why) {
     return Error("[" + path + "] is damaged: " + why + "; use an earlier checkpoint");
   };
-  checkpoint.file = std::make_unique<MappedFile>(path);
-  std::span<const std::byte> bytes = checkpoint.file->bytes();
-  if (bytes.size() != manifest.file_bytes)
-    throw damaged("it has " + std::to_string(bytes.size()) + " bytes, " +
+  checkpoint.file = std::make_unique<FileReader>(path);
+  const FileReader& file = *checkpoint.file;
+  if (file.bytes() != manifest.file_bytes)
+    throw damaged("it has " + std::to_string(file.bytes()) + " bytes, " +
                   std::to_string(manifest.file_bytes) + " were written");
-  bool whole = hash_of(bytes) == manifest.file_hash;
-  checkpoint.tensors = parse_safetensors(bytes, path);
+  bool whole = file.hash(0, file.bytes()) == manifest.file_hash;
+  checkpoint.tensors = parse_safetensors(file);
   if (!whole) {
     for (const SafeTensor& t : checkpoint.tensors.tensors) {
       auto row = manifest.state.tensors.find(t.name);
-      if (row == manifest.state.tensors.end() || hash_of(t.bytes) != row->second.hash)
+      if (row == manifest.state.tensors.end() || file.hash(t.begin, t.bytes) != row->second.hash)
         throw damaged("tensor '" + t.name + "' does not match its hash");
     }
     throw damaged("the header does not match its hash");

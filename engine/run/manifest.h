@@ -64,7 +64,7 @@ Manifest read_manifest(const std::string& dir);
 struct VerifiedCheckpoint {
   std::string dir;
   Manifest manifest;
-  std::unique_ptr<MappedFile> file;  ///< what `tensors` views
+  std::unique_ptr<FileReader> file;  ///< where `tensors` lie
   SafeTensors tensors;
 };
 

@@ -1,7 +1,7 @@
 #include "engine/train/dataset.h"
 
-#include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,6 +17,7 @@ namespace maglev {
 namespace {
 
 constexpr const char* kFormat = "maglev dataset 1";
+constexpr const char* kHash = "hash.";
 
 SafeDType safe_dtype(at::ScalarType dtype) {
   return dtype == at::kByte ? SafeDType::u8 : dtype == at::kInt ? SafeDType::i32 : SafeDType::f32;
@@ -67,11 +68,30 @@ std::string shape_text(at::ScalarType dtype, const std::vector<int64_t>& row) {
   return text + "]";
 }
 
+/// A file whose header was parsed.
+struct DatasetFile {
+  std::string path;
+  std::unique_ptr<FileReader> file;
+  SafeTensors tensors;
+  int64_t rows = 0;
+
+  explicit DatasetFile(const std::string& name)
+      : path(name), file(std::make_unique<FileReader>(name)), tensors(parse_safetensors(*file)) {
+    const SafeTensor* reward = tensors.find("reward");
+    if (!reward || reward->shape.size() != 1 || reward->shape[0] < 2)
+      throw Error("[" + path +
+                  "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
+                  "data` writes them");
+    rows = reward->shape[0];
+  }
+};
+
 /// The tensor of a file as the column `ring` [slots, 1, ...] wants it: [N, ...].
-at::Tensor checked(const SafeTensors& file, const std::string& path, const std::string& name,
-                   const at::Tensor& ring, int64_t rows) {
+at::Tensor checked(const DatasetFile& part, const std::string& name, const at::Tensor& ring) {
+  const std::string& path = part.path;
+  const int64_t rows = part.rows;
   const auto row = ring.sizes().slice(2).vec();
-  const SafeTensor* tensor = file.find(name);
+  const SafeTensor* tensor = part.tensors.find(name);
   const std::string wanted = "'" + name + "' must be " + shape_text(ring.scalar_type(), row);
   if (!tensor)
     throw Error("[" + path + "] " + wanted +
@@ -83,7 +103,13 @@ at::Tensor checked(const SafeTensors& file, const std::string& path, const std::
     throw Error("[" + path + "] " + wanted + " with N = " + std::to_string(rows) + ", got " +
                 tensor->shape_text() + "; is it a dataset of this environment?");
   auto values = at::empty(shape, ring.scalar_type());
-  std::copy(tensor->bytes.begin(), tensor->bytes.end(), static_cast<std::byte*>(values.data_ptr()));
+  const std::span<std::byte> bytes(static_cast<std::byte*>(values.data_ptr()), values.nbytes());
+  part.file->read(tensor->begin, bytes);
+  if (const auto hash = part.tensors.metadata.find(kHash + name);
+      hash != part.tensors.metadata.end() && hash->second != hash_of(bytes))
+    throw Error("[" + path + "] '" + name +
+                "' does not match the hash it was written with; copy the file again, or write it "
+                "anew with `maglev data`");
   if (values.scalar_type() == at::kFloat && !at::isfinite(values).all().item<bool>())
     throw Error("[" + path + "] '" + name + "' holds a number that is not finite");
   return values;
@@ -113,26 +139,6 @@ void check_episodes(const std::string& path, const std::map<std::string, at::Ten
                 "] each episode must begin with is_first and have terminated or truncated at the "
                 "row before its last, and there alone");
 }
-
-/// A file that was parsed where it lies.
-struct DatasetFile {
-  std::string path;
-  std::unique_ptr<MappedFile> file;
-  SafeTensors tensors;
-  int64_t rows = 0;
-
-  explicit DatasetFile(const std::string& name)
-      : path(name),
-        file(std::make_unique<MappedFile>(name)),
-        tensors(parse_safetensors(file->bytes(), name)) {
-    const SafeTensor* reward = tensors.find("reward");
-    if (!reward || reward->shape.size() != 1 || reward->shape[0] < 2)
-      throw Error("[" + path +
-                  "] is no dataset: it must hold 'reward' F32 [N] with N >= 2; `maglev "
-                  "data` writes them");
-    rows = reward->shape[0];
-  }
-};
 
 }  // namespace
 
@@ -170,11 +176,16 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
   const std::string temporary = temporary_beside(path);
   FileWriter out(temporary);
   at::Tensor rows;
-  write_safetensors(out, infos, {{"format", kFormat}, {"environment", env}}, [&](size_t i) {
+  const auto bytes_of = [&](size_t i) {
     rows = rows_of(columns[i].first, columns[i].second);
     if (columns[i].first == "truncated") rows.index_fill_(0, cut, 1);
     return std::span(static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes());
-  });
+  };
+  // hashes stand before what they are of, so each column is gathered twice
+  std::map<std::string, std::string> metadata{{"format", kFormat}, {"environment", env}};
+  for (size_t i = 0; i < columns.size(); ++i)
+    metadata[kHash + columns[i].first] = hash_of(bytes_of(i));
+  write_safetensors(out, infos, metadata, bytes_of);
   out.finish();
   rename_path(temporary, path);
   return N;
@@ -184,6 +195,14 @@ int64_t dataset_rows(const RunOptions& run) {
   int64_t rows = 0;
   for (const auto& name : split_list(run.dataset, "train.dataset")) rows += DatasetFile(name).rows;
   return rows;
+}
+
+std::vector<std::string> dataset_notes(const RunOptions& run) {
+  std::vector<std::string> notes;
+  for (const auto& name : split_list(run.dataset, "train.dataset"))
+    if (!DatasetFile(name).tensors.metadata.contains(std::string(kHash) + "reward"))
+      notes.push_back(name + " holds no hashes: damage to it would not be seen");
+  return notes;
 }
 
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
@@ -205,7 +224,7 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
   for (const DatasetFile& part : parts) {
     std::map<std::string, at::Tensor> small;
     for (auto& [name, ring] : named_columns(spec, replay->columns())) {
-      const auto values = checked(part.tensors, part.path, name, ring, part.rows);
+      const auto values = checked(part, name, ring);
       ring.narrow(0, begin, part.rows).select(1, 0).copy_(values);
       if (name == "action") check_actions(part.path, spec, values);
       if (!name.starts_with("obs.")) small.emplace(name, values);

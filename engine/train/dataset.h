@@ -8,9 +8,11 @@
 //   terminated, truncated   [N] u8, of that action; one of them at each episode's last action
 //   is_first    [N] u8      1 where an episode begins
 //   mask        [N, categories] u8, where actions are masked
+// Its metadata hold a hash of each of these, `hash.reward`, which reading compares.
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
@@ -25,11 +27,14 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
                       Replay& replay);
 
 /// All rows of the files of train.dataset as one replay of one environment row; capacities do not
-/// matter. Throws Error that names file and column where something does not fit `spec`.
+/// matter. Throws Error that names file and column where something does not fit `spec` or its hash.
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, at::Device device);
 
 /// Rows in the files of train.dataset.
 int64_t dataset_rows(const RunOptions& run);
+
+/// A line for people for each of these files that has no hashes: older ones, and those of others.
+std::vector<std::string> dataset_notes(const RunOptions& run);
 
 }  // namespace maglev

@@ -12,6 +12,7 @@
 #include "base/core/error.h"
 #include "engine/device/device.h"
 #include "engine/host/system.h"
+#include "engine/play/evaluate.h"
 #include "engine/train/dataset.h"
 #include "engine/train/store.h"
 
@@ -52,14 +53,24 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       run.env_count * int64_t(experiment.env().slot_bytes(experiment.env_params())));
   add("assets of the environment", int64_t(experiment.env().asset_bytes(experiment.env_params())));
   const AlgoEntry& algo = experiment.algo();
-  int64_t working = 0;
-  if (algo.memory)
-    for (const MemoryPart& part : algo.memory(experiment.algo_options(), context)) {
-      add(part.name, part.bytes);
-      working += part.bytes;
-    }
-  // what judges checkpoints beside training has networks of its own
-  if (run.eval_every > 0) add("evaluation", working);
+  const auto sum = [](const std::vector<MemoryPart>& of) {
+    int64_t bytes = 0;
+    for (const MemoryPart& part : of) bytes += part.bytes;
+    return bytes;
+  };
+  std::vector<MemoryPart> learner;
+  if (algo.memory) learner = algo.memory(experiment.algo_options(), context);
+  for (const MemoryPart& part : learner) add(part.name, part.bytes);
+  const int64_t working = sum(learner);
+  // what judges checkpoints beside training is a policy of its own, on one thread
+  if (run.eval_every > 0) {
+    ThreadPool alone(1);
+    AlgoContext judge = context;
+    judge.rows = std::min(run.eval_episodes, kMostEvalEnvs) * experiment.learners();
+    judge.pool = &alone;
+    add("evaluation",
+        algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), judge)) : working);
+  }
   if (algo.plan) {
     const DataPlan plan = algo.plan(experiment.algo_options(), context);
     const RolloutShape window{

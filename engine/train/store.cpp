@@ -1,5 +1,6 @@
 #include "engine/train/store.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/ATen.h>
@@ -117,12 +118,16 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps) {
 
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
                          const RolloutShape& window) {
-  return {.window = window,
-          .capacity = run.replay_capacity ? run.replay_capacity : plan.capacity,
-          .length = plan.length,
-          .batch = plan.batch,
-          .by_start = plan.sampling == SliceSampling::start,
-          .running = plan.running};
+  ReplayShape shape{.window = window,
+                    .capacity = run.replay_capacity,
+                    .length = plan.length,
+                    .batch = plan.batch,
+                    .by_start = plan.sampling == SliceSampling::start,
+                    .running = plan.running};
+  // no more rows than the run makes, but room for a sequence however short it is
+  if (shape.capacity == 0)
+    shape.capacity = std::min(plan.capacity, std::max(run.steps, Replay::least_capacity(shape)));
+  return shape;
 }
 
 bool replay_pinned(std::optional<ReplayMemory> memory, int64_t bytes, at::Device device) {

@@ -40,7 +40,8 @@ class Store {
 /// the step count alone.
 int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 
-/// What `plan` and train.replay_capacity ask for.
+/// What `plan` and train.replay_capacity ask for; where the latter says nothing, no more rows than
+/// the run makes.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
 /// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto:

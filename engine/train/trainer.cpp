@@ -24,6 +24,14 @@ int collect_threads(const Experiment& experiment, int threads) {
   return experiment.run.overlap ? std::max(1, threads / 2) : threads;
 }
 
+// before anything is made on its device
+const Experiment& allowed(const Experiment& experiment, const Placement& placement) {
+  if (experiment.algo().cpu_only && !placement.device.is_cpu())
+    throw Error("[train] " + std::string(experiment.algo().name) +
+                " runs on a processor only, got " + placement.device.str() + "; set device=cpu");
+  return experiment;
+}
+
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -42,7 +50,7 @@ class Timed {
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, const Placement& placement)
-    : experiment_(&experiment),
+    : experiment_(&allowed(experiment, placement)),
       placement_(placement),
       overlap_(experiment.run.overlap),
       pool_(collect_threads(experiment, placement.threads)),
@@ -197,11 +205,19 @@ void Trainer::make_owed_updates() {
   // a replay is saved as it is, so the rest can wait; a rollout is not
   const bool may_stop = stop_ && plan_->replay;
   for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
-  if (owed_ == 0) publish_.run([this] { publish(); });
+  if (owed_ == 0) publish_learned();
+}
+
+void Trainer::publish_learned() {
+  publish_.run([this] { publish(); });
+  // a past self is of an iteration's end, also where the updates before it were cut short
+  if (league_) league_->remember(step());
 }
 
 void Trainer::iterate_in_turn() {
-  // what an iteration that was cut short has left
+  // what an iteration that was cut short has left; a replay that was not saved has nothing to learn
+  // from before more steps are there, and what is due then counts these too
+  if (owed_ > 0) owed_ = std::min(owed_, store_->due(step(), updates_));
   make_owed_updates();
   if (owed_ > 0) return;
   if (!offline()) {
@@ -222,8 +238,8 @@ void Trainer::iterate_overlapped() {
     else make_updates(due);
   });
   store_->commit();
-  if (due > 0) publish();
   steps_ += steps_per_iteration();
+  if (due > 0) publish_learned();
 }
 
 void Trainer::iterate() {
@@ -237,7 +253,6 @@ void Trainer::iterate() {
       if (updates_ >= capture_after_) capture_graphs();
     });
   }
-  if (league_) league_->remember(step());
   show_progress();
 }
 
@@ -339,8 +354,6 @@ void Trainer::visit_clocks(StateVisitor& visitor) {
     v.integer("steps", steps_, 0, kMostSteps);
     v.integer("updates", updates_, 0, kMostSteps);
     v.integer("owed_updates", owed_, 0, kMostSteps);
-    // no more than are ever due by now, whatever a checkpoint says
-    owed_ = std::min(owed_, plan_->replay && !offline() ? updates_due(*plan_->replay, steps_) : 1);
     report_.visit_state(v);
   });
   if (league_) visitor.section("league", [&](StateVisitor& v) { league_->visit_state(v); });

@@ -101,6 +101,8 @@ class Trainer {
   bool offline() const { return !experiment_->run.dataset.empty(); }
   /// Those of this iteration, or as many until somebody stops it.
   void make_owed_updates();
+  /// What the updates of an iteration have learned acts from here on, and may be a past self.
+  void publish_learned();
   void iterate_in_turn();
   void iterate_overlapped();
   void make_updates(int64_t count);

@@ -11,6 +11,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
+#include "engine/train/dataset.h"
 #include "engine/train/fastest_precision.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/session.h"
@@ -87,16 +88,13 @@ void init_from(Trainer& trainer, const std::string& folder) {
   if (checkpoint.empty())
     throw Error("[train] train.init_from=" + folder +
                 " holds no valid checkpoint; `maglev runs` lists the runs there are");
-  load_tensors(
+  Algorithm& algorithm = trainer.algorithm();
+  load_networks(
       checkpoint, trainer.experiment().algo().name,
-      [&](StateVisitor& v) {
-        v.section("algo", [&](StateVisitor& algo) { trainer.algorithm().visit_state(algo); });
-      },
-      [](const std::string& name) {
-        return name.starts_with("algo.network.") || name.starts_with("algo.model.") ||
-               name == "algo.target_q";
-      });
-  trainer.algorithm().publish();
+      [&](StateVisitor& v) { algorithm.visit_state(v); },
+      [&](StateVisitor& v) { algorithm.policy().visit_state(v); });
+  algorithm.follow_networks();
+  algorithm.publish();
 }
 
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
@@ -118,6 +116,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   dir.write("memory.json", memory.json());
   Session session(trainer, dir, request, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
+  for (const std::string& note : dataset_notes(experiment.run)) session.say(note);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();

@@ -46,6 +46,62 @@ std::string event(double wall_time, int64_t step) {
   return out;
 }
 
+/// A field of a message: a number, or bytes.
+struct Field {
+  uint64_t number = 0, value = 0;
+  std::string_view bytes = {};
+};
+
+// these take from the front of `in`, and nothing where it ends before
+bool take_fixed(std::string_view& in, size_t bytes, uint64_t& value) {
+  if (in.size() < bytes) return false;
+  value = 0;
+  for (size_t i = 0; i < bytes; ++i) value |= uint64_t(uint8_t(in[i])) << (8 * i);
+  in.remove_prefix(bytes);
+  return true;
+}
+
+bool take_varint(std::string_view& in, uint64_t& value) {
+  value = 0;
+  for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
+    const uint8_t byte = uint8_t(in[0]);
+    in.remove_prefix(1);
+    value |= uint64_t(byte & 0x7f) << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+bool take_field(std::string_view& in, Field& field) {
+  uint64_t key = 0;
+  if (!take_varint(in, key)) return false;
+  field = {.number = key >> 3};
+  switch (key & 7) {
+    case kVarint:
+      return take_varint(in, field.value);
+    case kFixed64:
+      return take_fixed(in, 8, field.value);
+    case kFixed32:
+      return take_fixed(in, 4, field.value);
+    case kBytes:
+      if (!take_varint(in, field.value) || field.value > in.size()) return false;
+      field.bytes = in.substr(0, field.value);
+      in.remove_prefix(field.value);
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::pair<std::string, double> parse_scalar(std::string_view value) {
+  std::pair<std::string, double> scalar;
+  for (Field field; take_field(value, field);) {
+    if (field.number == 1) scalar.first = field.bytes;
+    if (field.number == 2) scalar.second = std::bit_cast<float>(uint32_t(field.value));
+  }
+  return scalar;
+}
+
 // TensorFlow's mask: a checksum of data that holds checksums would be weak
 uint32_t masked_crc(std::string_view bytes) {
   uint32_t crc = crc32c(bytes);
@@ -98,6 +154,33 @@ std::string scalars_event(double wall_time, int64_t step,
   std::string out = event(wall_time, step);
   put_bytes(out, 5, summary);
   return out;
+}
+
+std::vector<std::string_view> whole_records(std::string_view file) {
+  std::vector<std::string_view> records;
+  for (std::string_view in = file;;) {
+    const std::string_view head = in.substr(0, 8);
+    uint64_t size = 0, size_crc = 0, crc = 0;
+    if (!take_fixed(in, 8, size) || !take_fixed(in, 4, size_crc)) break;
+    if (size_crc != masked_crc(head) || size > in.size()) break;
+    const std::string_view bytes = in.substr(0, size);
+    in.remove_prefix(size);
+    if (!take_fixed(in, 4, crc) || crc != masked_crc(bytes)) break;
+    records.push_back(bytes);
+  }
+  return records;
+}
+
+Event parse_event(std::string_view record) {
+  Event event;
+  for (Field field; take_field(record, field);) {
+    if (field.number == 2) event.step = int64_t(field.value);
+    if (field.number == 7) event.session_start = true;
+    if (field.number != 5) continue;
+    for (Field value; take_field(field.bytes, value);)
+      if (value.number == 1) event.scalars.push_back(parse_scalar(value.bytes));
+  }
+  return event;
 }
 
 }  // namespace maglev::sinks::tensorboard

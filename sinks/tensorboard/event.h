@@ -26,4 +26,18 @@ std::string session_start_event(double wall_time, int64_t step);
 std::string scalars_event(double wall_time, int64_t step,
                           const std::vector<std::pair<std::string, double>>& scalars);
 
+// And back.
+
+/// The records of a file, up to the first that is torn or whose checksums say it was changed.
+std::vector<std::string_view> whole_records(std::string_view file);
+
+/// What of an event is ours.
+struct Event {
+  int64_t step = 0;
+  bool session_start = false;
+  std::vector<std::pair<std::string, double>> scalars = {};
+};
+/// Fields that are none of these are passed over; what is not protobuf ends the event.
+Event parse_event(std::string_view record);
+
 }  // namespace maglev::sinks::tensorboard

@@ -14,6 +14,8 @@ namespace maglev::sinks::tensorboard {
 namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr const char* kReturn = "return_mean";
+constexpr size_t kMaxFileBytes = size_t(1) << 32;
 
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -33,6 +35,23 @@ std::string new_path(const std::string& dir) {
          std::to_string(::getpid());
 }
 
+// as TensorBoard's own reader: file by file, and a session that starts drops what lies behind it
+void read_back(const std::string& dir, const std::function<void(const PastRow&)>& row) {
+  std::vector<PastRow> rows;
+  for (const auto& name : list_dir(dir)) {
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string file = read_file(dir + "/" + name, kMaxFileBytes);
+    for (const std::string_view record : whole_records(file)) {
+      const Event event = parse_event(record);
+      if (event.session_start)
+        std::erase_if(rows, [&](const PastRow& r) { return r.step >= event.step; });
+      for (const auto& [tag, value] : event.scalars)
+        if (tag == kReturn) rows.push_back({.step = event.step, .return_mean = value});
+    }
+  }
+  for (const PastRow& past : rows) row(past);
+}
+
 class Tensorboard : public MetricSink {
  public:
   explicit Tensorboard(const RunInfo& info) : file_(new_path(info.dir)) {
@@ -46,7 +65,7 @@ class Tensorboard : public MetricSink {
   void write(const MetricRow& row) override {
     std::vector<std::pair<std::string, double>> scalars;
     if (!row.event)
-      scalars = {{"return_mean", row.return_mean},
+      scalars = {{kReturn, row.return_mean},
                  {"steps_per_second", row.steps_per_second},
                  {"episodes", double(row.episodes)}};
     scalars.insert(scalars.end(), row.values.begin(), row.values.end());
@@ -69,7 +88,8 @@ SinkEntry entry() {
           .on_by_default = true,
           .open = [](const RunInfo& info) -> std::unique_ptr<MetricSink> {
             return std::make_unique<Tensorboard>(info);
-          }};
+          },
+          .read_back = read_back};
 }
 
 }  // namespace maglev::sinks::tensorboard

@@ -64,10 +64,9 @@ void compare_functions(const CaseFile& c, Differences& d) {
 struct Path {
   const char* name;
   bool prune;
-  std::optional<bool> fused;
+  OnOff fused;
 };
-constexpr Path kPaths[] = {
-    {"plain", false, false}, {"aten", true, false}, {"fused", true, std::nullopt}};
+constexpr Path kPaths[] = {{"plain", false, false}, {"aten", true, false}, {"fused", true, {}}};
 
 class Replay {
  public:

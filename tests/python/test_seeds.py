@@ -32,7 +32,31 @@ def test_each_seed_has_a_run_and_the_table_sums_them_up(group):
     for seed, value in zip((7, 8, 9), returns):
         assert f"seed: {seed}\n" in (folder / f"seed-{seed}" / "config.yaml").read_text()
         assert f"{value:.2f}" in done.stdout
-    assert f"mean {result['mean']:.2f}, deviation" in done.stdout
+    assert f"returns of training: mean {result['mean']:.2f}, deviation" in done.stdout
+
+
+def test_where_seeds_are_evaluated_their_last_evaluations_are_summed_up(engine, tmp_path):
+    folder = tmp_path / "group"
+    judged = ["train.eval_every=1600", "train.eval_episodes=3"]
+    done = engine("train", "ppo", "cartpole", *SMALL, *judged, "--seeds", "2", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "seeds.json").read_text())
+    last = []
+    for run in sorted(folder.glob("seed-?")):
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        last.append([row["eval/return_mean"] for row in rows if "eval/return_mean" in row][-1])
+    assert [row["evaluation"] for row in result["seeds"]] == pytest.approx(last)
+    assert result["mean_of"] == "evaluation"
+    assert result["mean"] == pytest.approx(sum(last) / 2)
+    assert f"last evaluations: mean {result['mean']:.2f}" in done.stdout
+
+
+def test_runs_lists_a_group_as_one_row_and_its_seeds_by_themselves(group, engine):
+    folder, _ = group
+    mean = json.loads((folder / "seeds.json").read_text())["mean"]
+    listed = engine("runs", folder.parent).stdout
+    assert "3 of 3 seeds finished" in listed and f"{mean:.2f}" in listed
+    assert engine("runs", folder).stdout.count("cartpole") == 3
 
 
 def test_a_seed_is_the_run_it_would_be_by_itself(group, engine, tmp_path):

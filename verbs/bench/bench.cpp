@@ -122,11 +122,15 @@ int timeline(const Arguments& arguments) {
   if (!arguments.has("--bare")) experiment.load_proven(home());
   if (auto file = arguments.value("--config")) experiment.table().load(*file);
   for (const std::string& setting : arguments.settings()) experiment.table().override_with(setting);
-  const bool on_cuda = place(experiment.run.device, experiment.run.threads).device.is_cuda();
+  const Placement placement = place(experiment.run.device, experiment.run.threads);
+  const bool on_cuda = placement.device.is_cuda();
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
-  // an algorithm without rollouts learns as it goes
-  const Field* field = experiment.table().find(algo + ".rollout");
-  const int64_t rollout = field ? std::stoll(field->text()) : 1;
+  // steps between updates, as the algorithm says; one that does not is taken to learn as it goes
+  ThreadPool pool(1);
+  const auto plan = experiment.algo().plan;
+  const int64_t rollout =
+      plan ? plan(experiment.algo_options(), context_of(experiment, placement, pool)).collect_steps
+           : 1;
   const std::string update = std::to_string(experiment.run.env_count * rollout);
 
   // the same settings for all, then those of the stage

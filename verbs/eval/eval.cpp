@@ -1,5 +1,6 @@
 // maglev eval: judges a run's policy under one fixed protocol.
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
@@ -23,6 +24,16 @@ namespace maglev::verbs::eval {
 VerbEntry entry();
 
 namespace {
+
+/// Which actions are judged.
+enum class Actions { mean, sample, both };
+constexpr auto names_of(Actions) { return std::array{"mean", "sample", "both"}; }
+
+std::vector<ActMode> modes_of(Actions actions) {
+  if (actions == Actions::mean) return {ActMode::mean};
+  if (actions == Actions::sample) return {ActMode::sample};
+  return {ActMode::mean, ActMode::sample};
+}
 
 Grammar grammar() {
   return {
@@ -96,9 +107,7 @@ int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
   const std::string folder = arguments.positional()[0];
-  const std::string how = arguments.value("--actions").value_or("both");
-  if (how != "both" && how != "mean" && how != "sample")
-    throw Error("[eval] " + unknown_name("choice for --actions", how, {"mean", "sample", "both"}));
+  const Actions actions = arguments.choice<Actions>("--actions").value_or(Actions::both);
   if (arguments.has("--episodes") && arguments.has("--steps"))
     throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;
@@ -151,8 +160,7 @@ int run(const std::vector<std::string>& words) {
   for (const auto& event : judged->spec().events) headings.push_back(">" + event + "/1k");
   Table table(headings);
   int64_t given_up = 0;
-  for (ActMode mode : {ActMode::mean, ActMode::sample}) {
-    if (how != "both" && (how == "mean") != (mode == ActMode::mean)) continue;
+  for (ActMode mode : modes_of(actions)) {
     options.mode = mode;
     for (const auto& rival : rivals) {
       options.against = rival.get();

@@ -133,9 +133,7 @@ int run(const std::vector<std::string>& words) {
   const Request request = request_of(arguments);
   const EnvEntry& env = *request.env;
   const auto names = players_for(env, request.names);
-  const std::string how = arguments.value("--actions").value_or("mean");
-  if (how != "mean" && how != "sample")
-    throw Error("[play] " + unknown_name("choice for --actions", how, {"mean", "sample"}));
+  const ActMode actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean);
   const int64_t episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1);
   const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
   const int64_t fps = arguments.integer("--fps", 1, 1000).value_or(50);
@@ -161,8 +159,8 @@ int run(const std::vector<std::string>& words) {
   {
     std::optional<Keyboard> keyboard;
     if (human) keyboard.emplace(STDIN_FILENO);
-    Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr,
-                how == "mean" ? ActMode::mean : ActMode::sample, uint64_t(seed));
+    Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr, actions,
+                uint64_t(seed));
     std::optional<Screen> screen;
     if (watched) screen.emplace(STDOUT_FILENO);
     if (human) std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");

@@ -1,5 +1,6 @@
 // maglev runs: what was trained here.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
+#include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::runs {
@@ -31,7 +33,11 @@ int run(const std::vector<std::string>& words) {
   const std::string root = arguments.positional().empty() ? "runs" : arguments.positional()[0];
   if (!arguments.positional().empty() && !std::filesystem::is_directory(root))
     throw Error("[runs] " + root + " is no folder");
-  const auto rows = list_runs(root);
+  auto rows = list_runs(root);
+  for (auto& group : train::list_seeds(root)) rows.push_back(std::move(group));
+  std::stable_sort(rows.begin(), rows.end(), [](const RunRow& a, const RunRow& b) {
+    return a.status.started > b.status.started;
+  });
   if (rows.empty()) {
     std::printf("no runs in %s; `maglev train ppo goodhart` makes one\n", root.c_str());
     return 0;

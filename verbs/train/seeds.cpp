@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -18,7 +19,7 @@
 #include "base/core/terminal.h"
 #include "base/metrics/sink.h"
 #include "engine/host/machine.h"
-#include "engine/run/run_dir.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/train/memory_plan.h"
 #include "verbs/child.h"
 #include "verbs/table.h"
@@ -42,7 +43,7 @@ class Signals {
  public:
   Signals() {
     signals_seen = 0;
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &action, &before_[i]);
   }
@@ -61,6 +62,8 @@ struct Member {
   std::optional<Child> child;  // while it trains
   bool tried = false;          // this time
   RunStatus status = {};
+  // mean return of its last evaluation; NaN: there was none
+  double evaluation = std::numeric_limits<double>::quiet_NaN();
 };
 
 std::string last_line(const std::string& path) {
@@ -72,6 +75,17 @@ std::string last_line(const std::string& path) {
 // nothing where it has not begun to train
 RunStatus status_at(const std::string& folder) {
   return path_exists(folder + "/run.json") ? read_status(folder) : RunStatus{};
+}
+
+double last_evaluation(const std::string& folder) {
+  double last = std::numeric_limits<double>::quiet_NaN();
+  for (const CheckpointRow& row : CheckpointStore(folder, 0).list())
+    if (!std::isnan(row.evaluation)) last = row.evaluation;
+  return last;
+}
+
+Json read_group(const std::string& folder) {
+  return Json::parse(read_file(folder + "/seeds.json", kMaxFileBytes));
 }
 
 bool has_checkpoint(const std::string& folder) {
@@ -93,7 +107,7 @@ class Group {
   Group(std::string folder, std::vector<std::string> sinks)
       : folder_(std::move(folder)), lock_(folder_ + "/seeds.lock"), sinks_(std::move(sinks)) {
     try {
-      const Json json = Json::parse(read_file(folder_ + "/seeds.json", kMaxFileBytes));
+      const Json json = read_group(folder_);
       algo_ = json.at("algorithm"), env_ = json.at("environment");
       for (const Json& row : json.at("seeds")) add(row.at("seed"));
     } catch (const Json::exception&) {
@@ -106,7 +120,7 @@ class Group {
   }
 
   RunOutcome run() {
-    settle_threads();
+    settle();
     const Signals signals;
     int passed_on = 0;
     std::string refused;
@@ -137,16 +151,28 @@ class Group {
     const std::string path = folder_ + "/seed-" + std::to_string(seed);
     Member& member = members_.emplace_back();
     member.seed = seed, member.folder = path, member.log = path + ".txt";
-    member.status = status_at(path);
+    look_at(member);
+  }
+
+  static void look_at(Member& member) {
+    member.status = status_at(member.folder);
+    member.evaluation = last_evaluation(member.folder);
   }
 
   static bool done(const Member& member) { return member.status.state == "finished"; }
   static bool waits(const Member& member) { return !member.tried && !done(member); }
 
-  // runs do not depend on how many threads they have: side by side none waits for another
-  void settle_threads() {
+  // what is summed up: what evaluations said where there are any, else the return of training
+  double figure(const Member& member) const {
+    return evaluates_ ? member.evaluation : member.status.return_mean;
+  }
+  const char* figure_name() const { return evaluates_ ? "evaluation" : "return"; }
+
+  void settle() {
     Experiment experiment(algo_, env_);
     experiment.table().load(folder_ + "/settings.yaml");
+    evaluates_ = experiment.run.eval_every > 0;
+    // runs do not depend on how many threads they have: side by side none waits for another
     const Placement placement = place(experiment.run.device, experiment.run.threads);
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
                                           [](const Member& member) { return !done(member); });
@@ -187,13 +213,13 @@ class Group {
   std::string ended(Member& member) {
     const int status = member.child->wait();
     member.child.reset();
-    member.status = status_at(member.folder);
+    look_at(member);
     if (member.status.state.empty()) return status == kStopped ? "" : last_line(member.log);
     if (status != 0 && status != kStopped && member.status.message.empty())
       member.status.message = last_line(member.log);
     clear();
-    std::fprintf(stderr, "seed %llu: %s, return %s\n", (unsigned long long)member.seed,
-                 member.status.state.c_str(), return_text(member.status.return_mean).c_str());
+    std::fprintf(stderr, "seed %llu: %s, %s %s\n", (unsigned long long)member.seed,
+                 member.status.state.c_str(), figure_name(), return_text(figure(member)).c_str());
     write_json();
     return "";
   }
@@ -222,11 +248,10 @@ class Group {
     shown_ = false;
   }
 
-  std::vector<double> returns() const {
+  std::vector<double> figures() const {
     std::vector<double> values;
     for (const Member& member : members_)
-      if (done(member) && std::isfinite(member.status.return_mean))
-        values.push_back(member.status.return_mean);
+      if (done(member) && std::isfinite(figure(member))) values.push_back(figure(member));
     return values;
   }
 
@@ -235,15 +260,18 @@ class Group {
     Json json{{"algorithm", algo_},
               {"environment", env_},
               {"return", "mean over at least the last 100 episodes of training"},
+              {"evaluation", "mean return of the last evaluation beside training"},
               {"seeds", Json::array()}};
     for (const Member& member : members_)
       json["seeds"].push_back(
           {{"seed", member.seed},
            {"state", member.status.state.empty() ? "waiting" : member.status.state},
            {"steps", member.status.steps},
-           {"return", real(member.status.return_mean)}});
-    if (const auto values = returns(); !values.empty()) {
+           {"return", real(member.status.return_mean)},
+           {"evaluation", real(member.evaluation)}});
+    if (const auto values = figures(); !values.empty()) {
       const Spread spread = spread_of(values);
+      json["mean_of"] = figure_name();
       json["mean"] = spread.mean;
       json["deviation"] = real(spread.deviation);
       json["interval_95"] = {real(spread.low), real(spread.high)};
@@ -253,23 +281,25 @@ class Group {
 
   RunOutcome finish() const {
     write_json();
-    Table table({">seed", ">steps", ">return", "state", "run"});
+    Table table({">seed", ">steps", ">return", ">evaluation", "state", "run"});
     std::string failed;
     bool all = true;
     for (const Member& member : members_) {
       const RunStatus& status = member.status;
       all &= done(member);
       table.add({std::to_string(member.seed), std::to_string(status.steps),
-                 return_text(status.return_mean), status.state.empty() ? "waiting" : status.state,
-                 member.folder});
+                 return_text(status.return_mean), return_text(member.evaluation),
+                 status.state.empty() ? "waiting" : status.state, member.folder});
       if (!status.message.empty() && !done(member))
         failed += (failed.empty() ? "" : "; ") + std::string("seed ") +
                   std::to_string(member.seed) + ": " + status.message;
     }
     print(table.text(probe_terminal(STDOUT_FILENO)));
-    if (const auto values = returns(); !values.empty()) {
+    if (const auto values = figures(); !values.empty()) {
       const Spread spread = spread_of(values);
-      std::string text = "\nmean " + return_text(spread.mean);
+      std::string text = std::string("\n") +
+                         (evaluates_ ? "last evaluations" : "returns of training") + ": mean " +
+                         return_text(spread.mean);
       if (std::isfinite(spread.deviation))
         text += ", deviation " + return_text(spread.deviation) + ", 95 % interval " +
                 return_text(spread.low) + " to " + return_text(spread.high) +
@@ -286,6 +316,7 @@ class Group {
   std::vector<std::string> sinks_;
   std::string algo_, env_;
   std::vector<Member> members_;
+  bool evaluates_ = false;
   int64_t at_once_ = 1, threads_ = 1;
   const Terminal terminal_ = probe_terminal(STDERR_FILENO);
   bool shown_ = false;
@@ -314,6 +345,33 @@ std::string new_folder(const Experiment& experiment, const std::string& out) {
 }  // namespace
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
+
+std::vector<RunRow> list_seeds(const std::string& root) {
+  std::vector<RunRow> rows;
+  for (const std::string& name : list_dir(root)) {
+    RunRow row{.name = name, .path = root + "/" + name, .status = {}};
+    if (!is_seeds(row.path)) continue;
+    int64_t finished = 0;
+    const auto members = list_runs(row.path);
+    for (const RunRow& member : members) {
+      finished += member.status.state == "finished";
+      row.status.steps += member.status.steps;
+      row.status.started = std::max(row.status.started, member.status.started);
+      row.age_s = &member == &members[0] ? member.age_s : std::min(row.age_s, member.age_s);
+    }
+    try {
+      const Json json = read_group(row.path);
+      row.status.algo = json.at("algorithm"), row.status.env = json.at("environment");
+      row.status.state = std::to_string(finished) + " of " +
+                         std::to_string(json.at("seeds").size()) + " seeds finished";
+      if (json.contains("mean")) row.status.return_mean = json["mean"];
+    } catch (const Json::exception&) {
+      row.status.state = "unknown";
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
 
 RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request) {
   const std::string folder = new_folder(experiment, request.out);

@@ -1,7 +1,8 @@
 #pragma once
 // Several seeds of one experiment: a run folder each under one parent, side by side as far as
 // threads reach, and at the end what they came to together.
-//   seeds.json      algorithm, environment, each seed's state and return, mean, deviation, interval
+//   seeds.json      algorithm, environment, each seed's state, return of training and last evaluation;
+//                   mean, deviation and interval of the evaluations, or of the returns without any
 //   settings.yaml   the settings all share
 //   seed-<n>/       the run of a seed; seed-<n>.txt what it printed
 //   seeds.lock      held while this group trains
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "engine/algo/experiment.h"
+#include "engine/run/run_dir.h"
 #include "engine/train/training_run.h"
 
 namespace maglev::verbs::train {
@@ -27,6 +29,9 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
 
 /// Whether the folder holds several seeds.
 bool is_seeds(const std::string& folder);
+/// The folders in `root` that do, each as one row: "2 of 3 seeds finished", the steps of all, the
+/// mean of seeds.json.
+std::vector<RunRow> list_seeds(const std::string& root);
 /// Goes on where each seed is; one that is done is not done again.
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks);
 

@@ -166,7 +166,8 @@ AlgoEntry entry() {
                      const AlgoContext&) { return plan_of(*static_cast<const Options*>(o)); },
           .small = {.env = "cartpole",
                     .settings = {"env.count=24", "linear_q.collect=16", "linear_q.first_steps=700",
-                                 "linear_q.first_updates=4", "linear_q.updates_per_step=0.02"}}};
+                                 "linear_q.first_updates=4", "linear_q.updates_per_step=0.02"}},
+          .cpu_only = true};
 }
 
 }  // namespace maglev::algos::linear_q
