@@ -31,8 +31,10 @@ from launcher.console import (
 ENGINE = "maglev-engine"
 # one translation unit with torch's headers takes up to this much memory
 BYTES_PER_JOB = 1_700_000_000
-# what a file costs one processor, and how many steps of a build's own weigh as much as that
-SECONDS_PER_STEP = 4
+# what a fresh engine costs one processor by source files, of which CMake groups many into one step of the build; what a
+# step costs, and how many of a build's own weigh as much as that
+SECONDS_PER_FILE = 2.2
+SECONDS_PER_STEP = 5.5
 STEPS_TO_TRUST = 10
 
 
@@ -78,6 +80,11 @@ def engine_sources() -> list[Path]:
         for path in (HOME / room).rglob("*.cpp")
         if not path.name.endswith("_test.cpp")
     ]
+
+
+def fresh_build_seconds() -> float:
+    """What the first build takes, before CMake has said in how many steps."""
+    return len(engine_sources()) * SECONDS_PER_FILE / build_jobs()
 
 
 def time_left(done: int, total: int, elapsed_s: float) -> float:

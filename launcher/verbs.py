@@ -17,9 +17,9 @@ from launcher.building import (
     build_jobs,
     configuration_of,
     engine_sources,
+    fresh_build_seconds,
     locked,
     source_fingerprint,
-    time_left,
     usable_processors,
 )
 from launcher.console import BUILD, HOME, Failure, duration, log_name, read_json, screen, start
@@ -216,9 +216,9 @@ def announce_first_run(engine: Path, set_up: bool):
     """The first line of the first run: what will happen, and how long it takes."""
     if engine.exists():
         return
-    steps = len(engine_sources())
-    seconds = time_left(0, steps, 0) + (0 if set_up else SETUP_SECONDS)
-    what = f"compiles {steps} files" if set_up else f"fetches torch, compiles {steps} files"
+    files = len(engine_sources())
+    seconds = fresh_build_seconds() + (0 if set_up else SETUP_SECONDS)
+    what = f"compiles {files} files" if set_up else f"fetches torch, compiles {files} files"
     screen.say(
         f"first run: {what}; about {duration(seconds)} on {build_jobs()} processor(s), "
         "later ones start at once"

@@ -49,7 +49,7 @@ std::string error_of(const std::string& verb, const std::vector<std::string>& wo
   return error;
 }
 
-bool contains(const std::string& text, const std::string& part) {
+bool shows(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -57,31 +57,31 @@ TEST(Verbs, envs_shows_every_environment_and_its_columns) {
   const Outcome all = run("envs", {});
   EXPECT_EQ(all.status, 0);
   for (const EnvEntry& env : env_table()) {
-    EXPECT_TRUE(contains(all.text, std::string("\n") + env.name + " ")) << env.name;
-    EXPECT_TRUE(contains(all.text, env.summary)) << env.name;
+    EXPECT_TRUE(shows(all.text, std::string("\n") + env.name + " ")) << env.name;
+    EXPECT_TRUE(shows(all.text, env.summary)) << env.name;
     const Outcome one = run("envs", {env.name});
     std::vector<std::max_align_t> params(env.params_bytes / sizeof(std::max_align_t) + 1);
     env.make_params(params.data());
     for (const ObsColumn& column : env.spec(params.data()).observations)
-      EXPECT_TRUE(contains(one.text, "observation  " + column.name + " ")) << env.name;
+      EXPECT_TRUE(shows(one.text, "observation  " + column.name + " ")) << env.name;
     OptionTable settings;
     settings.section("env", [&](OptionTable& t) { env.describe(t, params.data()); });
     for (const Field& field : settings.fields())
-      EXPECT_TRUE(contains(one.text, "  " + field.name + " ")) << field.name;
+      EXPECT_TRUE(shows(one.text, "  " + field.name + " ")) << field.name;
   }
 }
 
 TEST(Verbs, algos_shows_every_algorithm_and_every_setting) {
   const Outcome all = run("algos", {});
   for (const AlgoEntry& algo : algo_table()) {
-    EXPECT_TRUE(contains(all.text, std::string("\n") + algo.name + " ")) << algo.name;
+    EXPECT_TRUE(shows(all.text, std::string("\n") + algo.name + " ")) << algo.name;
     const Outcome one = run("algos", {algo.name});
     OptionsBox options = algo.make_options();
     OptionTable settings;
     settings.section(algo.name, [&](OptionTable& t) { algo.describe(t, options.get()); });
     ASSERT_FALSE(settings.fields().empty());
     for (const Field& field : settings.fields())
-      EXPECT_TRUE(contains(one.text, "  " + field.name + " ")) << field.name;
+      EXPECT_TRUE(shows(one.text, "  " + field.name + " ")) << field.name;
   }
 }
 
@@ -92,7 +92,7 @@ TEST(Verbs, kernels_shows_every_kernel) {
     const size_t begin = all.text.find(std::string("\n") + kernel.name + " ");
     ASSERT_NE(begin, std::string::npos) << kernel.name;
     const std::string row = all.text.substr(begin, all.text.find('\n', begin + 1) - begin);
-    EXPECT_EQ(contains(row, "CPU, CUDA"), kernel.cuda) << row;
+    EXPECT_EQ(shows(row, "CPU, CUDA"), kernel.cuda) << row;
   }
 }
 
@@ -103,38 +103,38 @@ TEST(Verbs, kernels_test_shows_every_case_of_the_named_kernel) {
   for (const KernelEntry& kernel : kernel_table()) {
     if (std::string(kernel.name) != "gae") continue;
     for (const KernelCase& one : kernel.cases(at::kCPU))
-      EXPECT_TRUE(contains(passed.text, one.name)) << one.name;
+      EXPECT_TRUE(shows(passed.text, one.name)) << one.name;
   }
-  EXPECT_TRUE(contains(passed.text, " 0 failed"));
-  EXPECT_FALSE(contains(passed.text, "philox"));
+  EXPECT_TRUE(shows(passed.text, " 0 failed"));
+  EXPECT_FALSE(shows(passed.text, "philox"));
 }
 
 TEST(Verbs, doctor_prints_the_same_facts_as_text_and_as_json) {
   const Outcome text = run("doctor", {"--quick", "threads=1"});
   const auto json = nlohmann::json::parse(run("doctor", {"--quick", "--json", "threads=1"}).text);
   EXPECT_EQ(json.at("a_run_uses").at("threads").at("value"), 1);
-  EXPECT_TRUE(contains(text.text, "  threads         1: asked for\n")) << text.text;
+  EXPECT_TRUE(shows(text.text, "  threads         1: asked for\n")) << text.text;
   EXPECT_FALSE(json.contains("measured"));
 }
 
 TEST(Verbs, a_wrong_name_is_answered_with_a_near_one) {
-  EXPECT_TRUE(contains(error_of("envs", {"cartpol"}), "did you mean cartpole?"));
-  EXPECT_TRUE(contains(error_of("algos", {"pppo"}), "did you mean ppo?"));
+  EXPECT_TRUE(shows(error_of("envs", {"cartpol"}), "did you mean cartpole?"));
+  EXPECT_TRUE(shows(error_of("algos", {"pppo"}), "did you mean ppo?"));
   EXPECT_EQ(error_of("kernels", {"test", "gaee"}),
             "[kernels] unknown kernel 'gaee'; did you mean gae?");
   EXPECT_EQ(error_of("kernels", {"tset"}), "[kernels] unknown action 'tset'; did you mean test?");
-  EXPECT_TRUE(contains(error_of("kernels", {"list", "gae"}), "list takes no kernel"));
+  EXPECT_TRUE(shows(error_of("kernels", {"list", "gae"}), "list takes no kernel"));
   EXPECT_EQ(error_of("doctor", {"--jason"}),
             "[doctor] unknown flag '--jason'; did you mean --json?");
-  EXPECT_TRUE(contains(error_of("doctor", {"device=gpu"}), "[device] must be auto, cpu, cuda"));
+  EXPECT_TRUE(shows(error_of("doctor", {"device=gpu"}), "[device] must be auto, cpu, cuda"));
 }
 
 TEST(Verbs, each_explains_itself) {
   for (const char* name : {"envs", "algos", "kernels", "doctor"}) {
     const Outcome help = run(name, {"--help"});
     EXPECT_EQ(help.status, 0);
-    EXPECT_TRUE(contains(help.text, std::string("usage: maglev ") + find_verb(name).usage)) << name;
-    EXPECT_TRUE(contains(help.text, find_verb(name).summary)) << name;
+    EXPECT_TRUE(shows(help.text, std::string("usage: maglev ") + find_verb(name).usage)) << name;
+    EXPECT_TRUE(shows(help.text, find_verb(name).summary)) << name;
   }
 }
 

@@ -7,12 +7,14 @@
 
 #include "algos/tdmpc2/options.h"
 #include "base/env/spec.h"
+#include "kernels/two_hot/two_hot.h"
 
 namespace maglev::tdmpc2 {
 
 /// Rewards and values are classified into bins that lie evenly in symlog space.
 constexpr int64_t kBins = 101;
 constexpr double kBinLow = -10, kBinHigh = 10, kBinSize = (kBinHigh - kBinLow) / (kBins - 1);
+constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 
 /// Sides and random shift of the images the convolutional encoder takes.
 constexpr int64_t kImageSide = 64, kImageShift = 3;

@@ -154,14 +154,21 @@ void multiply_with(D d, const Product& p, const End& end) {
   if (c < p.columns) strip<1>(d, p, c, end);
 }
 
+// at most kColumns columns: one vector where it holds them
+template <size_t kColumns, class End>
+HWY_INLINE void multiply_few(const Product& p, const End& end) {
+  const hn::CappedTag<float, kColumns> d;
+  if constexpr (hn::MaxLanes(hn::CappedTag<float, kColumns>()) < kColumns)
+    multiply_with(d, p, end);
+  else if (p.columns > 0) strip<1>(d, p, 0, end);
+}
+
 // few columns take narrower vectors, which cost half
 template <class End>
 void multiply(const Product& p, const End& end) {
   const hn::ScalableTag<float> d;
-  const hn::CappedTag<float, 8> half;
-  const hn::CappedTag<float, 4> quarter;
-  if (p.columns <= 4) multiply_with(quarter, p, end);
-  else if (p.columns <= 8) multiply_with(half, p, end);
+  if (p.columns <= 4) multiply_few<4>(p, end);
+  else if (p.columns <= 8) multiply_few<8>(p, end);
   else multiply_with(d, p, end);
 }
 

@@ -40,7 +40,7 @@ struct Case {
   FlatMuon muon;
 };
 
-at::Tensor gradient(int64_t seed, int64_t size) {
+at::Tensor muon_gradient(int64_t seed, int64_t size) {
   at::manual_seed(uint64_t(seed));
   return at::randn({size});
 }
@@ -62,7 +62,7 @@ TEST(Muon, orthogonalized_matrices_have_singular_values_near_1_and_keep_their_di
 TEST(Muon, a_first_step_moves_a_matrix_by_its_share_of_the_learning_rate) {
   Case c;
   auto before = c.net.hidden->weight.detach().clone();
-  c.step(gradient(7, c.flat.size()));
+  c.step(muon_gradient(7, c.flat.size()));
   auto move = (c.net.hidden->weight.detach() - before) / 1e-2;
   EXPECT_NEAR(move.square().mean().sqrt().item<float>(), 0.2, 0.06);
 }
@@ -74,7 +74,7 @@ TEST(Muon, biases_and_named_modules_are_stepped_as_by_adam) {
   flat.data().copy_(c.flat.data());
   FlatAdam adam(flat, {});
   for (int64_t step = 0; step < 5; ++step) {
-    auto grad = gradient(step, flat.size()), same = grad.clone();
+    auto grad = muon_gradient(step, flat.size()), same = grad.clone();
     auto norm = c.step(grad);
     adam.reduce(same, {}, c.pool);
     adam.clip(at::zeros({}));
@@ -88,12 +88,12 @@ TEST(Muon, biases_and_named_modules_are_stepped_as_by_adam) {
 
 TEST(Muon, a_step_that_is_left_out_changes_nothing) {
   Case c, twin;
-  auto bad = gradient(1, c.flat.size());
+  auto bad = muon_gradient(1, c.flat.size());
   bad[3] = std::numeric_limits<float>::quiet_NaN();
   for (int64_t step = 0; step < 3; ++step) {
     c.step(bad.clone());
-    c.step(gradient(9, c.flat.size()), 1);
-    auto grad = gradient(step, c.flat.size());
+    c.step(muon_gradient(9, c.flat.size()), 1);
+    auto grad = muon_gradient(step, c.flat.size());
     c.step(grad.clone()), twin.step(grad.clone());
     ASSERT_TRUE(close(c.flat.data(), twin.flat.data(), 0)) << "step " << step;
   }

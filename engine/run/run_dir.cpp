@@ -16,7 +16,7 @@
 namespace maglev {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMaxSmallFileBytes = 1 << 20;
 constexpr const char* kLock = "run.lock";
@@ -78,7 +78,7 @@ std::string first_free(const std::string& prefix) {
   }
 }
 
-double real_or_nan(const Json& json) {
+double real_or_nan(const OrderedJson& json) {
   return json.is_number() ? json.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
@@ -171,21 +171,21 @@ void RunDir::write_status(RunStatus s) const {
   s.updated = now_s();
   s.pid = ::getpid();
   s.host = host_name();
-  Json json{{"algo", s.algo},
-            {"env", s.env},
-            {"state", s.state},
-            {"steps", s.steps},
-            {"total_steps", s.total_steps},
-            {"return_mean", nullptr},
-            {"started", s.started},
-            {"ended", s.ended},
-            {"updated", s.updated},
-            {"pid", s.pid},
-            {"host", s.host},
-            {"message", s.message}};
+  OrderedJson json{{"algo", s.algo},
+                   {"env", s.env},
+                   {"state", s.state},
+                   {"steps", s.steps},
+                   {"total_steps", s.total_steps},
+                   {"return_mean", nullptr},
+                   {"started", s.started},
+                   {"ended", s.ended},
+                   {"updated", s.updated},
+                   {"pid", s.pid},
+                   {"host", s.host},
+                   {"message", s.message}};
   if (std::isfinite(s.return_mean)) json["return_mean"] = s.return_mean;
   write_atomic(path_ + "/run.json",
-               json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+               json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 void RunDir::log(const std::string& line) const {
@@ -254,7 +254,7 @@ RunStatus read_status(const std::string& run) {
   std::string path = run + "/run.json";
   RunStatus s;
   try {
-    Json json = Json::parse(read_file(path, kMaxSmallFileBytes));
+    OrderedJson json = OrderedJson::parse(read_file(path, kMaxSmallFileBytes));
     s = {.algo = json.at("algo"),
          .env = json.at("env"),
          .state = json.at("state"),
@@ -267,7 +267,7 @@ RunStatus read_status(const std::string& run) {
          .pid = json.at("pid"),
          .host = json.at("host"),
          .message = json.at("message")};
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     throw Error("[" + path +
                 "] is not the status of a run; it is written anew when the run is continued");
   }

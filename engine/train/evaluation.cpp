@@ -16,10 +16,10 @@ namespace {
 constexpr uint64_t kSeed = 2'000'003;
 // time steps after which an evaluation ends even if an agent does not: an environment may know no
 // limit
-constexpr int64_t kMostSteps = 100'000;
+constexpr int64_t kMostEpisodeSteps = 100'000;
 
 // the mean over the results of all rivals
-double mean(const std::vector<EvalResult>& results, double EvalResult::*figure) {
+double mean(const std::vector<EvalResult>& results, double EvalResult::* figure) {
   double sum = 0;
   for (const EvalResult& r : results) sum += r.*figure;
   return sum / double(results.size());
@@ -76,7 +76,7 @@ void Evaluation::judge() {
                   .seed = kSeed,
                   .mode = ActMode::mean,
                   .against = rival.get(),
-                  .stop = [this](int64_t t) { return t >= kMostSteps || stop_.load(); }}));
+                  .stop = [this](int64_t t) { return t >= kMostEpisodeSteps || stop_.load(); }}));
     const EvalResult& r = results.back();
     score += double(r.wins) + 0.5 * double(r.draws);
     games += double(r.wins + r.draws + r.losses);
@@ -91,7 +91,7 @@ void Evaluation::judge() {
   values.emplace_back("time/evaluation_s", took.count());
   if (stop_) verdict_.failure = "it was stopped";
   else if (std::isnan(verdict_.return_mean))
-    verdict_.failure = "no episode ended within " + std::to_string(kMostSteps) + " steps";
+    verdict_.failure = "no episode ended within " + std::to_string(kMostEpisodeSteps) + " steps";
 }
 
 std::optional<Verdict> Evaluation::take() {

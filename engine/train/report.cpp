@@ -1,12 +1,12 @@
 #include "engine/train/report.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include <ATen/ATen.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
 
@@ -19,23 +19,19 @@ constexpr int64_t kRecentEpisodes = 100;
 // parts of a copy: figures, totals, then the replay's counters and the finite flag where there are
 constexpr size_t kFigures = 0, kTotals = 1, kMore = 2;
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 Report::Report(at::Device device)
     : metrics_(device),
       copy_(device),
       recent_(at::zeros({kRecent, 2}, at::kDouble)),
-      started_s_(now_s()),
+      started_s_(steady_s()),
       flushed_s_(started_s_) {}
 
 void Report::begin(int64_t step) {
   settle();
   // one copy of everything there is
-  const double begin = now_s();
+  const double begin = steady_s();
   std::vector<at::Tensor> parts{metrics_.sums(), from_.envs->totals()};
   if (from_.replay) parts.push_back(from_.replay->counters_on_device());
   if (from_.finite->flag().defined()) parts.push_back(from_.finite->flag());
@@ -44,7 +40,7 @@ void Report::begin(int64_t step) {
   open_ = true;
 
   // what the host knows already
-  const double end = now_s(), interval = std::max(1e-12, end - flushed_s_);
+  const double end = steady_s(), interval = std::max(1e-12, end - flushed_s_);
   times_.copy += end - begin;
   open_row_ = {.step = step,
                .seconds = seconds(),
@@ -146,14 +142,14 @@ std::optional<MetricRow> Report::next_row(bool wait) {
 
 void Report::restart_clocks() {
   times_ = {};
-  flushed_s_ = now_s();
+  flushed_s_ = steady_s();
 }
 
 double Report::settled_return_mean() const {
   return episodes_ >= kRecentEpisodes ? return_mean_ : kNan;
 }
 
-double Report::seconds() const { return seconds_before_ + now_s() - started_s_; }
+double Report::seconds() const { return seconds_before_ + steady_s() - started_s_; }
 
 void Report::visit_state(StateVisitor& visitor) {
   constexpr int64_t kMost = int64_t(1) << 62;

@@ -1,11 +1,11 @@
 #include "engine/train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include <ATen/ATen.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
@@ -32,15 +32,11 @@ const Experiment& allowed(const Experiment& experiment, const Placement& placeme
   return experiment;
 }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // adds the time a stage takes to a phase
 class Timed {
  public:
-  explicit Timed(double& phase) : phase_(phase), begin_(now_s()) {}
-  ~Timed() { phase_ += now_s() - begin_; }
+  explicit Timed(double& phase) : phase_(phase), begin_(steady_s()) {}
+  ~Timed() { phase_ += steady_s() - begin_; }
 
  private:
   double& phase_;
@@ -148,7 +144,7 @@ void Trainer::step_block(int64_t t, int64_t block) {
 
 void Trainer::collect() {
   const int64_t T = plan_->collect_steps, blocks = int64_t(blocks_.size());
-  const double begin = now_s();
+  const double begin = steady_s();
   if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
       pool_.run(blocks, [&](int64_t b) { act(t, b); });
@@ -169,7 +165,7 @@ void Trainer::collect() {
     finite &= std::exchange(block.finite, true);
     block.times = {};
   }
-  const double share = (now_s() - begin) / std::max(1e-12, spent.policy + spent.environment);
+  const double share = (steady_s() - begin) / std::max(1e-12, spent.policy + spent.environment);
   report_.times().policy += share * spent.policy;
   report_.times().environment += share * spent.environment;
   if (!finite) finite_->name_first(time_steps());

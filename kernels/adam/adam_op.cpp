@@ -12,21 +12,22 @@
 namespace maglev {
 namespace {
 
-struct Inputs {
+struct AdamInputs {
   AdamTensors tensors;
   at::Tensor grad, unscale, lr, skip;
   AdamNumbers numbers;
 };
 
 // moments and counters of an optimiser that has run a while
-Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, at::Device device) {
+AdamInputs adam_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled,
+                       at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(P + lanes));
   // two groups, where there are elements for both
   const int64_t head = P / 3;
   std::vector<AdamGroup> groups{{0, P}};
   std::vector<float> rates{1};
   if (head > 0) groups = {{0, head}, {head, P - head}}, rates = {0.3f, 1};
-  Inputs in;
+  AdamInputs in;
   in.tensors = make_adam_tensors(at::randn({P}, gen).to(device), groups, rates);
   in.tensors.first.copy_(at::randn({P}, gen) * 0.1);
   in.tensors.second.copy_(at::rand({P}, gen) * 0.1);
@@ -38,7 +39,7 @@ Inputs make_inputs(int64_t P, int64_t lanes, AdamNumbers numbers, bool scaled, a
   return in;
 }
 
-void fused_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
+void fused_(AdamTensors& t, const AdamInputs& in, at::Tensor& grad) {
   ThreadPool pool(1);
   // the three stages, one after another
   AdamArgs args = adam_args(t, in.numbers);
@@ -47,14 +48,14 @@ void fused_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
   adam_step(args, in.lr, pool);
 }
 
-void reference_(AdamTensors& t, const Inputs& in, at::Tensor& grad) {
+void reference_(AdamTensors& t, const AdamInputs& in, at::Tensor& grad) {
   adam_reduce_reference(grad, in.unscale);
   adam_clip_reference(t, in.numbers, grad[0], in.skip);
   adam_step_reference(t, in.numbers, grad[0], in.lr);
 }
 
 template <class Step>
-Tensors run(const Inputs& in, Step step) {
+Tensors stepped(const AdamInputs& in, Step step) {
   // every run begins at the same state
   AdamTensors t = in.tensors;
   for (auto* one : {&t.data, &t.first, &t.second, &t.steps, &t.nonfinite, &t.step})
@@ -65,7 +66,7 @@ Tensors run(const Inputs& in, Step step) {
   return {t.data, t.first, t.second, t.steps, t.nonfinite, t.step.narrow(0, 0, 2), grad[0]};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> adam_cases(at::Device device) {
   std::vector<KernelCase> list;
   const AdamNumbers adam{
       .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-5, .weight_decay = 0, .max_grad_norm = 0.5};
@@ -80,11 +81,11 @@ std::vector<KernelCase> cases(at::Device device) {
                                         {"unclipped", free},
                                         {"together", together},
                                         {"unscaled", adam}}) {
-      Inputs in = make_inputs(P, lanes, numbers, name == scaled, device);
+      AdamInputs in = adam_inputs(P, lanes, numbers, name == scaled, device);
       list.push_back(
           {.name = std::string(name) + " P=" + std::to_string(P) + " L=" + std::to_string(lanes),
-           .reference = [=](const Tensors&) { return run(in, reference_); },
-           .fused = [=](const Tensors&) { return run(in, fused_); },
+           .reference = [=](const Tensors&) { return stepped(in, reference_); },
+           .fused = [=](const Tensors&) { return stepped(in, fused_); },
            .tolerance = 1e-6,
            .bytes = P * 4 * (lanes + 9),
            .flops = P * (lanes + 14),
@@ -236,7 +237,8 @@ void adam_step_reference(AdamTensors& t, const AdamNumbers& n, const at::Tensor&
 
 namespace kernels::adam {
 KernelEntry entry() {
-  return {"adam", "gradient lanes summed, clipped by norm and one step of Adam or AdamW", cases};
+  return {"adam", "gradient lanes summed, clipped by norm and one step of Adam or AdamW",
+          adam_cases};
 }
 }  // namespace kernels::adam
 

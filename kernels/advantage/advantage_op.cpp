@@ -23,7 +23,7 @@ void find_partials(const AdvantageArgs& args, AdvantagePartial* partial, ThreadP
            [&](int64_t c) { partial[c] = advantage_partial(args, c); });
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> advantage_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (int64_t count : {1, 2, 64, 1024, 5000})
     for (bool all : {false, true}) {
@@ -166,7 +166,7 @@ namespace kernels::advantage {
 KernelEntry entry() {
   return {"advantage",
           "mean and deviation of advantages over valid rows, and what of returns is explained",
-          cases};
+          advantage_cases};
 }
 }  // namespace kernels::advantage
 

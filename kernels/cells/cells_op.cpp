@@ -13,8 +13,8 @@ namespace maglev {
 namespace {
 
 template <class T>
-void run(const at::Tensor& packed, const at::Tensor& table, at::Tensor& out,
-         const CellCoding& cells) {
+void convert_cells(const at::Tensor& packed, const at::Tensor& table, at::Tensor& out,
+                   const CellCoding& cells) {
   const at::Device device = device_of("cells", out, packed, table);
   const CellsArgs<T> args{.packed = packed.const_data_ptr<uint8_t>(),
                           .table = static_cast<const T*>(table.const_data_ptr()),
@@ -24,8 +24,7 @@ void run(const at::Tensor& packed, const at::Tensor& table, at::Tensor& out,
                           .cells = cells.grid[0] * cells.grid[1],
                           .channels = cells.channels,
                           .bits = cells.bits};
-  launch<cells_cuda<T>>(
-      "cells", device, [](const CellsArgs<T>& a) { cells_cpu(a); }, args);
+  launch<cells_cuda<T>>("cells", device, [](const CellsArgs<T>& a) { cells_cpu(a); }, args);
 }
 
 // out [B, H, W, C], contiguous, of the table's dtype
@@ -36,9 +35,9 @@ void decode_cells_(at::Tensor& out, const at::Tensor& packed, const at::Tensor& 
                 "a row of bytes holds the grid's cells");
   MAGLEV_ASSERT(table.is_contiguous() && table.numel() == 256 * (8 / cells.bits) * cells.channels,
                 "[256, 8 / bits * channels]");
-  if (table.scalar_type() == at::kFloat) return run<float>(packed, table, out, cells);
+  if (table.scalar_type() == at::kFloat) return convert_cells<float>(packed, table, out, cells);
   MAGLEV_ASSERT(table.scalar_type() == at::kBFloat16, "f32 or bf16");
-  run<uint16_t>(packed, table, out, cells);
+  convert_cells<uint16_t>(packed, table, out, cells);
 }
 
 at::Tensor empty_output(const at::Tensor& packed, const at::Tensor& table,
@@ -47,7 +46,8 @@ at::Tensor empty_output(const at::Tensor& packed, const at::Tensor& table,
 }
 
 // codes by shift and mask, channels by their code
-at::Tensor reference(const at::Tensor& packed, const CellCoding& cells, at::ScalarType dtype) {
+at::Tensor cells_reference(const at::Tensor& packed, const CellCoding& cells,
+                           at::ScalarType dtype) {
   auto palette = at::tensor(cells.policy).view({-1, cells.channels}).to(packed.device(), dtype);
   auto shifts = at::arange(0, 8, cells.bits, packed.options().dtype(at::kInt));
   auto codes = at::bitwise_and(at::bitwise_right_shift(packed.to(at::kInt).unsqueeze(2), shifts),
@@ -57,7 +57,7 @@ at::Tensor reference(const at::Tensor& packed, const CellCoding& cells, at::Scal
       {packed.size(0), cells.grid[0], cells.grid[1], cells.channels});
 }
 
-struct Shape {
+struct CellsShape {
   int64_t rows;
   CellCoding cells;
   at::ScalarType dtype = at::kFloat;
@@ -70,14 +70,14 @@ CellCoding coding(int bits, int64_t side, int channels) {
   return cells;
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> cells_cases(at::Device device) {
   std::vector<KernelCase> list;
-  for (const Shape& s : {Shape{1, coding(1, 1, 1)},
-                         {7, coding(8, 3, 3)},
-                         {33, coding(4, 11, 7)},
-                         {256, coding(2, 11, 2)},
-                         {4096, coding(2, 11, 2)},
-                         {4096, coding(2, 11, 2), at::kBFloat16}}) {
+  for (const CellsShape& s : {CellsShape{1, coding(1, 1, 1)},
+                              {7, coding(8, 3, 3)},
+                              {33, coding(4, 11, 7)},
+                              {256, coding(2, 11, 2)},
+                              {4096, coding(2, 11, 2)},
+                              {4096, coding(2, 11, 2), at::kBFloat16}}) {
     const int64_t cells = s.cells.grid[0] * s.cells.grid[1], bytes = (cells * s.cells.bits + 7) / 8;
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.rows));
     auto packed =
@@ -88,7 +88,8 @@ std::vector<KernelCase> cases(at::Device device) {
         {.name = std::to_string(s.cells.bits) + " bits, rows=" + std::to_string(s.rows) +
                  " cells=" + std::to_string(cells) + " C=" + std::to_string(s.cells.channels) +
                  (s.dtype == at::kFloat ? "" : " bf16"),
-         .reference = [=](const Tensors&) { return Tensors{reference(packed, s.cells, s.dtype)}; },
+         .reference =
+             [=](const Tensors&) { return Tensors{cells_reference(packed, s.cells, s.dtype)}; },
          .fused = [=](const Tensors&) { return Tensors{decode_cells(packed, table, s.cells)}; },
          .tolerance = 0,
          .bytes = packed.numel() + out.numel() * int64_t(out.element_size()),
@@ -112,7 +113,9 @@ at::Tensor decode_cells(const at::Tensor& packed, const at::Tensor& table,
 }
 
 namespace kernels::cells {
-KernelEntry entry() { return {"cells", "packed cell codes into channels, for networks", cases}; }
+KernelEntry entry() {
+  return {"cells", "packed cell codes into channels, for networks", cells_cases};
+}
 }  // namespace kernels::cells
 
 }  // namespace maglev

@@ -296,7 +296,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
       }
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> dense_cases(at::Device device) {
   std::vector<KernelCase> list;
   if (device.is_cpu()) add_layer_cases(list);
   if (device.is_cpu() && dense_bf16_available()) add_pair_cases(list);
@@ -365,7 +365,7 @@ at::Tensor dense_end_reference(const at::Tensor& x, const at::Tensor& gain, cons
 namespace kernels::dense {
 KernelEntry entry() {
   return {"dense", "one wide layer on a panel with LayerNorm and Mish or SimNorm; the ends on rows",
-          cases};
+          dense_cases};
 }
 }  // namespace kernels::dense
 

@@ -19,7 +19,7 @@ struct LayerCase {
 };
 
 // x, weight, bias, gain, shift in this order
-at::Tensor layer_reference(const Tensors& in, DenseEnd end, const at::Tensor& factor) {
+at::Tensor trained_layer_reference(const Tensors& in, DenseEnd end, const at::Tensor& factor) {
   auto z = at::linear(in[0], in[1], in[2]);
   // dropout stands between the product and its norm
   if (factor.defined()) z = z * factor.to(z.scalar_type());
@@ -30,9 +30,9 @@ at::Tensor layer_reference(const Tensors& in, DenseEnd end, const at::Tensor& fa
 }
 
 // a layer's panels, one behind the other, as a network of many panels holds them
-class PanelLayer {
+class TrainedPanelLayer {
  public:
-  PanelLayer(const LayerCase& c, const Tensors& in, const at::Tensor& factor) : case_(c) {
+  TrainedPanelLayer(const LayerCase& c, const Tensors& in, const at::Tensor& factor) : case_(c) {
     for (const auto& t : in) in_.push_back(t.detach().contiguous());
     panels_ = (c.rows + kPanelRows - 1) / kPanelRows;
     x_ = to_panels(in_[0]), y_ = at::zeros({panels_, c.out, kPanelRows});
@@ -159,11 +159,13 @@ KernelCase layer_case(const LayerCase& c) {
       .name = "rows=" + std::to_string(c.rows) + " " + std::to_string(c.in) + "->" +
               std::to_string(c.out) + " " + ends[int(c.end)] + (c.dropout ? " dropout" : ""),
       .inputs = inputs,
-      .reference = [=](const Tensors& in) { return Tensors{layer_reference(in, c.end, factor)}; },
-      .fused = [=](const Tensors& in) { return Tensors{PanelLayer(c, in, factor).forward()}; },
+      .reference =
+          [=](const Tensors& in) { return Tensors{trained_layer_reference(in, c.end, factor)}; },
+      .fused =
+          [=](const Tensors& in) { return Tensors{TrainedPanelLayer(c, in, factor).forward()}; },
       .backward =
           [=](const Tensors& in, const Tensors& grad) {
-            PanelLayer layer(c, in, factor);
+            TrainedPanelLayer layer(c, in, factor);
             layer.forward();
             return layer.backward(grad[0]);
           },
@@ -172,7 +174,7 @@ KernelCase layer_case(const LayerCase& c) {
       .flops = 2 * c.rows * c.in * c.out};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> dense_grad_cases(at::Device device) {
   std::vector<KernelCase> list;
   if (!device.is_cpu()) return list;
   for (const LayerCase& c : {LayerCase{64, 12, 7, DenseEnd::none, false},
@@ -188,7 +190,8 @@ std::vector<KernelCase> cases(at::Device device) {
 
 namespace kernels::dense_grad {
 KernelEntry entry() {
-  return {"dense_grad", "gradients of a dense layer on panels: end, inputs, weights", cases};
+  return {"dense_grad", "gradients of a dense layer on panels: end, inputs, weights",
+          dense_grad_cases};
 }
 }  // namespace kernels::dense_grad
 

@@ -12,7 +12,7 @@
 namespace maglev {
 namespace {
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> dropout_cases(at::Device device) {
   std::vector<KernelCase> list;
   if (!device.is_cpu()) return list;
   for (auto [features, stride, share] :
@@ -57,7 +57,7 @@ std::vector<KernelCase> cases(at::Device device) {
 
 namespace kernels::dropout {
 KernelEntry entry() {
-  return {"dropout", "dropout's factors of a panel, by numbered noise", cases};
+  return {"dropout", "dropout's factors of a panel, by numbered noise", dropout_cases};
 }
 }  // namespace kernels::dropout
 

@@ -20,11 +20,11 @@ void expect_shape(const char* what, const at::Tensor& t, int64_t T, int64_t N) {
               std::to_string(N) + "], got [" + came + "]");
 }
 
-struct Inputs {
+struct GaeInputs {
   at::Tensor reward, value, terminated, is_first;
 };
 
-Inputs make_inputs(int64_t T, int64_t N, at::Device device) {
+GaeInputs gae_inputs(int64_t T, int64_t N, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(T * 1000 + N));
   auto done = at::rand({T, N}, gen) < 0.1;
   auto is_first = at::zeros({T + 1, N}, at::kByte);
@@ -36,11 +36,11 @@ Inputs make_inputs(int64_t T, int64_t N, at::Device device) {
           terminated.to(device), is_first.to(device)};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> gae_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [T, N] :
        {std::pair<int64_t, int64_t>{1, 1}, {7, 3}, {128, 8}, {128, 192}, {32, 1024}}) {
-    Inputs in = make_inputs(T, N, device);
+    GaeInputs in = gae_inputs(T, N, device);
     auto fused_into = [=](const Tensors& to) {
       auto advantage = to[0];
       gae_(advantage, in.reward, in.value, in.terminated, in.is_first, 0.99, 0.95,
@@ -123,7 +123,7 @@ at::Tensor gae_reference(const at::Tensor& reward, const at::Tensor& value,
 }
 
 namespace kernels::gae {
-KernelEntry entry() { return {"gae", "advantages over a rollout in one pass", cases}; }
+KernelEntry entry() { return {"gae", "advantages over a rollout in one pass", gae_cases}; }
 }  // namespace kernels::gae
 
 }  // namespace maglev

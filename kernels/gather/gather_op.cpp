@@ -70,7 +70,7 @@ Tensors rollout_columns(int64_t R, int64_t observation, at::Device device) {
   return columns;
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> gather_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [R, B, observation, permute] :
        {std::tuple<int64_t, int64_t, int64_t, bool>{1, 1, 1, false},
@@ -119,7 +119,7 @@ Tensors gather_rows(const Tensors& columns, const PermutationKey& order, int64_t
 }
 
 namespace kernels::gather {
-KernelEntry entry() { return {"gather", "rows of several columns into a minibatch", cases}; }
+KernelEntry entry() { return {"gather", "rows of several columns into a minibatch", gather_cases}; }
 }  // namespace kernels::gather
 
 }  // namespace maglev

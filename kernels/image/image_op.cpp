@@ -11,7 +11,7 @@ namespace maglev {
 namespace {
 
 template <class T>
-void run(const at::Tensor& bytes, float scale, at::Tensor& out) {
+void convert_image(const at::Tensor& bytes, float scale, at::Tensor& out) {
   const at::Device device = device_of("image", out, bytes);
   const auto* from = bytes.const_data_ptr<uint8_t>();
   auto* to = static_cast<T*>(out.data_ptr());
@@ -21,12 +21,12 @@ void run(const at::Tensor& bytes, float scale, at::Tensor& out) {
 
 void scale_image_(at::Tensor& out, const at::Tensor& bytes, double scale) {
   MAGLEV_ASSERT(bytes.scalar_type() == at::kByte && bytes.is_contiguous(), "contiguous u8");
-  if (out.scalar_type() == at::kFloat) return run<float>(bytes, float(scale), out);
+  if (out.scalar_type() == at::kFloat) return convert_image<float>(bytes, float(scale), out);
   MAGLEV_ASSERT(out.scalar_type() == at::kBFloat16, "f32 or bf16");
-  run<uint16_t>(bytes, float(scale), out);
+  convert_image<uint16_t>(bytes, float(scale), out);
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> image_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [rows, side, dtype] : {std::tuple<int64_t, int64_t, at::ScalarType>{1, 1, at::kFloat},
                                    {3, 7, at::kFloat},
@@ -62,7 +62,7 @@ at::Tensor scale_image(const at::Tensor& bytes, double scale, at::ScalarType dty
 }
 
 namespace kernels::image {
-KernelEntry entry() { return {"image", "bytes of images, scaled, as f32 or bf16", cases}; }
+KernelEntry entry() { return {"image", "bytes of images, scaled, as f32 or bf16", image_cases}; }
 }  // namespace kernels::image
 
 }  // namespace maglev

@@ -138,7 +138,7 @@ class PanelStack {
   at::Tensor x_, dx_, scratch_;
 };
 
-Tensors reference(const Tensors& in, Activation activation) {
+Tensors mlp_reference(const Tensors& in, Activation activation) {
   auto x = in[0];
   for (size_t i = 1; i < in.size(); i += 2) {
     x = at::linear(x, in[i], in[i + 1]);
@@ -154,7 +154,7 @@ const char* name_of(Activation activation) {
   return activation == Activation::tanh ? "tanh" : activation == Activation::relu ? "relu" : "silu";
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> mlp_cases(at::Device device) {
   std::vector<KernelCase> list;
   struct Shape {
     int64_t rows;
@@ -190,7 +190,7 @@ std::vector<KernelCase> cases(at::Device device) {
     list.push_back(
         {.name = name_of(activation) + (" " + name) + " rows=" + std::to_string(rows),
          .inputs = inputs,
-         .reference = [activation](const Tensors& in) { return reference(in, activation); },
+         .reference = [activation](const Tensors& in) { return mlp_reference(in, activation); },
          .fused =
              [activation, rows](const Tensors& in) {
                PanelStack panels({in.begin() + 1, in.end()}, activation, rows);
@@ -214,7 +214,7 @@ std::vector<KernelCase> cases(at::Device device) {
          .repeat_reference =
              [leaves, activation, d_out] {
                at::AutoGradMode with_gradients(true);
-               reference(*leaves, activation)[0].backward(d_out);
+               mlp_reference(*leaves, activation)[0].backward(d_out);
              },
          .repeat_fused = [stack, x = inputs[0], d_out] { stack->backward(x, d_out, nullptr); }});
     // what acting waits for: one panel as it lies in memory, without the way to and from rows
@@ -222,7 +222,7 @@ std::vector<KernelCase> cases(at::Device device) {
     list.push_back(
         {.name = name_of(activation) + (" " + name) + " forward rows=" + std::to_string(rows),
          .reference = [inputs,
-                       activation](const Tensors&) { return reference(inputs, activation); },
+                       activation](const Tensors&) { return mlp_reference(inputs, activation); },
          .fused =
              [inputs, stack](const Tensors&) {
                auto out = at::empty({inputs[0].size(0), inputs.back().size(0)});
@@ -241,7 +241,7 @@ std::vector<KernelCase> cases(at::Device device) {
 
 namespace kernels::mlp {
 KernelEntry entry() {
-  return {"mlp", "small fully connected networks, forward and backward in one cache", cases};
+  return {"mlp", "small fully connected networks, forward and backward in one cache", mlp_cases};
 }
 }  // namespace kernels::mlp
 

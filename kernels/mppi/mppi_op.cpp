@@ -30,9 +30,9 @@ std::string name_of(const char* what, const Sizes& s) {
 }
 
 // random tensors on the case's device, alike on every machine
-class Inputs {
+class PlanInputs {
  public:
-  Inputs(const Sizes& s, at::Device device)
+  PlanInputs(const Sizes& s, at::Device device)
       : generator_(at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.N * 1000 + s.S))),
         device_(device) {}
   at::Tensor normal(at::IntArrayRef sizes) { return at::randn(sizes, generator_).to(device_); }
@@ -58,7 +58,7 @@ float* f32(const at::Tensor& t) { return t.data_ptr<float>(); }
 KernelCase sample_case(const Sizes& s, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
   const int64_t R = S - P, ld = A + 4;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   auto mean = in.normal({N, H, A}), std = in.uniform({N, H, A});
   auto mask = (in.uniform({N, A}) > 0.3).to(at::kFloat);
   // actions lie inside wider rows, as behind a latent
@@ -103,7 +103,7 @@ KernelCase sample_case(const Sizes& s, at::Device device) {
 KernelCase policy_case(const Sizes& s, bool shared, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
   const int64_t ld = A + 1;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   // where it is shared, all sequences of an environment have one head
   auto head = in.normal({shared ? N : N * S, 2 * A}), bias = in.normal({2 * A});
   auto actions = at::zeros({N, S, A}, head.options());
@@ -158,7 +158,7 @@ at::Tensor going_on(const at::Tensor& alive, const at::Tensor& logit, bool soft)
 KernelCase reward_case(const Sizes& s, bool soft, at::ScalarType type, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
   const int64_t R = S - P;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   auto logits = in.normal({N * R, kBins.count}).to(type), bias = in.normal({kBins.count});
   auto logit = in.normal({N * R}).to(type), discount = in.uniform({N}), end_bias = in.normal({1});
   auto value = in.normal({N, S}), alive = in.uniform({N, S});
@@ -205,7 +205,7 @@ KernelCase reward_case(const Sizes& s, bool soft, at::ScalarType type, at::Devic
 
 KernelCase total_case(const Sizes& s, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   auto logits = in.normal({N, 2, S, kBins.count}), bias = in.normal({N, 2, kBins.count});
   auto logit = in.normal({N, S}), discount = in.uniform({N}), end_bias = in.normal({1});
   auto value = in.normal({N, S}), alive = in.uniform({N, S}), total = at::zeros_like(value);
@@ -244,7 +244,7 @@ KernelCase total_case(const Sizes& s, at::Device device) {
 
 KernelCase elites_case(const Sizes& s, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   // whole numbers, so that equal values are among them
   auto total = at::round(in.normal({N, S}) * 20), actions = in.uniform({N, H, S, A}) * 2 - 1;
   auto elites = at::zeros({N, E}, total.options().dtype(at::kLong));
@@ -297,7 +297,7 @@ KernelCase elites_case(const Sizes& s, at::Device device) {
 
 KernelCase choose_case(const Sizes& s, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   auto scores = at::softmax(in.normal({N, E}), 1), actions = in.normal({N, H, S, A});
   auto std = in.uniform({N, H, A}), action = at::zeros({N, A}, std.options());
   // elites are not in the order of sequences, so that taking them by place shows
@@ -344,7 +344,7 @@ KernelCase choose_case(const Sizes& s, at::Device device) {
 KernelCase begin_case(const Sizes& s, at::Device device) {
   const auto [N, H, S, P, A, E] = s;
   constexpr int64_t I = 6, num_q = 5;
-  Inputs in(s, device);
+  PlanInputs in(s, device);
   auto prev = in.normal({N, H, A}), mean = at::zeros_like(prev), std = at::zeros_like(prev);
   auto is_first = (in.uniform({N}) < 0.5).to(at::kByte);
   auto pair = at::zeros({I, N, 2}, is_first.options().dtype(at::kLong));
@@ -387,7 +387,7 @@ KernelCase begin_case(const Sizes& s, at::Device device) {
           .repeat_fused = fused};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> mppi_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (const Sizes& s : kSizes) {
     list.push_back(begin_case(s, device));
@@ -428,7 +428,7 @@ void mppi_choose(const MppiChoose& args, at::Device device) {
 
 namespace kernels::mppi {
 KernelEntry entry() {
-  return {"mppi", "the steps of a plan between a world model's products", cases};
+  return {"mppi", "the steps of a plan between a world model's products", mppi_cases};
 }
 }  // namespace kernels::mppi
 

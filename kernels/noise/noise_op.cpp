@@ -12,7 +12,7 @@ namespace maglev {
 namespace {
 
 template <auto Cuda, class Cpu>
-void fill_(at::Tensor& out, NoiseFill fill, Cpu cpu) {
+void fill_noise_(at::Tensor& out, NoiseFill fill, Cpu cpu) {
   const at::Device device = device_of("noise", out);
   MAGLEV_ASSERT(out.is_contiguous() && out.scalar_type() == at::kFloat, "contiguous f32");
   if (fill.rows < 1 || out.numel() % fill.rows)
@@ -23,7 +23,7 @@ void fill_(at::Tensor& out, NoiseFill fill, Cpu cpu) {
 }
 
 // number by number, in f64 where there is rounding
-Tensors reference(const NoiseFill& fill, bool normals) {
+Tensors noise_reference(const NoiseFill& fill, bool normals) {
   auto out = at::empty({fill.rows, fill.count});
   for (int64_t r = 0; r < fill.rows; ++r)
     for (int64_t i = 0; i < fill.count; ++i) {
@@ -37,7 +37,7 @@ Tensors reference(const NoiseFill& fill, bool normals) {
   return {out};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> noise_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [rows, first, count] :
        {std::array<int64_t, 3>{1, 0, 4}, {3, 5, 61}, {2, (1ll << 34) + 2, 2048}})
@@ -51,7 +51,7 @@ std::vector<KernelCase> cases(at::Device device) {
       const auto draw = normals ? noise_normal_ : noise_uniform_;
       list.push_back({.name = (normals ? "normal rows=" : "uniform rows=") + std::to_string(rows) +
                               " first=" + std::to_string(first) + " count=" + std::to_string(count),
-                      .reference = [=](const Tensors&) { return reference(fill, normals); },
+                      .reference = [=](const Tensors&) { return noise_reference(fill, normals); },
                       .fused =
                           [=](const Tensors&) {
                             auto fresh = at::empty_like(out);
@@ -68,15 +68,15 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 void noise_uniform_(at::Tensor& out, NoiseFill fill) {
-  fill_<noise_uniform_cuda>(out, fill, noise_uniform_cpu);
+  fill_noise_<noise_uniform_cuda>(out, fill, noise_uniform_cpu);
 }
 void noise_normal_(at::Tensor& out, NoiseFill fill) {
-  fill_<noise_normal_cuda>(out, fill, noise_normal_cpu);
+  fill_noise_<noise_normal_cuda>(out, fill, noise_normal_cpu);
 }
 
 namespace kernels::noise {
 KernelEntry entry() {
-  return {"noise", "numbered uniforms and normals: any range of a stream", cases};
+  return {"noise", "numbered uniforms and normals: any range of a stream", noise_cases};
 }
 }  // namespace kernels::noise
 

@@ -136,7 +136,7 @@ KernelCase returns_case(int64_t T, int64_t N, at::Device device) {
               [=]() mutable { absorb_returns_(repeated, running, reward, done, weight, 0.99); }};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> normalize_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [M, D] : {std::pair<int64_t, int64_t>{8, 4}, {33, 17}, {1024, 4}, {256, 400}})
     list.push_back(normalize_case(M, D, device));
@@ -202,7 +202,8 @@ void absorb_returns_(RunningMoments& moments, at::Tensor& running, const at::Ten
 
 namespace kernels::normalize {
 KernelEntry entry() {
-  return {"normalize", "columns by their running moments, and the moments themselves", cases};
+  return {"normalize", "columns by their running moments, and the moments themselves",
+          normalize_cases};
 }
 }  // namespace kernels::normalize
 

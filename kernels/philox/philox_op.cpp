@@ -10,7 +10,7 @@ namespace maglev {
 namespace {
 
 template <auto Cuda, class Cpu>
-void fill_(at::Tensor& out, PhiloxFill fill, Cpu cpu) {
+void fill_philox_(at::Tensor& out, PhiloxFill fill, Cpu cpu) {
   const at::Device device = device_of("philox", out);
   MAGLEV_ASSERT(out.dim() == 2 && out.is_contiguous() && out.scalar_type() == at::kFloat,
                 "[rows, width] f32");
@@ -28,7 +28,7 @@ Tensors uniform_reference(const PhiloxFill& fill) {
   return {out};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> philox_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [rows, width] : {std::pair<int64_t, int64_t>{8, 2}, {33, 7}, {256, 8}}) {
     PhiloxFill fill{.seed = 11,
@@ -57,10 +57,10 @@ std::vector<KernelCase> cases(at::Device device) {
 }  // namespace
 
 void philox_uniform_(at::Tensor& out, PhiloxFill fill) {
-  fill_<philox_uniform_cuda>(out, fill, philox_uniform_cpu);
+  fill_philox_<philox_uniform_cuda>(out, fill, philox_uniform_cpu);
 }
 void philox_normal_(at::Tensor& out, PhiloxFill fill) {
-  fill_<philox_normal_cuda>(out, fill, philox_normal_cpu);
+  fill_philox_<philox_normal_cuda>(out, fill, philox_normal_cpu);
 }
 
 void fill_permutation(at::Tensor& out, const PermutationKey& key, int64_t first) {
@@ -72,7 +72,9 @@ void fill_permutation(at::Tensor& out, const PermutationKey& key, int64_t first)
 }
 
 namespace kernels::philox {
-KernelEntry entry() { return {"philox", "counter-based uniform and normal random numbers", cases}; }
+KernelEntry entry() {
+  return {"philox", "counter-based uniform and normal random numbers", philox_cases};
+}
 }  // namespace kernels::philox
 
 }  // namespace maglev

@@ -10,18 +10,18 @@
 namespace maglev {
 namespace {
 
-ActionSpec heads(std::vector<int64_t> sizes) { return {.heads = std::move(sizes)}; }
-ActionSpec continuous(int64_t dims) {
+ActionSpec categorical(std::vector<int64_t> sizes) { return {.heads = std::move(sizes)}; }
+ActionSpec gaussian(int64_t dims) {
   return {.low = std::vector<float>(size_t(dims), -1.f),
           .high = std::vector<float>(size_t(dims), 1.f)};
 }
 ActKey key(int64_t step = 0) { return {.seed = 5, .step = step}; }
-at::Tensor actions(const ActionSpec& spec, int64_t rows) {
+at::Tensor empty_actions(const ActionSpec& spec, int64_t rows) {
   return at::zeros({rows, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
 }
 
 TEST(Distribution, one_allowed_category_leaves_no_doubt_and_finite_gradients) {
-  auto spec = heads({4});
+  auto spec = categorical({4});
   auto logits = at::randn({3, 4}).requires_grad_(true);
   auto mask = at::zeros({3, 4}, at::kByte);
   mask.select(1, 2).fill_(1);
@@ -34,10 +34,10 @@ TEST(Distribution, one_allowed_category_leaves_no_doubt_and_finite_gradients) {
 }
 
 TEST(Distribution, draws_follow_the_softmax) {
-  auto spec = heads({5});
+  auto spec = categorical({5});
   const int64_t n = 40000;
   auto row = at::tensor({0.3f, -1.f, 2.f, 0.f, 1.1f});
-  auto action = actions(spec, n);
+  auto action = empty_actions(spec, n);
   sample(spec, {row.expand({n, 5}), {}, {}}, ActMode::sample, key(), 0, action);
   auto counts = at::bincount(action.flatten(), {}, 5).to(at::kDouble),
        expected = at::softmax(row, 0).to(at::kDouble) * n;
@@ -46,11 +46,11 @@ TEST(Distribution, draws_follow_the_softmax) {
 }
 
 TEST(Distribution, excluded_categories_are_never_drawn_and_count_nothing) {
-  auto spec = heads({3, 2});
+  auto spec = categorical({3, 2});
   const int64_t n = 5000;
   auto logits = at::tensor({9.f, 0.f, 1.f, 0.f, 5.f}).repeat({n, 1});
   auto mask = at::tensor({0, 1, 1, 1, 0}).to(at::kByte).repeat({n, 1});
-  auto action = actions(spec, n);
+  auto action = empty_actions(spec, n);
   for (auto mode : {ActMode::sample, ActMode::mean}) {
     sample(spec, {logits, {}, mask}, mode, key(), 0, action);
     EXPECT_GE(action.select(1, 0).min().item<int>(), 1);
@@ -64,10 +64,10 @@ TEST(Distribution, excluded_categories_are_never_drawn_and_count_nothing) {
 }
 
 TEST(Distribution, heads_add_up) {
-  auto spec = heads({3, 2, 4});
+  auto spec = categorical({3, 2, 4});
   at::manual_seed(1);
   auto logits = at::randn({6, 9});
-  auto action = actions(spec, 6);
+  auto action = empty_actions(spec, 6);
   sample(spec, {logits, {}, {}}, ActMode::sample, key(), 0, action);
   auto log_sum = at::zeros({6}), entropy_sum = at::zeros({6});
   int64_t begin = 0;
@@ -83,7 +83,7 @@ TEST(Distribution, heads_add_up) {
 }
 
 TEST(Distribution, a_gaussian_equals_its_closed_form) {
-  auto spec = continuous(2);
+  auto spec = gaussian(2);
   auto mean = at::tensor({0.f, 1.f, 2.f, -1.f}).view({2, 2}), log_std = at::tensor({-0.5f, 0.3f});
   auto action = at::tensor({0.2f, 0.5f, 1.f, 1.f}).view({2, 2});
   auto expected = at::zeros({2}), std = log_std.exp();
@@ -100,10 +100,10 @@ TEST(Distribution, a_gaussian_equals_its_closed_form) {
 }
 
 TEST(Distribution, gaussian_draws_have_their_mean_and_deviation) {
-  auto spec = continuous(2);
+  auto spec = gaussian(2);
   const int64_t n = 40000;
   auto mean = at::tensor({1.f, -2.f}), log_std = at::tensor({-1.f, 0.5f});
-  auto action = actions(spec, n);
+  auto action = empty_actions(spec, n);
   sample(spec, {mean.expand({n, 2}), log_std, {}}, ActMode::sample, key(), 0, action);
   auto std = log_std.exp();
   EXPECT_TRUE(close((action.mean(0) - mean) / std, at::zeros({2}), 4 / std::sqrt(double(n))));
@@ -111,41 +111,41 @@ TEST(Distribution, gaussian_draws_have_their_mean_and_deviation) {
 }
 
 TEST(Distribution, mean_mode_takes_the_likeliest_category_and_the_mean) {
-  auto discrete = heads({3, 2});
-  auto category = actions(discrete, 1);
+  auto discrete = categorical({3, 2});
+  auto category = empty_actions(discrete, 1);
   sample(discrete, {at::tensor({0.f, 3.f, 1.f, 2.f, -1.f}).view({1, 5}), {}, {}}, ActMode::mean,
          key(), 0, category);
   EXPECT_TRUE(close(category, at::tensor({1, 0}).view({1, 2}).to(at::kInt), 0));
   auto mean = at::tensor({0.5f, -0.25f}).view({1, 2});
-  auto action = actions(continuous(2), 1);
-  sample(continuous(2), {mean, at::zeros({2}), {}}, ActMode::mean, key(), 0, action);
+  auto action = empty_actions(gaussian(2), 1);
+  sample(gaussian(2), {mean, at::zeros({2}), {}}, ActMode::mean, key(), 0, action);
   EXPECT_TRUE(close(action, mean, 0));
 }
 
 // the ratio of a policy that did not move is exactly 1 because of this
 TEST(Distribution, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bit) {
   at::manual_seed(2);
-  auto discrete = heads({5, 3});
+  auto discrete = categorical({5, 3});
   auto logits = at::randn({33, 8}), mask = (at::rand({33, 8}) < 0.7).to(at::kByte);
   mask.select(1, 0).fill_(1), mask.select(1, 5).fill_(1);
-  auto category = actions(discrete, 33);
+  auto category = empty_actions(discrete, 33);
   auto drawn = sample(discrete, {logits, {}, mask}, ActMode::sample, key(), 0, category);
   EXPECT_TRUE(close(log_prob(discrete, {logits, {}, mask}, category).log_prob, drawn, 0));
   auto mean = at::randn({33, 3}), log_std = at::randn({3});
-  auto action = actions(continuous(3), 33);
-  drawn = sample(continuous(3), {mean, log_std, {}}, ActMode::sample, key(), 0, action);
-  EXPECT_TRUE(close(log_prob(continuous(3), {mean, log_std, {}}, action).log_prob, drawn, 0));
+  auto action = empty_actions(gaussian(3), 33);
+  drawn = sample(gaussian(3), {mean, log_std, {}}, ActMode::sample, key(), 0, action);
+  EXPECT_TRUE(close(log_prob(gaussian(3), {mean, log_std, {}}, action).log_prob, drawn, 0));
 }
 
 TEST(Distribution, a_rows_draw_does_not_depend_on_how_rows_are_cut) {
-  auto spec = heads({6});
+  auto spec = categorical({6});
   at::manual_seed(4);
   auto logits = at::randn({50, 6});
-  auto whole = actions(spec, 50), other_step = actions(spec, 50);
+  auto whole = empty_actions(spec, 50), other_step = empty_actions(spec, 50);
   sample(spec, {logits, {}, {}}, ActMode::sample, key(), 0, whole);
   for (int64_t begin = 0; begin < 50; begin += 16) {
     const int64_t count = std::min<int64_t>(16, 50 - begin);
-    auto part = actions(spec, count);
+    auto part = empty_actions(spec, count);
     sample(spec, {logits.narrow(0, begin, count), {}, {}}, ActMode::sample, key(), begin, part);
     EXPECT_TRUE(close(part, whole.narrow(0, begin, count), 0));
   }

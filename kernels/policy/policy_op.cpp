@@ -13,7 +13,8 @@
 namespace maglev {
 namespace {
 
-void expect(const char* what, const at::Tensor& t, at::IntArrayRef sizes, at::ScalarType dtype) {
+void expect_policy(const char* what, const at::Tensor& t, at::IntArrayRef sizes,
+                   at::ScalarType dtype) {
   if (t.defined() && t.sizes() == sizes && t.is_contiguous() && t.scalar_type() == dtype) return;
   throw Error("[policy] " + std::string(what) + " must be contiguous " + toString(dtype) + " " +
               c10::str(sizes) + ", got " +
@@ -24,8 +25,8 @@ void expect(const char* what, const at::Tensor& t, at::IntArrayRef sizes, at::Sc
 PolicyPanel panel_of(const ActionSpec& spec, const DistParams& p, const at::Tensor& action) {
   const int64_t B = p.logits.dim() == 2 ? p.logits.size(0) : 0;
   const int64_t width = spec.discrete() ? spec.categories() : spec.dims();
-  expect("logits", p.logits, {B, width}, at::kFloat);
-  expect("action", action, {B, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
+  expect_policy("logits", p.logits, {B, width}, at::kFloat);
+  expect_policy("action", action, {B, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
   if (!spec.discrete()) expect("log_std", p.log_std, {width}, at::kFloat);
   if (p.mask.defined()) expect("mask", p.mask, {B, width}, at::kByte);
   // logits come with each panel
@@ -63,15 +64,15 @@ void for_panels(PolicyPanel panel, const at::Tensor& logits, Work work) {
   }
 }
 
-struct Inputs {
+struct PolicyInputs {
   ActionSpec spec;
   DistParams params;
 };
 
-Inputs make_inputs(std::vector<int64_t> heads, int64_t dims, bool masked, int64_t B,
-                   at::Device device) {
+PolicyInputs policy_inputs(std::vector<int64_t> heads, int64_t dims, bool masked, int64_t B,
+                           at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(B + dims));
-  Inputs in;
+  PolicyInputs in;
   in.spec.heads = std::move(heads), in.spec.masked = masked;
   if (!in.spec.discrete())
     in.spec.low.assign(size_t(dims), -1.f), in.spec.high.assign(size_t(dims), 1.f);
@@ -88,9 +89,9 @@ Inputs make_inputs(std::vector<int64_t> heads, int64_t dims, bool masked, int64_
   return in;
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> policy_cases(at::Device device) {
   std::vector<KernelCase> list;
-  auto add = [&](const char* name, Inputs in, ActMode mode) {
+  auto add = [&](const char* name, PolicyInputs in, ActMode mode) {
     const int64_t B = in.params.logits.size(0), width = in.params.logits.size(1);
     const ActKey key{.seed = 7, .step = 3};
     auto empty_action = [=] {
@@ -122,11 +123,11 @@ std::vector<KernelCase> cases(at::Device device) {
          .repeat_fused = [=]() mutable { policy_sample(in.spec, in.params, mode, key, 5, out); }});
   };
   for (int64_t B : {1, 8, 64, 333}) {
-    add("heads=2", make_inputs({2}, 0, false, B, device), ActMode::sample);
-    add("heads=5,3 masked", make_inputs({5, 3}, 0, true, B, device), ActMode::sample);
-    add("heads=5,3 mean", make_inputs({5, 3}, 0, true, B, device), ActMode::mean);
-    add("gaussian dims=3", make_inputs({}, 3, false, B, device), ActMode::sample);
-    add("gaussian dims=3 mean", make_inputs({}, 3, false, B, device), ActMode::mean);
+    add("heads=2", policy_inputs({2}, 0, false, B, device), ActMode::sample);
+    add("heads=5,3 masked", policy_inputs({5, 3}, 0, true, B, device), ActMode::sample);
+    add("heads=5,3 mean", policy_inputs({5, 3}, 0, true, B, device), ActMode::mean);
+    add("gaussian dims=3", policy_inputs({}, 3, false, B, device), ActMode::sample);
+    add("gaussian dims=3 mean", policy_inputs({}, 3, false, B, device), ActMode::mean);
   }
   return list;
 }
@@ -177,7 +178,8 @@ LogProb policy_log_prob(const ActionSpec& spec, const DistParams& p, const at::T
 
 namespace kernels::policy {
 KernelEntry entry() {
-  return {"policy", "draws from a policy, log-probabilities and entropies in one pass", cases};
+  return {"policy", "draws from a policy, log-probabilities and entropies in one pass",
+          policy_cases};
 }
 }  // namespace kernels::policy
 

@@ -42,7 +42,7 @@ PopArtState cloned(const PopArtState& s) {
           copy(s.weight), copy(s.bias),   copy(s.adam_first), copy(s.adam_second)};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> popart_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [M, F, adam] : {std::tuple<int64_t, int64_t, bool>{1, 1, false},
                             {33, 17, true},
@@ -111,7 +111,7 @@ void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight
 
 namespace kernels::popart {
 KernelEntry entry() {
-  return {"popart", "moments of returns, with the head and its optimiser rescaled", cases};
+  return {"popart", "moments of returns, with the head and its optimiser rescaled", popart_cases};
 }
 }  // namespace kernels::popart
 

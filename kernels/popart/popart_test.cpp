@@ -34,7 +34,7 @@ struct Head {
   }
 };
 
-std::vector<float> numbers(int64_t count, float centre, float spread) {
+std::vector<float> returns_around(int64_t count, float centre, float spread) {
   Rng rng(8, stream_id(Purpose::env, 2), 0);
   std::vector<float> x(static_cast<size_t>(count));
   for (auto& v : x) v = centre + spread * rng.uniform(-1, 1);
@@ -43,7 +43,7 @@ std::vector<float> numbers(int64_t count, float centre, float spread) {
 
 TEST(PopArt, the_first_returns_set_mean_and_deviation) {
   for (int64_t M : {2, 15, 16, 17, 100, 1000}) {
-    const auto returns = numbers(M, 50, 20);
+    const auto returns = returns_around(M, 50, 20);
     Head head(3);
     head.absorb(returns, std::vector<float>(returns.size(), 1.f));
     double mean = 0, var = 0;
@@ -65,7 +65,7 @@ TEST(PopArt, outputs_stay_and_the_optimisers_moments_follow_the_weights) {
     for (float size : {1.f, 50.f, 2000.f, 3.f}) {
       const double before = output(0.7f);
       const float weight = head.weight[0], first = head.first[0], second = head.second_moment[0];
-      head.absorb(numbers(64, 3 * size, size), std::vector<float>(64, 1.f));
+      head.absorb(returns_around(64, 3 * size, size), std::vector<float>(64, 1.f));
       EXPECT_NEAR(output(0.7f), before, 1e-5 * (head.std + std::abs(before)));
       EXPECT_FLOAT_EQ(head.weight[0], weight * head.scale);
       for (float m : head.first) EXPECT_FLOAT_EQ(m, first * head.scale);
@@ -75,7 +75,7 @@ TEST(PopArt, outputs_stay_and_the_optimisers_moments_follow_the_weights) {
 }
 
 TEST(PopArt, returns_of_weight_0_are_left_out_wherever_they_stand) {
-  auto returns = numbers(40, 5, 2);
+  auto returns = returns_around(40, 5, 2);
   std::vector<float> kept, weights(40, 1.f);
   for (size_t i = 0; i < 40; ++i) {
     if (i % 3 == 0) returns[i] = 1e6f, weights[i] = 0;

@@ -16,7 +16,8 @@
 namespace maglev {
 namespace {
 
-void expect(const char* what, const at::Tensor& t, at::IntArrayRef sizes, at::ScalarType dtype) {
+void expect_loss(const char* what, const at::Tensor& t, at::IntArrayRef sizes,
+                 at::ScalarType dtype) {
   if (t.defined() && t.sizes() == sizes && t.is_contiguous() && t.scalar_type() == dtype) return;
   throw Error("[ppo_loss] " + std::string(what) + " must be contiguous " + toString(dtype) + " " +
               c10::str(sizes) + ", got " +
@@ -29,19 +30,19 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
   const int64_t B = b.index.size(0), M = r.valid.size(0);
   const int64_t width = spec.discrete() ? spec.categories() : spec.dims();
   // B rows of the network, then the columns of M rows that `index` points into
-  expect("index", b.index, {B}, at::kLong);
-  expect("logits", logits, {B, width}, at::kFloat);
-  expect("value", value, {B}, at::kFloat);
+  expect_loss("index", b.index, {B}, at::kLong);
+  expect_loss("logits", logits, {B, width}, at::kFloat);
+  expect_loss("value", value, {B}, at::kFloat);
   if (!spec.discrete()) expect("log_std", log_std, {width}, at::kFloat);
-  expect("action", r.action, {M, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
-  expect("old_log_prob", r.old_log_prob, {M}, at::kFloat);
-  expect("advantage", r.advantage, {M}, at::kFloat);
-  expect("target", r.target, {M}, at::kFloat);
-  expect("valid", r.valid, {M}, at::kFloat);
+  expect_loss("action", r.action, {M, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
+  expect_loss("old_log_prob", r.old_log_prob, {M}, at::kFloat);
+  expect_loss("advantage", r.advantage, {M}, at::kFloat);
+  expect_loss("target", r.target, {M}, at::kFloat);
+  expect_loss("valid", r.valid, {M}, at::kFloat);
   if (r.old_value.defined() || b.settings.value_clip > 0)
-    expect("old_value", r.old_value, {M}, at::kFloat);
+    expect_loss("old_value", r.old_value, {M}, at::kFloat);
   if (r.mask.defined()) expect("mask", r.mask, {M, width}, at::kByte);
-  expect("scalars", b.scalars, {5}, at::kFloat);
+  expect_loss("scalars", b.scalars, {5}, at::kFloat);
   // panels, and what is written, come later
   return {.policy = {.heads = spec.heads.data(),
                      .head_count = int64_t(spec.heads.size()),
@@ -142,7 +143,7 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
   }
 };
 
-struct Inputs {
+struct PpoLossInputs {
   ActionSpec spec;
   at::Tensor logits, log_std, value;
   PpoLossBatch batch;
@@ -150,7 +151,7 @@ struct Inputs {
   PpoCoefficients coefficients;
 };
 
-struct Shape {
+struct PpoLossShape {
   std::vector<int64_t> heads;
   int64_t dims;
   bool masked;
@@ -168,9 +169,9 @@ PpoLossRows rows_of(const PpoLossBatch& b, const PpoLossScalars& scalars) {
 }
 
 // rows of a rollout of 2 B rows in mixed order, a tenth of them invalid
-Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
+PpoLossInputs ppo_loss_inputs(const PpoLossShape& shape, int64_t B, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(B * 10 + shape.dims));
-  Inputs in;
+  PpoLossInputs in;
   const int64_t M = 2 * B;
   in.spec.heads = shape.heads;
   if (!in.spec.discrete())
@@ -223,18 +224,18 @@ Inputs make_inputs(const Shape& shape, int64_t B, at::Device device) {
   return in;
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> ppo_loss_cases(at::Device device) {
   std::vector<KernelCase> list;
   const PpoLossSettings free, clipped{.value_clip = 0.2f},
       larger{.value_clip = 0.2f, .value_clip_max = true};
-  const std::vector<std::pair<const char*, Shape>> shapes{
+  const std::vector<std::pair<const char*, PpoLossShape>> shapes{
       {"heads=2", {{2}, 0, false, free}},
       {"heads=5,3 masked value_clip", {{5, 3}, 0, true, clipped}},
       {"heads=4 value_clip max", {{4}, 0, false, larger}},
       {"gaussian dims=3", {{}, 3, false, free}}};
   for (const auto& [name, shape] : shapes)
     for (int64_t B : {1, 64, 333}) {
-      Inputs in = make_inputs(shape, B, device);
+      PpoLossInputs in = ppo_loss_inputs(shape, B, device);
       Tensors leaves{in.logits, in.value};
       if (in.log_std.defined()) leaves.push_back(in.log_std);
       auto log_std_of = [](const Tensors& t) { return t.size() > 2 ? t[2] : at::Tensor(); };
@@ -276,7 +277,8 @@ at::Tensor packed(const PpoLossScalars& s) {
 
 namespace kernels::ppo_loss {
 KernelEntry entry() {
-  return {"ppo_loss", "PPO's loss with its gradient, and the scalars around a minibatch", cases};
+  return {"ppo_loss", "PPO's loss with its gradient, and the scalars around a minibatch",
+          ppo_loss_cases};
 }
 }  // namespace kernels::ppo_loss
 

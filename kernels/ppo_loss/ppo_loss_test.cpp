@@ -15,7 +15,7 @@
 namespace maglev {
 namespace {
 
-ActionSpec heads(std::vector<int64_t> sizes) { return {.heads = std::move(sizes)}; }
+ActionSpec loss_heads(std::vector<int64_t> sizes) { return {.heads = std::move(sizes)}; }
 
 // mean 0, scale 1, one row counts whole, clip 0.2, no entropy bonus, the value does not count
 at::Tensor plain_scalars() {
@@ -46,7 +46,7 @@ struct OneRow {
   // gradient of the chosen category's logit
   float gradient() {
     auto logits = at::zeros({1, 2}).requires_grad_(true);
-    ppo_loss(heads({2}), logits, {}, value, batch, figures).backward();
+    ppo_loss(loss_heads({2}), logits, {}, value, batch, figures).backward();
     return logits.grad()[0][0].item<float>();
   }
 };
@@ -87,7 +87,7 @@ TEST(PpoLoss, an_invalid_row_adds_exactly_nothing_even_if_it_is_not_finite) {
     auto l = logits.clone(), v = value.clone(), figures = at::zeros({int64_t(kPpoFigures)});
     l[7].add_(poison), v[7].add_(poison), batch.rollout.advantage[7] += poison;
     l.requires_grad_(true), v.requires_grad_(true);
-    ppo_loss(heads({3}), l, {}, v, batch, figures).backward();
+    ppo_loss(loss_heads({3}), l, {}, v, batch, figures).backward();
     EXPECT_TRUE(close(l.grad()[7], at::zeros({3}), 0));
     EXPECT_EQ(v.grad()[7].item<float>(), 0.f);
     results.push_back(at::cat({l.grad().flatten(), v.grad(), figures}));
@@ -99,7 +99,7 @@ TEST(PpoLoss, an_invalid_row_adds_exactly_nothing_even_if_it_is_not_finite) {
 TEST(PpoLoss, a_policy_that_did_not_move_has_no_deviation_at_all) {
   at::manual_seed(2);
   const int64_t B = 100;
-  auto spec = heads({4, 3});
+  auto spec = loss_heads({4, 3});
   auto logits = at::randn({B, 7});
   auto action = at::zeros({B, 2}, at::kInt);
   auto log_prob = policy_sample(spec, {.logits = logits}, ActMode::sample, {.seed = 3}, 0, action);
@@ -136,7 +136,7 @@ TEST(PpoLoss, a_rows_gradient_is_the_same_wherever_it_stands) {
     auto l = logits.narrow(0, begin, count).clone().requires_grad_(true);
     auto v = value.narrow(0, begin, count).clone().requires_grad_(true);
     auto figures = at::zeros({int64_t(kPpoFigures)});
-    ppo_loss(heads({5}), l, {}, v, part, figures).backward();
+    ppo_loss(loss_heads({5}), l, {}, v, part, figures).backward();
     return at::cat({l.grad(), v.grad().unsqueeze(1)}, 1);
   };
   auto whole = gradients(0, B);

@@ -18,7 +18,8 @@ constexpr PpoSchedules kSchedules{
     .lr = {3e-4, 0.1}, .clip = {0.2, 1}, .entropy = {0.01, 0}, .rows = 1000, .total = 5000};
 
 // the same by ATen, into a state of its own
-PpoState reference(const PpoState& s, const PpoNumbers& n, const at::Tensor& lane_figures) {
+PpoState ppo_scalars_reference(const PpoState& s, const PpoNumbers& n,
+                               const at::Tensor& lane_figures) {
   auto one = [&](double x) { return at::full({}, x, s.clip.options()); };
   PpoState out = s;
   // schedules, as they are at the update's end
@@ -86,14 +87,15 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
         ppo_end_(s, numbers, lane_figures);
         return outputs(s);
       };
-      list.push_back(
-          {.name = "scalars: " + std::string(name) + " lanes=" + std::to_string(lanes),
-           .reference =
-               [=](const Tensors&) { return outputs(reference(state, numbers, lane_figures)); },
-           .fused = [=](const Tensors&) { return run(); },
-           .tolerance = 1e-6,
-           .bytes = 8 * lanes * kPpoFigures + 4 * 24,
-           .flops = lanes * kPpoFigures});
+      list.push_back({.name = "scalars: " + std::string(name) + " lanes=" + std::to_string(lanes),
+                      .reference =
+                          [=](const Tensors&) {
+                            return outputs(ppo_scalars_reference(state, numbers, lane_figures));
+                          },
+                      .fused = [=](const Tensors&) { return run(); },
+                      .tolerance = 1e-6,
+                      .bytes = 8 * lanes * kPpoFigures + 4 * 24,
+                      .flops = lanes * kPpoFigures});
     }
   return list;
 }

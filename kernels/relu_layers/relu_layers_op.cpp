@@ -123,12 +123,12 @@ at::Tensor plain_linear(const at::Tensor& x, const Used& with) {
   return at::linear(x, with.weight, with.bias).relu_();
 }
 
-struct Shape {
+struct LayerShape {
   int64_t B, C, H, W, O;  ///< H = 0: a linear layer with C inputs
   bool low;
 };
 
-KernelCase make_case(const Shape& s, at::Device device) {
+KernelCase make_case(const LayerShape& s, at::Device device) {
   const bool conv = s.H > 0;
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.B * s.C + s.O));
   auto x = conv ? at::randn({s.B, s.C, s.H, s.W}, gen).contiguous(at::MemoryFormat::ChannelsLast)
@@ -182,15 +182,16 @@ KernelCase make_case(const Shape& s, at::Device device) {
       .flops = 2 * s.B * places * sums * s.O};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> relu_layers_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (bool low : {false, true})
-    for (const Shape& s : {Shape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
-                           Shape{.B = 4, .C = 2, .H = 11, .W = 11, .O = 32},
-                           Shape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
-                           Shape{.B = 4, .C = 64, .H = 11, .W = 11, .O = 64},
-                           Shape{.B = 5, .C = 20, .O = 12}, Shape{.B = 16, .C = 968, .O = 128}}) {
-      Shape shape = s;
+    for (const LayerShape& s :
+         {LayerShape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
+          LayerShape{.B = 4, .C = 2, .H = 11, .W = 11, .O = 32},
+          LayerShape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
+          LayerShape{.B = 4, .C = 64, .H = 11, .W = 11, .O = 64},
+          LayerShape{.B = 5, .C = 20, .O = 12}, LayerShape{.B = 16, .C = 968, .O = 128}}) {
+      LayerShape shape = s;
       shape.low = low;
       list.push_back(make_case(shape, device));
     }
@@ -219,7 +220,7 @@ at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {
 namespace kernels::relu_layers {
 KernelEntry entry() {
   return {"relu_layers", "3x3 convolutions and dense layers with their ReLU, in f32 and bf16",
-          cases};
+          relu_layers_cases};
 }
 }  // namespace kernels::relu_layers
 

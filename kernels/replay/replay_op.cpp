@@ -167,7 +167,7 @@ Tensors empty_batch(const FilledRing& ring, int64_t B) {
   return out;
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> replay_cases(at::Device device) {
   using Kinds = std::vector<std::pair<int64_t, at::ScalarType>>;
   const Kinds vectors{{18, at::kFloat}, {4, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
   const Kinds images{{64 * 64 * 9, at::kByte}, {2, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
@@ -224,7 +224,7 @@ std::vector<KernelCase> cases(at::Device device) {
 
 namespace kernels::replay {
 KernelEntry entry() {
-  return {"replay", "slices of episodes drawn and brought into a batch", cases};
+  return {"replay", "slices of episodes drawn and brought into a batch", replay_cases};
 }
 }  // namespace kernels::replay
 

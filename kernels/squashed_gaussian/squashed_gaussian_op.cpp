@@ -41,7 +41,7 @@ Panels draw(const at::Tensor& head, const at::Tensor& noise) {
 }
 
 // action [rows, A], entropy [rows] without a gradient, sum of the scaled entropy
-Tensors reference(const at::Tensor& head, const at::Tensor& normals) {
+Tensors squashed_reference(const at::Tensor& head, const at::Tensor& normals) {
   const int64_t A = normals.size(1);
   const LogStdBounds bounds;
   auto noise = normals.to(head.scalar_type());
@@ -53,7 +53,7 @@ Tensors reference(const at::Tensor& head, const at::Tensor& normals) {
   return {action, (squash - gauss).detach(), (-double(A) * gauss).sum()};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> squashed_gaussian_cases(at::Device device) {
   std::vector<KernelCase> list;
   if (!device.is_cpu()) return list;
   for (auto [rows, A] : {std::pair<int64_t, int64_t>{1, 1}, {17, 4}, {64, 8}}) {
@@ -74,20 +74,20 @@ std::vector<KernelCase> cases(at::Device device) {
                                   .rows = rows});
       return Tensors{to_rows(d_head, rows)};
     };
-    list.push_back({.name = "rows=" + std::to_string(rows) + " actions=" + std::to_string(A),
-                    .inputs = {head},
-                    .reference = [=](const Tensors& in) { return reference(in[0], noise); },
-                    .fused =
-                        [=](const Tensors& in) {
-                          const Panels p = draw(in[0], noise);
-                          return Tensors{to_rows(p.action, rows),
-                                         to_rows(p.entropy, rows).squeeze(1),
-                                         to_rows(p.scaled_entropy, rows).sum()};
-                        },
-                    .backward = backward,
-                    .tolerance = 2e-5,
-                    .bytes = rows * A * 16,
-                    .flops = rows * A * 90});
+    list.push_back(
+        {.name = "rows=" + std::to_string(rows) + " actions=" + std::to_string(A),
+         .inputs = {head},
+         .reference = [=](const Tensors& in) { return squashed_reference(in[0], noise); },
+         .fused =
+             [=](const Tensors& in) {
+               const Panels p = draw(in[0], noise);
+               return Tensors{to_rows(p.action, rows), to_rows(p.entropy, rows).squeeze(1),
+                              to_rows(p.scaled_entropy, rows).sum()};
+             },
+         .backward = backward,
+         .tolerance = 2e-5,
+         .bytes = rows * A * 16,
+         .flops = rows * A * 90});
   }
   return list;
 }
@@ -96,7 +96,8 @@ std::vector<KernelCase> cases(at::Device device) {
 
 namespace kernels::squashed_gaussian {
 KernelEntry entry() {
-  return {"squashed_gaussian", "actions and entropies of a Gaussian squashed by tanh", cases};
+  return {"squashed_gaussian", "actions and entropies of a Gaussian squashed by tanh",
+          squashed_gaussian_cases};
 }
 }  // namespace kernels::squashed_gaussian
 

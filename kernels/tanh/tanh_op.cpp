@@ -33,7 +33,7 @@ class Tanh : public torch::autograd::Function<Tanh> {
   }
 };
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> tanh_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (int64_t count : {1, 7, 64, 1000, 65536}) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(count));
@@ -64,7 +64,9 @@ at::Tensor fast_tanh_(at::Tensor x) {
 }
 
 namespace kernels::tanh {
-KernelEntry entry() { return {"tanh", "tanh in place, the activation of small networks", cases}; }
+KernelEntry entry() {
+  return {"tanh", "tanh in place, the activation of small networks", tanh_cases};
+}
 }  // namespace kernels::tanh
 
 }  // namespace maglev

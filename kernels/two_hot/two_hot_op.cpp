@@ -140,7 +140,7 @@ KernelCase inverse_case(int64_t rows, const TwoHotBins& bins) {
       .repeat_fused = run};
 }
 
-std::vector<KernelCase> cases(at::Device device) {
+std::vector<KernelCase> two_hot_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (int64_t rows : {1, 64, 768})
     for (int64_t count : {2, 101}) list.push_back(loss_case(rows, {.count = count}, device));
@@ -196,7 +196,7 @@ at::Tensor two_hot_value_reference(const at::Tensor& logits, const TwoHotBins& b
 
 namespace kernels::two_hot {
 KernelEntry entry() {
-  return {"two_hot", "cross-entropy of two-hot targets in symlog space, and values", cases};
+  return {"two_hot", "cross-entropy of two-hot targets in symlog space, and values", two_hot_cases};
 }
 }  // namespace kernels::two_hot
 

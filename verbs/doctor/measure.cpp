@@ -1,7 +1,6 @@
 #include "verbs/doctor/measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <functional>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/core/clock.h"
 #include "base/core/thread_pool.h"
 
 namespace maglev::verbs::doctor {
@@ -18,10 +18,6 @@ namespace {
 
 constexpr double kEach_s = 0.2;
 constexpr int64_t kSize = 384;  // three f32 matrices fit a core's second-level cache
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double processor_s() {
   timespec time{};
@@ -33,11 +29,11 @@ double processor_s() {
 // other programs do not shorten, over about kEach_s
 double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
   std::vector<double> rates(size_t(pool.threads()));
-  const double begin = now_s();
+  const double begin = steady_s();
   pool.run(pool.threads(), [&](int64_t thread) {
     const double begin_cpu = processor_s();
     int64_t done = 0;
-    for (; now_s() - begin < kEach_s; ++done) work(thread);
+    for (; steady_s() - begin < kEach_s; ++done) work(thread);
     if (done > 0) rates[size_t(thread)] = double(done) / (processor_s() - begin_cpu);
   });
   return std::accumulate(rates.begin(), rates.end(), 0.0);
@@ -88,12 +84,12 @@ double matrix_product_gflops(int threads) {
 }
 
 Measured measure(int threads, long bytes) {
-  const double begin = now_s();
+  const double begin = steady_s();
   ThreadPool pool(threads);
   Measured measured;
   measured.gflops = product_gflops(pool);
   measured.gigabytes_s = triad_gigabytes_s(pool, bytes);
-  measured.seconds = now_s() - begin;
+  measured.seconds = steady_s() - begin;
   return measured;
 }
 

@@ -36,7 +36,7 @@ Placement placement() {
   return {at::kCPU, 6, "no CUDA device is visible to torch", "what this process may use"};
 }
 
-bool contains(const std::string& text, const std::string& part) {
+bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -49,7 +49,7 @@ TEST(DoctorReport, says_what_a_run_uses_and_why) {
         "  processors      6 of 8 usable, 4 physical, no quota, load 0.0\n",
         "  vector units    avx2 fma\n", "  memory          12.0 GiB available of 16.0 GiB\n",
         "  torch           2.13.0, CPU only, AVX2 kernels\n", "no warnings\n"})
-    EXPECT_TRUE(contains(text, line)) << line << text;
+    EXPECT_TRUE(says(text, line)) << line << text;
 }
 
 TEST(DoctorReport, json_has_every_fact_of_the_text) {
@@ -73,10 +73,10 @@ TEST(DoctorReport, a_gpu_that_torch_cannot_use_is_a_warning) {
                   .capability = "9.0"}};
   const Report report = make_report(system, cpu_build(), placement());
   ASSERT_EQ(report.warnings.size(), 1u);
-  EXPECT_TRUE(contains(report.warnings[0], "this torch has no CUDA"));
+  EXPECT_TRUE(says(report.warnings[0], "this torch has no CUDA"));
   const std::string text = report_text(report, {.columns = 120});
-  EXPECT_TRUE(contains(text, "Example GPU, 79.0 GiB free of 80.0 GiB, capability 9.0")) << text;
-  EXPECT_TRUE(contains(text, "warning: a GPU is here")) << text;
+  EXPECT_TRUE(says(text, "Example GPU, 79.0 GiB free of 80.0 GiB, capability 9.0")) << text;
+  EXPECT_TRUE(says(text, "warning: a GPU is here")) << text;
 }
 
 TEST(DoctorReport, no_line_is_wider_than_the_terminal) {
@@ -98,7 +98,7 @@ TEST(DoctorMeasure, both_figures_are_plausible) {
 
 TEST(DoctorBuild, knows_its_torch_and_compiler) {
   const Build build = probe_build();
-  EXPECT_TRUE(contains(build.torch, "."));
+  EXPECT_TRUE(says(build.torch, "."));
   EXPECT_FALSE(build.compiler.empty());
   EXPECT_FALSE(build.device_code.empty());
 }

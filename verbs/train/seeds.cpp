@@ -33,7 +33,6 @@ using Json = nlohmann::ordered_json;
 constexpr auto kPoll = std::chrono::milliseconds(200);
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int64_t kProcessBytes = int64_t(400) << 20;  // of a process beside what its run holds
-constexpr int kStopped = 130;  // train's exit status when a signal stopped it
 
 volatile std::sig_atomic_t signals_seen = 0;
 void on_signal(int) { signals_seen = signals_seen + 1; }

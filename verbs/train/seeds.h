@@ -17,6 +17,9 @@
 
 namespace maglev::verbs::train {
 
+/// train's exit status when a signal stopped it.
+constexpr int kStopped = 130;
+
 struct SeedsRequest {
   std::string out = {};  ///< the parent; empty: runs/<date>-<algorithm>-<environment>-seeds-<n>
   int64_t count = 0;     ///< seeds from the experiment's on

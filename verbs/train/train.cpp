@@ -19,7 +19,7 @@ VerbEntry entry();
 
 namespace {
 
-constexpr int kDiverged = 3, kStopped = 130;
+constexpr int kDiverged = 3;
 
 Grammar grammar() {
   return {

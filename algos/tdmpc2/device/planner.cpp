@@ -14,8 +14,6 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
-
 const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
 
 }  // namespace

@@ -29,7 +29,7 @@ EnvSpec vectors(int64_t obs, int64_t actions) {
           .max_steps = 100};
 }
 
-Options small() {
+Options device_options() {
   Options o;
   o.enc_dim = 16, o.mlp_dim = 32, o.latent_dim = 24, o.num_q = 4, o.task_dim = 6;
   o.samples = 40, o.elites = 7, o.policy_trajectories = 5, o.iterations = 3;
@@ -37,8 +37,8 @@ Options small() {
 }
 
 /// A model with weights of size, and both planners of it.
-struct Planners {
-  Planners(const EnvSpec& spec, const Options& options, Precision precision = Precision::fp32)
+struct DevicePlanners {
+  DevicePlanners(const EnvSpec& spec, const Options& options, Precision precision = Precision::fp32)
       : shape((claim_threads(), model_shape(options, spec))),
         plan(plan_options(options, shape, spec, at::kCPU)),
         model(shape, true, Initializer(4)),
@@ -95,12 +95,12 @@ void expect_same(const Plan& ours, const Plan& reference) {
 }
 
 TEST(Tdmpc2DevicePlanner, gives_the_reference_plan) {
-  Options o = small();
+  Options o = device_options();
   for (bool episodic : {false, true})
     for (Termination termination : {Termination::hard, Termination::soft})
       for (TerminalAction terminal : {TerminalAction::sample, TerminalAction::mean}) {
         o.episodic = episodic, o.termination = termination, o.terminal_action = terminal;
-        Planners p(vectors(6, 3), o);
+        DevicePlanners p(vectors(6, 3), o);
         const auto request = p.request(3);
         SCOPED_TRACE(std::string(episodic ? "episodic " : "") + name_of(termination) + " " +
                      name_of(terminal));
@@ -109,15 +109,16 @@ TEST(Tdmpc2DevicePlanner, gives_the_reference_plan) {
 }
 
 TEST(Tdmpc2DevicePlanner, gives_the_reference_plan_at_the_edges_of_its_sizes) {
-  Options one_step = small(), no_policy = small(), all_elites = small(), many_actions = small();
+  Options one_step = device_options(), no_policy = device_options(), all_elites = device_options(),
+          many_actions = device_options();
   one_step.horizon = 1;
   no_policy.policy_trajectories = 0;
   all_elites.elites = all_elites.samples;
   for (const auto& o : {one_step, no_policy, all_elites}) {
-    Planners p(vectors(6, 3), o);
+    DevicePlanners p(vectors(6, 3), o);
     expect_same(p.planner.plan(p.request(2)), p.reference.plan(p.request(2)));
   }
-  Planners p(vectors(6, 21), many_actions);
+  DevicePlanners p(vectors(6, 21), many_actions);
   ASSERT_EQ(p.plan.sizes.I, 5);
   expect_same(p.planner.plan(p.request(1, false)), p.reference.plan(p.request(1, false)));
 }
@@ -126,7 +127,7 @@ TEST(Tdmpc2DevicePlanner, plans_rows_of_several_tasks_each_with_its_own) {
   EnvSpec spec = vectors(6, 3);
   spec.tasks = {{.name = "wide", .obs_dims = 6, .action_dims = 3, .max_steps = 100},
                 {.name = "narrow", .obs_dims = 2, .action_dims = 1, .max_steps = 400}};
-  Planners p(spec, small());
+  DevicePlanners p(spec, device_options());
   const auto request = p.request(4);
   const Plan plan = p.planner.plan(request);
   expect_same(plan, p.reference.plan(request));
@@ -135,9 +136,9 @@ TEST(Tdmpc2DevicePlanner, plans_rows_of_several_tasks_each_with_its_own) {
 }
 
 TEST(Tdmpc2DevicePlanner, the_reward_of_the_step_that_ends_counts_and_nothing_behind_it) {
-  Options o = small();
+  Options o = device_options();
   o.episodic = true, o.horizon = 3;
-  Planners p(vectors(6, 3), o);
+  DevicePlanners p(vectors(6, 3), o);
   const auto& termination = *p.model.termination_head()->layers.back();
   auto values = [&](float logit) {
     at::NoGradGuard no_grad;
@@ -160,7 +161,7 @@ TEST(Tdmpc2DevicePlanner, the_reward_of_the_step_that_ends_counts_and_nothing_be
 TEST(Tdmpc2DevicePlanner, in_bf16_finds_nearly_the_same_elites) {
   Options o;
   o.size = ModelSize::m5, o.iterations = 1, o.episodic = false;
-  Planners exact(vectors(18, 4), o), half(vectors(18, 4), o, Precision::bf16);
+  DevicePlanners exact(vectors(18, 4), o), half(vectors(18, 4), o, Precision::bf16);
   const auto request = exact.request(2);
   const Plan a = exact.planner.plan(request), b = half.planner.plan(request);
   const double spread = a.values.std().item<double>();
@@ -206,7 +207,7 @@ TEST(Tdmpc2DevicePlanner, a_plan_is_at_most_300_kernels_and_700_at_horizon_8) {
     Options o;
     o.enc_dim = 16, o.mlp_dim = 32, o.latent_dim = 24;
     o.horizon = horizon, o.samples = samples, o.episodic = episodic;
-    Planners p(vectors(18, 4), o);
+    DevicePlanners p(vectors(18, 4), o);
     std::map<std::string, int64_t> names;
     const int64_t count = operations(p.planner, p.request(2), names);
     std::string listed;

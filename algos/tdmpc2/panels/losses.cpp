@@ -14,7 +14,6 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 constexpr LogStdBounds kLogStd{.low = float(kLogStdLow), .high = float(kLogStdHigh)};
 
 double sum_of(const float* x, int64_t count) {

@@ -8,20 +8,14 @@
 #include "kernels/mppi/mppi.h"
 
 namespace maglev::tdmpc2 {
-namespace {
-
-constexpr int64_t kStride = kPlanStride;
-
-}  // namespace
-
 /// A column is a row.
 struct PanelPlanner::Group {
   Group(const PackedModel& model, const ModelShape& s) : scratch(s, model) {
-    const int64_t sums = s.mlp_dim * kStride;
-    staging = memory.take(std::max(s.latent, s.task_dim) * kStride);
+    const int64_t sums = s.mlp_dim * kPlanStride;
+    staging = memory.take(std::max(s.latent, s.task_dim) * kPlanStride);
     for (float** sum : {&dynamics_first, &reward_first}) *sum = memory.take(sums);
     if (s.tasks == 0) return;
-    task = memory.take(model.words(s.task_dim) * kStride);
+    task = memory.take(model.words(s.task_dim) * kPlanStride);
     for (float** sum : {&dynamics, &reward, &policy}) *sum = memory.take(sums);
     for (size_t i = 0; i < model.q.size(); ++i) q.push_back(memory.take(sums));
   }
@@ -42,8 +36,10 @@ struct PanelPlanner::Session {
 
 struct PanelPlanner::Encoding {
   explicit Encoding(const ModelShape& s) {
-    seen = memory.take((s.obs + s.task_dim) * kStride), latent = memory.take(s.latent * kStride);
-    for (auto& hidden : net.hidden) hidden = memory.take(std::max(s.enc_dim, s.latent) * kStride);
+    seen = memory.take((s.obs + s.task_dim) * kPlanStride),
+    latent = memory.take(s.latent * kPlanStride);
+    for (auto& hidden : net.hidden)
+      hidden = memory.take(std::max(s.enc_dim, s.latent) * kPlanStride);
   }
   PanelMemory memory;
   float *seen, *latent;
@@ -108,12 +104,12 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
     mask_.assign(mask.data_ptr<float>(), mask.data_ptr<float>() + mask.numel());
   }
   // full panels, unless threads would go without
-  int64_t columns = kStride;
+  int64_t columns = kPlanStride;
   while (columns > 16 && (s.S - s.P + columns - 1) / columns < threads) columns /= 2;
   jobs_ = panel_jobs(s, columns);
   // policy trajectories likewise, in whole vectors
   const int64_t share = (s.P + threads - 1) / threads;
-  policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kStride);
+  policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kPlanStride);
 }
 
 PanelPlanner::~PanelPlanner() = default;
@@ -136,14 +132,14 @@ at::Tensor PanelPlanner::encode(const WorldModel&, const at::Tensor& seen,
   const PackedNet& net = model_.encoder[0];
   at::Tensor latent = at::empty({N, D}, rows.options());
   // a panel of rows after another, by the weights as they were packed
-  for (int64_t first = 0; first < N; first += kStride) {
-    const int64_t count = std::min(kStride, N - first);
+  for (int64_t first = 0; first < N; first += kPlanStride) {
+    const int64_t count = std::min(kPlanStride, N - first);
     rows_to_columns(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
     net.forward(net.bias(), {{Input::latent, w.seen}}, count, w.net, w.latent);
     // columns back to rows
     float* out = latent.data_ptr<float>() + first * D;
     for (int64_t r = 0; r < count; ++r)
-      for (int64_t f = 0; f < D; ++f) out[r * D + f] = w.latent[f * kStride + r];
+      for (int64_t f = 0; f < D; ++f) out[r * D + f] = w.latent[f * kPlanStride + r];
   }
   return latent;
 }
@@ -163,10 +159,10 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   // a session grows to the most rows ever planned at once and is kept
   while (int64_t(session.rows.size()) < N)
     session.rows.push_back(std::make_unique<RowPlan>(s, model_, shape_.latent));
-  while (int64_t(session.groups.size()) * kStride < N)
+  while (int64_t(session.groups.size()) * kPlanStride < N)
     session.groups.push_back(std::make_unique<Group>(model_, shape_));
-  for (int64_t first = 0; first < N; first += kStride)
-    begin_rows(session, request, first, std::min(kStride, N - first));
+  for (int64_t first = 0; first < N; first += kPlanStride)
+    begin_rows(session, request, first, std::min(kPlanStride, N - first));
   const auto row = [&](int64_t n) -> RowPlan& { return *session.rows[size_t(n)]; };
 
   // one plan at a time has the planner's threads, any other has its caller's alone
@@ -218,8 +214,9 @@ void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t fi
   RolloutScratch& w = g.scratch;
   const auto to_words = [&](int64_t features, float* words) {
     if (model_.bf16())
-      return panel_to_pairs(g.staging, features, kStride, rows, reinterpret_cast<uint32_t*>(words));
-    std::copy_n(g.staging, features * kStride, words);
+      return panel_to_pairs(g.staging, features, kPlanStride, rows,
+                            reinterpret_cast<uint32_t*>(words));
+    std::copy_n(g.staging, features * kPlanStride, words);
   };
   rows_to_columns(request.latent.const_data_ptr<float>() + first * shape_.latent, rows,
                   shape_.latent, 0, g.staging);
@@ -248,13 +245,13 @@ void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t fi
 
 void PanelPlanner::begin_rows(Session& session, const PlanRequest& request, int64_t first,
                               int64_t rows) const {
-  Group& g = *session.groups[size_t(first / kStride)];
+  Group& g = *session.groups[size_t(first / kPlanStride)];
   first_layers(g, request, first, rows);
   for (int64_t n = 0; n < rows; ++n) {
     RowPlan& row = *session.rows[size_t(first + n)];
     // a row is a column of its group's sums
     const auto start = [n](const float* sums, const PackedNet& net) {
-      return sums ? SumStart{sums + n, kStride} : net.bias();
+      return sums ? SumStart{sums + n, kPlanStride} : net.bias();
     };
     row.dynamics_first = start(g.dynamics_first, model_.dynamics);
     row.reward_first = start(g.reward_first, model_.reward);
@@ -266,7 +263,7 @@ void PanelPlanner::begin_rows(Session& session, const PlanRequest& request, int6
     // several tasks have no terminations
     if (!model_.termination.empty()) row.termination = model_.termination[0].bias();
     for (size_t i = 0; i < row.head.size(); ++i)
-      row.head[i] = g.scratch.logits[int64_t(i) * kStride + n];
+      row.head[i] = g.scratch.logits[int64_t(i) * kPlanStride + n];
     begin_row(row, request, first + n);
   }
 }

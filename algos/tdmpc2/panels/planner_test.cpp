@@ -16,7 +16,7 @@ namespace {
 
 using namespace tdmpc2;
 
-Options small() {
+Options panel_options() {
   Options o;
   o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 24, o.num_q = 4, o.task_dim = 6;
   o.samples = 150, o.elites = 20, o.policy_trajectories = 24, o.iterations = 4, o.horizon = 3;
@@ -28,7 +28,7 @@ EnvSpec one_task() {
           .action = {.low = {-1, -1, -1}, .high = {1, 1, 1}},
           .max_steps = 100};
 }
-EnvSpec two_tasks() {
+EnvSpec tasks_of_unlike_width() {
   EnvSpec spec = one_task();
   spec.observations.push_back({.name = "task", .dtype = DType::i32, .shape = {1}});
   spec.tasks = {{.name = "wide", .obs_dims = 5, .action_dims = 3, .max_steps = 100},
@@ -37,10 +37,10 @@ EnvSpec two_tasks() {
 }
 
 // a random world model beside both planners
-class Planners {
+class PanelPlanners {
  public:
-  Planners(const Options& options, const EnvSpec& spec, Precision precision = Precision::fp32,
-           int threads = 1)
+  PanelPlanners(const Options& options, const EnvSpec& spec, Precision precision = Precision::fp32,
+                int threads = 1)
       : shape(model_shape(options, spec)),
         settings(plan_options(options, shape, spec, at::kCPU)),
         model(std::make_shared<WorldModel>(shape, false, Initializer::none())),
@@ -85,14 +85,14 @@ void expect_same_plan(const Plan& ours, const Plan& reference, double tolerance)
 }
 
 void expect_parity(const Options& options, const EnvSpec& spec) {
-  Planners planners(options, spec);
+  PanelPlanners planners(options, spec);
   const auto request = planners.request(3);
   expect_same_plan(planners.panels.plan(request), planners.reference.plan(request), 1e-4);
 }
 
 TEST(PanelPlanner, encodes_what_the_reference_encodes_and_each_row_alike) {
-  for (const auto& spec : {one_task(), two_tasks()}) {
-    Planners planners(small(), spec);
+  for (const auto& spec : {one_task(), tasks_of_unlike_width()}) {
+    PanelPlanners planners(panel_options(), spec);
     const ModelShape& s = planners.shape;
     const auto seen = at::randn({70, s.obs + s.task_dim});
     const auto latent = planners.panels.encode(*planners.model, seen, {});
@@ -104,26 +104,26 @@ TEST(PanelPlanner, encodes_what_the_reference_encodes_and_each_row_alike) {
   }
 }
 
-TEST(PanelPlanner, plans_what_the_reference_plans) { expect_parity(small(), one_task()); }
+TEST(PanelPlanner, plans_what_the_reference_plans) { expect_parity(panel_options(), one_task()); }
 
 TEST(PanelPlanner, ends_hard_where_the_model_says_so) {
-  Options o = small();
+  Options o = panel_options();
   o.episodic = true, o.horizon = 5;
   expect_parity(o, one_task());
 }
 
 TEST(PanelPlanner, ends_softly_and_takes_the_mean_action_behind_the_horizon) {
-  Options o = small();
+  Options o = panel_options();
   o.episodic = true, o.termination = Termination::soft, o.terminal_action = TerminalAction::mean;
   expect_parity(o, one_task());
 }
 
 TEST(PanelPlanner, tells_tasks_apart_and_leaves_out_their_missing_actions) {
-  expect_parity(small(), two_tasks());
+  expect_parity(panel_options(), tasks_of_unlike_width());
 }
 
 TEST(PanelPlanner, takes_shapes_that_fill_no_panel) {
-  Options o = small();
+  Options o = panel_options();
   o.horizon = 1, o.samples = 40, o.elites = 40, o.policy_trajectories = 0;
   expect_parity(o, one_task());
   o.samples = 100, o.policy_trajectories = 90;
@@ -131,7 +131,8 @@ TEST(PanelPlanner, takes_shapes_that_fill_no_panel) {
 }
 
 TEST(PanelPlanner, rows_and_threads_never_show_in_a_plan) {
-  Planners one(small(), one_task()), four(small(), one_task(), Precision::fp32, 4);
+  PanelPlanners one(panel_options(), one_task()),
+      four(panel_options(), one_task(), Precision::fp32, 4);
   const auto request = one.request(6);
   const Plan together = one.panels.plan(request);
   expect_same_plan(four.panels.plan(request), together, 0);
@@ -163,7 +164,7 @@ TEST(PanelPlanner, bf16_keeps_the_elites_of_the_first_round) {
   if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
   Options o;
   o.iterations = 1;
-  Planners exact(o, one_task()), rounded(o, one_task(), Precision::bf16);
+  PanelPlanners exact(o, one_task()), rounded(o, one_task(), Precision::bf16);
   const auto request = exact.request(3);
   const Plan reference = exact.panels.plan(request), plan = rounded.panels.plan(request);
   auto error = (plan.values - reference.values).abs(), spread = reference.values.std(1, true, true);
@@ -179,12 +180,13 @@ TEST(PanelPlanner, bf16_keeps_the_elites_of_the_first_round) {
 
 TEST(PanelPlanner, bf16_tells_tasks_apart_and_ends_as_fp32_does) {
   if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
-  Options ending = small();
+  Options ending = panel_options();
   ending.iterations = 1, ending.episodic = true, ending.termination = Termination::soft;
-  for (const auto& [options, spec] : {std::pair{ending, one_task()}, {small(), two_tasks()}}) {
+  for (const auto& [options, spec] :
+       {std::pair{ending, one_task()}, {panel_options(), tasks_of_unlike_width()}}) {
     Options once = options;
     once.iterations = 1;
-    Planners exact(once, spec), rounded(once, spec, Precision::bf16);
+    PanelPlanners exact(once, spec), rounded(once, spec, Precision::bf16);
     const auto request = exact.request(3);
     const Plan reference = exact.panels.plan(request), plan = rounded.panels.plan(request);
     auto error = (plan.values - reference.values).abs(),
@@ -194,7 +196,7 @@ TEST(PanelPlanner, bf16_tells_tasks_apart_and_ends_as_fp32_does) {
 }
 
 TEST(PanelPlanner, is_not_offered_where_panels_cannot) {
-  ModelShape shape = model_shape(small(), one_task());
+  ModelShape shape = model_shape(panel_options(), one_task());
   EXPECT_EQ(PanelPlanner::obstacle(shape, Precision::fp32, at::kCPU), "");
   EXPECT_NE(PanelPlanner::obstacle(shape, Precision::fp32, at::kCUDA), "");
   shape.simnorm = 4;

@@ -10,15 +10,12 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-constexpr int64_t kStride = kPlanStride;
-constexpr TwoHotBins kValueBins{.count = kBins, .low = kBinLow, .high = kBinHigh};
-
 // values of a head's logits
 void read_values(int64_t rows, RolloutScratch& w) {
-  two_hot_inverse_cpu({.bins = kValueBins,
+  two_hot_inverse_cpu({.bins = kTwoHot,
                        .logits = w.logits,
                        .value = w.head_value,
-                       .stride = kStride,
+                       .stride = kPlanStride,
                        .rows = rows});
 }
 
@@ -27,19 +24,19 @@ void read_values(int64_t rows, RolloutScratch& w) {
 void rows_to_columns(const float* rows, int64_t count, int64_t width, int64_t column,
                      float* panel) {
   for (int64_t f = 0; f < width; ++f)
-    for (int64_t r = 0; r < count; ++r) panel[f * kStride + column + r] = rows[r * width + f];
+    for (int64_t r = 0; r < count; ++r) panel[f * kPlanStride + column + r] = rows[r * width + f];
 }
 
 RolloutScratch::RolloutScratch(const ModelShape& shape, const PackedModel& model) {
   const int64_t widest = std::max(shape.mlp_dim, shape.latent), A = shape.actions;
-  z = memory.take(model.words(shape.latent) * kStride);
-  for (auto& hidden : net.hidden) hidden = memory.take(model.words(widest) * kStride);
-  net.sums = model.bf16() ? memory.take(widest * kStride) : nullptr;
-  logits = memory.take(std::max(kBins, 2 * A) * kStride);
-  noise = memory.take(A * kStride), numbers = memory.take(A * kStride);
-  action = memory.take(A * kStride);
-  action_words = model.bf16() ? memory.take(model.words(A) * kStride) : action;
-  for (float** columns : {&value, &live, &head_value, &total}) *columns = memory.take(kStride);
+  z = memory.take(model.words(shape.latent) * kPlanStride);
+  for (auto& hidden : net.hidden) hidden = memory.take(model.words(widest) * kPlanStride);
+  net.sums = model.bf16() ? memory.take(widest * kPlanStride) : nullptr;
+  logits = memory.take(std::max(kBins, 2 * A) * kPlanStride);
+  noise = memory.take(A * kPlanStride), numbers = memory.take(A * kPlanStride);
+  action = memory.take(A * kPlanStride);
+  action_words = model.bf16() ? memory.take(model.words(A) * kPlanStride) : action;
+  for (float** columns : {&value, &live, &head_value, &total}) *columns = memory.take(kPlanStride);
 }
 
 RowPlan::RowPlan(const PlanSizes& s, const PackedModel& model, int64_t latent)
@@ -69,10 +66,10 @@ std::vector<PanelJob> panel_jobs(const PlanSizes& s, int64_t columns) {
     jobs.push_back({first, std::min(columns, s.S - s.P - first), 0, 0});
   for (int64_t p = 0; p < s.P;) {
     // where the last panel has columns left, policy trajectories join it
-    if (jobs.back().samples + jobs.back().policies == kStride) jobs.push_back({0, 0, p, 0});
+    if (jobs.back().samples + jobs.back().policies == kPlanStride) jobs.push_back({0, 0, p, 0});
     PanelJob& job = jobs.back();
     if (job.policies == 0) job.first_policy = p;
-    const int64_t join = std::min(s.P - p, kStride - job.samples - job.policies);
+    const int64_t join = std::min(s.P - p, kPlanStride - job.samples - job.policies);
     job.policies += join, p += join;
   }
   return jobs;
@@ -90,9 +87,10 @@ void PanelRollout::draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t
 void PanelRollout::finish_action(const RowPlan& row, RolloutScratch& w) const {
   const int64_t A = options_.sizes.A;
   for (int64_t a = 0; a < A && row.mask; ++a)
-    if (row.mask[a] == 0) std::fill_n(w.action + a * kStride, kStride, 0.f);
+    if (row.mask[a] == 0) std::fill_n(w.action + a * kPlanStride, kPlanStride, 0.f);
   if (model_.bf16())
-    panel_to_pairs(w.action, A, kStride, kStride, reinterpret_cast<uint32_t*>(w.action_words));
+    panel_to_pairs(w.action, A, kPlanStride, kPlanStride,
+                   reinterpret_cast<uint32_t*>(w.action_words));
 }
 
 // of step t, as sequences [first, first + count)
@@ -101,7 +99,7 @@ void PanelRollout::store_actions(RowPlan& row, int64_t t, int64_t first, int64_t
   const PlanSizes& s = options_.sizes;
   float* into = row.actions.data() + (t * s.S + first) * s.A;
   for (int64_t column = 0; column < count; ++column)
-    for (int64_t a = 0; a < s.A; ++a) into[column * s.A + a] = w.action[a * kStride + column];
+    for (int64_t a = 0; a < s.A; ++a) into[column * s.A + a] = w.action[a * kPlanStride + column];
 }
 
 void PanelRollout::sample_actions(RowPlan& row, const PanelJob& job, int64_t round, int64_t t,
@@ -111,9 +109,9 @@ void PanelRollout::sample_actions(RowPlan& row, const PanelJob& job, int64_t rou
   for (int64_t a = 0; a < A; ++a) {
     const size_t place = size_t(t * A + a);
     const float mean = row.mean[place], std = row.std[place];
-    const float* noise = w.noise + a * kStride;
+    const float* noise = w.noise + a * kPlanStride;
     for (int64_t column = 0; column < job.samples; ++column)
-      w.action[a * kStride + column] = std::clamp(mean + std * noise[column], -1.f, 1.f);
+      w.action[a * kPlanStride + column] = std::clamp(mean + std * noise[column], -1.f, 1.f);
   }
   finish_action(row, w);
   store_actions(row, t, P + job.first, job.samples, w);
@@ -145,26 +143,26 @@ void PanelRollout::policy_action(const RowPlan& row, bool mean, RolloutScratch& 
                          .head = w.logits,
                          .noise = mean ? nullptr : w.noise,
                          .action = w.action,
-                         .stride = kStride});
+                         .stride = kPlanStride});
   finish_action(row, w);
 }
 
 void PanelRollout::roll_policy(RowPlan& row, int64_t first, int64_t count,
                                RolloutScratch& w) const {
   const auto [H, S, P, E, I, A] = options_.sizes;
-  std::fill_n(w.value, kStride, 0.f), std::fill_n(w.live, kStride, 1.f);
+  std::fill_n(w.value, kPlanStride, 0.f), std::fill_n(w.live, kPlanStride, 1.f);
   double discount = 1;
   for (int64_t t = 0; t < H; ++t, discount *= row.discount) {
     if (t > 0) model_.policy.forward(row.policy, {{Input::latent, w.z}}, count, w.net, w.logits);
     for (int64_t i = 0; i < 2 * A && t == 0; ++i)
-      std::fill_n(w.logits + i * kStride, kStride, row.head[size_t(i)]);
+      std::fill_n(w.logits + i * kPlanStride, kPlanStride, row.head[size_t(i)]);
     draw(row, numbers_.policy + (t * P + first) * A, count, 0, w);
     policy_action(row, false, w);
     store_actions(row, t, first, count, w);
     step(row, t, count, float(discount), w);
   }
   for (int64_t f = 0; f < model_.words(shape_.latent); ++f)
-    std::copy_n(w.z + f * kStride, count, row.policy_z.data() + f * P + first);
+    std::copy_n(w.z + f * kPlanStride, count, row.policy_z.data() + f * P + first);
   std::copy_n(w.value, count, row.policy_value.data() + first);
   std::copy_n(w.live, count, row.policy_live.data() + first);
 }
@@ -172,7 +170,7 @@ void PanelRollout::roll_policy(RowPlan& row, int64_t first, int64_t count,
 // mean of the values of the round's pair at w.z and w.action, into w.total
 void PanelRollout::value_behind(const RowPlan& row, int64_t round, int64_t rows,
                                 RolloutScratch& w) const {
-  std::fill_n(w.total, kStride, 0.f);
+  std::fill_n(w.total, kPlanStride, 0.f);
   for (size_t k : {0, 1}) {
     const size_t i = size_t(row.pairs[2 * size_t(round) + k]);
     model_.q[i].forward(row.q[i], {{Input::latent, w.z}, {Input::action, w.action_words}}, rows,
@@ -187,7 +185,7 @@ void PanelRollout::evaluate(RowPlan& row, const PanelJob& job, int64_t round,
                             RolloutScratch& w) const {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t samples = job.samples, rows = samples + job.policies;
-  std::fill_n(w.value, kStride, 0.f), std::fill_n(w.live, kStride, 1.f);
+  std::fill_n(w.value, kPlanStride, 0.f), std::fill_n(w.live, kPlanStride, 1.f);
   double discount = 1;
   for (int64_t t = 0; t < H; ++t, discount *= row.discount) {
     if (samples == 0) continue;
@@ -198,7 +196,7 @@ void PanelRollout::evaluate(RowPlan& row, const PanelJob& job, int64_t round,
   if (job.policies > 0) {
     const float* from = row.policy_z.data() + job.first_policy;
     for (int64_t f = 0; f < model_.words(shape_.latent); ++f)
-      std::copy_n(from + f * P, job.policies, w.z + f * kStride + samples);
+      std::copy_n(from + f * P, job.policies, w.z + f * kPlanStride + samples);
     std::copy_n(row.policy_value.data() + job.first_policy, job.policies, w.value + samples);
     std::copy_n(row.policy_live.data() + job.first_policy, job.policies, w.live + samples);
   }

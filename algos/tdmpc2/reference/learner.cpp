@@ -11,8 +11,6 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
-
 at::Tensor rows_of(const at::Tensor& x) { return x.defined() ? x.flatten(0, 1) : x; }
 
 // the parameters of a module add their gradients into `grad`

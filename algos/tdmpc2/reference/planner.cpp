@@ -10,12 +10,6 @@
 #include "kernels/two_hot/two_hot_op.h"
 
 namespace maglev::tdmpc2 {
-namespace {
-
-constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
-
-}  // namespace
-
 struct ReferencePlanner::Context {
   at::Tensor z, e, mask;  ///< [1, D], [1, T], [1, A]; undefined without tasks
   ActKey key;
