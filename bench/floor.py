@@ -29,7 +29,7 @@ def forward_macs(env: str, network: dict) -> int:
     hidden = [int(h) for h in network["hidden"]]
     critic = [int(h) for h in network["critic_hidden"]]
     if env == "goodhart" and network["kind"] == "cnn" and network["shared"]:
-        channels = [GOODHART_CHANNELS, *map(int, network["channels"])]
+        channels = [GOODHART_CHANNELS, *map(int, network["cnn"]["channels"])]
         cells = GOODHART_SIDE**2
         macs = layers(channels) * KERNEL * cells
         macs += layers([channels[-1] * cells, *hidden, GOODHART_ACTIONS])

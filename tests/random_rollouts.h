@@ -5,11 +5,13 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/ppo.h"
 #include "base/core/error.h"
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
+#include "kernels/policy/distribution_op.h"
 
 namespace maglev {
 
@@ -43,12 +45,19 @@ inline EnvSpec cells() {
           .action = {.heads = {6}}};
 }
 
+/// A setting by its name.
+inline void set(ppo::Options& options, const char* name, const char* value) {
+  OptionTable table;
+  options.describe(table);
+  table.set(name, value);
+}
+
 inline ppo::Options small() {
   ppo::Options o;
   o.rollout = 16;
   o.lr = 1e-2;
   o.network.hidden = {24, 16};
-  o.network.channels = {4, 6};
+  set(o, "network.cnn.channels", "[4, 6]");
   return o;
 }
 
@@ -125,5 +134,31 @@ class RandomRollouts {
   ppo::Ppo ppo;
   Rollout store;
 };
+
+/// The rollout `other` collected, with what the policy of `mine` says of its actions.
+inline const Batch& relived(RandomRollouts& mine, const Batch& other) {
+  at::NoGradGuard no_grad;
+  const Batch& batch = mine.store.batch();
+  const auto copy = [](at::Tensor to, const at::Tensor& from) {
+    if (to.defined()) to.copy_(from);
+  };
+  for (size_t c = 0; c < batch.obs.size(); ++c) copy(batch.obs[c], other.obs[c]);
+  copy(batch.mask, other.mask), copy(batch.is_first, other.is_first);
+  copy(batch.action, other.action), copy(batch.reward, other.reward);
+  copy(batch.terminated, other.terminated), copy(batch.truncated, other.truncated);
+  const auto& policy = mine.ppo.policy();
+  for (int64_t t = 0; t < batch.reward.size(0); ++t) {
+    std::vector<at::Tensor> obs;
+    for (const auto& o : batch.obs) obs.push_back(o[t]);
+    const auto out = policy.forward(policy.network(), obs, {.policy = true, .value = true});
+    const auto mask = batch.mask.defined() ? batch.mask[t] : at::Tensor();
+    copy(batch.extra[ppo::log_prob_column][t],
+         log_prob(mine.spec().action, {out.logits, policy.network().log_std(), mask},
+                  batch.action[t])
+             .log_prob);
+    copy(batch.extra[ppo::value_column][t], policy.network().value_head().denormalize(out.value));
+  }
+  return batch;
+}
 
 }  // namespace maglev

@@ -308,11 +308,8 @@ void FusedLearner::finish(const Batch& batch) {
   else state_.epochs_done.add_(options_.epochs);
 
   // observations are standardised by what was seen, from the next rollout on
-  if (!options_.network.normalize_obs) return;
   at::NoGradGuard no_grad;
-  std::vector<at::Tensor> seen;
-  for (const auto& o : batch.obs) seen.push_back(o.narrow(0, 0, options_.rollout));
-  policy_.network().encoder().absorb(seen);
+  policy_.network().absorb(batch.obs, options_.rollout);
 }
 
 Results FusedLearner::results() const {

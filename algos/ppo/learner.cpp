@@ -14,8 +14,9 @@ std::unique_ptr<Optimizer> make_optimizer(const Options& options, const PpoPolic
                          .clip_per_module = options.clip_grad == ClipGrad::per_module,
                          .fused = options.fused};
   if (options.optimizer == OptimizerKind::muon)
-    return std::make_unique<FlatMuon>(policy.params(), policy.network(), adam,
-                                      MuonOptions{.adam_modules = {"policy_weight", "value_head"}});
+    return std::make_unique<FlatMuon>(
+        policy.params(), policy.network(), adam,
+        MuonOptions{.adam_modules = policy.network().output_layers()});
   return std::make_unique<FlatAdam>(policy.params(), adam);
 }
 
@@ -36,9 +37,11 @@ LearnerState::LearnerState(const Options& options, const AlgoContext& context, P
   }
 
   // where the value head's parameters lie
-  for (const auto& p : policy.network().named_parameters()) {
-    if (p.key().starts_with("value_head.")) head_count_ += p.value().numel();
-    else if (head_count_ == 0) head_begin_ += p.value().numel();
+  const ValueHead& head = policy.network().value_head();
+  head_count_ = head.weight().numel() + head.bias().numel();
+  for (const auto& p : policy.network().parameters()) {
+    if (p.is_same(head.weight())) break;
+    head_begin_ += p.numel();
   }
 }
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "base/config/options.h"
-#include "engine/nn/actor_critic.h"
+#include "engine/nn/network.h"
 
 namespace maglev::ppo {
 

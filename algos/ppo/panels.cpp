@@ -48,8 +48,8 @@ Panels::Panels(const ActorCritic& network, const FlatParams& params, const AlgoC
   // memory of one panel a thread
   for (size_t i = 0; i < taken_.size(); ++i) memory_.emplace_back(panels_);
   // the deviations' gradient lies where they lie
-  if (network.log_std().defined()) {
-    log_std_ = network.log_std().const_data_ptr<float>();
+  if (const auto log_std = network.log_std(); log_std.defined()) {
+    log_std_ = log_std.const_data_ptr<float>();
     log_std_at_ = log_std_ - params.data().const_data_ptr<float>();
   }
 }

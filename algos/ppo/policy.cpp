@@ -10,20 +10,19 @@
 
 namespace maglev::ppo {
 
-NetworkOptions network_options(const Options& options, const AlgoContext& context) {
-  NetworkOptions network = options.network;
-  network.bf16 = context.precision == Precision::bf16 && context.device.is_cpu();
-  return network;
+NetworkContext network_context(const AlgoContext& context) {
+  return {.spec = context.spec,
+          .bf16 = context.precision == Precision::bf16 && context.device.is_cpu()};
 }
 
 PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
-    : options_(network_options(options, context)),
-      spec_(context.spec),
+    : options_(options.network),
+      network_context_(network_context(context)),
       device_(context.device),
       precision_(context.precision),
       fused_(options.fused) {
   // the networks, their parameters in one buffer
-  network_ = std::make_shared<ActorCritic>(spec_, options_, Initializer(context.seed));
+  network_ = make_network(options_, network_context_, Initializer(context.seed));
   network_->to(device_);
   params_ = std::make_unique<FlatParams>(*network_);
   network_->round_weights();
@@ -45,7 +44,8 @@ void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
   const auto out = forward(*network_, step.obs, {.policy = true, .value = learning});
   const DistParams dist{out.logits, network_->log_std(), step.mask};
   const auto draw = fused_ ? policy_sample : sample;
-  const auto log_prob = draw(spec_.action, dist, mode, key, step.first, step.action);
+  const auto log_prob =
+      draw(network_context_.spec.action, dist, mode, key, step.first, step.action);
   if (!learning) return;
 
   // what the update compares with
@@ -58,7 +58,7 @@ at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {
   return network_->value_head().denormalize(out.value);
 }
 
-Evaluation PpoPolicy::forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
+Evaluation PpoPolicy::forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
                               ActorCritic::Want want) const {
   Evaluation out;
   {
@@ -72,7 +72,7 @@ Evaluation PpoPolicy::forward(const ActorCritic& network, const std::vector<at::
 }
 
 std::shared_ptr<ActorCritic> PpoPolicy::replica(const at::Tensor& grad) const {
-  auto replica = std::make_shared<ActorCritic>(spec_, options_, Initializer::none());
+  auto replica = make_network(options_, network_context_, Initializer::none());
   replica->to(device_);
   params_->bind(*network_, *replica, grad);
   replica->share_rounded(*network_);

@@ -18,8 +18,8 @@ namespace maglev::ppo {
 /// What act adds to a row, in this order.
 enum Column { log_prob_column, value_column };
 
-/// Settings of the networks with what the run's precision says about them.
-NetworkOptions network_options(const Options& options, const AlgoContext& context);
+/// What the networks are made for.
+NetworkContext network_context(const AlgoContext& context);
 
 class PpoPolicy : public Policy {
  public:
@@ -38,7 +38,7 @@ class PpoPolicy : public Policy {
   /// Values of rows of observations, [rows] f32 in the reward's units.
   at::Tensor value(const std::vector<at::Tensor>& obs) const;
   /// What `network`, these networks or a replica, gives in the run's precision, as f32.
-  Evaluation forward(const ActorCritic& network, const std::vector<at::Tensor>& obs,
+  Evaluation forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
                      ActorCritic::Want want) const;
   /// Networks that read these parameters and add their gradients into `grad` [P] f32.
   std::shared_ptr<ActorCritic> replica(const at::Tensor& grad) const;
@@ -50,7 +50,7 @@ class PpoPolicy : public Policy {
 
  private:
   NetworkOptions options_;
-  EnvSpec spec_;
+  NetworkContext network_context_;
   at::Device device_;
   Precision precision_;
   bool fused_;

@@ -162,10 +162,7 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
 void ReferenceLearner::finish(const Batch& batch) {
   at::NoGradGuard no_grad;
   state_.epochs_done.add_(options_.epochs);
-  if (!options_.network.normalize_obs) return;
-  std::vector<at::Tensor> seen;
-  for (const auto& o : batch.obs) seen.push_back(o.narrow(0, 0, options_.rollout));
-  policy_.network().encoder().absorb(seen);
+  policy_.network().absorb(batch.obs, options_.rollout);
 }
 
 Results ReferenceLearner::results() const {

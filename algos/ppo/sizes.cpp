@@ -20,30 +20,17 @@ constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 // rows act gets at once at most, where threads share them
 constexpr int64_t kMostBlock = 256;
 
-ActorCritic unmade(const Options& o, const AlgoContext& context) {
-  return ActorCritic(context.spec, network_options(o, context), Initializer::shapes());
+std::shared_ptr<ActorCritic> unmade(const Options& o, const AlgoContext& context) {
+  return make_network(o.network, network_context(context), Initializer::shapes());
 }
 
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   int64_t rows = o.shard_rows;
+  const int64_t work = network.cost().multiply_adds;
   if (rows == 0)
-    rows = network.cost() > kLargeNetwork
-               ? kLargeShard
-               : std::clamp<int64_t>(kShardWork / network.cost(), 64, 1024);
+    rows = work > kLargeNetwork ? kLargeShard : std::clamp<int64_t>(kShardWork / work, 64, 1024);
   return std::min(rows, std::max<int64_t>(64, (minibatch_rows(o, context) + 1) / 2));
-}
-
-// what the layers of a row give, f32: of a convolution a value a cell, of a dense layer its outputs
-int64_t row_outputs(const ActorCritic& network, const EnvSpec& spec) {
-  int64_t cells = 1, outputs = 0;
-  for (const auto& column : spec.observations) {
-    const auto& grid = column.cells.bits ? column.cells.grid : column.shape;
-    if (grid.size() >= 2) cells = std::max(cells, grid[0] * grid[1]);
-  }
-  for (const auto& p : network.parameters())
-    if (p.dim() >= 2) outputs += p.size(0) * (p.dim() == 4 ? cells : 1);
-  return outputs;
 }
 
 }  // namespace
@@ -72,14 +59,15 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
   DataPlan plan;
   plan.collect_steps = o.rollout;
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
-  plan.block_rows = block_rows(o, context, unmade(o, context));
+  plan.block_rows = block_rows(o, context, *unmade(o, context));
   plan.autocast = true;
   plan.capturable = context.device.is_cuda();
   return plan;
 }
 
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
-  const ActorCritic network = unmade(o, context);
+  const auto made = unmade(o, context);
+  const ActorCritic& network = *made;
   constexpr int64_t f32 = 4;
   int64_t parameters = 0;
   for (const auto& p : network.parameters()) parameters += p.numel();
@@ -92,7 +80,7 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t row = 6 * f32 + 8;
   return {{"parameters and optimiser", 3 * f32 * parameters},
           {"gradients", lanes * f32 * parameters},
-          {"activations", 3 * f32 * working * shard * row_outputs(network, context.spec)},
+          {"activations", 3 * f32 * working * shard * network.cost().outputs},
           {"advantages and targets", o.rollout * context.rows * row}};
 }
 

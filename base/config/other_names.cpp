@@ -71,6 +71,11 @@ std::span<const OtherName> other_names() {
       {{"hidden_sizes", "hidden_size", "hidden_dim", "hidden_dims", "net_arch", "fcnet_hiddens",
         "num_units"},
        {"*.network.hidden", "*.mlp_dim"}},
+      {{"conv_filters", "cnn_channels", "conv_channels"},
+       {"*.network.cnn.channels"},
+       "3x3, padding 1"},
+      {{"features_extractor_class", "features_extractor", "network_type", "policy_type"},
+       {"*.network.kind"}},
       {{"activation_fn", "fcnet_activation", "nonlinearity"}, {"*.network.activation"}},
 
       {{"buffer_size", "replay_size", "replay_buffer_size", "memory_size"}, {"*.capacity"}},

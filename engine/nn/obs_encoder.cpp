@@ -1,5 +1,6 @@
 #include "engine/nn/obs_encoder.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <ATen/ATen.h>
@@ -21,6 +22,14 @@ void append(at::Tensor& to, const at::Tensor& part) {
 
 }  // namespace
 
+bool is_image(const ObsColumn& column) {
+  return column.cells.bits > 0 || (column.dtype == DType::u8 && column.shape.size() == 3);
+}
+
+bool shows_image(const EnvSpec& spec) {
+  return std::any_of(spec.observations.begin(), spec.observations.end(), is_image);
+}
+
 ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
   for (const auto& o : spec.observations) {
     Column column{.spec = o, .norm = nullptr, .policy_table = {}, .critic_table = {}};
@@ -37,7 +46,7 @@ ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
         privileged_size_ += o.cells.channels * product(o.cells.grid);
       }
       channels_ = o.cells.channels, height_ = o.cells.grid[0], width_ = o.cells.grid[1];
-    } else if (o.dtype == DType::u8 && o.shape.size() == 3) {
+    } else if (is_image(o)) {
       MAGLEV_ASSERT(!critic_only && channels_ == 0, "one image the policy sees");
       height_ = o.shape[0], width_ = o.shape[1], channels_ = o.shape[2];
     } else {
@@ -62,7 +71,7 @@ ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns,
       out.policy.image = decode_cells(x, column.policy_table, spec.cells).permute({0, 3, 1, 2});
       if (want_privileged && column.critic_table.defined())
         append(out.privileged, decode_cells(x, column.critic_table, spec.cells).reshape({B, -1}));
-    } else if (spec.dtype == DType::u8 && spec.shape.size() == 3) {
+    } else if (is_image(spec)) {
       out.policy.image = scale_image(x, 1.0 / 255).permute({0, 3, 1, 2});
     } else {
       if (spec.audience == Audience::critic && !want_privileged) continue;
@@ -74,10 +83,17 @@ ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns,
   return out;
 }
 
-void ObsEncoder::absorb(const std::vector<at::Tensor>& columns) {
+void ObsEncoder::absorb(const std::vector<at::Tensor>& columns, int64_t T) {
   for (size_t i = 0; i < columns_.size(); ++i)
     if (columns_[i].norm)
-      columns_[i].norm->absorb(columns[i].reshape({-1, columns_[i].spec.elements()}));
+      columns_[i].norm->absorb(
+          columns[i].narrow(0, 0, T).reshape({-1, columns_[i].spec.elements()}));
+}
+
+std::vector<const RunningNorm*> ObsEncoder::norms() const {
+  std::vector<const RunningNorm*> norms;
+  for (const auto& column : columns_) norms.push_back(column.norm.get());
+  return norms;
 }
 
 }  // namespace maglev

@@ -19,6 +19,10 @@ struct NetInput {
   at::Tensor vector;  ///< [B, D] f32
 };
 
+/// Whether the encoder gives an image of this column: of cells or of bytes.
+bool is_image(const ObsColumn& column);
+bool shows_image(const EnvSpec& spec);
+
 class ObsEncoder : public torch::nn::Module {
  public:
   /// `normalize`: standardise f32 columns by running statistics.
@@ -32,11 +36,11 @@ class ObsEncoder : public torch::nn::Module {
   };
   Output forward(const std::vector<at::Tensor>& columns, bool want_privileged) const;
 
-  /// Takes a rollout's observations [.., shape] into the running statistics.
-  void absorb(const std::vector<at::Tensor>& columns);
+  /// Takes observations of times 0 to T of columns [.., rows, shape] into the running statistics.
+  void absorb(const std::vector<at::Tensor>& columns, int64_t T);
 
-  /// Running statistics of column `i`; null where it is taken as it is.
-  const RunningNorm* norm(size_t i) const { return columns_[i].norm.get(); }
+  /// Running statistics of each column; null where it is taken as it is.
+  std::vector<const RunningNorm*> norms() const;
 
   /// Sizes of what forward gives: image [C, H, W] (C = 0: none), vector D, privileged P.
   int64_t channels() const { return channels_; }

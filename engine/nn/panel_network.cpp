@@ -7,14 +7,14 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "engine/nn/obs_encoder.h"
 
 namespace maglev {
 
 std::string PanelNetwork::obstacle(const ActorCritic& network, const EnvSpec& spec) {
-  if (network.dense().value.empty()) return "the network has convolutions";
+  if (!network.dense()) return "the network is more than fully connected layers";
   for (const auto& o : spec.observations)
-    if (o.cells.bits > 0 || (o.dtype == DType::u8 && o.shape.size() == 3))
-      return "observation '" + o.name + "' is an image";
+    if (is_image(o)) return "observation '" + o.name + "' is an image";
   return "";
 }
 
@@ -48,7 +48,7 @@ PanelNetwork::Gradients PanelNetwork::gradients(float* grad) const {
 PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
                            const at::Tensor& flat) {
   MAGLEV_ASSERT(obstacle(network, spec).empty() && flat.is_cpu(), "ask obstacle first");
-  const auto stacks = network.dense();
+  const DenseStacks stacks = *network.dense();
   shared_ = stack(stacks.shared, flat);
   policy_ = stack(stacks.policy, flat);
   value_ = stack(stacks.value, flat);
@@ -57,7 +57,7 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
     for (size_t i = 0; i < spec.observations.size(); ++i) {
       const ObsColumn& o = spec.observations[i];
       if ((o.audience == Audience::critic) != privileged) continue;
-      const RunningNorm* norm = network.encoder().norm(i);
+      const RunningNorm* norm = stacks.norms[i];
       columns_.push_back({.index = i,
                           .dtype = o.dtype,
                           .elements = o.elements(),

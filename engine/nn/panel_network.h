@@ -1,8 +1,8 @@
 #pragma once
-// An ActorCritic of fully connected layers as it runs on the CPU: a panel of up to 64 rows goes
-// from its observations to logits and value, and gradients back, in one thread's cache, without
-// anything being dispatched or allocated. The module stays the owner of the parameters and the
-// reference.
+// An ActorCritic of fully connected layers (ActorCritic::dense) as it runs on the CPU: a panel of
+// up to 64 rows goes from its observations to logits and value, and gradients back, in one thread's
+// cache, without anything being dispatched or allocated. The module stays the owner of the
+// parameters and the reference.
 //
 // Threads: a PanelNetwork is read-only; each thread brings a Panel of its own.
 

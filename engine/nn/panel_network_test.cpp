@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/nn/flat_params.h"
+#include "engine/nn/network.h"
 #include "tests/close.h"
 
 namespace maglev {
@@ -29,14 +30,14 @@ struct Built {
 
 Built build(const NetworkOptions& options, bool privileged, int64_t rows) {
   Built b{spec_of(privileged), nullptr, nullptr, {}};
-  b.network = std::make_shared<ActorCritic>(b.spec, options, Initializer(7));
+  b.network = make_network(options, {.spec = b.spec}, Initializer(7));
   b.flat = std::make_unique<FlatParams>(*b.network);
   auto gen = at::make_generator<at::CPUGeneratorImpl>(5);
   b.flat->data().add_(at::randn({b.flat->size()}, gen) * 0.05);
   b.obs.push_back(at::randn({rows, 5}, gen) * 2 + 1);
   b.obs.push_back(at::randint(0, 4, {rows, 2}, gen).to(at::kInt));
   if (privileged) b.obs.push_back(at::randn({rows, 3}, gen));
-  if (options.normalize_obs) b.network->encoder().absorb(b.obs);
+  b.network->absorb(b.obs, rows);
   return b;
 }
 
@@ -131,12 +132,13 @@ TEST(PanelNetwork, names_what_stands_in_the_way) {
   EnvSpec image;
   image.observations = {{.name = "image", .dtype = DType::u8, .shape = {8, 8, 3}}};
   image.action.heads = {2};
-  ActorCritic cnn(image, {}, Initializer(1));
-  EXPECT_EQ(PanelNetwork::obstacle(cnn, image), "the network has convolutions");
-  NetworkOptions mlp;
-  mlp.kind = NetworkKind::mlp;
-  ActorCritic flat(image, mlp, Initializer(1));
-  EXPECT_EQ(PanelNetwork::obstacle(flat, image), "observation 'image' is an image");
+  const auto obstacle = [&](const char* kind) {
+    const auto network =
+        make_network({.kind = &find_network(kind)}, {.spec = image}, Initializer(1));
+    return PanelNetwork::obstacle(*network, image);
+  };
+  EXPECT_EQ(obstacle("cnn"), "the network is more than fully connected layers");
+  EXPECT_EQ(obstacle("mlp"), "observation 'image' is an image");
 }
 
 }  // namespace

@@ -223,7 +223,7 @@ def our_options(c):
     pair = lambda v: v if isinstance(v, tuple) else (v, 1.0)  # noqa: E731
     (lr, lr_end), (clip, clip_end) = pair(c["learning_rate"]), pair(c["clip_range"])
     network = {"apart": {"hidden": "[32, 24]"}, "shared": {"hidden": "[32]", "shared": "true", "critic_hidden": "[16]"},
-               "cnn": {"hidden": "[16]", "channels": "[4, 6]"}}[c["net"]]
+               "cnn": {"hidden": "[16]", "cnn.channels": "[4, 6]"}}[c["net"]]
     return {
         "epochs": c["n_epochs"], "lr": lr, "lr_end": lr_end, "clip": clip, "clip_end": clip_end, "gamma": c["gamma"],
         "lambda": c["gae_lambda"], "value_clip": c["clip_range_vf"] or 0, "value_coef": c["vf_coef"],

@@ -210,7 +210,7 @@ class Replay {
 
   // what collecting would have written beside the recorded actions
   void act(Batch& batch) const {
-    const auto& network = ppo_->policy().network();
+    auto& network = ppo_->policy().network();
     auto out = network.forward({batch.obs[0].flatten(0, 1)}, {.policy = true, .value = true});
     batch.extra[1].copy_(network.value_head().denormalize(out.value).view_as(batch.extra[1]));
     const int64_t count = batch.reward.numel();

@@ -18,14 +18,14 @@ LAYERS = [
     ["kernels: torch"],
     ["engine/data", "engine/host"],
     ["engine/nn"],
-    ["engine/algo"],
+    ["engine/algo", "networks"],
     ["algos", "engine/run"],
     ["engine/play"],
     ["engine/train"],
     ["verbs"],
 ]
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
-SHIPPED = ("base", "engine", "envs", "kernels", "sinks", "algos", "verbs")
+SHIPPED = ("base", "engine", "envs", "kernels", "sinks", "networks", "algos", "verbs")
 
 
 def tracked():
@@ -82,12 +82,14 @@ def test_an_arrow_up_is_found():
     ]
 
 
-def test_plug_ins_do_not_know_the_plug_ins_above_them():
-    """Algorithms stand beside each other: what two share lies below them."""
+def test_plug_ins_do_not_know_the_plug_ins_beside_them():
+    """What two networks or algorithms share lies below them, and an algorithm knows networks by their table alone."""
     for file in shipped():
-        if file.startswith("algos/"):
+        if file.startswith(("networks/", "algos/")):
             own = "/".join(file.split("/")[:2])
-            foreign = [i for i in includes(file) if i.startswith("algos/") and not i.startswith(own + "/")]
+            foreign = [
+                i for i in includes(file) if i.startswith(("networks/", "algos/")) and not i.startswith(own + "/")
+            ]
             assert not foreign, f"{file} includes {foreign}"
 
 

@@ -22,7 +22,7 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
        .switches = {{algo + ".network.fast_tanh", "false", "true"}}},
       {.name = "own layers",
        .what = "convolutions and dense layers with their relu as one operation",
-       .switches = {{algo + ".network.fused_layers", "false", "true"}}},
+       .switches = {{algo + ".network.cnn.fused_layers", "false", "true"}}},
       {.name = "fused",
        .what = "network, loss and optimiser on fused kernels",
        .switches = {{algo + ".fused", "false", "true"}}},

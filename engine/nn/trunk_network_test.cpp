@@ -1,4 +1,6 @@
-#include "engine/nn/actor_critic.h"
+// TrunkNetwork as the shipped networks are made of it.
+
+#include "engine/nn/trunk_network.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -6,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/core/error.h"
 #include "engine/host/machine.h"
 #include "tests/close.h"
 
@@ -59,12 +60,28 @@ std::vector<at::Tensor> rows_of(const std::vector<at::Tensor>& columns, int64_t 
   return part;
 }
 
-NetworkOptions small() { return {.hidden = {24, 16}, .channels = {4, 6}}; }
+void set(NetworkOptions& options, const char* name, const char* value) {
+  OptionTable table;
+  options.describe(table);
+  table.set(name, value);
+}
+
+NetworkOptions small() {
+  NetworkOptions options{.hidden = {24, 16}};
+  set(options, "cnn.channels", "[4, 6]");
+  return options;
+}
+
+std::shared_ptr<ActorCritic> made(const EnvSpec& spec, const NetworkOptions& options,
+                                  bool bf16 = false) {
+  return make_network(options, {.spec = spec, .bf16 = bf16}, Initializer(1));
+}
 
 struct Variant {
   const char* name;
   EnvSpec spec;
   NetworkOptions options;
+  bool bf16 = false;
 };
 
 std::vector<Variant> variants() {
@@ -83,40 +100,43 @@ std::vector<Variant> variants() {
            with([](auto& o) { o.normalize_obs = true, o.activation = HiddenActivation::silu; })},
           {"cnn on cells", cells(), with([](auto& o) { o.activation = HiddenActivation::relu; })},
           {"cnn on cells in bf16", cells(),
-           with([](auto& o) { o.activation = HiddenActivation::relu, o.bf16 = true; })},
+           with([](auto& o) { o.activation = HiddenActivation::relu; }), true},
           {"cnn on cells by ATen", cells(),
-           with([](auto& o) { o.activation = HiddenActivation::relu, o.fused_layers = false; })},
+           with([](auto& o) {
+             o.activation = HiddenActivation::relu;
+             set(o, "cnn.fused_layers", "false");
+           })},
           {"cnn on cells shared", cells(),
            with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
           {"cnn on pixels", pixels(), small()},
           {"mlp with one action", one_action(), small()},
-          {"mlp on pixels", pixels(), with([](auto& o) { o.kind = NetworkKind::mlp; })}};
+          {"mlp on pixels", pixels(), with([](auto& o) { o.kind = &find_network("mlp"); })}};
 }
 
-TEST(ActorCritic, gives_a_row_of_logits_and_a_value_for_each_row) {
+TEST(TrunkNetwork, gives_a_row_of_logits_and_a_value_for_each_row) {
   for (const auto& v : variants()) {
-    ActorCritic network(v.spec, v.options, Initializer(1));
-    auto out = network.forward(observations(v.spec, 9), {});
+    const auto network = made(v.spec, v.options, v.bf16);
+    auto out = network->forward(observations(v.spec, 9), {});
     const int64_t width =
         v.spec.action.discrete() ? v.spec.action.categories() : v.spec.action.dims();
     EXPECT_EQ(out.logits.sizes(), (std::vector<int64_t>{9, width})) << v.name;
     EXPECT_EQ(out.value.sizes(), std::vector<int64_t>{9}) << v.name;
-    EXPECT_EQ(network.log_std().defined(), !v.spec.action.discrete()) << v.name;
+    EXPECT_EQ(network->log_std().defined(), !v.spec.action.discrete()) << v.name;
   }
 }
 
 // acting sees other numbers of rows at once than learning does, and a library may sum a row's
 // products in another order then; layers in bf16 round each of their outputs once more
-TEST(ActorCritic, how_many_rows_come_together_changes_a_row_by_rounding_alone) {
+TEST(TrunkNetwork, how_many_rows_come_together_changes_a_row_by_rounding_alone) {
   claim_threads();
   at::NoGradGuard no_grad;
   for (const auto& v : variants()) {
-    ActorCritic network(v.spec, v.options, Initializer(1));
-    const int64_t layers = int64_t(network.parameters().size()) / 2;
-    const auto rounding = v.options.bf16 ? Tolerance::of_sums(layers, kRoundBf16)
-                                         : Tolerance::of_sums(sums_of(network));
+    const auto network = made(v.spec, v.options, v.bf16);
+    const int64_t layers = int64_t(network->parameters().size()) / 2;
+    const auto rounding = v.bf16 ? Tolerance::of_sums(layers, kRoundBf16)
+                                         : Tolerance::of_sums(sums_of(*network));
     const auto columns = observations(v.spec, 256);
-    const auto whole = network.forward(columns, {});
+    const auto whole = network->forward(columns, {});
     // a part's rows in the place of the whole's: few rows alone may all be small
     const auto expect_close = [&](const at::Tensor& part, const at::Tensor& all, int64_t begin) {
       auto joined = all.clone();
@@ -125,65 +145,65 @@ TEST(ActorCritic, how_many_rows_come_together_changes_a_row_by_rounding_alone) {
     };
     for (int64_t rows : {1, 2, 3, 7, 8, 31, 100})
       for (int64_t begin : {int64_t(0), 256 - rows}) {
-        auto part = network.forward(rows_of(columns, begin, rows), {});
+        auto part = network->forward(rows_of(columns, begin, rows), {});
         expect_close(part.logits, whole.logits, begin);
         expect_close(part.value, whole.value, begin);
       }
   }
 }
 
-TEST(ActorCritic, asked_for_one_output_gives_it_alone_and_unchanged) {
+TEST(TrunkNetwork, asked_for_one_output_gives_it_alone_and_unchanged) {
   at::NoGradGuard no_grad;
   for (const auto& v : variants()) {
-    ActorCritic network(v.spec, v.options, Initializer(1));
+    const auto network = made(v.spec, v.options, v.bf16);
     const auto columns = observations(v.spec, 16);
-    auto both = network.forward(columns, {});
-    auto policy = network.forward(columns, {.policy = true, .value = false});
-    auto value = network.forward(columns, {.policy = false, .value = true});
+    auto both = network->forward(columns, {});
+    auto policy = network->forward(columns, {.policy = true, .value = false});
+    auto value = network->forward(columns, {.policy = false, .value = true});
     EXPECT_TRUE(close(policy.logits, both.logits, 0)) << v.name;
     EXPECT_TRUE(close(value.value, both.value, 0)) << v.name;
     EXPECT_FALSE(policy.value.defined() || value.logits.defined()) << v.name;
   }
 }
 
-TEST(ActorCritic, a_privileged_column_moves_the_value_and_never_the_policy) {
+TEST(TrunkNetwork, a_privileged_column_moves_the_value_and_never_the_policy) {
   at::NoGradGuard no_grad;
   for (const auto& v : variants()) {
     if (v.spec.observations.size() < 2 || v.spec.observations[1].audience != Audience::critic)
       continue;
-    ActorCritic network(v.spec, v.options, Initializer(1));
+    const auto network = made(v.spec, v.options, v.bf16);
     auto columns = observations(v.spec, 16);
-    auto before = network.forward(columns, {});
+    auto before = network->forward(columns, {});
     columns[1] = columns[1] + 1;
-    auto after = network.forward(columns, {});
+    auto after = network->forward(columns, {});
     EXPECT_TRUE(close(after.logits, before.logits, 0)) << v.name;
     EXPECT_TRUE((after.value != before.value).all().item<bool>()) << v.name;
   }
 }
 
 // codes 4..7 differ for the critic, and codes 3k+1 look alike to the policy beyond its first four
-TEST(ActorCritic, what_only_the_critics_palette_tells_apart_never_reaches_the_policy) {
+TEST(TrunkNetwork, what_only_the_critics_palette_tells_apart_never_reaches_the_policy) {
   at::NoGradGuard no_grad;
   for (bool shared : {false, true}) {
     auto options = small();
     options.shared = shared;
-    ActorCritic network(cells(), options, Initializer(1));
+    const auto network = made(cells(), options);
     auto columns = observations(cells(), 16);
     columns[0].fill_(0x44);  // both cells of a byte hold code 4
-    auto before = network.forward(columns, {});
+    auto before = network->forward(columns, {});
     columns[0].fill_(0x77);  // 7 % 3 == 4 % 3
-    auto after = network.forward(columns, {});
+    auto after = network->forward(columns, {});
     EXPECT_TRUE(close(after.logits, before.logits, 0));
     EXPECT_TRUE((after.value != before.value).all().item<bool>());
   }
 }
 
-TEST(ActorCritic, gradients_of_the_policy_reach_nothing_privileged) {
+TEST(TrunkNetwork, gradients_of_the_policy_reach_nothing_privileged) {
   auto spec = vectors();
-  ActorCritic network(spec, small(), Initializer(1));
+  const auto network = made(spec, small());
   auto columns = observations(spec, 8);
   columns[1].requires_grad_(true);
-  auto out = network.forward(columns, {});
+  auto out = network->forward(columns, {});
   auto of_logits = torch::autograd::grad({out.logits.sum()}, {columns[1]}, {}, true, false,
                                          /*allow_unused=*/true);
   auto of_value = torch::autograd::grad({out.value.sum()}, {columns[1]});
@@ -191,22 +211,22 @@ TEST(ActorCritic, gradients_of_the_policy_reach_nothing_privileged) {
   EXPECT_GT(of_value[0].abs().sum().item<float>(), 0);
 }
 
-TEST(ActorCritic, a_shared_trunk_learns_from_both_and_two_trunks_from_one_each) {
+TEST(TrunkNetwork, a_shared_trunk_learns_from_both_and_two_trunks_from_one_each) {
   for (bool shared : {false, true}) {
     auto options = small();
     options.shared = shared;
-    ActorCritic network(vectors(), options, Initializer(1));
-    network.forward(observations(vectors(), 8), {}).value.sum().backward();
-    auto trunk = network.named_parameters()["policy_trunk.fc0_weight"].grad();
+    const auto network = made(vectors(), options);
+    network->forward(observations(vectors(), 8), {}).value.sum().backward();
+    auto trunk = network->named_parameters()["policy_trunk.fc0_weight"].grad();
     EXPECT_EQ(trunk.defined() && trunk.abs().sum().item<float>() > 0, shared);
-    EXPECT_EQ(network.named_parameters().contains("value_trunk.fc0_weight"), !shared);
+    EXPECT_EQ(network->named_parameters().contains("value_trunk.fc0_weight"), !shared);
   }
 }
 
-TEST(ActorCritic, weights_begin_orthogonal_with_the_gains_of_ppo) {
-  ActorCritic network(vectors(), {.hidden = {32, 32}}, Initializer(1));
+TEST(TrunkNetwork, weights_begin_orthogonal_with_the_gains_of_ppo) {
+  const auto network = made(vectors(), {.hidden = {32, 32}});
   auto gram = [&](const char* name) {
-    auto w = network.named_parameters()[name].detach();
+    auto w = network->named_parameters()[name].detach();
     w = w.flatten(1);
     return w.size(0) <= w.size(1) ? w.matmul(w.t()) : w.t().matmul(w);
   };
@@ -214,16 +234,10 @@ TEST(ActorCritic, weights_begin_orthogonal_with_the_gains_of_ppo) {
   EXPECT_TRUE(close(gram("value_trunk.fc1_weight"), at::eye(32) * 2, 1e-5));
   EXPECT_TRUE(close(gram("policy_weight") * 1e4, at::eye(5), 1e-4));
   EXPECT_TRUE(close(gram("value_head.weight"), at::eye(1), 1e-5));
-  for (const auto& p : network.named_parameters()) {
+  for (const auto& p : network->named_parameters()) {
     if (!p.key().ends_with("bias")) continue;
     EXPECT_EQ(p.value().abs().sum().item<float>(), 0) << p.key();
   }
-}
-
-TEST(ActorCritic, convolutions_need_an_image) {
-  auto options = small();
-  options.kind = NetworkKind::cnn;
-  EXPECT_THROW(ActorCritic(vectors(), options, Initializer(1)), Error);
 }
 
 }  // namespace

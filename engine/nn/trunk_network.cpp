@@ -1,0 +1,89 @@
+#include "engine/nn/trunk_network.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/nn/linear.h"
+
+namespace maglev {
+
+TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, Initializer init,
+                           const MakeTrunk& make) {
+  encoder_ = register_module("encoder", std::make_shared<ObsEncoder>(spec, options.normalize_obs));
+  Trunk::Shape shape{encoder_->channels(), encoder_->height(), encoder_->width(),
+                     encoder_->vector_size(), 0};
+  policy_trunk_ = register_module("policy_trunk", make(shape, init));
+  if (!options.shared) {
+    shape.extra = encoder_->privileged_size();
+    value_trunk_ = register_module("value_trunk", make(shape, init));
+  }
+
+  const int64_t outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims();
+  policy_weight_ =
+      register_parameter("policy_weight", init.weight({outputs, policy_trunk_->features()}));
+  policy_bias_ = register_parameter("policy_bias", at::zeros({outputs}));
+  init.orthogonal(policy_weight_, 0.01);
+  if (!spec.action.discrete())
+    log_std_ = register_parameter("log_std", at::full({outputs}, options.log_std));
+
+  // a shared trunk leaves the privileged inputs to the layers behind it
+  Trunk::Shape features{0, 0, 0, 0, 0};
+  features.vector = options.shared ? policy_trunk_->features() : value_trunk_->features();
+  features.extra = options.shared ? encoder_->privileged_size() : 0;
+  critic_ = register_module("critic", std::make_shared<DenseTrunk>(features, options.critic_hidden,
+                                                                   options.nonlinearity(), init));
+  value_head_ = register_module(
+      "value_head",
+      make_value_head(options.value_head, critic_->features(), options.popart_beta, init));
+}
+
+Evaluation TrunkNetwork::forward(const std::vector<at::Tensor>& columns, Want want) {
+  const auto in = encoder_->forward(columns, want.value);
+  Evaluation out;
+  at::Tensor features;
+  if (want.policy || !value_trunk_) features = policy_trunk_->forward(in.policy, {});
+  if (want.policy) out.logits = linear(features, policy_weight_, policy_bias_);
+  if (want.value) {
+    auto values = value_trunk_ ? value_trunk_->forward(in.policy, in.privileged) : features;
+    values = critic_->forward({{}, values}, value_trunk_ ? at::Tensor() : in.privileged);
+    out.value = value_head_->forward(values);
+  }
+  return out;
+}
+
+void TrunkNetwork::absorb(const std::vector<at::Tensor>& columns, int64_t T) {
+  encoder_->absorb(columns, T);
+}
+
+RowCost TrunkNetwork::cost() const {
+  auto cost = policy_trunk_->cost() + critic_->cost() + cost_of(value_head_->parameters()) +
+              cost_of(parameters(/*recurse=*/false));
+  if (value_trunk_) cost = cost + value_trunk_->cost();
+  return cost;
+}
+
+std::optional<DenseStacks> TrunkNetwork::dense() const {
+  const auto policy = policy_trunk_->dense();
+  if (!policy) return std::nullopt;
+  DenseStacks stacks;
+  (value_trunk_ ? stacks.policy : stacks.shared) = *policy;
+  stacks.policy.push_back({policy_weight_, policy_bias_, Activation::none});
+  if (value_trunk_) stacks.value = value_trunk_->dense().value();
+  const auto critic = critic_->dense();
+  stacks.value.insert(stacks.value.end(), critic->begin(), critic->end());
+  stacks.value.push_back({value_head_->weight(), value_head_->bias(), Activation::none});
+  stacks.norms = encoder_->norms();
+  return stacks;
+}
+
+void TrunkNetwork::round_weights() {
+  policy_trunk_->round_weights();
+  if (value_trunk_) value_trunk_->round_weights();
+}
+
+void TrunkNetwork::share_rounded(const ActorCritic& original) {
+  const auto& from = static_cast<const TrunkNetwork&>(original);
+  policy_trunk_->share_rounded(*from.policy_trunk_);
+  if (value_trunk_) value_trunk_->share_rounded(*from.value_trunk_);
+}
+
+}  // namespace maglev

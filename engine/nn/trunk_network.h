@@ -1,0 +1,41 @@
+#pragma once
+// Policy and value networks over encoded observations: one trunk for both or a trunk each, a
+// critic that may see more, heads. What a network brings is how a trunk is made.
+
+#include <memory>
+
+#include "base/env/spec.h"
+#include "engine/nn/actor_critic.h"
+#include "engine/nn/network.h"
+#include "engine/nn/obs_encoder.h"
+#include "engine/nn/trunk.h"
+
+namespace maglev {
+
+class TrunkNetwork : public ActorCritic {
+ public:
+  TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, Initializer init,
+               const MakeTrunk& make);
+
+  Evaluation forward(const std::vector<at::Tensor>& columns, Want want) override;
+  ValueHead& value_head() const override { return *value_head_; }
+  at::Tensor log_std() const override { return log_std_; }
+  void absorb(const std::vector<at::Tensor>& columns, int64_t T) override;
+  RowCost cost() const override;
+  std::vector<std::string> output_layers() const override {
+    return {"policy_weight", "value_head"};
+  }
+  std::optional<DenseStacks> dense() const override;
+  bool rounds_weights() const override { return policy_trunk_->rounds_weights(); }
+  void round_weights() override;
+  void share_rounded(const ActorCritic& original) override;
+
+ private:
+  std::shared_ptr<ObsEncoder> encoder_;
+  std::shared_ptr<Trunk> policy_trunk_, value_trunk_;  ///< value_trunk_ null when shared
+  std::shared_ptr<DenseTrunk> critic_;
+  at::Tensor policy_weight_, policy_bias_, log_std_;
+  std::shared_ptr<ValueHead> value_head_;
+};
+
+}  // namespace maglev

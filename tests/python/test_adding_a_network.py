@@ -1,0 +1,44 @@
+"""Adding a network is one new folder and no other edit."""
+
+import json
+
+import pytest
+from conftest import HOME
+
+EXAMPLES = sorted(f.name for f in (HOME / "examples" / "networks").iterdir() if f.is_dir())
+
+
+@pytest.mark.parametrize("network", EXAMPLES)
+def test_an_example_network_learns(examples, tmp_path, network):
+    done = examples(
+        "train",
+        "ppo",
+        "cartpole",
+        "train.steps=60000",
+        f"ppo.network.kind={network}",
+        "--sinks",
+        "jsonl",
+        "--out",
+        tmp_path / "run",
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    returns = [json.loads(line)["return_mean"] for line in lines]
+    # pushing at random keeps the pole up for 22 steps
+    assert max(returns) > 100, returns
+
+
+@pytest.mark.parametrize("network", EXAMPLES)
+def test_help_names_an_example_network_and_its_settings(examples, network):
+    for words in (["train", "ppo", "cartpole", "--help"], ["algos", "ppo"]):
+        text = examples(*words).stdout
+        (kind,) = [line for line in text.splitlines() if line.strip().startswith("ppo.network.kind ")]
+        assert f"{network}:" in kind, kind
+        assert f"| {network}" in kind, kind
+        assert f"ppo.network.{network}." in text
+
+
+def test_a_network_of_examples_is_no_network_of_the_engine(engine):
+    done = engine("train", "ppo", "cartpole", f"ppo.network.kind={EXAMPLES[0]}")
+    assert done.returncode == 2
+    assert "unknown ppo.network.kind" in done.stderr, done.stderr
