@@ -27,8 +27,8 @@ PolicyPanel panel_of(const ActionSpec& spec, const DistParams& p, const at::Tens
   const int64_t width = spec.discrete() ? spec.categories() : spec.dims();
   expect_policy("logits", p.logits, {B, width}, at::kFloat);
   expect_policy("action", action, {B, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
-  if (!spec.discrete()) expect("log_std", p.log_std, {width}, at::kFloat);
-  if (p.mask.defined()) expect("mask", p.mask, {B, width}, at::kByte);
+  if (!spec.discrete()) expect_policy("log_std", p.log_std, {width}, at::kFloat);
+  if (p.mask.defined()) expect_policy("mask", p.mask, {B, width}, at::kByte);
   // logits come with each panel
   return {.heads = spec.heads.data(),
           .head_count = int64_t(spec.heads.size()),

@@ -33,7 +33,7 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
   expect_loss("index", b.index, {B}, at::kLong);
   expect_loss("logits", logits, {B, width}, at::kFloat);
   expect_loss("value", value, {B}, at::kFloat);
-  if (!spec.discrete()) expect("log_std", log_std, {width}, at::kFloat);
+  if (!spec.discrete()) expect_loss("log_std", log_std, {width}, at::kFloat);
   expect_loss("action", r.action, {M, spec.dims()}, spec.discrete() ? at::kInt : at::kFloat);
   expect_loss("old_log_prob", r.old_log_prob, {M}, at::kFloat);
   expect_loss("advantage", r.advantage, {M}, at::kFloat);
@@ -41,7 +41,7 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
   expect_loss("valid", r.valid, {M}, at::kFloat);
   if (r.old_value.defined() || b.settings.value_clip > 0)
     expect_loss("old_value", r.old_value, {M}, at::kFloat);
-  if (r.mask.defined()) expect("mask", r.mask, {M, width}, at::kByte);
+  if (r.mask.defined()) expect_loss("mask", r.mask, {M, width}, at::kByte);
   expect_loss("scalars", b.scalars, {5}, at::kFloat);
   // panels, and what is written, come later
   return {.policy = {.heads = spec.heads.data(),
