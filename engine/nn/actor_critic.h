@@ -20,7 +20,7 @@
 namespace maglev {
 
 /// What the networks give for rows of observations.
-struct Evaluation {
+struct NetworkOutput {
   at::Tensor
       /// [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
       logits;
@@ -60,7 +60,7 @@ class ActorCritic : public torch::nn::Module {
     bool policy = true, value = true;
   };
   /// columns: [B, shape] each, as stored. Keeps nothing of a call for the next.
-  virtual Evaluation forward(const std::vector<at::Tensor>& columns, Want want) = 0;
+  virtual NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) = 0;
   /// Where the value comes from: one of this module's own, whose weight PopArt may rescale.
   virtual ValueHead& value_head() const = 0;
   /// A parameter [dims] f32 for continuous actions; undefined for categorical ones.
