@@ -105,7 +105,9 @@ TEST_P(AnAlgorithm, learns_and_its_figures_are_finite) {
   for (int i = 0; i < kIterations; ++i) run->iterate();
   EXPECT_NE(parameters(), before) << "the policy never moved";
   for (const auto& [name, value] : outcome(*run).figures)
-    if (name.starts_with("loss/")) EXPECT_TRUE(std::isfinite(value)) << name << " = " << value;
+    if (name.starts_with("loss/")) {
+      EXPECT_TRUE(std::isfinite(value)) << name << " = " << value;
+    }
 }
 
 TEST_P(AnAlgorithm, does_not_depend_on_threads) {

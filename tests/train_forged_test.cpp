@@ -91,7 +91,9 @@ void expect_integers_are_refused_below_zero(const Saved& saved, const std::strin
     ++found;
     for (int64_t value : {kLeast, int64_t(-1), int64_t(1) << 40, kMost}) {
       const std::string error = saved.refusal({name, value});
-      if (value < 0 || value == kMost) EXPECT_TRUE(contains(error, name)) << name << ": " << error;
+      if (value < 0 || value == kMost) {
+        EXPECT_TRUE(contains(error, name)) << name << ": " << error;
+      }
     }
   }
   EXPECT_GT(found, 0);

@@ -143,3 +143,31 @@ def test_every_source_is_built():
     built = compiled | {Path(f) for text in groups for f in re.findall(r'#include "([^"]+)"', text)}
     missing = [f for f in tracked() if f.endswith(".cpp") and HOME / f not in built]
     assert not missing, f"no target builds {missing}"
+
+
+def types_by_name(files):
+    """{full name: files that define a type of it}, of types that other files can see."""
+    found = {}
+    for file in files:
+        spaces = []
+        for line in (HOME / file).read_text().splitlines():
+            if opened := re.match(r"(?:inline )?namespace ?([\w:]*) ?\{$", line):
+                spaces.append(opened[1])
+            elif line.startswith("}  // namespace") and spaces:
+                spaces.pop()
+            elif (made := re.match(r"(?:class|struct) (\w+)(?: final)?(?: :[^:].*)? \{", line)) and "" not in spaces:
+                found.setdefault("::".join([*spaces, made[1]]), set()).add(file)
+    return found
+
+
+def test_a_name_is_one_type(tmp_path):
+    """Two types of one name are one to the linker, which keeps either's functions for both."""
+    twice = {name: sorted(files) for name, files in types_by_name(tracked()).items() if len(files) > 1}
+    assert not twice, twice
+
+
+def test_two_types_of_one_name_are_found(tmp_path):
+    for name in ("a.h", "b.h"):
+        (tmp_path / name).write_text("namespace maglev {\n\nclass Twice {\n};\n\n}  // namespace maglev\n")
+    found = types_by_name([tmp_path / "a.h", tmp_path / "b.h"])
+    assert len(found["maglev::Twice"]) == 2
