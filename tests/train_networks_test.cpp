@@ -169,7 +169,7 @@ TEST_P(ANetwork, learns_the_same_by_the_fused_and_by_the_reference_learner) {
   });
 }
 
-TEST_P(ANetwork, has_value_heads_that_popart_rescales_with_the_optimisers_moments) {
+TEST_P(ANetwork, has_a_value_head_whose_values_popart_keeps) {
   on_each([&](const EnvSpec& spec) {
     auto settings = small();
     settings.network = options();

@@ -58,9 +58,9 @@ at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {
   return network_->value_head().denormalize(out.value);
 }
 
-Evaluation PpoPolicy::forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
-                              ActorCritic::Want want) const {
-  Evaluation out;
+ActorCritic::Output PpoPolicy::forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
+                                       ActorCritic::Want want) const {
+  ActorCritic::Output out;
   {
     // a network that rounds its own weights needs no casts around it
     Autocast guard(network.rounds_weights() ? Precision::fp32 : precision_, device_);

@@ -38,8 +38,8 @@ class PpoPolicy : public Policy {
   /// Values of rows of observations, [rows] f32 in the reward's units.
   at::Tensor value(const std::vector<at::Tensor>& obs) const;
   /// What `network`, these networks or a replica, gives in the run's precision, as f32.
-  Evaluation forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
-                     ActorCritic::Want want) const;
+  ActorCritic::Output forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
+                              ActorCritic::Want want) const;
   /// Networks that read these parameters and add their gradients into `grad` [P] f32.
   std::shared_ptr<ActorCritic> replica(const at::Tensor& grad) const;
 

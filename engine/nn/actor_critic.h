@@ -19,14 +19,6 @@
 
 namespace maglev {
 
-/// What the networks give for rows of observations.
-struct Evaluation {
-  at::Tensor
-      /// [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
-      logits;
-  at::Tensor value;  ///< [B] f32, normalised units of the value head; undefined if not asked
-};
-
 /// What one row costs in a forward pass: shards are sized by the first, memory is planned by the
 /// second.
 struct RowCost {
@@ -59,8 +51,13 @@ class ActorCritic : public torch::nn::Module {
   struct Want {
     bool policy = true, value = true;
   };
+  struct Output {
+    /// [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
+    at::Tensor logits;
+    at::Tensor value;  ///< [B] f32, normalised units of the value head; undefined if not asked
+  };
   /// columns: [B, shape] each, as stored. Keeps nothing of a call for the next.
-  virtual Evaluation forward(const std::vector<at::Tensor>& columns, Want want) = 0;
+  virtual Output forward(const std::vector<at::Tensor>& columns, Want want) = 0;
   /// Where the value comes from: one of this module's own, whose weight PopArt may rescale.
   virtual ValueHead& value_head() const = 0;
   /// A parameter [dims] f32 for continuous actions; undefined for categorical ones.

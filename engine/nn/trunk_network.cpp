@@ -36,9 +36,9 @@ TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, I
       make_value_head(options.value_head, critic_->features(), options.popart_beta, init));
 }
 
-Evaluation TrunkNetwork::forward(const std::vector<at::Tensor>& columns, Want want) {
+ActorCritic::Output TrunkNetwork::forward(const std::vector<at::Tensor>& columns, Want want) {
   const auto in = encoder_->forward(columns, want.value);
-  Evaluation out;
+  Output out;
   at::Tensor features;
   if (want.policy || !value_trunk_) features = policy_trunk_->forward(in.policy, {});
   if (want.policy) out.logits = linear(features, policy_weight_, policy_bias_);

@@ -17,7 +17,7 @@ class TrunkNetwork : public ActorCritic {
   TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, Initializer init,
                const MakeTrunk& make);
 
-  Evaluation forward(const std::vector<at::Tensor>& columns, Want want) override;
+  Output forward(const std::vector<at::Tensor>& columns, Want want) override;
   ValueHead& value_head() const override { return *value_head_; }
   at::Tensor log_std() const override { return log_std_; }
   void absorb(const std::vector<at::Tensor>& columns, int64_t T) override;

@@ -47,14 +47,14 @@ class Gated : public ActorCritic {
     }
   }
 
-  Evaluation forward(const std::vector<at::Tensor>& columns, Want want) override {
+  Output forward(const std::vector<at::Tensor>& columns, Want want) override {
     std::vector<at::Tensor> seen, secret;
     for (size_t i = 0; i < columns.size(); ++i)
       (observations_[i].audience == Audience::critic ? secret : seen)
           .push_back(columns[i].flatten(1).to(at::kFloat));
     const auto x = at::cat(seen, 1);
     const auto hidden = content_(x).tanh() * gate_(x).sigmoid();
-    Evaluation out;
+    Output out;
     if (want.policy) out.logits = policy_head_(hidden);
     if (!want.value) return out;
     secret.insert(secret.begin(), hidden);
