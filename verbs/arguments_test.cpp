@@ -91,10 +91,10 @@ TEST(Arguments, a_choice_is_a_member_of_its_enum_or_answered_with_near_names) {
   EXPECT_EQ(parse({"ppo", "--out", "green"}).choice<Colour>("--out"), Colour::green);
   EXPECT_EQ(parse({"ppo"}).choice<Colour>("--out"), std::nullopt);
   try {
-    parse({"ppo", "--out", "gren"}).choice<Colour>("--out");
+    parse({"ppo", "--out", "greenn"}).choice<Colour>("--out");
     FAIL() << "took it";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "[train] unknown choice for --out 'gren'; did you mean green?");
+    EXPECT_STREQ(e.what(), "[train] unknown choice for --out 'greenn'; did you mean green?");
   }
 }
 

@@ -84,4 +84,17 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
           {"advantages and targets", o.rollout * context.rows * row}};
 }
 
+std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContext& context) {
+  const auto made = unmade(o, context);
+  const ActorCritic& network = *made;
+  constexpr int64_t f32 = 4;
+  int64_t parameters = 0;
+  for (const auto& p : network.parameters()) parameters += p.numel();
+  // a thread acts for a block of rows at a time
+  const int64_t threads = context.pool && context.device.is_cpu() ? context.pool->threads() : 1;
+  return {
+      {"parameters", f32 * parameters},
+      {"activations", f32 * threads * block_rows(o, context, network) * network.cost().outputs}};
+}
+
 }  // namespace maglev::ppo

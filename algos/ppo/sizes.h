@@ -23,5 +23,7 @@ int64_t block_rows(const Options& options, const AlgoContext& context, const Act
 /// The plan and the memory of such an algorithm, without making it.
 DataPlan planned_data(const Options& options, const AlgoContext& context);
 std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext& context);
+/// Of a policy that only acts.
+std::vector<MemoryPart> planned_policy_memory(const Options& options, const AlgoContext& context);
 
 }  // namespace maglev::ppo

@@ -13,6 +13,8 @@
 namespace maglev {
 
 #ifdef MAGLEV_DEVICE_CODE
+void use_device(int index) { check_cuda(cudaSetDevice(index), "device"); }
+
 void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
 int compute_capability(int index) {
@@ -44,6 +46,8 @@ void check_cuda(int error, const char* what) {
                 cudaGetErrorString(static_cast<cudaError_t>(error)));
 }
 #else
+void use_device(int) {}
+
 void* current_stream() { return nullptr; }
 
 int compute_capability(int) { return 0; }

@@ -13,6 +13,9 @@ constexpr bool kDeviceCode = true;
 constexpr bool kDeviceCode = false;
 #endif
 
+/// Makes CUDA device `index` the one of this thread: launches, streams and memory are its own from
+/// here on. Nothing in builds without device code.
+void use_device(int index);
 /// The current cudaStream_t; null in builds without device code.
 void* current_stream();
 /// 10 * major + minor of CUDA device `index`; 0 in builds without device code.

@@ -77,6 +77,7 @@ Placement place(const std::string& device, int64_t threads, std::optional<Precis
     p.threads_why = "asked for";
   }
   place_device(p, device);
+  if (p.device.is_cuda()) use_device(p.device.index());
   place_precision(p, precision);
   return p;
 }

@@ -50,7 +50,8 @@ struct DenseTensors {
 /// likewise, with privileged inputs joined behind, to the value.
 struct DenseStacks {
   std::vector<DenseTensors> shared, policy, value;
-  /// Running statistics of each observation column; null where it is taken as it is.
+  /// Running statistics of each observation column, null where it is taken as it is; empty: all
+  /// are.
   std::vector<const RunningNorm*> norms;
 };
 

@@ -49,6 +49,8 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
                            const at::Tensor& flat) {
   MAGLEV_ASSERT(obstacle(network, spec).empty() && flat.is_cpu(), "ask obstacle first");
   const DenseStacks stacks = *network.dense();
+  MAGLEV_ASSERT(stacks.norms.empty() || stacks.norms.size() == spec.observations.size(),
+                "running statistics of every observation column, or of none");
   shared_ = stack(stacks.shared, flat);
   policy_ = stack(stacks.policy, flat);
   value_ = stack(stacks.value, flat);
@@ -57,7 +59,7 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
     for (size_t i = 0; i < spec.observations.size(); ++i) {
       const ObsColumn& o = spec.observations[i];
       if ((o.audience == Audience::critic) != privileged) continue;
-      const RunningNorm* norm = stacks.norms[i];
+      const RunningNorm* norm = stacks.norms.empty() ? nullptr : stacks.norms[i];
       columns_.push_back({.index = i,
                           .dtype = o.dtype,
                           .elements = o.elements(),

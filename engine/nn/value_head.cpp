@@ -21,7 +21,7 @@ at::Tensor ValueHead::forward(const at::Tensor& features) const {
 PopArtHead::PopArtHead(int64_t F, double beta_min, Initializer& init)
     : ValueHead(F, init), beta_min_(beta_min) {
   mean_ = register_buffer("mean", at::zeros({}));
-  second_ = register_buffer("second_moment", at::ones({}));
+  var_ = register_buffer("var", at::ones({}));
   std_ = register_buffer("std", at::ones({}));
   count_ = register_buffer("count", at::zeros({}));
   scale_ = register_buffer("scale", at::ones({}));
@@ -34,7 +34,7 @@ at::Tensor PopArtHead::normalize(const at::Tensor& value) const { return (value 
 void PopArtHead::absorb(const at::Tensor& returns, const at::Tensor& weight,
                         const AdamMoments& adam) {
   PopArtState state{.mean = mean_,
-                    .second = second_,
+                    .var = var_,
                     .std = std_,
                     .count = count_,
                     .scale = scale_,

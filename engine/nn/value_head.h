@@ -63,7 +63,7 @@ class PopArtHead : public ValueHead {
  private:
   double beta_min_;
   /// Device scalars f32; scale is the factor the last absorb put on the weights.
-  at::Tensor mean_, second_, std_, count_, scale_;
+  at::Tensor mean_, var_, std_, count_, scale_;
 };
 
 enum class ValueHeadKind { plain, popart };

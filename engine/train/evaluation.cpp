@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "engine/device/device.h"
 #include "engine/run/checkpoint.h"
 
 namespace maglev {
@@ -50,6 +51,7 @@ void Evaluation::begin(const std::string& checkpoint) {
   ended_ = false;
   thread_ = std::thread([this] {
     try {
+      if (placement_.device.is_cuda()) use_device(placement_.device.index());
       stream_.on_side_stream([this] { judge(); });
     } catch (const std::exception& e) {
       verdict_.failure = e.what();

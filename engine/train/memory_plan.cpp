@@ -38,6 +38,15 @@ struct Planned {
   int64_t replay = 0, capacity = 0, rows = 0;  ///< bytes; rows of the ring; rows of a time step
 };
 
+// members of the league that act with networks of their own
+int64_t opponents_with_networks(const RunOptions& run) {
+  int64_t count = 0;
+  if (run.opponents.empty()) return count;
+  for (const std::string& name : split_list(run.opponents, "train.opponents"))
+    count += name == "past" ? run.past : is_run(name) ? 1 : 0;
+  return count;
+}
+
 Planned planned(const Experiment& experiment, const Placement& placement) {
   const RunOptions& run = experiment.run;
   const EnvSpec spec = experiment.spec();
@@ -71,6 +80,11 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     add("evaluation",
         algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), judge)) : working);
   }
+  // past selves and runs that are met act for rows of all environments, each with networks of its own
+  if (const int64_t others = opponents_with_networks(run); others > 0)
+    add("opponents",
+        others * (algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), context))
+                                     : working));
   if (algo.plan) {
     const DataPlan plan = algo.plan(experiment.algo_options(), context);
     const RolloutShape window{

@@ -77,7 +77,8 @@ void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
   try {
     check_cuda(cudaStreamSynchronize(pool.device_->side.stream()), "graph");
     fresh->graph.register_generator_state(generator);
-    fresh->graph.capture_begin(pool.device_->memory);
+    // an evaluation's thread may allocate meanwhile
+    fresh->graph.capture_begin(pool.device_->memory, cudaStreamCaptureModeThreadLocal);
     begun = true;
     stage();
     begun = false;

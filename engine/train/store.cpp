@@ -69,9 +69,12 @@ class ReplayStore : public Store {
       if (save_) replay_.visit_state(v);
       else replay_.visit_ahead(v, 0);
     });
+    // what was put back may hold less than it did
+    drawable_ = false;
   }
   void visit_ahead(StateVisitor& visitor, int64_t steps) override {
     visitor.section("replay", [&](StateVisitor& v) { replay_.visit_ahead(v, steps); });
+    drawable_ = false;
   }
   Replay* replay() override { return &replay_; }
 

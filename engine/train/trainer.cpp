@@ -105,7 +105,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                  .league = league_.get(),
                  .precision = precision,
                  .not_finite = [this](int64_t step) {
-                   finite_->name_first(time_steps());
+                   // told at a flush, when the iteration is over: its first step lies behind
+                   finite_->name_first(time_steps() - store_->window().shape().T);
                    throw Error("[env] " + std::string(experiment_->env().name) +
                                " gave a number that is not finite in the iterations before step " +
                                std::to_string(step) + "; checkpoints before it are intact");

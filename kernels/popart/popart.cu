@@ -10,9 +10,10 @@ constexpr int kThreads = 256;
 // one block: the sums must be known before anything is rescaled
 __global__ void popart(PopArtArgs args) {
   __shared__ ReturnSums all[kThreads];
+  const double mean = *args.mean;
   ReturnSums mine{};
   for (int64_t i = threadIdx.x; i < args.M; i += kThreads)
-    add(mine, args.returns[i], args.weight[i]);
+    add(mine, args.returns[i] - mean, args.weight[i]);
   all[threadIdx.x] = mine;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

@@ -14,8 +14,9 @@ struct PopArtArgs {
   const float *returns, *weight;  ///< [M], weight >= 0
   int64_t M;
   float beta_min;  ///< step size of the moments: max(1 / updates, beta_min)
-  /// Scalars, updated; `second` is the returns' second moment, `count` the updates so far.
-  float *mean, *second, *std, *count;
+  /// Scalars, updated; `count` is the updates so far. The variance is kept, not the second moment:
+  /// of returns that are large beside their spread nothing would be left of the difference.
+  float *mean, *var, *std, *count;
   float* scale;                     ///< scalar, written: old std / new std
   float *head_weight, *head_bias;   ///< [F] and [1], rescaled
   float *adam_first, *adam_second;  ///< [F + 1] of weight and bias, rescaled; or null
@@ -28,32 +29,39 @@ void popart_cpu(const PopArtArgs& args);
 /// The same on `stream` (a cudaStream_t); returns a cudaError_t. Only in builds with device code.
 int popart_cuda(const PopArtArgs& args, void* stream);
 
-/// Sums of weight, weight * return, weight * return^2.
+/// Sums of weight, and of weight times what the return is above the old mean, and its square.
 struct ReturnSums {
   double weight, first, second;
 };
 
-MAGLEV_HD void add(ReturnSums& sums, double x, double weight) {
-  const double weighted = weight * x;
+/// `above`: a return less the old mean.
+MAGLEV_HD void add(ReturnSums& sums, double above, double weight) {
+  const double weighted = weight * above;
   sums.weight += weight;
   sums.first += weighted;
-  sums.second += weighted * x;
+  sums.second += weighted * above;
 }
 
-/// Moves the scalars and the bias; head_weight and the optimiser's moments are the caller's.
+/// Moves the scalars and the bias; head_weight and the optimiser's moments are the caller's. Where
+/// every return is left out, all stays as it was and the scale is 1.
 MAGLEV_HD void popart_scalars(const PopArtArgs& a, const ReturnSums& sums) {
   // below this spread returns count as constant
   constexpr double kMinVar = 1e-8;
-  const double total = sums.weight > 1 ? sums.weight : 1;
+  if (sums.weight <= 0) {
+    *a.scale = 1;
+    return;
+  }
   const float updates = *a.count + 1;
   const double average = 1 / double(updates), beta = average > a.beta_min ? average : a.beta_min;
   const double old_mean = *a.mean, old_std = *a.std;
-  const double mean = old_mean + beta * (sums.first / total - old_mean);
-  const double second = *a.second + beta * (sums.second / total - *a.second);
-  const double var = second - mean * mean;
+  // moments of these returns, then of a mixture of them and the old ones
+  const double above = sums.first / sums.weight, spread = sums.second / sums.weight - above * above;
+  const double mean = old_mean + beta * above;
+  const double var =
+      (1 - beta) * *a.var + beta * (spread > 0 ? spread : 0) + beta * (1 - beta) * above * above;
   *a.count = updates;
   *a.mean = float(mean);
-  *a.second = float(second);
+  *a.var = float(var);
   *a.std = float(sqrt(var < kMinVar ? kMinVar : var));
   // from the rounded numbers, which denormalise
   *a.scale = float(old_std / *a.std);

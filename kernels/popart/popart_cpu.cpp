@@ -13,7 +13,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // element i goes to partial sum i % 16, whatever the vectors' width
 constexpr int64_t kPartials = 16;
 
-ReturnSums sum_returns(const float* returns, const float* weight, int64_t M) {
+ReturnSums sum_returns(const float* returns, const float* weight, int64_t M, double mean) {
   const hn::CappedTag<double, kPartials> d;
   const hn::Rebind<float, decltype(d)> half;
   const int64_t lanes = int64_t(hn::Lanes(d));
@@ -21,7 +21,7 @@ ReturnSums sum_returns(const float* returns, const float* weight, int64_t M) {
   int64_t i = 0;
   for (; i + kPartials <= M; i += kPartials)
     for (int64_t k = 0; k < kPartials; k += lanes) {
-      const auto x = hn::PromoteTo(d, hn::LoadU(half, returns + i + k));
+      const auto x = hn::PromoteTo(d, hn::LoadU(half, returns + i + k)) - hn::Set(d, mean);
       const auto w = hn::PromoteTo(d, hn::LoadU(half, weight + i + k)), weighted = w * x;
       hn::Store(hn::Load(d, total + k) + w, d, total + k);
       hn::Store(hn::Load(d, first + k) + weighted, d, first + k);
@@ -30,7 +30,7 @@ ReturnSums sum_returns(const float* returns, const float* weight, int64_t M) {
   ReturnSums sums{};
   for (int64_t k = 0; k < kPartials; ++k) {
     ReturnSums part{total[k], first[k], second[k]};
-    if (i + k < M) add(part, returns[i + k], weight[i + k]);
+    if (i + k < M) add(part, returns[i + k] - mean, weight[i + k]);
     sums.weight += part.weight, sums.first += part.first, sums.second += part.second;
   }
   return sums;
@@ -45,7 +45,7 @@ void multiply(float* x, int64_t count, float by) {
 }
 
 void popart(const PopArtArgs& a) {
-  popart_scalars(a, sum_returns(a.returns, a.weight, a.M));
+  popart_scalars(a, sum_returns(a.returns, a.weight, a.M, *a.mean));
   multiply(a.head_weight, a.F, *a.scale);
   if (!a.adam_first) return;
   multiply(a.adam_first, a.F + 1, *a.scale);

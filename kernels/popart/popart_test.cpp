@@ -11,7 +11,7 @@ namespace {
 
 struct Head {
   std::vector<float> weight, first, second_moment;
-  float bias = 0.25f, mean = 0, second = 1, std = 1, count = 0, scale = 1;
+  float bias = 0.25f, mean = 0, var = 1, std = 1, count = 0, scale = 1;
 
   explicit Head(int64_t F)
       : weight(size_t(F), 0.5f), first(size_t(F) + 1, 1.f), second_moment(size_t(F) + 1, 1.f) {}
@@ -22,7 +22,7 @@ struct Head {
                 .M = int64_t(returns.size()),
                 .beta_min = beta_min,
                 .mean = &mean,
-                .second = &second,
+                .var = &var,
                 .std = &std,
                 .count = &count,
                 .scale = &scale,
@@ -86,6 +86,25 @@ TEST(PopArt, returns_of_weight_0_are_left_out_wherever_they_stand) {
   some.absorb(returns, weights);
   EXPECT_FLOAT_EQ(some.mean, all.mean);
   EXPECT_FLOAT_EQ(some.std, all.std);
+}
+
+// far from 0 the spread is all that is left of the squares
+TEST(PopArt, a_small_spread_far_from_0_is_found) {
+  Head head(2);
+  for (int i = 0; i < 3000; ++i)
+    head.absorb(returns_around(2048, 1000, 0.1f), std::vector<float>(2048, 1.f));
+  EXPECT_NEAR(head.std, 0.1 / std::sqrt(3.), 2e-3);
+  EXPECT_NEAR(head.mean, 1000, 1e-2);
+}
+
+TEST(PopArt, without_a_return_nothing_moves) {
+  Head head(2), before(2);
+  head.absorb({5, 6}, {0, 0});
+  EXPECT_EQ(head.mean, before.mean);
+  EXPECT_EQ(head.std, before.std);
+  EXPECT_EQ(head.count, before.count);
+  EXPECT_EQ(head.scale, 1);
+  EXPECT_EQ(head.weight, before.weight);
 }
 
 TEST(PopArt, constant_returns_have_a_least_deviation) {

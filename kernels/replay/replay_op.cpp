@@ -70,8 +70,11 @@ void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& termina
   EpisodeTable table = table_;
   place(table, host.data_ptr<int64_t>());
   // an empty table, then all that the ring holds
+  const int64_t faults = counters().faults;
   episodes_clear_cpu(table, oldest);
   episodes_append_cpu(table, flags, now - oldest);
+  // faults that no flush has told yet are told at the next one
+  table.counters->faults = faults;
   if (!memory_.is_cpu()) memory_.copy_(host);
 }
 

@@ -34,24 +34,35 @@ constexpr auto kPoll = std::chrono::milliseconds(200);
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int64_t kProcessBytes = int64_t(400) << 20;  // of a process beside what its run holds
 
-volatile std::sig_atomic_t signals_seen = 0;
-void on_signal(int) { signals_seen = signals_seen + 1; }
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+constexpr int kCaught[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1};
+// how often each came, by its number
+volatile std::sig_atomic_t seen[NSIG] = {};
+void on_signal(int signal) { seen[signal] = seen[signal] + 1; }
 
-// the group hears of signals first and passes them on
+bool ending() {
+  return std::ranges::any_of(kEnding, [](int signal) { return seen[signal] > 0; });
+}
+
+// the group hears of signals first and passes each on as what it is
 class Signals {
  public:
   Signals() {
-    signals_seen = 0;
     struct sigaction action{};
     action.sa_handler = on_signal;
-    for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &action, &before_[i]);
+    for (size_t i = 0; i < std::size(kCaught); ++i) {
+      seen[kCaught[i]] = 0;
+      sigaction(kCaught[i], &action, &before_[i]);
+      // nohup
+      if (kCaught[i] == SIGHUP && before_[i].sa_handler == SIG_IGN)
+        sigaction(SIGHUP, &before_[i], nullptr);
+    }
   }
   ~Signals() {
     for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &before_[i], nullptr);
   }
 
  private:
-  static constexpr int kCaught[] = {SIGINT, SIGTERM, SIGHUP};
   struct sigaction before_[std::size(kCaught)];
 };
 
@@ -121,13 +132,14 @@ class Group {
   RunOutcome run() {
     settle();
     const Signals signals;
-    int passed_on = 0;
+    int passed_on[NSIG] = {};
     std::string refused;
     for (bool working = true; working;) {
-      for (; passed_on < signals_seen; ++passed_on)
-        for (Member& member : members_)
-          if (member.child) member.child->signal(SIGINT);
-      const bool goes_on = signals_seen == 0 && refused.empty();
+      for (int signal : kCaught)
+        for (; passed_on[signal] < seen[signal]; ++passed_on[signal])
+          for (Member& member : members_)
+            if (member.child) member.child->signal(signal);
+      const bool goes_on = !ending() && refused.empty();
       if (goes_on) start_more();
       working = goes_on && std::any_of(members_.begin(), members_.end(), waits);
       for (Member& member : members_) {
@@ -136,7 +148,7 @@ class Group {
         else if (const std::string why = ended(member); refused.empty()) refused = why;
       }
       // what one run refuses before it trains, the others train in vain
-      if (!refused.empty() && signals_seen == 0) signals_seen = 1;
+      if (!refused.empty() && !ending()) on_signal(SIGINT);
       show();
       if (working) std::this_thread::sleep_for(kPoll);
     }

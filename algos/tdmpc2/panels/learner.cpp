@@ -103,7 +103,7 @@ PanelLearner::Scratch PanelLearner::make_scratch() {
   Scratch s{.obs = memory_.take(encoder_.in() * stride_),
             .noise = memory_.take(A_ * stride_),
             .head = memory_.take(2 * A_ * stride_),
-            .factor = memory_.take(M_ * stride_),
+            .factor = memory_.take(std::max(M_, A_) * stride_),
             .next = memory_.take(H_ * wide_),
             .target = memory_.take(H_ * stride_),
             .value = {memory_.take(stride_), memory_.take(stride_)},
