@@ -55,8 +55,6 @@ double product_rate(bool bf16) {
   auto x = at::randn({512, 512}).to(type), w = at::randn({512, 512}).to(type);
   auto out = at::empty({512, 512}, type);
   const int count = 16;
-  planner.publish(model, weights);
-  Plan plan = planner.plan(request);
   const Times t = least(20, [&] {
     for (int i = 0; i < count; ++i) at::linear_out(out, x, w);
   });
@@ -112,6 +110,8 @@ void measure(const Case& c, Precision precision, int threads, int64_t rows, int 
                             .explore = true};
   // as in training, where weights are new at every step that has learned
   const at::Tensor weights = at::randn({model.layout().size()}) * 0.04;
+  planner.publish(model, weights);
+  Plan plan = planner.plan(request);
   const Times t = least(repeats, [&] {
     planner.publish(model, weights);
     planner.plan_into(request, plan);

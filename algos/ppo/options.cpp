@@ -8,7 +8,7 @@ void Options::describe(OptionTable& t) {
   t.add("minibatch", minibatch, "rows an optimiser step learns from; 0: the whole rollout",
         {.min = 0, .max = 1e9, .unit = "rows"});
   t.add("epochs", epochs, "passes over a rollout", {.min = 1, .max = 1000});
-  t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
+  t.add("lr", lr, "learning rate", {.min = 0, .max = 10});
   t.add("lr_end", lr_end, "learning rate at the end, as a share of lr", share);
   t.add("gamma", gamma, "discount", share);
   t.add("lambda", lambda, "trace decay of GAE", share);
@@ -39,7 +39,8 @@ void Options::describe(OptionTable& t) {
   t.add("adam_eps", adam_eps, "epsilon of Adam", {.min = 0, .max = 1});
   t.add("weight_decay", weight_decay, "decoupled weight decay (AdamW)", {.min = 0, .max = 10});
   t.add("shard_rows", shard_rows,
-        "rows a thread learns from at once; 0: chosen from the network's size",
+        "rows a thread learns from at once off panels (which have 64); 0: chosen from the "
+        "network's size",
         {.min = 0, .max = 1e9, .unit = "rows"});
   t.add("fused", fused,
         "the learner on fused kernels and all threads; false: its reference, the paper in plain "

@@ -52,6 +52,7 @@ std::span<const OtherName> other_names() {
         "cliprange", "e_clip"},
        {"*.clip"}},
       {{"clip_range_vf", "vf_clip_param", "vf_clip_coef", "cliprange_vf"}, {"*.value_clip"}},
+      {{"clip_vloss"}, {"*.value_clip", "*.value_clip_loss"}},
       {{"ent_coef", "entropy_coef", "entropy_coeff", "ent_coeff", "entropy_weight", "entropy_cost"},
        {"*.entropy", "*.entropy_coef"}},
       {{"vf_coef", "vf_loss_coeff", "value_loss_coef", "critic_coef", "value_loss_weight"},

@@ -34,14 +34,15 @@ class Policy {
     return {};
   }
 
-  /// Writes row.action and, where the row has them, its extra columns. `row` is one block of at
+  /// Writes step.action and, where the step has them, its extra columns. `step` is one block of at
   /// most block_rows() rows and `carry` the state of the same rows, advanced in place. Several
   /// threads may be here at once, each with a block of its own.
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;
-  /// Acts from now on by what visit_state last loaded. Before the first act, and never beside one.
+  /// Acts from now on by the parameters as they are: before the first act, after they were loaded or
+  /// learned, and never beside an act.
   virtual void publish() {}
 };
 

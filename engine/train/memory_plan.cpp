@@ -10,9 +10,11 @@
 #include <sys/resource.h>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "engine/device/device.h"
 #include "engine/host/system.h"
 #include "engine/play/evaluate.h"
+#include "engine/run/run_dir.h"
 #include "engine/train/dataset.h"
 #include "engine/train/store.h"
 

@@ -20,12 +20,12 @@ void on_save(int) { save_wanted = 1; }
 }  // namespace
 
 SignalGuard::SignalGuard() {
-  leaving = impatient = save_wanted = 0;
+  leaving = 0, impatient = 0, save_wanted = 0;
   const auto handle = [this](int signal, void (*handler)(int)) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
-    struct sigaction before {};
+    struct sigaction before{};
     ::sigaction(signal, &action, &before);
     before_.emplace_back(signal, before);
     // nohup

@@ -1,5 +1,5 @@
 #pragma once
-// A run from its folder's point of view: settings, checkpoints, metrics, signals, and how it ends.
+// A run from its folder's point of view: begun with its settings, or continued from a checkpoint.
 
 #include <string>
 #include <vector>

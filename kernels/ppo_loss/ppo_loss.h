@@ -21,7 +21,7 @@ struct PpoLossScalars {
   float advantage_mean;   ///< 0 where advantages are not normalised here
   float advantage_scale;  ///< 1 / (std + 1e-8), or 1
   float inverse_count;    ///< 1 / valid rows of the whole minibatch: shards' sums are its means
-  float clip;             ///< of the ratio, above 0
+  float clip;             ///< of the ratio, at least 0
   float entropy_coef;
 };
 static_assert(sizeof(PpoLossScalars) == 5 * sizeof(float));

@@ -52,7 +52,8 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
     # a header alone; one with assets; one with a source of its own, which only the host steps
     for name in ("corridor", "maze", "dispatch"):
-        shutil.copytree(tmp_path / "examples" / "envs" / name, tmp_path / "envs" / name)
+        copied = tmp_path / "envs" / name
+        shutil.copytree(tmp_path / "examples" / "envs" / name, copied, dirs_exist_ok=True)
     # and one whose library is not here
     shutil.copytree(tmp_path / "examples" / "envs" / "corridor", tmp_path / "envs" / "absent")
     (tmp_path / "envs" / "absent" / "corridor.h").rename(tmp_path / "envs" / "absent" / "absent.h")
