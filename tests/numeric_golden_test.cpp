@@ -52,7 +52,7 @@ const std::vector<Golden>& goldens() {
         "ppo.network.hidden=[72,40]", "ppo.network.activation=relu", "ppo.network.shared=true",
         "ppo.network.critic_hidden=[24]", "ppo.network.value_head=popart", "ppo.target_kl=0.05"},
        3,
-       "9917c1a2b091e8d4850768123d701b67"},
+       "d850d9d1a11799a7b0fba271b61d9937"},
       {"world_model",
        "tdmpc2",
        "pendulum",
