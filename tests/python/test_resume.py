@@ -66,6 +66,8 @@ def start(*arguments):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "MAGLEV_HOME": str(HOME)},
+        # tests that run under nohup ignore it, and so would what they start
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
 
 

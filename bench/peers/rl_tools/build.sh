@@ -22,7 +22,7 @@ if [ "$6" = mkl ]; then
     echo "rl-tools: no MKL: mkl-devel is missing in .venv-bench" >&2
     exit 1
   }
-  blas=("-I$mkl/include" "-L$mkl/lib" -lmkl_rt "-Wl,-rpath,$mkl/lib")
+  blas=("-I$mkl/include" "-L$mkl/lib" -l:libmkl_rt.so.3 "-Wl,-rpath,$mkl/lib")
 elif ! echo '#include <cblas.h>
 int main() { openblas_set_num_threads(1); }' |
   "$compiler" -x c++ - -o "$folder/probe" "${blas[@]}" 2> /dev/null; then
