@@ -93,7 +93,7 @@ TEST(League, a_past_self_is_of_an_iterations_end_also_where_the_updates_were_cut
   Experiment experiment("tdmpc2", "tug");
   for (const auto& setting : experiment.algo().small.settings)
     experiment.table().override_with(setting);
-  for (const char* setting : {"train.opponents=past", "train.past_every=560"})
+  for (const char* setting : {"train.opponents=past", "train.past_every=560", "tdmpc2.mpc=false"})
     experiment.table().override_with(setting);
   const auto hash_at = [&](Trainer& trainer, int64_t step) {
     while (trainer.step() < step) trainer.iterate();
