@@ -105,18 +105,6 @@ TEST_F(Planned, memory_of_tdmpc2_is_what_it_takes) {
               testing::ExitedWithCode(0), "grew by");
 }
 
-TEST_F(Planned, memory_of_tdmpc2_that_plans_on_panels_is_what_it_takes) {
-  EXPECT_EXIT(
-      compare_and_exit(
-          {"tdmpc2",
-           "pendulum",
-           {"env.count=8", "tdmpc2.seed_steps=8", "tdmpc2.updates_per_step=0.01",
-            "tdmpc2.iterations=1", "tdmpc2.samples=64", "train.replay_capacity=4000"},
-           {"tdmpc2.latent_dim=64", "tdmpc2.mlp_dim=64", "tdmpc2.enc_dim=64", "tdmpc2.batch=16"},
-           220}),
-      testing::ExitedWithCode(0), "grew by");
-}
-
 TEST(MemoryPlan, of_an_evaluation_is_that_of_a_policy_alone) {
   const auto experiment = experiment_of({"tdmpc2", "pendulum", {"train.eval_every=1000"}});
   const MemoryPlan plan = plan_memory(*experiment, {.device = at::kCPU, .threads = 1});
