@@ -24,6 +24,12 @@ std::shared_ptr<ActorCritic> unmade(const Options& o, const AlgoContext& context
   return make_network(o.network, network_context(context), Initializer::shapes());
 }
 
+int64_t parameter_count(const ActorCritic& network) {
+  int64_t count = 0;
+  for (const auto& p : network.parameters()) count += p.numel();
+  return count;
+}
+
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   int64_t rows = o.shard_rows;
@@ -69,8 +75,7 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const auto made = unmade(o, context);
   const ActorCritic& network = *made;
   constexpr int64_t f32 = 4;
-  int64_t parameters = 0;
-  for (const auto& p : network.parameters()) parameters += p.numel();
+  const int64_t parameters = parameter_count(network);
   const int64_t shard = shard_rows(o, context, network);
   const int64_t lanes = lane_count(minibatch_rows(o, context), shard);
   // at work at once; each row keeps what its layers give, its gradients and what fused layers add
@@ -88,8 +93,7 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   const auto made = unmade(o, context);
   const ActorCritic& network = *made;
   constexpr int64_t f32 = 4;
-  int64_t parameters = 0;
-  for (const auto& p : network.parameters()) parameters += p.numel();
+  const int64_t parameters = parameter_count(network);
   // a thread acts for a block of rows at a time
   const int64_t threads = context.pool && context.device.is_cpu() ? context.pool->threads() : 1;
   return {
