@@ -3,6 +3,7 @@
 ./maglev test sets MAGLEV_HOME, MAGLEV_BUILD and MAGLEV_ENGINE; else the release build is taken.
 """
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -56,3 +57,11 @@ def engine():
 def examples():
     """Runs the engine with the environments of examples/ and tests/ besides."""
     return runner(BUILD / "maglev-examples")
+
+
+def returns_of_training(engine, words, run):
+    """Mean returns of every metrics row of `train` with these words into the folder `run`."""
+    done = engine("train", *words, "--sinks", "jsonl", "--out", run)
+    assert done.returncode == 0, done.stderr
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["return_mean"] for line in lines]

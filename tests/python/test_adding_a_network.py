@@ -1,29 +1,15 @@
 """Adding a network is one new folder and no other edit."""
 
-import json
-
 import pytest
-from conftest import HOME
+from conftest import HOME, returns_of_training
 
 EXAMPLES = sorted(f.name for f in (HOME / "examples" / "networks").iterdir() if f.is_dir())
 
 
 @pytest.mark.parametrize("network", EXAMPLES)
 def test_an_example_network_learns(examples, tmp_path, network):
-    done = examples(
-        "train",
-        "ppo",
-        "cartpole",
-        "train.steps=60000",
-        f"ppo.network.kind={network}",
-        "--sinks",
-        "jsonl",
-        "--out",
-        tmp_path / "run",
-    )
-    assert done.returncode == 0, done.stderr
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    returns = [json.loads(line)["return_mean"] for line in lines]
+    words = ["ppo", "cartpole", "train.steps=60000", f"ppo.network.kind={network}"]
+    returns = returns_of_training(examples, words, tmp_path / "run")
     # pushing at random keeps the pole up for 22 steps
     assert max(returns) > 100, returns
 

@@ -5,27 +5,15 @@ import re
 import subprocess
 
 import pytest
-from conftest import HOME
+from conftest import HOME, returns_of_training
 
 EXAMPLES = sorted(f.name for f in (HOME / "examples" / "algos").iterdir() if f.is_dir())
 
 
 @pytest.mark.parametrize("algo", EXAMPLES)
 def test_an_example_algorithm_learns(examples, tmp_path, algo):
-    done = examples(
-        "train",
-        algo,
-        "cartpole",
-        "train.steps=200000",
-        "env.count=16",
-        "--sinks",
-        "jsonl",
-        "--out",
-        tmp_path / "run",
-    )
-    assert done.returncode == 0, done.stderr
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    returns = [json.loads(line)["return_mean"] for line in lines]
+    words = [algo, "cartpole", "train.steps=200000", "env.count=16"]
+    returns = returns_of_training(examples, words, tmp_path / "run")
     # pushing at random keeps the pole up for 22 steps
     assert max(returns) > 100, returns
 
