@@ -28,8 +28,8 @@ void read_lines(const std::string& path, const std::function<void(std::string_vi
 uint64_t file_bytes(const std::string& path);
 
 /// Replaces or creates `path`: a reader finds the old bytes or the new ones, whatever happens in
-/// between, and once this returns the new ones survive a power cut. On failure the old file is
-/// intact and no temporary is left.
+/// between, and once this returns the new ones survive a power cut. On failure no temporary
+/// is left and the old file is intact, or the new one is there whole and may not survive that cut.
 void write_atomic(const std::string& path, std::string_view bytes);
 
 /// Follows links.

@@ -160,9 +160,9 @@ std::string output_of(const char* command) {
 std::vector<Gpu> gpus_of_driver(const std::string& root) {
   std::vector<Gpu> gpus;
   std::error_code error;
-  for (const auto& folder :
-       std::filesystem::directory_iterator(root + "/proc/driver/nvidia/gpus", error))
-    for_lines(read(folder.path().string() + "/information"), [&](std::string_view line) {
+  std::filesystem::directory_iterator folder(root + "/proc/driver/nvidia/gpus", error);
+  for (; !error && folder != std::filesystem::directory_iterator(); folder.increment(error))
+    for_lines(read(folder->path().string() + "/information"), [&](std::string_view line) {
       const auto [key, value] = split(line, ':');
       if (key == "Model") gpus.push_back({.name = std::string(value)});
     });

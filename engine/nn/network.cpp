@@ -19,12 +19,13 @@ std::string kinds_text() {
 const NetworkEntry& chosen(const NetworkOptions& options, const EnvSpec& spec) {
   if (options.kind) {
     if (options.kind->suits(spec) != Suits::no) return *options.kind;
-    throw Error(std::string("[network] kind=") + options.kind->name + " needs " +
-                options.kind->needs + ", which this environment does not show; use kind=auto");
+    throw Error(std::string("[network] network.kind=") + options.kind->name + " needs " +
+                options.kind->needs + ", which this environment does not show; use network.kind=auto");
   }
   for (const auto& row : network_table())
     if (row.suits(spec) == Suits::best) return row;
-  throw Error("[network] kind=auto knows no network for what this environment shows; give a kind");
+  throw Error("[network] network.kind=auto knows no network for what this environment shows; give a "
+              "kind");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ void FiniteCheck::name_first(int64_t first_step) const {
     throw Error("[env] " + env_ + " gave a number that is not finite: " + name +
                 " of environment " + std::to_string(bad[0][0].item<int64_t>() / agents_) +
                 " at time step " + std::to_string(first_step + t) +
-                "; the update was not made, checkpoints before it are intact");
+                "; checkpoints before it are intact");
   };
   const int64_t T = window_->shape().T;
   for (int64_t t = 0; t < T; ++t) check(window_->reward(t), "reward", t);

@@ -63,6 +63,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   const AlgoContext context = context_of(experiment, placement, overlap_ ? *learn_pool_ : pool_);
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
+  MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(), "a plan has its policy's blocks");
   const Precision precision = placement.precision;
   if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
     throw Error("[train] train.precision=" + std::string(name_of(precision)) +

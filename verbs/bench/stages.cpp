@@ -15,7 +15,7 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
        .switches = {{"env.count", "1", text(envs)},
                     {algo + ".rollout", text(envs * rollout), text(rollout)}}},
       {.name = "threads",
-       .what = "all processors: environments in blocks, minibatches in shards",
+       .what = "all processors: environments step and networks act in blocks",
        .switches = {{"threads", "1", "0"}}},
       {.name = "own tanh",
        .what = "tanh by a kernel with run-time dispatch",
@@ -24,7 +24,8 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
        .what = "convolutions and dense layers with their relu as one operation",
        .switches = {{algo + ".network.cnn.fused_layers", "false", "true"}}},
       {.name = "fused",
-       .what = "network, loss and optimiser on fused kernels",
+       .what = "the fused learner: minibatches in shards on all processors, loss and optimiser as one "
+               "kernel each, fully connected networks on panels",
        .switches = {{algo + ".fused", "false", "true"}}},
       {.name = "no barrier a step",
        .what = "each block of environments collects its whole rollout by itself",
