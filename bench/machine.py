@@ -14,11 +14,19 @@ CALM_LOAD = 0.3
 
 
 def processor() -> str:
+    """Name, family and model: hosts may give every generation of a maker's one name."""
     try:
-        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        match = None
-    return match[1].strip() if match else platform.processor() or platform.machine()
+        text = ""
+
+    def value(key: str) -> str:
+        match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)
+        return match[1].strip() if match else ""
+
+    name = value("model name") or platform.processor() or platform.machine()
+    family, model = value("cpu family"), value("model")
+    return f"{name}, family {family} model {model}" if family and model else name
 
 
 def cores() -> int:
