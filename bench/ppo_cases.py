@@ -207,7 +207,7 @@ def finished(options, env: str, run: Path, variant: str, result: dict, notes: li
     if result["ours"]["samples"]:
         result["ours"]["version"] = engine_version(run)
         try:
-            floor.add_floor(result, env, settings_of(run), floor.gemm_gflops(options.programs))
+            floor.add_floor(result, env, settings_of(run), floor.peak_gflops(options.programs))
         except Unavailable as why:
             notes = [*notes, str(why)]
     return [{"variant": f"{variant}, {cores()} cores", **result, "notes": notes}]

@@ -128,10 +128,10 @@ def table(case: str, result: dict):
             say(
                 f"  arithmetic alone allows {short(bound[f'{unit}s_per_second'])} {unit}s/s "
                 f"({short(bound[f'flop_a_{unit}'])} operations a {unit} at "
-                f"{bound['gemm_gflops']:.0f} GFLOP/s); reached: {shares}"
+                f"{bound['peak_gflops']:.0f} GFLOP/s); reached: {shares}"
             )
-            if "gemm_gflops_bf16" in bound:
-                say(f"  (bf16 is held to {bound['gemm_gflops_bf16']:.0f} GFLOP/s)")
+            if "peak_gflops_bf16" in bound:
+                say(f"  (bf16 is held to {bound['peak_gflops_bf16']:.0f} GFLOP/s)")
         if "stated" in result:
             stated = result["stated"]
             ratio = f"{stated['ratio']:.0f}" if "ratio" in stated else "-"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import floor
 import tdmpc2_floor
 from machine import commit, cores
 from measure import HOME, PEER_PYTHON, Contender, Unavailable, compare, execute, shown
@@ -80,7 +81,11 @@ def beside_official(options, what: str, kinds: list) -> list:
             notes = ["figures are calls a second; 8 environments together count as 8 calls"]
             try:
                 gemm = execute([PEER_PYTHON, HOME / "bench" / "gemm.py", "--threads", threads])
-                tdmpc2_floor.add_floor(result, flop, gemm.report())
+                tdmpc2_floor.add_floor(
+                    result,
+                    flop,
+                    {"fp32": floor.peak_gflops(options.programs, threads), **gemm.report()},
+                )
             except Unavailable as why:
                 notes.append(f"no floor: {why}")
             variant = (

@@ -89,8 +89,8 @@ def add_floor(result: dict, flop: float, gflops: dict):
     of it, at the rate of its own precision in `gflops` {fp32, bf16}."""
     result["floor"] = {
         "flop_a_call": flop,
-        "gemm_gflops": gflops["fp32"],
-        "gemm_gflops_bf16": gflops["bf16"],
+        "peak_gflops": gflops["fp32"],
+        "peak_gflops_bf16": gflops["bf16"],
         "calls_per_second": gflops["fp32"] * 1e9 / flop,
     }
     for row in [result["ours"], *result["peers"]]:

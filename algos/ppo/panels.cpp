@@ -19,6 +19,11 @@ ObsRows rows_of(const std::vector<at::Tensor>& columns) {
 
 }  // namespace
 
+void LossColumns::fetch(const int64_t* index, int64_t rows) const {
+  for (const float* column : {old_log_prob, advantage, target, valid, old_value})
+    for (int64_t r = 0; column && r < rows; ++r) __builtin_prefetch(column + index[r]);
+}
+
 /// A panel's memory nobody else uses. There is one a thread, so one is always free.
 class Panels::Borrowed {
  public:
@@ -127,6 +132,13 @@ void Panels::learn(const Batch& batch, const at::Tensor& index, const LossColumn
       const int64_t first = p * kPanelRows, rows = std::min(kPanelRows, B - first);
       const int64_t* chosen = index.const_data_ptr<int64_t>() + first;
       panels_.load(*panel, obs, chosen, 0, rows);
+      // the next panel's rows lie anywhere: they come while this one is computed
+      if (const int64_t next = first + lanes * kPanelRows; next < B) {
+        const int64_t* coming = index.const_data_ptr<int64_t>() + next;
+        const int64_t count = std::min(kPanelRows, B - next);
+        panels_.fetch(obs, coming, count);
+        columns.fetch(coming, count);
+      }
       panels_.forward(*panel, /*policy=*/true, /*value=*/true);
       ppo_loss_cpu(
           {.policy = policy(*panel, mask),

@@ -21,6 +21,9 @@ namespace maglev::ppo {
 /// Columns of the whole rollout a minibatch picks from, flattened to [T * rows].
 struct LossColumns {
   const float *old_log_prob, *advantage, *target, *old_value, *valid;
+
+  /// Has the processor fetch rows `index`.
+  void fetch(const int64_t* index, int64_t rows) const;
 };
 
 class Panels {

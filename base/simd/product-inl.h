@@ -172,15 +172,31 @@ void multiply(const Product& p, const End& end) {
   else multiply_with(d, p, end);
 }
 
-/// x [in][stride] -> to [rows][width]; rows is a multiple of 4, width at least in.
+#if HWY_TARGET != HWY_SCALAR
+// blocks of four floats of v, each a row further down
+template <class D>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* to, int64_t row) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    hn::Store(v, d, to);
+  } else {
+    const hn::Half<D> half;
+    store_blocks(half, hn::LowerHalf(half, v), to, row);
+    store_blocks(half, hn::UpperHalf(half, v), to + int64_t(hn::MaxLanes(half)) * row, row);
+  }
+}
+#endif
+
+/// x [in][stride] -> to [rows][width]; rows is a multiple of 4, width at least in. Rows up to the
+/// next multiple of 16 may be written besides.
 HWY_INLINE void transpose(const float* x, int64_t in, int64_t stride, int64_t rows, float* to,
                           int64_t width) {
   int64_t k = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
+  // as many rows at once as a vector has lanes; turned within each block of four
+  const hn::CappedTag<float, 16> d;
+  const hn::RepartitionToWide<decltype(d)> pairs;
   for (; k + 4 <= in; k += 4)
-    for (int64_t r = 0; r < rows; r += 4) {
+    for (int64_t r = 0; r < rows; r += int64_t(hn::Lanes(d))) {
       const float* from = x + k * stride + r;
       const auto x0 = hn::Load(d, from), x1 = hn::Load(d, from + stride);
       const auto x2 = hn::Load(d, from + 2 * stride), x3 = hn::Load(d, from + 3 * stride);
@@ -189,10 +205,10 @@ HWY_INLINE void transpose(const float* x, int64_t in, int64_t stride, int64_t ro
       const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, x0, x1));
       const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, x2, x3));
       float* block = to + r * width + k;
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, block);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, block + width);
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), d, block + 2 * width);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), d, block + 3 * width);
+      store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), block, width);
+      store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), block + width, width);
+      store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), block + 2 * width, width);
+      store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), block + 3 * width, width);
     }
 #endif
   for (; k < in; ++k)

@@ -10,6 +10,19 @@
 #include "engine/nn/obs_encoder.h"
 
 namespace maglev {
+namespace {
+
+// rows index[r], or first + r, of a column of T -> to [elements][stride]
+template <class T>
+void rows_to_features(const std::byte* from, int64_t row_bytes, const int64_t* index, int64_t first,
+                      int64_t rows, int64_t elements, int64_t stride, float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = reinterpret_cast<const T*>(from + (index ? index[r] : first + r) * row_bytes);
+    for (int64_t d = 0; d < elements; ++d) to[d * stride + r] = float(row[d]);
+  }
+}
+
+}  // namespace
 
 std::string PanelNetwork::obstacle(const ActorCritic& network, const EnvSpec& spec) {
   if (!network.dense()) return "the network is more than fully connected layers";
@@ -113,22 +126,19 @@ void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, 
   for (const Column& c : columns_) {
     float* to = panel.input_ + c.offset * stride;
     const std::byte* from = obs.column[c.index];
-    for (int64_t r = 0; r < rows; ++r) {
-      const std::byte* row = from + (index ? index[r] : first + r) * c.row_bytes;
-      switch (c.dtype) {
-        case DType::f32:
-          for (int64_t d = 0; d < c.elements; ++d)
-            to[d * stride + r] = reinterpret_cast<const float*>(row)[d];
-          break;
-        case DType::i32:
-          for (int64_t d = 0; d < c.elements; ++d)
-            to[d * stride + r] = float(reinterpret_cast<const int32_t*>(row)[d]);
-          break;
-        case DType::u8:
-          for (int64_t d = 0; d < c.elements; ++d)
-            to[d * stride + r] = float(reinterpret_cast<const uint8_t*>(row)[d]);
-          break;
-      }
+    const auto copy = [&]<class T>(T) {
+      rows_to_features<T>(from, c.row_bytes, index, first, rows, c.elements, stride, to);
+    };
+    switch (c.dtype) {
+      case DType::f32:
+        copy(float());
+        break;
+      case DType::i32:
+        copy(int32_t());
+        break;
+      case DType::u8:
+        copy(uint8_t());
+        break;
     }
     for (int64_t d = 0; d < c.elements; ++d) {
       float* feature = to + d * stride;
@@ -144,6 +154,14 @@ void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, 
   if (shared() && privileged_ > 0)
     std::memcpy(panel.shared_.y.back() + shared_.layers.back().out * stride,
                 panel.input_ + visible_ * stride, size_t(privileged_ * stride) * sizeof(float));
+}
+
+void PanelNetwork::fetch(const ObsRows& obs, const int64_t* index, int64_t rows) const {
+  constexpr int64_t kLine = 64;
+  for (const Column& c : columns_)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t at = 0; at < c.row_bytes; at += kLine)
+        __builtin_prefetch(obs.column[c.index] + index[r] * c.row_bytes + at);
 }
 
 void PanelNetwork::forward(Panel& panel, bool policy, bool value) const {

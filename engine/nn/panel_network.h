@@ -59,6 +59,8 @@ class PanelNetwork {
   /// Standardises by the running statistics where there are any. 1 <= rows <= kPanelRows.
   void load(Panel& panel, const ObsRows& obs, const int64_t* index, int64_t first,
             int64_t rows) const;
+  /// Has the processor fetch what a load() of these rows will read.
+  void fetch(const ObsRows& obs, const int64_t* index, int64_t rows) const;
   /// Input -> logits and, or, value.
   void forward(Panel& panel, bool policy, bool value) const;
   /// Where gradients of the layers lie in a gradient buffer laid out as the flat one.

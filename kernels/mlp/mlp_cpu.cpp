@@ -1,5 +1,7 @@
 #include "kernels/mlp/mlp.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/mlp/mlp_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -16,6 +18,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // sums over a panel's rows are kept in this many parts, row r in part r % kSumParts
 constexpr int kSumParts = 16;
+
+// layers up to which a weight gradient is taken as sums over rows: with few inputs the columns of
+// the product would leave most of a vector empty, with few outputs it would not pay for turning the
+// inputs
+constexpr int64_t kFewInputs = 8, kFewOutputs = 4;
 
 // the gradient of a layer's inputs, times the slope of the activation that gave them
 template <Activation kActivation>
@@ -45,32 +52,28 @@ struct WriteInputGrad {
   }
 };
 
+// a layer's outputs, their activation taken while its sum lies in a register
+template <Activation kActivation>
+struct WriteActivated : WriteSums {
+  template <class D>
+  HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
+    if constexpr (kActivation == Activation::tanh) sum = tanh_vector(d, sum);
+    if constexpr (kActivation == Activation::relu) sum = hn::Max(sum, hn::Zero(d));
+    hn::Store(sum, d, y + o * stride + c);
+  }
+};
+
+// silu(z) = z sigmoid(z), sigmoid(z) = (1 + tanh(z / 2)) / 2, and its slope where it is asked for
 template <class D>
-void activate(D d, Activation activation, float* y, float* slope, int64_t out, int64_t stride,
-              int64_t rows) {
+void silu(D d, float* y, float* slope, int64_t out, int64_t stride, int64_t rows) {
   const int64_t lanes = int64_t(hn::Lanes(d));
   const auto one = hn::Set(d, 1.f), half = hn::Set(d, 0.5f);
   for (int64_t o = 0; o < out; ++o)
     for (int64_t c = 0; c < rows; c += lanes) {
       float* at = y + o * stride + c;
-      const auto z = hn::Load(d, at);
-      switch (activation) {
-        case Activation::tanh:
-          hn::Store(tanh_vector(d, z), d, at);
-          break;
-        case Activation::relu:
-          hn::Store(hn::Max(z, hn::Zero(d)), d, at);
-          break;
-        case Activation::silu: {
-          // silu(z) = z sigmoid(z), sigmoid(z) = (1 + tanh(z / 2)) / 2
-          const auto share = half * (one + tanh_vector(d, half * z));
-          hn::Store(z * share, d, at);
-          if (slope) hn::Store(share * hn::MulAdd(z, one - share, one), d, slope + o * stride + c);
-          break;
-        }
-        case Activation::none:
-          return;
-      }
+      const auto z = hn::Load(d, at), share = half * (one + tanh_vector(d, half * z));
+      hn::Store(z * share, d, at);
+      if (slope) hn::Store(share * hn::MulAdd(z, one - share, one), d, slope + o * stride + c);
     }
 }
 
@@ -81,29 +84,91 @@ void forward(const MlpForward& f) {
   for (size_t l = 0; l < f.layers.size(); ++l) {
     const DenseLayer& layer = f.layers[l];
     float* y = f.y[l];
-    // z = W x + b, then the activation where it lies
-    multiply({.a = layer.weight,
-              .a_row = layer.in,
-              .a_column = 1,
-              .b = x,
-              .b_row = f.stride,
-              .rows = layer.out,
-              .columns = f.rows,
-              .depth = layer.in},
-             WriteSums{layer.bias, 1, y, f.stride});
-    float* slope = f.slope ? f.slope[l] : nullptr;
-    // few rows take narrower vectors, as their product does
-    if (f.rows <= 8) activate(narrow, layer.activation, y, slope, layer.out, f.stride, f.rows);
-    else activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
+    // W x + b, the inputs as they lie
+    const Product product{.a = layer.weight,
+                          .a_row = layer.in,
+                          .a_column = 1,
+                          .b = x,
+                          .b_row = f.stride,
+                          .rows = layer.out,
+                          .columns = f.rows,
+                          .depth = layer.in};
+    const WriteSums sums{layer.bias, 1, y, f.stride};
+    switch (layer.activation) {
+      case Activation::tanh:
+        multiply(product, WriteActivated<Activation::tanh>{sums});
+        break;
+      case Activation::relu:
+        multiply(product, WriteActivated<Activation::relu>{sums});
+        break;
+      case Activation::none:
+        multiply(product, sums);
+        break;
+      case Activation::silu: {
+        multiply(product, sums);
+        // few rows take narrower vectors, as their product does
+        float* slope = f.slope ? f.slope[l] : nullptr;
+        if (f.rows <= 8) silu(narrow, y, slope, layer.out, f.stride, f.rows);
+        else silu(d, y, slope, layer.out, f.stride, f.rows);
+      }
+    }
     x = y;
   }
 }
 
+// sums over rows of kCount features of dz, or of their products with the features of x, to be
+// added side by side: kept in registers, and folded together
+template <int kCount>
+HWY_INLINE void add_sums(const float* dz, int64_t stride, float* to) {
+  using Sum = PartedSum<float, kSumParts>;
+  const typename Sum::D d;
+  Sum sum[kCount];
+  for (int64_t r = 0; r < stride; r += kSumParts)
+#pragma GCC unroll 16
+    for (int v = 0; v < Sum::kVectors; ++v)
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i)
+        sum[i].of(v) = sum[i].of(v) + hn::Load(d, dz + i * stride + r + v * Sum::kLanes);
+  add_folded(sum, to);
+}
+template <int kCount>
+HWY_INLINE void add_product_sums(const float* dz, const float* x, int64_t stride, float* to) {
+  using Sum = PartedSum<float, kSumParts>;
+  const typename Sum::D d;
+  Sum sum[kCount];
+  for (int64_t r = 0; r < stride; r += kSumParts)
+#pragma GCC unroll 16
+    for (int v = 0; v < Sum::kVectors; ++v) {
+      const int64_t at = r + v * Sum::kLanes;
+      const auto factor = hn::Load(d, dz + at);
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i)
+        sum[i].of(v) = hn::MulAdd(factor, hn::Load(d, x + i * stride + at), sum[i].of(v));
+    }
+  add_folded(sum, to);
+}
+
 void add_bias_grad(const float* dz, int64_t out, int64_t stride, float* grad) {
-  for (int64_t o = 0; o < out; ++o) {
-    PartedSum<float, kSumParts> sum;
-    sum.add(dz + o * stride, stride);
-    grad[o] += sum.fold();
+  int64_t o = 0;
+  for (; o + 4 <= out; o += 4) add_sums<4>(dz + o * stride, stride, grad + o);
+  for (; o < out; ++o) add_sums<1>(dz + o * stride, stride, grad + o);
+}
+
+void add_narrow_weight_grad(const float* dz, const float* x, int64_t out, int64_t in,
+                            int64_t stride, float* grad) {
+  for (int64_t o = 0; o < out; ++o, dz += stride, grad += in) {
+    int64_t k = 0;
+    for (; k + 4 <= in; k += 4) add_product_sums<4>(dz, x + k * stride, stride, grad + k);
+    switch (in - k) {
+      case 3:
+        add_product_sums<3>(dz, x + k * stride, stride, grad + k);
+        break;
+      case 2:
+        add_product_sums<2>(dz, x + k * stride, stride, grad + k);
+        break;
+      case 1:
+        add_product_sums<1>(dz, x + k * stride, stride, grad + k);
+    }
   }
 }
 
@@ -144,18 +209,22 @@ void backward(const MlpBackward& b) {
     const DenseLayer& layer = b.layers[l];
     const float* x = l ? b.y[l - 1] : b.x;
     const float* dz = b.dy[l];
-    // inputs turned, so that a row of the product is a row of the weight's gradient
-    const int64_t width = panel_stride(layer.in), depth = (b.rows + 3) / 4 * 4;
-    transpose(x, layer.in, b.stride, depth, b.scratch, width);
-    multiply({.a = dz,
-              .a_row = b.stride,
-              .a_column = 1,
-              .b = b.scratch,
-              .b_row = width,
-              .rows = layer.out,
-              .columns = layer.in,
-              .depth = b.rows},
-             WriteRows<true>{b.grad[l].weight, layer.in, layer.in});
+    if (layer.in <= kFewInputs || layer.out <= kFewOutputs) {
+      add_narrow_weight_grad(dz, x, layer.out, layer.in, b.stride, b.grad[l].weight);
+    } else {
+      // inputs turned, so that a row of the product is a row of the weight's gradient
+      const int64_t width = panel_stride(layer.in), depth = (b.rows + 3) / 4 * 4;
+      transpose(x, layer.in, b.stride, depth, b.scratch, width);
+      multiply({.a = dz,
+                .a_row = b.stride,
+                .a_column = 1,
+                .b = b.scratch,
+                .b_row = width,
+                .rows = layer.out,
+                .columns = layer.in,
+                .depth = b.rows},
+               WriteRows<true>{b.grad[l].weight, layer.in, layer.in});
+    }
     add_bias_grad(dz, layer.out, b.stride, b.grad[l].bias);
     // into the layer below; of the network's inputs as many as are asked for
     if (l == 0) {

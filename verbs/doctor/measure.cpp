@@ -12,6 +12,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/thread_pool.h"
+#include "base/simd/peak.h"
 
 namespace maglev::verbs::doctor {
 namespace {
@@ -37,6 +38,12 @@ double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
     if (done > 0) rates[size_t(thread)] = double(done) / (processor_s() - begin_cpu);
   });
   return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+double multiply_add_gflops(ThreadPool& pool) {
+  constexpr int64_t kRounds = 10000;
+  const double operations = spend_multiply_adds(kRounds);
+  return rate(pool, [&](int64_t) { spend_multiply_adds(kRounds); }) * operations / 1e9;
 }
 
 double product_gflops(ThreadPool& pool) {
@@ -78,16 +85,17 @@ double triad_gigabytes_s(ThreadPool& pool, long bytes) {
 
 }  // namespace
 
-double matrix_product_gflops(int threads) {
+double multiply_add_gflops(int threads) {
   ThreadPool pool(threads);
-  return product_gflops(pool);
+  return multiply_add_gflops(pool);
 }
 
 Measured measure(int threads, long bytes) {
   const double begin = steady_s();
   ThreadPool pool(threads);
   Measured measured;
-  measured.gflops = product_gflops(pool);
+  measured.multiply_add_gflops = multiply_add_gflops(pool);
+  measured.product_gflops = product_gflops(pool);
   measured.gigabytes_s = triad_gigabytes_s(pool, bytes);
   measured.seconds = steady_s() - begin;
   return measured;

@@ -89,7 +89,7 @@ double Peak::bytes_s(int64_t bytes) {
 }
 
 double Peak::flops_s() {
-  if (flops_s_ == 0) flops_s_ = doctor::matrix_product_gflops(1) * 1e9;
+  if (flops_s_ == 0) flops_s_ = doctor::multiply_add_gflops(1) * 1e9;
   return flops_s_;
 }
 
@@ -131,7 +131,7 @@ int print_bench(const std::vector<KernelEntry>& kernels) {
         ". Peak: the longer of copying the case's bytes within its working set and of computing\n"
         "its operations at " +
         number_text("%.0f", peak.flops_s() / 1e9) +
-        " GFLOP/s, this machine's rate in f32 matrix products.\n");
+        " GFLOP/s, what one core's f32 multiply-adds allow.\n");
   return 0;
 }
 

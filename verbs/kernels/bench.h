@@ -19,7 +19,7 @@ class Peak {
   /// Bytes read and written a second by memcpy, in a working set of `bytes` rounded up to a power
   /// of two.
   double bytes_s(int64_t bytes);
-  /// f32 operations a second of a matrix product that fits the second-level cache.
+  /// f32 operations a second of multiply-adds that wait for nothing.
   double flops_s();
 
  private:
