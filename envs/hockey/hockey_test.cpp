@@ -326,13 +326,13 @@ Tally play_bots(const char* one, const char* two, int64_t games, const char* fai
 
 TEST(Hockey, weak_against_strong_ends_as_often_as_in_the_original) {
   const Tally tally = play_bots("weak", "strong", 3000, "true");
-  const double original[] = {47 / 353., 166 / 353., 140 / 353.};
+  const double original[] = {474 / 3000., 1376 / 3000., 1150 / 3000.};
   const int64_t counts[] = {tally.won, tally.drawn, tally.lost};
   for (int k = 0; k < 3; ++k) {
     const double ours = double(counts[k]) / double(tally.games());
     // 99 % of the difference of two such counts
     const double width =
-        2.58 * std::sqrt(original[k] * (1 - original[k]) * (1 / 353. + 1 / double(tally.games())));
+        2.58 * std::sqrt(original[k] * (1 - original[k]) * (1 / 3000. + 1 / double(tally.games())));
     EXPECT_NEAR(ours, original[k], width) << "outcome " << k;
   }
 }
