@@ -99,13 +99,14 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
 // blocks' sums in order, one thread a figure or dimension
 __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t blocks) {
   const PolicyPanel& p = args.policy;
-  const int64_t width = kPpoTotal + p.dims;
+  // dimensions have sums where actions are continuous
+  const int64_t width = kPpoTotal + p.dims, used = p.head_count > 0 ? kPpoTotal : width;
   __shared__ double figure[kPpoTotal];
-  for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
+  for (int64_t c = threadIdx.x; c < used; c += blockDim.x) {
     double sum = 0;
     for (int64_t b = 0; b < blocks; ++b) sum += partial[b * width + c];
     if (c < kPpoTotal) figure[c] = sum, args.figures[c] += sum;
-    else if (p.head_count == 0) args.d_log_std[c - kPpoTotal] += float(sum);
+    else args.d_log_std[c - kPpoTotal] += float(sum);
   }
   __syncthreads();
   if (threadIdx.x == 0)
