@@ -198,6 +198,7 @@ ${cuda_rows}  return row;
     if(host_only)
       continue()
     endif()
+    set_property(GLOBAL APPEND PROPERTY MAGLEV_DEVICE_ENVIRONMENTS ${name})
     set(cuda_file ${MAGLEV_GENERATED}/env_${name}.cu)
     maglev_write(${cuda_file} "// Written by CMake from ${dir}/${name}/.
 #include \"${dir}/${name}/${name}.h\"

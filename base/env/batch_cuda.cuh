@@ -2,8 +2,7 @@
 // The CUDA face of an environment: the same slot functions, one thread a slot. CMake compiles one
 // .cu per environment folder that includes this and the environment's header; no torch here.
 
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "base/env/batch.h"
 
 namespace maglev {
@@ -25,16 +24,12 @@ __global__ void step_slots(EnvBatch batch, StepIo io, int64_t count) {
 
 template <class E>
 int launch_reset(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
-  unsigned blocks = unsigned((count + kEnvThreads - 1) / kEnvThreads);
-  reset_slots<E><<<blocks, kEnvThreads, 0, static_cast<cudaStream_t>(stream)>>>(batch, io, count);
-  return int(cudaGetLastError());
+  return launch_kernel(reset_slots<E>, thread_each(count, kEnvThreads), stream, batch, io, count);
 }
 
 template <class E>
 int launch_step(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
-  unsigned blocks = unsigned((count + kEnvThreads - 1) / kEnvThreads);
-  step_slots<E><<<blocks, kEnvThreads, 0, static_cast<cudaStream_t>(stream)>>>(batch, io, count);
-  return int(cudaGetLastError());
+  return launch_kernel(step_slots<E>, thread_each(count, kEnvThreads), stream, batch, io, count);
 }
 
 }  // namespace maglev

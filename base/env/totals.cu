@@ -1,7 +1,6 @@
 #include <new>
 
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "base/env/batch.h"
 #include "base/env/totals.h"
 
@@ -12,7 +11,7 @@ constexpr int kThreads = 128;
 
 // one block: a flush is rare, and the order of adding is the same each time
 __global__ void reduce_slots(EnvBatch batch, EpisodeTotals* into, int64_t count) {
-  __shared__ alignas(EpisodeTotals) std::byte memory[kThreads * sizeof(EpisodeTotals)];
+  __shared__ std::byte memory alignas(EpisodeTotals)[kThreads * sizeof(EpisodeTotals)];
   auto* parts = reinterpret_cast<EpisodeTotals*>(memory);
   auto* mine = new (parts + threadIdx.x) EpisodeTotals{};
   for (int64_t i = threadIdx.x; i < count; i += kThreads)
@@ -28,8 +27,7 @@ __global__ void reduce_slots(EnvBatch batch, EpisodeTotals* into, int64_t count)
 }  // namespace
 
 int take_totals_cuda(const EnvBatch& batch, EpisodeTotals* into, int64_t count, void* stream) {
-  reduce_slots<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(batch, into, count);
-  return int(cudaGetLastError());
+  return launch_kernel(reduce_slots, {.block = {kThreads}}, stream, batch, into, count);
 }
 
 }  // namespace maglev

@@ -22,6 +22,9 @@ inline bool has_kernels_for(at::Device device) {
   return device.is_cpu() || (kDeviceCode && device.is_cuda());
 }
 
+/// Whether work on tensors of `device` is for the CUDA side of kernels.
+inline bool runs_on_cuda(at::Device device) { return device.is_cuda() || device_is_emulated(); }
+
 /// The one device of all tensors that are defined, `first` among them. Throws Error when they lie
 /// on several, or on one that this build has no kernels for.
 template <class... Others>
@@ -48,9 +51,10 @@ void launch(const char* kernel, at::Device device, const Cpu& cpu, const Args&..
                 "the CUDA function takes the same arguments and a stream, and returns an error");
   at::RecordFunction span(at::RecordScope::FUNCTION);
   if (span.isActive()) span.before("maglev::" + std::string(kernel));
-  if (device.is_cpu()) return void(cpu(args...));
-  if constexpr (kDeviceCode)
-    if (device.is_cuda()) return check_cuda(Cuda(args..., current_stream()), kernel);
+  if (device.is_cpu() && !device_is_emulated()) return void(cpu(args...));
+  if constexpr (kDeviceCode || kEmulatedDevice)
+    if (runs_on_cuda(device))
+      return check_cuda(Cuda(args..., device.is_cuda() ? current_stream() : nullptr), kernel);
   refuse_device(kernel, device);
 }
 

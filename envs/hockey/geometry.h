@@ -10,7 +10,7 @@
 
 // large and seldom called: kept out of line, so that a step without contacts stays small
 #if defined(__CUDACC__)
-#define MAGLEV_HD_SELDOM __host__ __device__ __noinline__
+#define MAGLEV_HD_SELDOM __host__ __device__ __noinline__ inline
 #else
 #define MAGLEV_HD_SELDOM [[gnu::noinline]] inline
 #endif

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/adam/adam.h"
 
 namespace maglev {
@@ -60,21 +59,17 @@ __global__ void step_elements(AdamArgs args) {
 }  // namespace
 
 int adam_reduce_cuda(const AdamArgs& args, void* stream) {
-  reduce_chunks<<<unsigned(adam_chunks(args.P)), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      args);
-  return int(cudaGetLastError());
+  return launch_kernel(reduce_chunks, {.grid = {adam_chunks(args.P)}, .block = {kThreads}}, stream,
+                       args);
 }
 
 int adam_clip_cuda(const AdamArgs& args, void* stream) {
-  clip<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(args);
-  return int(cudaGetLastError());
+  return launch_kernel(clip, kOneThread, stream, args);
 }
 
 int adam_step_cuda(const AdamArgs& args, void* stream) {
-  auto* on = static_cast<cudaStream_t>(stream);
-  begin_step<<<1, 1, 0, on>>>(args);
-  step_elements<<<unsigned((args.P + kThreads - 1) / kThreads), kThreads, 0, on>>>(args);
-  return int(cudaGetLastError());
+  if (const int error = launch_kernel(begin_step, kOneThread, stream, args)) return error;
+  return launch_kernel(step_elements, thread_each(args.P, kThreads), stream, args);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/advantage/advantage.h"
 
 namespace maglev {
@@ -51,11 +50,11 @@ __global__ void join_chunks(const AdvantagePartial* partial, int64_t chunks,
 
 int advantage_cuda(const AdvantageArgs& args, AdvantagePartial* partial,
                    AdvantageStatistics* statistics, void* stream) {
-  auto* on = static_cast<cudaStream_t>(stream);
   const int64_t chunks = advantage_chunks(args.count);
-  chunk_statistics<<<unsigned(chunks), kThreads, 0, on>>>(args, partial);
-  join_chunks<<<1, 1, 0, on>>>(partial, chunks, statistics);
-  return int(cudaGetLastError());
+  if (const int error = launch_kernel(chunk_statistics, {.grid = {chunks}, .block = {kThreads}},
+                                      stream, args, partial))
+    return error;
+  return launch_kernel(join_chunks, kOneThread, stream, partial, chunks, statistics);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/cells/cells.h"
 
 namespace maglev {
@@ -18,9 +17,7 @@ __global__ void decode(CellsArgs<T> args, int64_t count) {
 template <class T>
 int cells_cuda(const CellsArgs<T>& args, void* stream) {
   const int64_t count = args.rows * args.cells * args.channels;
-  decode<<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0,
-           static_cast<cudaStream_t>(stream)>>>(args, count);
-  return int(cudaGetLastError());
+  return launch_kernel(decode<T>, thread_each(count, kThreads), stream, args, count);
 }
 
 template int cells_cuda(const CellsArgs<float>&, void*);

@@ -1,6 +1,5 @@
-#include <cuda_runtime.h>
-
 #include "base/core/bfloat16.h"
+#include "base/device/launch.cuh"
 #include "kernels/dense/dense.h"
 
 namespace maglev {
@@ -104,21 +103,20 @@ __global__ void end_rows(DenseEndRows a) {
 }
 
 template <class T>
-int launch(const DenseEndRows& a, cudaStream_t stream) {
-  const unsigned blocks = unsigned((a.envs * a.nets * a.rows + kWarps - 1) / kWarps);
+int launch(const DenseEndRows& a, void* stream) {
+  const LaunchShape warp_each{.grid = {blocks_of(a.envs * a.nets * a.rows, kWarps)},
+                              .block = {32 * kWarps}};
   const int64_t groups = (a.features + 32 * kGroup - 1) / (32 * kGroup);
-  if (groups <= 2) end_rows<T, 2><<<blocks, 32 * kWarps, 0, stream>>>(a);
-  else if (groups <= 4) end_rows<T, 4><<<blocks, 32 * kWarps, 0, stream>>>(a);
-  else if (groups <= 16) end_rows<T, 16><<<blocks, 32 * kWarps, 0, stream>>>(a);
-  else return int(cudaErrorInvalidValue);
-  return int(cudaGetLastError());
+  if (groups <= 2) return launch_kernel(end_rows<T, 2>, warp_each, stream, a);
+  if (groups <= 4) return launch_kernel(end_rows<T, 4>, warp_each, stream, a);
+  if (groups <= 16) return launch_kernel(end_rows<T, 16>, warp_each, stream, a);
+  return int(cudaErrorInvalidValue);
 }
 
 }  // namespace
 
 int dense_end_cuda(const DenseEndRows& args, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  return args.bf16 ? launch<uint16_t>(args, on) : launch<float>(args, on);
+  return args.bf16 ? launch<uint16_t>(args, stream) : launch<float>(args, stream);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/gae/gae.h"
 
 namespace maglev {
@@ -14,9 +13,7 @@ __global__ void gae_columns(GaeArgs args) {
 
 int gae_cuda(const GaeArgs& args, void* stream) {
   constexpr int threads = 128;
-  gae_columns<<<unsigned((args.N + threads - 1) / threads), threads, 0,
-                static_cast<cudaStream_t>(stream)>>>(args);
-  return int(cudaGetLastError());
+  return launch_kernel(gae_columns, thread_each(args.N, threads), stream, args);
 }
 
 }  // namespace maglev

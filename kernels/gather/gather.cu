@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/gather/gather.h"
 
 namespace maglev {
@@ -40,9 +39,9 @@ int gather_cuda(const GatherArgs& args, void* stream) {
   // one word of 16 bytes a thread, at most 4096 threads a row
   int lanes = 1;
   while (lanes < 4096 && lanes * 16 < widest) lanes *= 2;
-  const dim3 blocks(unsigned((args.B * lanes + kThreads - 1) / kThreads), unsigned(args.count));
-  gather<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args, lanes);
-  return int(cudaGetLastError());
+  const LaunchShape shape{.grid = {blocks_of(args.B * lanes, kThreads), args.count},
+                          .block = {kThreads}};
+  return launch_kernel(gather, shape, stream, args, lanes);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/image/image.h"
 
 namespace maglev {
@@ -17,9 +16,7 @@ __global__ void convert(const uint8_t* bytes, int64_t count, float scale, T* out
 
 template <class T>
 int image_cuda(const uint8_t* bytes, int64_t count, float scale, T* out, void* stream) {
-  convert<<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0,
-            static_cast<cudaStream_t>(stream)>>>(bytes, count, scale, out);
-  return int(cudaGetLastError());
+  return launch_kernel(convert<T>, thread_each(count, kThreads), stream, bytes, count, scale, out);
 }
 
 template int image_cuda(const uint8_t*, int64_t, float, float*, void*);

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/mlp/mlp.h"
 
 namespace maglev {
@@ -114,46 +113,55 @@ __global__ void dense_weight_grad(DenseLayer layer, DenseGrad grad, const float*
   if (k == 0) grad.bias[lane + o] += bias;
 }
 
-unsigned blocks(int64_t count, int64_t size) { return unsigned((count + size - 1) / size); }
-
 constexpr int kThreads = 128;
 
 }  // namespace
 
 int mlp_forward_cuda(const MlpForward& f, void* stream) {
-  const auto s = static_cast<cudaStream_t>(stream);
   const float* x = f.x;
   for (size_t l = 0; l < f.layers.size(); ++l) {
     const DenseLayer& layer = f.layers[l];
-    dense_forward<<<dim3(blocks(f.rows, kThreads), blocks(layer.out, kOutputs)), kThreads, 0, s>>>(
-        layer, x, f.y[l], f.slope ? f.slope[l] : nullptr, f.stride, f.rows);
+    if (const int error = launch_kernel(
+            dense_forward,
+            {.grid = {blocks_of(f.rows, kThreads), blocks_of(layer.out, kOutputs)},
+             .block = {kThreads}},
+            stream, layer, x, f.y[l], f.slope ? f.slope[l] : nullptr, f.stride, f.rows))
+      return error;
     x = f.y[l];
   }
-  return int(cudaGetLastError());
+  return int(cudaSuccess);
 }
 
 int mlp_backward_cuda(const MlpBackward& b, int64_t lane_stride, void* stream) {
-  const auto s = static_cast<cudaStream_t>(stream);
   const size_t last = b.layers.size() - 1;
   auto slope = [&](size_t l) { return b.slope ? b.slope[l] : nullptr; };
   const int64_t count = b.layers[last].out * b.stride;
-  multiply_slope<<<blocks(count, kThreads), kThreads, 0, s>>>(b.layers[last].activation, b.y[last],
-                                                              slope(last), b.dy[last], count);
+  if (const int error =
+          launch_kernel(multiply_slope, thread_each(count, kThreads), stream,
+                        b.layers[last].activation, b.y[last], slope(last), b.dy[last], count))
+    return error;
   for (size_t l = b.layers.size(); l-- > 0;) {
     const DenseLayer& layer = b.layers[l];
     const float* x = l ? b.y[l - 1] : b.x;
-    dense_weight_grad<<<dim3(blocks(layer.in, kTile), blocks(layer.out, kTile),
-                             blocks(b.rows, kMlpSlice)),
-                        kTile * kTile, 0, s>>>(layer, b.grad[l], x, b.dy[l], b.stride, b.rows,
-                                               lane_stride);
+    if (const int error =
+            launch_kernel(dense_weight_grad,
+                          {.grid = {blocks_of(layer.in, kTile), blocks_of(layer.out, kTile),
+                                    blocks_of(b.rows, kMlpSlice)},
+                           .block = {kTile * kTile}},
+                          stream, layer, b.grad[l], x, b.dy[l], b.stride, b.rows, lane_stride))
+      return error;
     float* dx = l ? b.dy[l - 1] : b.dx;
     const int64_t features = l ? layer.in : b.dx_features;
     if (!dx) continue;
-    dense_input_grad<<<dim3(blocks(b.rows, kThreads), blocks(features, kOutputs)), kThreads, 0,
-                       s>>>(layer, b.dy[l], l ? b.layers[l - 1].activation : Activation::none, x,
-                            l ? slope(l - 1) : nullptr, dx, features, b.stride, b.rows);
+    if (const int error =
+            launch_kernel(dense_input_grad,
+                          {.grid = {blocks_of(b.rows, kThreads), blocks_of(features, kOutputs)},
+                           .block = {kThreads}},
+                          stream, layer, b.dy[l], l ? b.layers[l - 1].activation : Activation::none,
+                          x, l ? slope(l - 1) : nullptr, dx, features, b.stride, b.rows))
+      return error;
   }
-  return int(cudaGetLastError());
+  return int(cudaSuccess);
 }
 
 }  // namespace maglev

@@ -19,7 +19,7 @@ class PanelStack {
   // parameters: weight, bias of each layer
   PanelStack(const Tensors& parameters, Activation activation, int64_t rows)
       : rows_(rows),
-        panel_rows_(parameters[0].is_cuda() ? rows : kPanelRows),
+        panel_rows_(runs_on_cuda(parameters[0].device()) ? rows : kPanelRows),
         options_(parameters[0].options()) {
     for (size_t i = 0; i < parameters.size(); i += 2) {
       const auto &weight = parameters[i], &bias = parameters[i + 1];

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/mppi/mppi.h"
 #include "kernels/mppi/mppi_element.h"
 
@@ -104,48 +103,41 @@ __global__ void choose(MppiChoose a) {
   if (n < a.N) mppi_choose_row(a, n);
 }
 
-unsigned blocks_of(int64_t threads) { return unsigned((threads + kThreads - 1) / kThreads); }
-unsigned warp_blocks(int64_t rows) { return unsigned((rows + kWarps - 1) / kWarps); }
+LaunchShape warp_each(int64_t rows) {
+  return {.grid = {blocks_of(rows, kWarps)}, .block = {32 * kWarps}};
+}
 
 }  // namespace
 
 int mppi_begin_cuda(const MppiBegin& a, void* stream) {
   const int64_t elements = a.N * a.H * a.A, pairs = a.I * a.N;
-  begin<<<blocks_of(elements > pairs ? elements : pairs), kThreads, 0,
-          static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(begin, thread_each(elements > pairs ? elements : pairs, kThreads), stream,
+                       a);
 }
 
 int mppi_sample_cuda(const MppiSample& a, void* stream) {
-  sample<<<blocks_of(a.N * a.H * (a.S - a.P) * a.A), kThreads, 0,
-           static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(sample, thread_each(a.N * a.H * (a.S - a.P) * a.A, kThreads), stream, a);
 }
 
 int mppi_policy_cuda(const MppiPolicy& a, void* stream) {
-  policy<<<blocks_of(a.N * a.R * a.A), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(policy, thread_each(a.N * a.R * a.A, kThreads), stream, a);
 }
 
 int mppi_reward_cuda(const MppiReward& a, void* stream) {
-  reward<<<warp_blocks(a.N * a.R), 32 * kWarps, 0, static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(reward, warp_each(a.N * a.R), stream, a);
 }
 
 int mppi_total_cuda(const MppiTotal& a, void* stream) {
-  total<<<warp_blocks(a.N * a.S), 32 * kWarps, 0, static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(total, warp_each(a.N * a.S), stream, a);
 }
 
 int mppi_elites_cuda(const MppiElites& a, void* stream) {
   if (a.S > kMostMppiSamples) return int(cudaErrorInvalidValue);
-  elites<<<unsigned(a.N), 512, 0, static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(elites, {.grid = {a.N}, .block = {512}}, stream, a);
 }
 
 int mppi_choose_cuda(const MppiChoose& a, void* stream) {
-  choose<<<blocks_of(a.N), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  return launch_kernel(choose, thread_each(a.N, kThreads), stream, a);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/noise/noise.h"
 
 namespace maglev {
@@ -16,20 +15,16 @@ __global__ void fill_noise(NoiseFill fill, float* out) {
   out[e] = kNormal ? normal(fill.seed, stream, index) : uniform(fill.seed, stream, index);
 }
 
-unsigned blocks_of(const NoiseFill& fill) {
-  return unsigned((fill.rows * fill.count + kThreads - 1) / kThreads);
-}
-
 }  // namespace
 
 int noise_uniform_cuda(const NoiseFill& fill, float* out, void* stream) {
-  fill_noise<false><<<blocks_of(fill), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(fill, out);
-  return int(cudaGetLastError());
+  return launch_kernel(fill_noise<false>, thread_each(fill.rows * fill.count, kThreads), stream,
+                       fill, out);
 }
 
 int noise_normal_cuda(const NoiseFill& fill, float* out, void* stream) {
-  fill_noise<true><<<blocks_of(fill), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(fill, out);
-  return int(cudaGetLastError());
+  return launch_kernel(fill_noise<true>, thread_each(fill.rows * fill.count, kThreads), stream,
+                       fill, out);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/normalize/normalize.h"
 
 namespace maglev {
@@ -87,28 +86,24 @@ __global__ void merge_returns(ReturnScanArgs args) {
   *args.moments.count += sums.weight;
 }
 
-unsigned blocks_of(int64_t count) { return unsigned((count + kThreads - 1) / kThreads); }
-
 }  // namespace
 
 int normalize_cuda(const NormalizeArgs& args, void* stream) {
-  normalize<<<blocks_of(args.M * args.D), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args);
-  return int(cudaGetLastError());
+  return launch_kernel(normalize, thread_each(args.M * args.D, kThreads), stream, args);
 }
 
 int absorb_moments_cuda(const AbsorbArgs& args, void* stream) {
-  auto on = static_cast<cudaStream_t>(stream);
-  absorb_columns<<<unsigned(args.D), kThreads, 0, on>>>(args);
-  add_count<<<1, 1, 0, on>>>(args.moments.count, args.scratch);
-  return int(cudaGetLastError());
+  if (const int error =
+          launch_kernel(absorb_columns, {.grid = {args.D}, .block = {kThreads}}, stream, args))
+    return error;
+  return launch_kernel(add_count, kOneThread, stream, args.moments.count, args.scratch);
 }
 
 int absorb_returns_cuda(const ReturnScanArgs& args, void* stream) {
-  auto on = static_cast<cudaStream_t>(stream);
-  keep_shift<<<1, 1, 0, on>>>(args);
-  scan_returns<<<blocks_of(args.N), kThreads, 0, on>>>(args);
-  merge_returns<<<1, kThreads, 0, on>>>(args);
-  return int(cudaGetLastError());
+  if (const int error = launch_kernel(keep_shift, kOneThread, stream, args)) return error;
+  if (const int error = launch_kernel(scan_returns, thread_each(args.N, kThreads), stream, args))
+    return error;
+  return launch_kernel(merge_returns, {.block = {kThreads}}, stream, args);
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/philox/philox.h"
 
 namespace maglev {
@@ -29,28 +28,22 @@ __global__ void fill_permutation(PermutationKey key, int64_t first, int64_t coun
   if (i < count) out[i] = int64_t(permutation_of(key)(uint64_t(first + i)));
 }
 
-unsigned blocks_of(const PhiloxFill& fill) {
-  return unsigned((fill.rows * fill.width + kThreads - 1) / kThreads);
-}
-
 }  // namespace
 
 int philox_uniform_cuda(const PhiloxFill& fill, float* out, void* stream) {
-  fill_uniform<<<blocks_of(fill), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(fill, out);
-  return int(cudaGetLastError());
+  return launch_kernel(fill_uniform, thread_each(fill.rows * fill.width, kThreads), stream, fill,
+                       out);
 }
 
 int philox_normal_cuda(const PhiloxFill& fill, float* out, void* stream) {
-  fill_normal<<<blocks_of(fill), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(fill, out);
-  return int(cudaGetLastError());
+  return launch_kernel(fill_normal, thread_each(fill.rows * fill.width, kThreads), stream, fill,
+                       out);
 }
 
 int permutation_cuda(const PermutationKey& key, int64_t first, int64_t count, int64_t* out,
                      void* stream) {
-  unsigned blocks = unsigned((count + kThreads - 1) / kThreads);
-  fill_permutation<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(key, first, count,
-                                                                               out);
-  return int(cudaGetLastError());
+  return launch_kernel(fill_permutation, thread_each(count, kThreads), stream, key, first, count,
+                       out);
 }
 
 }  // namespace maglev

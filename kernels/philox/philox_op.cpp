@@ -1,5 +1,7 @@
 #include "kernels/philox/philox_op.h"
 
+#include <cmath>
+
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
@@ -28,6 +30,42 @@ Tensors uniform_reference(const PhiloxFill& fill) {
   return {out};
 }
 
+// two neighbours are the polar form of one pair (Box and Muller, 1958)
+Tensors normal_reference(const PhiloxFill& fill) {
+  auto out = at::empty({fill.rows, fill.width});
+  for (int64_t i = 0; i < fill.rows; ++i)
+    for (int64_t j = 0; j < fill.width; ++j) {
+      const PhiloxBlock block = philox_row_block(fill, i, j / 2);
+      const double radius = std::sqrt(-2 * std::log(double(open_uniform(block.word[0]))));
+      const double angle = 6.283185307179586 * double(open_uniform(block.word[1]));
+      out[i][j] = radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle));
+    }
+  return {out};
+}
+
+KernelCase permutation_case(int64_t size, int64_t first, int64_t count, at::Device device) {
+  const PermutationKey key{.seed = 11, .counter = 3, .n = size};
+  auto out = at::empty({count}, at::TensorOptions(at::kLong).device(device));
+  return {.name = "permutation of " + std::to_string(size) + ", " + std::to_string(count) +
+                  " from " + std::to_string(first),
+          .reference =
+              [=](const Tensors&) {
+                auto places = at::empty({count}, at::kLong);
+                for (int64_t i = 0; i < count; ++i)
+                  places[i] = int64_t(permutation_of(key)(uint64_t(first + i)));
+                return Tensors{places};
+              },
+          .fused =
+              [=](const Tensors&) {
+                auto fresh = at::empty_like(out);
+                fill_permutation(fresh, key, first);
+                return Tensors{fresh};
+              },
+          .tolerance = 0,
+          .bytes = count * 8,
+          .repeat_fused = [=]() mutable { fill_permutation(out, key, first); }};
+}
+
 std::vector<KernelCase> philox_cases(at::Device device) {
   std::vector<KernelCase> list;
   for (auto [rows, width] : {std::pair<int64_t, int64_t>{8, 2}, {33, 7}, {256, 8}}) {
@@ -50,7 +88,21 @@ std::vector<KernelCase> philox_cases(at::Device device) {
          .tolerance = 0,
          .bytes = rows * width * 4,
          .repeat_fused = [=]() mutable { philox_uniform_(out, fill); }});
+    list.push_back(
+        {.name = "normal rows=" + std::to_string(rows) + " width=" + std::to_string(width),
+         .reference = [=](const Tensors&) { return normal_reference(fill); },
+         .fused =
+             [=](const Tensors&) {
+               auto fresh = at::empty_like(out);
+               philox_normal_(fresh, fill);
+               return Tensors{fresh};
+             },
+         .tolerance = 2e-6,
+         .bytes = rows * width * 4,
+         .repeat_fused = [=]() mutable { philox_normal_(out, fill); }});
   }
+  list.push_back(permutation_case(1000, 0, 1000, device));
+  list.push_back(permutation_case(77, 13, 33, device));
   return list;
 }
 

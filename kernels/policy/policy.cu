@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/philox/philox.h"
 #include "kernels/policy/policy.cuh"
 #include "kernels/policy/policy.h"
@@ -56,7 +55,7 @@ __global__ void sample_rows(SampleArgs args, DevicePolicy device) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= args.policy.rows) return;
   const PhiloxFill fill{args.seed, args.purpose, args.first_row, args.step, args.policy.rows,
-                        0,         args.base, args.index};
+                        0,         args.base,    args.index};
   const float log_prob = args.policy.head_count > 0 ? sample_heads(args, device, fill, row)
                                                     : sample_gaussian(args, fill, row);
   if (args.log_prob) args.log_prob[row] = log_prob;
@@ -70,22 +69,18 @@ __global__ void log_prob_rows(LogProbArgs args, DevicePolicy device) {
   if (args.entropy) args.entropy[row] = out.entropy;
 }
 
-unsigned blocks_of(const PolicyPanel& p) { return unsigned((p.rows + kThreads - 1) / kThreads); }
-
 }  // namespace
 
 int policy_sample_cuda(const SampleArgs& args, void* stream) {
   if (args.policy.head_count > kMostDeviceHeads) return int(cudaErrorInvalidValue);
-  sample_rows<<<blocks_of(args.policy), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      args, device_policy(args.policy));
-  return int(cudaGetLastError());
+  return launch_kernel(sample_rows, thread_each(args.policy.rows, kThreads), stream, args,
+                       device_policy(args.policy));
 }
 
 int policy_log_prob_cuda(const LogProbArgs& args, void* stream) {
   if (args.policy.head_count > kMostDeviceHeads) return int(cudaErrorInvalidValue);
-  log_prob_rows<<<blocks_of(args.policy), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      args, device_policy(args.policy));
-  return int(cudaGetLastError());
+  return launch_kernel(log_prob_rows, thread_each(args.policy.rows, kThreads), stream, args,
+                       device_policy(args.policy));
 }
 
 }  // namespace maglev

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/popart/popart.h"
 
 namespace maglev {
@@ -37,8 +36,7 @@ __global__ void popart(PopArtArgs args) {
 }  // namespace
 
 int popart_cuda(const PopArtArgs& args, void* stream) {
-  popart<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args);
-  return int(cudaGetLastError());
+  return launch_kernel(popart, {.block = {kThreads}}, stream, args);
 }
 
 }  // namespace maglev

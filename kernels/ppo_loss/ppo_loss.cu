@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/policy/policy.cuh"
 #include "kernels/ppo_loss/ppo_loss.h"
 
@@ -58,8 +57,8 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
     const float share = free > clipped ? 0.f : free == clipped && !inside ? 0.5f : 1.f;
     d_log_prob = -(weight * advantage * share) * ratio;
     d_entropy = -(weight * s.entropy_coef);
-    const ValueError value =
-        value_error(settings, args.value[row], args.target[at], args.old_value ? args.old_value[at] : 0.f);
+    const ValueError value = value_error(settings, args.value[row], args.target[at],
+                                         args.old_value ? args.old_value[at] : 0.f);
     d_value = settings.value_coef * weight * value.slope;
     const float deviation = fabsf(ratio - 1.f);
     figure[kPpoPolicy] = -fminf(clipped, free) * weight;
@@ -100,13 +99,14 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
 // blocks' sums in order, one thread a figure or dimension
 __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t blocks) {
   const PolicyPanel& p = args.policy;
-  const int64_t width = kPpoTotal + p.dims;
+  // dimensions have sums where actions are continuous
+  const int64_t width = kPpoTotal + p.dims, used = p.head_count > 0 ? kPpoTotal : width;
   __shared__ double figure[kPpoTotal];
-  for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
+  for (int64_t c = threadIdx.x; c < used; c += blockDim.x) {
     double sum = 0;
     for (int64_t b = 0; b < blocks; ++b) sum += partial[b * width + c];
     if (c < kPpoTotal) figure[c] = sum, args.figures[c] += sum;
-    else if (p.head_count == 0) args.d_log_std[c - kPpoTotal] += float(sum);
+    else args.d_log_std[c - kPpoTotal] += float(sum);
   }
   __syncthreads();
   if (threadIdx.x == 0)
@@ -119,11 +119,11 @@ __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t bloc
 
 int ppo_loss_cuda(const PpoLossArgs& args, double* partial, void* stream) {
   if (args.policy.head_count > kMostDeviceHeads) return int(cudaErrorInvalidValue);
-  auto* on = static_cast<cudaStream_t>(stream);
-  const int64_t rows = args.policy.rows, blocks = (rows + kThreads - 1) / kThreads;
-  loss_rows<<<unsigned(blocks), kThreads, 0, on>>>(args, device_policy(args.policy), partial);
-  add_blocks<<<1, 64, 0, on>>>(args, partial, blocks);
-  return int(cudaGetLastError());
+  const int64_t rows = args.policy.rows, blocks = blocks_of(rows, kThreads);
+  if (const int error = launch_kernel(loss_rows, {.grid = {blocks}, .block = {kThreads}}, stream,
+                                      args, device_policy(args.policy), partial))
+    return error;
+  return launch_kernel(add_blocks, {.block = {64}}, stream, args, partial, blocks);
 }
 
 }  // namespace maglev

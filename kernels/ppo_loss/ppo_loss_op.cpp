@@ -126,8 +126,8 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
     args.figures = sums.data_ptr<double>();
     const at::Device device = device_of("ppo_loss", logits, log_std, value, batch.index,
                                         batch.scalars, batch.rollout.action);
-    if (device.is_cpu()) loss_on_cpu(args, logits, d_logits, d_value);
-    else loss_on_device(args, logits, d_logits, d_value);
+    if (runs_on_cuda(device)) loss_on_device(args, logits, d_logits, d_value);
+    else loss_on_cpu(args, logits, d_logits, d_value);
     figures->add_(sums);
     context->save_for_backward({d_logits, d_log_std, d_value});
     return sums[kPpoTotal].to(at::kFloat);

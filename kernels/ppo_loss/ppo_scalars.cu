@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/ppo_loss/ppo_scalars.h"
 
 namespace maglev {
@@ -12,18 +11,15 @@ __global__ void end_minibatch(PpoEnd end) { ppo_end(end); }
 }  // namespace
 
 int ppo_update_cuda(const PpoUpdate& update, void* stream) {
-  begin_update<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(update);
-  return int(cudaGetLastError());
+  return launch_kernel(begin_update, kOneThread, stream, update);
 }
 
 int ppo_begin_cuda(const PpoBegin& begin, void* stream) {
-  begin_minibatch<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(begin);
-  return int(cudaGetLastError());
+  return launch_kernel(begin_minibatch, kOneThread, stream, begin);
 }
 
 int ppo_end_cuda(const PpoEnd& end, void* stream) {
-  end_minibatch<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(end);
-  return int(cudaGetLastError());
+  return launch_kernel(end_minibatch, kOneThread, stream, end);
 }
 
 }  // namespace maglev

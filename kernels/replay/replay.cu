@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/replay/replay.h"
 
 namespace maglev {
@@ -123,27 +122,22 @@ __global__ void write(ReplayWrite a) {
              int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
 }
 
-unsigned blocks_of(int64_t threads) { return unsigned((threads + kThreads - 1) / kThreads); }
-
 }  // namespace
 
 int episodes_reserve_cuda(const EpisodeTable& table, int64_t steps, void* stream) {
-  reserve<<<1, kTableThreads, 0, static_cast<cudaStream_t>(stream)>>>(table, steps);
-  return int(cudaGetLastError());
+  return launch_kernel(reserve, {.block = {kTableThreads}}, stream, table, steps);
 }
 
 int episodes_append_cuda(const EpisodeTable& table, const EpisodeFlags& flags, int64_t steps,
                          void* stream) {
-  append<<<1, kTableThreads, 0, static_cast<cudaStream_t>(stream)>>>(table, flags, steps);
-  return int(cudaGetLastError());
+  return launch_kernel(append, {.block = {kTableThreads}}, stream, table, flags, steps);
 }
 
 int replay_sample_cuda(const ReplaySample& a, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  draw<<<blocks_of(a.B), kThreads, 0, on>>>(a);
-  const dim3 grid(blocks_of((a.table.length + 1) * a.B * 32), unsigned(a.count));
-  gather<<<grid, kThreads, 0, on>>>(a);
-  return int(cudaGetLastError());
+  if (const int error = launch_kernel(draw, thread_each(a.B, kThreads), stream, a)) return error;
+  const LaunchShape warp_each{
+      .grid = {blocks_of((a.table.length + 1) * a.B * 32, kThreads), a.count}, .block = {kThreads}};
+  return launch_kernel(gather, warp_each, stream, a);
 }
 
 int replay_write_cuda(const ReplayWrite& a, void* stream) {
@@ -153,9 +147,10 @@ int replay_write_cuda(const ReplayWrite& a, void* stream) {
     times = larger(times, a.columns[c].times);
   }
   const int64_t words = (widest + 15) / 16;
-  const dim3 grid(blocks_of(words < 65536 ? words : 65536), unsigned(a.count), unsigned(times));
-  write<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
-  return int(cudaGetLastError());
+  const LaunchShape shape{
+      .grid = {blocks_of(words < 65536 ? words : 65536, kThreads), a.count, times},
+      .block = {kThreads}};
+  return launch_kernel(write, shape, stream, a);
 }
 
 }  // namespace maglev

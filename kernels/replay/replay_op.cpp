@@ -170,6 +170,113 @@ Tensors empty_batch(const FilledRing& ring, int64_t B) {
   return out;
 }
 
+// flags of `times` time steps of rows whose episodes have 1 to `longest` transitions
+struct Episodes {
+  at::Tensor is_first, ended;  ///< [times + 1, rows] u8
+
+  Episodes(int64_t times, int64_t rows, int64_t longest)
+      : is_first(at::zeros({times + 1, rows}, at::kByte)), ended(at::zeros_like(is_first)) {
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(times));
+    const auto lengths = at::randint(1, longest + 1, {rows, times + 1}, gen, at::kLong);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t* length = lengths[r].const_data_ptr<int64_t>();
+      for (int64_t t = 0, left = *length; t <= times; ++t, --left) {
+        if (left == 0) is_first[t][r] = 1, left = *++length + 1;
+        else if (left == 1) ended[t][r] = 1;
+      }
+    }
+  }
+};
+
+// the table of a ring that time steps come to, `at_once` of them, until it went round
+KernelCase table_case(const EpisodeIndexSize& size, int64_t at_once, at::Device device) {
+  const int64_t times = (2 * size.slots + at_once) / at_once * at_once;
+  const auto episodes = std::make_shared<Episodes>(times, size.rows, 9);
+  const auto table_on = [=](at::Device where, auto reserve, auto append) {
+    EpisodeIndex index(size, where);
+    auto first = at::zeros({size.slots, size.rows}, at::TensorOptions(at::kByte).device(where));
+    auto ended = at::zeros_like(first), cut = at::zeros_like(first);
+    index.rebuild(first, ended, cut, 0, 0);
+    const EpisodeFlags flags{first.const_data_ptr<uint8_t>(), ended.const_data_ptr<uint8_t>(),
+                             cut.const_data_ptr<uint8_t>()};
+    for (int64_t now = 0; now < times; now += at_once) {
+      reserve(index, at_once);
+      for (int64_t t = now; t < now + at_once; ++t) {
+        ended[t % size.slots].copy_(episodes->ended[t]);
+        first[(t + 1) % size.slots].copy_(episodes->is_first[t + 1]);
+      }
+      append(index, flags, at_once);
+    }
+    // all arrays lie behind the counters
+    return at::from_blob(index.table().counters, {words_of(index.table())},
+                         at::TensorOptions(at::kLong).device(where))
+        .clone();
+  };
+  return {.name = "table of " + std::to_string(size.slots) + "x" + std::to_string(size.rows) +
+                  " L=" + std::to_string(size.length) + (size.by_start ? " by start" : "") +
+                  (size.running ? " running" : ""),
+          .reference =
+              [=](const Tensors&) {
+                return Tensors{table_on(
+                    at::kCPU,
+                    [](EpisodeIndex& i, int64_t steps) { episodes_reserve_cpu(i.table(), steps); },
+                    [](EpisodeIndex& i, const EpisodeFlags& flags, int64_t steps) {
+                      episodes_append_cpu(i.table(), flags, steps);
+                    })};
+              },
+          .fused =
+              [=](const Tensors&) {
+                return Tensors{table_on(
+                    device, [](EpisodeIndex& i, int64_t steps) { i.reserve(steps); },
+                    [](EpisodeIndex& i, const EpisodeFlags& flags, int64_t steps) {
+                      i.append(flags, steps);
+                    })};
+              },
+          .tolerance = 0,
+          .bytes = times * size.rows * 3};
+}
+
+// steps that were collected elsewhere into a ring, round its end
+KernelCase write_case(int64_t slots, int64_t times, at::Device device) {
+  auto index = std::make_shared<EpisodeIndex>(EpisodeIndexSize{.slots = slots, .rows = 3}, device);
+  const auto none = at::zeros({slots, 3}, at::kByte);
+  const int64_t now = slots + slots - times / 2;
+  index->rebuild(none, none, none, now, now);
+  Tensors staged, rings;
+  for (const auto& [width, dtype] :
+       {std::pair{int64_t(7), at::kFloat}, {16, at::kFloat}, {5, at::kByte}}) {
+    staged.push_back(at::arange(times * 3 * width).remainder(200).view({times, 3, width}));
+    staged.back() = staged.back().to(device, dtype);
+    rings.push_back(at::zeros({slots, 3, width}, staged.back().options()));
+  }
+  return {.name = "write of " + std::to_string(times) + " into " + std::to_string(slots),
+          .reference =
+              [=](const Tensors&) {
+                const auto places = (at::arange(now, now + times).remainder(slots)).to(device);
+                Tensors written;
+                for (size_t c = 0; c < rings.size(); ++c)
+                  written.push_back(rings[c].index_copy(0, places, staged[c]));
+                return written;
+              },
+          .fused =
+              [=](const Tensors&) {
+                Tensors written;
+                ReplayWrite args{
+                    .counters = index->table().counters, .slots = slots, .count = 0, .columns = {}};
+                for (size_t c = 0; c < rings.size(); ++c) {
+                  written.push_back(rings[c].clone());
+                  args.columns[args.count++] = {.from = staged[c].const_data_ptr(),
+                                                .to = written[c].data_ptr(),
+                                                .slot_bytes = int64_t(rings[c].nbytes()) / slots,
+                                                .times = times};
+                }
+                replay_write(args, device);
+                return written;
+              },
+          .tolerance = 0,
+          .bytes = 2 * times * 3 * (23 * 4 + 5)};
+}
+
 std::vector<KernelCase> replay_cases(at::Device device) {
   using Kinds = std::vector<std::pair<int64_t, at::ScalarType>>;
   const Kinds vectors{{18, at::kFloat}, {4, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
@@ -220,6 +327,16 @@ std::vector<KernelCase> replay_cases(at::Device device) {
          .bytes = bytes,
          .repeat_fused = [=] { sample_into(out, *ring, slices); }});
   }
+  for (const bool by_start : {false, true}) {
+    list.push_back(
+        table_case({.slots = 40, .rows = 3, .length = 2, .by_start = by_start}, 1, device));
+    list.push_back(
+        table_case({.slots = 20, .rows = 1030, .length = 3, .by_start = by_start, .running = true},
+                   4, device));
+  }
+  // on a processor steps are written to the ring itself
+  if (runs_on_cuda(device))
+    for (int64_t times : {1, 6}) list.push_back(write_case(11, times, device));
   return list;
 }
 

@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "base/device/launch.cuh"
 #include "kernels/two_hot/two_hot.h"
 
 namespace maglev {
@@ -43,10 +42,9 @@ __global__ void loss_rows(TwoHotRows args) {
 }  // namespace
 
 int two_hot_loss_cuda(const TwoHotRows& args, void* stream) {
-  auto* on = static_cast<cudaStream_t>(stream);
-  const auto blocks = unsigned((args.rows + kRowsPerBlock - 1) / kRowsPerBlock);
-  loss_rows<<<blocks, dim3(kWarp, kRowsPerBlock), 0, on>>>(args);
-  return int(cudaGetLastError());
+  const LaunchShape warp_each{.grid = {blocks_of(args.rows, kRowsPerBlock)},
+                              .block = {kWarp, kRowsPerBlock}};
+  return launch_kernel(loss_rows, warp_each, stream, args);
 }
 
 }  // namespace maglev

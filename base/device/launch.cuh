@@ -1,0 +1,64 @@
+#pragma once
+// How a kernel is launched: through the runtime's call, which the emulated device of tests/emulation
+// has as well. `kernel<<<...>>>` is nvcc's alone.
+
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda_runtime.h>
+
+namespace maglev {
+
+/// Blocks of a grid, or threads of a block.
+struct Extent {
+  int64_t x = 1, y = 1, z = 1;
+};
+
+struct LaunchShape {
+  Extent grid, block;
+  int64_t shared_bytes = 0;  ///< of dynamic_shared()
+};
+constexpr LaunchShape kOneThread{};
+
+/// Blocks of `size` that hold `count`.
+constexpr int64_t blocks_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+/// A thread an element, in blocks of `threads`.
+constexpr LaunchShape thread_each(int64_t count, int64_t threads) {
+  return {.grid = {blocks_of(count, threads)}, .block = {threads}};
+}
+
+/// What every device takes (CUDA C++ Programming Guide, "Compute Capabilities").
+constexpr bool is_launchable(const LaunchShape& s) {
+  const Extent &g = s.grid, &b = s.block;
+  return g.x <= 0x7fffffff && g.y <= 65535 && g.z <= 65535 && b.x >= 1 && b.y >= 1 && b.z >= 1 &&
+         b.x <= 1024 && b.y <= 1024 && b.z <= 64 && b.x * b.y * b.z <= 1024 &&
+         s.shared_bytes >= 0 && s.shared_bytes <= 48 * 1024;
+}
+
+/// Bytes that the blocks of this launch share, as its shape asks for; aligned to 16.
+__device__ inline void* dynamic_shared() {
+#ifdef MAGLEV_EMULATED_CUDA
+  return emulated_dynamic_shared();
+#else
+  extern __shared__ uint4 of_the_launch[];
+  return of_the_launch;
+#endif
+}
+
+/// Enqueues `kernel(args...)` on `stream` (a cudaStream_t). A grid without blocks is nothing to do.
+/// Returns a cudaError_t; cudaErrorInvalidConfiguration for a shape that no device takes.
+template <class... Params>
+int launch_kernel(void (*kernel)(Params...), const LaunchShape& shape, void* stream,
+                  std::type_identity_t<Params>... args) {
+  if (!is_launchable(shape)) return int(cudaErrorInvalidConfiguration);
+  const Extent &grid = shape.grid, &block = shape.block;
+  if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return int(cudaSuccess);
+  void* places[sizeof...(Params) + 1] = {&args...};
+  cudaLaunchKernel(kernel, dim3(unsigned(grid.x), unsigned(grid.y), unsigned(grid.z)),
+                   dim3(unsigned(block.x), unsigned(block.y), unsigned(block.z)), places,
+                   size_t(shape.shared_bytes), static_cast<cudaStream_t>(stream));
+  return int(cudaGetLastError());
+}
+
+}  // namespace maglev

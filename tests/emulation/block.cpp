@@ -1,0 +1,446 @@
+// A launch: blocks one after another, threads of a block as fibers that change places only where they
+// wait for each other.
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <memory>
+#include <ucontext.h>
+#include <unordered_map>
+#include <vector>
+
+#include <cuda_runtime.h>
+#include <sys/mman.h>
+
+#include "tests/emulation/running.h"
+#include "tests/emulation/symbols.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+// where kernels look, who may take them for constants
+uint3 emulated_thread_index asm("threadIdx");
+uint3 emulated_block_index asm("blockIdx");
+uint3 emulated_block_size asm("blockDim");
+uint3 emulated_grid_size asm("gridDim");
+
+namespace maglev::emulation {
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
+constexpr size_t kSharedBytes = 48 << 10;
+
+/// A stack and where it was left. Without AddressSanitizer, contexts are entered once and then
+/// changed by jumps, which cost no system call.
+struct Fiber {
+  bool entered = false;
+  std::byte* stack = nullptr;
+  size_t stack_bytes = 0;
+  void* fake_stack = nullptr;
+  ucontext_t context = {};
+  jmp_buf jump = {};
+};
+
+enum class State { ready, barrier, warp, done };
+
+struct Thread {
+  State state = State::ready;
+  Fiber* fiber = nullptr;
+  EmulatedPlace place;
+  unsigned mask = 0;
+  bool memory = false;     // waits in __syncwarp, which orders memory, not in a shuffle
+  uint64_t given[2] = {};  // to this shuffle and the one before
+  unsigned shuffles = 0;
+};
+
+struct Launch {
+  const void* kernel = nullptr;
+  void (*call)(const void*, void**) = nullptr;
+  void** places = nullptr;
+  std::string name;
+  dim3 grid, block;
+  uint32_t block_threads = 1;
+  size_t shared_bytes = 0;
+};
+
+struct Device {
+  Launch launch;
+  std::vector<Thread> threads;
+  std::vector<uint32_t> warp_time;
+  uint32_t current = 0, live = 0, at_barrier = 0;
+  uint64_t blocks_run = 0;
+  std::string fault;
+  bool in_kernel = false;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Fiber*> idle;
+  Fiber main{.entered = true};
+  std::map<std::string, int64_t> counts;
+};
+Device& device() {
+  static auto* one = new Device;
+  return *one;
+}
+
+std::string text(unsigned x, unsigned y, unsigned z) {
+  return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
+}
+std::string text(const dim3& d) { return text(d.x, d.y, d.z); }
+
+std::string text(const EmulatedPlace& place) {
+  const char* slash = std::strrchr(place.file, '/');
+  return std::string(slash ? slash + 1 : place.file) + ":" + std::to_string(place.line);
+}
+
+uint3 index_in(const dim3& size, uint32_t i) {
+  return {i % size.x, i / size.x % size.y, i / size.x / size.y};
+}
+
+// fibers
+
+[[gnu::noinline]] void change(Fiber& from, Fiber& to) {
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.stack_bytes);
+  swapcontext(&from.context, &to.context);
+  __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
+#else
+  if (_setjmp(from.jump) != 0) return;
+  if (to.entered) _longjmp(to.jump, 1);
+  to.entered = true;
+  setcontext(&to.context);
+#endif
+}
+
+void run_on_host() { running.stack = 0, running.stack_bytes = SIZE_MAX; }
+
+// runs one thread after another: a fiber is given back where its thread ends
+void live() {
+  Device& d = device();
+#ifdef __SANITIZE_ADDRESS__
+  const void* stack = nullptr;
+  __sanitizer_finish_switch_fiber(nullptr, &stack, &d.main.stack_bytes);
+  d.main.stack = static_cast<std::byte*>(const_cast<void*>(stack));
+#endif
+  for (;;) {
+    d.launch.call(d.launch.kernel, d.launch.places);
+    run_on_host();
+    Thread& mine = d.threads[d.current];
+    mine.state = State::done;
+    Fiber& fiber = *mine.fiber;
+    d.idle.push_back(&fiber);
+    change(fiber, d.main);
+  }
+}
+
+void prepare(Fiber& fiber) {
+  fiber.entered = false;
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(fiber.stack, fiber.stack_bytes);
+#endif
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack;
+  fiber.context.uc_stack.ss_size = fiber.stack_bytes;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, live, 0);
+}
+
+Fiber& idle_fiber() {
+  Device& d = device();
+  if (d.idle.empty()) {
+    auto fiber = std::make_unique<Fiber>();
+    void* memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    MAGLEV_ASSERT(memory != MAP_FAILED, "a stack");
+    // a thread that takes more ends at once, not in another's stack
+    mprotect(memory, kGuardBytes, PROT_NONE);
+    fiber->stack = static_cast<std::byte*>(memory) + kGuardBytes;
+    fiber->stack_bytes = kStackBytes;
+    prepare(*fiber);
+    d.idle.push_back(fiber.get());
+    d.fibers.push_back(std::move(fiber));
+  }
+  Fiber& fiber = *d.idle.back();
+  d.idle.pop_back();
+  return fiber;
+}
+
+void be(uint32_t t) {
+  Device& d = device();
+  d.current = t;
+  emulated_thread_index = index_in(d.launch.block, t);
+  running.thread = running.block_begin + t;
+  running.warp_time = d.warp_time[t / 32];
+}
+
+void resume(uint32_t t) {
+  Device& d = device();
+  Thread& thread = d.threads[t];
+  if (!thread.fiber) thread.fiber = &idle_fiber();
+  be(t);
+  running.stack = reinterpret_cast<uintptr_t>(thread.fiber->stack);
+  running.stack_bytes = thread.fiber->stack_bytes;
+  d.in_kernel = true;
+  change(d.main, *thread.fiber);
+  d.in_kernel = false;
+  run_on_host();
+}
+
+// leaves the thread where it is until somebody finds it ready
+void wait(State state) {
+  Device& d = device();
+  Thread& mine = d.threads[d.current];
+  mine.state = state;
+  change(*mine.fiber, d.main);
+}
+
+// who waits
+
+std::string waits(const Thread& thread) {
+  return (thread.state == State::barrier ? "__syncthreads at "
+          : thread.memory                ? "__syncwarp at "
+                                         : "a shuffle at ") +
+         text(thread.place);
+}
+
+std::string named_in_block(uint32_t t) {
+  const uint3 i = index_in(device().launch.block, t);
+  return "thread " + text(i.x, i.y, i.z);
+}
+
+void release_barrier() {
+  Device& d = device();
+  for (uint32_t t = 1; t < d.threads.size(); ++t) {
+    const Thread &first = d.threads[0], &other = d.threads[t];
+    if (other.place.line == first.place.line &&
+        std::strcmp(other.place.file, first.place.file) == 0)
+      continue;
+    be(t);
+    fault("waits in " + waits(other) + " while " + named_in_block(0) + " waits in " + waits(first) +
+          ": all threads of a block must come to the same barrier");
+  }
+  const uint32_t now = 1 + *std::max_element(d.warp_time.begin(), d.warp_time.end());
+  MAGLEV_ASSERT(now < 1u << 18, "few enough barriers for a stamp");
+  std::fill(d.warp_time.begin(), d.warp_time.end(), now);
+  running.block_time = now;
+  d.at_barrier = 0;
+  for (Thread& thread : d.threads) thread.state = State::ready;
+}
+
+// lets the lanes of a warp go on that all wait for each other
+void release_warp(uint32_t t) {
+  Device& d = device();
+  const uint32_t first = t / 32 * 32,
+                 count = std::min<uint32_t>(32, uint32_t(d.threads.size()) - first);
+  const Thread& mine = d.threads[t];
+  bool all = true;
+  for (uint32_t l = 0; l < count; ++l) {
+    const Thread& other = d.threads[first + l];
+    if (other.state == State::done) continue;
+    const bool named = mine.mask >> l & 1;
+    all &= named;
+    if (named && (other.state != State::warp || other.mask != mine.mask ||
+                  other.memory != mine.memory || other.place.line != mine.place.line))
+      return;
+  }
+  // only a warp as a whole takes a step in time
+  if (all && mine.memory) ++d.warp_time[t / 32];
+  const unsigned mask = mine.mask;
+  for (uint32_t l = 0; l < count; ++l)
+    if ((mask >> l & 1) && d.threads[first + l].state == State::warp)
+      d.threads[first + l].state = State::ready;
+}
+
+// nobody can go on: says whom a thread waits for
+[[noreturn]] void stuck() {
+  Device& d = device();
+  uint32_t who = 0;
+  while (d.threads[who].state == State::done) ++who;
+  const Thread& waiting = d.threads[who];
+  uint32_t missing = 0;
+  for (uint32_t t = 0; t < d.threads.size(); ++t) {
+    const Thread& other = d.threads[t];
+    const bool same = other.state == waiting.state && other.place.line == waiting.place.line;
+    const bool wanted =
+        waiting.state == State::barrier || (t / 32 == who / 32 && waiting.mask >> t % 32 & 1);
+    if (t != who && wanted && !same) {
+      missing = t;
+      break;
+    }
+  }
+  const Thread& other = d.threads[missing];
+  be(who);
+  fault("waits in " + waits(waiting) + " for " + named_in_block(missing) +
+        (other.state == State::done ? ", which has ended" : ", which waits in " + waits(other)));
+}
+
+void run_block(uint32_t block) {
+  Device& d = device();
+  const uint32_t count = d.launch.block_threads;
+  emulated_block_index = index_in(d.launch.grid, block);
+  d.threads.assign(count, {});
+  d.warp_time.assign((count + 31) / 32, 1);
+  d.live = count, d.at_barrier = 0;
+  running.block_begin = block * count, running.block_threads = count;
+  running.block_time = 1, running.block_serial = ++d.blocks_run;
+  while (d.live > 0) {
+    bool went_on = false;
+    for (uint32_t t = 0; t < count; ++t) {
+      if (d.threads[t].state != State::ready) continue;
+      resume(t);
+      if (!d.fault.empty()) throw Fault(d.fault);
+      went_on = true;
+      const Thread& thread = d.threads[t];
+      if (thread.state == State::warp) release_warp(t);
+      if (thread.state == State::barrier && ++d.at_barrier == count) release_barrier();
+      if (thread.state != State::done) continue;
+      --d.live;
+      // lanes may wait for those that are left
+      for (uint32_t l = t / 32 * 32; l < std::min(count, (t / 32 + 1) * 32); ++l)
+        if (d.threads[l].state == State::warp) release_warp(l);
+    }
+    if (d.live > 0 && !went_on) stuck();
+  }
+}
+
+// threads that were left in the middle never go on
+void abandon() {
+  Device& d = device();
+  d.idle.clear();
+  for (const auto& fiber : d.fibers) {
+    prepare(*fiber);
+    d.idle.push_back(fiber.get());
+  }
+  d.fault.clear();
+  d.in_kernel = false;
+  run_on_host();
+}
+
+std::string name_of(const void* kernel) {
+  static std::unordered_map<const void*, std::string> names;
+  std::string& name = names[kernel];
+  if (!name.empty()) return name;
+  const Symbol* symbol = symbol_at(reinterpret_cast<uintptr_t>(kernel));
+  return name = symbol ? kernel_name(*symbol) : "of an unknown name";
+}
+
+void expect_limits(const Launch& l, size_t dynamic_bytes) {
+  const auto refuse = [&](const std::string& what) {
+    throw Fault("[emulated device] kernel " + l.name + ": " + what);
+  };
+  const dim3 &b = l.block, &g = l.grid;
+  const uint64_t threads = uint64_t(b.x) * b.y * b.z;
+  if (threads == 0 || threads > 1024 || b.x > 1024 || b.y > 1024 || b.z > 64)
+    refuse("launched with blocks of " + text(b) +
+           " threads; a block has 1 to 1024, at most (1024, 1024, 64)");
+  if (g.x == 0 || g.y == 0 || g.z == 0)
+    refuse("launched with a grid of " + text(g) + " blocks; there must be one each way");
+  if (g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535)
+    refuse("launched with a grid of " + text(g) + " blocks; most are (2147483647, 65535, 65535)");
+  if (dynamic_bytes > kSharedBytes)
+    refuse("launched with " + std::to_string(dynamic_bytes) +
+           " bytes of dynamic shared memory; a block has " + std::to_string(kSharedBytes));
+  MAGLEV_ASSERT(uint64_t(g.x) * g.y * g.z * threads < (1u << 27), "few enough threads for a stamp");
+}
+
+}  // namespace
+
+std::string named_thread(uint32_t thread) {
+  const Launch& l = device().launch;
+  const uint3 b = index_in(l.grid, thread / l.block_threads);
+  return "block " + text(b.x, b.y, b.z) + ", " + named_in_block(thread % l.block_threads);
+}
+
+void fault(const std::string& what) {
+  Device& d = device();
+  run_on_host();
+  std::string message = "[emulated device] kernel " + d.launch.name + ", " +
+                        named_thread(running.thread) + ": " + what;
+  if (!d.in_kernel) throw Fault(message);
+  // no exception crosses a kernel: its launch throws
+  d.fault = std::move(message);
+  change(*d.threads[d.current].fiber, d.main);
+  __builtin_unreachable();
+}
+
+void use_shared(size_t bytes) {
+  Launch& l = device().launch;
+  l.shared_bytes += bytes;
+  if (l.shared_bytes > kSharedBytes)
+    fault("needs " + std::to_string(l.shared_bytes) +
+          " bytes of shared memory or more; a block has " + std::to_string(kSharedBytes));
+}
+
+void begin_host_copy(const char* name) {
+  device().launch = {.name = name, .grid = {}, .block = {}};
+  running.thread = running.block_begin = 0, running.block_threads = 1;
+}
+
+const std::map<std::string, int64_t>& launches() { return device().counts; }
+void clear_launches() { device().counts.clear(); }
+
+}  // namespace maglev::emulation
+
+using namespace maglev::emulation;
+
+void __syncthreads(EmulatedPlace place) {
+  device().threads[device().current].place = place;
+  wait(State::barrier);
+}
+
+void __syncwarp(unsigned mask, EmulatedPlace place) {
+  Thread& mine = device().threads[device().current];
+  mine.place = place, mine.mask = mask, mine.memory = true;
+  wait(State::warp);
+}
+
+int emulated_lane() { return int(device().current % 32); }
+
+uint64_t emulated_shuffle(unsigned mask, uint64_t bits, int source, EmulatedPlace place) {
+  Device& d = device();
+  Thread& mine = d.threads[d.current];
+  const uint32_t first = d.current / 32 * 32;
+  const auto expect = [&](bool holds, const char* why) {
+    if (holds) return;
+    run_on_host();
+    fault("shuffles at " + text(place) + why);
+  };
+  expect(mask >> d.current % 32 & 1, " with a mask without itself");
+  mine.place = place, mine.mask = mask, mine.memory = false;
+  const unsigned turn = mine.shuffles++ % 2;
+  mine.given[turn] = bits;
+  wait(State::warp);
+  const uint32_t from = first + uint32_t(source);
+  expect(
+      (mask >> source & 1) && from < d.threads.size() && d.threads[from].shuffles >= mine.shuffles,
+      " with a lane that takes no part");
+  return d.threads[from].given[turn];
+}
+
+void* emulated_dynamic_shared() { return dynamic_shared(); }
+
+cudaError_t emulated_launch(const void* kernel, void (*call)(const void*, void**), dim3 grid,
+                            dim3 block, void** places, size_t shared_bytes, cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex());
+  Device& d = device();
+  d.launch = {.kernel = kernel,
+              .call = call,
+              .places = places,
+              .name = name_of(kernel),
+              .grid = grid,
+              .block = block,
+              .block_threads = block.x * block.y * block.z};
+  expect_limits(d.launch, shared_bytes);
+  ++d.counts[d.launch.name];
+  begin_work(stream);
+  running.thread = 0;
+  emulated_block_size = {block.x, block.y, block.z};
+  emulated_grid_size = {grid.x, grid.y, grid.z};
+  try {
+    begin_dynamic_shared(shared_bytes);
+    for (uint32_t b = 0; b < grid.x * grid.y * grid.z; ++b) run_block(b);
+  } catch (const Fault&) {
+    abandon();
+    throw;
+  }
+  return cudaSuccess;
+}

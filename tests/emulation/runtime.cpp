@@ -1,0 +1,225 @@
+// The runtime's calls: memory, streams and events. Work runs when it is enqueued; what a real device
+// might do in another order is known from clocks, one number a stream (Lamport, "Time, clocks, and
+// the ordering of events", 1978), and found where two pieces of work touch the same memory.
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "tests/emulation/running.h"
+
+namespace maglev::emulation {
+namespace {
+
+/// How much of each stream's work is done, as somebody knows it.
+using Clock = std::vector<uint64_t>;
+
+void join(Clock& mine, const Clock& other) {
+  mine.resize(std::max(mine.size(), other.size()));
+  for (size_t i = 0; i < other.size(); ++i) mine[i] = std::max(mine[i], other[i]);
+}
+
+}  // namespace
+}  // namespace maglev::emulation
+
+struct EmulatedStream {
+  size_t number = 0;
+  bool waits_for_null = true;  // as all but cudaStreamNonBlocking
+  uint64_t enqueued = 0;
+  maglev::emulation::Clock clock = {};
+};
+
+struct EmulatedEvent {
+  maglev::emulation::Clock clock;
+};
+
+namespace maglev::emulation {
+namespace {
+
+struct Work {
+  size_t stream;
+  uint64_t number;
+};
+
+struct Streams {
+  EmulatedStream null;
+  std::vector<EmulatedStream*> all{&null};
+  Clock host;              // what the host has waited for
+  std::vector<Work> work;  // by launch number - 1
+  Clock now;               // of the running work
+
+  EmulatedStream& of(cudaStream_t stream) { return stream ? *stream : null; }
+};
+Streams& streams() {
+  static auto* one = new Streams;
+  return *one;
+}
+
+constexpr size_t kGuard = 256;
+
+}  // namespace
+
+bool comes_before(uint32_t number) {
+  const Streams& s = streams();
+  const Work& work = s.work[number - 1];
+  return work.stream < s.now.size() && s.now[work.stream] >= work.number;
+}
+
+void begin_work(cudaStream_t on) {
+  Streams& s = streams();
+  if (s.work.size() == kMostLaunches) forget_accesses(), s.work.clear();
+  EmulatedStream& stream = s.of(on);
+  join(stream.clock, s.host);
+  // the null stream waits for the others, and they for it
+  for (EmulatedStream* other : s.all)
+    if (other && (&stream == &s.null || other == &s.null) && stream.waits_for_null &&
+        other->waits_for_null)
+      join(stream.clock, other->clock);
+  s.now = stream.clock;
+  stream.clock.resize(std::max(stream.clock.size(), s.all.size()));
+  stream.clock[stream.number] = ++stream.enqueued;
+  s.work.push_back({stream.number, stream.enqueued});
+  running.launch = uint32_t(s.work.size());
+}
+
+namespace {
+
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream, const char* name) {
+  const std::lock_guard lock(device_mutex());
+  begin_host_copy(name);
+  begin_work(stream);
+  touch(from, bytes, false);
+  touch(to, bytes, true);
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+
+void wait_for(const Clock& clock) { join(streams().host, clock); }
+
+}  // namespace
+}  // namespace maglev::emulation
+
+using namespace maglev::emulation;
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    default:
+      return "invalid argument";
+  }
+}
+
+// what is wrong is thrown
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  const size_t whole = (bytes + kGuard - 1) / kGuard * kGuard;
+  // with AddressSanitizer the end is its to watch
+  auto* begin =
+      static_cast<std::byte*>(checks_memory() ? std::aligned_alloc(kGuard, whole + 2 * kGuard)
+                                              : std::malloc(bytes + kGuard));
+  if (!begin) return cudaErrorMemoryAllocation;
+  *memory = begin + kGuard;
+  add_memory(*memory, bytes, "device memory of " + std::to_string(bytes) + " bytes");
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* memory) {
+  if (!memory) return cudaSuccess;
+  remove_memory(memory);
+  std::free(static_cast<std::byte*>(memory) - kGuard);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  copy(to, from, bytes, nullptr, "cudaMemcpy");
+  return cudaStreamSynchronize(nullptr);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return copy(to, from, bytes, stream, "cudaMemcpyAsync");
+}
+
+cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  const std::lock_guard lock(device_mutex());
+  begin_host_copy("cudaMemset");
+  begin_work(nullptr);
+  touch(memory, bytes, true);
+  std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const std::lock_guard lock(device_mutex());
+  Streams& s = streams();
+  *stream = new EmulatedStream{.number = s.all.size(),
+                               .waits_for_null = !(flags & cudaStreamNonBlocking)};
+  s.all.push_back(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex());
+  // work of a stream that is gone counts as done
+  cudaStreamSynchronize(stream);
+  streams().all[stream->number] = nullptr;
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex());
+  wait_for(streams().of(stream).clock);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(device_mutex());
+  join(streams().of(stream).clock, event->clock);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new EmulatedEvent;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex());
+  event->clock = streams().of(stream).clock;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(device_mutex());
+  wait_for(event->clock);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  const std::lock_guard lock(device_mutex());
+  for (const EmulatedStream* stream : streams().all)
+    if (stream) wait_for(stream->clock);
+  return cudaSuccess;
+}
