@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/cuda.h>
 
+#include "engine/device/device.h"
 #include "engine/train/trainer.h"
 
 namespace maglev {
@@ -41,6 +42,8 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
   for (Precision candidate : candidates) {
     if (!autocast && (candidate == Precision::bf16 || candidate == Precision::fp16)) continue;
     const double s = iteration_s(experiment, placement, candidate);
+    // what a trial took is the next one's, and then the run's
+    if (placement.device.is_cuda()) release_device_memory();
     char text[64];
     std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
                   name_of(candidate), 1e3 * s);

@@ -7,6 +7,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
 
@@ -269,13 +270,15 @@ void Trainer::warm_up() {
     store_->visit_ahead(v, steps);
     visit_clocks(v);
   };
-  const StateSnapshot before(visit);
+  auto before = std::make_unique<const StateSnapshot>(visit);
   const int64_t updates = updates_;
   graphs_.on_side_stream([&] {
     for (int64_t i = 0; i < iterations && !(stop_ && stop_()); ++i) iterate();
     if (graphs && updates_ >= updates + kBeforeCapture) capture_graphs();
   });
-  before.restore(visit);
+  before->restore(visit);
+  before.reset();
+  if (captured()) release_device_memory();
   // a replay has nothing to learn from in the beginning: its graphs come after its first updates
   if (graphs && graph_note_.empty()) capture_after_ = updates_ + kBeforeCapture;
   finite_->raise_flag();
@@ -299,18 +302,24 @@ void Trainer::capture_graphs() {
                   " does work on the host that a captured graph would not repeat";
     return;
   }
-  const int64_t before = graphs_.reserved_bytes();
+  // what eager iterations left would stay beside what the graphs take: a second copy of activations
+  const DeviceMemory before = device_memory();
+  release_device_memory();
   try {
     collect_.capture(graphs_, [this] { collect(); });
     update_.capture(graphs_, [this] { learn(); });
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
-    graph_note_ = "iterations are replayed as graphs: device memory " +
-                  std::to_string(before >> 20) + " MiB before they were captured, " +
-                  std::to_string(graphs_.reserved_bytes() >> 20) + " MiB after";
+    const DeviceMemory after = device_memory();
+    graph_note_ = "iterations are replayed as graphs: of the device's memory " +
+                  std::to_string(before.reserved >> 20) +
+                  " MiB were taken before they were captured, " +
+                  std::to_string(after.reserved >> 20) + " MiB after, " +
+                  std::to_string(after.in_use >> 20) + " MiB of them by tensors";
   } catch (const Error& e) {
     collect_.reset();
     update_.reset();
     publish_.reset();
+    release_device_memory();
     graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
   }
 }
