@@ -97,8 +97,6 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
       columns_(context.spec, shape_, context.device),
       model_(made_model(options, shape_, context.device, weights)),
       params_(*model_) {
-  if (context.precision == Precision::fp16)
-    throw Error("[tdmpc2] train.precision=fp16 is not offered by tdmpc2; use bf16 or auto");
   planner_ = made_planner(options);
 }
 

@@ -33,6 +33,13 @@ const Experiment& allowed(const Experiment& experiment, const Placement& placeme
   return experiment;
 }
 
+// ", bf16, fp16" of those an algorithm offers besides fp32
+std::string offered_text(const DataPlan& plan) {
+  std::string text;
+  for (Precision precision : plan.precisions) text += ", " + std::string(name_of(precision));
+  return text;
+}
+
 // adds the time a stage takes to a phase
 class Timed {
  public:
@@ -66,9 +73,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(), "a plan has its policy's blocks");
   const Precision precision = placement.precision;
-  if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
+  if (!plan_->offers(precision))
     throw Error("[train] train.precision=" + std::string(name_of(precision)) +
-                " is not offered by " + experiment.algo().name + "; use fp32 or auto");
+                " is not offered by " + experiment.algo().name + ", which has fp32" +
+                offered_text(*plan_) + "; use one of these or auto");
   if (overlap_ && (!plan_->overlap || !plan_->replay || offline()))
     throw Error(
         "[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "
@@ -205,6 +213,11 @@ void Trainer::make_owed_updates() {
   const bool may_stop = stop_ && plan_->replay;
   for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
   if (owed_ == 0) publish_learned();
+}
+
+void Trainer::forgive_updates() {
+  updates_ += std::exchange(owed_, 0);
+  if (updates_before_.defined()) updates_before_.fill_(updates_);
 }
 
 void Trainer::publish_learned() {

@@ -45,6 +45,9 @@ class Trainer {
   /// are the first thing of the next call, also of a run that is resumed; nothing else changes.
   void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
 
+  /// The updates that are left count as made: for who measures what later iterations take.
+  void forgive_updates();
+
   /// Environment steps done, all rows; updates where a dataset is learned from. Counted as such, so
   /// that a resumed run may collect more or fewer at once.
   int64_t step() const { return steps_; }
