@@ -61,6 +61,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       report_(placement.device),
       graphs_(placement.device) {
   const RunOptions& run = experiment.run;
+  const Precision precision = placement.precision;
+  apply_precision(precision, placement.device, run.deterministic);
   if (overlap_) {
     learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement.threads - pool_.threads()));
     stages_ = std::make_unique<ThreadPool>(2);
@@ -72,7 +74,6 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(), "a plan has its policy's blocks");
-  const Precision precision = placement.precision;
   if (!plan_->offers(precision))
     throw Error("[train] train.precision=" + std::string(name_of(precision)) +
                 " is not offered by " + experiment.algo().name + ", which has fp32" +
@@ -84,7 +85,6 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   if (overlap_ && !placement.device.is_cpu())
     throw Error("[train] train.overlap=true is for a processor; on " + placement.device.str() +
                 " leave it out");
-  apply_precision(precision, placement.device);
   const int64_t rows = envs_->rows();
   const int64_t block =
       placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->agents()) : rows;
