@@ -96,6 +96,11 @@ void Report::settle() {
   rows_.push_back(std::move(row));
 }
 
+void Report::expect_finite(int64_t step) const {
+  const at::Tensor& flag = from_.finite->flag();
+  if (flag.defined() && flag.item<float>() == 0) from_.not_finite(step);
+}
+
 void Report::take_episodes(const EpisodeTotals& totals) {
   episodes_ += totals.episodes;
   if (totals.episodes > 0) {

@@ -60,6 +60,9 @@ class Report {
   std::optional<MetricRow> next_row(bool wait);
   /// Waits for a flush on its way and completes its row.
   void settle();
+  /// Throws Error where an environment gave a number that is not finite since, as begin() would at
+  /// the next flush: asked before anything is saved. Waits for a device.
+  void expect_finite(int64_t step) const;
   /// The step of the last begin().
   int64_t flushed_step() const { return flushed_step_; }
   /// The time until now is no iteration's.

@@ -104,7 +104,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     updates_before_ = at::zeros_like(steps_before_);
   }
   finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
-                                          store_->window(), placement.device);
+                                          store_->window(), placement.device,
+                                          /*flagged=*/placement.device.is_cuda());
   if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
