@@ -110,10 +110,12 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
   if (!offline()) envs_->reset(first);
+  if (placement.device.is_cuda()) stage_times_ = std::make_unique<DeviceTimes>();
   report_.watch({.envs = envs_.get(),
                  .replay = store_->replay(),
                  .finite = finite_.get(),
                  .league = league_.get(),
+                 .stages = stage_times_.get(),
                  .precision = precision,
                  .not_finite = [this](int64_t step) {
                    // told at a flush, when the iteration is over: its first step lies behind
@@ -123,11 +125,15 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                std::to_string(step) + "; checkpoints before it are intact");
                  }});
   Progress& progress = report_.progress();
-  progress.iteration_steps = steps_per_iteration();
+  if (placement.device.is_cpu()) progress.iteration_steps = steps_per_iteration();
   progress.total_steps = run.steps;
   if (plan_->replay && !offline()) progress.seeding_steps = plan_->replay->first_steps;
   // what building left behind is of other sizes than what iterations ask for
   release_cpu_cache();
+}
+
+void Trainer::mark(int64_t t, int place) {
+  if (stage_times_ && t == plan_->collect_steps / 2) stage_times_->mark(place);
 }
 
 void Trainer::act(int64_t t, int64_t block) {
@@ -136,8 +142,10 @@ void Trainer::act(int64_t t, int64_t block) {
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += time_steps();
+  mark(t, 0);
   algo_->policy().act(store_->window().step(t).blocks[size_t(block)], state.carry, ActMode::sample,
                       key);
+  mark(t, 1);
 }
 
 void Trainer::step_block(int64_t t, int64_t block) {
@@ -148,8 +156,9 @@ void Trainer::step_block(int64_t t, int64_t block) {
   StepIo io = store_->window().io(t);
   if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
-  report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
+  mark(t, 2);
   if (!placement_.device.is_cpu()) return;
+  report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
   // while the rows are in the cache
   state.finite &= finite_->rows_finite(io, begin, count);
 }
@@ -210,6 +219,7 @@ void Trainer::make_updates(int64_t count) {
 
 void Trainer::make_owed_updates() {
   if (owed_ == 0) return;
+  const InStage measured(stage_times_.get(), Stage::learn);
   // a replay is saved as it is, so the rest can wait; a rollout is not
   const bool may_stop = stop_ && plan_->replay;
   for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
@@ -235,6 +245,7 @@ void Trainer::iterate_in_turn() {
   if (owed_ > 0) return;
   if (!offline()) {
     store_->begin();
+    const InStage measured(stage_times_.get(), Stage::collect);
     collect_.run([this] { collect(); });
   }
   steps_ += steps_per_iteration();
