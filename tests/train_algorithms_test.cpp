@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/device/device.h"
 #include "engine/play/evaluate.h"
 #include "engine/run/checkpoint.h"
 #include "engine/train/trainer.h"
@@ -53,6 +54,8 @@ class AnAlgorithm : public testing::TestWithParam<std::tuple<size_t, const char*
     auto made = std::make_unique<Experiment>(entry().name, entry().small.env);
     for (const auto& s : entry().small.settings) made->table().override_with(s);
     made->run.device = device().str();
+    // a GPU promises bits only where it was told to
+    if (device().is_cuda()) made->table().override_with("train.deterministic=true");
     for (const auto& s : settings) made->table().override_with(s);
     return made;
   }
@@ -108,6 +111,26 @@ TEST_P(AnAlgorithm, learns_and_its_figures_are_finite) {
     if (name.starts_with("loss/")) {
       EXPECT_TRUE(std::isfinite(value)) << name << " = " << value;
     }
+}
+
+TEST_P(AnAlgorithm, learns_in_every_precision_of_the_device_that_it_offers) {
+  const auto made = experiment();
+  const DataPlan plan = trainer(*made)->algorithm().plan();
+  for (Precision precision : precisions_of(device())) {
+    if (!plan.offers(precision)) continue;
+    SCOPED_TRACE(name_of(precision));
+    Trainer run(*made, {.device = device(), .threads = 1, .precision = precision});
+    run.warm_up();
+    const auto policy = [&](StateVisitor& v) { run.algorithm().policy().visit_state(v); };
+    const auto before = state_hash(policy);
+    for (int i = 0; i < kIterations; ++i) run.iterate();
+    EXPECT_NE(state_hash(policy), before) << "the policy never moved";
+    run.flush();
+    // fp16 leaves steps out until its loss scale fits
+    if (precision != Precision::fp16) {
+      EXPECT_EQ(run.report().divergence(), "");
+    }
+  }
 }
 
 TEST_P(AnAlgorithm, does_not_depend_on_threads) {
@@ -179,6 +202,40 @@ TEST_P(AnAlgorithm, gives_its_networks_alone_to_another_run) {
 }
 
 #ifdef MAGLEV_DEVICE_CODE
+TEST_P(AnAlgorithm, holds_no_second_copy_of_activations_beside_its_graphs) {
+  if (!device().is_cuda()) GTEST_SKIP() << "a processor captures nothing";
+  // what an algorithm's own memory is, eager and replayed; libraries have set themselves up
+  const auto reserved = [&](const char* graph) {
+    release_device_memory();
+    const auto made = experiment({graph});
+    const auto run = trainer(*made);
+    run->warm_up();
+    for (int i = 0; i < kIterations; ++i) run->iterate();
+    return device_memory().reserved;
+  };
+  reserved("train.graph=off");
+  const int64_t eager = reserved("train.graph=off"), replayed = reserved("train.graph=on");
+  EXPECT_LE(replayed, eager + eager / 10 + (int64_t(32) << 20));
+  RecordProperty("eager_mib", int(eager >> 20)),
+      RecordProperty("replayed_mib", int(replayed >> 20));
+}
+
+TEST_P(AnAlgorithm, says_where_a_gpus_time_goes_also_when_it_replays) {
+  if (!device().is_cuda()) GTEST_SKIP() << "a processor's time is measured where it passes";
+  const auto made = experiment({"train.graph=on"});
+  const auto run = trainer(*made);
+  run->warm_up();
+  for (int i = 0; i < 3 * kIterations; ++i) run->iterate();
+  // the stream has passed what it was given
+  wait_for_stream();
+  const MetricRow row = run->flush();
+  for (const auto& [name, share] : row.values)
+    if (name == "time/environment" || name == "time/policy" || name == "time/learn") {
+      EXPECT_GT(share, 0) << name;
+      EXPECT_LE(share, 1.5) << name;
+    }
+}
+
 TEST_P(AnAlgorithm, waits_for_nothing_on_a_gpu) {
   if (!device().is_cuda()) GTEST_SKIP() << "a processor has nothing to wait for";
   for (const char* graph : {"train.graph=on", "train.graph=off"}) {
@@ -188,7 +245,10 @@ TEST_P(AnAlgorithm, waits_for_nothing_on_a_gpu) {
     for (int i = 0; i < kIterations; ++i) run->iterate();
     auto& state = c10::cuda::warning_state();
     state.set_sync_debug_mode(c10::cuda::SyncDebugMode::L_ERROR);
-    EXPECT_NO_THROW(for (int i = 0; i < 3; ++i) run->iterate(), run->begin_flush());
+    const auto go_on = [&] {
+      for (int i = 0; i < 3; ++i) run->iterate(), run->begin_flush();
+    };
+    EXPECT_NO_THROW(go_on());
     state.set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED);
   }
 }

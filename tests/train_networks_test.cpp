@@ -201,6 +201,19 @@ std::unique_ptr<Experiment> experiment_with(const NetworkEntry& entry) {
   throw Error(std::string(entry.name) + " suits no environment");
 }
 
+// PopArt rescales the optimiser's moments of both as one stretch
+TEST_P(ANetwork, has_a_value_head_whose_bias_follows_its_weights_however_parameters_are_aligned) {
+  on_each([&](const EnvSpec& spec) {
+    for (int64_t alignment : {1, 16}) {
+      const auto network = made(spec);
+      const FlatParams params(*network, alignment);
+      const ValueHead& head = network->value_head();
+      EXPECT_EQ(head.bias().data_ptr<float>(),
+                head.weight().data_ptr<float>() + head.weight().numel());
+    }
+  });
+}
+
 TEST_P(ANetwork, trains_and_continues_from_a_checkpoint_as_the_unbroken_run_does) {
   const auto experiment = experiment_with(entry());
   const auto trainer = [&](int threads) {

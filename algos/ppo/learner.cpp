@@ -39,10 +39,9 @@ LearnerState::LearnerState(const Options& options, const AlgoContext& context, P
   // where the value head's parameters lie
   const ValueHead& head = policy.network().value_head();
   head_count_ = head.weight().numel() + head.bias().numel();
-  for (const auto& p : policy.network().parameters()) {
-    if (p.is_same(head.weight())) break;
-    head_begin_ += p.numel();
-  }
+  const auto parameters = policy.network().parameters();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].is_same(head.weight())) head_begin_ = policy.params().ranges()[i].begin;
 }
 
 ValueHead::AdamMoments LearnerState::head_moments() const {

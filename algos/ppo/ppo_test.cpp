@@ -67,6 +67,26 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_1) {
     }
 }
 
+// threads of ours would launch on streams of their own, and a capture sees one
+TEST(Ppo, on_a_gpu_gives_a_minibatch_and_a_time_step_to_one_thread) {
+  for (const auto& spec : {vectors(), cells()}) {
+    auto options = small();
+    options.rollout = 64, options.minibatch = 1000, options.shard_rows = 64;
+    ThreadPool pool(3);
+    const AlgoContext context{
+        .spec = spec, .rows = 500, .device = at::Device(at::kCUDA, 0), .pool = &pool};
+    const auto network =
+        make_network(options.network, ppo::network_context(context), Initializer::none());
+    const int64_t shard = ppo::shard_rows(options, context, *network);
+    EXPECT_EQ(shard, 1000);
+    EXPECT_EQ(ppo::lane_count(1000, shard), 1);
+    EXPECT_EQ(ppo::block_rows(options, context, *network), 500);
+    const auto parts = ppo::planned_memory(options, context);
+    EXPECT_EQ(parts[1].name, "gradients");
+    EXPECT_EQ(3 * parts[1].bytes, parts[0].bytes) << "one buffer of gradients";
+  }
+}
+
 TEST(Ppo, the_number_of_threads_changes_no_weight) {
   for (const auto& spec : {vectors(), cells()}) {
     auto options = small();

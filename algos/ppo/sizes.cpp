@@ -66,7 +66,7 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
   plan.collect_steps = o.rollout;
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
   plan.block_rows = block_rows(o, context, *unmade(o, context));
-  plan.autocast = true;
+  plan.precisions = {Precision::bf16, Precision::fp16};
   plan.capturable = context.device.is_cuda();
   return plan;
 }

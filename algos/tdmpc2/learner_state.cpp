@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/core/error.h"
+
 namespace maglev::tdmpc2 {
 namespace {
 
@@ -22,22 +24,29 @@ std::shared_ptr<WorldModel> make_model(const Options& options, const ModelShape&
 }
 
 FlatAdam model_optimizer(const Options& options, const ModelLayout& layout,
-                         const at::Tensor& params) {
+                         const FlatParams& params) {
   // the encoder is a group of its own: it learns at a share of the rate
   const int64_t encoder = layout.encoder_end(), model = layout.policy_begin();
-  return {params.narrow(0, 0, model),
-          {{0, encoder}, {encoder, model - encoder}},
-          {float(options.enc_lr_scale), 1.f},
+  return {params,
+          {.begin = 0,
+           .count = model,
+           .groups = {{0, encoder}, {encoder, model - encoder}},
+           .rates = {float(options.enc_lr_scale), 1.f}},
           {.eps = kModelEps, .max_grad_norm = options.grad_clip}};
 }
 
 FlatAdam policy_optimizer(const Options& options, const ModelLayout& layout,
-                          const at::Tensor& params) {
+                          const FlatParams& params) {
   const int64_t begin = layout.policy_begin(), count = layout.size() - begin;
-  return {params.narrow(0, begin, count),
-          {{0, count}},
-          {1.f},
+  return {params,
+          {.begin = begin, .count = count, .groups = {{0, count}}, .rates = {1.f}},
           {.eps = kPolicyEps, .max_grad_norm = options.grad_clip}};
+}
+
+std::vector<FlatRange> ranges_of_q(const LearnerState& state) {
+  const ModelLayout& layout = state.model->layout();
+  MAGLEV_ASSERT(layout.size() == state.params.size(), "the layout is the flat buffer's");
+  return ranges_within(state.params.ranges(), layout.q_begin(), layout.q_end() - layout.q_begin());
 }
 
 at::Tensor online_q(const LearnerState& state) {
@@ -58,11 +67,12 @@ const std::vector<std::string>& figure_names() {
 LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint64_t seed,
                            at::Device device)
     : model(make_model(options, shape, seed, device)),
-      params(*model),
+      params(*model, shape.alignment),
       grad(at::zeros_like(params.data())),
       target_q(online_q(*this).clone()),
-      model_adam(model_optimizer(options, model->layout(), params.data())),
-      policy_adam(policy_optimizer(options, model->layout(), params.data())),
+      q_ranges(ranges_of_q(*this)),
+      model_adam(model_optimizer(options, model->layout(), params)),
+      policy_adam(policy_optimizer(options, model->layout(), params)),
       lr(at::full({}, options.lr, params.data().options())),
       skip(at::zeros_like(lr)),
       scale(at::ones_like(lr)),
@@ -97,7 +107,7 @@ void LearnerState::finish_update(double tau, ThreadPool& pool) {
 
 void LearnerState::visit(StateVisitor& visitor) {
   visitor.section("model", [&](StateVisitor& v) { visit_module(*model, v); });
-  visitor.tensor("target_q", target_q);
+  visit_packed("target_q", target_q, q_ranges, visitor);
   visitor.section("model_optimizer", [&](StateVisitor& v) { model_adam.visit_state(v); });
   visitor.section("policy_optimizer", [&](StateVisitor& v) { policy_adam.visit_state(v); });
   visitor.tensor("scale", scale);

@@ -42,6 +42,7 @@ struct LearnerState {
   FlatParams params;                 ///< of the model, [P] f32
   at::Tensor grad;                   ///< [P] f32
   at::Tensor target_q;               ///< [q_end - q_begin] f32, laid out as the value networks
+  std::vector<FlatRange> q_ranges;   ///< of them
   FlatAdam model_adam, policy_adam;  ///< over [0, policy_begin) and [policy_begin, P)
   at::Tensor lr, skip;               ///< scalars f32: the learning rate, and 0
   at::Tensor scale;                  ///< scalar f32, running scale of values in the policy's loss

@@ -44,13 +44,15 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
 }
 
 // appends layers of these widths behind `offset`
-MlpPlaces place(const std::vector<int64_t>& widths, bool last_normed, int64_t& offset) {
+MlpPlaces place(const std::vector<int64_t>& widths, bool last_normed, int64_t alignment,
+                int64_t& offset) {
   MlpPlaces layers;
   for (size_t i = 0; i + 1 < widths.size(); ++i) {
     layers.push_back({.in = widths[i],
                       .out = widths[i + 1],
                       .normed = i + 2 < widths.size() || last_normed,
-                      .begin = offset});
+                      .begin = offset,
+                      .alignment = alignment});
     offset = layers.back().end();
   }
   return layers;
@@ -64,7 +66,8 @@ MlpPlaces place_convolutions(const ModelShape& shape, int64_t& offset) {
     layers.push_back({.in = channels * window * window,
                       .out = last ? shape.latent / kPlaces : kFilters,
                       .begin = offset,
-                      .kernel = window});
+                      .kernel = window,
+                      .alignment = shape.alignment});
     channels = layers.back().out;
     offset = layers.back().end();
   }
@@ -116,19 +119,21 @@ ModelLayout model_layout(const ModelShape& s) {
     std::vector<int64_t> widths{s.obs + s.task_dim};
     widths.insert(widths.end(), size_t(std::max<int64_t>(s.enc_layers - 1, 1)), s.enc_dim);
     widths.push_back(s.latent);
-    layout.encoder = place(widths, true, offset);
+    layout.encoder = place(widths, true, s.alignment, offset);
   }
   const int64_t state = s.latent + s.task_dim, both = state + s.actions, M = s.mlp_dim;
+  const auto head = [&](const std::vector<int64_t>& widths, bool last_normed = false) {
+    return place(widths, last_normed, s.alignment, offset);
+  };
   // of the last layers only that of the dynamics is normalised: it ends in SimNorm
-  layout.dynamics = place({both, M, M, s.latent}, true, offset);
-  layout.reward = place({both, M, M, kBins}, false, offset);
-  if (s.episodic) layout.termination = place({state, M, M, 1}, false, offset);
-  for (int64_t i = 0; i < s.num_q; ++i)
-    layout.q.push_back(place({both, M, M, kBins}, false, offset));
+  layout.dynamics = head({both, M, M, s.latent}, true);
+  layout.reward = head({both, M, M, kBins});
+  if (s.episodic) layout.termination = head({state, M, M, 1});
+  for (int64_t i = 0; i < s.num_q; ++i) layout.q.push_back(head({both, M, M, kBins}));
   layout.embedding = offset;
-  offset += s.tasks * s.task_dim;
+  offset = flat_begin(offset + s.tasks * s.task_dim, false, s.alignment);
   // behind the rest, so that the policy's parameters are one range for its optimiser
-  layout.policy = place({state, M, M, 2 * s.actions}, false, offset);
+  layout.policy = head({state, M, M, 2 * s.actions});
   return layout;
 }
 

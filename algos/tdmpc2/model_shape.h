@@ -1,12 +1,13 @@
 #pragma once
-// How large the world model is and where each of its layers lies in the flat parameter buffer.
-// Knows nothing of torch: the panels read weights through it.
+// How large the world model is and where each of its layers lies in the flat parameter buffer, for
+// those who read weights there by their places.
 
 #include <cstdint>
 #include <vector>
 
 #include "algos/tdmpc2/options.h"
 #include "base/env/spec.h"
+#include "engine/nn/flat_params.h"
 #include "kernels/two_hot/two_hot.h"
 
 namespace maglev::tdmpc2 {
@@ -31,6 +32,7 @@ struct ModelShape {
   int64_t simnorm = 8;
   int64_t num_q = 0;
   bool episodic = false;
+  int64_t alignment = 1;  ///< elements between which parameters begin in the flat buffer
 
   bool image() const { return channels > 0; }
 };
@@ -40,18 +42,20 @@ struct ModelShape {
 ModelShape model_shape(const Options& options, const EnvSpec& spec);
 
 /// One fully connected layer, or convolution, in the flat buffer: weight [out, in], bias [out] and,
-/// where it is normalised, gain [out] and shift [out], one after another.
+/// where it is normalised, gain [out] and shift [out], one after another as FlatParams lays them.
 struct LayerPlace {
   int64_t in = 0, out = 0;
   bool normed = false;
   int64_t begin = 0;   ///< of the weight
   int64_t kernel = 0;  ///< side of a convolution's window, which `in` counts in; 0: fully connected
+  int64_t alignment = 1;
 
   int64_t weight() const { return begin; }
-  int64_t bias() const { return begin + out * in; }
-  int64_t gain() const { return bias() + out; }
-  int64_t shift() const { return gain() + out; }
-  int64_t end() const { return bias() + out * (normed ? 3 : 1); }
+  int64_t bias() const { return flat_begin(begin + out * in, out == 1, alignment); }
+  int64_t gain() const { return flat_begin(bias() + out, out == 1, alignment); }
+  int64_t shift() const { return flat_begin(gain() + out, out == 1, alignment); }
+  /// Up to where another layer may begin.
+  int64_t end() const { return flat_begin((normed ? shift() : bias()) + out, false, alignment); }
 };
 using MlpPlaces = std::vector<LayerPlace>;
 

@@ -37,10 +37,17 @@ TEST(Tdmpc2ModelShape, the_layout_is_where_the_modules_parameters_are) {
   EnvSpec several = hockey_like(), image = hockey_like();
   several.tasks = {{.name = "a", .obs_dims = 18, .action_dims = 8}, {.name = "b"}};
   image.observations = {{.name = "image", .dtype = DType::u8, .shape = {64, 64, 3}}};
-  for (const auto& spec : {hockey_like(), several, image}) {
-    WorldModel model(model_shape(o, spec), false, Initializer(1));
+  for (const auto& [spec, alignment] : {std::pair{hockey_like(), 1},
+                                        {several, 1},
+                                        {image, 1},
+                                        {hockey_like(), 16},
+                                        {several, 16},
+                                        {image, 16}}) {
+    ModelShape shape = model_shape(o, spec);
+    shape.alignment = alignment;
+    WorldModel model(shape, false, Initializer(1));
     const ModelLayout& layout = model.layout();
-    FlatParams params(model);
+    FlatParams params(model, alignment);
     ASSERT_EQ(params.size(), layout.size());
     auto lies_at = [&](const at::Tensor& t) {
       return t.data_ptr<float>() - params.data().data_ptr<float>();
@@ -53,6 +60,10 @@ TEST(Tdmpc2ModelShape, the_layout_is_where_the_modules_parameters_are) {
     EXPECT_EQ(lies_at(dynamics.shift), layout.dynamics[0].shift());
     const auto q = model.named_parameters()["q2.1.weight"];
     EXPECT_EQ(lies_at(q), layout.q[2][1].weight());
+    for (const FlatRange& range : params.ranges())
+      if (range.count > 1) {
+        EXPECT_EQ(range.begin % alignment, 0);
+      }
     EXPECT_EQ(layout.q_end() - layout.q_begin(), 3 * layout.q_size());
     if (layout.termination.empty()) continue;
     EXPECT_EQ(lies_at(model.termination_head()->layers[2]->weight), layout.termination[2].weight());

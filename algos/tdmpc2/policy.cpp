@@ -18,6 +18,13 @@ namespace {
 // rows a thread acts for at once: a plan has hundreds of sequences a row
 constexpr int64_t kPlannedRows = 8, kPolicyRows = 256;
 
+// the model's parameters lie as their device wants them
+ModelShape shape_on(const Options& options, const AlgoContext& context) {
+  ModelShape shape = model_shape(options, context.spec);
+  shape.alignment = flat_alignment(context.device);
+  return shape;
+}
+
 std::shared_ptr<WorldModel> made_model(const Options& options, const ModelShape& shape,
                                        at::Device device, Initializer weights) {
   auto model = std::make_shared<WorldModel>(shape, options.q_init == QInit::kaiming, weights);
@@ -89,16 +96,14 @@ at::Tensor Columns::to_model(const at::Tensor& action) const {
 
 Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, Initializer weights)
     : context_(context),
-      shape_(model_shape(options, context.spec)),
+      shape_(shape_on(options, context)),
       plan_options_(plan_options(options, shape_, context.spec, context.device)),
       numbers_(plan_options_.sizes),
       block_rows_(tdmpc2::block_rows(options, shape_, context)),
       seed_steps_(seed_steps(options, context.spec)),
       columns_(context.spec, shape_, context.device),
       model_(made_model(options, shape_, context.device, weights)),
-      params_(*model_) {
-  if (context.precision == Precision::fp16)
-    throw Error("[tdmpc2] train.precision=fp16 is not offered by tdmpc2; use bf16 or auto");
+      params_(*model_, shape_.alignment) {
   planner_ = made_planner(options);
 }
 

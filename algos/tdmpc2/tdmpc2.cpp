@@ -28,7 +28,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .replay = replay,
       .overlap = true,
       .capturable = !context.device.is_cpu() && o.prune,
-      .autocast = true};
+      .precisions = {Precision::bf16}};
 }
 
 Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)

@@ -54,9 +54,11 @@ struct RunInfo {
 struct Progress {
   std::atomic<int64_t> step{0};  ///< environment steps of finished iterations, all environments
   std::atomic<int64_t> iteration_step{0};  ///< environment steps collected since, all environments
-  int64_t iteration_steps = 0;  ///< steps an iteration collects before it learns; constant
-  int64_t total_steps = 0;      ///< of the whole run; constant
-  int64_t seeding_steps = 0;    ///< collected before anything is learned; constant
+  /// Steps an iteration collects before it learns, constant; 0: how far it is is not known, for a
+  /// device collects by itself.
+  int64_t iteration_steps = 0;
+  int64_t total_steps = 0;    ///< of the whole run; constant
+  int64_t seeding_steps = 0;  ///< collected before anything is learned; constant
 };
 
 class MetricSink {

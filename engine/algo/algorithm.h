@@ -3,6 +3,7 @@
 // their policy's act and inside update; the loop, the store, checkpoints, evaluation and metrics are
 // the same for all.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -56,8 +57,13 @@ struct DataPlan {
   /// act and update keep every counter on the device, read nothing back and do nothing on the host
   /// that a replay would have to repeat: CUDA may capture them.
   bool capturable = false;
-  /// Forward passes honour AlgoContext::precision where it is bf16 or fp16.
-  bool autocast = false;
+  /// What AlgoContext::precision may be besides fp32 and tf32, which every algorithm computes in.
+  std::vector<Precision> precisions = {};
+
+  bool offers(Precision precision) const {
+    return precision == Precision::fp32 || precision == Precision::tf32 ||
+           std::find(precisions.begin(), precisions.end(), precision) != precisions.end();
+  }
 };
 
 /// What an algorithm is made for.

@@ -31,6 +31,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "iterations captured as CUDA graphs and replayed; auto: where there is a GPU");
     t.add("precision", run.precision,
           "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU");
+    t.add(
+        "deterministic", run.deterministic,
+        "on a GPU only operations that give the same bits each time, so that a resumed run equals "
+        "an unbroken one; slower, above all with convolutions. A processor always does");
     t.add("opponents", run.opponents,
           "who plays the second agent, by commas: scripted players of the environment, past (past "
           "selves), self, folders of runs; empty: all agents learn");

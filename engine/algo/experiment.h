@@ -45,6 +45,7 @@ struct RunOptions {
   std::optional<Collect> collect;
   OnOff graph;
   std::optional<Precision> precision;
+  bool deterministic = false;
   int64_t warmup = 0;
   bool overlap = false;
   std::string dataset;

@@ -5,6 +5,9 @@
 
 #include "base/core/error.h"
 #ifdef MAGLEV_DEVICE_CODE
+#include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <cuda_runtime.h>
@@ -13,6 +16,12 @@
 namespace maglev {
 
 #ifdef MAGLEV_DEVICE_CODE
+namespace {
+
+std::string error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
+
+}  // namespace
+
 void use_device(int index) { check_cuda(cudaSetDevice(index), "device"); }
 
 void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
@@ -24,10 +33,26 @@ int compute_capability(int index) {
   return 10 * major + minor;
 }
 
+DeviceMemory device_memory() {
+  // the allocator knows no device before torch has set itself up
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  constexpr auto kAll = size_t(c10::CachingAllocator::StatType::AGGREGATE);
+  return {.in_use = stats.allocated_bytes[kAll].current,
+          .reserved = stats.reserved_bytes[kAll].current};
+}
+
+void release_device_memory() {
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  check_cuda(cudaDeviceSynchronize(), "device");
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 int64_t free_device_bytes() {
   size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "device");
-  return int64_t(free);
+  const DeviceMemory memory = device_memory();
+  return int64_t(free) + memory.reserved - memory.in_use;
 }
 
 void copy_on_stream(void* to, const void* from, int64_t bytes) {
@@ -40,17 +65,22 @@ void wait_for_stream() {
   check_cuda(cudaStreamSynchronize(cudaStream_t(current_stream())), "copy");
 }
 
-void check_cuda(int error, const char* what) {
-  if (error != 0)
-    throw Error("[" + std::string(what) + "] the device refused the launch: " +
-                cudaGetErrorString(static_cast<cudaError_t>(error)));
-}
 #else
+namespace {
+
+std::string error_text(int error) { return "error " + std::to_string(error); }
+
+}  // namespace
+
 void use_device(int) {}
 
 void* current_stream() { return nullptr; }
 
 int compute_capability(int) { return 0; }
+
+DeviceMemory device_memory() { return {}; }
+
+void release_device_memory() {}
 
 int64_t free_device_bytes() { return 0; }
 
@@ -60,7 +90,11 @@ void copy_on_stream(void* to, const void* from, int64_t bytes) {
 
 void wait_for_stream() {}
 
-void check_cuda(int error, const char* what) { MAGLEV_ASSERT(error == 0, what); }
 #endif
+
+void check_cuda(int error, const char* what) {
+  if (error != 0)
+    throw Error("[" + std::string(what) + "] the device refused: " + error_text(error));
+}
 
 }  // namespace maglev

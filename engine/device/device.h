@@ -30,7 +30,15 @@ void use_device(int index);
 void* current_stream();
 /// 10 * major + minor of CUDA device `index`; 0 in builds without device code.
 int compute_capability(int index);
-/// Bytes free on the current device; 0 in builds without device code.
+/// What torch's allocator holds of the current device's memory, for tensors and for later ones.
+struct DeviceMemory {
+  int64_t in_use = 0, reserved = 0;  ///< bytes; 0 in builds without device code
+};
+DeviceMemory device_memory();
+/// Waits for the device and gives back what no tensor and no graph holds. Never within a capture.
+void release_device_memory();
+/// Bytes free on the current device, those that the allocator keeps for later ones among them; 0 in
+/// builds without device code.
 int64_t free_device_bytes();
 /// Enqueues a copy between host (pinned) and device memory, or within one, on the current stream.
 /// In builds without device code a plain copy.

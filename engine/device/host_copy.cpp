@@ -4,33 +4,12 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
-#include "engine/device/device.h"
-#ifdef MAGLEV_DEVICE_CODE
-#include <cuda_runtime_api.h>
-#endif
+#include "engine/device/event.h"
 
 namespace maglev {
 
-#ifdef MAGLEV_DEVICE_CODE
-struct HostCopy::Event {
-  Event() { check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "host copy"); }
-  ~Event() { cudaEventDestroy(event); }
-  void record() { check_cuda(cudaEventRecord(event, cudaStream_t(current_stream())), "host copy"); }
-  void wait() { check_cuda(cudaEventSynchronize(event), "host copy"); }
-  bool passed() const { return cudaEventQuery(event) == cudaSuccess; }
-
-  cudaEvent_t event;
-};
-#else
-struct HostCopy::Event {
-  void record() {}
-  void wait() {}
-  bool passed() const { return true; }
-};
-#endif
-
 HostCopy::HostCopy(at::Device device) : device_(device) {
-  if (device.is_cuda()) event_ = std::make_unique<Event>();
+  if (device.is_cuda()) event_ = std::make_unique<DeviceEvent>();
 }
 
 HostCopy::~HostCopy() = default;

@@ -9,6 +9,8 @@
 
 namespace maglev {
 
+class DeviceEvent;
+
 class HostCopy {
  public:
   explicit HostCopy(at::Device device);
@@ -30,14 +32,12 @@ class HostCopy {
   }
 
  private:
-  struct Event;
-
   const std::byte* at(size_t i) const;
 
   at::Device device_;
-  std::unique_ptr<Event> event_;  ///< null on CPU
-  at::Tensor gathered_, host_;    ///< [bytes] u8
-  std::vector<int64_t> begin_;    ///< of each part, a multiple of 16
+  std::unique_ptr<DeviceEvent> event_;  ///< null on CPU
+  at::Tensor gathered_, host_;          ///< [bytes] u8
+  std::vector<int64_t> begin_;          ///< of each part, a multiple of 16
 };
 
 }  // namespace maglev

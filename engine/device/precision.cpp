@@ -1,5 +1,7 @@
 #include "engine/device/precision.h"
 
+#include <cstdlib>
+
 #include <ATen/ATen.h>
 
 #include "engine/device/device.h"
@@ -15,13 +17,20 @@ std::vector<Precision> precisions_of(at::Device device) {
   return all;
 }
 
-void apply_precision(Precision precision, at::Device device) {
+void apply_precision(Precision precision, at::Device device, bool deterministic) {
   if (!device.is_cuda()) return;
+  at::Context& context = at::globalContext();
   const bool tf32 = precision != Precision::fp32;
-  at::globalContext().setAllowTF32CuBLAS(tf32);
-  at::globalContext().setAllowTF32CuDNN(tf32);
+  context.setAllowTF32CuBLAS(tf32);
+  context.setAllowTF32CuDNN(tf32);
   // on ROCm the same switch is MIOpen's
-  at::globalContext().setBenchmarkCuDNN(!at::Context::hasROCM());
+  context.setBenchmarkCuDNN(!deterministic && !at::Context::hasROCM());
+  context.setDeterministicCuDNN(deterministic);
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  // torch would fill what nobody has written yet, in every graph anew
+  context.setDeterministicFillUninitializedMemory(false);
+  // eight of 4 MiB for each stream; what the user has set stays
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
 }  // namespace maglev

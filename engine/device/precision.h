@@ -22,8 +22,13 @@ constexpr auto names_of(Precision) { return std::array{"fp32", "tf32", "bf16", "
 /// bf16, slowly.
 std::vector<Precision> precisions_of(at::Device device);
 
-/// Sets torch's global switches for a run: TF32 products on or off, and which convolution
-/// algorithms are searched for (cuDNN's; not MIOpen's, whose search takes minutes).
-void apply_precision(Precision precision, at::Device device);
+/// Sets torch's global switches for a run on a GPU; nothing on a processor. Call it before anything
+/// is computed there, for libraries read some of them once.
+///   TF32 products      on unless fp32
+///   deterministic      the same bits each time: torch refuses operations that have no such way, and
+///                      cuBLAS gets the workspaces with which streams do not show
+///   cuDNN's search     for the fastest convolutions, which another process may end otherwise: off
+///                      where deterministic. MIOpen's, which takes minutes, is never on
+void apply_precision(Precision precision, at::Device device, bool deterministic);
 
 }  // namespace maglev

@@ -17,39 +17,6 @@ namespace maglev {
 
 namespace {
 
-void place_device(Placement& p, const std::string& device) {
-  const bool cuda = torch::cuda::is_available();
-  if (device == "auto") {
-    if (cuda && kDeviceCode) {
-      p.device = at::Device(at::kCUDA, 0);
-      p.device_why = "a CUDA device is here and this build has device code";
-    } else {
-      p.device_why = !cuda ? "no CUDA device is visible to torch" : "this build has no device code";
-    }
-    return;
-  }
-  try {
-    p.device = at::Device(device);
-  } catch (const c10::Error&) {
-    throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
-  }
-  p.device_why = "asked for";
-  if (p.device.is_cpu()) return;
-  if (!p.device.is_cuda())
-    throw Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + device + "'");
-  if (!p.device.has_index()) p.device = at::Device(at::kCUDA, 0);
-  if (!cuda)
-    throw Error("[device] " + device +
-                " was asked for, but torch sees no CUDA device; use device=cpu");
-  if (!kDeviceCode)
-    throw Error(
-        "[device] " + device +
-        " was asked for, but this build has no device code; build with nvcc beside a CUDA torch");
-  if (p.device.index() >= int(torch::cuda::device_count()))
-    throw Error("[device] " + device + " was asked for, but torch sees " +
-                std::to_string(torch::cuda::device_count()) + " CUDA device(s)");
-}
-
 void place_precision(Placement& p, std::optional<Precision> precision) {
   if (!precision) {
     p.precision_why = p.device.is_cuda() ? "unless a measurement before training finds a faster one"
@@ -68,6 +35,41 @@ void place_precision(Placement& p, std::optional<Precision> precision) {
 
 }  // namespace
 
+at::Device choose_device(const std::string& name, const SeenDevices& seen, std::string& why) {
+  if (name == "auto") {
+    if (seen.cuda > 0 && seen.device_code) {
+      why = "a CUDA device is here and this build has device code";
+      return {at::kCUDA, 0};
+    }
+    why = seen.cuda == 0 ? "no CUDA device is visible to torch" : "this build has no device code";
+    return at::kCPU;
+  }
+  const auto unknown = [&] {
+    return Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + name + "'");
+  };
+  at::Device device(at::kCPU);
+  try {
+    device = at::Device(name);
+  } catch (const c10::Error&) {
+    throw unknown();
+  }
+  why = "asked for";
+  if (device.is_cpu()) return device;
+  if (!device.is_cuda()) throw unknown();
+  if (!device.has_index()) device = at::Device(at::kCUDA, 0);
+  const std::string asked = "[device] " + name + " was asked for, but ";
+  if (seen.cuda == 0) throw Error(asked + "torch sees no CUDA device; use device=cpu");
+  if (!seen.device_code)
+    throw Error(asked + "this build has no device code; build with nvcc beside a CUDA torch");
+  if (device.index() >= seen.cuda)
+    throw Error(asked + "torch sees " +
+                (seen.cuda == 1 ? "one CUDA device, cuda:0"
+                                : std::to_string(seen.cuda) + " CUDA devices, cuda:0 to cuda:" +
+                                      std::to_string(seen.cuda - 1)) +
+                "; choose one of these (CUDA_VISIBLE_DEVICES hides devices and numbers the rest)");
+  return device;
+}
+
 Placement place(const std::string& device, int64_t threads, std::optional<Precision> precision) {
   Placement p{.device = at::kCPU, .threads = int(threads)};
   if (threads == 0) {
@@ -76,7 +78,8 @@ Placement place(const std::string& device, int64_t threads, std::optional<Precis
   } else {
     p.threads_why = "asked for";
   }
-  place_device(p, device);
+  const SeenDevices seen{.cuda = int(torch::cuda::device_count()), .device_code = kDeviceCode};
+  p.device = choose_device(device, seen, p.device_why);
   if (p.device.is_cuda()) use_device(p.device.index());
   place_precision(p, precision);
   return p;

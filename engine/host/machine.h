@@ -19,10 +19,19 @@ struct Placement {
   std::string precision_why = "";
 };
 
+/// What there is to choose from: torch's CUDA devices, and whether this build has kernels for them.
+struct SeenDevices {
+  int cuda = 0;
+  bool device_code = false;
+};
+/// The device `name` means: auto, cpu, cuda or cuda:<index>. Throws Error where it is not there.
+at::Device choose_device(const std::string& name, const SeenDevices& seen, std::string& why);
+
 /// `device`: auto, cpu, cuda or cuda:<index>; `threads`: 0 = as many as this process may use.
 /// `precision`: none is auto, and fp32 here: what is fastest on a GPU takes a
-/// measurement of the update itself (measured_precision). Throws Error when a device was asked for
-/// that is not there, or a precision it does not compute.
+/// measurement of the update itself (settle_precision). Throws Error when a device was asked for
+/// that is not there, or a precision it does not compute. A CUDA device becomes this thread's own:
+/// launches, streams and memory are of it from here on.
 Placement place(const std::string& device, int64_t threads,
                 std::optional<Precision> precision = {});
 

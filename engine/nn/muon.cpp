@@ -27,16 +27,17 @@ FlatMuon::FlatMuon(const FlatParams& params, const torch::nn::Module& module, Ad
     : options_(std::move(options)),
       weight_decay_(adam.weight_decay),
       adam_(params, adam),
+      ranges_(params.ranges()),
       data_(params.data()),
       momentum_(at::zeros_like(params.data())) {
-  int64_t offset = 0;
+  auto range = ranges_.begin();
   for (const auto& p : module.named_parameters()) {
     const auto child = p.key().substr(0, p.key().find('.'));
     const bool for_adam =
         std::count(options_.adam_modules.begin(), options_.adam_modules.end(), child) > 0;
     if (p.value().dim() == 2 && !for_adam)
-      matrices_.push_back({offset, p.value().size(0), p.value().size(1)});
-    offset += p.value().numel();
+      matrices_.push_back({range->begin, p.value().size(0), p.value().size(1)});
+    ++range;
   }
 }
 
@@ -67,7 +68,7 @@ void FlatMuon::step(const at::Tensor& lr, ThreadPool& pool) {
 
 void FlatMuon::visit_state(StateVisitor& visitor) {
   adam_.visit_state(visitor);
-  visitor.tensor("momentum", momentum_);
+  visit_packed("momentum", momentum_, ranges_, visitor);
 }
 
 }  // namespace maglev

@@ -58,6 +58,7 @@ class FlatMuon : public Optimizer {
   MuonOptions options_;
   double weight_decay_;
   FlatAdam adam_;
+  std::vector<FlatRange> ranges_;
   std::vector<Matrix> matrices_;
   at::Tensor data_, momentum_;  ///< [P]; momentum is read where there are matrices
 };

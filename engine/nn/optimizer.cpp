@@ -26,16 +26,18 @@ std::vector<AdamGroup> groups_of(const FlatParams& params, bool per_module) {
 
 FlatAdam::FlatAdam(const FlatParams& params, AdamOptions options)
     : fused_(options.fused),
+      ranges_(params.ranges()),
       numbers_(numbers_of(options, /*clip_together=*/false)),
       tensors_(make_adam_tensors(params.data(), groups_of(params, options.clip_per_module))),
       args_(adam_args(tensors_, numbers_)),
       norm_(tensors_.step[0]) {}
 
-FlatAdam::FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
-                   const std::vector<float>& rates, AdamOptions options)
+FlatAdam::FlatAdam(const FlatParams& params, const AdamPart& part, AdamOptions options)
     : fused_(options.fused),
+      ranges_(ranges_within(params.ranges(), part.begin, part.count)),
       numbers_(numbers_of(options, /*clip_together=*/true)),
-      tensors_(make_adam_tensors(data, groups, rates)),
+      tensors_(make_adam_tensors(params.data().narrow(0, part.begin, part.count), part.groups,
+                                 part.rates)),
       args_(adam_args(tensors_, numbers_)),
       norm_(tensors_.step[0]) {}
 
@@ -59,8 +61,8 @@ void FlatAdam::step(const at::Tensor& lr, ThreadPool& pool) {
 }
 
 void FlatAdam::visit_state(StateVisitor& visitor) {
-  visitor.tensor("first_moment", tensors_.first);
-  visitor.tensor("second_moment", tensors_.second);
+  visit_packed("first_moment", tensors_.first, ranges_, visitor);
+  visit_packed("second_moment", tensors_.second, ranges_, visitor);
   visitor.tensor("steps", tensors_.steps);
   visitor.tensor("nonfinite", tensors_.nonfinite);
 }

@@ -50,14 +50,19 @@ class Optimizer {
   virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
+/// A part of a flat buffer whose groups are clipped together and learn at rates of their own.
+struct AdamPart {
+  int64_t begin, count;
+  std::vector<AdamGroup> groups;  ///< counted from `begin`, in order and without gaps
+  std::vector<float> rates;       ///< what each group's learning rate is multiplied by
+};
+
 /// Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) with gradient clipping by norm.
 class FlatAdam : public Optimizer {
  public:
   FlatAdam(const FlatParams& params, AdamOptions options);
-  /// Over a part of a flat buffer, `data` [P] f32, whose groups, in order and without gaps, are
-  /// clipped together and have their learning rates multiplied by `rates`.
-  FlatAdam(const at::Tensor& data, const std::vector<AdamGroup>& groups,
-           const std::vector<float>& rates, AdamOptions options);
+  /// Over a part of the parameters.
+  FlatAdam(const FlatParams& params, const AdamPart& part, AdamOptions options);
 
   void reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) override;
   void clip(const at::Tensor& skip) override;
@@ -77,6 +82,7 @@ class FlatAdam : public Optimizer {
 
  private:
   bool fused_;
+  std::vector<FlatRange> ranges_;  ///< of the parameters it steps
   AdamNumbers numbers_;
   AdamTensors tensors_;
   AdamArgs args_;     ///< over the tensors, and of the step that is under way

@@ -12,6 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/nn/flat_params.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/snapshot.h"
 #include "tests/close.h"
 
 namespace maglev {
@@ -67,6 +69,23 @@ TEST(FlatParams, replicas_share_values_and_buffers_and_own_their_gradients) {
   EXPECT_FALSE(net.first->weight.grad().defined());
   flat.data().add_(0.1);
   EXPECT_TRUE(close(replica.forward(x), net.forward(x), 0));
+}
+
+TEST(FlatParams, for_a_gpu_begin_at_64_bytes) {
+  EXPECT_EQ(flat_alignment(at::kCPU), 1);
+  EXPECT_EQ(flat_alignment(at::kCUDA), 16);
+  at::manual_seed(1);
+  TwoLayers net;
+  const auto x = at::randn({3, 5}), before = net.forward(x);
+  FlatParams flat(net, 16);
+  ASSERT_EQ(flat.ranges().size(), 4u);
+  for (const FlatRange& range : flat.ranges()) EXPECT_EQ(range.begin % 16, 0);
+  EXPECT_EQ(flat.size() % 16, 0);
+  EXPECT_TRUE(close(net.forward(x), before, 0));
+  // modules reach to where the next begins: groups have no gaps
+  ASSERT_EQ(flat.module_ranges().size(), 2u);
+  EXPECT_EQ(flat.module_ranges()[1].begin, flat.module_ranges()[0].count);
+  EXPECT_EQ(flat.module_ranges()[1].begin + flat.module_ranges()[1].count, flat.size());
 }
 
 // gradients land in the order of the flat buffer
@@ -215,6 +234,68 @@ TEST(FlatAdam, clips_each_module_by_its_own_norm) {
   auto norm = stepped(adam, grad, at::zeros({}), no_skip());
   EXPECT_TRUE(close(grad, expected, 1e-6));
   EXPECT_NEAR(norm.item<double>(), whole, 1e-3);
+}
+
+/// A network, its optimiser and gradients, with parameters laid out by `alignment`.
+struct Learning {
+  explicit Learning(int64_t alignment, double max_norm = 0.5)
+      : net((at::manual_seed(6), TwoLayers())),
+        flat(net, alignment),
+        grad(at::zeros({flat.size()})),
+        adam(flat, {.weight_decay = 0.1, .max_grad_norm = max_norm, .clip_per_module = true}) {
+    flat.bind(net, net, grad);
+  }
+  void step(int64_t number) {
+    at::manual_seed(uint64_t(number));
+    const auto x = at::randn({4, 5});
+    grad.zero_();
+    net.forward(x).square().sum().backward();
+    stepped(adam, grad, at::full({}, 1e-2f), no_skip());
+  }
+  VisitState visit() {
+    return [this](StateVisitor& v) {
+      visit_module(net, v);
+      adam.visit_state(v);
+    };
+  }
+  void expect_gaps_of_0() {
+    auto filled = at::zeros({flat.size()});
+    for (const FlatRange& range : flat.ranges())
+      filled.narrow(0, range.begin, range.count).fill_(1);
+    for (const auto& all : {flat.data(), adam.first_moment(), adam.second_moment()})
+      EXPECT_EQ((all * (1 - filled)).abs().max().item<float>(), 0);
+  }
+
+  TwoLayers net;
+  FlatParams flat;
+  at::Tensor grad;
+  FlatAdam adam;
+};
+
+TEST(FlatAdam, steps_parameters_alike_however_they_are_aligned) {
+  Learning packed(1), aligned(16), free(1, 0), free_aligned(16, 0);
+  for (int i = 0; i < 10; ++i)
+    for (Learning* one : {&packed, &aligned, &free, &free_aligned}) one->step(i);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(close(aligned.net.parameters()[i], packed.net.parameters()[i], 1e-6));
+    // only a norm is a sum, whose rounding depends on places
+    EXPECT_TRUE(close(free_aligned.net.parameters()[i], free.net.parameters()[i], 0));
+  }
+  EXPECT_TRUE(close(aligned.adam.norm(), packed.adam.norm(), 1e-6));
+  aligned.expect_gaps_of_0();
+}
+
+TEST(FlatAdam, has_a_checkpoint_that_knows_nothing_of_alignment) {
+  Learning packed(1), aligned(16), other(16);
+  for (int i = 0; i < 3; ++i) packed.step(i);
+  // saved where nothing is aligned, continued where everything is, and the other way round
+  StateSnapshot(packed.visit()).restore(aligned.visit());
+  EXPECT_EQ(state_hash(aligned.visit()), state_hash(packed.visit()));
+  aligned.expect_gaps_of_0();
+  StateSnapshot(aligned.visit()).restore(other.visit());
+  packed.step(3), other.step(3);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(close(other.net.parameters()[i], packed.net.parameters()[i], 1e-6));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/cuda.h>
 
+#include "engine/device/device.h"
 #include "engine/train/trainer.h"
 
 namespace maglev {
@@ -14,11 +15,14 @@ namespace {
 constexpr double kWorthwhile = 1.1;
 constexpr int kMeasured = 2;
 
+// updates made before anything is measured: libraries set themselves up, graphs are captured
+constexpr int64_t kSetUp = 3;
+
 // seconds an iteration takes, once warm
 double iteration_s(const Experiment& experiment, Placement placement, Precision precision) {
   placement.precision = precision;
   Trainer trainer(experiment, placement);
-  trainer.warm_up();
+  reach_steady(trainer);
   auto synchronize = [&] {
     if (placement.device.is_cuda()) torch::cuda::synchronize(placement.device.index());
   };
@@ -33,14 +37,26 @@ double iteration_s(const Experiment& experiment, Placement placement, Precision 
 
 }  // namespace
 
+void reach_steady(Trainer& trainer) {
+  trainer.warm_up();
+  const int64_t enough = trainer.updates() + kSetUp;
+  // hundreds may be due at once where collecting ends
+  trainer.stop_when([&] { return trainer.updates() >= enough; });
+  while (trainer.updates() < enough && !trainer.done()) trainer.iterate();
+  trainer.stop_when({});
+  trainer.forgive_updates();
+}
+
 Precision fastest_precision(const Experiment& experiment, const Placement& placement,
                             const std::vector<Precision>& candidates, std::string& why) {
-  const bool autocast = Trainer(experiment, placement).algorithm().plan().autocast;
+  const DataPlan plan = Trainer(experiment, placement).algorithm().plan();
   Precision best = candidates.front();
   double first_s = 0, best_s = 0;
   for (Precision candidate : candidates) {
-    if (!autocast && (candidate == Precision::bf16 || candidate == Precision::fp16)) continue;
+    if (!plan.offers(candidate)) continue;
     const double s = iteration_s(experiment, placement, candidate);
+    // what a trial took is the next one's, and then the run's
+    if (placement.device.is_cuda()) release_device_memory();
     char text[64];
     std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
                   name_of(candidate), 1e3 * s);

@@ -8,9 +8,16 @@
 
 namespace maglev {
 
+class Trainer;
+
+/// Runs a trainer that has not begun until its iterations are those of most of a run: behind what an
+/// algorithm collects before it learns, with updates made and what can be captured captured. What
+/// is owed at once then counts as made.
+void reach_steady(Trainer& trainer);
+
 /// The one of `candidates` (fp32 first) that two warm iterations take the least time in; another
 /// than the first only where it is at least 1.1 times as fast. Those the algorithm does not offer
-/// are left out. `why` says the measured times.
+/// are left out. Iterations are measured with their updates. `why` says the times.
 Precision fastest_precision(const Experiment& experiment, const Placement& placement,
                             const std::vector<Precision>& candidates, std::string& why);
 

@@ -4,6 +4,7 @@
 
 #include "base/core/error.h"
 #include "engine/train/trainer.h"
+#include "tests/errors.h"
 
 namespace maglev {
 namespace {
@@ -23,17 +24,42 @@ TEST(Precision, auto_is_fp32_on_a_processor_and_a_resumed_run_keeps_it) {
   EXPECT_EQ(experiment->run.precision, Precision::fp32);
 }
 
+std::unique_ptr<Experiment> world_model() {
+  claim_threads();
+  auto experiment = std::make_unique<Experiment>("tdmpc2", "pendulum");
+  for (const auto& setting : experiment->algo().small.settings)
+    experiment->table().override_with(setting);
+  return experiment;
+}
+
 TEST(Precision, one_that_the_algorithm_does_not_offer_is_refused_and_never_measured) {
-  auto experiment = small();
+  auto experiment = world_model();
   Placement placement = place("cpu", 1);
-  const bool offered = Trainer(*experiment, placement).algorithm().plan().autocast;
   std::string why;
-  fastest_precision(*experiment, placement, {Precision::fp32, Precision::bf16}, why);
-  EXPECT_NE(why.find("fp32"), std::string::npos);
-  EXPECT_EQ(why.find("bf16") != std::string::npos, offered) << why;
-  placement.precision = Precision::bf16;
-  if (offered) EXPECT_NO_THROW(Trainer(*experiment, placement));
-  else EXPECT_THROW(Trainer(*experiment, placement), Error);
+  // all that a GPU computes; the world model has no loss scaling
+  fastest_precision(*experiment, placement, {Precision::fp32, Precision::bf16, Precision::fp16},
+                    why);
+  for (const char* name : {"fp32", "bf16"}) EXPECT_TRUE(contains(why, name)) << why;
+  EXPECT_FALSE(contains(why, "fp16")) << why;
+  placement.precision = Precision::fp16;
+  const std::string error = error_of([&] { Trainer(*experiment, placement); });
+  EXPECT_TRUE(
+      contains(error, "train.precision=fp16 is not offered by tdmpc2, which has fp32, bf16"))
+      << error;
+}
+
+TEST(Precision, is_measured_behind_seeding_on_iterations_that_learn) {
+  const auto experiment = world_model();
+  Trainer trainer(*experiment, place("cpu", 1));
+  const ReplayPlan plan = *trainer.algorithm().plan().replay;
+  ASSERT_GT(plan.first_updates, 10) << "as many at once would take long";
+  reach_steady(trainer);
+  EXPECT_GE(trainer.step(), plan.first_steps);
+  const int64_t before = trainer.updates();
+  EXPECT_EQ(before, updates_due(plan, trainer.step()));
+  trainer.iterate();
+  EXPECT_EQ(trainer.updates(), updates_due(plan, trainer.step()));
+  EXPECT_GT(trainer.updates(), before);
 }
 
 TEST(Precision, what_the_device_does_not_compute_is_refused_with_what_it_does) {

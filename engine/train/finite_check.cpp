@@ -21,9 +21,9 @@ bool all_finite(const float* values, int64_t count) {
 }  // namespace
 
 FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
-                         at::Device device)
+                         at::Device device, bool flagged)
     : env_(std::move(env)), spec_(spec), agents_(agents), window_(&window) {
-  if (device.is_cuda()) flag_ = at::ones({1}, at::TensorOptions(at::kFloat).device(device));
+  if (flagged) flag_ = at::ones({1}, at::TensorOptions(at::kFloat).device(device));
 }
 
 bool FiniteCheck::rows_finite(const StepIo& io, int64_t begin, int64_t count) const {

@@ -14,15 +14,15 @@ namespace maglev {
 class FiniteCheck {
  public:
   /// `window` holds the rows of the iteration and outlives this; `agents` rows are an environment.
+  /// `flagged`: what came is looked at where it lies, and a flag there remembers it.
   FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
-              at::Device device);
+              at::Device device, bool flagged);
 
   /// Whether what a step gave rows [begin, begin + count) is finite. CPU only; any thread.
   bool rows_finite(const StepIo& io, int64_t begin, int64_t count) const;
-  /// Lowers the flag where rewards, or observations after a step, are not finite. CUDA only;
-  /// waits for nothing.
+  /// Lowers the flag where rewards, or observations after a step, are not finite. Waits for nothing.
   void look(const Batch& collected);
-  /// [1] f32 on a GPU: 0 once something was not finite. Undefined on a processor.
+  /// [1] f32 on the device: 0 once something was not finite. Undefined unless flagged.
   const at::Tensor& flag() const { return flag_; }
   void raise_flag();
 

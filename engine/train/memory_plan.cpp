@@ -21,8 +21,7 @@
 namespace maglev {
 namespace {
 
-// a graph keeps its own copy of what an iteration allocates, and libraries keep workspaces
-constexpr double kGraphShare = 1;
+// workspaces that libraries keep of a device
 constexpr int64_t kLibraries = 256 << 20;
 
 // a view of one column of a block's row, and what its TimeStep keeps besides
@@ -110,8 +109,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     if (!plan.replay || placement.device.is_cuda())
       add("rollout",
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns));
-    if (placement.device.is_cuda() && plan.capturable && run.graph.value_or(true))
-      add("graphs and libraries", int64_t(kGraphShare * double(working)) + kLibraries);
+    if (placement.device.is_cuda()) add("libraries", kLibraries);
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });

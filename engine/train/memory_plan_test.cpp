@@ -118,6 +118,15 @@ TEST(MemoryPlan, of_an_evaluation_is_that_of_a_policy_alone) {
   EXPECT_LT(part("evaluation"), part("weights to act with") + (int64_t(16) << 20));
 }
 
+TEST(MemoryPlan, of_a_captured_run_is_that_of_an_eager_one) {
+  const Placement gpu{.device = at::Device(at::kCUDA, 0), .threads = 1};
+  const auto total = [&](const char* graph) {
+    const auto experiment = experiment_of({"ppo", "cartpole", {"env.count=4096", graph}});
+    return plan_memory(*experiment, gpu).total();
+  };
+  EXPECT_EQ(total("train.graph=on"), total("train.graph=off"));
+}
+
 TEST(MemoryPlan, sizes_are_read_with_their_unit) {
   EXPECT_EQ(parse_bytes("512MiB"), int64_t(512) << 20);
   EXPECT_EQ(parse_bytes("1.5 G"), int64_t(3) << 29);

@@ -42,6 +42,11 @@ void Report::begin(int64_t step) {
   // what the host knows already
   const double end = steady_s(), interval = std::max(1e-12, end - flushed_s_);
   times_.copy += end - begin;
+  if (from_.stages) {
+    const double copy = times_.copy;
+    times_ = from_.stages->take();
+    times_.copy = copy;
+  }
   open_row_ = {.step = step,
                .seconds = seconds(),
                .steps_per_second = double(step - flushed_step_) / interval,
@@ -96,6 +101,11 @@ void Report::settle() {
   rows_.push_back(std::move(row));
 }
 
+void Report::expect_finite(int64_t step) const {
+  const at::Tensor& flag = from_.finite->flag();
+  if (flag.defined() && flag.item<float>() == 0) from_.not_finite(step);
+}
+
 void Report::take_episodes(const EpisodeTotals& totals) {
   episodes_ += totals.episodes;
   if (totals.episodes > 0) {
@@ -142,6 +152,7 @@ std::optional<MetricRow> Report::next_row(bool wait) {
 
 void Report::restart_clocks() {
   times_ = {};
+  if (from_.stages) from_.stages->take();
   flushed_s_ = steady_s();
 }
 

@@ -21,13 +21,9 @@
 #include "engine/device/precision.h"
 #include "engine/play/league.h"
 #include "engine/train/finite_check.h"
+#include "engine/train/stage_times.h"
 
 namespace maglev {
-
-/// Where an iteration's time went since it was last taken, seconds.
-struct PhaseTimes {
-  double environment = 0, policy = 0, learn = 0, copy = 0;
-};
 
 /// Whose figures a report gathers. What is pointed at outlives it.
 struct ReportSources {
@@ -35,6 +31,7 @@ struct ReportSources {
   const Replay* replay = nullptr;  ///< null: there is none
   const FiniteCheck* finite = nullptr;
   const League* league = nullptr;  ///< null: every agent learns
+  DeviceTimes* stages = nullptr;   ///< of a GPU; null: times() are what the host measured
   Precision precision = Precision::fp32;
   /// Called where the finite check's flag has fallen before step `step`. Throws.
   std::function<void(int64_t step)> not_finite;
@@ -60,6 +57,9 @@ class Report {
   std::optional<MetricRow> next_row(bool wait);
   /// Waits for a flush on its way and completes its row.
   void settle();
+  /// Throws Error where an environment gave a number that is not finite since, as begin() would at
+  /// the next flush: asked before anything is saved. Waits for a device.
+  void expect_finite(int64_t step) const;
   /// The step of the last begin().
   int64_t flushed_step() const { return flushed_step_; }
   /// The time until now is no iteration's.

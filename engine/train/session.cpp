@@ -194,6 +194,8 @@ void Session::save(bool must) {
   look_after_folder();
   push(/*wait=*/true);
   writer_.flush();
+  // a device has told nothing since the last flush
+  trainer_.report().expect_finite(trainer_.step());
   const CheckpointIdentity identity{.algo = experiment.algo().name,
                                     .env = experiment.env().name,
                                     .engine_version = kEngineVersion,

@@ -3,6 +3,7 @@
 #include "base/core/error.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -14,6 +15,36 @@
 #endif
 
 namespace maglev {
+namespace {
+
+// on the way out of something that failed: what it failed by is told, not this
+void attempt(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception&) {
+    // done already, or not begun
+  }
+}
+
+}  // namespace
+
+void capture_with(const CaptureCalls& calls, const std::function<void()>& stage) {
+  bool begun = false, ended = false;
+  try {
+    calls.begin();
+    begun = true;
+    stage();
+    ended = true;
+    calls.end();
+  } catch (const std::exception& e) {
+    const std::string why = e.what();
+    // the stream has to leave the capture whatever became of the graph
+    if (begun && !ended) attempt(calls.end);
+    attempt(calls.leave_pool);
+    calls.forget_error();
+    throw Error("[graph] " + why.substr(0, why.find('\n')));
+  }
+}
 
 #ifdef MAGLEV_DEVICE_CODE
 
@@ -30,6 +61,15 @@ struct GraphPool::Device {
   void chain(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {
     check_cuda(cudaEventRecord(order, earlier.stream()), "graph");
     check_cuda(cudaStreamWaitEvent(later.stream(), order, 0), "graph");
+  }
+
+  // throws where a capture has left it already, and then the graph gives its share back itself
+  void leave() {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(index, memory);
+    c10::cuda::CUDACachingAllocator::releasePool(index, memory);
+    // pinned memory has a pool of the same name
+    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(memory);
+    at::getHostAllocator(at::kCUDA)->release_pool(memory);
   }
 
   c10::DeviceIndex index;
@@ -57,12 +97,6 @@ void GraphPool::on_side_stream(const std::function<void()>& work) {
   device_->chain(device_->side, current);
 }
 
-int64_t GraphPool::reserved_bytes() const {
-  if (!device_) return 0;
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device_->index);
-  return stats.reserved_bytes[size_t(c10::CachingAllocator::StatType::AGGREGATE)].current;
-}
-
 void StepGraph::run(const std::function<void()>& stage) {
   if (graph_) graph_->graph.replay();
   else stage();
@@ -73,28 +107,18 @@ void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
   auto fresh = std::make_unique<Graph>();
   const auto generator =
       at::globalContext().defaultGenerator(at::Device(at::kCUDA, pool.device_->index));
-  bool begun = false;
-  try {
-    check_cuda(cudaStreamSynchronize(pool.device_->side.stream()), "graph");
-    fresh->graph.register_generator_state(generator);
-    // an evaluation's thread may allocate meanwhile
-    fresh->graph.capture_begin(pool.device_->memory, cudaStreamCaptureModeThreadLocal);
-    begun = true;
-    stage();
-    begun = false;
-    fresh->graph.capture_end();
-  } catch (const std::exception& e) {
-    std::string why = e.what();
-    if (begun) {
-      // the stream has to leave capture whatever became of the graph
-      try {
-        fresh->graph.capture_end();
-      } catch (const std::exception&) {
-      }
-    }
-    cudaGetLastError();
-    throw Error("[graph] " + why.substr(0, why.find('\n')));
-  }
+  check_cuda(cudaStreamSynchronize(pool.device_->side.stream()), "graph");
+  fresh->graph.register_generator_state(generator);
+  capture_with({.begin =
+                    [&] {
+                      // an evaluation's thread may allocate meanwhile
+                      fresh->graph.capture_begin(pool.device_->memory,
+                                                 cudaStreamCaptureModeThreadLocal);
+                    },
+                .end = [&] { fresh->graph.capture_end(); },
+                .leave_pool = [&] { pool.device_->leave(); },
+                .forget_error = [] { cudaGetLastError(); }},
+               stage);
   graph_ = std::move(fresh);
 }
 
@@ -105,7 +129,6 @@ struct StepGraph::Graph {};
 
 GraphPool::GraphPool(at::Device) {}
 void GraphPool::on_side_stream(const std::function<void()>& work) { work(); }
-int64_t GraphPool::reserved_bytes() const { return 0; }
 
 void StepGraph::run(const std::function<void()>& stage) { stage(); }
 void StepGraph::capture(GraphPool&, const std::function<void()>&) {

@@ -11,6 +11,18 @@
 
 namespace maglev {
 
+/// What a capture is made of.
+struct CaptureCalls {
+  std::function<void()> begin;  ///< from here on memory comes from the pool, and work into a graph
+  std::function<void()> end;    ///< makes the graph of it
+  /// What `end` left undone where it failed: memory comes from the pool no more.
+  std::function<void()> leave_pool;
+  std::function<void()> forget_error;  ///< that the runtime keeps
+};
+/// Captures what `stage` enqueues. Whatever fails, the stream has left the capture and the allocator
+/// the pool when this throws Error "[graph] ..." of what failed first.
+void capture_with(const CaptureCalls& calls, const std::function<void()>& stage);
+
 /// The device memory and the side stream that the graphs of one trainer share. Graphs are replayed
 /// in the order they were captured, so that one may use what the other has given back.
 class GraphPool {
@@ -23,8 +35,6 @@ class GraphPool {
   /// Runs `work` with the side stream as the current one, ordered behind what the current stream
   /// was given before and before what it is given after. On CPU a plain call.
   void on_side_stream(const std::function<void()>& work);
-  /// Bytes of the device that the allocator holds, in use or not. 0 on CPU.
-  int64_t reserved_bytes() const;
 
  private:
   friend class StepGraph;

@@ -7,6 +7,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
 
@@ -32,6 +33,13 @@ const Experiment& allowed(const Experiment& experiment, const Placement& placeme
   return experiment;
 }
 
+// ", bf16, fp16" of those an algorithm offers besides fp32
+std::string offered_text(const DataPlan& plan) {
+  std::string text;
+  for (Precision precision : plan.precisions) text += ", " + std::string(name_of(precision));
+  return text;
+}
+
 // adds the time a stage takes to a phase
 class Timed {
  public:
@@ -53,6 +61,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       report_(placement.device),
       graphs_(placement.device) {
   const RunOptions& run = experiment.run;
+  const Precision precision = placement.precision;
+  apply_precision(precision, placement.device, run.deterministic);
   if (overlap_) {
     learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement.threads - pool_.threads()));
     stages_ = std::make_unique<ThreadPool>(2);
@@ -64,10 +74,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(), "a plan has its policy's blocks");
-  const Precision precision = placement.precision;
-  if (!plan_->autocast && (precision == Precision::bf16 || precision == Precision::fp16))
+  if (!plan_->offers(precision))
     throw Error("[train] train.precision=" + std::string(name_of(precision)) +
-                " is not offered by " + experiment.algo().name + "; use fp32 or auto");
+                " is not offered by " + experiment.algo().name + ", which has fp32" +
+                offered_text(*plan_) + "; use one of these or auto");
   if (overlap_ && (!plan_->overlap || !plan_->replay || offline()))
     throw Error(
         "[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "
@@ -75,7 +85,6 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   if (overlap_ && !placement.device.is_cpu())
     throw Error("[train] train.overlap=true is for a processor; on " + placement.device.str() +
                 " leave it out");
-  apply_precision(precision, placement.device);
   const int64_t rows = envs_->rows();
   const int64_t block =
       placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->agents()) : rows;
@@ -95,15 +104,18 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     updates_before_ = at::zeros_like(steps_before_);
   }
   finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
-                                          store_->window(), placement.device);
+                                          store_->window(), placement.device,
+                                          /*flagged=*/placement.device.is_cuda());
   if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
   if (!offline()) envs_->reset(first);
+  if (placement.device.is_cuda()) stage_times_ = std::make_unique<DeviceTimes>();
   report_.watch({.envs = envs_.get(),
                  .replay = store_->replay(),
                  .finite = finite_.get(),
                  .league = league_.get(),
+                 .stages = stage_times_.get(),
                  .precision = precision,
                  .not_finite = [this](int64_t step) {
                    // told at a flush, when the iteration is over: its first step lies behind
@@ -113,11 +125,15 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                std::to_string(step) + "; checkpoints before it are intact");
                  }});
   Progress& progress = report_.progress();
-  progress.iteration_steps = steps_per_iteration();
+  if (placement.device.is_cpu()) progress.iteration_steps = steps_per_iteration();
   progress.total_steps = run.steps;
   if (plan_->replay && !offline()) progress.seeding_steps = plan_->replay->first_steps;
   // what building left behind is of other sizes than what iterations ask for
   release_cpu_cache();
+}
+
+void Trainer::mark(int64_t t, int place) {
+  if (stage_times_ && t == plan_->collect_steps / 2) stage_times_->mark(place);
 }
 
 void Trainer::act(int64_t t, int64_t block) {
@@ -126,8 +142,10 @@ void Trainer::act(int64_t t, int64_t block) {
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += time_steps();
+  mark(t, 0);
   algo_->policy().act(store_->window().step(t).blocks[size_t(block)], state.carry, ActMode::sample,
                       key);
+  mark(t, 1);
 }
 
 void Trainer::step_block(int64_t t, int64_t block) {
@@ -138,8 +156,9 @@ void Trainer::step_block(int64_t t, int64_t block) {
   StepIo io = store_->window().io(t);
   if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
-  report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
+  mark(t, 2);
   if (!placement_.device.is_cpu()) return;
+  report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
   // while the rows are in the cache
   state.finite &= finite_->rows_finite(io, begin, count);
 }
@@ -200,10 +219,16 @@ void Trainer::make_updates(int64_t count) {
 
 void Trainer::make_owed_updates() {
   if (owed_ == 0) return;
+  const InStage measured(stage_times_.get(), Stage::learn);
   // a replay is saved as it is, so the rest can wait; a rollout is not
   const bool may_stop = stop_ && plan_->replay;
   for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
   if (owed_ == 0) publish_learned();
+}
+
+void Trainer::forgive_updates() {
+  updates_ += std::exchange(owed_, 0);
+  if (updates_before_.defined()) updates_before_.fill_(updates_);
 }
 
 void Trainer::publish_learned() {
@@ -220,6 +245,7 @@ void Trainer::iterate_in_turn() {
   if (owed_ > 0) return;
   if (!offline()) {
     store_->begin();
+    const InStage measured(stage_times_.get(), Stage::collect);
     collect_.run([this] { collect(); });
   }
   steps_ += steps_per_iteration();
@@ -269,13 +295,15 @@ void Trainer::warm_up() {
     store_->visit_ahead(v, steps);
     visit_clocks(v);
   };
-  const StateSnapshot before(visit);
+  auto before = std::make_unique<const StateSnapshot>(visit);
   const int64_t updates = updates_;
   graphs_.on_side_stream([&] {
     for (int64_t i = 0; i < iterations && !(stop_ && stop_()); ++i) iterate();
     if (graphs && updates_ >= updates + kBeforeCapture) capture_graphs();
   });
-  before.restore(visit);
+  before->restore(visit);
+  before.reset();
+  if (captured()) release_device_memory();
   // a replay has nothing to learn from in the beginning: its graphs come after its first updates
   if (graphs && graph_note_.empty()) capture_after_ = updates_ + kBeforeCapture;
   finite_->raise_flag();
@@ -299,18 +327,24 @@ void Trainer::capture_graphs() {
                   " does work on the host that a captured graph would not repeat";
     return;
   }
-  const int64_t before = graphs_.reserved_bytes();
+  // what eager iterations left would stay beside what the graphs take: a second copy of activations
+  const DeviceMemory before = device_memory();
+  release_device_memory();
   try {
     collect_.capture(graphs_, [this] { collect(); });
     update_.capture(graphs_, [this] { learn(); });
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
-    graph_note_ = "iterations are replayed as graphs: device memory " +
-                  std::to_string(before >> 20) + " MiB before they were captured, " +
-                  std::to_string(graphs_.reserved_bytes() >> 20) + " MiB after";
+    const DeviceMemory after = device_memory();
+    graph_note_ = "iterations are replayed as graphs: of the device's memory " +
+                  std::to_string(before.reserved >> 20) +
+                  " MiB were taken before they were captured, " +
+                  std::to_string(after.reserved >> 20) + " MiB after, " +
+                  std::to_string(after.in_use >> 20) + " MiB of them by tensors";
   } catch (const Error& e) {
     collect_.reset();
     update_.reset();
     publish_.reset();
+    release_device_memory();
     graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
   }
 }

@@ -16,6 +16,7 @@
 #include "engine/play/league.h"
 #include "engine/train/finite_check.h"
 #include "engine/train/report.h"
+#include "engine/train/stage_times.h"
 #include "engine/train/step_graph.h"
 #include "engine/train/store.h"
 
@@ -44,6 +45,9 @@ class Trainer {
   /// Asked between updates: where it says so, iterate() returns early. The updates that are left
   /// are the first thing of the next call, also of a run that is resumed; nothing else changes.
   void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
+
+  /// The updates that are left count as made: for who measures what later iterations take.
+  void forgive_updates();
 
   /// Environment steps done, all rows; updates where a dataset is learned from. Counted as such, so
   /// that a resumed run may collect more or fewer at once.
@@ -109,6 +113,8 @@ class Trainer {
   /// Everything but the store and the step clocks.
   void visit_learner(StateVisitor& visitor);
   void visit_clocks(StateVisitor& visitor);
+  /// Where time step t is the one that a device's times are divided by.
+  void mark(int64_t t, int place);
   void act(int64_t t, int64_t block);
   void step_block(int64_t t, int64_t block);
   void settle_games(int64_t t);
@@ -134,6 +140,7 @@ class Trainer {
   std::vector<BlockState> blocks_;
   bool lockstep_;
   std::unique_ptr<FiniteCheck> finite_;
+  std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor
   Report report_;
   GraphPool graphs_;
   StepGraph collect_, update_, publish_;

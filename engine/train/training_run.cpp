@@ -19,9 +19,9 @@
 namespace maglev {
 namespace {
 
-Placement placement_of(Experiment& experiment) {
+Placement placement_of(const Experiment& experiment) {
   const RunOptions& run = experiment.run;
-  return settle_precision(experiment, place(run.device, run.threads, run.precision));
+  return place(run.device, run.threads, run.precision);
 }
 
 Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
@@ -99,9 +99,11 @@ void init_from(Trainer& trainer, const std::string& folder) {
 
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
-  const Placement placement = placement_of(experiment);
+  const Placement asked = placement_of(experiment);
   std::string shrunk;
-  const MemoryPlan memory = fit_memory(experiment, placement, &shrunk);
+  const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
+  // trials take the run's memory: one that does not fit is refused before
+  const Placement placement = settle_precision(experiment, asked);
   Trainer trainer(experiment, placement);
   if (!experiment.run.init_from.empty()) init_from(trainer, experiment.run.init_from);
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
@@ -129,9 +131,10 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
   for (const auto& o : overrides) experiment->table().override_with(o);
-  const Placement placement = placement_of(*experiment);
+  const Placement asked = placement_of(*experiment);
   // the checkpoint's replay has the size it has
-  fit_memory(*experiment, placement, /*note=*/nullptr);
+  fit_memory(*experiment, asked, /*note=*/nullptr);
+  const Placement placement = settle_precision(*experiment, asked);
   Trainer trainer(*experiment, placement);
   auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
                         .newest_verified([](const std::string& note) {

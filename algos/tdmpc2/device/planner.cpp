@@ -14,6 +14,9 @@
 namespace maglev::tdmpc2 {
 namespace {
 
+// elements between rows of an operand: tensor cores read 16 bytes at once
+int64_t aligned(int64_t width) { return (width + 7) / 8 * 8; }
+
 const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
 
 }  // namespace
@@ -48,7 +51,7 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
       shape_(shape),
       device_(device),
       dtype_(precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
-      ld_((shape.latent + shape.actions + 7) / 8 * 8),
+      ld_(aligned(shape.latent + shape.actions)),
       heads_(shape.episodic ? 3 : 2) {
   if (device.is_cuda() && options.sizes.S > kMostMppiSamples)
     throw Error("[tdmpc2] tdmpc2.samples must be at most " + std::to_string(kMostMppiSamples) +
@@ -61,13 +64,16 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
                 at::zeros({1, nets, width}, f), at::zeros({1, nets, width}, f),
                 at::zeros({1, nets, width}, f)};
   };
-  auto out = [&](int64_t width) { return Out{empty({M, width}), at::zeros({width}, f)}; };
+  auto out = [&](int64_t width) {
+    return Out{empty({M, aligned(width)}).narrow(1, 0, width), at::zeros({width}, f)};
+  };
   // shapes alone: publish() fills them, at addresses that stay
   step_one_ = side(D + A, heads_, M, true), step_two_ = side(M, heads_, M, false);
   policy_one_ = side(D, tails, M, true), policy_two_ = side(M, tails, M, false);
   dynamics_out_ = side(M, 1, D, true);
   reward_out_ = out(kBins), policy_out_ = out(2 * A), termination_out_ = out(1);
-  q_one_ = empty({nq, M * (D + A)}), q_two_ = empty({nq, M * M}), q_three_ = empty({nq, kBins * M});
+  q_one_ = empty({nq, M * ld_}).zero_(), q_two_ = empty({nq, M * M}),
+  q_three_ = empty({nq, kBins * M});
   q_vectors_ = at::zeros({nq, 6 * M + kBins}, f);
   // of tasks, in f32: products with an embedding are where the sums of a first layer begin
   if (T > 0) {
@@ -129,7 +135,7 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
   const int64_t nq = shape_.num_q;
   const auto q = stacked(params.narrow(0, layout.q_begin(), layout.q_end() - layout.q_begin()),
                          layout.q[0], nq);
-  q_one_.view({nq, M, D + A}).copy_(q[0].weight.narrow(2, 0, D + A));
+  q_one_.view({nq, M, ld_}).narrow(2, 0, D + A).copy_(q[0].weight.narrow(2, 0, D + A));
   q_two_.view({nq, M, M}).copy_(q[1].weight);
   q_three_.view({nq, kBins, M}).copy_(q[2].weight);
   int64_t offset = 0;
@@ -143,6 +149,16 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
         .copy_(q[0].weight.narrow(2, D + A, shape_.task_dim).permute({2, 0, 1}));
     embedding_.copy_(params.narrow(0, layout.embedding, embedding_.numel()).view_as(embedding_));
   }
+}
+
+std::vector<at::Tensor> DevicePlanner::weights() const {
+  const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim, nq = shape_.num_q;
+  std::vector<at::Tensor> all{q_one_.view({nq, M, ld_}).narrow(2, 0, D + A),
+                              q_two_.view({nq, M, M}), q_three_.view({nq, kBins, M})};
+  for (const Side* side : {&step_one_, &step_two_, &policy_one_, &policy_two_, &dynamics_out_})
+    all.push_back(side->weight);
+  for (const Out* out : {&reward_out_, &policy_out_, &termination_out_}) all.push_back(out->weight);
+  return all;
 }
 
 void DevicePlanner::end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
@@ -282,8 +298,8 @@ void DevicePlanner::total(Work& w, int64_t round) const {
     first_start = at::index_select(w.q_start, 0, row).view({N, 2, M});
   }
   // both networks of the pair read the same latents and actions: one product an environment
-  const auto one =
-      at::bmm(w.last.narrow(2, 0, D + A), q[0].view({N, 2 * M, D + A}).transpose(1, 2));
+  const auto weight = q[0].view({N, 2 * M, ld_}).narrow(2, 0, D + A);
+  const auto one = at::bmm(w.last.narrow(2, 0, D + A), weight.transpose(1, 2));
   auto hidden_one = empty({N, 2, S, M});
   dense_end_(hidden_one.transpose(1, 2), one.view({N, S, 2, M}), first_start, part(1), part(2),
              DenseEnd::mish);

@@ -8,6 +8,8 @@
 // one row an environment, the policy's trajectories are rolled out once, and first layers with the
 // same input are one product.
 
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
 #include "algos/tdmpc2/planner.h"
@@ -26,6 +28,9 @@ class DevicePlanner : public Planner {
   /// Graph-safe on CUDA.
   Plan plan(const PlanRequest& request) override;
 
+  /// The operands of products that stay, as they are read there: for tests of how they lie.
+  std::vector<at::Tensor> weights() const;
+
  private:
   /// Layers that are computed side by side: G networks of equal widths. Weights are transposed.
   struct Side {
@@ -34,7 +39,7 @@ class DevicePlanner : public Planner {
   };
   /// The last layer of one head.
   struct Out {
-    at::Tensor weight;  ///< [M, out]
+    at::Tensor weight;  ///< [M, out], rows 16 bytes or a multiple apart
     at::Tensor start;   ///< [out] f32
   };
   struct Work;  ///< of one plan
@@ -67,7 +72,7 @@ class DevicePlanner : public Planner {
   Side dynamics_out_;             ///< [M, D]
   Out reward_out_, policy_out_, termination_out_;
   at::Tensor step_task_, policy_task_, q_task_;  ///< [T, G * M]: products with the embedding
-  /// Value networks: weights [num_q, M * (D + A)], [num_q, M * M], [num_q, K * M] as they are, and
+  /// Value networks: weights [num_q, M * ld], [num_q, M * M], [num_q, K * M] as they are, and
   /// [num_q, 6 M + K] f32: bias, gain, shift of both hidden layers and the last bias.
   at::Tensor q_one_, q_two_, q_three_, q_vectors_;
   at::Tensor embedding_;  ///< [tasks, T] f32

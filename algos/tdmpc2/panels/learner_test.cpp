@@ -6,6 +6,8 @@
 
 #include "algos/tdmpc2/reference/learner.h"
 #include "engine/host/machine.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/snapshot.h"
 #include "tests/close.h"
 
 namespace maglev::tdmpc2 {
@@ -16,6 +18,7 @@ struct Setting {
   bool episodic = true;
   double dropout = 0.1;
   int threads = 1;
+  int64_t alignment = 1;
 };
 
 LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
@@ -26,11 +29,9 @@ LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
   const EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
                      .action = {.low = {-1, -1, -1}, .high = {1, 1, 1}},
                      .max_steps = 100};
-  return {.options = o,
-          .shape = model_shape(o, spec),
-          .seed = 7,
-          .discount = discounts(o, spec),
-          .pool = &pool};
+  ModelShape shape = model_shape(o, spec);
+  shape.alignment = setting.alignment;
+  return {.options = o, .shape = shape, .seed = 7, .discount = discounts(o, spec), .pool = &pool};
 }
 
 Sequences sequences(const LearnerOptions& o, uint64_t seed) {
@@ -158,6 +159,23 @@ TEST(PanelLearner, says_what_it_cannot_take) {
   options = learner_options({}, pool);
   options.shape.tasks = 2;
   EXPECT_NE(PanelLearner::obstacle(options, at::kCPU), "");
+}
+
+TEST(Tdmpc2ReferenceLearner, learns_alike_however_parameters_are_aligned) {
+  Made<ReferenceLearner> packed({}), aligned({.alignment = 16});
+  ASSERT_GT(aligned.state.params.size(), packed.state.params.size());
+  const auto visit = [](LearnerState& state) {
+    return [&state](StateVisitor& v) { state.visit(v); };
+  };
+  StateSnapshot(visit(packed.state)).restore(visit(aligned.state));
+  EXPECT_EQ(state_hash(visit(aligned.state)), state_hash(visit(packed.state)));
+  for (int i = 0; i < 2; ++i) {
+    packed.learner.update(sequences(packed.options, i), packed.figures);
+    aligned.learner.update(sequences(aligned.options, i), aligned.figures);
+    EXPECT_TRUE(close(aligned.figures, packed.figures, 1e-5));
+  }
+  const auto ours = aligned.state.model->parameters(), theirs = packed.state.model->parameters();
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(close(ours[i], theirs[i], 1e-6));
 }
 
 }  // namespace

@@ -13,15 +13,6 @@ namespace {
 
 at::Tensor rows_of(const at::Tensor& x) { return x.defined() ? x.flatten(0, 1) : x; }
 
-// the parameters of a module add their gradients into `grad`
-void bind_gradients(torch::nn::Module& module, const at::Tensor& grad) {
-  int64_t offset = 0;
-  for (auto& p : module.parameters()) {
-    p.mutable_grad() = grad.narrow(0, offset, p.numel()).view(p.sizes());
-    offset += p.numel();
-  }
-}
-
 }  // namespace
 
 ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& state)
@@ -31,7 +22,7 @@ ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& 
                 count = layout.q_end() - layout.q_begin();
   // autograd adds into the flat gradient; views serve where weights get no gradient
   const auto online = state.params.data().narrow(0, begin, count);
-  bind_gradients(*state.model, state.grad);
+  state.params.bind(*state.model, *state.model, state.grad);
   q_ = stacked(online, layout.q[0], n);
   target_q_ = stacked(state.target_q, layout.q[0], n);
 

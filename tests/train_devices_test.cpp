@@ -1,0 +1,123 @@
+// What the small runs of the table do not reach, on each device: images, several tasks, opponents,
+// files, a ring that wraps, every normaliser. A run is the same as a graph and continues as if it had
+// never stopped, to the bit; on a GPU under train.deterministic.
+
+#include <filesystem>
+
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/run/checkpoint.h"
+#include "engine/train/dataset.h"
+#include "engine/train/trainer.h"
+#include "tests/folder.h"
+
+namespace maglev {
+namespace {
+
+struct DeviceRun {
+  const char *name, *algo, *env;
+  std::vector<std::string> settings;
+  bool from_files = false;
+};
+
+constexpr int kDeviceIterations = 6;
+
+// behind the algorithm's own small run
+const std::vector<DeviceRun>& device_runs() {
+  static const std::vector<DeviceRun> list{
+      {"images", "ppo", "goodhart", {"env.count=6"}},
+      {"everything_normalized",
+       "ppo",
+       "pendulum",
+       {"ppo.network.normalize_obs=true", "ppo.normalize_reward=true",
+        "ppo.network.value_head=popart", "ppo.optimizer=muon", "ppo.clip_grad=module"}},
+      {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
+      {"several_tasks", "tdmpc2", "points", {"env.tasks=true"}},
+      {"images_of_a_world_model", "tdmpc2", "points", {"env.image=true", "tdmpc2.batch=8"}},
+      {"a_ring_that_wraps", "tdmpc2", "pendulum", {"train.replay_capacity=2400"}},
+      {"files", "tdmpc2", "pendulum", {}, /*from_files=*/true}};
+  return list;
+}
+
+class OnDevice : public testing::TestWithParam<std::tuple<size_t, const char*>> {
+ protected:
+  void SetUp() override {
+    if (device().is_cuda() && !torch::cuda::is_available())
+      GTEST_SKIP() << "no CUDA device on this machine";
+    claim_threads();
+    if (!run().from_files) return;
+    // rows that the same algorithm has collected
+    const std::string path = test_folder() + "/rows.safetensors";
+    std::filesystem::remove(path);
+    const auto made = experiment({});
+    Trainer collecting(*made, {.device = at::kCPU, .threads = 1});
+    for (int i = 0; i < kDeviceIterations; ++i) collecting.iterate();
+    write_dataset(path, run().env, collecting.envs().spec(), *collecting.store().replay());
+    files_ = {"train.dataset=" + path};
+  }
+  const DeviceRun& run() const { return device_runs()[std::get<0>(GetParam())]; }
+  at::Device device() const { return at::Device(std::get<1>(GetParam())); }
+
+  std::unique_ptr<Experiment> experiment(const std::vector<std::string>& settings) const {
+    auto made = std::make_unique<Experiment>(run().algo, run().env);
+    for (const auto* some : {&made->algo().small.settings, &run().settings, &files_, &settings})
+      for (const auto& setting : *some) made->table().override_with(setting);
+    if (device().is_cuda()) made->table().override_with("train.deterministic=true");
+    return made;
+  }
+  std::unique_ptr<Trainer> trainer(const Experiment& experiment) const {
+    return std::make_unique<Trainer>(experiment, Placement{.device = device(), .threads = 2});
+  }
+  static std::string hash_of(Trainer& trainer) {
+    return state_hash([&](StateVisitor& v) { trainer.visit_state(v); });
+  }
+
+ private:
+  std::vector<std::string> files_;
+};
+
+TEST_P(OnDevice, as_a_graph_equals_the_eager_one) {
+  std::string hashes[2];
+  for (const char* graph : {"train.graph=off", "train.graph=on"}) {
+    const auto made = experiment({graph});
+    const auto one = trainer(*made);
+    one->warm_up();
+    for (int i = 0; i < kDeviceIterations; ++i) one->iterate();
+    EXPECT_GT(one->updates(), 0);
+    hashes[made->run.graph.value_or(false)] = hash_of(*one);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST_P(OnDevice, continues_from_a_checkpoint_as_the_unbroken_run_does) {
+  const auto made = experiment({});
+  const CheckpointIdentity identity{.algo = run().algo, .env = run().env};
+  const auto whole = trainer(*made), second = trainer(*made);
+  whole->warm_up();
+  for (int i = 0; i < kDeviceIterations / 2; ++i) whole->iterate();
+  const auto path = save_checkpoint(test_folder() + "/" + run().name, identity,
+                                    [&](StateVisitor& v) { whole->visit_state(v); });
+  const std::string saved = hash_of(*whole);
+  load_checkpoint(path, identity, [&](StateVisitor& v) { second->visit_state(v); });
+  EXPECT_EQ(hash_of(*second), saved);
+  second->warm_up();
+  for (Trainer* one : {whole.get(), second.get()})
+    for (int i = kDeviceIterations / 2; i < kDeviceIterations; ++i) one->iterate();
+  EXPECT_NE(hash_of(*whole), saved);
+  EXPECT_EQ(hash_of(*second), hash_of(*whole));
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, OnDevice,
+                         testing::Combine(testing::Range<size_t>(0, device_runs().size()),
+                                          testing::Values("cpu", "cuda:0")),
+                         [](const auto& info) {
+                           const std::string device = std::get<1>(info.param);
+                           return device_runs()[std::get<0>(info.param)].name +
+                                  std::string("_on_") + device.substr(0, device.find(':'));
+                         });
+
+}  // namespace
+}  // namespace maglev
