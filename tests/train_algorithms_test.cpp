@@ -188,7 +188,7 @@ TEST_P(AnAlgorithm, waits_for_nothing_on_a_gpu) {
     for (int i = 0; i < kIterations; ++i) run->iterate();
     auto& state = c10::cuda::warning_state();
     state.set_sync_debug_mode(c10::cuda::SyncDebugMode::L_ERROR);
-    EXPECT_NO_THROW(for (int i = 0; i < 3; ++i) run->iterate(), run->begin_flush());
+    EXPECT_NO_THROW(for (int i = 0; i < 3; ++i)(run->iterate(), run->begin_flush()));
     state.set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED);
   }
 }
