@@ -4,7 +4,7 @@
 namespace maglev {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kClipThreads = 512;
 
 __device__ int64_t group_of(const AdamArgs& args, int64_t i) {
   int64_t g = 0;
@@ -38,7 +38,26 @@ __global__ void reduce_chunks(AdamArgs args) {
   }
 }
 
-__global__ void clip(AdamArgs args) { adam_clip(args); }
+__device__ double sum_of_warp(double x) {
+  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(~0u, x, half);
+  return x;
+}
+
+// one block: a warp a group, whose sum takes the place of its first chunk's
+__global__ void clip(AdamArgs args) {
+  const int64_t chunks = adam_chunks(args.P), lane = threadIdx.x % 32;
+  for (int64_t g = threadIdx.x / 32; g < args.group_count; g += kClipThreads / 32) {
+    double squares = 0;
+    for (int64_t c = lane; c < chunks; c += 32) squares += args.partial[c * args.group_count + g];
+    squares = sum_of_warp(squares);
+    if (lane == 0) args.partial[g] = squares, args.factor[g] = adam_clip_factor(args, squares);
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  double whole = 0;
+  for (int64_t g = 0; g < args.group_count; ++g) whole += args.partial[g];
+  adam_finish_clip(args, whole);
+}
 
 __global__ void begin_step(AdamArgs args) { adam_begin_step(args); }
 
@@ -64,7 +83,7 @@ int adam_reduce_cuda(const AdamArgs& args, void* stream) {
 }
 
 int adam_clip_cuda(const AdamArgs& args, void* stream) {
-  return launch_kernel(clip, kOneThread, stream, args);
+  return launch_kernel(clip, {.block = {kClipThreads}}, stream, args);
 }
 
 int adam_step_cuda(const AdamArgs& args, void* stream) {

@@ -81,16 +81,10 @@ MAGLEV_HD AdamRate adam_rate(const AdamArgs& a, int64_t g) {
           .keep = float(1 - double(*a.lr) * double(a.rate[g]) * a.weight_decay)};
 }
 
-/// Norms, clip factors min(1, max_grad_norm / (norm + 1e-6)) and counters. A step is left out where
-/// `skip` is not 0 or the norm is not finite.
-MAGLEV_HD void adam_clip(const AdamArgs& a) {
-  double whole = 0;
-  for (int64_t g = 0; g < a.group_count; ++g) {
-    double squares = 0;
-    for (int64_t c = 0; c < adam_chunks(a.P); ++c) squares += a.partial[c * a.group_count + g];
-    whole += squares;
-    a.factor[g] = adam_clip_factor(a, squares);
-  }
+/// What is left once each group has its factor and the squares of all sum to `whole`: one factor for
+/// all where they are clipped together, and counters. A step is left out where `skip` is not 0 or
+/// the norm is not finite.
+MAGLEV_HD void adam_finish_clip(const AdamArgs& a, double whole) {
   if (a.clip_together)
     for (int64_t g = 0; g < a.group_count; ++g) a.factor[g] = adam_clip_factor(a, whole);
   const bool finite = whole - whole == 0, skipped = *a.skip != 0.f;
@@ -98,6 +92,18 @@ MAGLEV_HD void adam_clip(const AdamArgs& a) {
   if (finite && !skipped) *a.steps += 1.f;
   a.step->norm = float(sqrt(whole));
   a.step->apply = finite && !skipped ? 1.f : 0.f;
+}
+
+/// Norms, clip factors min(1, max_grad_norm / (norm + 1e-6)) and counters.
+inline void adam_clip_cpu(const AdamArgs& a) {
+  double whole = 0;
+  for (int64_t g = 0; g < a.group_count; ++g) {
+    double squares = 0;
+    for (int64_t c = 0; c < adam_chunks(a.P); ++c) squares += a.partial[c * a.group_count + g];
+    whole += squares;
+    a.factor[g] = adam_clip_factor(a, squares);
+  }
+  adam_finish_clip(a, whole);
 }
 
 /// The step's scalars, from the learning rate and the steps taken.

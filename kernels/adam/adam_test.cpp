@@ -54,7 +54,7 @@ struct Optimiser {
   void update(ThreadPool& pool) {
     const int64_t chunks = adam_chunks(args.P);
     pool.run(chunks, [&](int64_t c) { adam_reduce_cpu(args, c); });
-    adam_clip(args);
+    adam_clip_cpu(args);
     adam_begin_step(args);
     pool.run(chunks, [&](int64_t c) { adam_step_cpu(args, c); });
   }

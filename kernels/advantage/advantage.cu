@@ -41,9 +41,18 @@ __global__ void chunk_statistics(AdvantageArgs args, AdvantagePartial* partial) 
   if (threadIdx.x == 0) partial[blockIdx.x] = {count, mean, squares};
 }
 
+// one block: a thread joins a share of the chunks in order, then shares join in a tree
 __global__ void join_chunks(const AdvantagePartial* partial, int64_t chunks,
                             AdvantageStatistics* statistics) {
-  *statistics = advantage_finish(partial, chunks);
+  __shared__ AdvantagePartial shared[kThreads];
+  const int thread = int(threadIdx.x);
+  const int64_t share = blocks_of(chunks, kThreads), first = thread * share;
+  shared[thread] = advantage_join(partial + first, min(share, chunks - first));
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) advantage_join(shared[thread], shared[thread + half]);
+  }
+  if (thread == 0) *statistics = advantage_finish(shared[0]);
 }
 
 }  // namespace
@@ -54,7 +63,7 @@ int advantage_cuda(const AdvantageArgs& args, AdvantagePartial* partial,
   if (const int error = launch_kernel(chunk_statistics, {.grid = {chunks}, .block = {kThreads}},
                                       stream, args, partial))
     return error;
-  return launch_kernel(join_chunks, kOneThread, stream, partial, chunks, statistics);
+  return launch_kernel(join_chunks, {.block = {kThreads}}, stream, partial, chunks, statistics);
 }
 
 }  // namespace maglev

@@ -36,23 +36,23 @@ MAGLEV_HD int64_t advantage_chunks(int64_t count) {
 
 /// Positions [chunk * kAdvantageChunk, ...) of `args`.
 AdvantagePartial advantage_partial(const AdvantageArgs& args, int64_t chunk);
-/// Joins partials [chunks] in order (Chan, Golub and LeVeque, "Updating formulae and a pairwise
-/// algorithm for computing sample variances", 1979).
+/// Joins `p` to `all` (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+/// computing sample variances", 1979).
+MAGLEV_HD void advantage_join(AdvantagePartial& all, const AdvantagePartial& p) {
+  if (p.count == 0) return;
+  const double total = all.count + p.count, shift = p.mean - all.mean;
+  all.mean += shift * (p.count / total);
+  all.squares += p.squares + shift * shift * (all.count * p.count / total);
+  all.count = total;
+}
+/// Joins partials [chunks] in order.
 MAGLEV_HD AdvantagePartial advantage_join(const AdvantagePartial* partial, int64_t chunks) {
   AdvantagePartial all{0, 0, 0};
-  for (int64_t c = 0; c < chunks; ++c) {
-    const AdvantagePartial& p = partial[c];
-    if (p.count == 0) continue;
-    const double total = all.count + p.count, shift = p.mean - all.mean;
-    all.mean += shift * (p.count / total);
-    all.squares += p.squares + shift * shift * (all.count * p.count / total);
-    all.count = total;
-  }
+  for (int64_t c = 0; c < chunks; ++c) advantage_join(all, partial[c]);
   return all;
 }
 
-MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial* partial, int64_t chunks) {
-  const AdvantagePartial all = advantage_join(partial, chunks);
+MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial& all) {
   const double deviation = sqrt(all.squares / (all.count > 2 ? all.count - 1 : 1));
   return {.mean = float(all.mean),
           .scale = float(1 / (deviation + 1e-8)),

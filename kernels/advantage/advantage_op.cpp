@@ -25,7 +25,7 @@ void find_partials(const AdvantageArgs& args, AdvantagePartial* partial, ThreadP
 
 std::vector<KernelCase> advantage_cases(at::Device device) {
   std::vector<KernelCase> list;
-  for (int64_t count : {1, 2, 64, 1024, 5000})
+  for (int64_t count : {1, 2, 64, 1024, 5000, 300000})
     for (bool all : {false, true}) {
       auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(count));
       // a minibatch of a rollout twice as long, or the whole rollout
@@ -102,7 +102,7 @@ void advantage_statistics_(at::Tensor& out, const at::Tensor& advantage, const a
   const auto on_cpu = [&pool](const AdvantageArgs& a, AdvantagePartial* partial,
                               AdvantageStatistics* to) {
     find_partials(a, partial, pool);
-    *to = advantage_finish(partial, advantage_chunks(a.count));
+    *to = advantage_finish(advantage_join(partial, advantage_chunks(a.count)));
   };
   launch<advantage_cuda>("advantage", device, on_cpu, args, partials_of(scratch), statistics);
 }

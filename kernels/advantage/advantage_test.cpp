@@ -12,7 +12,7 @@ AdvantageStatistics statistics(const AdvantageArgs& args) {
   std::vector<AdvantagePartial> partial;
   for (int64_t c = 0; c < advantage_chunks(args.count); ++c)
     partial.push_back(advantage_partial(args, c));
-  return advantage_finish(partial.data(), int64_t(partial.size()));
+  return advantage_finish(advantage_join(partial.data(), int64_t(partial.size())));
 }
 
 TEST(Advantage, equals_a_computation_by_hand) {

@@ -4,7 +4,8 @@
 namespace maglev {
 namespace {
 
-constexpr int kThreads = 256;
+// as many as one block has: it is alone, and returns are many
+constexpr int kThreads = 1024;
 
 // one block: the sums must be known before anything is rescaled
 __global__ void popart(PopArtArgs args) {

@@ -96,15 +96,23 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
   }
 }
 
-// blocks' sums in order, one thread a figure or dimension
+__device__ double sum_of_warp(double x) {
+  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(~0u, x, half);
+  return x;
+}
+
+// one block: blocks' sums, a warp a figure or dimension
 __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t blocks) {
   const PolicyPanel& p = args.policy;
   // dimensions have sums where actions are continuous
   const int64_t width = kPpoTotal + p.dims, used = p.head_count > 0 ? kPpoTotal : width;
   __shared__ double figure[kPpoTotal];
-  for (int64_t c = threadIdx.x; c < used; c += blockDim.x) {
+  const int64_t lane = threadIdx.x % 32;
+  for (int64_t c = threadIdx.x / 32; c < used; c += kThreads / 32) {
     double sum = 0;
-    for (int64_t b = 0; b < blocks; ++b) sum += partial[b * width + c];
+    for (int64_t b = lane; b < blocks; b += 32) sum += partial[b * width + c];
+    sum = sum_of_warp(sum);
+    if (lane != 0) continue;
     if (c < kPpoTotal) figure[c] = sum, args.figures[c] += sum;
     else args.d_log_std[c - kPpoTotal] += float(sum);
   }
@@ -123,7 +131,7 @@ int ppo_loss_cuda(const PpoLossArgs& args, double* partial, void* stream) {
   if (const int error = launch_kernel(loss_rows, {.grid = {blocks}, .block = {kThreads}}, stream,
                                       args, device_policy(args.policy), partial))
     return error;
-  return launch_kernel(add_blocks, {.block = {64}}, stream, args, partial, blocks);
+  return launch_kernel(add_blocks, {.block = {kThreads}}, stream, args, partial, blocks);
 }
 
 }  // namespace maglev

@@ -71,6 +71,7 @@ struct Device {
   uint32_t current = 0, live = 0, at_barrier = 0;
   uint64_t blocks_run = 0;
   std::string fault;
+  const char* wrong_shuffle = nullptr;  // what is wrong with the running thread's
   bool in_kernel = false;
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Fiber*> idle;
@@ -288,6 +289,7 @@ void run_block(uint32_t block) {
       if (d.threads[t].state != State::ready) continue;
       resume(t);
       if (!d.fault.empty()) throw Fault(d.fault);
+      if (d.wrong_shuffle) fault("shuffles at " + text(d.threads[t].place) + d.wrong_shuffle);
       went_on = true;
       const Thread& thread = d.threads[t];
       if (thread.state == State::warp) release_warp(t);
@@ -311,6 +313,7 @@ void abandon() {
     d.idle.push_back(fiber.get());
   }
   d.fault.clear();
+  d.wrong_shuffle = nullptr;
   d.in_kernel = false;
   run_on_host();
 }
@@ -401,11 +404,11 @@ uint64_t emulated_shuffle(unsigned mask, uint64_t bits, int source, EmulatedPlac
   const uint32_t first = d.current / 32 * 32;
   const auto expect = [&](bool holds, const char* why) {
     if (holds) return;
-    run_on_host();
-    fault("shuffles at " + text(place) + why);
+    d.wrong_shuffle = why;
+    change(*mine.fiber, d.main);
   };
-  expect(mask >> d.current % 32 & 1, " with a mask without itself");
   mine.place = place, mine.mask = mask, mine.memory = false;
+  expect(mask >> d.current % 32 & 1, " with a mask without itself");
   const unsigned turn = mine.shuffles++ % 2;
   mine.given[turn] = bits;
   wait(State::warp);

@@ -303,9 +303,12 @@ def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_p
     endless = ["train.steps=1000000000", "train.save_every=12800", "train.log_every=6400"]
     process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
     wait_for_checkpoints(run, 2, process)
+    # held meanwhile, or it may look when the folder is moved and not yet deleted
+    process.send_signal(signal.SIGSTOP)
     run.rename(elsewhere)
     if fate == "deleted":
         shutil.rmtree(elsewhere)
+    process.send_signal(signal.SIGCONT)
     wait_for_checkpoints(run, 2, process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 130
