@@ -163,16 +163,9 @@ void CheckpointStore::write_evaluations(const std::map<std::string, double>& jud
   write_atomic(dir_ + "/" + kEvaluations, json.dump(1) + "\n");
 }
 
-void CheckpointStore::expect_evaluation(const std::string& path) {
-  auto judged = evaluations();
-  judged[name_of(path)] = std::numeric_limits<double>::quiet_NaN();
-  write_evaluations(judged);
-}
-
 void CheckpointStore::judge(const std::string& path, double return_mean) {
   auto judged = evaluations();
-  judged.erase(name_of(path));
-  if (std::isfinite(return_mean)) judged[name_of(path)] = return_mean;
+  judged[name_of(path)] = return_mean;
   write_evaluations(judged);
   point_best(list());
 }
@@ -181,7 +174,7 @@ std::vector<std::string> CheckpointStore::unjudged() const {
   const auto judged = evaluations();
   std::vector<std::string> paths;
   for (const auto& row : list())
-    if (judged.contains(name_of(row.path)) && std::isnan(row.evaluation)) paths.push_back(row.path);
+    if (row.identity.evaluate && !judged.contains(name_of(row.path))) paths.push_back(row.path);
   return paths;
 }
 
@@ -208,6 +201,9 @@ void CheckpointStore::delete_all_but(const std::vector<CheckpointRow>& rows, siz
     if (rows[i].path == kept_best ||
         std::find(kept.begin(), kept.end(), rows[i].path) != kept.end())
       continue;
+    // its name may be taken again, and its verdict is not its successor's; metrics.jsonl keeps the row
+    auto judged = evaluations();
+    if (judged.erase(name_of(rows[i].path)) > 0) write_evaluations(judged);
     // under a temporary name first: a kill while files are removed leaves no torn checkpoint
     std::string temporary = temporary_beside(rows[i].path);
     rename_path(rows[i].path, temporary);

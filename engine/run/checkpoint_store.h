@@ -38,11 +38,11 @@ class CheckpointStore {
   std::string save(const CheckpointIdentity& identity, const VisitState& visit,
                    std::string* trouble = nullptr);
 
-  /// The checkpoint `path` is being evaluated: it stays until it is judged.
-  void expect_evaluation(const std::string& path);
-  /// Its evaluation ended, with NaN where it says nothing; `best` is pointed anew.
+  /// The evaluation of the checkpoint `path` ended, with NaN where it says nothing; `best` is pointed
+  /// anew.
   void judge(const std::string& path, double return_mean);
-  /// Those whose evaluation began and never ended, in the order they were saved.
+  /// Those saved with `evaluate` whose evaluation never ended, in the order they were saved. They
+  /// stay until they are judged.
   std::vector<std::string> unjudged() const;
 
   /// Checkpoints whose manifest is sound, in the order they were saved.

@@ -68,7 +68,8 @@ struct State {
   }
 };
 
-CheckpointIdentity identity(int64_t step, double return_mean = std::nan("")) {
+CheckpointIdentity identity(int64_t step, double return_mean = std::nan(""),
+                            bool evaluate = false) {
   return {.algo = "ppo",
           .env = "cartpole",
           .engine_version = "0.1.0",
@@ -76,7 +77,8 @@ CheckpointIdentity identity(int64_t step, double return_mean = std::nan("")) {
           .options_yaml = "seed: 1\n",
           .step = step,
           .updates = step / 10,
-          .return_mean = return_mean};
+          .return_mean = return_mean,
+          .evaluate = evaluate};
 }
 
 class Checkpoint : public ::testing::Test {
@@ -507,8 +509,7 @@ TEST_F(Checkpoint, a_number_that_indexes_is_refused_out_of_its_range_before_anyt
 TEST_F(Store, best_is_chosen_by_evaluation_where_there_is_one) {
   CheckpointStore store(dir_, 1);
   State state;
-  const std::string first = store.save(identity(100, 90), state.visit());
-  store.expect_evaluation(first);
+  const std::string first = store.save(identity(100, 90, /*evaluate=*/true), state.visit());
   const std::string second = store.save(identity(200, 10), state.visit());
   store.save(identity(300, 20), state.visit());
   EXPECT_EQ(steps(store), (std::vector<int64_t>{100, 300})) << "what is being judged stays";
@@ -522,6 +523,42 @@ TEST_F(Store, best_is_chosen_by_evaluation_where_there_is_one) {
   store.save(identity(500, 99), state.visit());
   EXPECT_EQ(steps(store), (std::vector<int64_t>{400, 500}));
   EXPECT_EQ(store.best(), fourth) << "one that was not judged does not compete";
+}
+
+TEST_F(Store, a_checkpoint_to_be_evaluated_says_so_from_the_moment_it_is_there) {
+  State state;
+  int kills = 0;
+  for (int k = 1;; ++k) {
+    std::filesystem::remove_all(dir_);
+    CheckpointStore store(dir_, 1);
+    store.save(identity(100, 1), state.visit());
+    const bool killed =
+        killed_at(k, [&] { store.save(identity(200, 2, /*evaluate=*/true), state.visit()); });
+    const std::string newest = store.newest_valid();
+    const auto unjudged = store.unjudged();
+    if (newest.ends_with("200"))
+      ASSERT_EQ(unjudged, std::vector<std::string>{newest}) << "killed at operation " << k;
+    else ASSERT_TRUE(unjudged.empty()) << "killed at operation " << k;
+    if (!killed) break;
+    ++kills;
+  }
+  EXPECT_GE(kills, 10);
+}
+
+TEST_F(Store, an_evaluation_that_told_nothing_is_over_and_a_verdict_goes_with_its_checkpoint) {
+  CheckpointStore store(dir_, 1);
+  State state;
+  const std::string first = store.save(identity(100, 1, /*evaluate=*/true), state.visit());
+  store.judge(first, std::nan(""));
+  EXPECT_TRUE(store.unjudged().empty());
+  const std::string second = store.save(identity(200, 2, /*evaluate=*/true), state.visit());
+  EXPECT_EQ(steps(store), std::vector<int64_t>{200});
+  store.judge(second, 7);
+  std::filesystem::remove_all(first);
+  // the same step again, as after going back
+  const std::string again = store.save(identity(100, 1, /*evaluate=*/true), state.visit());
+  EXPECT_EQ(again, first);
+  EXPECT_EQ(store.unjudged(), std::vector<std::string>{again});
 }
 
 TEST_F(Store, a_folder_in_the_place_of_best_is_moved_aside_and_old_checkpoints_still_go) {

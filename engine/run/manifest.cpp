@@ -84,19 +84,21 @@ Json without_hash(const Manifest& m) {
         {"dtype", safe_dtype_name(t.info.dtype)}, {"shape", t.info.shape}, {"hash", t.hash}};
   for (const auto& [name, value] : m.state.reals) reals[name] = real_text(value);
   for (const auto& [name, value] : m.state.texts) texts[name] = text_json(value);
+  Json identity = {{"algo", who.algo},
+                   {"env", who.env},
+                   {"engine_version", who.engine_version},
+                   {"torch_version", who.torch_version},
+                   {"options_yaml", who.options_yaml},
+                   {"step", who.step},
+                   {"updates", who.updates},
+                   {"return_mean", real_text(who.return_mean)},
+                   {"seconds", real_text(who.seconds)}};
+  // only where it is so: manifests of before this value existed keep their text
+  if (who.evaluate) identity["evaluate"] = true;
   return {{"format", kFormat},
           {"format_version", kFormatVersion},
           {"sequence", m.sequence},
-          {"identity",
-           {{"algo", who.algo},
-            {"env", who.env},
-            {"engine_version", who.engine_version},
-            {"torch_version", who.torch_version},
-            {"options_yaml", who.options_yaml},
-            {"step", who.step},
-            {"updates", who.updates},
-            {"return_mean", real_text(who.return_mean)},
-            {"seconds", real_text(who.seconds)}}},
+          {"identity", identity},
           {"integers", m.state.integers},
           {"reals", reals},
           {"texts", texts},
@@ -116,7 +118,8 @@ Manifest from_json(const Json& json) {
                 .step = who.at("step"),
                 .updates = who.at("updates"),
                 .return_mean = real_value(who.at("return_mean")),
-                .seconds = real_value(who.at("seconds"))};
+                .seconds = real_value(who.at("seconds")),
+                .evaluate = who.value("evaluate", false)};
   m.sequence = json.at("sequence");
   m.state.integers = json.at("integers").get<std::map<std::string, int64_t>>();
   for (const auto& [name, value] : json.at("reals").items())

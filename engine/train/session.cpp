@@ -204,12 +204,12 @@ void Session::save(bool must) {
                                     .step = trainer_.step(),
                                     .updates = trainer_.updates(),
                                     .return_mean = trainer_.report().settled_return_mean(),
-                                    .seconds = trainer_.report().seconds()};
+                                    .seconds = trainer_.report().seconds(),
+                                    .evaluate = evaluation_due()};
   const std::string step = count_text(trainer_.step());
   std::string path, trouble;
   try {
-    path = store_.save(
-        identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
+    path = store_.save(identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
     if (const League* league = trainer_.league())
       write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
@@ -218,7 +218,8 @@ void Session::save(bool must) {
     say("no checkpoint at step " + step + ": " + e.what() +
         "; training goes on and tries again at the next one");
   }
-  if (!path.empty() && evaluation_due()) expect(path);
+  // from here on it is judged, by this session or by one that resumes the run
+  if (!path.empty() && identity.evaluate) unjudged_.push_back(path);
   status_.steps = trainer_.step();
   status_.return_mean = trainer_.report().return_mean();
   write_status();
@@ -227,16 +228,6 @@ void Session::save(bool must) {
 bool Session::evaluation_due() const {
   return evaluation_ && trainer_.step() > 0 &&
          (trainer_.done() || trainer_.passed(options().eval_every));
-}
-
-void Session::expect(const std::string& checkpoint) {
-  unjudged_.push_back(checkpoint);
-  try {
-    // from here on it is judged, by this session or by one that resumes the run
-    store_.expect_evaluation(checkpoint);
-  } catch (const Error& e) {
-    say(e.what());
-  }
 }
 
 void Session::evaluate(bool wait) {

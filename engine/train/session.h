@@ -47,7 +47,6 @@ class Session {
   void look_for_return();
   /// Whether the checkpoint of this step is to be judged.
   bool evaluation_due() const;
-  void expect(const std::string& checkpoint);
   /// Hears of the evaluation that runs and begins the next; with `wait`, until none is left.
   void evaluate(bool wait);
   void take_verdict(bool wait);
