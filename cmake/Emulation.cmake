@@ -43,13 +43,7 @@ static EnvEntry emulated(EnvEntry row, Launch* reset, Launch* step) {
   return row;
 }
 ")
-  set(all)
-  foreach(dir IN LISTS ARGN)
-    maglev_environment_names(${dir} names)
-    list(APPEND all ${names})
-  endforeach()
-  list(REMOVE_DUPLICATES all)
-  list(SORT all)
+  maglev_environments_of(all ${ARGN})
   set(rows)
   foreach(name IN LISTS all)
     string(APPEND declarations "namespace envs::${name} { EnvEntry entry(); Launch reset_cuda, step_cuda; }\n")

@@ -28,6 +28,11 @@ constexpr LaunchShape thread_each(int64_t count, int64_t threads) {
   return {.grid = {blocks_of(count, threads)}, .block = {threads}};
 }
 
+/// A warp an element, in blocks of `warps`.
+constexpr LaunchShape warp_each(int64_t count, int64_t warps) {
+  return {.grid = {blocks_of(count, warps)}, .block = {32 * warps}};
+}
+
 /// What every device takes (CUDA C++ Programming Guide, "Compute Capabilities").
 constexpr bool is_launchable(const LaunchShape& s) {
   const Extent &g = s.grid, &b = s.block;

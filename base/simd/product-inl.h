@@ -158,8 +158,7 @@ void multiply_with(D d, const Product& p, const End& end) {
 template <size_t kColumns, class End>
 HWY_INLINE void multiply_few(const Product& p, const End& end) {
   const hn::CappedTag<float, kColumns> d;
-  if constexpr (hn::MaxLanes(hn::CappedTag<float, kColumns>()) < kColumns)
-    multiply_with(d, p, end);
+  if constexpr (hn::MaxLanes(hn::CappedTag<float, kColumns>()) < kColumns) multiply_with(d, p, end);
   else if (p.columns > 0) strip<1>(d, p, 0, end);
 }
 

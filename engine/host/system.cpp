@@ -203,7 +203,7 @@ System probe_system(const std::string& path, const std::string& root) {
   probe_limits(root, processor, system.memory);
   // the disk
   system.disk.path = path;
-  struct statvfs disk {};
+  struct statvfs disk{};
   if (statvfs(path.c_str(), &disk) == 0) {
     system.disk.total = int64_t(disk.f_blocks) * int64_t(disk.f_frsize);
     system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);

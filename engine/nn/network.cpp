@@ -20,12 +20,14 @@ const NetworkEntry& chosen(const NetworkOptions& options, const EnvSpec& spec) {
   if (options.kind) {
     if (options.kind->suits(spec) != Suits::no) return *options.kind;
     throw Error(std::string("[network] network.kind=") + options.kind->name + " needs " +
-                options.kind->needs + ", which this environment does not show; use network.kind=auto");
+                options.kind->needs +
+                ", which this environment does not show; use network.kind=auto");
   }
   for (const auto& row : network_table())
     if (row.suits(spec) == Suits::best) return row;
-  throw Error("[network] network.kind=auto knows no network for what this environment shows; give a "
-              "kind");
+  throw Error(
+      "[network] network.kind=auto knows no network for what this environment shows; give a "
+      "kind");
 }
 
 }  // namespace

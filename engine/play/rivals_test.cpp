@@ -72,7 +72,9 @@ TEST(Rivals, what_a_player_draws_does_not_depend_on_who_plays_elsewhere) {
       EXPECT_NEAR(third[size_t(env)], alone[size_t(env)], 1e-5) << algo << " " << env;
       EXPECT_NEAR(halves[size_t(env)], alone[size_t(env)], 1e-5) << algo << " " << env;
       // all see the same: what differs is the noise of each
-      if (env > 0) EXPECT_NE(alone[size_t(env)], alone[0]) << algo << " " << env;
+      if (env > 0) {
+        EXPECT_NE(alone[size_t(env)], alone[0]) << algo << " " << env;
+      }
     }
   }
 }

@@ -20,7 +20,9 @@ void on_save(int) { save_wanted = 1; }
 }  // namespace
 
 SignalGuard::SignalGuard() {
-  leaving = 0, impatient = 0, save_wanted = 0;
+  leaving = 0;
+  impatient = 0;
+  save_wanted = 0;
   const auto handle = [this](int signal, void (*handler)(int)) {
     struct sigaction action{};
     action.sa_handler = handler;

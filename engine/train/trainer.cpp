@@ -73,7 +73,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   const AlgoContext context = context_of(experiment, placement, overlap_ ? *learn_pool_ : pool_);
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
-  MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(), "a plan has its policy's blocks");
+  MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(),
+                "a plan has its policy's blocks");
   if (!plan_->offers(precision))
     throw Error("[train] train.precision=" + std::string(name_of(precision)) +
                 " is not offered by " + experiment.algo().name + ", which has fp32" +

@@ -1,4 +1,5 @@
 #include "base/device/launch.cuh"
+#include "base/device/warp.cuh"
 #include "kernels/adam/adam.h"
 
 namespace maglev {
@@ -38,18 +39,13 @@ __global__ void reduce_chunks(AdamArgs args) {
   }
 }
 
-__device__ double sum_of_warp(double x) {
-  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(~0u, x, half);
-  return x;
-}
-
 // one block: a warp a group, whose sum takes the place of its first chunk's
 __global__ void clip(AdamArgs args) {
   const int64_t chunks = adam_chunks(args.P), lane = threadIdx.x % 32;
   for (int64_t g = threadIdx.x / 32; g < args.group_count; g += kClipThreads / 32) {
     double squares = 0;
     for (int64_t c = lane; c < chunks; c += 32) squares += args.partial[c * args.group_count + g];
-    squares = sum_of_warp(squares);
+    squares = warp_sum(squares);
     if (lane == 0) args.partial[g] = squares, args.factor[g] = adam_clip_factor(args, squares);
   }
   __syncthreads();

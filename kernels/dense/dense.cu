@@ -1,5 +1,6 @@
 #include "base/core/bfloat16.h"
 #include "base/device/launch.cuh"
+#include "base/device/warp.cuh"
 #include "kernels/dense/dense.h"
 
 namespace maglev {
@@ -37,11 +38,6 @@ __device__ void store(uint16_t* x, const float (&from)[kGroup]) {
   Bf16x8 part;
   for (int k = 0; k < kGroup; ++k) part.bits[k] = bfloat16_bits(from[k]);
   *reinterpret_cast<Bf16x8*>(x) = part;
-}
-
-__device__ float warp_sum(float x) {
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
-  return x;
 }
 
 __device__ float mish(float x) {
@@ -104,12 +100,11 @@ __global__ void end_rows(DenseEndRows a) {
 
 template <class T>
 int launch(const DenseEndRows& a, void* stream) {
-  const LaunchShape warp_each{.grid = {blocks_of(a.envs * a.nets * a.rows, kWarps)},
-                              .block = {32 * kWarps}};
+  const LaunchShape shape = warp_each(a.envs * a.nets * a.rows, kWarps);
   const int64_t groups = (a.features + 32 * kGroup - 1) / (32 * kGroup);
-  if (groups <= 2) return launch_kernel(end_rows<T, 2>, warp_each, stream, a);
-  if (groups <= 4) return launch_kernel(end_rows<T, 4>, warp_each, stream, a);
-  if (groups <= 16) return launch_kernel(end_rows<T, 16>, warp_each, stream, a);
+  if (groups <= 2) return launch_kernel(end_rows<T, 2>, shape, stream, a);
+  if (groups <= 4) return launch_kernel(end_rows<T, 4>, shape, stream, a);
+  if (groups <= 16) return launch_kernel(end_rows<T, 16>, shape, stream, a);
   return int(cudaErrorInvalidValue);
 }
 

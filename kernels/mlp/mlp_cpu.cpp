@@ -117,34 +117,19 @@ void forward(const MlpForward& f) {
 }
 
 // sums over rows of kCount features of dz, or of their products with the features of x, to be
-// added side by side: kept in registers, and folded together
+// added side by side: folded together
 template <int kCount>
 HWY_INLINE void add_sums(const float* dz, int64_t stride, float* to) {
-  using Sum = PartedSum<float, kSumParts>;
-  const typename Sum::D d;
-  Sum sum[kCount];
-  for (int64_t r = 0; r < stride; r += kSumParts)
-#pragma GCC unroll 16
-    for (int v = 0; v < Sum::kVectors; ++v)
+  PartedSum<float, kSumParts> sum[kCount];
 #pragma GCC unroll 4
-      for (int i = 0; i < kCount; ++i)
-        sum[i].of(v) = sum[i].of(v) + hn::Load(d, dz + i * stride + r + v * Sum::kLanes);
+  for (int i = 0; i < kCount; ++i) sum[i].add(dz + i * stride, stride);
   add_folded(sum, to);
 }
 template <int kCount>
 HWY_INLINE void add_product_sums(const float* dz, const float* x, int64_t stride, float* to) {
-  using Sum = PartedSum<float, kSumParts>;
-  const typename Sum::D d;
-  Sum sum[kCount];
-  for (int64_t r = 0; r < stride; r += kSumParts)
-#pragma GCC unroll 16
-    for (int v = 0; v < Sum::kVectors; ++v) {
-      const int64_t at = r + v * Sum::kLanes;
-      const auto factor = hn::Load(d, dz + at);
+  PartedSum<float, kSumParts> sum[kCount];
 #pragma GCC unroll 4
-      for (int i = 0; i < kCount; ++i)
-        sum[i].of(v) = hn::MulAdd(factor, hn::Load(d, x + i * stride + at), sum[i].of(v));
-    }
+  for (int i = 0; i < kCount; ++i) sum[i].add_products(dz, x + i * stride, stride);
   add_folded(sum, to);
 }
 

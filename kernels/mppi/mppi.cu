@@ -1,4 +1,5 @@
 #include "base/device/launch.cuh"
+#include "base/device/warp.cuh"
 #include "kernels/mppi/mppi.h"
 #include "kernels/mppi/mppi_element.h"
 
@@ -6,15 +7,6 @@ namespace maglev {
 namespace {
 
 constexpr int kThreads = 256, kWarps = 4;
-
-__device__ float warp_sum(float x) {
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
-  return x;
-}
-__device__ float warp_max(float x) {
-  for (int offset = 16; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));
-  return x;
-}
 
 // a warp: the bins' mean under softmax(logits + bias), in symlog space
 __device__ float bins_mean(const TwoHotBins& bins, const void* logits, int64_t row,
@@ -103,10 +95,6 @@ __global__ void choose(MppiChoose a) {
   if (n < a.N) mppi_choose_row(a, n);
 }
 
-LaunchShape warp_each(int64_t rows) {
-  return {.grid = {blocks_of(rows, kWarps)}, .block = {32 * kWarps}};
-}
-
 }  // namespace
 
 int mppi_begin_cuda(const MppiBegin& a, void* stream) {
@@ -124,11 +112,11 @@ int mppi_policy_cuda(const MppiPolicy& a, void* stream) {
 }
 
 int mppi_reward_cuda(const MppiReward& a, void* stream) {
-  return launch_kernel(reward, warp_each(a.N * a.R), stream, a);
+  return launch_kernel(reward, warp_each(a.N * a.R, kWarps), stream, a);
 }
 
 int mppi_total_cuda(const MppiTotal& a, void* stream) {
-  return launch_kernel(total, warp_each(a.N * a.S), stream, a);
+  return launch_kernel(total, warp_each(a.N * a.S, kWarps), stream, a);
 }
 
 int mppi_elites_cuda(const MppiElites& a, void* stream) {

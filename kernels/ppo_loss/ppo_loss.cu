@@ -1,4 +1,5 @@
 #include "base/device/launch.cuh"
+#include "base/device/warp.cuh"
 #include "kernels/policy/policy.cuh"
 #include "kernels/ppo_loss/ppo_loss.h"
 
@@ -96,22 +97,17 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
   }
 }
 
-__device__ double sum_of_warp(double x) {
-  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(~0u, x, half);
-  return x;
-}
-
 // one block: blocks' sums, a warp a figure or dimension
 __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t blocks) {
   const PolicyPanel& p = args.policy;
   // dimensions have sums where actions are continuous
-  const int64_t width = kPpoTotal + p.dims, used = p.head_count > 0 ? kPpoTotal : width;
+  const int64_t width = kPpoTotal + p.dims, used = p.head_count > 0 ? int64_t(kPpoTotal) : width;
   __shared__ double figure[kPpoTotal];
   const int64_t lane = threadIdx.x % 32;
   for (int64_t c = threadIdx.x / 32; c < used; c += kThreads / 32) {
     double sum = 0;
     for (int64_t b = lane; b < blocks; b += 32) sum += partial[b * width + c];
-    sum = sum_of_warp(sum);
+    sum = warp_sum(sum);
     if (lane != 0) continue;
     if (c < kPpoTotal) figure[c] = sum, args.figures[c] += sum;
     else args.d_log_std[c - kPpoTotal] += float(sum);

@@ -1,20 +1,11 @@
 #include "base/device/launch.cuh"
+#include "base/device/warp.cuh"
 #include "kernels/two_hot/two_hot.h"
 
 namespace maglev {
 namespace {
 
 constexpr int kWarp = 32, kRowsPerBlock = 4;
-
-__device__ float sum_of_warp(float x) {
-  for (int half = kWarp / 2; half > 0; half /= 2) x += __shfl_xor_sync(~0u, x, half);
-  return x;
-}
-
-__device__ float largest_of_warp(float x) {
-  for (int half = kWarp / 2; half > 0; half /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, half));
-  return x;
-}
 
 // one warp a row
 __global__ void loss_rows(TwoHotRows args) {
@@ -25,13 +16,13 @@ __global__ void loss_rows(TwoHotRows args) {
   const float where = two_hot_position(args.bins, args.target[row]);
   float largest = -INFINITY;
   for (int64_t k = threadIdx.x; k < bins; k += kWarp) largest = fmaxf(largest, logits[k]);
-  largest = largest_of_warp(largest);
+  largest = warp_max(largest);
   float total = 0, coded = 0;
   for (int64_t k = threadIdx.x; k < bins; k += kWarp) {
     total += expf(logits[k] - largest);
     coded += fmaxf(1.f - fabsf(where - float(k)), 0.f) * (logits[k] - largest);
   }
-  total = sum_of_warp(total), coded = sum_of_warp(coded);
+  total = warp_sum(total), coded = warp_sum(coded);
   if (threadIdx.x == 0) args.loss[row] = logf(total) - coded;
   if (!args.d_logits) return;
   for (int64_t k = threadIdx.x; k < bins; k += kWarp)

@@ -24,8 +24,9 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
        .what = "convolutions and dense layers with their relu as one operation",
        .switches = {{algo + ".network.cnn.fused_layers", "false", "true"}}},
       {.name = "fused",
-       .what = "the fused learner: minibatches in shards on all processors, loss and optimiser as one "
-               "kernel each, fully connected networks on panels",
+       .what =
+           "the fused learner: minibatches in shards on all processors, loss and optimiser as one "
+           "kernel each, fully connected networks on panels",
        .switches = {{algo + ".fused", "false", "true"}}},
       {.name = "no barrier a step",
        .what = "each block of environments collects its whole rollout by itself",

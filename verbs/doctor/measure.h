@@ -16,9 +16,9 @@ struct Measured {
 /// f32 product of matrices is faster.
 double multiply_add_gflops(int threads);
 
-/// Runs on `threads` threads as training does: each thread multiplies matrices of its own, that
-/// fit a core's second-level cache. `bytes`
-/// of memory are taken for the second figure. Seconds are those of each thread's processor.
+/// Runs on `threads` threads as training does: each thread multiplies matrices of its own, that fit a
+/// core's second-level cache. `bytes` of memory are taken for the last figure. Seconds are those of
+/// each thread's processor.
 Measured measure(int threads, long bytes);
 
 }  // namespace maglev::verbs::doctor

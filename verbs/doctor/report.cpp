@@ -185,17 +185,17 @@ Report make_report(const System& system, const Build& build, const Placement& pl
 Section measured_section(const Measured& measured, int threads) {
   const std::string on =
       threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";
-  return {"measured",
-          {{"multiply_add_gflops", measured.multiply_add_gflops,
-            number_text("%.0f", measured.multiply_add_gflops) + " GFLOP/s in f32" + on,
-            "multiply-add"},
-           {"matrix_product_gflops", measured.product_gflops,
-            number_text("%.0f", measured.product_gflops) + " GFLOP/s in f32 by torch" + on,
-            "matrix product"},
-           {"memory_gigabytes_s", measured.gigabytes_s,
-            number_text("%.1f", measured.gigabytes_s) + " GB/s read and written" + on, "memory"},
-           {"seconds", measured.seconds, number_text("%.2f", measured.seconds) + " s",
-            "measuring took"}}};
+  return {
+      "measured",
+      {{"multiply_add_gflops", measured.multiply_add_gflops,
+        number_text("%.0f", measured.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"},
+       {"matrix_product_gflops", measured.product_gflops,
+        number_text("%.0f", measured.product_gflops) + " GFLOP/s in f32 by torch" + on,
+        "matrix product"},
+       {"memory_gigabytes_s", measured.gigabytes_s,
+        number_text("%.1f", measured.gigabytes_s) + " GB/s read and written" + on, "memory"},
+       {"seconds", measured.seconds, number_text("%.2f", measured.seconds) + " s",
+        "measuring took"}}};
 }
 
 std::string report_text(const Report& report, const Terminal& terminal) {
