@@ -1,8 +1,9 @@
 #!/bin/bash
-# Builds and tests Maglev on a machine that has torch, nvcc, CMake and Ninja but no package registry.
+# Builds Maglev on a machine that has torch, nvcc, CMake and Ninja but no package registry.
 #
 #   bench/gpu/gather_and_build.sh gather    here: copies the C++ libraries of the system to .carry/
-#   bench/gpu/gather_and_build.sh build     there, in this tree with .carry/: builds and runs ctest
+#   bench/gpu/gather_and_build.sh build     there, in this tree with .carry/: builds
+#   bench/gpu/first_day.sh                  there: builds, checks everything on the GPU and measures
 #
 # build takes the name of a preset (default: cuda) and honours MAGLEV_TORCH, MAGLEV_CMAKE_ARGS and
 # MAGLEV_JOBS. gather needs a Debian or Ubuntu with those packages (./maglev setup installs them);
@@ -49,12 +50,10 @@ build() {
   # shellcheck disable=SC2086  # several arguments in one variable
   cmake --preset "$preset" "${arguments[@]}" ${MAGLEV_CMAKE_ARGS:-}
   cmake --build --preset "$preset" -j "$jobs"
-  export MAGLEV_HOME=$PWD MAGLEV_BUILD=$PWD/.build/$preset
-  MAGLEV_ENGINE=$MAGLEV_BUILD/maglev-engine ctest --preset "$preset" -j "$jobs"
 }
 
 case ${1:-} in
   gather) gather ;;
   build) shift; build "$@" ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

@@ -1,4 +1,9 @@
-"""What maglev bench says of this build."""
+"""What maglev bench says of this build, and the script for a GPU's first day."""
+
+import json
+import subprocess
+
+from conftest import ENGINE, HOME
 
 
 def test_the_signature_is_one_hash_an_algorithm_and_always_the_same(engine):
@@ -14,3 +19,27 @@ def test_the_signature_is_one_hash_an_algorithm_and_always_the_same(engine):
 def test_what_bench_does_not_know_is_answered(engine):
     done = engine("bench", "tmieline", "ppo", "cartpole")
     assert done.returncode == 2 and "knows timeline and --signature" in done.stderr
+
+
+def first_day(out, *arguments):
+    command = [HOME / "bench" / "gpu" / "first_day.sh", "--out", out, "--device", "cpu", "--quick"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_first_day_goes_on_where_it_stopped_and_says_what_failed(tmp_path):
+    stages = ["--only", "graphs,divergence,kernel_figures", "--build", ENGINE.parent]
+    assert first_day(tmp_path, *stages, "--minutes", "0").returncode == 3
+    done = first_day(tmp_path, *stages)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())["stages"]
+    assert {name: stage["state"] for name, stage in report.items()} == dict.fromkeys(
+        ("graphs", "divergence", "kernel_figures"), "passed"
+    )
+    assert any("equal to the bit" in fact for fact in report["graphs"]["facts"])
+    assert "learning has diverged" in (tmp_path / "report.md").read_text()
+    # what passed is not run again; what cannot run is told and ends the call as failed
+    again = first_day(tmp_path, *stages)
+    assert "graphs" not in again.stdout.splitlines() and "3 of 3 stages passed" in again.stdout
+    broken = first_day(tmp_path, "--only", "resume", "--build", tmp_path / "nowhere")
+    assert broken.returncode == 1 and "FAILED" in broken.stdout
+    assert first_day(tmp_path, "--only", "resmue").returncode == 2
