@@ -1,7 +1,7 @@
 """Learning curves of several runs as one SVG: a figure of metrics.jsonl over steps, a line a run.
 
 python3 bench/curves.py docs/hockey_curve.svg --title "..." --figure won runs/a runs/b
-Figures are names of metrics.jsonl, or `won`: the share of decided games won, over the last rows.
+Figures are names of metrics.jsonl, or `won`: the share of decided games won, over the last fifth of the run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import json
 from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 300, 56, 40, 34
-COLOURS = ["#2a6fb0", "#c8553d", "#3f8f4f", "#8457a8", "#b08a1e"]
-WINDOW = 8
+COLOURS = ["#2a6fb0", "#c8553d", "#3f8f4f", "#8457a8", "#b08a1e", "#3aa6a6", "#a83f6f", "#6b6b6b"]
+# what a point of `won` looks back on, and how many points a line has
+WINDOW, POINTS = 0.2, 160
 
 
 def rows_of(run: Path) -> list[dict]:
@@ -21,16 +22,21 @@ def rows_of(run: Path) -> list[dict]:
 
 def points_of(run: Path, figure: str) -> list[tuple[float, float]]:
     """(steps, value), without rows that have none."""
-    rows = rows_of(run)
+    rows = [row for row in rows_of(run) if figure == "won" or row.get(figure) is not None]
+    every = max(1, len(rows) // POINTS)
     if figure != "won":
-        return [(row["step"], row[figure]) for row in rows if row.get(figure) is not None]
-    points = []
-    for i in range(len(rows)):
-        window = rows[max(0, i - WINDOW + 1) : i + 1]
-        goals = sum(row.get("events/goals_per_1k") or 0 for row in window)
-        conceded = sum(row.get("events/conceded_per_1k") or 0 for row in window)
+        return [(row["step"], row[figure]) for row in rows[::every]]
+    # games won and lost up to each row, from how often a thousand steps saw them
+    won, lost, before = [0.0], [0.0], 0
+    for row in rows:
+        thousands, before = (row["step"] - before) / 1000, row["step"]
+        won.append(won[-1] + thousands * (row.get("events/goals_per_1k") or 0))
+        lost.append(lost[-1] + thousands * (row.get("events/conceded_per_1k") or 0))
+    points, back = [], int(WINDOW * len(rows))
+    for i in range(back, len(rows) + 1, every):
+        goals, conceded = (of[i] - of[i - back] for of in (won, lost))
         if goals + conceded > 0:
-            points.append((rows[i]["step"], 100 * goals / (goals + conceded)))
+            points.append((rows[i - 1]["step"], 100 * goals / (goals + conceded)))
     return points
 
 
@@ -90,8 +96,8 @@ def svg(runs: list[Path], figure: str, title: str, unit: str, bar: float | None)
         path = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in line)
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
-            f'<text x="{WIDTH - 90}" y="{HEIGHT - BOTTOM - 12 - 16 * (len(runs) - 1 - i)}" '
-            f'fill="{colour}">seed {i + 1}</text>'
+            f'<text x="{WIDTH - 90}" y="{HEIGHT - BOTTOM - 12 - 15 * (len(runs) - 1 - i)}" '
+            f'fill="{colour}">{run.name}</text>'
         )
     return "\n".join([*parts, "</svg>\n"])
 
@@ -99,7 +105,9 @@ def svg(runs: list[Path], figure: str, title: str, unit: str, bar: float | None)
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("runs", type=Path, nargs="+", help="run folders, seed 1, 2, ...")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", help="run folders; a line is called as its folder"
+    )
     parser.add_argument("--figure", default="return_mean")
     parser.add_argument("--title", default="")
     parser.add_argument("--unit", default="")

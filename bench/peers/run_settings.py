@@ -39,13 +39,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def read(path: str, peer: str) -> dict:
-    """The run's settings; ends the program when one has no equivalent among the peers."""
+def read(path: str, peer: str, normalizes: bool = False) -> dict:
+    """The run's settings; ends the program when one has no equivalent in the peer. `normalizes`:
+    it has one of normalised observations and rewards."""
     with open(path) as file:
         config = yaml.safe_load(file)
     ours, network = config["ppo"], config["ppo"]["network"]
     for table, wanted in ((ours, MUST_BE), (network, NETWORK_MUST_BE)):
         for name, value in wanted.items():
+            if normalizes and name in ("normalize_obs", "normalize_reward"):
+                continue
             if table[name] != value:
                 raise SystemExit(f"[{peer}] has no equivalent of ppo {name}={table[name]}")
     if network["critic_hidden"]:

@@ -16,6 +16,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import VecNormalize
 
 EVALUATION_SEED = 1_000_003
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
@@ -30,6 +31,13 @@ def schedule(start, end_share):
 def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
     ours, network = config["ppo"], config["ppo"]["network"]
     envs = make_vec_env(env_name, n_envs=int(config["env"]["count"]), seed=seed)
+    if network["normalize_obs"] or ours["normalize_reward"]:
+        envs = VecNormalize(
+            envs,
+            norm_obs=network["normalize_obs"],
+            norm_reward=ours["normalize_reward"],
+            gamma=float(ours["gamma"]),
+        )
     return PPO(
         "MlpPolicy",
         envs,
@@ -55,12 +63,23 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
     )
 
 
+def judged_envs(model: PPO, env_name: str):
+    """One environment of its own, seen as the policy saw those it learned in, with true rewards."""
+    envs = make_vec_env(env_name, n_envs=1, seed=EVALUATION_SEED)
+    learned_in = model.get_vec_normalize_env()
+    if learned_in is None:
+        return envs
+    envs = VecNormalize(envs, training=False, norm_obs=learned_in.norm_obs, norm_reward=False)
+    envs.obs_rms = learned_in.obs_rms
+    return envs
+
+
 def main():
     parser = run_settings.parser()
     parser.add_argument("--episodes", type=int, default=100)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    config = run_settings.read(arguments.config, "sb3")
+    config = run_settings.read(arguments.config, "sb3", normalizes=True)
     seed = int(config["seed"])
 
     begin = time.perf_counter()
@@ -75,9 +94,11 @@ def main():
         model.learn(int(config["train"]["steps"]))
         report["train_s"] = time.perf_counter() - begin
         start = time.perf_counter()
-        judged = make_vec_env(arguments.env, n_envs=1, seed=EVALUATION_SEED)
         returns, _ = evaluate_policy(
-            model, judged, n_eval_episodes=arguments.episodes, return_episode_rewards=True
+            model,
+            judged_envs(model, arguments.env),
+            n_eval_episodes=arguments.episodes,
+            return_episode_rewards=True,
         )
         report["eval_s"] = time.perf_counter() - start
         report["return_mean"] = sum(returns) / len(returns)
