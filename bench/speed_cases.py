@@ -33,6 +33,35 @@ def our_envs(
     return Contender("maglev", shown(command), sample)
 
 
+MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+
+def minatar_env(options) -> list:
+    """MinAtar's games alone on one core, actions drawn beforehand."""
+    results, seconds = [], 0.05 if options.quick else 0.5
+    for game in MINATAR:
+        options.say(f"minatar_env, {game}")
+        peers, absent = [], []
+        command = [PEER_PYTHON, PEERS / "minatar_python.py", game, 4 * seconds]
+        try:
+            peers.append(
+                Contender(
+                    "minatar",
+                    shown(command),
+                    lambda c=command: execute(c, one_core=True).report()["steps_per_second"],
+                    peer_version("minatar", PEER_PYTHON),
+                )
+            )
+        except Unavailable as why:
+            absent.append({"name": "minatar", "why": str(why)})
+        ours = our_envs(options.programs, [f"minatar_{game}"], 64, 1, seconds, one_core=True)
+        result = compare(ours, peers, options.pairs, options.say)
+        result["missing"] += absent
+        variant = f"{game}, 64 environments (the package: 1), 1 core"
+        results.append({"variant": variant, **result, "notes": []})
+    return results
+
+
 def cartpole_env(options) -> list:
     """Environments alone on one core, actions drawn beforehand."""
     results = []

@@ -2,12 +2,13 @@
 //
 //   env_replay ENV STEPS [name=value ...] < input > output
 //
-// The first members of an environment's State are `k` floats. Input, f32, until it ends: k state
-// values, then STEPS action values. Output, f32, for each step: k state values, the observation,
-// reward, terminated, truncated.
+// The first members of a classic environment's State are `k` floats; of the others k is 0, and they
+// begin as seed 1 does. Input, f32, until it ends: k state values, then STEPS action values. Output,
+// f32, for each step: k state values, the observation, reward, terminated, truncated.
 
 #include <cstdio>
 #include <iostream>
+#include <span>
 
 #include "base/core/error.h"
 #include "tests/envs_host.h"
@@ -18,8 +19,14 @@ namespace {
 size_t state_floats(std::string_view env) {
   if (env == "pendulum" || env == "mountain_car") return 2;
   if (env == "cartpole" || env == "acrobot") return 4;
-  throw Error("[env_replay] cartpole, pendulum, acrobot or mountain_car, got '" + std::string(env) +
-              "'");
+  return 0;
+}
+
+/// Observation column 0 of the only row, as floats.
+void copy_obs(const HostEnvs& env, std::span<float> to) {
+  if (env.spec().observations[0].dtype == DType::f32)
+    std::copy_n(env.obs<float>(0, 0), to.size(), to.begin());
+  else std::copy_n(env.obs<uint8_t>(0, 0), to.size(), to.begin());
 }
 
 void replay(const std::string& name, int64_t steps,
@@ -37,7 +44,7 @@ void replay(const std::string& name, int64_t steps,
       else env.actions_f32[0] = action;
       env.step();
       std::memcpy(out.data(), env.slot(0) + kSlotHead, k * sizeof(float));
-      std::memcpy(out.data() + k, env.obs<float>(0, 0), obs * sizeof(float));
+      copy_obs(env, std::span(out).subspan(k, obs));
       out[k + obs] = env.reward[0];
       out[k + obs + 1] = env.terminated[0];
       out[k + obs + 2] = env.truncated[0];
