@@ -12,12 +12,12 @@
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/vec_env.h"
+#include "engine/device/step_graph.h"
 #include "engine/host/machine.h"
 #include "engine/play/league.h"
 #include "engine/train/finite_check.h"
 #include "engine/train/report.h"
 #include "engine/train/stage_times.h"
-#include "engine/train/step_graph.h"
 #include "engine/train/store.h"
 
 namespace maglev {

@@ -1,4 +1,4 @@
-#include "engine/train/step_graph.h"
+#include "engine/device/step_graph.h"
 
 #include "base/core/error.h"
 #ifdef MAGLEV_DEVICE_CODE
