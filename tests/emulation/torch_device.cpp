@@ -202,7 +202,11 @@ at::Tensor on_host(const at::Tensor& t) { return t.is_cuda() ? same_memory(t, at
 /// As a graph keeps it: where a tensor of the device lies, and the value of one on the host.
 at::Tensor kept(const at::Tensor& t) {
   if (!t.defined()) return t;
-  return t.is_cuda() ? same_memory(t, kDevice) : t.clone();
+  if (t.is_cuda()) return same_memory(t, kDevice);
+  // a plain number has no say in the type of a result
+  at::Tensor number = t.clone();
+  number.unsafeGetTensorImpl()->set_wrapped_number(t.unsafeGetTensorImpl()->is_wrapped_number());
+  return number;
 }
 c10::IValue kept(const c10::IValue& value) {
   if (value.isTensor()) return kept(value.toTensor());
