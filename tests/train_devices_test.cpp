@@ -25,20 +25,65 @@ struct DeviceRun {
 
 constexpr int kDeviceIterations = 6;
 
+// until the policy has moved too far, and entropy is too small
+const std::vector<std::string> kSchedules{"ppo.lr_end=0.1",        "ppo.clip_end=0.5",
+                                          "ppo.entropy=0.01",      "ppo.entropy_end=0",
+                                          "ppo.entropy_floor=0.7", "ppo.entropy_floor_penalty=0.1",
+                                          "ppo.target_kl=0.001",   "train.steps=4000"};
+
+using Settings = std::vector<std::string>;
+
+Settings together(Settings one, const Settings& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
+// few and small plans, for an emulated device takes its time; episodes end within what is random
+const Settings kSmallPlans{"env.count=2",
+                           "tdmpc2.samples=8",
+                           "tdmpc2.elites=2",
+                           "tdmpc2.policy_trajectories=2",
+                           "tdmpc2.iterations=2",
+                           "tdmpc2.batch=8",
+                           "tdmpc2.update_every=42",
+                           "tdmpc2.seed_steps=126",
+                           "tdmpc2.updates_per_step=0.05"};
+const Settings kShortEpisodes =
+    together(kSmallPlans, {"env.max_steps=20", "tdmpc2.update_every=14", "tdmpc2.seed_steps=42"});
+
 // behind the algorithm's own small run
 const std::vector<DeviceRun>& device_runs() {
   static const std::vector<DeviceRun> list{
-      {"images", "ppo", "goodhart", {"env.count=6"}},
+      {"images",
+       "ppo",
+       "goodhart",
+       {"env.count=2", "ppo.minibatch=16", "ppo.network.cnn.channels=[4, 4, 4]"}},
       {"everything_normalized",
        "ppo",
        "pendulum",
        {"ppo.network.normalize_obs=true", "ppo.normalize_reward=true",
         "ppo.network.value_head=popart", "ppo.optimizer=muon", "ppo.clip_grad=module"}},
+      {"every_schedule", "ppo", "cartpole", kSchedules},
+      {"every_schedule_of_the_reference", "ppo", "cartpole",
+       together(kSchedules, {"ppo.fused=false"})},
+      {"values_clipped",
+       "ppo",
+       "pendulum",
+       {"ppo.value_clip=0.2", "ppo.value_clip_loss=max", "ppo.normalize_advantage=batch",
+        "ppo.weight_decay=0.01"}},
+      {"a_gated_network", "ppo", "pendulum", {"ppo.network.kind=gated"}},
+      {"a_residual_network", "ppo", "cartpole", {"ppo.network.kind=residual"}},
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
-      {"several_tasks", "tdmpc2", "points", {"env.tasks=true"}},
-      {"images_of_a_world_model", "tdmpc2", "points", {"env.image=true", "tdmpc2.batch=8"}},
-      {"a_ring_that_wraps", "tdmpc2", "pendulum", {"train.replay_capacity=2400"}},
-      {"files", "tdmpc2", "pendulum", {}, /*from_files=*/true}};
+      {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},
+      {"images_of_a_world_model", "tdmpc2", "points", together(kSmallPlans, {"env.image=true"})},
+      {"a_world_model", "tdmpc2", "pendulum", kShortEpisodes},
+      {"the_policy_of_a_world_model_alone", "tdmpc2", "pendulum",
+       together(kShortEpisodes, {"tdmpc2.mpc=false", "tdmpc2.dropout=0.1", "tdmpc2.episodic=on"})},
+      {"a_ring_in_pinned_memory", "tdmpc2", "pendulum",
+       together(kShortEpisodes, {"train.replay_memory=pinned"})},
+      {"a_ring_that_wraps", "tdmpc2", "pendulum",
+       together(kShortEpisodes, {"train.replay_capacity=60"})},
+      {"files", "tdmpc2", "pendulum", kShortEpisodes, /*from_files=*/true}};
   return list;
 }
 
@@ -87,6 +132,8 @@ TEST_P(OnDevice, as_a_graph_equals_the_eager_one) {
     one->warm_up();
     for (int i = 0; i < kDeviceIterations; ++i) one->iterate();
     EXPECT_GT(one->updates(), 0);
+    EXPECT_EQ(one->captured(), device().is_cuda() && made->run.graph.value_or(false))
+        << one->graph_note();
     hashes[made->run.graph.value_or(false)] = hash_of(*one);
   }
   EXPECT_EQ(hashes[0], hashes[1]);

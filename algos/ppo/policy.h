@@ -30,6 +30,7 @@ class PpoPolicy : public Policy {
   /// reward's units; on panels values are left to the learner, who has all threads for them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
   int64_t block_rows() const override { return block_rows_; }
+  bool capturable() const override { return device_.is_cuda(); }
 
   /// Parameters, running statistics and the value head's units.
   void visit_state(StateVisitor& visitor) override;
@@ -39,7 +40,7 @@ class PpoPolicy : public Policy {
   at::Tensor value(const std::vector<at::Tensor>& obs) const;
   /// What `network`, these networks or a replica, gives in the run's precision, as f32.
   NetworkOutput forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
-                     ActorCritic::Want want) const;
+                        ActorCritic::Want want) const;
   /// Networks that read these parameters and add their gradients into `grad` [P] f32.
   std::shared_ptr<ActorCritic> replica(const at::Tensor& grad) const;
 

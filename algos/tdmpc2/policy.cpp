@@ -38,6 +38,8 @@ at::Tensor side_by_side(const std::vector<at::Tensor>& parts, int64_t dim) {
 
 }  // namespace
 
+bool may_be_captured(const Options& o, at::Device device) { return !device.is_cpu() && o.prune; }
+
 bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContext& context) {
   return o.mpc && o.prune && o.fused.value_or(true) &&
          PanelPlanner::obstacle(shape, context.precision, context.device).empty();
@@ -101,6 +103,7 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
       numbers_(plan_options_.sizes),
       block_rows_(tdmpc2::block_rows(options, shape_, context)),
       seed_steps_(seed_steps(options, context.spec)),
+      capturable_(may_be_captured(options, context.device)),
       columns_(context.spec, shape_, context.device),
       model_(made_model(options, shape_, context.device, weights)),
       params_(*model_, shape_.alignment) {

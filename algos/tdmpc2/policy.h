@@ -21,6 +21,9 @@ namespace maglev::tdmpc2 {
 /// Rows act gets at once.
 int64_t block_rows(const Options& options, const ModelShape& shape, const AlgoContext& context);
 
+/// Whether acting and learning may be captured.
+bool may_be_captured(const Options& options, at::Device device);
+
 /// Whether a processor plans with the engine's own kernels.
 bool plans_on_panels(const Options& options, const ModelShape& shape, const AlgoContext& context);
 
@@ -56,6 +59,7 @@ class Tdmpc2Policy : public Policy {
   Tdmpc2Policy(const Options& options, const AlgoContext& context, Initializer weights);
 
   int64_t block_rows() const override { return block_rows_; }
+  bool capturable() const override { return capturable_; }
   /// The mean of each row's last plan, [rows, H, A] f32.
   Carry initial_carry(int64_t rows) const override;
   /// Acts at random until the seed steps are made (mode sample, purpose act), then by planning or
@@ -86,6 +90,7 @@ class Tdmpc2Policy : public Policy {
   PlanOptions plan_options_;
   PlanNumbers numbers_;
   int64_t block_rows_, seed_steps_;
+  bool capturable_;
   Columns columns_;
   std::shared_ptr<WorldModel> model_;
   FlatParams params_;

@@ -27,7 +27,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .block_rows = block_rows(o, model_shape(o, context.spec), context),
       .replay = replay,
       .overlap = true,
-      .capturable = !context.device.is_cpu() && o.prune,
+      .capturable = may_be_captured(o, context.device),
       .precisions = {Precision::bf16}};
 }
 

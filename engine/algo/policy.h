@@ -39,6 +39,10 @@ class Policy {
   /// threads may be here at once, each with a block of its own.
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
+  /// Whether act may be captured: its counters are on the device (ActKey::base), it reads nothing
+  /// back, and keeps nothing from one call to the next but the carry.
+  virtual bool capturable() const { return false; }
+
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;
   /// Acts from now on by the parameters as they are: before the first act, after they were loaded or

@@ -11,6 +11,8 @@
 #include "base/core/error.h"
 #include "engine/data/rollout.h"
 #include "engine/data/vec_env.h"
+#include "engine/device/host_copy.h"
+#include "engine/device/repeated_stage.h"
 #include "engine/play/rivals.h"
 
 namespace maglev {
@@ -62,12 +64,34 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   StepIo first_io = store.first_io(), io = store.io(0);
   std::optional<Rivals> rivals;
   if (options.against) {
-    rivals.emplace(envs.entry(), spec, N, placement.device);
+    rivals.emplace(envs.entry(), spec, N, placement.device, options.seed);
     rivals->add(*options.against);
     rivals->attach(first_io, /*first=*/true);
     rivals->attach(io, /*first=*/false);
   }
   envs.reset(first_io);
+
+  // a time step in two stages, between which rivals act; a replayed one counts on the device
+  GraphPool graphs(placement.device);
+  RepeatedStage acting("act"), stepping("step");
+  const bool replayed = graphs.captures() && policy.capturable();
+  const at::Tensor time = at::zeros({1}, at::TensorOptions(at::kLong).device(placement.device));
+  ActKey key{.seed = options.seed, .purpose = Purpose::eval};
+  if (replayed) key.base = time.const_data_ptr<int64_t>();
+  const auto act = [&](int64_t b) {
+    policy.act(store.step(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+  };
+  const auto act_all = [&] {
+    for (size_t b = 0; b < carries.size(); ++b) act(int64_t(b));
+  };
+  const auto step = [&] {
+    envs.step(io);
+    // what was seen last is what the policy sees next
+    store.roll_over();
+    time.add_(1);
+  };
+  HostCopy seen(placement.device);
+  const Batch& batch = store.batch();
 
   // episodes each environment still owes; a run of steps owes none
   std::vector<int64_t> owed(size_t(N), 0);
@@ -84,27 +108,32 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   };
   for (int64_t t = 0; open > 0 && (options.steps == 0 || t * N < options.steps); ++t) {
     if (options.stop && options.stop(t)) break;
-    const ActKey key{.seed = options.seed, .purpose = Purpose::eval, .step = t};
-    pool.run(int64_t(carries.size()), [&](int64_t b) {
-      policy.act(store.step(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
-    });
-    if (rivals) rivals->act(options.seed, t);
-    envs.step(io);
-    auto host = [](const at::Tensor& x) { return x[0].cpu(); };
-    auto reward = host(store.batch().reward), terminated = host(store.batch().terminated);
-    auto truncated = host(store.batch().truncated), first = store.batch().is_first[1].cpu();
+    if (replayed) {
+      acting.run(graphs, act_all);
+    } else {
+      key.step = t;
+      pool.run(int64_t(carries.size()), act);
+    }
+    if (rivals) rivals->act(t);
+    if (envs.transfers()) step();
+    else stepping.run(graphs, step);
+    seen.start({batch.reward[0], batch.terminated[0], batch.truncated[0], batch.is_first[1]});
+    seen.wait();
+    const auto* reward = seen.part<float>(0);
+    const auto *terminated = seen.part<uint8_t>(1), *truncated = seen.part<uint8_t>(2);
+    const auto* first = seen.part<uint8_t>(3);
     if (rivals)
-      for (const GameResult& game : rivals->settle(reward.data_ptr<float>())) {
+      for (const GameResult& game : rivals->settle(batch.reward[0])) {
         if (options.steps == 0 && owed[size_t(game.env)] == 0) continue;
         (game.score == 1 ? result.wins : game.score == 0 ? result.losses : result.draws) += 1;
       }
     for (int64_t i = 0; i < N; ++i) {
       const int64_t row = i * agents;
       if (options.steps == 0 && owed[size_t(i)] == 0) continue;
-      if (first.data_ptr<uint8_t>()[row]) continue;  // this step only reset the environment
-      running[size_t(i)] += reward.data_ptr<float>()[row];
+      if (first[row]) continue;  // this step only reset the environment
+      running[size_t(i)] += reward[row];
       length[size_t(i)] += 1;
-      if (!terminated.data_ptr<uint8_t>()[row] && !truncated.data_ptr<uint8_t>()[row]) {
+      if (!terminated[row] && !truncated[row]) {
         // an agent that never fails where there is no limit would play for ever
         if (options.steps > 0 || length[size_t(i)] < double(options.longest_episode)) continue;
         result.given_up += owed[size_t(i)];
@@ -116,7 +145,6 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
       running[size_t(i)] = length[size_t(i)] = 0;
       if (options.steps == 0 && --owed[size_t(i)] == 0) close(i);
     }
-    store.roll_over();
   }
   if (options.steps > 0) add(totals, envs.take_totals());
 

@@ -36,7 +36,8 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
                   .placement = placement,
                   .pool = pool,
                   .rows = run.env_count};
-  rivals_ = std::make_unique<Rivals>(game.env, game.spec, run.env_count, placement.device);
+  rivals_ =
+      std::make_unique<Rivals>(game.env, game.spec, run.env_count, placement.device, run.seed);
   const auto enter = [&](std::unique_ptr<Player> player, bool in_play) {
     rivals_->add(*player);
     members_.push_back(
@@ -117,7 +118,7 @@ int64_t League::draw(int64_t env) {
   return weights.back().first;
 }
 
-void League::settle(const float* reward) {
+void League::settle(const at::Tensor& reward) {
   for (const GameResult& game : rivals_->settle(reward)) {
     Member& rival = members_[size_t(rivals_->player_of(game.env))];
     const double gain = kEloGain * (game.score - elo_expected(elo_, rival.elo));

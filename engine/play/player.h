@@ -30,6 +30,8 @@ class Player {
   const std::string& name() const { return name_; }
   /// What it remembers of `rows` rows from step to step.
   virtual Carry initial_carry(int64_t rows) = 0;
+  /// Whether act may be captured (Policy::capturable).
+  virtual bool capturable() const { return false; }
   /// Writes row.action of any number of rows. With `key`, whose purpose is opponent, and a row's
   /// index every number is drawn: who else plays changes nothing.
   virtual void act(TimeStep& step, Carry& carry, const ActKey& key) = 0;
@@ -57,6 +59,7 @@ class PolicyPlayer : public Player {
       : Player(std::move(name)), policy_(&policy), mode_(mode) {}
 
   Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
+  bool capturable() const override { return policy_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override;
 
  private:
@@ -73,6 +76,7 @@ class RunPlayer : public Player {
   ~RunPlayer() override;
 
   Carry initial_carry(int64_t rows) override { return player_->initial_carry(rows); }
+  bool capturable() const override { return player_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override {
     player_->act(step, carry, key);
   }

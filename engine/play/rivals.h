@@ -10,7 +10,9 @@
 
 #include "base/env/entry.h"
 #include "engine/data/rollout.h"
+#include "engine/device/host_copy.h"
 #include "engine/play/player.h"
+#include "engine/play/seat.h"
 
 namespace maglev {
 
@@ -27,7 +29,8 @@ class Rivals {
  public:
   /// Columns for the second agents of N environments. Throws Error unless `entry` has two agents
   /// with continuous or categorical actions.
-  Rivals(const EnvEntry& entry, const EnvSpec& spec, int64_t N, at::Device device);
+  /// What players draw is a function of `seed`, the step and an environment's index.
+  Rivals(const EnvEntry& entry, const EnvSpec& spec, int64_t N, at::Device device, uint64_t seed);
 
   /// Adds a player; returns its number. Not owned.
   int64_t add(Player& player);
@@ -38,24 +41,23 @@ class Rivals {
   /// Sends the second agents of `io` here: the pointers of a step of the learners' store.
   void attach(StepIo& io, bool first);
   /// Every player acts for its environments, together. Between the learner's act and the step.
-  void act(uint64_t seed, int64_t step);
-  /// After the step: the games that ended in it, in order of environments. `reward` [N] is the
-  /// learners'. A game is decided when it terminated with rewards at least kDecided apart. Waits for a
-  /// device.
-  const std::vector<GameResult>& settle(const float* reward);
+  void act(int64_t step);
+  /// After the step: the games that ended in it, in order of environments. `reward` [N] f32 is the
+  /// learners', on their device. A game is decided when it terminated with rewards at least kDecided
+  /// apart. Waits for a device.
+  const std::vector<GameResult>& settle(const at::Tensor& reward);
 
+  const Seat& seat(int64_t player) const { return *seats_[size_t(player)]; }
   void visit_state(StateVisitor& visitor);
 
  private:
-  struct Seat {
-    Player* player;
-    Carry carry;              ///< of all N rows, used where it plays
-    std::vector<int64_t> at;  ///< environments it plays in this step
-  };
-
   int64_t N_;
+  uint64_t seed_;
   Rollout store_;
-  std::vector<Seat> seats_;
+  HostCopy ended_;
+  GraphPool graphs_;
+  std::vector<std::unique_ptr<Seat>> seats_;   ///< by player
+  std::vector<std::vector<int64_t>> rows_of_;  ///< environments that each plays in this step
   std::vector<int64_t> player_of_;
   std::vector<GameResult> results_;
 };

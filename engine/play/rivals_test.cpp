@@ -24,7 +24,8 @@ class SamePlayers {
     for (const auto& setting : settings) experiment_.table().override_with(setting);
     const Placement placement{.device = at::kCPU, .threads = 1};
     const EnvSpec spec = experiment_.spec();
-    rivals_ = std::make_unique<Rivals>(experiment_.env(), spec, kEnvs, at::kCPU);
+    rivals_ = std::make_unique<Rivals>(experiment_.env(), spec, kEnvs, at::kCPU,
+                                       /*seed=*/5);
     for (int i = 0; i < 2; ++i) {
       policies_.push_back(experiment_.algo().make_policy(
           experiment_.algo_options(), context_of(experiment_, placement, pool_)));
@@ -42,7 +43,7 @@ class SamePlayers {
   template <class Second>
   std::vector<float> actions(Second second) {
     for (int64_t env = 0; env < kEnvs; ++env) rivals_->assign(env, second(env));
-    rivals_->act(/*seed=*/5, /*step=*/7);
+    rivals_->act(/*step=*/7);
     return {io_.rivals.action_f32, io_.rivals.action_f32 + kEnvs};
   }
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/metrics/sink.h"
+#include "engine/device/step_graph.h"
 #include "engine/play/evaluate.h"
-#include "engine/train/step_graph.h"
 
 namespace maglev {
 

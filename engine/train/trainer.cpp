@@ -98,6 +98,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
   lockstep_ = run.collect == Collect::lockstep || learners;
+  if (lockstep_) turns_.resize(size_t(plan_->collect_steps));
   const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
   const bool graph = run.graph.value_or(placement.device.is_cuda());
   if (graph) {
@@ -164,18 +165,26 @@ void Trainer::step_block(int64_t t, int64_t block) {
   state.finite &= finite_->rows_finite(io, begin, count);
 }
 
+void Trainer::act_all(int64_t t) {
+  pool_.run(int64_t(blocks_.size()), [&](int64_t b) { act(t, b); });
+}
+
+void Trainer::step_all(int64_t t) {
+  pool_.run(int64_t(blocks_.size()), [&](int64_t b) { step_block(t, b); });
+}
+
 void Trainer::collect() {
-  const int64_t T = plan_->collect_steps, blocks = int64_t(blocks_.size());
+  const int64_t T = plan_->collect_steps;
   const double begin = steady_s();
   if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
-      pool_.run(blocks, [&](int64_t b) { act(t, b); });
-      if (league_) league_->rivals().act(experiment_->run.seed, time_steps() + t);
-      pool_.run(blocks, [&](int64_t b) { step_block(t, b); });
-      if (league_) settle_games(t);
+      turns_[size_t(t)].act.run([&] { act_all(t); });
+      if (league_) league_->rivals().act(time_steps() + t);
+      turns_[size_t(t)].step.run([&] { step_all(t); });
+      if (league_) league_->settle(store_->window().reward(t));
     }
   } else {
-    pool_.run(blocks, [&](int64_t b) {
+    pool_.run(int64_t(blocks_.size()), [&](int64_t b) {
       for (int64_t t = 0; t < T; ++t) act(t, b), step_block(t, b);
     });
   }
@@ -191,16 +200,13 @@ void Trainer::collect() {
   report_.times().policy += share * spent.policy;
   report_.times().environment += share * spent.environment;
   if (!finite) finite_->name_first(time_steps());
-  if (finite_->flag().defined()) finite_->look(store_->collected());
-  if (!overlap_) store_->commit();
-  if (steps_before_.defined()) steps_before_.add_(T);
+  end_collect_.run([this] { end_collect(); });
 }
 
-void Trainer::settle_games(int64_t t) {
-  const at::Tensor reward = at::from_blob(store_->window().io(t).reward, {envs_->count()},
-                                          at::TensorOptions(at::kFloat).device(placement_.device))
-                                .cpu();
-  league_->settle(reward.const_data_ptr<float>());
+void Trainer::end_collect() {
+  if (finite_->flag().defined()) finite_->look(store_->collected());
+  if (!overlap_) store_->commit();
+  if (steps_before_.defined()) steps_before_.add_(plan_->collect_steps);
 }
 
 void Trainer::learn() {
@@ -314,10 +320,6 @@ void Trainer::warm_up() {
 
 void Trainer::capture_graphs() {
   capture_after_ = -1;
-  if (league_) {
-    graph_note_ = "iterations run eagerly: who plays against the learner is chosen on the host";
-    return;
-  }
   if (envs_->transfers()) {
     graph_note_ =
         std::string("iterations run eagerly: ") + experiment_->env().name + " steps on the host";
@@ -332,22 +334,35 @@ void Trainer::capture_graphs() {
   const DeviceMemory before = device_memory();
   release_device_memory();
   try {
-    collect_.capture(graphs_, [this] { collect(); });
+    capture_collect();
     update_.capture(graphs_, [this] { learn(); });
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
     const DeviceMemory after = device_memory();
-    graph_note_ = "iterations are replayed as graphs: of the device's memory " +
-                  std::to_string(before.reserved >> 20) +
+    graph_note_ = std::string("iterations are replayed as graphs") +
+                  (league_ ? ", but for opponents that are scripted or yet to be captured" : "") +
+                  ": of the device's memory " + std::to_string(before.reserved >> 20) +
                   " MiB were taken before they were captured, " +
                   std::to_string(after.reserved >> 20) + " MiB after, " +
                   std::to_string(after.in_use >> 20) + " MiB of them by tensors";
   } catch (const Error& e) {
-    collect_.reset();
-    update_.reset();
-    publish_.reset();
+    forget_graphs();
     release_device_memory();
     graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
   }
+}
+
+void Trainer::capture_collect() {
+  if (!league_) return collect_.capture(graphs_, [this] { collect(); });
+  for (int64_t t = 0; t < plan_->collect_steps; ++t) {
+    turns_[size_t(t)].act.capture(graphs_, [this, t] { act_all(t); });
+    turns_[size_t(t)].step.capture(graphs_, [this, t] { step_all(t); });
+  }
+  end_collect_.capture(graphs_, [this] { end_collect(); });
+}
+
+void Trainer::forget_graphs() {
+  for (Turn& turn : turns_) turn.act.reset(), turn.step.reset();
+  for (StepGraph* graph : {&collect_, &end_collect_, &update_, &publish_}) graph->reset();
 }
 
 bool Trainer::flush_due() const {

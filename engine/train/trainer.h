@@ -12,12 +12,12 @@
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/vec_env.h"
+#include "engine/device/step_graph.h"
 #include "engine/host/machine.h"
 #include "engine/play/league.h"
 #include "engine/train/finite_check.h"
 #include "engine/train/report.h"
 #include "engine/train/stage_times.h"
-#include "engine/train/step_graph.h"
 #include "engine/train/store.h"
 
 namespace maglev {
@@ -34,7 +34,9 @@ class Trainer {
   /// What became of graphs, for people; empty where nothing is to be said, or not yet.
   const std::string& graph_note() const { return graph_note_; }
   /// Whether iterations are replays of captured graphs.
-  bool captured() const { return collect_.captured() && update_.captured(); }
+  bool captured() const {
+    return (league_ ? end_collect_ : collect_).captured() && update_.captured();
+  }
 
   /// One iteration: steps are collected, then the updates made that are due: one from a rollout, as
   /// many as the plan says from a replay. With train.overlap they are those of the iteration before
@@ -117,8 +119,13 @@ class Trainer {
   void mark(int64_t t, int place);
   void act(int64_t t, int64_t block);
   void step_block(int64_t t, int64_t block);
-  void settle_games(int64_t t);
+  void act_all(int64_t t);
+  void step_all(int64_t t);
+  /// All of collect that is not of a time step.
+  void end_collect();
   void capture_graphs();
+  void capture_collect();
+  void forget_graphs();
   void show_progress();
   /// Time steps before this iteration.
   int64_t time_steps() const { return offline() ? 0 : steps_ / envs_->rows(); }
@@ -143,7 +150,14 @@ class Trainer {
   std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor
   Report report_;
   GraphPool graphs_;
-  StepGraph collect_, update_, publish_;
+  /// A time step of blocks in lockstep. Who plays against the learner is chosen between them, so
+  /// that with opponents each is a graph and collect is none.
+  struct Turn {
+    StepGraph act{"act"}, step{"step"};
+  };
+  StepGraph collect_{"collect"}, end_collect_{"end of collect"};
+  std::vector<Turn> turns_;
+  StepGraph update_{"learn"}, publish_{"publish"};
   /// Updates after which graphs are captured; negative: there is nothing to capture any more.
   int64_t capture_after_ = -1;
   std::string graph_note_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <ucontext.h>
@@ -12,6 +13,7 @@
 #include <cuda_runtime.h>
 #include <sys/mman.h>
 
+#include "tests/emulation/capture.h"
 #include "tests/emulation/running.h"
 #include "tests/emulation/symbols.h"
 #ifdef __SANITIZE_ADDRESS__
@@ -345,6 +347,45 @@ void expect_limits(const Launch& l, size_t dynamic_bytes) {
   MAGLEV_ASSERT(uint64_t(g.x) * g.y * g.z * threads < (1u << 27), "few enough threads for a stamp");
 }
 
+/// Arguments of a launch as long as it may be run.
+struct KeptArguments {
+  explicit KeptArguments(const EmulatedArguments& given) {
+    size_t words = 0;
+    for (size_t i = 0; i < given.count; ++i) words += words_of(given.bytes[i]);
+    memory.resize(words);
+    words = 0;
+    for (size_t i = 0; i < given.count; ++i) {
+      places.push_back(std::memcpy(&memory[words], given.places[i], given.bytes[i]));
+      words += words_of(given.bytes[i]);
+    }
+  }
+  static size_t words_of(size_t bytes) {
+    return (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
+  }
+
+  std::vector<std::max_align_t> memory;
+  std::vector<void*> places;
+};
+
+void run_grid(const Launch& launch, size_t shared_bytes, cudaStream_t stream) {
+  Device& d = device();
+  d.launch = launch;
+  expect_limits(d.launch, shared_bytes);
+  ++d.counts[d.launch.name];
+  begin_work(stream);
+  running.thread = 0;
+  const dim3 &block = launch.block, &grid = launch.grid;
+  emulated_block_size = {block.x, block.y, block.z};
+  emulated_grid_size = {grid.x, grid.y, grid.z};
+  try {
+    begin_dynamic_shared(shared_bytes);
+    for (uint32_t b = 0; b < grid.x * grid.y * grid.z; ++b) run_block(b);
+  } catch (const Fault&) {
+    abandon();
+    throw;
+  }
+}
+
 }  // namespace
 
 std::string named_thread(uint32_t thread) {
@@ -422,28 +463,21 @@ uint64_t emulated_shuffle(unsigned mask, uint64_t bits, int source, EmulatedPlac
 void* emulated_dynamic_shared() { return dynamic_shared(); }
 
 cudaError_t emulated_launch(const void* kernel, void (*call)(const void*, void**), dim3 grid,
-                            dim3 block, void** places, size_t shared_bytes, cudaStream_t stream) {
-  const std::lock_guard lock(device_mutex());
-  Device& d = device();
-  d.launch = {.kernel = kernel,
+                            dim3 block, const EmulatedArguments& arguments, size_t shared_bytes,
+                            cudaStream_t stream) {
+  const std::string name = name_of(kernel);
+  // by value, as the device takes them
+  const auto kept = std::make_shared<KeptArguments>(arguments);
+  give(stream, name, [=](cudaStream_t on) {
+    const std::lock_guard lock(device_mutex());
+    run_grid({.kernel = kernel,
               .call = call,
-              .places = places,
-              .name = name_of(kernel),
+              .places = kept->places.data(),
+              .name = name,
               .grid = grid,
               .block = block,
-              .block_threads = block.x * block.y * block.z};
-  expect_limits(d.launch, shared_bytes);
-  ++d.counts[d.launch.name];
-  begin_work(stream);
-  running.thread = 0;
-  emulated_block_size = {block.x, block.y, block.z};
-  emulated_grid_size = {grid.x, grid.y, grid.z};
-  try {
-    begin_dynamic_shared(shared_bytes);
-    for (uint32_t b = 0; b < grid.x * grid.y * grid.z; ++b) run_block(b);
-  } catch (const Fault&) {
-    abandon();
-    throw;
-  }
+              .block_threads = block.x * block.y * block.z},
+             shared_bytes, on);
+  });
   return cudaSuccess;
 }

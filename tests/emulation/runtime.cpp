@@ -9,6 +9,8 @@
 
 #include <cuda_runtime.h>
 
+#include "base/core/clock.h"
+#include "tests/emulation/capture.h"
 #include "tests/emulation/running.h"
 
 namespace maglev::emulation {
@@ -34,6 +36,7 @@ struct EmulatedStream {
 
 struct EmulatedEvent {
   maglev::emulation::Clock clock;
+  double recorded_s = -1;  // of the host's clock; negative: never
 };
 
 namespace maglev::emulation {
@@ -59,6 +62,9 @@ Streams& streams() {
 }
 
 constexpr size_t kGuard = 256;
+// what the device says of itself
+constexpr int kCapability[] = {8, 0};
+constexpr size_t kMemory = size_t(16) << 30;
 
 }  // namespace
 
@@ -88,13 +94,23 @@ void begin_work(cudaStream_t on) {
 namespace {
 
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream, const char* name) {
-  const std::lock_guard lock(device_mutex());
-  begin_host_copy(name);
-  begin_work(stream);
-  touch(from, bytes, false);
-  touch(to, bytes, true);
-  std::memmove(to, from, bytes);
+  give(stream, name, [=](cudaStream_t on) {
+    const std::lock_guard lock(device_mutex());
+    begin_host_copy(name);
+    begin_work(on);
+    touch(from, bytes, false);
+    touch(to, bytes, true);
+    std::memmove(to, from, bytes);
+  });
   return cudaSuccess;
+}
+
+void record(cudaEvent_t event, cudaStream_t stream) {
+  give(stream, "cudaEventRecord", [=](cudaStream_t on) {
+    const std::lock_guard lock(device_mutex());
+    event->clock = streams().of(on).clock;
+    event->recorded_s = steady_s();
+  });
 }
 
 void wait_for(const Clock& clock) { join(streams().host, clock); }
@@ -125,7 +141,20 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = kCapability[attribute == cudaDevAttrComputeCapabilityMinor];
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = kMemory;
+  return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  expect_no_capture(nullptr, "cudaMalloc");
   const size_t whole = (bytes + kGuard - 1) / kGuard * kGuard;
   // with AddressSanitizer the end is its to watch
   auto* begin =
@@ -139,12 +168,14 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 
 cudaError_t cudaFree(void* memory) {
   if (!memory) return cudaSuccess;
+  expect_no_capture(nullptr, "cudaFree");
   remove_memory(memory);
   std::free(static_cast<std::byte*>(memory) - kGuard);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  expect_no_capture(nullptr, "cudaMemcpy");
   copy(to, from, bytes, nullptr, "cudaMemcpy");
   return cudaStreamSynchronize(nullptr);
 }
@@ -155,6 +186,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  expect_no_capture(nullptr, "cudaMemset");
   const std::lock_guard lock(device_mutex());
   begin_host_copy("cudaMemset");
   begin_work(nullptr);
@@ -183,7 +215,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  expect_no_capture(stream, "cudaStreamSynchronize");
   const std::lock_guard lock(device_mutex());
   wait_for(streams().of(stream).clock);
   return cudaSuccess;
@@ -206,18 +244,34 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const std::lock_guard lock(device_mutex());
-  event->clock = streams().of(stream).clock;
+  record(event, stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  return cudaEventRecord(event, stream);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  expect_no_capture(nullptr, "cudaEventQuery");
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (from->recorded_s < 0 || to->recorded_s < 0) return cudaErrorInvalidValue;
+  *milliseconds = float(1e3 * (to->recorded_s - from->recorded_s));
   return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  expect_no_capture(nullptr, "cudaEventSynchronize");
   const std::lock_guard lock(device_mutex());
   wait_for(event->clock);
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  expect_no_capture(nullptr, "cudaDeviceSynchronize");
   const std::lock_guard lock(device_mutex());
   for (const EmulatedStream* stream : streams().all)
     if (stream) wait_for(stream->clock);

@@ -134,6 +134,7 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorNotReady = 600,
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
@@ -146,11 +147,17 @@ struct EmulatedStream;
 struct EmulatedEvent;
 using cudaStream_t = EmulatedStream*;
 using cudaEvent_t = EmulatedEvent*;
-constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2;
+constexpr unsigned cudaEventRecordDefault = 0, cudaEventRecordExternal = 1;
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
 
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
@@ -158,22 +165,33 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemset(void* memory, int value, size_t bytes);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaDeviceSynchronize();
 
+/// The arguments of a launch: where they are now, and their sizes.
+struct EmulatedArguments {
+  void** places;
+  const size_t* bytes;
+  size_t count;
+};
 /// Runs the whole grid before it returns; `call` calls the kernel with the arguments at `places`.
 cudaError_t emulated_launch(const void* kernel, void (*call)(const void* kernel, void** places),
-                            dim3 grid, dim3 block, void** places, size_t shared_bytes,
-                            cudaStream_t stream);
+                            dim3 grid, dim3 block, const EmulatedArguments& arguments,
+                            size_t shared_bytes, cudaStream_t stream);
 
 template <class... Params, size_t... I>
 [[gnu::no_sanitize("thread")]] void emulated_call(void (*kernel)(Params...), void** places,
@@ -188,6 +206,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
     emulated_call(reinterpret_cast<void (*)(Params...)>(const_cast<void*>(of)), arguments,
                   std::index_sequence_for<Params...>());
   };
-  return emulated_launch(reinterpret_cast<const void*>(kernel), call, grid, block, places,
-                         shared_bytes, stream);
+  static constexpr size_t bytes[] = {sizeof(Params)..., 0};
+  return emulated_launch(reinterpret_cast<const void*>(kernel), call, grid, block,
+                         {places, bytes, sizeof...(Params)}, shared_bytes, stream);
 }

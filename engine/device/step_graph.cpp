@@ -1,4 +1,6 @@
-#include "engine/train/step_graph.h"
+#include "engine/device/step_graph.h"
+
+#include <utility>
 
 #include "base/core/error.h"
 #ifdef MAGLEV_DEVICE_CODE
@@ -28,7 +30,8 @@ void attempt(const std::function<void()>& call) {
 
 }  // namespace
 
-void capture_with(const CaptureCalls& calls, const std::function<void()>& stage) {
+void capture_with(const CaptureCalls& calls, const std::string& name,
+                  const std::function<void()>& stage) {
   bool begun = false, ended = false;
   try {
     calls.begin();
@@ -42,7 +45,7 @@ void capture_with(const CaptureCalls& calls, const std::function<void()>& stage)
     if (begun && !ended) attempt(calls.end);
     attempt(calls.leave_pool);
     calls.forget_error();
-    throw Error("[graph] " + why.substr(0, why.find('\n')));
+    throw Error("[graph] " + name + ": " + why.substr(0, why.find('\n')));
   }
 }
 
@@ -118,7 +121,7 @@ void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
                 .end = [&] { fresh->graph.capture_end(); },
                 .leave_pool = [&] { pool.device_->leave(); },
                 .forget_error = [] { cudaGetLastError(); }},
-               stage);
+               name_, stage);
   graph_ = std::move(fresh);
 }
 
@@ -138,8 +141,9 @@ void StepGraph::capture(GraphPool&, const std::function<void()>&) {
 #endif
 
 GraphPool::~GraphPool() = default;
-StepGraph::StepGraph() = default;
+StepGraph::StepGraph(std::string name) : name_(std::move(name)) {}
 StepGraph::~StepGraph() = default;
+StepGraph::StepGraph(StepGraph&&) noexcept = default;
 void StepGraph::reset() { graph_.reset(); }
 
 }  // namespace maglev

@@ -20,11 +20,13 @@ struct CaptureCalls {
   std::function<void()> forget_error;  ///< that the runtime keeps
 };
 /// Captures what `stage` enqueues. Whatever fails, the stream has left the capture and the allocator
-/// the pool when this throws Error "[graph] ..." of what failed first.
-void capture_with(const CaptureCalls& calls, const std::function<void()>& stage);
+/// the pool when this throws Error "[graph] <name>: ..." of what failed first.
+void capture_with(const CaptureCalls& calls, const std::string& name,
+                  const std::function<void()>& stage);
 
-/// The device memory and the side stream that the graphs of one trainer share. Graphs are replayed
-/// in the order they were captured, so that one may use what the other has given back.
+/// The device memory and the side stream that some graphs share. They are replayed in the order they
+/// were captured, or keep nothing of what they allocate, so that one may use what the other has given
+/// back.
 class GraphPool {
  public:
   explicit GraphPool(at::Device device);
@@ -35,6 +37,8 @@ class GraphPool {
   /// Runs `work` with the side stream as the current one, ordered behind what the current stream
   /// was given before and before what it is given after. On CPU a plain call.
   void on_side_stream(const std::function<void()>& work);
+  /// Whether there is a device to capture on.
+  bool captures() const { return device_ != nullptr; }
 
  private:
   friend class StepGraph;
@@ -44,8 +48,10 @@ class GraphPool {
 
 class StepGraph {
  public:
-  StepGraph();
+  /// `name`: what errors call the stage.
+  explicit StepGraph(std::string name);
   ~StepGraph();
+  StepGraph(StepGraph&&) noexcept;
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 
@@ -61,6 +67,7 @@ class StepGraph {
 
  private:
   struct Graph;
+  std::string name_;
   std::unique_ptr<Graph> graph_;
 };
 

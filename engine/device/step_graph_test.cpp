@@ -1,4 +1,4 @@
-#include "engine/train/step_graph.h"
+#include "engine/device/step_graph.h"
 
 #include <vector>
 
@@ -27,7 +27,7 @@ struct Runtime {
                     .end = [&] { call("end"); },
                     .leave_pool = [&] { call("leave pool"); },
                     .forget_error = [&] { call("forget error"); }},
-                   [&] { call("stage"); });
+                   "learn", [&] { call("stage"); });
     });
   }
 };
@@ -40,12 +40,12 @@ TEST(Capture, that_succeeds_ends_once) {
 
 TEST(Capture, that_fails_leaves_the_stream_and_the_allocators_pool_wherever_it_fails) {
   Runtime runtime;
-  EXPECT_EQ(runtime.capture("begin"), "[graph] begin failed");
+  EXPECT_EQ(runtime.capture("begin"), "[graph] learn: begin failed");
   EXPECT_EQ(runtime.calls, (Calls{"begin", "leave pool", "forget error"}));
-  EXPECT_EQ(runtime.capture("stage"), "[graph] stage failed");
+  EXPECT_EQ(runtime.capture("stage"), "[graph] learn: stage failed");
   EXPECT_EQ(runtime.calls, (Calls{"begin", "stage", "end", "leave pool", "forget error"}));
   // what a stage does that no graph can hold shows here
-  EXPECT_EQ(runtime.capture("end"), "[graph] end failed");
+  EXPECT_EQ(runtime.capture("end"), "[graph] learn: end failed");
   EXPECT_EQ(runtime.calls, (Calls{"begin", "stage", "end", "leave pool", "forget error"}));
 }
 
@@ -56,9 +56,9 @@ TEST(Capture, tells_what_failed_first_and_not_what_failed_on_the_way_out) {
                   .end = [] { throw std::runtime_error("the capture was invalidated"); },
                   .leave_pool = [] { throw std::runtime_error("not recording to the pool"); },
                   .forget_error = [&] { runtime.call("forget error"); }},
-                 [] { throw Error("[env] a stage that waits"); });
+                 "learn", [] { throw Error("[env] a stage that waits"); });
   });
-  EXPECT_EQ(error, "[graph] [env] a stage that waits");
+  EXPECT_EQ(error, "[graph] learn: [env] a stage that waits");
   EXPECT_EQ(runtime.calls, Calls{"forget error"});
 }
 

@@ -1,0 +1,98 @@
+// What is kept of a stream that is captured, and the rules of capture (CUDA C++ Programming Guide,
+// "CUDA Graphs: Prohibited and Unhandled Operations").
+
+#include "tests/emulation/capture.h"
+
+#include <cstdlib>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "tests/emulation/device.h"
+#include "tests/emulation/running.h"
+
+namespace maglev::emulation {
+namespace {
+
+struct Capture {
+  bool underway = false;
+  EmulatedStream* stream = nullptr;
+  std::thread::id thread;
+  std::vector<StreamWork> kept;
+};
+Capture& capture() {
+  static auto* one = new Capture;
+  return *one;
+}
+
+// the nearest function of the engine on this thread's stack, as far as the program exports names
+std::string caller() {
+  void* frames[128];
+  const int count = backtrace(frames, int(std::size(frames)));
+  for (int i = 0; i < count; ++i) {
+    Dl_info info;
+    if (dladdr(frames[i], &info) == 0 || !info.dli_sname) continue;
+    int status = 0;
+    char* plain = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
+    const std::string name = status == 0 && plain ? plain : "";
+    std::free(plain);
+    if (name.starts_with("maglev::") && !name.starts_with("maglev::emulation::"))
+      return name.substr(0, name.find('('));
+  }
+  return "a function without a name";
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Fault("[emulated device] " + what + "; called by " + caller());
+}
+
+}  // namespace
+
+void begin_capture(EmulatedStream* stream) {
+  const std::lock_guard lock(device_mutex());
+  Capture& c = capture();
+  if (c.underway) refuse("a second capture while one is underway");
+  if (!stream) refuse("a capture of the default stream");
+  c = {.underway = true, .stream = stream, .thread = std::this_thread::get_id(), .kept = {}};
+}
+
+std::vector<StreamWork> end_capture() {
+  const std::lock_guard lock(device_mutex());
+  MAGLEV_ASSERT(capture().underway, "a capture has begun");
+  return std::exchange(capture(), {}).kept;
+}
+
+bool captured(EmulatedStream* stream) {
+  const std::lock_guard lock(device_mutex());
+  return capture().underway && capture().stream == stream;
+}
+
+void expect_given_here(EmulatedStream* stream, const std::string& name) {
+  const std::lock_guard lock(device_mutex());
+  if (capture().underway && capture().stream != stream)
+    refuse(name + " is given to another stream than the captured one: a replay would miss it");
+}
+
+void keep(StreamWork work) {
+  const std::lock_guard lock(device_mutex());
+  if (capture().underway) capture().kept.push_back(std::move(work));
+}
+
+void give(EmulatedStream* stream, const std::string& name, const StreamWork& work) {
+  expect_given_here(stream, name);
+  work(stream);
+  keep(work);
+}
+
+void expect_no_capture(EmulatedStream* stream, const std::string& call) {
+  const std::lock_guard lock(device_mutex());
+  const Capture& c = capture();
+  if (c.underway && (c.thread == std::this_thread::get_id() || c.stream == stream))
+    refuse(call + " within a capture, where nothing may wait or be for the whole device");
+}
+
+}  // namespace maglev::emulation

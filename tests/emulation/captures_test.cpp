@@ -1,0 +1,110 @@
+// The rules of capture, held by the emulated device: a fault in a stage is found, with its place.
+
+#include <exception>
+#include <thread>
+
+#include <ATen/ATen.h>
+
+#include <gtest/gtest.h>
+
+#include "engine/device/device.h"
+#include "engine/device/event.h"
+#include "engine/device/host_copy.h"
+#include "engine/device/step_graph.h"
+#include "kernels/noise/noise_op.h"
+#include "tests/emulation/device.h"
+#include "tests/errors.h"
+
+namespace maglev {
+
+/// A stage with a fault in it. Not in an anonymous namespace: the fault names the function.
+struct FaultyStage {
+  at::Tensor counter = at::zeros({1}, at::TensorOptions(at::kLong).device(at::Device("cuda:0")));
+  at::Tensor x = at::ones({8}, at::TensorOptions(at::kFloat).device(at::Device("cuda:0")));
+  DeviceEvent event;
+
+  [[gnu::noinline]] void reads_a_value() { x.mul_(x.sum().item<float>()); }
+  [[gnu::noinline]] void asks_whether() {
+    if (at::isfinite(x).all().item<bool>()) x.add_(1);
+  }
+  [[gnu::noinline]] void counts_elements() { counter.fill_((x > 0).nonzero().size(0)); }
+  [[gnu::noinline]] void picks_by_a_mask() { x.index_put_({x > 0}, at::zeros({}, x.options())); }
+  [[gnu::noinline]] void copies_to_the_host() { host = x.cpu(); }
+  [[gnu::noinline]] void copies_from_the_host() { x.copy_(at::ones({8})); }
+  [[gnu::noinline]] void waits_for_the_stream() { wait_for_stream(); }
+  [[gnu::noinline]] void waits_for_an_event() { event.wait(); }
+  [[gnu::noinline]] void asks_an_event() { event.passed(); }
+  [[gnu::noinline]] void gives_memory_back() { release_device_memory(); }
+  void works_on_another_thread() { on_another_thread(&FaultyStage::adds); }
+  void launches_on_another_thread() { on_another_thread(&FaultyStage::draws); }
+  [[gnu::noinline]] void adds() { x.add_(1); }
+  [[gnu::noinline]] void draws() {
+    noise_uniform_(x, {.seed = 1, .stream = 0, .first = 0, .rows = 1, .count = 0});
+  }
+  [[gnu::noinline]] void mixes_memories() { x.add_(at::ones({8})); }
+
+  at::Tensor host;
+
+ private:
+  void on_another_thread(void (FaultyStage::*work)()) {
+    std::exception_ptr failed;
+    std::thread([&] {
+      try {
+        (this->*work)();
+      } catch (...) {
+        failed = std::current_exception();
+      }
+    }).join();
+    if (failed) std::rethrow_exception(failed);
+  }
+};
+
+namespace {
+
+std::string refused(void (FaultyStage::*stage)()) {
+  GraphPool pool(at::Device("cuda:0"));
+  FaultyStage faulty;
+  StepGraph graph("stage");
+  std::string error;
+  pool.on_side_stream([&] {
+    // as eager work it is fine
+    if (stage != &FaultyStage::mixes_memories) (faulty.*stage)();
+    const at::Tensor before = faulty.x.cpu();
+    error = error_of([&] { graph.capture(pool, [&] { (faulty.*stage)(); }); });
+    EXPECT_FALSE(graph.captured());
+    EXPECT_TRUE(at::equal(faulty.x.cpu(), before)) << "a capture does nothing";
+    // the stream and the allocator have left the capture
+    graph.capture(pool, [&] { faulty.x.add_(1); });
+    graph.run([] {});
+    EXPECT_TRUE(at::equal(faulty.x.cpu(), before + 1));
+  });
+  return error;
+}
+
+TEST(Captures, of_a_fault_are_refused_with_its_place) {
+  struct Case {
+    void (FaultyStage::*stage)();
+    const char *what, *where;
+  };
+  for (const Case& c :
+       {Case{&FaultyStage::reads_a_value, "_local_scalar_dense", "reads_a_value"},
+        {&FaultyStage::asks_whether, "_local_scalar_dense", "asks_whether"},
+        {&FaultyStage::counts_elements, "aten::nonzero", "counts_elements"},
+        {&FaultyStage::picks_by_a_mask, "index_put", "picks_by_a_mask"},
+        {&FaultyStage::copies_to_the_host, "copy_ to the host", "copies_to_the_host"},
+        {&FaultyStage::copies_from_the_host, "copy_ from", "copies_from_the_host"},
+        {&FaultyStage::waits_for_the_stream, "cudaStreamSync", "wait_for_stream"},
+        {&FaultyStage::waits_for_an_event, "cudaEventSynchronize", "DeviceEvent"},
+        {&FaultyStage::asks_an_event, "cudaEventQuery", "DeviceEvent"},
+        {&FaultyStage::gives_memory_back, "cudaDeviceSync", "release_device_memory"},
+        {&FaultyStage::works_on_another_thread, "another stream", "adds"},
+        {&FaultyStage::launches_on_another_thread, "another stream", "noise"},
+        {&FaultyStage::mixes_memories, "on the same device", ""}}) {
+    const std::string error = refused(c.stage);
+    EXPECT_TRUE(error.starts_with("[graph] stage: ")) << error;
+    EXPECT_TRUE(contains(error, c.what) && contains(error, c.where)) << error;
+  }
+}
+
+}  // namespace
+}  // namespace maglev

@@ -1,0 +1,15 @@
+#pragma once
+#include <c10/core/StreamGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+namespace c10::cuda {
+
+class CUDAStreamGuard {
+ public:
+  explicit CUDAStreamGuard(CUDAStream stream) : guard_(stream.unwrap()) {}
+
+ private:
+  c10::StreamGuard guard_;
+};
+
+}  // namespace c10::cuda

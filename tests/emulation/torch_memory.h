@@ -1,0 +1,36 @@
+#pragma once
+// Memory of the emulated device's tensors, and pinned memory beside it. As torch's own allocator it
+// keeps what is given back; graphs have pools of their own. What no tensor holds is out of bounds for
+// kernels, but for a pool's, which graphs go on using.
+
+#include <cstddef>
+#include <vector>
+
+#include <c10/core/Allocator.h>
+
+namespace maglev::emulation {
+
+/// Of device 0.
+c10::Allocator& device_allocator();
+c10::Allocator& pinned_allocator();
+bool is_pinned(const void* memory);
+
+/// Bytes that tensors hold, and with what is kept for later ones.
+struct MemoryInUse {
+  size_t held = 0, kept = 0;
+};
+MemoryInUse memory_in_use();
+/// Gives back what is kept outside of pools.
+void empty_cache();
+
+/// What the captured stream's work allocates comes from `pool` from here on. One pool at a time.
+void begin_pool(c10::MempoolId_t pool);
+/// False where it did not.
+bool end_pool(c10::MempoolId_t pool);
+
+/// What all of the device's and pinned memory holds.
+using MemoryCopy = std::vector<std::pair<void*, std::vector<std::byte>>>;
+MemoryCopy copy_of_memory();
+void restore_memory(const MemoryCopy& copy);
+
+}  // namespace maglev::emulation
