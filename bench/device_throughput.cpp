@@ -24,7 +24,7 @@
 #include "base/core/error.h"
 #include "engine/device/device.h"
 #include "engine/host/machine.h"
-#include "engine/train/step_graph.h"
+#include "engine/device/step_graph.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -59,7 +59,7 @@ double seconds_of(const std::function<void()>& work) {
 /// Captures `stage` where the device is a GPU and times `calls` of it.
 Times measure(const Flags& flags, int64_t calls, const std::function<void()>& stage) {
   GraphPool pool(flags.device);
-  StepGraph graph;
+  StepGraph graph("what is measured");
   pool.on_side_stream([&] {
     for (int i = 0; i < kEager; ++i) stage();
     if (flags.device.is_cuda()) graph.capture(pool, stage);
