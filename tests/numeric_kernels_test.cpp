@@ -43,6 +43,8 @@ class KernelOnDevice : public testing::TestWithParam<std::tuple<size_t, const ch
     // one without a CUDA twin may still be written in operations of ATen
     if (device().is_cuda() && !kernel().cuda && cases_.empty())
       GTEST_SKIP() << kernel().name << " is of the processor alone";
+    if (device().is_cpu() && kernel().device_only)
+      GTEST_SKIP() << kernel().name << " is of a device alone";
     ASSERT_FALSE(cases_.empty()) << kernel().name << " lists no case";
   }
   const KernelEntry& kernel() const { return kernel_table()[std::get<0>(GetParam())]; }

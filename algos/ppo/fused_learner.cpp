@@ -1,13 +1,12 @@
 #include "algos/ppo/fused_learner.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/sizes.h"
+#include "engine/device/launch.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/gather/gather_op.h"
@@ -24,8 +23,6 @@ at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
 
 // [T+1, rows, ...] or [T, rows, ...] -> [T * rows, ...] of the first T times
 at::Tensor flat_steps(const at::Tensor& t, int64_t T) { return flat(t.narrow(0, 0, T)); }
-
-float host(const at::Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
 
 }  // namespace
 
@@ -69,7 +66,8 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
              .last_entropy = state.last_entropy,
              .stop = at::zeros({}, f32),
              .scalars = at::zeros({5}, f32),
-             .figures = at::zeros({int64_t(kPpoFigures)}, f32)};
+             .figures = at::zeros({int64_t(kPpoFigures)}, f32),
+             .counts = at::zeros({}, f32)};
   advantage_mean_ = device_.statistics.select(0, 0);
   advantage_scale_ = device_.statistics.select(0, 1);
   explained_ = at::zeros({}, f32);
@@ -79,7 +77,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
 
 void FusedLearner::build_lanes() {
   // gradients and figures of all lanes, and of the first few where a minibatch needs no more
-  const int64_t count = lane_count(minibatch_, shard_rows_);
+  const int64_t count = lane_count(context_, minibatch_, shard_rows_);
   const auto& data = policy_.params().data();
   lane_grads_ = at::zeros({count, data.numel()}, data.options());
   lane_figures_ = at::zeros({count, int64_t(kPpoFigures)}, data.options().dtype(at::kDouble));
@@ -147,7 +145,8 @@ void FusedLearner::find_values(const Batch& batch, at::Tensor value) {
   // on panels all of them: act needs none
   if (Panels* panels = policy_.panels()) {
     panels->values(batch, value);
-    value.copy_(policy_.network().value_head().denormalize(value));
+    const auto& head = policy_.network().value_head();
+    if (head.normalizes()) value.copy_(head.denormalize(value));
     return;
   }
 
@@ -182,7 +181,7 @@ void FusedLearner::shuffle(int64_t epoch) {
                            .counter = epoch,
                            .n = rollout_rows_,
                            .base = state_.epochs_done.const_data_ptr<int64_t>()};
-  if (!context_.device.is_cpu()) return fill_permutation(permutation_, key, 0);
+  if (runs_on_cuda(context_.device)) return fill_permutation(permutation_, key, 0);
   // its elements know nothing of each other
   int64_t* order = permutation_.data_ptr<int64_t>();
   context_.pool->run((rollout_rows_ + kShufflePart - 1) / kShufflePart, [&](int64_t p) {
@@ -192,35 +191,17 @@ void FusedLearner::shuffle(int64_t epoch) {
 }
 
 void FusedLearner::step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics) {
-  // behind the step that ended the update figures count nothing
-  if (!context_.device.is_cpu()) {
-    const auto counts = 1 - device_.stop;
-    minibatch_step(batch, index);
-    metrics.add(first_metric_,
-                at::cat({device_.figures, at::stack({state_.optimizer->norm(), device_.lr})}),
-                counts);
-    return;
-  }
-  const float counts = 1 - host(device_.stop);
   minibatch_step(batch, index);
-  std::array<float, kPpoFigures + 2> record;
-  std::copy_n(device_.figures.const_data_ptr<float>(), int(kPpoFigures), record.begin());
-  record[kPpoFigures] = host(state_.optimizer->norm());
-  record[kPpoFigures + 1] = host(device_.lr);
-  metrics.add(first_metric_, record, counts);
+  // behind the step that ended the update figures count nothing
+  ppo_report_step_(device_, state_.optimizer->norm(), metrics.sums(), first_metric_);
 }
 
-void FusedLearner::report_update(Metrics& metrics) const {
+void FusedLearner::report_update(Metrics& metrics) {
   const int64_t first = first_metric_ + int64_t(metric_names().size()) - kUpdateFigures;
-  const auto &nonfinite = state_.optimizer->nonfinite(), &scale = state_.loss_scale.scale();
-  // where targets do not vary there is nothing to explain: no figure, and no sign of divergence
-  if (context_.device.is_cpu()) {
-    metrics.add(first, std::array{host(explained_)}, std::isnan(host(explained_)) ? 0.f : 1.f);
-    metrics.add(first + 1, std::array{host(nonfinite), host(scale)}, 1);
-  } else {
-    metrics.add(first, explained_.unsqueeze(0), at::isfinite(explained_).to(at::kFloat));
-    metrics.add(first + 1, at::stack({nonfinite, scale}), at::ones_like(scale));
-  }
+  ppo_report_update_({.explained = explained_,
+                      .nonfinite = state_.optimizer->nonfinite(),
+                      .scale = state_.loss_scale.scale()},
+                     metrics.sums(), first, options_.epochs, state_.epochs_done);
 }
 
 void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
@@ -232,8 +213,8 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   // what the loss needs: this minibatch's advantages, clip, entropy's weight
   PpoNumbers numbers = numbers_;
   numbers.normalize &= B > 1;
-  advantage_statistics_(device_.statistics, advantage_, valid_, index, scratch_, *context_.pool);
-  ppo_begin_(device_, numbers);
+  PpoAdvantages rows{.advantage = advantage_, .valid = valid_, .index = index, .scratch = scratch_};
+  ppo_begin_(device_, numbers, rows, *context_.pool);
 
   // gradients and figures, each lane its own
   if (policy_.panels()) learn_panels(batch, index, lanes);
@@ -251,15 +232,15 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
 }
 
 void FusedLearner::learn_panels(const Batch& batch, const at::Tensor& index, Lanes& lanes) {
-  policy_.panels()->learn(
-      batch, index,
-      {.old_log_prob = batch.extra[log_prob_column].const_data_ptr<float>(),
-       .advantage = advantage_.const_data_ptr<float>(),
-       .target = target_.const_data_ptr<float>(),
-       .old_value = old_value_.const_data_ptr<float>(),
-       .valid = valid_.const_data_ptr<float>()},
-      loss_settings_, *reinterpret_cast<const PpoLossScalars*>(device_.scalars.const_data_ptr()),
-      lanes.grads, lanes.figures);
+  policy_.panels()->learn(batch, index,
+                          {.old_log_prob = batch.extra[log_prob_column].const_data_ptr<float>(),
+                           .advantage = advantage_.const_data_ptr<float>(),
+                           .target = target_.const_data_ptr<float>(),
+                           .old_value = old_value_.const_data_ptr<float>(),
+                           .valid = valid_.const_data_ptr<float>()},
+                          loss_settings_,
+                          reinterpret_cast<const PpoLossScalars*>(device_.scalars.const_data_ptr()),
+                          lanes.grads, lanes.figures);
 }
 
 void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes) {
@@ -303,10 +284,6 @@ void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor&
 }
 
 void FusedLearner::finish(const Batch& batch) {
-  // the next update's permutations have other numbers
-  if (context_.device.is_cpu()) *state_.epochs_done.data_ptr<int64_t>() += options_.epochs;
-  else state_.epochs_done.add_(options_.epochs);
-
   // observations are standardised by what was seen, from the next rollout on
   at::NoGradGuard no_grad;
   policy_.network().absorb(batch.obs, options_.rollout);

@@ -44,7 +44,8 @@ class FusedLearner : public Learner {
   /// A random order of the rollout's rows: number `epoch` of this update.
   void shuffle(int64_t epoch);
   void step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics);
-  void report_update(Metrics& metrics) const;
+  /// Figures of the update; counts its epochs.
+  void report_update(Metrics& metrics);
   /// Gradients and figures of a minibatch into the first lanes, by panels or by autograd.
   void learn_panels(const Batch& batch, const at::Tensor& index, Lanes& lanes);
   void learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes);

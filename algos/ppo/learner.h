@@ -63,7 +63,7 @@ class Learner {
   /// One optimiser step on rows `index` [B] i64 of the flattened rollout (t * rows + row). Rows
   /// that only reset an environment count nothing.
   virtual void minibatch_step(const Batch& batch, const at::Tensor& index) = 0;
-  /// Observation statistics and counters, once all epochs are done.
+  /// Observation statistics, once all epochs are done.
   virtual void finish(const Batch& batch) = 0;
 
   virtual Results results() const = 0;

@@ -31,7 +31,7 @@ PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
 
   // where everything is fully connected they also run on panels, on the same parameters
   if (Panels::suit(options, context, *network_))
-    panels_ = std::make_unique<Panels>(*network_, *params_, context);
+    panels_ = Panels::make(options, context, *network_, *params_);
 }
 
 void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
@@ -59,7 +59,7 @@ at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {
 }
 
 NetworkOutput PpoPolicy::forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
-                              ActorCritic::Want want) const {
+                                 ActorCritic::Want want) const {
   NetworkOutput out;
   {
     // a network that rounds its own weights needs no casts around it

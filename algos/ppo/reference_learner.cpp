@@ -65,6 +65,7 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
               at::isfinite(explained_variance_).to(at::kFloat));
   metrics.add(behind + 1, at::stack({state_.optimizer->nonfinite(), state_.loss_scale.scale()}),
               at::ones_like(lr_));
+  state_.epochs_done.add_(options_.epochs);
   finish(batch);
 }
 
@@ -161,7 +162,6 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
 
 void ReferenceLearner::finish(const Batch& batch) {
   at::NoGradGuard no_grad;
-  state_.epochs_done.add_(options_.epochs);
   policy_.network().absorb(batch.obs, options_.rollout);
 }
 

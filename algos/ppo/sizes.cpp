@@ -7,12 +7,11 @@
 
 #include "algos/ppo/panels.h"
 #include "algos/ppo/policy.h"
+#include "engine/device/launch.h"
 
 namespace maglev::ppo {
 namespace {
 
-// gradients are added over this many lanes at most, however many threads there are
-constexpr int64_t kMostLanes = 16;
 // multiply-adds a shard should have at least, so that its operations outweigh their dispatch
 constexpr int64_t kShardWork = 16'000'000;
 // rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
@@ -46,18 +45,23 @@ int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
 }
 
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  // a device and the reference take a minibatch as a whole
-  if (!o.fused || context.device.is_cuda()) return minibatch_rows(o, context);
-  return Panels::suit(o, context, network) ? kPanelRows : thread_rows(o, context, network);
+  if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
+  // off panels a device and the reference take a minibatch as a whole
+  if (!o.fused || runs_on_cuda(context.device)) return minibatch_rows(o, context);
+  return thread_rows(o, context, network);
 }
 
-int64_t lane_count(int64_t minibatch, int64_t shard) {
-  return std::min((minibatch + shard - 1) / shard, kMostLanes);
+int64_t lane_count(const AlgoContext& context, int64_t minibatch, int64_t shard) {
+  return std::min((minibatch + shard - 1) / shard, Panels::sizes(context.device).lanes);
+}
+
+int64_t panel_rows_at_once(const Options& o, const AlgoContext& context) {
+  return std::max(minibatch_rows(o, context), (o.rollout + 1) * context.rows);
 }
 
 int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  if (context.device.is_cuda()) return context.rows;
-  if (Panels::suit(o, context, network)) return kPanelRows;
+  if (runs_on_cuda(context.device)) return context.rows;
+  if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
   return std::min(kMostBlock, thread_rows(o, context, network));
 }
 
@@ -67,7 +71,7 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
   plan.block_rows = block_rows(o, context, *unmade(o, context));
   plan.precisions = {Precision::bf16, Precision::fp16};
-  plan.capturable = context.device.is_cuda();
+  plan.capturable = runs_on_cuda(context.device);
   return plan;
 }
 
@@ -77,10 +81,14 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   constexpr int64_t f32 = 4;
   const int64_t parameters = parameter_count(network);
   const int64_t shard = shard_rows(o, context, network);
-  const int64_t lanes = lane_count(minibatch_rows(o, context), shard);
+  const int64_t lanes = lane_count(context, minibatch_rows(o, context), shard);
   // at work at once; each row keeps what its layers give, its gradients and what fused layers add
   const int64_t threads = context.pool ? context.pool->threads() : 1;
-  const int64_t working = context.device.is_cpu() ? std::min(threads, lanes) : 1;
+  int64_t working = std::min(threads, lanes);
+  if (runs_on_cuda(context.device))
+    working = Panels::suit(o, context, network)
+                  ? lane_count(context, panel_rows_at_once(o, context), shard)
+                  : 1;
   // advantages, returns, valid, targets, old values, errors; the permutation
   const int64_t row = 6 * f32 + 8;
   return {{"parameters and optimiser", 3 * f32 * parameters},
@@ -95,7 +103,8 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   constexpr int64_t f32 = 4;
   const int64_t parameters = parameter_count(network);
   // a thread acts for a block of rows at a time
-  const int64_t threads = context.pool && context.device.is_cpu() ? context.pool->threads() : 1;
+  const int64_t threads =
+      context.pool && !runs_on_cuda(context.device) ? context.pool->threads() : 1;
   return {
       {"parameters", f32 * parameters},
       {"activations", f32 * threads * block_rows(o, context, network) * network.cost().outputs}};

@@ -31,7 +31,7 @@ class Metrics {
 
   // The same in parts, for a copy that nobody waits for.
 
-  /// [2, capacity] f32 on the device: sums, weights.
+  /// [2, capacity] f32 on the device: sums, weights. Fused code may add there by itself, as add does.
   const at::Tensor& sums() const { return sums_; }
   void clear();
   /// Of a host copy of sums().

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/device/launch.h"
+
 namespace maglev {
 
 Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
@@ -15,8 +17,8 @@ Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<Extr
 void Rollout::roll_over() {
   auto copy = [](at::Tensor& to, const at::Tensor& from) {
     if (!to.defined()) return;
-    if (to.is_cpu()) std::memcpy(to.data_ptr(), from.const_data_ptr(), to.nbytes());
-    else to.copy_(from);
+    if (runs_on_cuda(to.device())) to.copy_(from);
+    else std::memcpy(to.data_ptr(), from.const_data_ptr(), to.nbytes());
   };
   TimeStep &first = step(0), &last = step(shape().T);
   for (size_t c = 0; c < first.obs.size(); ++c) copy(first.obs[c], last.obs[c]);

@@ -31,6 +31,7 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
       seed_(seed),
       first_env_(first_env),
       learners_(learners ? learners : entry.agents),
+      on_device_(runs_on_cuda(device) && !entry.host_only),
       pool_(&pool),
       states_(nullptr, [](void*) {}) {
   if (N < 1) throw Error("[env] env.count must be at least 1, got " + std::to_string(N));
@@ -74,8 +75,7 @@ EnvBatch VecEnv::batch() const {
 }
 
 void VecEnv::reset(const StepIo& io) {
-  if (slots_.is_cuda())
-    return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
+  if (on_device_) return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
   const EnvBatch b = batch();
   const StepIo& on_host = columns_ ? columns_->of(io) : io;
   for_blocks(*pool_, N_,
@@ -84,8 +84,7 @@ void VecEnv::reset(const StepIo& io) {
 }
 
 void VecEnv::step(const StepIo& io) {
-  if (slots_.is_cuda())
-    return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
+  if (on_device_) return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
   const EnvBatch b = batch();
   const StepIo& on_host = columns_ ? columns_->bring_actions(io) : io;
   for_blocks(*pool_, N_,
@@ -94,7 +93,7 @@ void VecEnv::step(const StepIo& io) {
 }
 
 void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
-  if (totals_.is_cpu()) return entry_->step_cpu(batch(), io, begin, end);
+  if (!runs_on_cuda(totals_.device())) return entry_->step_cpu(batch(), io, begin, end);
   MAGLEV_ASSERT(begin == 0 && end == N_, "on a device all environments step at once");
   step(io);
 }

@@ -65,6 +65,7 @@ class VecEnv {
   int64_t N_;
   uint64_t seed_;
   int64_t first_env_, learners_;
+  bool on_device_;  ///< whether environments step there
   ThreadPool* pool_;
   at::Tensor params_;        ///< [params_bytes] u8, where environments step
   at::Tensor assets_;        ///< [asset_bytes] u8, likewise

@@ -14,7 +14,7 @@ constexpr bool kDeviceCode = false;
 #endif
 
 /// Whether operations on host tensors take the CUDA side of their kernels: in tests that emulate a
-/// device (tests/emulation), which compile the operations again.
+/// device (tests/emulation), which compile the operations and this room again.
 #ifdef MAGLEV_EMULATED_DEVICE
 constexpr bool kEmulatedDevice = true;
 bool device_is_emulated();

@@ -47,6 +47,8 @@ struct KernelEntry {
   std::vector<KernelCase> (*cases)(at::Device device);
   /// Whether this build has its CUDA twin: the table says so, which CMake writes from the folders.
   bool cuda = false;
+  /// Without a CPU side: what a processor does in its place is another kernel's.
+  bool device_only = false;
 };
 
 /// Every kernel that was built in, by name.

@@ -22,8 +22,9 @@ inline bool has_kernels_for(at::Device device) {
   return device.is_cpu() || (kDeviceCode && device.is_cuda());
 }
 
-/// Whether work on tensors of `device` is for the CUDA side of kernels.
-inline bool runs_on_cuda(at::Device device) { return device.is_cuda() || device_is_emulated(); }
+/// Whether work on tensors of `device` is for the CUDA side of kernels: what asks so goes the way of
+/// a GPU on an emulated device too, whose tensors lie in host memory.
+bool runs_on_cuda(at::Device device);
 
 /// The one device of all tensors that are defined, `first` among them. Throws Error when they lie
 /// on several, or on one that this build has no kernels for.

@@ -5,13 +5,14 @@
 #include <torch/nn/module.h>
 
 #include "base/core/error.h"
+#include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {
 
 int64_t flat_alignment(at::Device device) {
   constexpr int64_t kBytes = 64;
-  return device.is_cpu() ? 1 : kBytes / int64_t(sizeof(float));
+  return !runs_on_cuda(device) ? 1 : kBytes / int64_t(sizeof(float));
 }
 
 FlatParams::FlatParams(torch::nn::Module& module)

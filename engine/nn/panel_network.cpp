@@ -60,7 +60,7 @@ PanelNetwork::Gradients PanelNetwork::gradients(float* grad) const {
 
 PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
                            const at::Tensor& flat) {
-  MAGLEV_ASSERT(obstacle(network, spec).empty() && flat.is_cpu(), "ask obstacle first");
+  MAGLEV_ASSERT(obstacle(network, spec).empty(), "ask obstacle first");
   const DenseStacks stacks = *network.dense();
   MAGLEV_ASSERT(stacks.norms.empty() || stacks.norms.size() == spec.observations.size(),
                 "running statistics of every observation column, or of none");
@@ -78,6 +78,7 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
                           .elements = o.elements(),
                           .row_bytes = o.row_bytes(),
                           .offset = visible_ + privileged_,
+                          .privileged = privileged,
                           .mean = norm ? norm->mean().data_ptr<float>() : nullptr,
                           .var = norm ? norm->var().data_ptr<float>() : nullptr,
                           .clip = norm ? float(norm->clip()) : 0.f});

@@ -1,5 +1,6 @@
 #pragma once
-// An ActorCritic of fully connected layers (ActorCritic::dense) as it runs on the CPU: a panel of
+// An ActorCritic of fully connected layers (ActorCritic::dense) as kernels see it: which layers and
+// columns, with pointers to parameters where those lie. On the CPU it runs itself: a panel of
 // up to 64 rows goes from its observations to logits and value, and gradients back, in one thread's
 // cache, without anything being dispatched or allocated. The module stays the owner of the
 // parameters and the reference.
@@ -31,7 +32,7 @@ class PanelNetwork {
   /// Reads the parameters where they lie now: in the flat buffer that begins at `flat`.
   PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat);
 
-  /// The memory of one panel. Logits, value and their gradients are [features][stride].
+  /// The memory of one panel, on the CPU. Logits, value and their gradients are [features][stride].
   class Panel {
    public:
     explicit Panel(const PanelNetwork& network);
@@ -75,7 +76,8 @@ class PanelNetwork {
   /// True when the value needs layers the policy has computed anyway.
   bool shared() const { return !shared_.layers.empty(); }
 
- private:
+  // what it consists of, for who runs it elsewhere
+
   struct Stack {
     std::vector<DenseLayer> layers;
     std::vector<int64_t> weight_at, bias_at;  ///< in the flat buffer
@@ -83,12 +85,19 @@ class PanelNetwork {
     bool slopes = false;  ///< some layer's derivative is not a function of its output
   };
   struct Column {
-    size_t index;
+    size_t index;  ///< among the observations
     DType dtype;
     int64_t elements, row_bytes, offset;  ///< offset: its first feature in the input panel
+    bool privileged;                      ///< the critic's alone; these come last
     const float *mean, *var;              ///< null where taken as they are
     float clip;
   };
+  const Stack& shared_layers() const { return shared_; }
+  const Stack& policy_layers() const { return policy_; }
+  const Stack& value_layers() const { return value_; }
+  const std::vector<Column>& columns() const { return columns_; }
+
+ private:
   static Stack stack(const std::vector<DenseTensors>& layers, const at::Tensor& flat);
 
   Stack shared_, policy_, value_;

@@ -1,25 +1,12 @@
 #include "engine/train/finite_check.h"
 
-#include <bit>
-
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "kernels/finite/finite.h"
+#include "kernels/finite/finite_op.h"
 
 namespace maglev {
-namespace {
-
-bool all_finite(const float* values, int64_t count) {
-  // an exponent of ones only is an infinity or not a number
-  constexpr uint32_t kExponent = 0x7f800000u;
-  uint32_t bad = 0;
-  for (int64_t i = 0; i < count; ++i)
-    bad |= uint32_t((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
-  return bad == 0;
-}
-
-}  // namespace
-
 FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
                          at::Device device, bool flagged)
     : env_(std::move(env)), spec_(spec), agents_(agents), window_(&window) {
@@ -38,10 +25,11 @@ bool FiniteCheck::rows_finite(const StepIo& io, int64_t begin, int64_t count) co
 }
 
 void FiniteCheck::look(const Batch& collected) {
-  flag_.mul_(at::isfinite(collected.reward).all());
+  std::vector<at::Tensor> columns{collected.reward};
   for (const auto& column : collected.obs)
     if (column.scalar_type() == at::kFloat)
-      flag_.mul_(at::isfinite(column.narrow(0, 1, collected.reward.size(0))).all());
+      columns.push_back(column.narrow(0, 1, collected.reward.size(0)));
+  look_finite_(columns, flag_);
 }
 
 void FiniteCheck::raise_flag() {

@@ -8,6 +8,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "engine/device/device.h"
+#include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
 
@@ -88,7 +89,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                 " leave it out");
   const int64_t rows = envs_->rows();
   const int64_t block =
-      placement.device.is_cpu() ? block_rows(plan_->block_rows, rows, envs_->agents()) : rows;
+      runs_on_cuda(placement.device) ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
   store_ =
       make_store(run, envs_->spec(), *plan_,
                  {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement.device);
@@ -107,7 +108,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   }
   finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
                                           store_->window(), placement.device,
-                                          /*flagged=*/placement.device.is_cuda());
+                                          /*flagged=*/runs_on_cuda(placement.device));
   if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
@@ -127,7 +128,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                std::to_string(step) + "; checkpoints before it are intact");
                  }});
   Progress& progress = report_.progress();
-  if (placement.device.is_cpu()) progress.iteration_steps = steps_per_iteration();
+  if (!runs_on_cuda(placement.device)) progress.iteration_steps = steps_per_iteration();
   progress.total_steps = run.steps;
   if (plan_->replay && !offline()) progress.seeding_steps = plan_->replay->first_steps;
   // what building left behind is of other sizes than what iterations ask for
@@ -159,7 +160,7 @@ void Trainer::step_block(int64_t t, int64_t block) {
   if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
   mark(t, 2);
-  if (!placement_.device.is_cpu()) return;
+  if (runs_on_cuda(placement_.device)) return;
   report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
   // while the rows are in the cache
   state.finite &= finite_->rows_finite(io, begin, count);

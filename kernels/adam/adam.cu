@@ -1,5 +1,4 @@
 #include "base/device/launch.cuh"
-#include "base/device/warp.cuh"
 #include "kernels/adam/adam.h"
 
 namespace maglev {
@@ -13,56 +12,78 @@ __device__ int64_t group_of(const AdamArgs& args, int64_t i) {
   return g;
 }
 
-// one block a chunk: lanes into lane 0, sums of squares in a tree whose shape is fixed
+// a block a chunk: kSplits warps add lanes w, w + kSplits, ... of each element, their sums follow in
+// order; then the sum of squares in a tree whose shape is fixed
+template <int kSplits>
 __global__ void reduce_chunks(AdamArgs args) {
-  __shared__ double shared[kThreads];
-  const int64_t begin = blockIdx.x * kAdamChunk, end = min(begin + kAdamChunk, args.P);
-  const float unscale = args.unscale ? *args.unscale : 1.f;
+  constexpr int kChunk = int(kAdamDeviceChunk), kEach = kChunk / 32;
+  static_assert(kSplits == 1 || kSplits == 32);
+  __shared__ float sums[kSplits][kChunk];
+  __shared__ double shared[kChunk];
+  const int split = int(threadIdx.x) / (kSplits == 1 ? kChunk : 32);
+  const int first = int(threadIdx.x) % (kSplits == 1 ? kChunk : 32);
+  const int64_t begin = blockIdx.x * kAdamDeviceChunk, end = min(begin + kAdamDeviceChunk, args.P);
+  for (int e = 0; e < (kSplits == 1 ? 1 : kEach); ++e) {
+    const int at = first + 32 * e;
+    float sum = 0.f;
+    if (begin + at < end)
+      for (int64_t l = split; l < args.lanes; l += kSplits)
+        sum += args.grad[l * args.lane_stride + begin + at];
+    sums[split][at] = sum;
+  }
+  __syncthreads();
+  // from here on a thread has an element
+  const int at = int(threadIdx.x);
+  const int64_t i = begin + at;
+  float sum = 0.f;
+  if (at < kChunk && i < end) {
+    sum = sums[0][at];
+    for (int s = 1; s < kSplits; ++s) sum += sums[s][at];
+    sum *= args.unscale ? *args.unscale : 1.f;
+    args.grad[i] = sum;
+  }
   for (int64_t g = 0; g < args.group_count; ++g) {
     const AdamGroup group = args.groups[g];
-    const int64_t first = max(begin, group.begin), last = min(end, group.begin + group.count);
-    double squares = 0;
-    for (int64_t i = first + threadIdx.x; i < last; i += kThreads) {
-      float sum = args.grad[i];
-      for (int64_t l = 1; l < args.lanes; ++l) sum += args.grad[l * args.lane_stride + i];
-      sum *= unscale;
-      args.grad[i] = sum;
-      squares += double(sum) * double(sum);
+    const bool within = i >= group.begin && i < group.begin + group.count;
+    __syncthreads();
+    if (at < kChunk) shared[at] = within ? double(sum) * double(sum) : 0.;
+    for (int half = kChunk / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (at < half) shared[at] += shared[at + half];
     }
+    if (at == 0) args.partial[blockIdx.x * args.group_count + g] = shared[0];
+  }
+}
+
+// one block: all of it adds the chunks of one group after another
+__global__ void clip(AdamArgs args) {
+  __shared__ double shared[kClipThreads];
+  const int64_t chunks = adam_device_chunks(args.P);
+  double whole = 0;
+  for (int64_t g = 0; g < args.group_count; ++g) {
+    double squares = 0;
+    for (int64_t c = threadIdx.x; c < chunks; c += kClipThreads)
+      squares += args.partial[c * args.group_count + g];
     __syncthreads();
     shared[threadIdx.x] = squares;
-    for (int half = kThreads / 2; half > 0; half /= 2) {
+    for (int half = kClipThreads / 2; half > 0; half /= 2) {
       __syncthreads();
       if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
     }
-    if (threadIdx.x == 0) args.partial[blockIdx.x * args.group_count + g] = shared[0];
+    if (threadIdx.x == 0) whole += shared[0], args.factor[g] = adam_clip_factor(args, shared[0]);
   }
+  if (threadIdx.x == 0) adam_finish_clip(args, whole);
 }
-
-// one block: a warp a group, whose sum takes the place of its first chunk's
-__global__ void clip(AdamArgs args) {
-  const int64_t chunks = adam_chunks(args.P), lane = threadIdx.x % 32;
-  for (int64_t g = threadIdx.x / 32; g < args.group_count; g += kClipThreads / 32) {
-    double squares = 0;
-    for (int64_t c = lane; c < chunks; c += 32) squares += args.partial[c * args.group_count + g];
-    squares = warp_sum(squares);
-    if (lane == 0) args.partial[g] = squares, args.factor[g] = adam_clip_factor(args, squares);
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  double whole = 0;
-  for (int64_t g = 0; g < args.group_count; ++g) whole += args.partial[g];
-  adam_finish_clip(args, whole);
-}
-
-__global__ void begin_step(AdamArgs args) { adam_begin_step(args); }
 
 __global__ void step_elements(AdamArgs args) {
-  const AdamStep s = *args.step;
+  // two powers a block: a launch of their own would cost more
+  __shared__ AdamStep s;
+  if (threadIdx.x == 0) s = adam_begun_step(args);
+  __syncthreads();
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= args.P || s.apply == 0) return;
   const int64_t group = group_of(args, i);
-  const AdamRate rate = adam_rate(args, group);
+  const AdamRate rate = adam_rate(args, s, group);
   const float grad = args.grad[i] * args.factor[group];
   const float first = args.first[i] + float(1 - args.beta1) * (grad - args.first[i]);
   const float second = args.second[i] * float(args.beta2) + float(1 - args.beta2) * grad * grad;
@@ -74,8 +95,12 @@ __global__ void step_elements(AdamArgs args) {
 }  // namespace
 
 int adam_reduce_cuda(const AdamArgs& args, void* stream) {
-  return launch_kernel(reduce_chunks, {.grid = {adam_chunks(args.P)}, .block = {kThreads}}, stream,
-                       args);
+  const Extent grid{adam_device_chunks(args.P)};
+  // as many threads as pay: a single lane has nothing to split
+  if (args.lanes < 32)
+    return launch_kernel(reduce_chunks<1>, {.grid = grid, .block = {kAdamDeviceChunk}}, stream,
+                         args);
+  return launch_kernel(reduce_chunks<32>, {.grid = grid, .block = {1024}}, stream, args);
 }
 
 int adam_clip_cuda(const AdamArgs& args, void* stream) {
@@ -83,7 +108,6 @@ int adam_clip_cuda(const AdamArgs& args, void* stream) {
 }
 
 int adam_step_cuda(const AdamArgs& args, void* stream) {
-  if (const int error = launch_kernel(begin_step, kOneThread, stream, args)) return error;
   return launch_kernel(step_elements, thread_each(args.P, kThreads), stream, args);
 }
 

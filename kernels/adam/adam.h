@@ -6,7 +6,7 @@
 //   step    Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019)
 // A sum that something was added to, by other processes say, is reduced again as one lane.
 // Threads: chunks are cut from sizes alone. First every chunk's adam_reduce, then one adam_clip,
-// one adam_begin_step, then every chunk's adam_step; chunks of one stage may run on any threads,
+// one adam_begun_step, then every chunk's adam_step; chunks of one stage may run on any threads,
 // and results do not depend on how many.
 
 #include <cmath>
@@ -19,6 +19,9 @@ namespace maglev {
 /// Elements a chunk has.
 constexpr int64_t kAdamChunk = 16384;
 
+/// On a device.
+constexpr int64_t kAdamDeviceChunk = 128;
+
 /// Elements with a learning rate of their own, and unless clip_together a norm of their own.
 struct AdamGroup {
   int64_t begin, count;
@@ -28,8 +31,8 @@ struct AdamGroup {
 struct AdamStep {
   float norm;        ///< of the whole gradient, before clipping; by adam_clip
   float apply;       ///< 0: nothing changes; by adam_clip
-  float step_size;   ///< lr / (1 - beta1^steps); by adam_begin_step
-  float root_bias2;  ///< sqrt(1 - beta2^steps); by adam_begin_step
+  float step_size;   ///< lr / (1 - beta1^steps); by adam_begun_step
+  float root_bias2;  ///< sqrt(1 - beta2^steps); by adam_begun_step
 };
 
 struct AdamArgs {
@@ -52,12 +55,15 @@ struct AdamArgs {
   double beta1, beta2, eps;
   double weight_decay;   ///< decoupled; 0: none
   double max_grad_norm;  ///< of each group or of all, L2; 0: no clipping
-  double* partial;       ///< [adam_chunks(P)][group_count], scratch
+  double* partial;       ///< [adam_chunks(P), on a device adam_device_chunks][group_count], scratch
   float* factor;         ///< [group_count], scratch: what each group's gradient is multiplied by
   AdamStep* step;        ///< [1], scratch and result
 };
 
 MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + kAdamChunk - 1) / kAdamChunk; }
+MAGLEV_HD int64_t adam_device_chunks(int64_t P) {
+  return (P + kAdamDeviceChunk - 1) / kAdamDeviceChunk;
+}
 
 /// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group.
 void adam_reduce_cpu(const AdamArgs& args, int64_t chunk);
@@ -76,8 +82,8 @@ struct AdamRate {
   float step_size;  ///< lr / (1 - beta1^steps)
   float keep;       ///< 1 - lr * weight_decay
 };
-MAGLEV_HD AdamRate adam_rate(const AdamArgs& a, int64_t g) {
-  return {.step_size = a.step->step_size * a.rate[g],
+MAGLEV_HD AdamRate adam_rate(const AdamArgs& a, const AdamStep& step, int64_t g) {
+  return {.step_size = step.step_size * a.rate[g],
           .keep = float(1 - double(*a.lr) * double(a.rate[g]) * a.weight_decay)};
 }
 
@@ -106,14 +112,17 @@ inline void adam_clip_cpu(const AdamArgs& a) {
   adam_finish_clip(a, whole);
 }
 
-/// The step's scalars, from the learning rate and the steps taken.
-MAGLEV_HD void adam_begin_step(const AdamArgs& a) {
+/// The step with its scalars, from the learning rate and the steps taken.
+MAGLEV_HD AdamStep adam_begun_step(const AdamArgs& a) {
   const double lr = double(*a.lr), steps = double(*a.steps);
-  a.step->step_size = float(lr / (1 - pow(a.beta1, steps)));
-  a.step->root_bias2 = float(sqrt(1 - pow(a.beta2, steps)));
+  AdamStep step = *a.step;
+  step.step_size = float(lr / (1 - pow(a.beta1, steps)));
+  step.root_bias2 = float(sqrt(1 - pow(a.beta2, steps)));
+  return step;
 }
 
-/// The stages on `stream` (a cudaStream_t), every pointer in device memory; step begins itself.
+/// The stages on `stream` (a cudaStream_t), every pointer in device memory; step begins itself, and
+/// writes no AdamStep. Of 32 lanes and more, every 32nd are added first, then their sums in order.
 /// Return a cudaError_t. Only in builds with device code.
 int adam_reduce_cuda(const AdamArgs& args, void* stream);
 int adam_clip_cuda(const AdamArgs& args, void* stream);

@@ -99,7 +99,7 @@ void step_range(const AdamArgs& args, Range range, float factor, AdamRate rate) 
 void step_chunk(const AdamArgs& args, int64_t chunk) {
   if (args.step->apply == 0) return;
   for (int64_t g = 0; g < args.group_count; ++g)
-    step_range(args, part_of_chunk(args, g, chunk), args.factor[g], adam_rate(args, g));
+    step_range(args, part_of_chunk(args, g, chunk), args.factor[g], adam_rate(args, *args.step, g));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -14,10 +14,10 @@ struct AdamTensors {
   at::Tensor steps, nonfinite;     ///< scalars
   at::Tensor groups;               ///< [groups, 2] i64: begin, count
   std::vector<AdamGroup> spans;    ///< the groups, on the host
-  at::Tensor partial;              ///< [chunks, groups] f64, scratch
-  at::Tensor rate;                 ///< [groups], multiplies the learning rate
-  at::Tensor factor;               ///< [groups], scratch
-  at::Tensor step;                 ///< [4], an AdamStep
+  at::Tensor partial;  ///< [chunks, groups] f64, scratch: chunks as their device has them
+  at::Tensor rate;     ///< [groups], multiplies the learning rate
+  at::Tensor factor;   ///< [groups], scratch
+  at::Tensor step;     ///< [4], an AdamStep
 };
 
 struct AdamNumbers {

@@ -55,7 +55,7 @@ struct Optimiser {
     const int64_t chunks = adam_chunks(args.P);
     pool.run(chunks, [&](int64_t c) { adam_reduce_cpu(args, c); });
     adam_clip_cpu(args);
-    adam_begin_step(args);
+    *args.step = adam_begun_step(args);
     pool.run(chunks, [&](int64_t c) { adam_step_cpu(args, c); });
   }
 

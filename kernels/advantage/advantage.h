@@ -59,9 +59,20 @@ MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial& all) {
           .inverse_count = float(1 / (all.count > 1 ? all.count : 1))};
 }
 
+/// What is explained of a spread of which `rest` is left (sums of squares); NaN where there is none.
+MAGLEV_HD float advantage_explained(double spread, double rest) {
+  return spread > 0 ? float(1 - rest / spread) : NAN;
+}
+
 /// partial [advantage_chunks(count)] and statistics [1] in device memory, on `stream` (a
-/// cudaStream_t); returns a cudaError_t. Only in builds with device code.
+/// cudaStream_t); return a cudaError_t. Only in builds with device code.
 int advantage_cuda(const AdvantageArgs& args, AdvantagePartial* partial,
                    AdvantageStatistics* statistics, void* stream);
+/// The partials alone, for who joins them on the way (advantage.cuh).
+int advantage_partials_cuda(const AdvantageArgs& args, AdvantagePartial* partial, void* stream);
+/// 1 - Var(target - value) / Var(target) into explained [1]: `args` are of the target, value [M];
+/// partial [2][advantage_chunks(count)].
+int explained_variance_cuda(const AdvantageArgs& args, const float* value,
+                            AdvantagePartial* partial, float* explained, void* stream);
 
 }  // namespace maglev

@@ -1,6 +1,5 @@
 #include "kernels/advantage/advantage_op.h"
 
-#include <limits>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -82,7 +81,8 @@ std::vector<KernelCase> advantage_cases(at::Device device) {
 }  // namespace
 
 at::Tensor advantage_scratch(int64_t count, at::Device device) {
-  return at::empty({advantage_chunks(count), 3}, at::TensorOptions(at::kDouble).device(device));
+  // of two columns at most
+  return at::empty({2 * advantage_chunks(count), 3}, at::TensorOptions(at::kDouble).device(device));
 }
 
 void advantage_statistics_(at::Tensor& out, const at::Tensor& advantage, const at::Tensor& valid,
@@ -123,30 +123,33 @@ at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at:
 void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Tensor& value,
                          const at::Tensor& valid, at::Tensor& error, at::Tensor& scratch,
                          ThreadPool& pool) {
-  // a device takes plain ATen, which waits for nothing
-  if (!target.is_cpu()) {
-    out.copy_(explained_variance_reference(target, value, valid));
-    return;
-  }
+  const at::Device device = device_of("advantage", target, value, valid, out, error, scratch);
   const int64_t M = target.numel(), chunks = advantage_chunks(M);
   MAGLEV_ASSERT(value.numel() == M && valid.numel() == M && error.numel() == M, "one a row");
   MAGLEV_ASSERT(target.is_contiguous() && value.is_contiguous() && valid.is_contiguous() &&
                     error.is_contiguous(),
                 "contiguous");
-  const float *goal = target.const_data_ptr<float>(), *guess = value.const_data_ptr<float>();
-  float* left = error.data_ptr<float>();
-  for (int64_t i = 0; i < M; ++i) left[i] = goal[i] - guess[i];
-  // how far returns spread, and how far what values leave of them
-  const auto squares = [&](const float* column) {
-    const AdvantageArgs args{
-        .advantage = column, .valid = valid.const_data_ptr<float>(), .index = nullptr, .count = M};
-    find_partials(args, partials_of(scratch), pool);
-    return advantage_join(partials_of(scratch), chunks).squares;
+  const AdvantageArgs args{.advantage = target.const_data_ptr<float>(),
+                           .valid = valid.const_data_ptr<float>(),
+                           .index = nullptr,
+                           .count = M};
+  const auto on_cpu = [&](const AdvantageArgs& goal, const float* guess, AdvantagePartial* partial,
+                          float* explained) {
+    float* left = error.data_ptr<float>();
+    for (int64_t i = 0; i < M; ++i) left[i] = goal.advantage[i] - guess[i];
+    // how far returns spread, and how far what values leave of them
+    const auto squares = [&](const float* column) {
+      AdvantageArgs of = goal;
+      of.advantage = column;
+      find_partials(of, partial, pool);
+      return advantage_join(partial, chunks).squares;
+    };
+    const double spread = squares(goal.advantage);
+    *explained = advantage_explained(spread, squares(left));
   };
-  const double spread = squares(goal), rest = squares(left);
-  // returns that are all equal leave nothing to explain
-  *out.data_ptr<float>() =
-      spread > 0 ? float(1 - rest / spread) : std::numeric_limits<float>::quiet_NaN();
+  launch<explained_variance_cuda>("explained_variance", device, on_cpu, args,
+                                  value.const_data_ptr<float>(), partials_of(scratch),
+                                  out.data_ptr<float>());
 }
 
 at::Tensor explained_variance_reference(const at::Tensor& target, const at::Tensor& value,

@@ -21,7 +21,7 @@ at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at:
 
 /// 1 - Var(target - value) / Var(target) over valid rows; NaN where targets are constant. target,
 /// value, valid: M elements each, f32, contiguous, on one device.
-///   out scalar f32, written; `error` like target is scratch
+///   out scalar f32, written; `error` like target is scratch of the CPU's
 void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Tensor& value,
                          const at::Tensor& valid, at::Tensor& error, at::Tensor& scratch,
                          ThreadPool& pool);

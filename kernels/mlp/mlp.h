@@ -1,6 +1,7 @@
 #pragma once
 // Small fully connected networks, forward and backward, a panel of rows at a time: everything a
-// panel needs stays in the cache, and nothing is dispatched between the layers.
+// panel needs stays in the cache, and nothing is dispatched between the layers. On a device whole
+// networks run tile by tile (kernels/actor_critic).
 //
 // A panel holds up to 64 rows feature-major: x[f * stride + r] is feature f of row r. One SIMD lane
 // is one row, so layers of any width use whole vectors, weights are read as they are stored, and a
@@ -59,15 +60,5 @@ struct MlpBackward {
   int64_t stride, rows;
 };
 void mlp_backward_cpu(const MlpBackward& args);
-
-/// Rows of which gradients are summed into one lane on a device.
-constexpr int64_t kMlpSlice = 2048;
-
-/// The same on `stream` (a cudaStream_t) with one panel as long as the minibatch: pointers to
-/// numbers are device pointers, `rows` has no limit, `scratch` is not used. Gradients of slice i of
-/// kMlpSlice rows are added at `grad + i * lane_stride`. Return a cudaError_t. Only in builds with
-/// device code.
-int mlp_forward_cuda(const MlpForward& args, void* stream);
-int mlp_backward_cuda(const MlpBackward& args, int64_t lane_stride, void* stream);
 
 }  // namespace maglev

@@ -7,23 +7,18 @@
 #include <ATen/core/grad_mode.h>
 
 #include "engine/device/kernel.h"
-#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
 
-// a stack over any number of rows, panel by panel as the engine drives it, or on a GPU as one long
-// panel; memory made once
+// a stack over any number of rows, panel by panel as the engine drives it; memory made once
 class PanelStack {
  public:
   // parameters: weight, bias of each layer
   PanelStack(const Tensors& parameters, Activation activation, int64_t rows)
-      : rows_(rows),
-        panel_rows_(runs_on_cuda(parameters[0].device()) ? rows : kPanelRows),
-        options_(parameters[0].options()) {
+      : rows_(rows), options_(parameters[0].options()) {
     for (size_t i = 0; i < parameters.size(); i += 2) {
       const auto &weight = parameters[i], &bias = parameters[i + 1];
-      device_of("mlp", parameters[0], weight, bias);
       const bool last = i + 2 == parameters.size();
       layers_.push_back({weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1),
                          weight.size(0), last ? Activation::none : activation});
@@ -48,12 +43,12 @@ class PanelStack {
 
   // the panel that was loaded last
   void forward_again() {
-    run_forward({.layers = layers_,
-                 .x = x_.data_ptr<float>(),
-                 .y = y_at_.data(),
-                 .slope = nullptr,
-                 .stride = panel_stride(rows_),
-                 .rows = rows_});
+    mlp_forward_cpu({.layers = layers_,
+                     .x = x_.data_ptr<float>(),
+                     .y = y_at_.data(),
+                     .slope = nullptr,
+                     .stride = panel_stride(rows_),
+                     .rows = rows_});
   }
 
   // gradients of x and the parameters
@@ -63,17 +58,17 @@ class PanelStack {
       panel_forward(x, first, count);
       write(d_out, first, count, dy_.back());
       const auto y = pointers(y_), slope = pointers(slope_), dy = pointers(dy_);
-      run_backward({.layers = layers_,
-                    .grad = into_,
-                    .x = x_.data_ptr<float>(),
-                    .y = y.data(),
-                    .slope = slope.data(),
-                    .dy = dy.data(),
-                    .dx = dx_.data_ptr<float>(),
-                    .dx_features = layers_[0].in,
-                    .scratch = scratch_.data_ptr<float>(),
-                    .stride = panel_stride(count),
-                    .rows = count});
+      mlp_backward_cpu({.layers = layers_,
+                        .grad = into_,
+                        .x = x_.data_ptr<float>(),
+                        .y = y.data(),
+                        .slope = slope.data(),
+                        .dy = dy.data(),
+                        .dx = dx_.data_ptr<float>(),
+                        .dx_features = layers_[0].in,
+                        .scratch = scratch_.data_ptr<float>(),
+                        .stride = panel_stride(count),
+                        .rows = count});
       if (dx) read(dx_, layers_[0].in, first, count, *dx);
     });
   }
@@ -82,7 +77,7 @@ class PanelStack {
 
  private:
   at::Tensor make(int64_t features) const {
-    return at::zeros({features * panel_stride(panel_rows_)}, options_);
+    return at::zeros({features * panel_stride(kPanelRows)}, options_);
   }
   static std::vector<float*> pointers(const Tensors& tensors) {
     std::vector<float*> list;
@@ -92,30 +87,19 @@ class PanelStack {
 
   template <class Work>
   void each_panel(Work&& work) {
-    for (int64_t first = 0; first < rows_; first += panel_rows_)
-      work(first, std::min(panel_rows_, rows_ - first));
-  }
-
-  void run_forward(const MlpForward& args) const {
-    launch<mlp_forward_cuda>("mlp_forward", x_.device(), mlp_forward_cpu, args);
-  }
-  void run_backward(const MlpBackward& args) const {
-    // as many rows as one slice has: there is one lane
-    constexpr int64_t lane_stride = 0;
-    launch<mlp_backward_cuda>(
-        "mlp_backward", x_.device(),
-        [](const MlpBackward& panel, int64_t) { mlp_backward_cpu(panel); }, args, lane_stride);
+    for (int64_t first = 0; first < rows_; first += kPanelRows)
+      work(first, std::min(kPanelRows, rows_ - first));
   }
 
   void panel_forward(const at::Tensor& x, int64_t first, int64_t count) {
     write(x, first, count, x_);
     const auto y = pointers(y_), slope = pointers(slope_);
-    run_forward({.layers = layers_,
-                 .x = x_.data_ptr<float>(),
-                 .y = y.data(),
-                 .slope = slope.data(),
-                 .stride = panel_stride(count),
-                 .rows = count});
+    mlp_forward_cpu({.layers = layers_,
+                     .x = x_.data_ptr<float>(),
+                     .y = y.data(),
+                     .slope = slope.data(),
+                     .stride = panel_stride(count),
+                     .rows = count});
   }
 
   // rows [first, first + count) of [rows, features] -> panel with zeros in padding columns, and back
@@ -129,7 +113,7 @@ class PanelStack {
     into.narrow(0, first, count).copy_(from.narrow(1, 0, count).t());
   }
 
-  int64_t rows_, panel_rows_;
+  int64_t rows_;
   at::TensorOptions options_;
   std::vector<DenseLayer> layers_;
   std::vector<DenseGrad> into_;
@@ -156,6 +140,7 @@ const char* name_of(Activation activation) {
 
 std::vector<KernelCase> mlp_cases(at::Device device) {
   std::vector<KernelCase> list;
+  if (!device.is_cpu()) return list;
   struct Shape {
     int64_t rows;
     std::vector<int64_t> sizes;
@@ -168,13 +153,13 @@ std::vector<KernelCase> mlp_cases(at::Device device) {
                          {67, {17, 33, 5}, Activation::silu},
                          {256, {24, 256, 256, 8}, Activation::relu}}) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.rows));
-    Tensors inputs{at::randn({s.rows, s.sizes[0]}, gen).to(device)};
+    Tensors inputs{at::randn({s.rows, s.sizes[0]}, gen)};
     std::string name = std::to_string(s.sizes[0]);
     int64_t macs = 0, parameters = 0, sums = 0;
     for (size_t l = 1; l < s.sizes.size(); ++l) {
       const int64_t in = s.sizes[l - 1], out = s.sizes[l];
-      inputs.push_back((at::randn({out, in}, gen) / std::sqrt(double(in))).to(device));
-      inputs.push_back((at::randn({out}, gen) * 0.1).to(device));
+      inputs.push_back((at::randn({out, in}, gen) / std::sqrt(double(in))));
+      inputs.push_back((at::randn({out}, gen) * 0.1));
       name += "-" + std::to_string(out);
       macs += in * out, parameters += in * out + out;
       // forward over inputs, back over outputs
@@ -184,7 +169,7 @@ std::vector<KernelCase> mlp_cases(at::Device device) {
     const int64_t rows = s.rows;
     const Tensors parameters_of(inputs.begin() + 1, inputs.end());
     auto stack = std::make_shared<PanelStack>(parameters_of, activation, rows);
-    auto d_out = at::randn({rows, s.sizes.back()}, gen).to(device);
+    auto d_out = at::randn({rows, s.sizes.back()}, gen);
     auto leaves = std::make_shared<Tensors>();
     for (const auto& in : inputs) leaves->push_back(in.clone().set_requires_grad(true));
     list.push_back(
@@ -218,7 +203,7 @@ std::vector<KernelCase> mlp_cases(at::Device device) {
              },
          .repeat_fused = [stack, x = inputs[0], d_out] { stack->backward(x, d_out, nullptr); }});
     // what acting waits for: one panel as it lies in memory, without the way to and from rows
-    if (!device.is_cpu() || s.rows > kPanelRows) continue;
+    if (s.rows > kPanelRows) continue;
     list.push_back(
         {.name = name_of(activation) + (" " + name) + " forward rows=" + std::to_string(rows),
          .reference = [inputs,

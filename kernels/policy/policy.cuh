@@ -1,8 +1,9 @@
 #pragma once
-// Log-probabilities of a panel, one thread a row: what drawing and the loss share on a device, so
-// that they agree to the bit.
+// Draws and log-probabilities of a panel, one thread a row: what acting and the loss share on a
+// device, so that they agree to the bit.
 
-#include "base/simd/panel.h"
+#include "kernels/philox/philox.h"
+#include "kernels/policy/policy.h"
 
 namespace maglev {
 
@@ -79,6 +80,63 @@ __device__ inline RowLogProb action_log_prob(const DevicePolicy& device, int64_t
     out.entropy += s.entropy;
   }
   return out;
+}
+
+/// Draws for column `row` of the panel, which is row `at` of everything else.
+__device__ inline float sample_heads(const SampleArgs& args, const DevicePolicy& device,
+                                     const PhiloxFill& fill, int64_t row, int64_t at) {
+  const PolicyPanel& p = device.policy;
+  float log_prob = 0.f;
+  PhiloxBlock block{};
+  for (int64_t h = 0, begin = 0; h < p.head_count; begin += device.heads[h++]) {
+    float best = 0.f;
+    int64_t chosen = 0;
+    for (int64_t k = 0; k < device.heads[h]; ++k) {
+      const int64_t column = begin + k;
+      float score = masked_logit(p, row, at, column);
+      if (!args.mean) {
+        if (column % 4 == 0) block = philox_row_block(fill, at, column / 4);
+        score -= logf(-logf(open_uniform(block.word[column % 4])));
+      }
+      if (k == 0 || score > best) best = score, chosen = k;
+    }
+    args.action_i32[at * p.dims + h] = int32_t(chosen);
+    const HeadSoftmax s = head_softmax(p, row, at, begin, device.heads[h]);
+    log_prob += (masked_logit(p, row, at, begin + chosen) - s.largest) - s.log_total;
+  }
+  return log_prob;
+}
+
+__device__ inline float sample_gaussian(const SampleArgs& args, const DevicePolicy& device,
+                                        const PhiloxFill& fill, int64_t row, int64_t at) {
+  const PolicyPanel& p = device.policy;
+  float log_prob = 0.f, radius = 0.f, angle = 0.f;
+  for (int64_t i = 0; i < p.dims; ++i) {
+    float action = p.logits[i * p.stride + row];
+    if (!args.mean) {
+      if (i % 2 == 0) {
+        const PhiloxBlock block = philox_row_block(fill, at, i / 2);
+        radius = sqrtf(-2.f * logf(open_uniform(block.word[0])));
+        angle = 6.28318530717958648f * open_uniform(block.word[1]);
+      }
+      action += expf(p.log_std[i]) * (radius * (i % 2 == 0 ? cosf(angle) : sinf(angle)));
+    }
+    args.action_f32[at * p.dims + i] = action;
+    log_prob += gaussian_log_prob(p, i, gaussian_distance(p, row, i, action));
+  }
+  return log_prob;
+}
+
+/// An action and its log-probability: column `row` of the panel `device` has is row `at` of what
+/// `args` writes, of its mask and of its random streams.
+__device__ inline void sample_row(const SampleArgs& args, const DevicePolicy& device, int64_t row,
+                                  int64_t at) {
+  const PhiloxFill fill{args.seed, args.purpose, args.first_row, args.step, args.policy.rows,
+                        0,         args.base,    args.index};
+  const float log_prob = device.policy.head_count > 0
+                             ? sample_heads(args, device, fill, row, at)
+                             : sample_gaussian(args, device, fill, row, at);
+  if (args.log_prob) args.log_prob[at] = log_prob;
 }
 
 }  // namespace maglev

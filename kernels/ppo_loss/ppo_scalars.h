@@ -37,10 +37,10 @@ MAGLEV_HD void ppo_update(const PpoUpdate& u) {
 
 struct PpoBegin {
   PpoNumbers numbers;
-  const AdvantageStatistics* statistics;  ///< of the minibatch
-  const float *clip, *entropy_coef;       ///< [1], this update's
-  const float* last_entropy;              ///< [1], mean entropy of the minibatch before
-  PpoLossScalars* scalars;                ///< written
+  AdvantageStatistics* statistics;   ///< [1], of the minibatch; a device writes it first
+  const float *clip, *entropy_coef;  ///< [1], this update's
+  const float* last_entropy;         ///< [1], mean entropy of the minibatch before
+  PpoLossScalars* scalars;           ///< written
 };
 /// Before a minibatch: below the floor the mean entropy of the minibatch before adds its penalty.
 MAGLEV_HD void ppo_begin(const PpoBegin& b) {
@@ -57,8 +57,9 @@ struct PpoEnd {
   PpoNumbers numbers;
   const double* lane_figures;  ///< [lanes, kPpoFigures]
   int64_t lanes;
-  float* figures;       ///< [kPpoFigures], written: the lanes' sums in order
-  float* stop;          ///< [1], set once the policy moved by more than 1.5 target_kl
+  float* figures;  ///< [kPpoFigures], written: the lanes' sums, on a processor in order
+  float* counts;   ///< [1], written: 0 where the update had stopped before this minibatch, else 1
+  float* stop;     ///< [1], set once the policy moved by more than 1.5 target_kl
   float* last_entropy;  ///< [1], written
 };
 /// Behind a minibatch: the step that sees the policy too far away is left out, and all behind it.
@@ -68,14 +69,58 @@ MAGLEV_HD void ppo_end(const PpoEnd& e) {
     for (int64_t l = 0; l < e.lanes; ++l) sum += e.lane_figures[l * kPpoFigures + k];
     e.figures[k] = float(sum);
   }
+  *e.counts = *e.stop != 0.f ? 0.f : 1.f;
   if (e.numbers.target_kl > 0 && e.figures[kPpoApproxKl] > 1.5f * e.numbers.target_kl)
     *e.stop = 1.f;
   *e.last_entropy = e.figures[kPpoEntropy];
 }
 
-/// One thread of `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
+/// Figures of a kind that are told together, each a sum and the sum of its weights (Metrics).
+struct PpoSums {
+  float *sums, *weights;
+};
+/// A figure of weight 0 may be NaN, which times nothing would still be NaN.
+MAGLEV_HD void ppo_add(const PpoSums& to, int64_t figure, float value, float weight) {
+  if (!(weight > 0)) return;
+  to.sums[figure] += value * weight;
+  to.weights[figure] += weight;
+}
+
+struct PpoStepReport {
+  const float *figures, *counts;  ///< as ppo_end left them
+  const float *norm, *lr;         ///< [1] each, of the step
+  PpoSums to;                     ///< kPpoFigures, then norm and lr; added to
+};
+/// Behind a step: what it tells of itself.
+MAGLEV_HD void ppo_report_step(const PpoStepReport& r) {
+  for (int k = 0; k < kPpoFigures; ++k) ppo_add(r.to, k, r.figures[k], *r.counts);
+  ppo_add(r.to, kPpoFigures, *r.norm, *r.counts);
+  ppo_add(r.to, kPpoFigures + 1, *r.lr, *r.counts);
+}
+
+struct PpoUpdateReport {
+  const float *explained, *nonfinite, *scale;  ///< [1] each
+  PpoSums to;                                  ///< in this order; added to
+  int64_t epochs;
+  int64_t* epochs_done;  ///< [1], advanced: the next update's permutations have other numbers
+};
+/// Behind an update. Where targets do not vary there is nothing to explain: no figure, and no sign
+/// of divergence.
+MAGLEV_HD void ppo_report_update(const PpoUpdateReport& r) {
+  ppo_add(r.to, 0, *r.explained, *r.explained == *r.explained ? 1.f : 0.f);
+  ppo_add(r.to, 1, *r.nonfinite, 1.f);
+  ppo_add(r.to, 2, *r.scale, 1.f);
+  *r.epochs_done += r.epochs;
+}
+
+/// On `stream` (a cudaStream_t): one thread, but ppo_begin, which finds the statistics of `rows`
+/// first, with partial [advantage_chunks(count)] as scratch. Return a cudaError_t. Only in builds
+/// with device code.
 int ppo_update_cuda(const PpoUpdate& update, void* stream);
-int ppo_begin_cuda(const PpoBegin& begin, void* stream);
+int ppo_begin_cuda(const PpoBegin& begin, const AdvantageArgs& rows, AdvantagePartial* partial,
+                   void* stream);
 int ppo_end_cuda(const PpoEnd& end, void* stream);
+int ppo_report_step_cuda(const PpoStepReport& report, void* stream);
+int ppo_report_update_cuda(const PpoUpdateReport& report, void* stream);
 
 }  // namespace maglev

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/core/thread_pool.h"
 #include "engine/device/kernel.h"
 #include "kernels/ppo_loss/ppo_scalars.h"
 
@@ -17,6 +18,14 @@ struct PpoState {
   at::Tensor stop;                              ///< scalar, not 0: no step is taken any more
   at::Tensor scalars;                           ///< [5], a PpoLossScalars
   at::Tensor figures;                           ///< [kPpoFigures]
+  at::Tensor counts;                            ///< scalar, whether the last minibatch counts
+};
+
+/// The rows a minibatch's advantages come from; see advantage_statistics_.
+struct PpoAdvantages {
+  at::Tensor advantage, valid;  ///< [M]
+  at::Tensor index;             ///< [count] i64
+  at::Tensor scratch;           ///< advantage_scratch
 };
 
 /// Schedules of a run.
@@ -27,13 +36,23 @@ struct PpoSchedules {
 
 /// As ppo_update: advances state.steps_done, writes lr, clip, entropy_coef and stop.
 void ppo_update_(PpoState& state, const PpoSchedules& schedules);
-/// As ppo_begin: writes state.scalars.
-void ppo_begin_(PpoState& state, const PpoNumbers& numbers);
-/// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, stop and
+/// Statistics of the minibatch's advantages, then as ppo_begin: writes state.statistics and scalars.
+void ppo_begin_(PpoState& state, const PpoNumbers& numbers, PpoAdvantages& rows, ThreadPool& pool);
+/// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, counts, stop and
 /// last_entropy.
 void ppo_end_(PpoState& state, const PpoNumbers& numbers, const at::Tensor& lane_figures);
+/// As ppo_report_step and ppo_report_update: add to `sums` [2, K] f32, a row of sums and one of
+/// weights, from column `first` on.
+///   norm, explained, nonfinite, scale scalars f32; epochs_done scalar i64
+void ppo_report_step_(const PpoState& state, const at::Tensor& norm, const at::Tensor& sums,
+                      int64_t first);
+struct PpoUpdateFigures {
+  at::Tensor explained, nonfinite, scale;
+};
+void ppo_report_update_(const PpoUpdateFigures& figures, const at::Tensor& sums, int64_t first,
+                        int64_t epochs, const at::Tensor& epochs_done);
 
-/// The three beside plain ATen, for the kernel's table.
+/// All of them beside plain ATen, for the kernel's table.
 std::vector<KernelCase> ppo_scalar_cases(at::Device device);
 
 }  // namespace maglev

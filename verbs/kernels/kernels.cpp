@@ -24,11 +24,16 @@ const KernelEntry& find_kernel(const std::string& name) {
   return find_row(kernel_table(), name, "[kernels] ", "kernel");
 }
 
+const char* built_for(const KernelEntry& kernel) {
+  if (kernel.device_only) return kernel.cuda ? "CUDA" : "no device here";
+  return kernel.cuda ? "CPU, CUDA" : "CPU";
+}
+
 void list() {
   Table table({"name", ">cases", "built for", "what it does"});
   for (const KernelEntry& kernel : kernel_table())
-    table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()),
-               kernel.cuda ? "CPU, CUDA" : "CPU", kernel.summary});
+    table.add({kernel.name, std::to_string(kernel.cases(at::kCPU).size()), built_for(kernel),
+               kernel.summary});
   print(table.text(probe_terminal(STDOUT_FILENO)));
   print(
       "\nmaglev kernels test holds each to its reference, grad its gradients, bench times both.\n");

@@ -16,6 +16,8 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
 // the standard library writes it as an attribute's name, where nothing may come of it
 #define __noinline__
 // one block runs at a time: a static is what its threads share, with nobody's memory around it
@@ -30,6 +32,9 @@ struct uint3 {
 };
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
 };
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
