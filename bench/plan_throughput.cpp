@@ -151,7 +151,7 @@ void run(const std::vector<std::string>& words) {
   claim_threads();
   c10::InferenceMode no_gradients;
   for (const Precision precision : precisions) {
-    const bool bf16 = precision == Precision::bf16, offered = !bf16 || dense_bf16_available();
+    const bool bf16 = precision == Precision::bf16, offered = !bf16 || pair_products_available();
     const double rate = offered ? product_rate(bf16) : 0;
     for (const Case& c : kCases) {
       if (!names.empty() && std::find(names.begin(), names.end(), c.name) == names.end()) continue;

@@ -3,7 +3,7 @@
 // drawn pair of value networks in targets and policy loss, at the rate of f32 matrix products
 // measured in the same run.
 //
-//   update_throughput [--repeats 5] [--threads N] [--plain] [CASE ...]
+//   update_throughput [--repeats 5] [--threads N] [--plain] [--precision bf16] [CASE ...]
 //
 // A line of JSON a case and number of threads (1 and all, unless given). --plain times the autograd
 // path instead. Times are the least over the repeats: wall clock, and processor time of the calling
@@ -78,7 +78,7 @@ double product_rate() {
 }
 
 template <class Learner>
-void measure(const Case& c, int threads, int repeats, const char* path) {
+void measure(const Case& c, int threads, int repeats, Precision precision, const char* path) {
   ThreadPool pool(threads, [] { at::set_num_threads(1); });
   Options o;
   o.enc_dim = c.enc_dim, o.mlp_dim = c.mlp_dim, o.latent_dim = c.latent, o.num_q = c.num_q;
@@ -89,6 +89,7 @@ void measure(const Case& c, int threads, int repeats, const char* path) {
                                .shape = model_shape(o, spec),
                                .seed = 1,
                                .discount = discounts(o, spec),
+                               .precision = precision,
                                .pool = &pool};
   LearnerState state(o, options.shape, 1, at::kCPU);
   Learner learner(options, state);
@@ -97,8 +98,8 @@ void measure(const Case& c, int threads, int repeats, const char* path) {
                         .reward = at::randn({c.horizon, c.batch}),
                         .terminated = at::zeros({c.horizon, c.batch})};
   auto figures = at::zeros({int64_t(kFigures)});
-  PanelPlanner planner(plan_options(o, options.shape, spec, at::kCPU), options.shape,
-                       Precision::fp32, threads);
+  PanelPlanner planner(plan_options(o, options.shape, spec, at::kCPU), options.shape, precision,
+                       threads);
   const auto learn = [&] {
     learner.update(batch, figures);
     planner.publish(*state.model, state.params.data());
@@ -114,22 +115,25 @@ void measure(const Case& c, int threads, int repeats, const char* path) {
   const double flops = update_flops(c, state.model->layout()), rate = product_rate();
   const double bound = flops / rate / threads;
   std::printf(
-      "{\"case\": \"%s\", \"path\": \"%s\", \"threads\": %d, \"ms\": %.2f, "
+      "{\"case\": \"%s\", \"path\": \"%s\", \"precision\": \"%s\", \"threads\": %d, \"ms\": %.2f, "
       "\"cpu_ms\": %.2f, \"gflop\": %.2f, \"product_gflops\": %.1f, \"bound_ms\": %.2f, "
       "\"share_of_bound\": %.3f, \"share_of_bound_cpu\": %.3f}\n",
-      c.name, path, threads, wall * 1e3, cpu * 1e3, flops * 1e-9, rate * 1e-9, bound * 1e3,
-      bound / wall, bound / cpu);
+      c.name, path, name_of(precision), threads, wall * 1e3, cpu * 1e3, flops * 1e-9, rate * 1e-9,
+      bound * 1e3, bound / wall, bound / cpu);
   std::fflush(stdout);
 }
 
 void run(const std::vector<std::string>& words) {
   int repeats = 5, threads = 0;
   bool plain = false;
+  Precision precision = Precision::fp32;
   std::vector<std::string> names;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--repeats" && i + 1 < words.size()) repeats = std::stoi(words[++i]);
     else if (words[i] == "--threads" && i + 1 < words.size()) threads = std::stoi(words[++i]);
     else if (words[i] == "--plain") plain = true;
+    else if (words[i] == "--precision" && i + 1 < words.size())
+      precision = words[++i] == "bf16" ? Precision::bf16 : Precision::fp32;
     else names.push_back(words[i]);
   }
   claim_threads();
@@ -138,8 +142,8 @@ void run(const std::vector<std::string>& words) {
   for (const Case& c : kCases) {
     if (!names.empty() && std::find(names.begin(), names.end(), c.name) == names.end()) continue;
     for (int count : counts) {
-      if (plain) measure<ReferenceLearner>(c, count, repeats, "autograd");
-      else measure<PanelLearner>(c, count, repeats, "panels");
+      if (plain) measure<ReferenceLearner>(c, count, repeats, precision, "autograd");
+      else measure<PanelLearner>(c, count, repeats, precision, "panels");
     }
   }
 }

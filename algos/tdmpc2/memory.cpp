@@ -6,7 +6,7 @@
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/policy.h"
 #include "base/simd/panel.h"
-#include "kernels/dense_grad/dense_grad.h"
+#include "kernels/dense_grad/dense_grad_bf16.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -30,10 +30,15 @@ int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout
   return rows * row + o.batch * kept(l.encoder);
 }
 
-// what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it gives
-int64_t waiting(const MlpPlaces& net, int64_t stride) {
-  int64_t floats = 0;
-  for (const auto& layer : net) floats += dense_columns_size(layer.in, stride) + layer.out * stride;
+// what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it gives;
+// in bf16 half as many words, and the last layer's gradient in f32 besides
+int64_t waiting(const MlpPlaces& net, int64_t stride, bool bf16 = false) {
+  int64_t floats = bf16 ? net.back().out * stride : 0;
+  for (const auto& layer : net) {
+    const int64_t columns = dense_columns_size(layer.in, stride);
+    floats +=
+        bf16 ? columns / 2 + pair_blocks_size(layer.out, stride / 2) : columns + layer.out * stride;
+  }
   return floats;
 }
 // what a layer leaves of a panel on the way forward
@@ -45,24 +50,26 @@ int64_t outputs(const MlpPlaces& net, int64_t stride) {
 
 // of an update on panels: what weight gradients wait for, and a thread's own buffers
 int64_t panel_update_elements(const Options& o, const ModelShape& s, const ModelLayout& l,
-                              int64_t threads) {
+                              int64_t threads, bool bf16) {
   const int64_t stride = (std::min(o.batch, kPanelRows) + 15) / 16 * 16;
   const int64_t panels = (o.batch + stride - 1) / stride;
   const int64_t steps = panels * o.horizon, policy_steps = panels * (o.horizon + 1);
   // inputs of the heads' first layers are those of the dynamics
-  const int64_t shared = dense_columns_size(l.dynamics.front().in, stride);
-  int64_t step = waiting(l.dynamics, stride) + waiting(l.reward, stride) - shared;
-  for (const auto& q : l.q) step += waiting(q, stride) - shared;
-  if (s.episodic) step += waiting(l.termination, stride);
-  const int64_t policy_step = waiting(l.policy, stride) + 2 * outputs(l.policy, stride) +
+  const int64_t shared = dense_columns_size(l.dynamics.front().in, stride) / (bf16 ? 2 : 1);
+  int64_t step = waiting(l.dynamics, stride, bf16) + waiting(l.reward, stride, bf16) - shared;
+  for (const auto& q : l.q) step += waiting(q, stride, bf16) - shared;
+  if (s.episodic) step += waiting(l.termination, stride, bf16);
+  const int64_t policy_step = waiting(l.policy, stride, bf16) + 2 * outputs(l.policy, stride) +
                               (s.latent + 5 * s.actions + 1) * stride;
   // forward without gradients, with them, and a way back that leaves none
   const int64_t scratch = 3 * outputs(l.encoder, stride) + outputs(l.policy, stride) +
                           2 * outputs(l.reward, stride) + 4 * outputs(l.q.front(), stride) +
                           2 * o.horizon * outputs(l.dynamics, stride) +
                           (o.horizon * (s.latent + s.actions) + s.obs + s.mlp_dim + kBins) * stride;
+  // weights rounded, and their transpose; the targets' without it
+  const int64_t rounded = bf16 ? l.size() + (l.q_end() - l.q_begin()) / 2 : 0;
   return panels * waiting(l.encoder, stride) + steps * step + policy_steps * policy_step +
-         threads * scratch;
+         threads * scratch + rounded;
 }
 
 int64_t plan_elements(const Options& o, const ModelShape& s) {
@@ -109,8 +116,9 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const bool panels = use_panels(
       o, PanelLearner::obstacle({.options = o, .shape = shape, .precision = context.precision},
                                 context.device));
-  const int64_t update =
-      panels ? panel_update_elements(o, shape, layout, threads) : update_elements(o, shape, layout);
+  const int64_t update = panels ? panel_update_elements(o, shape, layout, threads,
+                                                        context.precision == Precision::bf16)
+                                : update_elements(o, shape, layout);
   std::vector<MemoryPart> parts{{"parameters and targets", kF32 * (layout.size() + q)},
                                 {"gradients and optimiser", kF32 * 3 * layout.size()},
                                 {"activations of an update", kF32 * update}};

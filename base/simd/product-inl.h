@@ -172,7 +172,7 @@ void multiply(const Product& p, const End& end) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// blocks of four floats of v, each a row further down
+// blocks of four floats of v, each four rows further down
 template <class D>
 HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* to, int64_t row) {
   if constexpr (hn::MaxLanes(D()) == 4) {

@@ -16,6 +16,9 @@ struct Level {
 };
 constexpr Level kLevels[] = {{"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"sse4", HWY_SSE4}};
 
+// written before any kernel runs
+bool limited = false;
+
 bool has(int64_t target) {
   const int64_t supported = hwy::SupportedTargets();
   return (supported & -supported) <= target;
@@ -32,7 +35,10 @@ void limit_simd() {
     throw Error("[simd] MAGLEV_SIMD=" + std::string(wanted) + ", but this processor has only " +
                 simd_name());
   hwy::DisableTargets(level.target - 1);
+  limited = true;
 }
+
+bool simd_is_limited() { return limited; }
 
 bool simd_has_avx512() { return has(HWY_AVX3); }
 

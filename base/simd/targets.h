@@ -11,6 +11,9 @@ namespace maglev {
 /// no such instructions.
 void limit_simd();
 
+/// Whether it has: then what is newer than all it can name (tiles) is not used either.
+bool simd_is_limited();
+
 /// Whether kernels may use 512-bit vectors.
 bool simd_has_avx512();
 /// Whether kernels round products and sums together: with it their results are the same bits on

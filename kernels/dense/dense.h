@@ -74,6 +74,21 @@ struct DenseForward {
 /// where there is an end.
 void dense_cpu(const DenseForward& args);
 
+/// The end alone on a panel of sums [out][stride], with what a backward pass reads: as DenseForward
+/// has them.
+struct DensePanelEnd {
+  DenseEnd end;  ///< mish or simnorm
+  int64_t out;
+  const float *gain, *shift;
+  const float* factor = nullptr;
+  float* z;                   ///< [out][stride], the sums; y in their place unless to `pairs`
+  uint32_t* pairs = nullptr;  ///< [out / 2][stride]: y rounded, as dense_bf16.h has it; or null
+  float* xhat = nullptr;
+  float* rstd = nullptr;
+  int64_t stride, rows;
+};
+void dense_panel_end_cpu(const DensePanelEnd& args);
+
 /// Elements from one environment, row or network to the next.
 struct DenseSteps {
   int64_t env = 0, row = 0, net = 0;

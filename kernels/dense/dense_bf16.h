@@ -1,34 +1,29 @@
 #pragma once
 // The layer of dense.h with weights and activations in bfloat16 and sums in f32, on processors that
-// multiply pairs of bfloat16 in one instruction.
+// multiply pairs of bfloat16 in one instruction (pair_products_available()).
 //
 // A panel of pairs holds two features in each word: word [f / 2 * stride + r] is feature f of row r
-// in its lower half and feature f + 1 in its upper half, f even.
+// in its lower half and feature f + 1 in its upper half, f even. Weights lie in blocks
+// (base/simd/pairs.h), a row an output.
 
 #include <cstdint>
 #include <span>
 
+#include "base/simd/pairs.h"
 #include "kernels/dense/dense.h"
 
 namespace maglev {
 
-/// Whether this processor has the instruction (AVX512_BF16); the other functions need it.
-bool dense_bf16_available();
-
-/// Words of a packed layer of `pairs` pairs of inputs; packed weights are aligned to 64 bytes.
-constexpr int64_t packed_dense_bf16_size(int64_t out, int64_t pairs) {
-  return packed_dense_size(out, pairs);
-}
-
-/// Rounds the weights of some inputs, which begin a pair, to nearest even and packs them as
-/// pack_dense does, a word a pair; an odd last input is paired with zeros.
+/// Rounds the weights of some inputs to nearest even and packs them in blocks, from a whole block of
+/// words on; an odd last input is paired with zeros. Steps in and 1 of torch's [out, in] pack it,
+/// steps 1 and in its transpose: one of them is 1. Weights are finite.
 struct DensePackBf16 {
   const float* weight;  ///< of the first of these inputs; steps as in DensePack
   int64_t out, in;
   int64_t out_step, in_step;
   int64_t pairs;     ///< of the whole layer
-  int64_t first;     ///< pair these inputs begin at
-  uint32_t* packed;  ///< [packed_dense_bf16_size(out, pairs)], written where these inputs lie
+  int64_t first;     ///< pair these inputs begin at, a multiple of kPairBlock
+  uint32_t* packed;  ///< [pair_blocks_size(out, pairs)], written where these inputs lie
 };
 void pack_dense_bf16(const DensePackBf16& args);
 
@@ -39,10 +34,15 @@ void panel_to_pairs(const float* x, int64_t features, int64_t stride, int64_t ro
 
 struct DenseSegmentBf16 {
   const uint32_t* x;  ///< [pairs][stride]
-  int64_t first, pairs;
+  int64_t first;      ///< a multiple of kPairBlock
+  int64_t pairs;
 };
 
-/// As DenseForward; a row's result does not depend on its place, on other rows nor on `rows`.
+/// Most segments a layer of pairs has.
+constexpr int64_t kMostSegments = 4;
+
+/// As DenseForward; a row's result does not depend on its place, on other rows nor on `rows`. Ends
+/// are made to the precision that is kept: exponentials and quotients to fourteen bits.
 struct DenseForwardBf16 {
   const uint32_t* weight;  ///< packed
   int64_t pairs, out;
@@ -58,15 +58,14 @@ struct DenseForwardBf16 {
 };
 void dense_bf16_cpu(const DenseForwardBf16& args);
 
-/// The end of dense_bf16_cpu alone: LayerNorm by the sums' moments, and Mish or SimNorm, to pairs.
-/// Runs anywhere; within the last bit of bfloat16.
+/// The end of dense_bf16_cpu alone: LayerNorm, and Mish or SimNorm, to pairs. Runs anywhere; within
+/// the last bit of bfloat16.
 struct DensePairsEnd {
   DenseEnd end;  ///< mish or simnorm
   int64_t out;
   const float *gain, *shift;
-  const float* sums;     ///< [out][stride]
-  const float* moments;  ///< [2][kPanelRows]: each row's sum over the outputs, and of the squares
-  uint32_t* y;           ///< [out / 2][stride], written
+  const float* sums;  ///< [out][stride]
+  uint32_t* y;        ///< [out / 2][stride], written
   int64_t stride, rows;
 };
 void dense_pairs_end_cpu(const DensePairsEnd& args);

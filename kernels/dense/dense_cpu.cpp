@@ -46,7 +46,23 @@ void dense(const DenseForward& a) {
                     .stride = a.stride,
                     .rows = a.rows},
                    sums);
-  if (a.end != DenseEnd::none) end_panel(a, a.y, StorePanel{a.y, a.stride});
+  if (a.end == DenseEnd::none) return;
+  end_panel({.end = a.end,
+             .out = a.out,
+             .gain = a.gain,
+             .shift = a.shift,
+             .factor = a.factor,
+             .z = a.y,
+             .xhat = a.xhat,
+             .rstd = a.rstd,
+             .stride = a.stride,
+             .rows = a.rows},
+            StorePanel{a.y, a.stride});
+}
+
+void panel_end(const DensePanelEnd& a) {
+  if (a.pairs) end_panel(a, StorePairs{a.pairs, a.stride});
+  else end_panel(a, StorePanel{a.z, a.stride});
 }
 
 float as_float(float x) { return x; }
@@ -66,13 +82,14 @@ void end_rows_of(const DenseEndRows& a, int64_t env, int64_t net, float* panel) 
       for (int64_t f = 0; f < a.features; ++f)
         panel[f * kPanelRows + r] =
             r < count ? as_float(x[(first + r) * a.from.row + f]) + (start ? start[f] : 0.f) : 0.f;
-    end_panel({.out = a.features,
-               .end = a.end,
+    end_panel({.end = a.end,
+               .out = a.features,
                .gain = a.gain + place(a.gain_steps),
                .shift = a.shift + place(a.gain_steps),
+               .z = panel,
                .stride = kPanelRows,
                .rows = count},
-              panel, StorePanel{panel, kPanelRows});
+              StorePanel{panel, kPanelRows});
     for (int64_t r = 0; r < count; ++r)
       for (int64_t f = 0; f < a.features; ++f)
         write(panel[f * kPanelRows + r], y + (first + r) * a.to.row + f);
@@ -95,9 +112,11 @@ HWY_AFTER_NAMESPACE();
 namespace maglev {
 
 HWY_EXPORT(dense);
+HWY_EXPORT(panel_end);
 HWY_EXPORT(end_rows);
 
 void dense_cpu(const DenseForward& args) { HWY_DYNAMIC_DISPATCH(dense)(args); }
+void dense_panel_end_cpu(const DensePanelEnd& args) { HWY_DYNAMIC_DISPATCH(panel_end)(args); }
 void dense_end_cpu(const DenseEndRows& args) { HWY_DYNAMIC_DISPATCH(end_rows)(args); }
 void pack_dense(const DensePack& a) {
   for (int64_t o = 0; o < a.out; o += kDenseTile)

@@ -152,9 +152,11 @@ class PairLayer {
  public:
   PairLayer(const Tensors& inputs, int64_t first, DenseEnd end)
       : inputs_(inputs), rows_(inputs[0].size(0)), out_(inputs[1].size(0)), end_(end) {
-    const int64_t in = inputs[0].size(1), own = (first + 1) / 2, pairs = own + (in - first + 1) / 2;
+    // every segment begins a block
+    const int64_t in = inputs[0].size(1), own = whole_pair_blocks((first + 1) / 2);
+    const int64_t pairs = own + (in - first + 1) / 2;
     auto words = [](int64_t count) { return at::zeros({count}, at::kInt); };
-    packed_ = words(packed_dense_bf16_size(out_, pairs)), x_ = words(pairs * kPanelRows);
+    packed_ = words(pair_blocks_size(out_, pairs)), x_ = words(pairs * kPanelRows);
     y_ = words(out_ * kPanelRows), sums_ = at::zeros({out_, kPanelRows});
     // each segment from the pair it begins at
     for (auto [begin, count, pair] :
@@ -299,7 +301,7 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
 std::vector<KernelCase> dense_cases(at::Device device) {
   std::vector<KernelCase> list;
   if (device.is_cpu()) add_layer_cases(list);
-  if (device.is_cpu() && dense_bf16_available()) add_pair_cases(list);
+  if (device.is_cpu() && pair_products_available()) add_pair_cases(list);
   add_end_cases(list, device);
   return list;
 }

@@ -1,5 +1,9 @@
-// Panels of bfloat16 pairs: made from f32, and the ends of layers that give them. Eight bits are
-// kept, so exponentials and quotients are made to fourteen.
+// Words of bfloat16 pairs: panels and weights made from f32, and the ends of layers that give them.
+// Eight bits are kept, so exponentials and quotients are made to fourteen.
+#include <algorithm>
+
+#include "base/core/bfloat16.h"
+#include "base/core/error.h"
 #include "kernels/dense/dense_bf16.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -7,23 +11,12 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/simd/pairs-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Two features as bfloat16, rounded to nearest even, in the halves of a word. They are finite.
-template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> bfloat16_pair(D, hn::Vec<D> even, hn::Vec<D> odd) {
-  const hn::RebindToUnsigned<D> words;
-  const auto rounded = [&](hn::Vec<D> x) HWY_ATTR {
-    const auto bits = hn::BitCast(words, x);
-    const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
-    return bits + hn::Set(words, 0x7FFFu) + last;
-  };
-  return hn::Or(hn::ShiftRight<16>(rounded(even)),
-                hn::And(rounded(odd), hn::Set(words, 0xFFFF0000u)));
-}
 
 /// exp(x) within 8e-5 of itself, x cut to [-87, 20].
 template <class D, class V = hn::Vec<D>>
@@ -62,11 +55,20 @@ HWY_NOINLINE void end_strip(D d, const DensePairsEnd& a, int64_t c) {
   const hn::RebindToUnsigned<D> words;
   const int64_t lanes = int64_t(hn::Lanes(d));
   Normalised<kVectors, D> normalised{.a = a, .c = c};
+  // moments of the sums
+  V total[kVectors], square[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = square[v] = hn::Zero(d);
+  for (int64_t f = 0; f < a.out; ++f)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const V x = hn::Load(d, a.sums + f * a.stride + c + v * lanes);
+      total[v] = total[v] + x;
+      square[v] = hn::MulAdd(x, x, square[v]);
+    }
   const V share = hn::Set(d, 1.f / float(a.out));
   for (int v = 0; v < kVectors; ++v) {
-    const V mean = hn::Load(d, a.moments + c + v * lanes) * share;
-    const V square = hn::Load(d, a.moments + kPanelRows + c + v * lanes) * share;
-    const V variance = hn::Max(hn::NegMulAdd(mean, mean, square), hn::Zero(d));
+    const V mean = total[v] * share;
+    const V variance = hn::Max(hn::NegMulAdd(mean, mean, square[v] * share), hn::Zero(d));
     normalised.rstd[v] = hn::Set(d, 1.f) / hn::Sqrt(variance + hn::Set(d, kLayerNormEps));
     normalised.offset[v] = hn::Neg(mean) * normalised.rstd[v];
   }
@@ -125,6 +127,75 @@ void to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows, ui
     }
 }
 
+// words of one input after another: a row of a block at a time
+void pack_straight(const DensePackBf16& a) {
+  const int64_t words = (a.in + 1) / 2, blocks = whole_pair_blocks(words);
+  for (int64_t o = 0; o < whole_pair_blocks(a.out); ++o) {
+    const float* w = a.weight + o * a.out_step;
+    for (int64_t j = 0; j < blocks; j += kPairBlock) {
+      uint32_t* to = a.packed + pair_place(o, a.first + j, a.pairs);
+      int64_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+      const hn::CappedTag<float, 16> d;
+      const hn::RebindToUnsigned<decltype(d)> bits;
+      const int64_t lanes = int64_t(hn::Lanes(d));
+      if (o < a.out && 2 * (j + kPairBlock) <= a.in)
+        for (; k < kPairBlock; k += lanes) {
+          const float* from = w + 2 * (j + k);
+          const auto low = hn::LoadU(d, from), high = hn::LoadU(d, from + lanes);
+          hn::Store(bfloat16_neighbours(d, low, high), bits, to + k);
+        }
+#endif
+      // zeros where there is no output or input
+      for (; k < kPairBlock; ++k) {
+        const auto half = [&](int64_t i) {
+          return o < a.out && i < a.in ? uint32_t(bfloat16_bits(w[i])) : 0u;
+        };
+        to[k] = half(2 * (j + k)) | half(2 * (j + k) + 1) << 16;
+      }
+    }
+  }
+}
+
+// the transpose: neighbours along the depth lie a row of weights apart
+void pack_across(const DensePackBf16& a) {
+  const int64_t words = (a.in + 1) / 2;
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToUnsigned<decltype(d)> bits;
+  // words of a block as they are made, one of 16 outputs after another
+  HWY_ALIGN uint32_t made[kPairBlock * kPairBlock];
+  HWY_ALIGN float rows[2][kPairBlock];
+  for (int64_t o = 0; o < a.out; o += kPairBlock) {
+    const int64_t outputs = std::min(kPairBlock, a.out - o);
+    for (int64_t j = 0; j < whole_pair_blocks(words); j += kPairBlock) {
+      for (int64_t k = 0; k < kPairBlock; ++k) {
+        const float* pair[2];
+        for (int64_t half : {0, 1}) {
+          const int64_t i = 2 * (j + k) + half;
+          pair[half] = a.weight + i * a.in_step + o;
+          if (i < a.in && outputs == kPairBlock) continue;
+          // zeros where there is no output or input
+          for (int64_t n = 0; n < kPairBlock; ++n)
+            rows[half][n] = i < a.in && n < outputs ? pair[half][n] : 0.f;
+          pair[half] = rows[half];
+        }
+        for (int64_t n = 0; n < kPairBlock; n += int64_t(hn::Lanes(d)))
+          hn::Store(bfloat16_pair(d, hn::LoadU(d, pair[0] + n), hn::LoadU(d, pair[1] + n)), bits,
+                    made + k * kPairBlock + n);
+      }
+      // half a cycle a weight
+      uint32_t* to = a.packed + pair_place(o, a.first + j, a.pairs);
+      for (int64_t n = 0; n < kPairBlock; ++n)
+        for (int64_t k = 0; k < kPairBlock; ++k) to[n * kPairBlock + k] = made[k * kPairBlock + n];
+    }
+  }
+}
+
+void pack(const DensePackBf16& a) {
+  if (a.in_step == 1) pack_straight(a);
+  else pack_across(a);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace maglev
 HWY_AFTER_NAMESPACE();
@@ -132,10 +203,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace maglev {
 
+HWY_EXPORT(pack);
 HWY_EXPORT(end_to_pairs);
 HWY_EXPORT(to_pairs);
 
 void dense_pairs_end_cpu(const DensePairsEnd& args) { HWY_DYNAMIC_DISPATCH(end_to_pairs)(args); }
+void pack_dense_bf16(const DensePackBf16& args) {
+  MAGLEV_ASSERT(args.first % kPairBlock == 0 && (args.in_step == 1 || args.out_step == 1),
+                "weights or their transpose, from a whole block on");
+  HWY_DYNAMIC_DISPATCH(pack)(args);
+}
 void panel_to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows,
                     uint32_t* pairs) {
   HWY_DYNAMIC_DISPATCH(to_pairs)(x, features, stride, rows, pairs);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "kernels/dense/dense_bf16.h"
 #include "kernels/dense/dense_op.h"
 #include "tests/close.h"
 
@@ -58,6 +59,46 @@ TEST(Dense, a_row_does_not_depend_on_its_place_nor_on_its_neighbours) {
           close(layer.forward(x, rows, end).narrow(1, 0, rows), whole.narrow(1, 0, rows), 0))
           << rows << " rows";
   }
+}
+
+TEST(DenseBf16, a_row_does_not_depend_on_its_place_nor_on_its_neighbours) {
+  if (!pair_products_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
+  const Layer layer;
+  auto packed = at::zeros({pair_blocks_size(40, 12)}, at::kInt);
+  auto* weight = reinterpret_cast<uint32_t*>(packed.data_ptr<int32_t>());
+  pack_dense_bf16({.weight = layer.weight.data_ptr<float>(),
+                   .out = 40,
+                   .in = 24,
+                   .out_step = 24,
+                   .in_step = 1,
+                   .pairs = 12,
+                   .first = 0,
+                   .packed = weight});
+  const auto forward = [&](const at::Tensor& x, int64_t rows) {
+    auto words = at::zeros({12, 64}, at::kInt), y = at::zeros({20, 64}, at::kInt);
+    auto sums = at::zeros({40, 64});
+    auto* pairs = reinterpret_cast<uint32_t*>(words.data_ptr<int32_t>());
+    panel_to_pairs(x.data_ptr<float>(), 24, 64, rows, pairs);
+    const DenseSegmentBf16 all{pairs, 0, 12};
+    dense_bf16_cpu({.weight = weight,
+                    .pairs = 12,
+                    .out = 40,
+                    .start = layer.bias.data_ptr<float>(),
+                    .segments = {&all, 1},
+                    .end = DenseEnd::mish,
+                    .gain = layer.gain.data_ptr<float>(),
+                    .shift = layer.shift.data_ptr<float>(),
+                    .sums = sums.data_ptr<float>(),
+                    .y = reinterpret_cast<uint32_t*>(y.data_ptr<int32_t>()),
+                    .stride = 64,
+                    .rows = rows});
+    return y;
+  };
+  auto x = at::randn({24, 64}), whole = forward(x, 64);
+  EXPECT_TRUE(at::equal(forward(x.roll(5, 1).contiguous(), 64).roll(-5, 1), whole));
+  for (int64_t rows : {1, 16, 24, 40})
+    EXPECT_TRUE(at::equal(forward(x, rows).narrow(1, 0, rows), whole.narrow(1, 0, rows)))
+        << rows << " rows";
 }
 
 TEST(Dense, lanes_behind_a_narrow_panel_are_left_alone) {

@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include "base/simd/pairs-inl.h"
 #include "kernels/dense/dense.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -74,10 +75,20 @@ struct StorePanel {
   }
 };
 
+/// As bfloat16: a word of both.
+struct StorePairs {
+  uint32_t* pairs;
+  int64_t stride;
+  template <class D>
+  HWY_INLINE void operator()(D d, int64_t f, int64_t c, hn::Vec<D> even, hn::Vec<D> odd) const {
+    hn::Store(bfloat16_pair(d, even, odd), hn::RebindToUnsigned<D>(), pairs + f / 2 * stride + c);
+  }
+};
+
 /// The statistics of kVectors vectors of rows; with `factor`, z becomes their product.
 template <int kVectors, class D>
-HWY_INLINE void layer_moments(D d, const DenseForward& a, float* z, int64_t c,
-                              hn::Vec<D> (&mean)[kVectors], hn::Vec<D> (&rstd)[kVectors]) {
+HWY_INLINE void layer_moments(D d, const DensePanelEnd& a, int64_t c, hn::Vec<D> (&mean)[kVectors],
+                              hn::Vec<D> (&rstd)[kVectors]) {
   using V = hn::Vec<D>;
   const int64_t lanes = int64_t(hn::Lanes(d));
   const V share = hn::Set(d, 1.f / float(a.out));
@@ -86,10 +97,10 @@ HWY_INLINE void layer_moments(D d, const DenseForward& a, float* z, int64_t c,
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const int64_t at = f * a.stride + c + v * lanes;
-      V x = hn::Load(d, z + at);
+      V x = hn::Load(d, a.z + at);
       if (a.factor) {
         x = x * hn::Load(d, a.factor + at);
-        hn::Store(x, d, z + at);
+        hn::Store(x, d, a.z + at);
       }
       mean[v] = mean[v] + x;
     }
@@ -97,7 +108,7 @@ HWY_INLINE void layer_moments(D d, const DenseForward& a, float* z, int64_t c,
   for (int64_t f = 0; f < a.out; ++f)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const V x = hn::Load(d, z + f * a.stride + c + v * lanes) - mean[v];
+      const V x = hn::Load(d, a.z + f * a.stride + c + v * lanes) - mean[v];
       rstd[v] = hn::MulAdd(x, x, rstd[v]);
     }
   for (int v = 0; v < kVectors; ++v) {
@@ -106,17 +117,16 @@ HWY_INLINE void layer_moments(D d, const DenseForward& a, float* z, int64_t c,
   }
 }
 
-/// LayerNorm and the end of kVectors vectors of rows, from z [out][stride] to `store`, which takes
-/// features in pairs.
+/// LayerNorm and the end of kVectors vectors of rows, to `store`, which takes features in pairs.
 template <int kVectors, class D, class Store>
-HWY_NOINLINE void end_strip(D d, const DenseForward& a, float* z, int64_t c, const Store& store) {
+HWY_NOINLINE void end_strip(D d, const DensePanelEnd& a, int64_t c, const Store& store) {
   using V = hn::Vec<D>;
   const int64_t lanes = int64_t(hn::Lanes(d));
   V mean[kVectors], rstd[kVectors];
-  layer_moments<kVectors>(d, a, z, c, mean, rstd);
+  layer_moments<kVectors>(d, a, c, mean, rstd);
   const auto normalised = [&](int64_t f, int v) HWY_ATTR {
     const int64_t at = f * a.stride + c + v * lanes;
-    const V xhat = (hn::Load(d, z + at) - mean[v]) * rstd[v];
+    const V xhat = (hn::Load(d, a.z + at) - mean[v]) * rstd[v];
     if (a.xhat) hn::Store(xhat, d, a.xhat + at);
     return hn::MulAdd(xhat, hn::Set(d, a.gain[f]), hn::Set(d, a.shift[f]));
   };
@@ -140,13 +150,13 @@ HWY_NOINLINE void end_strip(D d, const DenseForward& a, float* z, int64_t c, con
 }
 
 template <class Store>
-void end_panel(const DenseForward& a, float* z, const Store& store) {
+void end_panel(const DensePanelEnd& a, const Store& store) {
   const hn::CappedTag<float, 16> d;
   const int64_t lanes = int64_t(hn::Lanes(d)), width = (a.rows + 15) / 16 * 16;
   int64_t c = 0;
-  for (; c + 4 * lanes <= width; c += 4 * lanes) end_strip<4>(d, a, z, c, store);
-  for (; c + 2 * lanes <= width; c += 2 * lanes) end_strip<2>(d, a, z, c, store);
-  for (; c < width; c += lanes) end_strip<1>(d, a, z, c, store);
+  for (; c + 4 * lanes <= width; c += 4 * lanes) end_strip<4>(d, a, c, store);
+  for (; c + 2 * lanes <= width; c += 2 * lanes) end_strip<2>(d, a, c, store);
+  for (; c < width; c += lanes) end_strip<1>(d, a, c, store);
 }
 
 }  // namespace HWY_NAMESPACE

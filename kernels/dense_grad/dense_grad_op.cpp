@@ -1,13 +1,13 @@
 // Cases of the panel kernels: a layer forward and back, rows cut into panels, against autograd.
 
-#include "kernels/dense_grad/dense_grad.h"
+#include "kernels/dense_grad/dense_grad_op.h"
 
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "engine/device/kernel.h"
+#include "kernels/dense_grad/dense_grad.h"
 
 namespace maglev {
 namespace {
@@ -183,6 +183,7 @@ std::vector<KernelCase> dense_grad_cases(at::Device device) {
                              {130, 72, 40, DenseEnd::mish, true},
                              {1700, 68, 24, DenseEnd::mish, false}})
     list.push_back(layer_case(c));
+  for (auto& c : dense_grad_bf16_cases()) list.push_back(std::move(c));
   return list;
 }
 

@@ -11,11 +11,28 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-std::vector<PanelStack> stacks(const std::vector<MlpPlaces>& nets, const float* flat,
-                               int64_t stride) {
-  std::vector<PanelStack> list;
-  for (const auto& net : nets) list.emplace_back(net, DenseEnd::none, flat, stride);
-  return list;
+// what stacks are made of besides their places
+struct Making {
+  const float* flat;
+  int64_t stride;
+  bool bf16;
+  PanelMemory& memory;
+
+  PanelStack stack(const MlpPlaces& places, DenseEnd last, bool back = true) const {
+    if (bf16) return {places, last, flat, stride, memory, back};
+    return {places, last, flat, stride};
+  }
+  std::vector<PanelStack> heads(const std::vector<MlpPlaces>& nets, bool back = true) const {
+    std::vector<PanelStack> list;
+    for (const auto& net : nets) list.push_back(stack(net, DenseEnd::none, back));
+    return list;
+  }
+};
+
+const float* flat(const LearnerState& state) { return state.params.data().const_data_ptr<float>(); }
+
+Making making(const LearnerOptions& o, const float* flat, int64_t stride, PanelMemory& memory) {
+  return {flat, stride, o.precision == Precision::bf16, memory};
 }
 
 }  // namespace
@@ -25,7 +42,11 @@ std::string PanelLearner::obstacle(const LearnerOptions& options, at::Device dev
   if (!device.is_cpu()) return "it is for the CPU";
   if (s.image()) return "the encoder has convolutions";
   if (s.tasks > 0) return "there are several tasks";
-  if (options.precision != Precision::fp32) return "it computes in fp32";
+  if (options.precision == Precision::bf16 && !pair_products_available())
+    return "this processor has no products of bfloat16 pairs";
+  // what gradients of latents and of actions begin with is a block
+  if (options.precision == Precision::bf16 && s.latent % kPairBlock != 0)
+    return "in bf16 latents must be a multiple of " + std::to_string(kPairBlock);
   if (s.simnorm != kSimNormGroup) return "simnorm_dim is not 8";
   if (s.enc_dim % 8 != 0 || s.mlp_dim % 8 != 0) return "a width is not a multiple of 8";
   return "";
@@ -47,21 +68,29 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       stride_((std::min(B_, kPanelRows) + 15) / 16 * 16),
       panels_((B_ + stride_ - 1) / stride_),
       wide_((D_ + A_) * stride_),
-      encoder_(state.model->layout().encoder, DenseEnd::simnorm,
-               state.params.data().const_data_ptr<float>(), stride_),
-      dynamics_(state.model->layout().dynamics, DenseEnd::simnorm,
-                state.params.data().const_data_ptr<float>(), stride_),
-      reward_(state.model->layout().reward, DenseEnd::none,
-              state.params.data().const_data_ptr<float>(), stride_),
-      policy_(state.model->layout().policy, DenseEnd::none,
-              state.params.data().const_data_ptr<float>(), stride_),
+      bf16_(o.precision == Precision::bf16),
+      pairs_((D_ + A_ + 1) / 2 * stride_),
+      encoder_(state.model->layout().encoder, DenseEnd::simnorm, flat(state), stride_),
+      dynamics_(making(o, flat(state), stride_, memory_)
+                    .stack(state.model->layout().dynamics, DenseEnd::simnorm)),
+      reward_(making(o, flat(state), stride_, memory_)
+                  .stack(state.model->layout().reward, DenseEnd::none)),
+      policy_(making(o, flat(state), stride_, memory_)
+                  .stack(state.model->layout().policy, DenseEnd::none)),
       taken_(size_t(o.pool->threads())) {
   const ModelLayout& layout = state.model->layout();
-  const float* flat = state.params.data().const_data_ptr<float>();
-  if (shape_.episodic) termination_ = stacks({layout.termination}, flat, stride_);
-  q_ = stacks(layout.q, flat, stride_);
+  const Making made = making(o, flat(state), stride_, memory_);
+  if (shape_.episodic) termination_ = made.heads({layout.termination});
+  q_ = made.heads(layout.q);
   // target networks lie in a buffer of their own, which begins with the first of them
-  target_q_ = stacks(layout.q, state.target_q.const_data_ptr<float>() - layout.q_begin(), stride_);
+  target_q_ = making(o, state.target_q.const_data_ptr<float>() - layout.q_begin(), stride_, memory_)
+                  .heads(layout.q, /*back=*/false);
+  const auto packs = [this](const PanelStack& stack) {
+    for (size_t l = 0; l < stack.layers(); ++l) packing_.push_back({&stack, l});
+  };
+  packs(dynamics_), packs(reward_), packs(policy_);
+  for (const auto* list : {&termination_, &q_})
+    for (const auto& net : *list) packs(net);
   for (int64_t t = 0; t <= H_; ++t) rho_.push_back(float(std::pow(options_.rho, double(t))));
 
   // gradients of weights wait for all panels; rewards and values read what the dynamics read
@@ -83,6 +112,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
 
   // what one stage leaves for the next
   latents_ = memory_.take(policy_steps * wide_);
+  if (bf16_) words_ = memory_.take(policy_steps * pairs_);
   for (int64_t i = 0; i < policy_steps; ++i) policy_saved_.push_back(policy_.training(memory_));
   policy_head_ = memory_.take(policy_steps * 2 * A_ * stride_);
   policy_noise_ = memory_.take(policy_steps * A_ * stride_);
@@ -100,11 +130,16 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
 }
 
 PanelLearner::Scratch PanelLearner::make_scratch() {
-  Scratch s{.obs = memory_.take(encoder_.in() * stride_),
+  const StackScratch stack =
+      bf16_ ? StackScratch::make(memory_, std::max({M_, D_, kBins, 2 * A_}), stride_)
+            : StackScratch{};
+  Scratch s{.stack = stack,
+            .obs = memory_.take(encoder_.in() * stride_),
             .noise = memory_.take(A_ * stride_),
             .head = memory_.take(2 * A_ * stride_),
             .factor = memory_.take(std::max(M_, A_) * stride_),
             .next = memory_.take(H_ * wide_),
+            .words = bf16_ ? memory_.take(pairs_) : nullptr,
             .target = memory_.take(H_ * stride_),
             .value = {memory_.take(stride_), memory_.take(stride_)},
             .column = memory_.take(stride_),
@@ -116,18 +151,24 @@ PanelLearner::Scratch PanelLearner::make_scratch() {
             .encoder = encoder_.training(memory_),
             .reward = reward_.training(memory_),
             .q = q_.front().training(memory_),
-            .encoder_back = encoder_.back_buffers(),
-            .dynamics_back = dynamics_.back_buffers(),
-            .reward_back = reward_.back_buffers(),
-            .q_back = q_.front().back_buffers(),
-            .policy_back = policy_.back_buffers(),
-            .q_passing = q_.front().passing(memory_)};
+            .encoder_back = encoder_.back_buffers(stack),
+            .dynamics_back = dynamics_.back_buffers(stack),
+            .reward_back = reward_.back_buffers(stack),
+            .q_back = q_.front().back_buffers(stack),
+            .policy_back = policy_.back_buffers(stack),
+            .q_passing = q_.front().passing(memory_, stack)};
   for (const auto& net : termination_) {
     s.termination = net.training(memory_);
-    s.termination_back = net.back_buffers();
+    s.termination_back = net.back_buffers(stack);
   }
   for (int64_t t = 0; t < H_; ++t) s.dynamics.push_back(dynamics_.training(memory_));
   return s;
+}
+
+const float* PanelLearner::round(const float* z, float* words) const {
+  if (!bf16_) return z;
+  panel_to_pairs(z, D_ + A_, stride_, stride_, pairs_at(words));
+  return words;
 }
 
 float* PanelLearner::d_latent(int64_t p, int64_t t) const {
@@ -186,8 +227,28 @@ const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t
   return s.factor;
 }
 
+void PanelLearner::pack_model() {
+  if (!bf16_) return;
+  const auto& [first, second] = target_pair_;
+  const int64_t fixed = int64_t(packing_.size()), layers = int64_t(q_.front().layers());
+  pool_->run(fixed + 2 * layers, [&](int64_t i) {
+    if (i < fixed) return packing_[size_t(i)].stack->pack(packing_[size_t(i)].layer);
+    const auto& target = target_q_[size_t(i - fixed < layers ? first : second)];
+    target.pack(size_t((i - fixed) % layers));
+  });
+}
+
+void PanelLearner::pack_policy_values() {
+  if (!bf16_) return;
+  const auto& [first, second] = policy_pair_;
+  const int64_t layers = int64_t(q_.front().layers());
+  pool_->run(2 * layers,
+             [&](int64_t i) { q_[size_t(i < layers ? first : second)].pack(size_t(i % layers)); });
+}
+
 void PanelLearner::model_gradients(const Sequences& batch) {
   target_pair_ = draw_pair(UpdateNumbers::target_pair);
+  pack_model();
   float* grad = state_->grad.data_ptr<float>();
   // down, panel by panel: the losses and all the way back
   pool_->run(panels_, [&](int64_t p) { model_panel(batch, p); });
@@ -198,6 +259,7 @@ void PanelLearner::model_gradients(const Sequences& batch) {
 
 void PanelLearner::policy_gradients() {
   policy_pair_ = draw_pair(UpdateNumbers::policy_pair);
+  pack_policy_values();
   float* grad = state_->grad.data_ptr<float>();
   const int64_t steps = H_ + 1;
   // values of all panels first: the way back needs the scale that follows from them

@@ -4,6 +4,9 @@
 // weights' gradients follow, one product over all panels each. The same figures as ReferenceLearner,
 // which is its reference.
 //
+// In bf16 all networks but the encoder round what enters their products (PanelStack); the encoder
+// sees observations as they are, in plans as well. Latents, losses, sums and the optimiser are f32.
+//
 // Threads: the batch is cut into panels and the gradients into tasks from sizes alone, and sums
 // over panels run in order: results do not depend on how many threads there are.
 
@@ -39,8 +42,10 @@ class PanelLearner : public Learner {
  private:
   /// Buffers of one thread.
   struct Scratch {
+    StackScratch stack;
     float *obs, *noise, *head, *factor;
     float* next;    ///< [H][D + A][stride]: latents the targets are computed at, actions
+    float* words;   ///< of one of them, in bf16
     float* target;  ///< [H][stride]
     float *value[2], *column, *loss;  ///< [stride] each
     float* logits;                    ///< [K][stride]
@@ -72,6 +77,13 @@ class PanelLearner : public Learner {
   int64_t rows_of(int64_t p) const { return std::min(stride_, B_ - p * stride_); }
   /// Latent t of panel p, [D][stride], with room for an action behind it.
   float* latent(int64_t p, int64_t t) const { return latents_ + (p * (H_ + 1) + t) * wide_; }
+  /// It and its action as networks read them: itself, in bf16 its pairs.
+  float* words(int64_t p, int64_t t) const {
+    return bf16_ ? words_ + (p * (H_ + 1) + t) * pairs_ : latent(p, t);
+  }
+  /// What networks read of a latent and its action at z, once both are there; `words` is where in
+  /// bf16.
+  const float* round(const float* z, float* words) const;
   /// The gradient of that latent: where its layer's way back begins.
   float* d_latent(int64_t p, int64_t t) const;
   /// Panel p of rows x [B, width] as [width][stride], zeros as padding.
@@ -83,6 +95,10 @@ class PanelLearner : public Learner {
   /// Dropout of network `net` at step t of `steps`; null without dropout.
   const float* draw_dropout(UpdateNumbers kind, int64_t net, int64_t steps, int64_t p, int64_t t,
                             Scratch& s) const;
+
+  /// Weights that products read, rounded once they have moved.
+  void pack_model();
+  void pack_policy_values();
 
   // the model's losses, panel by panel
   void model_panel(const Sequences& batch, int64_t p);
@@ -111,6 +127,8 @@ class PanelLearner : public Learner {
   int64_t B_, H_, D_, A_, M_;
   int64_t stride_, panels_;
   int64_t wide_;  ///< floats of a latent with its action
+  bool bf16_;
+  int64_t pairs_;  ///< words of it as pairs
   std::vector<float> rho_;
 
   PanelMemory memory_;
@@ -122,7 +140,14 @@ class PanelLearner : public Learner {
   std::vector<PanelStack::Waiting> q_waiting_;
   std::vector<PanelStack::Task> model_tasks_, policy_tasks_;
 
-  float* latents_;  ///< [panels][H + 1][D + A][stride]
+  struct Packing {
+    const PanelStack* stack;
+    size_t layer;
+  };
+  std::vector<Packing> packing_;  ///< of pack_model, but for the drawn pair of targets
+
+  float* latents_;          ///< [panels][H + 1][D + A][stride]
+  float* words_ = nullptr;  ///< of them in bf16
   QPair target_pair_{}, policy_pair_{};
   std::vector<ModelSums> model_sums_;  ///< [panels]
 

@@ -46,8 +46,10 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
     // latents of what was seen next, which the targets and the consistency are computed at
     float* z = s.next + t * wide_;
     load(obs + (t + 1) * B_ * encoder_.in(), p, encoder_.in(), s.obs);
-    encoder_.forward(s.obs, s.infer_encoder, nullptr, z);
-    policy_.forward(z, s.infer_policy, nullptr, s.head);
+    encoder_.forward(s.obs, s.infer_encoder, s.stack, nullptr, z);
+    // the policy reads the latent alone, whose words come first
+    const float* words = round(z, s.words);
+    policy_.forward(words, s.infer_policy, s.stack, nullptr, s.head);
     float* noise = s.factor;  // no dropout here
     draw_normals(UpdateNumbers::target_action, p, t, s, noise);
     squashed_gaussian_cpu({.bounds = kLogStd,
@@ -56,10 +58,11 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
                            .noise = noise,
                            .action = z + D_ * stride_,
                            .stride = stride_});
+    words = round(z, s.words);
     // both networks of the drawn pair
     for (int64_t k : {0, 1}) {
       const int64_t net = k ? target_pair_.second : target_pair_.first;
-      target_q_[size_t(net)].forward(z, s.infer_q, nullptr, s.logits);
+      target_q_[size_t(net)].forward(words, s.infer_q, s.stack, nullptr, s.logits);
       two_hot_inverse_cpu({.bins = kTwoHot,
                            .logits = s.logits,
                            .value = s.value[k],
@@ -78,13 +81,16 @@ void PanelLearner::find_targets(const Sequences& batch, int64_t p, Scratch& s) {
 
 void PanelLearner::roll_out(const Sequences& batch, int64_t p, Scratch& s) {
   load(batch.obs.const_data_ptr<float>(), p, encoder_.in(), s.obs);
-  encoder_.forward(s.obs, s.encoder, nullptr, latent(p, 0));
+  encoder_.forward(s.obs, s.encoder, s.stack, nullptr, latent(p, 0));
   for (int64_t t = 0; t < H_; ++t) {
     // the action lies behind the latent: together they are the next layer's inputs
     float* z = latent(p, t);
     load(batch.action.const_data_ptr<float>() + t * B_ * A_, p, A_, z + D_ * stride_);
-    dynamics_.forward(z, s.dynamics[size_t(t)], nullptr, latent(p, t + 1));
+    dynamics_.forward(round(z, words(p, t)), s.dynamics[size_t(t)], s.stack, nullptr,
+                      latent(p, t + 1));
   }
+  // no action follows the last latent yet; what the policy puts there is rounded later
+  round(latent(p, H_), words(p, H_));
 }
 
 void PanelLearner::learn_reward(const Sequences& batch, int64_t p, Scratch& s) {
@@ -92,7 +98,7 @@ void PanelLearner::learn_reward(const Sequences& batch, int64_t p, Scratch& s) {
   for (int64_t t = 0; t < H_; ++t) {
     reward_.aim(reward_waiting_, p * H_ + t, s.reward_back);
     float* logits = s.reward_back.dz.back();
-    reward_.forward(latent(p, t), s.reward, nullptr, logits);
+    reward_.forward(words(p, t), s.reward, s.stack, nullptr, logits);
     // the loss leaves its gradient where the logits were
     two_hot_loss_cpu(
         {.bins = kTwoHot,
@@ -104,7 +110,7 @@ void PanelLearner::learn_reward(const Sequences& batch, int64_t p, Scratch& s) {
          .rows = rows_of(p)});
     model_sums_[size_t(p)].reward += double(rho_[size_t(t)]) * sum_of(s.loss, rows_of(p));
     // the first to write the gradients of latents 0 to H - 1: what follows adds to them
-    reward_.backward(latent(p, t), s.reward, nullptr, nullptr, s.reward_back,
+    reward_.backward(words(p, t), s.reward, s.stack, nullptr, nullptr, s.reward_back,
                      {.dx = d_latent(p, t), .features = D_});
   }
 }
@@ -137,7 +143,7 @@ void PanelLearner::learn_value(int64_t p, Scratch& s) {
       q_[n].aim(q_waiting_[n], p * H_ + t, s.q_back);
       float* logits = s.q_back.dz.back();
       const float* factor = draw_dropout(UpdateNumbers::value_dropout, int64_t(n), H_, p, t, s);
-      q_[n].forward(latent(p, t), s.q, factor, logits);
+      q_[n].forward(words(p, t), s.q, s.stack, factor, logits);
       two_hot_loss_cpu({.bins = kTwoHot,
                         .logits = logits,
                         .target = s.target + t * stride_,
@@ -147,7 +153,7 @@ void PanelLearner::learn_value(int64_t p, Scratch& s) {
                         .stride = stride_,
                         .rows = rows_of(p)});
       model_sums_[size_t(p)].value += double(rho_[size_t(t)]) * sum_of(s.loss, rows_of(p));
-      q_[n].backward(latent(p, t), s.q, factor, nullptr, s.q_back,
+      q_[n].backward(words(p, t), s.q, s.stack, factor, nullptr, s.q_back,
                      {.dx = d_latent(p, t), .features = D_, .add = true});
     }
   }
@@ -161,7 +167,7 @@ void PanelLearner::learn_termination(const Sequences& batch, int64_t p, Scratch&
   for (int64_t t = 0; t < H_; ++t) {
     net.aim(termination_waiting_, p * H_ + t, s.termination_back);
     float* logit = s.termination_back.dz.back();
-    net.forward(latent(p, t + 1), s.termination, nullptr, logit);
+    net.forward(words(p, t + 1), s.termination, s.stack, nullptr, logit);
     const float* terminated = batch.terminated.const_data_ptr<float>() + t * B_ + p * stride_;
     // without overflow; the gradient takes the logit's place, 0 in padding columns
     for (int64_t r = 0; r < rows_of(p); ++r) {
@@ -171,7 +177,7 @@ void PanelLearner::learn_termination(const Sequences& batch, int64_t p, Scratch&
     }
     std::fill(logit + rows_of(p), logit + stride_, 0.f);
     model_sums_[size_t(p)].termination += sum_of(s.loss, rows_of(p));
-    net.backward(latent(p, t + 1), s.termination, nullptr, nullptr, s.termination_back,
+    net.backward(words(p, t + 1), s.termination, s.stack, nullptr, nullptr, s.termination_back,
                  {.dx = d_latent(p, t + 1), .features = D_, .add = true});
   }
 }
@@ -181,13 +187,13 @@ void PanelLearner::roll_back(int64_t p, Scratch& s) {
   // the gradient of each latent is complete once the later ones have been gone through
   for (int64_t t = H_ - 1; t >= 0; --t) {
     dynamics_.aim(dynamics_waiting_, p * H_ + t, s.dynamics_back);
-    dynamics_.backward(latent(p, t), s.dynamics[size_t(t)], nullptr, latent(p, t + 1),
+    dynamics_.backward(words(p, t), s.dynamics[size_t(t)], s.stack, nullptr, latent(p, t + 1),
                        s.dynamics_back, {.dx = d_latent(p, t), .features = D_, .add = true});
   }
   // observations want no gradient
   encoder_.begin_part(encoder_waiting_, p);
   encoder_.aim(encoder_waiting_, p, s.encoder_back);
-  encoder_.backward(s.obs, s.encoder, nullptr, latent(p, 0), s.encoder_back, {});
+  encoder_.backward(s.obs, s.encoder, s.stack, nullptr, latent(p, 0), s.encoder_back, {});
 }
 
 // values of the policy's actions and their gradients, before the scale is known
@@ -198,7 +204,7 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
   float* q = policy_q_ + i * stride_;
   PolicySums& sums = policy_sums_[size_t(i)];
   with_scratch([&](Scratch& s) {
-    policy_.forward(z, policy_saved_[size_t(i)], nullptr, head);
+    policy_.forward(words(p, t), policy_saved_[size_t(i)], s.stack, nullptr, head);
     draw_normals(UpdateNumbers::policy_action, p, t, s, noise);
     squashed_gaussian_cpu({.bounds = kLogStd,
                            .actions = A_,
@@ -209,19 +215,20 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
                            .scaled_entropy = s.column,
                            .stride = stride_});
     sums.entropy = sum_of(s.loss, rows), sums.scaled_entropy = sum_of(s.column, rows);
+    const float* words = round(z, s.words);
     // the gradient passes through both networks to the actions and leaves none for their weights
     for (int64_t k : {0, 1}) {
       const PanelStack& net = q_[size_t(k ? policy_pair_.second : policy_pair_.first)];
       const float* factor = draw_dropout(UpdateNumbers::policy_dropout, k, H_ + 1, p, t, s);
       float* logits = s.q_passing.dz.back();
-      net.forward(z, s.q, factor, logits);
+      net.forward(words, s.q, s.stack, factor, logits);
       two_hot_value_grad_cpu({.bins = kTwoHot,
                               .logits = logits,
                               .value = s.value[k],
                               .stride = stride_,
                               .rows = rows});
       net.backward(
-          z, s.q, factor, nullptr, s.q_passing,
+          words, s.q, s.stack, factor, nullptr, s.q_passing,
           {.dx = policy_d_action_ + i * A_ * stride_, .first = D_, .features = A_, .add = k > 0});
     }
     for (int64_t r = 0; r < rows; ++r) q[r] = 0.5f * (s.value[0][r] + s.value[1][r]);
@@ -267,7 +274,8 @@ void PanelLearner::policy_back(int64_t p, int64_t t) {
                                 .d_head = s.policy_back.dz.back(),
                                 .stride = stride_,
                                 .rows = rows_of(p)});
-    policy_.backward(latent(p, t), policy_saved_[size_t(i)], nullptr, nullptr, s.policy_back, {});
+    policy_.backward(words(p, t), policy_saved_[size_t(i)], s.stack, nullptr, nullptr,
+                     s.policy_back, {});
   });
 }
 

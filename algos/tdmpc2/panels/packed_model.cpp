@@ -14,11 +14,11 @@ const uint32_t* pairs(const float* words) { return reinterpret_cast<const uint32
 PackedNet::PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<int64_t, 3>& widths,
                      bool bf16, PanelMemory& memory)
     : bf16_(bf16), widths_(widths) {
-  // every input begins at a word of its own, so that no pair straddles two
+  // in pairs every input begins a block of its own, so that no pair straddles two
   int64_t words = 0;
   for (size_t i = 0; i < widths.size(); ++i) {
     first_[i] = words;
-    words += words_of(widths[i]);
+    words += bf16 ? whole_pair_blocks(words_of(widths[i])) : widths[i];
   }
   for (const auto& place : places) {
     // behind the first layer there is one input
@@ -28,7 +28,8 @@ PackedNet::PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<in
     layers_.push_back({.place = place,
                        .end = &place == &places.back() ? last : DenseEnd::mish,
                        .words = words,
-                       .packed = memory.take(packed_dense_size(place.out, words)),
+                       .packed = memory.take(bf16 ? pair_blocks_size(place.out, words)
+                                                  : packed_dense_size(place.out, words)),
                        .bias = std::vector<float>(out),
                        .gain = std::vector<float>(normed),
                        .shift = std::vector<float>(normed)});

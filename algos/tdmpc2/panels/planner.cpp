@@ -84,7 +84,7 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
   if (shape.mlp_dim % kSimNormGroup) return "tdmpc2.mlp_dim must be a multiple of " + group;
   if (!shape.image() && shape.enc_dim % kSimNormGroup)
     return "tdmpc2.enc_dim must be a multiple of " + group;
-  if (precision == Precision::bf16 && !dense_bf16_available())
+  if (precision == Precision::bf16 && !pair_products_available())
     return "this processor has no products of bfloat16 pairs";
   return "";
 }

@@ -161,7 +161,7 @@ double overlap(const Plan& a, const Plan& b) {
 }
 
 TEST(PanelPlanner, bf16_keeps_the_elites_of_the_first_round) {
-  if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
+  if (!pair_products_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
   Options o;
   o.iterations = 1;
   PanelPlanners exact(o, one_task()), rounded(o, one_task(), Precision::bf16);
@@ -179,7 +179,7 @@ TEST(PanelPlanner, bf16_keeps_the_elites_of_the_first_round) {
 }
 
 TEST(PanelPlanner, bf16_tells_tasks_apart_and_ends_as_fp32_does) {
-  if (!dense_bf16_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
+  if (!pair_products_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
   Options ending = panel_options();
   ending.iterations = 1, ending.episodic = true, ending.termination = Termination::soft;
   for (const auto& [options, spec] :

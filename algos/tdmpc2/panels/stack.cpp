@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
-#include "kernels/dense_grad/dense_grad.h"
+#include "kernels/dense_grad/dense_grad_bf16.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 // multiply-adds of a weight task: enough that a thread's start does not show, few enough that
 // threads end together
 constexpr int64_t kTaskWork = int64_t(1) << 25;
-constexpr int64_t kLeastTaskRows = 24;
+// whole tiles of outputs and, in bfloat16, whole blocks
+constexpr int64_t kLeastTaskRows = 48;
 
 }  // namespace
 
@@ -39,6 +40,53 @@ PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat
   }
 }
 
+StackScratch StackScratch::make(PanelMemory& memory, int64_t widest, int64_t stride) {
+  const int64_t panel = widest * stride;
+  return {.sums = memory.take(panel),
+          .dz = {memory.take(panel), memory.take(panel)},
+          .dz_pairs = pairs_at(memory.take((widest + 1) / 2 * stride))};
+}
+
+PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride,
+                       PanelMemory& memory, bool back)
+    : PanelStack(places, last, flat, stride) {
+  bf16_ = true, small_ = 0;
+  for (auto& layer : layers_) {
+    layer.small_at = small_;
+    small_ += (layer.place.normed ? 3 : 1) * layer.out;
+    layer.packed = pairs_at(memory.take(pair_blocks_size(layer.out, (layer.in + 1) / 2)));
+    if (back)
+      layer.transpose = pairs_at(memory.take(pair_blocks_size(layer.in, (layer.out + 1) / 2)));
+  }
+}
+
+void PanelStack::pack(size_t l) const {
+  const Layer& layer = layers_[l];
+  if (!bf16_) return;
+  pack_dense_bf16({.weight = layer.weight,
+                   .out = layer.out,
+                   .in = layer.in,
+                   .out_step = layer.in,
+                   .in_step = 1,
+                   .pairs = (layer.in + 1) / 2,
+                   .first = 0,
+                   .packed = layer.packed});
+  // back to the inputs outputs are the depth
+  if (layer.transpose)
+    pack_dense_bf16({.weight = layer.weight,
+                     .out = layer.in,
+                     .in = layer.out,
+                     .out_step = 1,
+                     .in_step = layer.in,
+                     .pairs = (layer.out + 1) / 2,
+                     .first = 0,
+                     .packed = layer.transpose});
+}
+
+int64_t PanelStack::columns_words(const Layer& layer) const {
+  return dense_columns_size(layer.in, stride_) / (bf16_ ? 2 : 1);
+}
+
 PanelStack::Saved PanelStack::inference(PanelMemory& memory) const {
   Saved saved;
   // the last layer writes where forward() is told to
@@ -60,30 +108,66 @@ PanelStack::Saved PanelStack::training(PanelMemory& memory) const {
   return saved;
 }
 
-void PanelStack::forward(const float* x, const Saved& saved, const float* factor,
-                         float* out) const {
+void PanelStack::forward(const float* x, const Saved& saved, const StackScratch& scratch,
+                         const float* factor, float* out) const {
   for (size_t l = 0; l < layers_.size(); ++l) {
-    const Layer& layer = layers_[l];
-    const DenseSegment segment{x, 0, layer.in};
     float* y = l + 1 == layers_.size() ? out : saved.y[l];
-    // weights as torch keeps them: they change with every update
-    dense_cpu({.weight = layer.weight,
-               .packed = false,
-               .in = layer.in,
-               .out = layer.out,
-               .start = layer.bias,
-               .segments = {&segment, 1},
-               .end = layer.end,
-               .gain = layer.gain,
-               .shift = layer.shift,
-               .factor = l == 0 ? factor : nullptr,
-               .y = y,
-               .xhat = saved.xhat[l],
-               .rstd = saved.rstd[l],
-               .stride = stride_,
-               .rows = stride_});
+    if (bf16_) forward_bf16(l, x, saved, scratch, l == 0 ? factor : nullptr, y);
+    else forward_f32(l, x, saved, l == 0 ? factor : nullptr, y);
     x = y;
   }
+}
+
+void PanelStack::forward_f32(size_t l, const float* x, const Saved& saved, const float* factor,
+                             float* y) const {
+  const Layer& layer = layers_[l];
+  const DenseSegment segment{x, 0, layer.in};
+  // weights as torch keeps them: they change with every update
+  dense_cpu({.weight = layer.weight,
+             .packed = false,
+             .in = layer.in,
+             .out = layer.out,
+             .start = layer.bias,
+             .segments = {&segment, 1},
+             .end = layer.end,
+             .gain = layer.gain,
+             .shift = layer.shift,
+             .factor = factor,
+             .y = y,
+             .xhat = saved.xhat[l],
+             .rstd = saved.rstd[l],
+             .stride = stride_,
+             .rows = stride_});
+}
+
+void PanelStack::forward_bf16(size_t l, const float* x, const Saved& saved,
+                              const StackScratch& scratch, const float* factor, float* y) const {
+  const Layer& layer = layers_[l];
+  const int64_t pairs = (layer.in + 1) / 2;
+  const DenseSegmentBf16 segment{pairs_at(x), 0, pairs};
+  // the last layer's result is f32, any other's is the next one's words
+  const bool last = l + 1 == layers_.size();
+  float* sums = last ? y : scratch.sums;
+  dense_bf16_cpu({.weight = layer.packed,
+                  .pairs = pairs,
+                  .out = layer.out,
+                  .start = layer.bias,
+                  .segments = {&segment, 1},
+                  .sums = sums,
+                  .stride = stride_,
+                  .rows = stride_});
+  if (layer.end == DenseEnd::none) return;
+  dense_panel_end_cpu({.end = layer.end,
+                       .out = layer.out,
+                       .gain = layer.gain,
+                       .shift = layer.shift,
+                       .factor = factor,
+                       .z = sums,
+                       .pairs = last ? nullptr : pairs_at(y),
+                       .xhat = saved.xhat[l],
+                       .rstd = saved.rstd[l],
+                       .stride = stride_,
+                       .rows = stride_});
 }
 
 PanelStack::Waiting PanelStack::waiting(PanelMemory& memory, int64_t panels, int64_t parts,
@@ -93,8 +177,10 @@ PanelStack::Waiting PanelStack::waiting(PanelMemory& memory, int64_t panels, int
   for (const auto& layer : layers_) {
     waiting.columns.push_back(shared && &layer == &layers_.front()
                                   ? shared->columns.front()
-                                  : memory.take(panels * dense_columns_size(layer.in, stride_)));
-    waiting.dz.push_back(memory.take(panels * layer.out * stride_));
+                                  : memory.take(panels * columns_words(layer)));
+    const bool last = &layer == &layers_.back();
+    waiting.dz.push_back(bf16_ && !last ? nullptr : memory.take(panels * layer.out * stride_));
+    waiting.rows.push_back(bf16_ ? memory.take(panels * rows_words(layer)) : nullptr);
   }
   waiting.small = memory.take(std::max<int64_t>(1, parts * small_));
   return waiting;
@@ -104,59 +190,100 @@ void PanelStack::begin_part(const Waiting& waiting, int64_t part) const {
   std::fill_n(waiting.small + part * small_, small_, 0.f);
 }
 
+PanelStack::Back PanelStack::back_buffers(const StackScratch& scratch) const {
+  const std::vector<float*> none(layers());
+  Back back{none, none, none};
+  // in bfloat16 what waits is rounded, and gradients of hidden layers take turns
+  for (size_t l = 0; bf16_ && l + 1 < layers(); ++l) back.dz[l] = scratch.dz[l % 2];
+  return back;
+}
+
 void PanelStack::aim(const Waiting& waiting, int64_t panel, Back& back) const {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
-    back.dz[l] = waiting.dz[l] + panel * layer.out * stride_;
-    back.columns[l] = l == 0 && waiting.shared
-                          ? nullptr
-                          : waiting.columns[l] + panel * dense_columns_size(layer.in, stride_);
+    if (waiting.dz[l]) back.dz[l] = waiting.dz[l] + panel * layer.out * stride_;
+    if (waiting.rows[l]) back.rows[l] = waiting.rows[l] + panel * rows_words(layer);
+    back.columns[l] =
+        l == 0 && waiting.shared ? nullptr : waiting.columns[l] + panel * columns_words(layer);
   }
   // panels of a part follow one another
   back.small = waiting.small + panel / (waiting.panels / waiting.parts) * small_;
 }
 
-PanelStack::Back PanelStack::passing(PanelMemory& memory) const {
-  Back back = back_buffers();
-  for (size_t l = 0; l < layers_.size(); ++l) back.dz[l] = memory.take(layers_[l].out * stride_);
+PanelStack::Back PanelStack::passing(PanelMemory& memory, const StackScratch& scratch) const {
+  Back back = back_buffers(scratch);
+  for (size_t l = 0; l < layers_.size(); ++l)
+    if (!back.dz[l]) back.dz[l] = memory.take(layers_[l].out * stride_);
   return back;
 }
 
-void PanelStack::backward(const float* x, const Saved& saved, const float* factor, const float* out,
-                          const Back& back, const Inputs& inputs) const {
+void PanelStack::backward(const float* x, const Saved& saved, const StackScratch& scratch,
+                          const float* factor, const float* out, const Back& back,
+                          const Inputs& inputs) const {
   for (size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const float* input = l ? saved.y[l - 1] : x;
+    float* small = back.small ? back.small + layer.small_at : nullptr;
     // through the end and its norm: dy becomes dz where it lies
     if (layer.end != DenseEnd::none)
       dense_end_grad_cpu({.end = layer.end,
                           .out = layer.out,
                           .gain = layer.gain,
                           .shift = layer.shift,
-                          .y = l + 1 == layers_.size() ? out : saved.y[l],
+                          .y = layer.end == DenseEnd::simnorm ? out : nullptr,
                           .xhat = saved.xhat[l],
                           .rstd = saved.rstd[l],
                           .factor = l == 0 ? factor : nullptr,
                           .dy = back.dz[l],
-                          .d_gain = back.small ? back.small + layer.small_at : nullptr,
-                          .d_shift = back.small ? back.small + layer.small_at + layer.out : nullptr,
+                          .d_gain = small,
+                          .d_shift = small ? small + layer.out : nullptr,
                           .stride = stride_});
+    const bool passes = l > 0 || inputs.dx;
+    if (bf16_)
+      dense_grad_pairs_cpu(
+          {.dz = back.dz[l],
+           .out = layer.out,
+           .stride = stride_,
+           .pairs = passes ? scratch.dz_pairs : nullptr,
+           .rows = back.rows[l] ? pairs_at(back.rows[l]) : nullptr,
+           .d_bias = small ? small + (layer.place.normed ? 2 * layer.out : 0) : nullptr});
     // the layer's inputs stay for its weights' gradient
-    if (back.columns[l])
+    if (back.columns[l] && bf16_)
+      dense_columns_bf16_cpu({.x = pairs_at(input),
+                              .in = layer.in,
+                              .stride = stride_,
+                              .columns = pairs_at(back.columns[l])});
+    else if (back.columns[l])
       dense_columns_cpu(
           {.x = input, .in = layer.in, .stride = stride_, .columns = back.columns[l]});
     // on to the layer below; of the network's inputs only those that are asked for
-    if (l == 0 && !inputs.dx) return;
-    dense_input_grad_cpu({.weight = layer.weight,
-                          .in = layer.in,
-                          .out = layer.out,
-                          .dz = back.dz[l],
-                          .first = l ? 0 : inputs.first,
-                          .features = l ? layer.in : inputs.features,
-                          .dx = l ? back.dz[l - 1] : inputs.dx,
-                          .add = l ? false : inputs.add,
-                          .stride = stride_});
+    if (passes) input_grad(l, scratch, back, inputs);
   }
+}
+
+void PanelStack::input_grad(size_t l, const StackScratch& scratch, const Back& back,
+                            const Inputs& inputs) const {
+  const Layer& layer = layers_[l];
+  const Inputs hidden{.dx = l ? back.dz[l - 1] : nullptr, .features = layer.in};
+  const Inputs& to = l ? hidden : inputs;
+  if (bf16_)
+    return dense_input_grad_bf16_cpu({.weight = layer.transpose,
+                                      .out = layer.out,
+                                      .dz = scratch.dz_pairs,
+                                      .first = to.first,
+                                      .features = to.features,
+                                      .dx = to.dx,
+                                      .add = to.add,
+                                      .stride = stride_});
+  dense_input_grad_cpu({.weight = layer.weight,
+                        .in = layer.in,
+                        .out = layer.out,
+                        .dz = back.dz[l],
+                        .first = to.first,
+                        .features = to.features,
+                        .dx = to.dx,
+                        .add = to.add,
+                        .stride = stride_});
 }
 
 void PanelStack::append_tasks(const Waiting& waiting, std::vector<Task>& tasks) const {
@@ -176,25 +303,46 @@ void PanelStack::run(const Task& task, float* grad) {
   const PanelStack& stack = *task.stack;
   const Waiting& waiting = *task.waiting;
   const Layer& layer = stack.layers_[task.layer];
-  dense_weight_grad_cpu({.columns = waiting.columns[task.layer],
-                         .columns_step = dense_columns_size(layer.in, stack.stride_),
-                         .dz = waiting.dz[task.layer],
-                         .dz_step = layer.out * stack.stride_,
-                         .panels = waiting.panels,
-                         .stride = stack.stride_,
-                         .in = layer.in,
-                         .first = task.first,
-                         .count = task.count,
-                         .d_weight = grad + layer.place.weight(),
-                         .d_bias = grad + layer.place.bias()});
-  // gains and shifts go with the layer's first task, parts in order
-  if (task.first > 0 || !layer.place.normed) return;
-  for (int64_t i = 0; i < 2 * layer.out; ++i) {
-    float sum = 0;
-    for (int64_t part = 0; part < waiting.parts; ++part)
-      sum += waiting.small[part * stack.small_ + layer.small_at + i];
-    grad[layer.place.gain() + i] = sum;
+  const size_t l = task.layer;
+  if (stack.bf16_)
+    dense_weight_grad_bf16_cpu({.columns = pairs_at(waiting.columns[l]),
+                                .columns_step = stack.columns_words(layer),
+                                .dz = pairs_at(waiting.rows[l]),
+                                .dz_step = stack.rows_words(layer),
+                                .panels = waiting.panels,
+                                .stride = stack.stride_,
+                                .in = layer.in,
+                                .first = task.first,
+                                .count = task.count,
+                                .d_weight = grad + layer.place.weight()});
+  else
+    dense_weight_grad_cpu({.columns = waiting.columns[l],
+                           .columns_step = stack.columns_words(layer),
+                           .dz = waiting.dz[l],
+                           .dz_step = layer.out * stack.stride_,
+                           .panels = waiting.panels,
+                           .stride = stack.stride_,
+                           .in = layer.in,
+                           .first = task.first,
+                           .count = task.count,
+                           .d_weight = grad + layer.place.weight(),
+                           .d_bias = grad + layer.place.bias()});
+  // what is summed panel by panel goes with the layer's first task, parts in order
+  if (task.first > 0) return;
+  const auto add_parts = [&](int64_t from, float* to) {
+    for (int64_t i = 0; i < layer.out; ++i) {
+      float sum = 0;
+      for (int64_t part = 0; part < waiting.parts; ++part)
+        sum += waiting.small[part * stack.small_ + layer.small_at + from + i];
+      to[i] = sum;
+    }
+  };
+  const int64_t norms = layer.place.normed ? 2 * layer.out : 0;
+  if (layer.place.normed) {
+    add_parts(0, grad + layer.place.gain());
+    add_parts(layer.out, grad + layer.place.shift());
   }
+  if (stack.bf16_) add_parts(norms, grad + layer.place.bias());
 }
 
 }  // namespace maglev::tdmpc2

@@ -3,6 +3,11 @@
 // the gradients of its weights once every panel has been through. Reads the parameters where they
 // lie in the flat buffer, allocates nothing while it works.
 //
+// In bfloat16 what enters a product is rounded to nearest even: inputs, weights (packed by pack()
+// once they have moved) and gradients on the way back. Sums, norms, ends, what is handed in and out
+// as f32, and the weights' gradients stay f32. Panels of words are then pairs
+// (kernels/dense/dense_bf16.h), in f32 a word is a feature.
+//
 // Threads: a stack is read-only; a panel's buffers belong to whoever works on it, and a weight task
 // writes gradients nobody else writes.
 
@@ -11,7 +16,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "algos/tdmpc2/model_shape.h"
-#include "kernels/dense/dense.h"
+#include "kernels/dense/dense_bf16.h"
 
 namespace maglev::tdmpc2 {
 
@@ -24,32 +29,56 @@ class PanelMemory {
   std::vector<at::Tensor> blocks_;
 };
 
+/// Words of bfloat16 panels lie where floats do.
+inline uint32_t* pairs_at(float* words) { return reinterpret_cast<uint32_t*>(words); }
+inline const uint32_t* pairs_at(const float* words) {
+  return reinterpret_cast<const uint32_t*>(words);
+}
+
+/// What a thread's stacks in bfloat16 work in; none is read after the call that writes it.
+struct StackScratch {
+  float* sums = nullptr;         ///< of a hidden layer before its end
+  float* dz[2] = {};             ///< gradients of hidden layers, by turns
+  uint32_t* dz_pairs = nullptr;  ///< one of them, outputs paired
+  /// For layers of at most `widest` features.
+  static StackScratch make(PanelMemory& memory, int64_t widest, int64_t stride);
+};
+
 class PanelStack {
  public:
   /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride` columns.
   PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride);
+  /// In bfloat16; the packed weights lie in `memory`. Where `back`, gradients can pass.
+  PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride,
+             PanelMemory& memory, bool back);
+
+  /// Rounds layer `l` as the flat buffer has it now; nothing to do in f32.
+  void pack(size_t l) const;
 
   size_t layers() const { return layers_.size(); }
   int64_t in() const { return layers_.front().in; }
   int64_t out() const { return layers_.back().out; }
 
-  /// What each layer leaves of a panel: y [out][stride], the last one's not, and for a backward
-  /// pass xhat [out][stride] and rstd [stride] (null where there is none).
+  /// What each layer leaves of a panel: y [out][stride], words, the last one's not, and for a
+  /// backward pass xhat [out][stride] and rstd [stride] (null where there is none).
   struct Saved {
     std::vector<float*> y, xhat, rstd;
   };
   Saved inference(PanelMemory& memory) const;
   Saved training(PanelMemory& memory) const;
 
-  /// out [out][stride] of x [in][stride]. `factor` multiplies the first product; null: none.
-  void forward(const float* x, const Saved& saved, const float* factor, float* out) const;
+  /// out [out][stride], f32, of the words x. `factor` multiplies the first product; null: none.
+  void forward(const float* x, const Saved& saved, const StackScratch& scratch, const float* factor,
+               float* out) const;
 
   /// What weight gradients of `panels` panels wait for; panel p's begin at p times a step.
   struct Waiting {
     int64_t panels = 0;
-    std::vector<float*> columns, dz;  ///< of each layer
-    bool shared = false;              ///< the first columns are another's, who writes them
-    float* small = nullptr;           ///< gradients of gains and shifts, of each part
+    std::vector<float*> columns;  ///< of each layer, words in bfloat16
+    std::vector<float*> dz;       ///< of each layer; in bfloat16 of the last alone
+    std::vector<float*> rows;     ///< in bfloat16 dz of each layer rounded, rows paired
+    bool shared = false;          ///< the first columns are another's, who writes them
+    float* small = nullptr;  ///< gradients of gains, shifts and in bfloat16 biases, of each part
     int64_t parts = 0;
   };
   /// Panels of a part, as many in each, add to the same small gradients one after another. Where
@@ -61,26 +90,26 @@ class PanelStack {
 
   /// Where a panel's way back is written.
   struct Back {
-    std::vector<float*> dz, columns;
+    std::vector<float*> dz, columns, rows;
     float* small = nullptr;
   };
-  Back back_buffers() const {
-    return {std::vector<float*>(layers()), std::vector<float*>(layers())};
-  }
+  Back back_buffers(const StackScratch& scratch) const;
   void aim(const Waiting& waiting, int64_t panel, Back& back) const;
   /// For a way back that leaves no weight gradients.
-  Back passing(PanelMemory& memory) const;
+  Back passing(PanelMemory& memory, const StackScratch& scratch) const;
 
   /// From d loss / d out in back.dz.back(), 0 in padding columns, to every layer's dz, the columns of
   /// its inputs where wanted, and d loss / d x of features [first, first + features) where
-  /// dx is not null, which is added to or written. `out` is what forward gave.
+  /// dx is not null, which is added to or written. `out` is what forward gave. In bfloat16 `first` is
+  /// a multiple of kPairBlock.
   struct Inputs {
     float* dx = nullptr;  ///< [features][stride]
     int64_t first = 0, features = 0;
     bool add = false;
   };
-  void backward(const float* x, const Saved& saved, const float* factor, const float* out,
-                const Back& back, const Inputs& inputs) const;
+  void backward(const float* x, const Saved& saved, const StackScratch& scratch,
+                const float* factor, const float* out, const Back& back,
+                const Inputs& inputs) const;
 
   /// One weight task: rows of one layer's gradient.
   struct Task {
@@ -100,8 +129,20 @@ class PanelStack {
     DenseEnd end;
     LayerPlace place;
     const float *weight, *bias, *gain, *shift;
-    int64_t small_at;  ///< of gain and shift in the small gradients
+    int64_t
+        small_at;  ///< of gain and shift in the small gradients, in bfloat16 the bias behind them
+    uint32_t *packed = nullptr, *transpose = nullptr;  ///< in bfloat16; null: not wanted
   };
+  int64_t columns_words(const Layer& layer) const;
+  int64_t rows_words(const Layer& layer) const { return pair_blocks_size(layer.out, stride_ / 2); }
+  void forward_f32(size_t l, const float* x, const Saved& saved, const float* factor,
+                   float* y) const;
+  void forward_bf16(size_t l, const float* x, const Saved& saved, const StackScratch& scratch,
+                    const float* factor, float* y) const;
+  void input_grad(size_t l, const StackScratch& scratch, const Back& back,
+                  const Inputs& inputs) const;
+
+  bool bf16_ = false;
   std::vector<Layer> layers_;
   int64_t stride_, small_ = 0;
 };
