@@ -1,3 +1,4 @@
+#include "algos/ppo/panels.h"
 #include "algos/ppo/ppo.h"
 
 #include <cmath>
@@ -67,7 +68,8 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_1) {
     }
 }
 
-// threads of ours would launch on streams of their own, and a capture sees one
+// threads of ours would launch on streams of their own, and a capture sees one: a small network's
+// minibatch is cut for the device's blocks, any other is taken as a whole
 TEST(Ppo, on_a_gpu_gives_a_minibatch_and_a_time_step_to_one_thread) {
   for (const auto& spec : {vectors(), cells()}) {
     auto options = small();
@@ -77,13 +79,16 @@ TEST(Ppo, on_a_gpu_gives_a_minibatch_and_a_time_step_to_one_thread) {
         .spec = spec, .rows = 500, .device = at::Device(at::kCUDA, 0), .pool = &pool};
     const auto network =
         make_network(options.network, ppo::network_context(context), Initializer::none());
+    const bool panels = ppo::Panels::suit(options, context, *network);
+    EXPECT_EQ(panels, spec.observations[0].name == "vector");
     const int64_t shard = ppo::shard_rows(options, context, *network);
-    EXPECT_EQ(shard, 1000);
-    EXPECT_EQ(ppo::lane_count(1000, shard), 1);
+    const int64_t lanes = ppo::lane_count(context, 1000, shard);
+    EXPECT_EQ(shard, panels ? 32 : 1000);
+    EXPECT_EQ(lanes, panels ? 32 : 1);
     EXPECT_EQ(ppo::block_rows(options, context, *network), 500);
     const auto parts = ppo::planned_memory(options, context);
     EXPECT_EQ(parts[1].name, "gradients");
-    EXPECT_EQ(3 * parts[1].bytes, parts[0].bytes) << "one buffer of gradients";
+    EXPECT_EQ(3 * parts[1].bytes, lanes * parts[0].bytes) << "a buffer of gradients a lane";
   }
 }
 
