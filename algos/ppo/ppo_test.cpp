@@ -1,4 +1,3 @@
-#include "algos/ppo/panels.h"
 #include "algos/ppo/ppo.h"
 
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/ppo/panels.h"
 #include "algos/ppo/sizes.h"
 #include "base/core/error.h"
 #include "engine/nn/panel_network.h"
