@@ -38,7 +38,10 @@ struct ReplayPlan {
   int64_t batch = 256;           ///< B sequences
   int64_t length = 1;            ///< L transitions of one episode each: Batch is [L or L+1, B]
   SliceSampling sampling = SliceSampling::trajectory;
-  bool running = false;         ///< also of episodes that are not finished yet
+  bool running = false;  ///< also of episodes that are not finished yet
+  /// Sequences cross the ends of episodes, running ones too: any L + 1 rows of an environment that
+  /// follow each other, every start alike.
+  bool crossing = false;
   int64_t first_steps = 0;      ///< steps before the first update
   int64_t first_updates = 0;    ///< made at once then
   double updates_per_step = 1;  ///< after that

@@ -18,6 +18,8 @@ struct ExtraColumn {
   at::ScalarType dtype = at::kFloat;
   std::vector<int64_t> shape;  ///< of one row; empty: a scalar
   bool has_last = false;       ///< also at row T, the bootstrap row
+  /// update may write it in its batch, all but row 0: a replay takes it back.
+  bool rewritten = false;
 };
 
 /// One time step t. `rows` = environments * agents. Writer of each column in brackets.

@@ -63,7 +63,8 @@ Replay::Replay(const EnvSpec& spec, const ReplayShape& shape,
               .rows = shape.window.rows,
               .length = shape.length,
               .by_start = shape.by_start,
-              .running = shape.running},
+              .running = shape.running,
+              .crossing = shape.crossing},
              device) {
   if (device.is_cuda()) staging_ = std::make_unique<Rollout>(spec, shape.window, columns, device);
   else window_ = std::make_unique<StepWindow>(spec, columns_, shape.window);
@@ -144,7 +145,31 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
   replay_sample(args, device_, pool);
 }
 
-void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count) {
+void Replay::put_back(const ReplayBuffer& buffer) {
+  ReplayPutBack args{.counters = index_.table().counters,
+                     .slots = slots_,
+                     .rows = shape_.window.rows,
+                     .slices = static_cast<const Slice*>(buffer.slices.const_data_ptr()),
+                     .B = shape_.batch,
+                     .first = 1,
+                     .times = shape_.length,
+                     .count = 0,
+                     .columns = {}};
+  for (size_t c = 0; c < extra_.size(); ++c) {
+    if (!extra_[c].rewritten) continue;
+    MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
+    const at::Tensor& ring = columns_.extra[c];
+    args.columns[args.count++] = {
+        .from = buffer.batch.extra[c].const_data_ptr(),
+        .to = ring.data_ptr(),
+        .row_bytes = int64_t(ring.nbytes()) / (slots_ * shape_.window.rows)};
+  }
+  if (args.count == 0) return;
+  std::shared_lock lock(mutex_);
+  replay_put_back(args, device_);
+}
+
+void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count, bool all) {
   // at most two stretches: the ring may end in between
   const int64_t begin = first % slots_, whole = std::min(count, slots_ - begin);
   const auto visit = [&](const auto& name, const at::Tensor& ring) {
@@ -154,7 +179,10 @@ void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count) {
     part = ring.narrow(0, 0, count - whole);
     visitor.tensor(name() + ".wrapped", part);
   };
-  for_columns(extra_, visit, columns_);
+  if (all) return for_columns(extra_, visit, columns_);
+  for (size_t c = 0; c < extra_.size(); ++c)
+    if (extra_[c].rewritten)
+      visit([&, c] { return "rewritten." + extra_[c].name; }, columns_.extra[c]);
 }
 
 void Replay::visit_state(StateVisitor& visitor) {
@@ -184,6 +212,8 @@ void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
   exchange_newest(c.now, /*into_ring=*/true);
   visit_counters(visitor, c);
   visit_times(visitor, c.now, std::min(steps + 1, slots_));
+  // updates write where they draw from, which is anywhere
+  if (steps > 0) visit_times(visitor, 0, std::min(c.now + 1, slots_), /*all=*/false);
   hold(c.oldest, c.now);
 }
 

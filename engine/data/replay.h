@@ -28,6 +28,7 @@ struct ReplayShape {
   int64_t batch = 1;         ///< B
   bool by_start = false;     ///< every start alike; else an episode, then a start in it
   bool running = false;      ///< running episodes count too
+  bool crossing = false;     ///< slices cross the ends of episodes, every start alike
 };
 
 /// Which batch: its slices are a function of these and of what the ring holds.
@@ -68,10 +69,13 @@ class Replay {
   ReplayBuffer make_buffer() const;
   /// Fills `buffer`. Something can be drawn.
   void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool);
+  /// Columns that are `rewritten` go back to where sample() had them from, all rows but the first of
+  /// each slice, unless the ring has given these up meanwhile.
+  void put_back(const ReplayBuffer& buffer);
 
   /// All that is held: times and the filled part of the ring. Saves what it loads exactly.
   void visit_state(StateVisitor& visitor);
-  /// Only what `steps` more steps will overwrite, from the newest row on.
+  /// Only what `steps` more steps and the updates between them will overwrite.
   void visit_ahead(StateVisitor& visitor, int64_t steps);
   /// Nothing before the newest row is given any more.
   void forget();
@@ -92,8 +96,8 @@ class Replay {
   void visit_counters(StateVisitor& visitor, EpisodeCounters& c);
   /// Throws Error when one of the first `times` of the ring holds a category that there is not.
   void check_actions(int64_t times) const;
-  /// Visits times [first, first + count) of every column.
-  void visit_times(StateVisitor& visitor, int64_t first, int64_t count);
+  /// Visits times [first, first + count) of every column, or of the rewritten ones alone.
+  void visit_times(StateVisitor& visitor, int64_t first, int64_t count, bool all = true);
   /// The collected steps go from the staging rollout into the ring.
   void store();
   /// The newest row between the staging rollout and the ring.

@@ -1,6 +1,7 @@
 #include "engine/data/replay.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -253,6 +254,106 @@ TEST(Replay, that_forgot_gives_only_what_came_afterwards) {
   ReplayBuffer buffer = replay.make_buffer();
   replay.sample(buffer, {.seed = 2, .number = 1}, pool);
   EXPECT_GE(buffer.slices.select(1, 0).min().item<int64_t>(), now);
+}
+
+ReplayShape crossing_shape(int64_t rows, int64_t T, int64_t slots, int64_t length) {
+  ReplayShape shape = shape_of(rows, T, slots, length, false, false);
+  shape.crossing = true;
+  return shape;
+}
+
+TEST(Replay, sequences_that_cross_follow_a_row_over_the_ends_of_episodes) {
+  ThreadPool pool(1);
+  // most episodes are shorter than a sequence
+  Replay replay(marked_rows(), crossing_shape(4, 2, 40, 12), {}, at::kCPU);
+  Script script(4, 9, 7);
+  script.reset(replay.window().first_io());
+  ReplayBuffer buffer = replay.make_buffer();
+  int64_t crossed = 0, next = 0;
+  for (int64_t i = 0; i < 200; ++i) {
+    script.collect(replay);
+    if (!replay.drawable()) continue;
+    replay.sample(buffer, {.seed = 3, .number = i}, pool);
+    const auto mark = buffer.batch.obs[0].accessor<int32_t, 3>();
+    const auto first = buffer.batch.is_first.accessor<uint8_t, 2>();
+    const auto reward = buffer.batch.reward.accessor<float, 2>();
+    for (int64_t b = 0; b < 32; ++b)
+      for (int64_t l = 0; l < 12; ++l) {
+        const bool begins = first[l + 1][b];
+        (begins ? crossed : next) += 1;
+        ASSERT_EQ(mark[l + 1][b][0], mark[l][b][0]);
+        ASSERT_EQ(mark[l + 1][b][1], mark[l][b][1] + begins);
+        ASSERT_EQ(mark[l + 1][b][2], begins ? 0 : mark[l][b][2] + 1);
+        ASSERT_EQ(reward[l][b], begins ? 0.f : float(mark[l][b][2]));
+      }
+  }
+  EXPECT_GT(crossed, 1000);
+  EXPECT_GT(next, crossed);
+}
+
+TEST(Replay, sequences_that_cross_begin_everywhere_alike) {
+  ThreadPool pool(1);
+  Replay replay(marked_rows(), crossing_shape(3, 1, 16, 4), {}, at::kCPU);
+  Script script(3, 9, 5);
+  script.reset(replay.window().first_io());
+  for (int i = 0; i < 40; ++i) script.collect(replay);
+  // 16 slots, of which one step may overwrite one: starts 26 to 36 of 3 rows
+  const int64_t starts = (replay.counters().now - replay.counters().oldest - 3) * 3;
+  auto seen = at::zeros({64, 3}, at::kLong);
+  ReplayBuffer buffer = replay.make_buffer();
+  constexpr int64_t kBatches = 1000;
+  for (int64_t i = 0; i < kBatches; ++i) {
+    replay.sample(buffer, {.seed = 5, .number = i}, pool);
+    for (int64_t b = 0; b < 32; ++b)
+      seen[buffer.slices[b][0].item<int64_t>()][buffer.slices[b][1].item<int64_t>()] += 1;
+  }
+  const double mean = 32.0 * kBatches / double(starts);
+  EXPECT_EQ(seen.count_nonzero().item<int64_t>(), starts);
+  // a count's deviation is below its mean's root; six of them
+  const auto counts = seen.masked_select(seen > 0).to(at::kDouble);
+  EXPECT_LT((counts - mean).abs().max().item<double>(), 6 * std::sqrt(mean));
+}
+
+TEST(Replay, takes_back_what_an_update_wrote_where_it_still_has_the_row) {
+  ThreadPool pool(1);
+  const std::vector<ExtraColumn> columns{{.name = "latent", .shape = {2}, .rewritten = true},
+                                         {.name = "value"}};
+  Replay replay(marked_rows(), crossing_shape(3, 2, 30, 5), columns, at::kCPU);
+  Script script(3, 9, 9);
+  script.reset(replay.window().first_io());
+  for (int i = 0; i < 40; ++i) script.collect(replay);
+  ReplayBuffer buffer = replay.make_buffer();
+  replay.sample(buffer, {.seed = 1, .number = 3}, pool);
+  ASSERT_EQ(buffer.batch.extra[0].size(0), 5);
+  // what is written says where it belongs
+  const auto time = buffer.slices.select(1, 0).unsqueeze(0) + at::arange(5).unsqueeze(1);
+  buffer.batch.extra[0].select(2, 0).copy_(time);
+  buffer.batch.extra[0].select(2, 1).copy_(buffer.slices.select(1, 1).expand({5, 32}));
+  buffer.batch.extra[1].fill_(1);
+  // six steps later some of it is overwritten
+  const auto saved = StateSnapshot([&](StateVisitor& v) { replay.visit_ahead(v, 8); });
+  for (int i = 0; i < 3; ++i) script.collect(replay);
+  replay.begin();
+  replay.put_back(buffer);
+
+  const int64_t oldest = replay.counters().oldest;
+  const Batch& ring = replay.columns();
+  auto expected = at::zeros_like(ring.extra[0]);
+  for (int64_t b = 0; b < 32; ++b)
+    for (int64_t l = 1; l < 5; ++l) {
+      const int64_t t = time[l][b].item<int64_t>(), row = buffer.slices[b][1].item<int64_t>();
+      if (t < oldest) continue;
+      expected[t % 30][row][0] = t, expected[t % 30][row][1] = row;
+    }
+  EXPECT_TRUE(at::equal(ring.extra[0], expected));
+  EXPECT_GT(expected.count_nonzero().item<int64_t>(), 0);
+  EXPECT_LT((time < oldest).sum().item<int64_t>(), 100);
+  EXPECT_GT((time < oldest).sum().item<int64_t>(), 0);
+  EXPECT_EQ(ring.extra[1].count_nonzero().item<int64_t>(), 0);
+
+  // what is undone is undone there too
+  saved.restore([&](StateVisitor& v) { replay.visit_ahead(v, 8); });
+  EXPECT_EQ(ring.extra[0].count_nonzero().item<int64_t>(), 0);
 }
 
 TEST(Replay, too_small_for_a_sequence_says_what_it_needs) {

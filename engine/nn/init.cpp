@@ -1,6 +1,7 @@
 #include "engine/nn/init.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -37,6 +38,17 @@ void Initializer::normal(at::Tensor weight, double std, double limit) {
   auto numbers = at::empty({weight.size(0), weight.numel() / weight.size(0)});
   philox_normal_(numbers, {.seed = seed_, .purpose = Purpose::init, .step = next_++});
   weight.copy_((numbers * std).clamp(-limit, limit).view(weight.sizes()));
+}
+
+void Initializer::truncated_normal(at::Tensor weight, double std, double limit) {
+  if (skip_) return;
+  at::NoGradGuard no_grad;
+  auto numbers = at::empty({weight.size(0), weight.numel() / weight.size(0)});
+  philox_uniform_(numbers, {.seed = seed_, .purpose = Purpose::init, .step = next_++});
+  // a uniform number in the stretch of the error function between the limits, taken back through it
+  const double edge = std::erf(limit / std::sqrt(2.0));
+  numbers = at::erfinv((2 * numbers.to(at::kDouble) - 1) * edge) * (std * std::sqrt(2.0));
+  weight.copy_(numbers.view(weight.sizes()));
 }
 
 void Initializer::uniform(at::Tensor weight, double limit) {

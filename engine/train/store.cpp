@@ -64,6 +64,7 @@ class ReplayStore : public Store {
     replay_.sample(buffer_, key, pool);
     return buffer_.batch;
   }
+  void learned() override { replay_.put_back(buffer_); }
   void visit_state(StateVisitor& visitor) override {
     visitor.section("replay", [&](StateVisitor& v) {
       if (save_) replay_.visit_state(v);
@@ -126,7 +127,8 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
                     .length = plan.length,
                     .batch = plan.batch,
                     .by_start = plan.sampling == SliceSampling::start,
-                    .running = plan.running};
+                    .running = plan.running,
+                    .crossing = plan.crossing};
   // no more rows than the run makes, but room for a sequence however short it is
   if (shape.capacity == 0)
     shape.capacity = std::min(plan.capacity, std::max(run.steps, Replay::least_capacity(shape)));

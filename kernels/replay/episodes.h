@@ -11,6 +11,9 @@
 // Invariants: ends never decrease along the table, so what can still give a slice is one stretch of
 // it, and what the ring overwrites leaves at its front. An episode whose beginning was overwritten
 // keeps the rest while that holds L transitions; shorter ones are never entered.
+//
+// Where slices may cross the ends of episodes, any L + 1 rows that follow each other are one, and the
+// table of episodes is not asked.
 
 #include <cstdint>
 
@@ -49,6 +52,7 @@ struct EpisodeTable {
   int64_t entries;  ///< >= episode_entries(slots, rows, length)
   bool by_start;    ///< every start alike; else an episode, then a start in it
   bool running;     ///< running episodes count too
+  bool crossing;    ///< slices cross the ends of episodes, every start alike
   EpisodeCounters* counters;
   Episode* episodes;  ///< [entries], a ring
   int64_t* begun;     ///< [rows] time at which the running episode began; -1: none runs
@@ -170,6 +174,7 @@ MAGLEV_HD int64_t open_weight(const EpisodeTable& t, int64_t row) {
 /// Weight of everything that can be drawn; 0: nothing.
 MAGLEV_HD int64_t drawable(const EpisodeTable& t) {
   const EpisodeCounters& c = *t.counters;
+  if (t.crossing) return t.rows * larger(0, c.now - c.oldest - t.length + 1);
   return (t.by_start ? c.starts : c.end - c.first) + c.open;
 }
 
@@ -181,6 +186,10 @@ MAGLEV_HD Slice draw_slice(const EpisodeTable& t, uint64_t seed, int64_t number,
   const EpisodeCounters& c = *t.counters;
   const int64_t all = drawable(t), finished = all - c.open;
   if (all == 0) return {-1, 0};
+  if (t.crossing) {
+    const int64_t start = scaled(which, all);
+    return {c.oldest + start / t.rows, start % t.rows};
+  }
   int64_t k = scaled(which, all), row, begin, end;
   if (k < finished) {
     const Episode& e = t.by_start ? t.episodes[find_start(t, k)] : episode(t, c.first + k);

@@ -122,6 +122,18 @@ __global__ void write(ReplayWrite a) {
              int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
 }
 
+// blockIdx.y is the column; a warp copies a row
+__global__ void put_back(ReplayPutBack a) {
+  const ReplayPutBack::Column& column = a.columns[blockIdx.y];
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t lane = thread % 32, i = a.first * a.B + thread / 32;
+  if (i >= a.times * a.B || !is_put_back(a, i % a.B, i / a.B)) return;
+  const Slice slice = a.slices[i % a.B];
+  const int64_t place = (slice.begin + i / a.B) % a.slots * a.rows + slice.row;
+  copy_bytes(static_cast<const char*>(column.from) + i * column.row_bytes,
+             static_cast<char*>(column.to) + place * column.row_bytes, column.row_bytes, lane, 32);
+}
+
 }  // namespace
 
 int episodes_reserve_cuda(const EpisodeTable& table, int64_t steps, void* stream) {
@@ -138,6 +150,12 @@ int replay_sample_cuda(const ReplaySample& a, void* stream) {
   const LaunchShape warp_each{
       .grid = {blocks_of((a.table.length + 1) * a.B * 32, kThreads), a.count}, .block = {kThreads}};
   return launch_kernel(gather, warp_each, stream, a);
+}
+
+int replay_put_back_cuda(const ReplayPutBack& a, void* stream) {
+  const LaunchShape warp_each{
+      .grid = {blocks_of((a.times - a.first) * a.B * 32, kThreads), a.count}, .block = {kThreads}};
+  return launch_kernel(put_back, warp_each, stream, a);
 }
 
 int replay_write_cuda(const ReplayWrite& a, void* stream) {

@@ -38,6 +38,23 @@ struct ReplaySample {
   ReplayColumn columns[kReplayColumns];
 };
 
+/// Rows of a batch back to where they were drawn from: to[(begin_b + l) % slots][row_b] = from[l][b]
+/// for l in [first, times). What the ring no longer gives is left alone; of slices that share a row
+/// the last one counts.
+struct ReplayPutBack {
+  struct Column {
+    const void* from;  ///< [times, B, row_bytes]
+    void* to;          ///< [slots, rows, row_bytes]
+    int64_t row_bytes;
+  };
+  const EpisodeCounters* counters;
+  int64_t slots, rows;
+  const Slice* slices;  ///< [B]
+  int64_t B, first, times;
+  int count;
+  Column columns[kReplayColumns];
+};
+
 /// Times that were collected elsewhere into the ring: to[(now + t) % slots] = from[t].
 struct ReplayWrite {
   struct Column {
@@ -61,6 +78,7 @@ void episodes_append_cpu(const EpisodeTable& table, const EpisodeFlags& flags, i
 /// Slices [begin, end) of the batch: draws and gathers. Returns how many are not contiguous or
 /// could not be drawn; 0, or there is a mistake. Ranges may be done at once.
 int64_t replay_sample_cpu(const ReplaySample& args, int64_t begin, int64_t end);
+void replay_put_back_cpu(const ReplayPutBack& args);
 
 /// The same on `stream` (a cudaStream_t); return a cudaError_t. Faults add to counters->faults.
 /// Only in builds with device code.
@@ -69,14 +87,28 @@ int episodes_append_cuda(const EpisodeTable& table, const EpisodeFlags& flags, i
                          void* stream);
 int replay_sample_cuda(const ReplaySample& args, void* stream);
 int replay_write_cuda(const ReplayWrite& args, void* stream);
+int replay_put_back_cuda(const ReplayPutBack& args, void* stream);
 
-/// Whether a slice is one stretch of one episode that the ring still holds.
+/// Whether a slice is one stretch that the ring still holds, of one episode unless slices cross.
 MAGLEV_HD bool is_contiguous(const EpisodeTable& t, const uint8_t* is_first, const Slice& s) {
   if (s.begin < t.counters->oldest || s.begin + t.length > t.counters->now) return false;
+  if (t.crossing) return true;
   uint32_t crossed = 0;
   for (int64_t l = 1; l <= t.length; ++l)
     crossed |= is_first[(s.begin + l) % t.slots * t.rows + s.row];
   return crossed == 0;
+}
+
+/// Whether row l of slice b is put back: the ring still gives it, and no later slice has it too.
+MAGLEV_HD bool is_put_back(const ReplayPutBack& a, int64_t b, int64_t l) {
+  const Slice& slice = a.slices[b];
+  const int64_t time = slice.begin + l;
+  if (time < a.counters->oldest) return false;
+  for (int64_t other = b + 1; other < a.B; ++other) {
+    const int64_t place = time - a.slices[other].begin;
+    if (a.slices[other].row == slice.row && place >= a.first && place < a.times) return false;
+  }
+  return true;
 }
 
 }  // namespace maglev

@@ -107,4 +107,18 @@ int64_t replay_sample_cpu(const ReplaySample& a, int64_t begin, int64_t end) {
   return faults;
 }
 
+void replay_put_back_cpu(const ReplayPutBack& a) {
+  for (int64_t b = 0; b < a.B; ++b)
+    for (int64_t l = a.first; l < a.times; ++l) {
+      if (!is_put_back(a, b, l)) continue;
+      const int64_t place = (a.slices[b].begin + l) % a.slots * a.rows + a.slices[b].row;
+      for (int c = 0; c < a.count; ++c) {
+        const int64_t bytes = a.columns[c].row_bytes;
+        std::memcpy(static_cast<std::byte*>(a.columns[c].to) + place * bytes,
+                    static_cast<const std::byte*>(a.columns[c].from) + (l * a.B + b) * bytes,
+                    size_t(bytes));
+      }
+    }
+}
+
 }  // namespace maglev

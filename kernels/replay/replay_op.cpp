@@ -21,7 +21,7 @@ EpisodeTable sizes_of(const EpisodeIndexSize& s) {
   EpisodeTable table{};
   table.slots = s.slots, table.rows = s.rows, table.length = s.length;
   table.entries = episode_entries(s.slots, s.rows, s.length);
-  table.by_start = s.by_start, table.running = s.running;
+  table.by_start = s.by_start, table.running = s.running, table.crossing = s.crossing;
   return table;
 }
 
@@ -101,6 +101,10 @@ void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool
     MAGLEV_ASSERT(faults == 0, "every slice lies in one episode that the ring still holds");
   };
   launch<replay_sample_cuda>("replay_sample", device, on_threads, args);
+}
+
+void replay_put_back(const ReplayPutBack& args, at::Device device) {
+  launch<replay_put_back_cuda>("replay_put_back", device, replay_put_back_cpu, args);
 }
 
 void replay_write(const ReplayWrite& args, at::Device device) {
@@ -277,20 +281,86 @@ KernelCase write_case(int64_t slots, int64_t times, at::Device device) {
           .bytes = 2 * times * 3 * (23 * 4 + 5)};
 }
 
+// rows of slices that share some, back into a ring that gives no longer what is oldest
+KernelCase put_back_case(at::Device device) {
+  constexpr int64_t kSlots = 20, kRows = 3, kSlices = 24, kFirst = 1, kTimes = 6;
+  auto index = std::make_shared<EpisodeIndex>(
+      EpisodeIndexSize{.slots = kSlots, .rows = kRows, .crossing = true}, device);
+  const auto none = at::zeros({kSlots, kRows}, at::kByte);
+  index->rebuild(none, none, none, 35, 50);
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(7));
+  const auto slices = at::stack({at::randint(31, 44, {kSlices}, gen, at::kLong),
+                                 at::randint(0, kRows, {kSlices}, gen, at::kLong)},
+                                1);
+  const auto on_device = slices.to(device);
+  Tensors batch, rings;
+  for (const auto& [width, dtype] : {std::pair{int64_t(7), at::kFloat}, {16, at::kByte}}) {
+    batch.push_back(at::arange(kTimes * kSlices * width).remainder(251).to(device, dtype));
+    batch.back() = batch.back().view({kTimes, kSlices, width});
+    rings.push_back(at::zeros({kSlots, kRows, width}, batch.back().options()));
+  }
+  return {
+      .name = "put back " + std::to_string(kSlices) + " slices",
+      .reference =
+          [=](const Tensors&) {
+            Tensors written;
+            for (size_t c = 0; c < rings.size(); ++c) {
+              written.push_back(rings[c].clone());
+              for (int64_t b = 0; b < kSlices; ++b)
+                for (int64_t l = kFirst; l < kTimes; ++l) {
+                  const int64_t time = slices[b][0].item<int64_t>() + l;
+                  if (time >= 35)
+                    written[c][time % kSlots][slices[b][1].item<int64_t>()].copy_(batch[c][l][b]);
+                }
+            }
+            return written;
+          },
+      .fused =
+          [=](const Tensors&) {
+            Tensors written;
+            ReplayPutBack args{.counters = index->table().counters,
+                               .slots = kSlots,
+                               .rows = kRows,
+                               .slices = static_cast<const Slice*>(on_device.const_data_ptr()),
+                               .B = kSlices,
+                               .first = kFirst,
+                               .times = kTimes,
+                               .count = 0,
+                               .columns = {}};
+            for (size_t c = 0; c < rings.size(); ++c) {
+              written.push_back(rings[c].clone());
+              args.columns[args.count++] = {
+                  .from = batch[c].const_data_ptr(),
+                  .to = written[c].data_ptr(),
+                  .row_bytes = int64_t(batch[c].nbytes()) / (kTimes * kSlices)};
+            }
+            replay_put_back(args, device);
+            return written;
+          },
+      .tolerance = 0,
+      .bytes = 2 * (kTimes - kFirst) * kSlices * (7 * 4 + 16)};
+}
+
 std::vector<KernelCase> replay_cases(at::Device device) {
   using Kinds = std::vector<std::pair<int64_t, at::ScalarType>>;
   const Kinds vectors{{18, at::kFloat}, {4, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
   const Kinds images{{64 * 64 * 9, at::kByte}, {2, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
   std::vector<KernelCase> list;
-  for (auto [slots, rows, length, B, kinds, by_start] :
-       {std::tuple{int64_t(300), int64_t(1), int64_t(1), int64_t(7), vectors, false},
-        {300, 5, 9, 33, vectors, true},
-        {2500, 8, 3, 256, vectors, false},
-        {125000, 8, 3, 256, vectors, true},
-        {125, 8, 3, 64, images, false}}) {
-    auto ring = std::make_shared<FilledRing>(
-        EpisodeIndexSize{.slots = slots, .rows = rows, .length = length, .by_start = by_start},
-        kinds, device);
+  enum { kByEpisode, kByStart, kCrossing };
+  for (auto [slots, rows, length, B, kinds, sampling] :
+       {std::tuple{int64_t(300), int64_t(1), int64_t(1), int64_t(7), vectors, kByEpisode},
+        {300, 5, 9, 33, vectors, kByStart},
+        {300, 5, 64, 16, vectors, kCrossing},
+        {2500, 8, 3, 256, vectors, kByEpisode},
+        {125000, 8, 3, 256, vectors, kByStart},
+        {125, 8, 3, 64, images, kByEpisode}}) {
+    const bool by_start = sampling == kByStart, crossing = sampling == kCrossing;
+    auto ring = std::make_shared<FilledRing>(EpisodeIndexSize{.slots = slots,
+                                                              .rows = rows,
+                                                              .length = length,
+                                                              .by_start = by_start,
+                                                              .crossing = crossing},
+                                             kinds, device);
     const auto i64 = at::TensorOptions(at::kLong).device(device);
     auto slices = at::empty({B, 2}, i64);
     auto out = empty_batch(*ring, B);
@@ -300,7 +370,10 @@ std::vector<KernelCase> replay_cases(at::Device device) {
     list.push_back(
         {.name = std::to_string(slots) + "x" + std::to_string(rows) +
                  " L=" + std::to_string(length) + " B=" + std::to_string(B) +
-                 " D=" + std::to_string(kinds[0].first) + (by_start ? " by start" : ""),
+                 " D=" + std::to_string(kinds[0].first) +
+                 (by_start   ? " by start"
+                  : crossing ? " crossing"
+                             : ""),
          .reference =
              [=](const Tensors&) {
                // the places, as fused draws them, then a selection of rows a column and time
@@ -334,6 +407,7 @@ std::vector<KernelCase> replay_cases(at::Device device) {
         table_case({.slots = 20, .rows = 1030, .length = 3, .by_start = by_start, .running = true},
                    4, device));
   }
+  list.push_back(put_back_case(device));
   // on a processor steps are written to the ring itself
   if (runs_on_cuda(device))
     for (int64_t times : {1, 6}) list.push_back(write_case(11, times, device));

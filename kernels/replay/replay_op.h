@@ -13,6 +13,7 @@ struct EpisodeIndexSize {
   int64_t length = 1;     ///< L
   bool by_start = false;  ///< see EpisodeTable
   bool running = false;
+  bool crossing = false;
 };
 
 /// An EpisodeTable with its arrays on one device. On CUDA every call only enqueues, but for
@@ -44,6 +45,9 @@ class EpisodeIndex {
 /// Draws and gathers a batch, in shares of the pool's threads on CPU. `args` as ReplaySample says,
 /// its table of `index`. Fails an assertion on CPU when a slice is not contiguous.
 void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool);
+
+/// What an update wrote in its batch, back into the ring.
+void replay_put_back(const ReplayPutBack& args, at::Device device);
 
 /// Staged steps into the ring, on CUDA only.
 void replay_write(const ReplayWrite& args, at::Device device);

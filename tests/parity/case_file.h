@@ -40,6 +40,7 @@ struct CaseFile {
         std::vector<int64_t> sizes(ndim);
         for (auto& s : sizes) words >> s;
         tensors[name] = at::empty(sizes, dtype == "f32"   ? at::kFloat
+                                         : dtype == "f64" ? at::kDouble
                                          : dtype == "i64" ? at::kLong
                                                           : at::kByte);
         order.push_back(name);

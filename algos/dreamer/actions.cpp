@@ -1,0 +1,114 @@
+#include "algos/dreamer/actions.h"
+
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+namespace maglev::dreamer {
+namespace {
+
+constexpr double kLeastStd = 0.1, kMostStd = 1, kFirstStd = 2;
+
+struct Normal {
+  at::Tensor mean, std;
+};
+
+Normal normal_of(const at::Tensor& head) {
+  const auto parts = head.chunk(2, -1);
+  return {at::tanh(parts[0]),
+          (kMostStd - kLeastStd) * at::sigmoid(parts[1] + kFirstStd) + kLeastStd};
+}
+
+at::Tensor side_by_side(const std::vector<at::Tensor>& parts) {
+  return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
+}
+
+}  // namespace
+
+Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device)
+    : heads_(shape.heads) {
+  // the critic's columns stay unseen; model_shape() has refused what is no vector or image
+  for (size_t i = 0; i < spec.observations.size(); ++i)
+    if (spec.observations[i].audience != Audience::critic)
+      (spec.observations[i].dtype == DType::f32 ? vectors_ : images_).push_back(i);
+  if (!heads_.empty()) return;
+  const auto low = at::tensor(spec.action.low), high = at::tensor(spec.action.high);
+  middle_ = ((high + low) / 2).to(device);
+  half_ = ((high - low) / 2).to(device);
+}
+
+Observation Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) const {
+  Observation seen;
+  std::vector<at::Tensor> images, vectors;
+  for (size_t i : images_) images.push_back(obs[i]);
+  for (size_t i : vectors_) vectors.push_back(obs[i].flatten(lead));
+  if (!images.empty()) seen.image = side_by_side(images);
+  if (!vectors.empty()) seen.vector = side_by_side(vectors);
+  return seen;
+}
+
+at::Tensor Columns::to_model(const at::Tensor& action) const {
+  if (heads_.empty()) return ((action - middle_) / half_).clamp(-1, 1);
+  std::vector<at::Tensor> parts;
+  for (size_t h = 0; h < heads_.size(); ++h)
+    parts.push_back(one_hot(action.select(-1, int64_t(h)), heads_[h], at::kFloat));
+  return side_by_side(parts);
+}
+
+void Columns::to_environment(const at::Tensor& action, at::Tensor& out) const {
+  if (heads_.empty()) {
+    out.copy_(middle_ + half_ * action.clamp(-1, 1));
+    return;
+  }
+  int64_t begin = 0;
+  for (size_t h = 0; h < heads_.size(); ++h) {
+    out.select(1, int64_t(h)).copy_(action.narrow(1, begin, heads_[h]).argmax(1));
+    begin += heads_[h];
+  }
+}
+
+std::vector<at::Tensor> ActionDistribution::log_probs(const at::Tensor& head) const {
+  std::vector<at::Tensor> all;
+  for (const auto& logits : head.split_with_sizes(heads_, -1))
+    all.push_back(at::log_softmax(logits, -1));
+  return all;
+}
+
+at::Tensor ActionDistribution::draw(const at::Tensor& head, const at::Tensor& numbers) const {
+  if (heads_.empty()) {
+    const Normal normal = normal_of(head);
+    return normal.mean + normal.std * numbers;
+  }
+  std::vector<at::Tensor> parts;
+  for (const auto& log_probs : log_probs(head)) {
+    const auto number = numbers.select(-1, int64_t(parts.size()));
+    parts.push_back(
+        one_hot(drawn_category(log_probs.exp(), number), log_probs.size(-1), head.options()));
+  }
+  return side_by_side(parts);
+}
+
+at::Tensor ActionDistribution::mode(const at::Tensor& head) const {
+  if (heads_.empty()) return normal_of(head).mean;
+  std::vector<at::Tensor> parts;
+  for (const auto& log_probs : log_probs(head))
+    parts.push_back(one_hot(log_probs.argmax(-1), log_probs.size(-1), head.options()));
+  return side_by_side(parts);
+}
+
+at::Tensor ActionDistribution::log_prob(const at::Tensor& head, const at::Tensor& action) const {
+  if (heads_.empty()) {
+    const Normal normal = normal_of(head);
+    const auto deviations = (action - normal.mean) / normal.std;
+    return (-0.5 * deviations.square() - normal.std.log() - 0.5 * std::log(2 * M_PI)).sum(-1);
+  }
+  return (side_by_side(log_probs(head)) * action).sum(-1);
+}
+
+at::Tensor ActionDistribution::entropy(const at::Tensor& head) const {
+  if (heads_.empty()) return (normal_of(head).std.log() + 0.5 * std::log(2 * M_PI * M_E)).sum(-1);
+  const auto all = side_by_side(log_probs(head));
+  return -(all.exp() * all).sum(-1);
+}
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,60 @@
+#pragma once
+// Actions: what an environment's are to the model, and the distributions they are drawn from.
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/dreamer/model_shape.h"
+#include "algos/dreamer/observation.h"
+#include "base/env/spec.h"
+
+namespace maglev::dreamer {
+
+/// What the model sees of an environment's columns, and what its actions mean there: categories are
+/// ones and zeros, one head behind another; bounds are -1 and 1.
+class Columns {
+ public:
+  Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device);
+
+  /// Of columns [N, shape] or [T, N, shape], `lead` = 1 or 2.
+  Observation seen(const std::vector<at::Tensor>& obs, int64_t lead) const;
+  /// action [..., dims] to [..., A] f32, within [-1, 1].
+  at::Tensor to_model(const at::Tensor& action) const;
+  /// Writes what [N, A] f32 is to the environment into action [N, dims].
+  void to_environment(const at::Tensor& action, at::Tensor& out) const;
+
+ private:
+  std::vector<size_t> images_, vectors_;
+  std::vector<int64_t> heads_;
+  at::Tensor middle_, half_;  ///< [dims] f32, where continuous
+};
+
+/// What the policy's head [..., P] stands for: for each head of categories a softmax; for each bounded
+/// dimension a normal distribution with its mean in (-1, 1) and a deviation of 0.1 to 1, which is not
+/// cut: who takes the action does that.
+class ActionDistribution {
+ public:
+  explicit ActionDistribution(const ModelShape& shape) : heads_(shape.heads) {}
+
+  /// Random numbers an action of width `actions` is drawn by: a normal each where it is continuous,
+  /// else a uniform a head.
+  bool takes_normals() const { return heads_.empty(); }
+  int64_t numbers(int64_t actions) const {
+    return heads_.empty() ? actions : int64_t(heads_.size());
+  }
+  /// [..., A] by numbers [..., numbers()].
+  at::Tensor draw(const at::Tensor& head, const at::Tensor& numbers) const;
+  /// The most likely category of each head, or the mean.
+  at::Tensor mode(const at::Tensor& head) const;
+  /// [...], of actions [..., A].
+  at::Tensor log_prob(const at::Tensor& head, const at::Tensor& action) const;
+  at::Tensor entropy(const at::Tensor& head) const;
+
+ private:
+  std::vector<at::Tensor> log_probs(const at::Tensor& head) const;
+
+  std::vector<int64_t> heads_;
+};
+
+}  // namespace maglev::dreamer

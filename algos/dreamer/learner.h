@@ -1,0 +1,49 @@
+#pragma once
+// Who learns. All change the same LearnerState.
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/dreamer/learner_state.h"
+#include "algos/dreamer/model_shape.h"
+#include "algos/dreamer/observation.h"
+#include "algos/dreamer/options.h"
+#include "base/core/thread_pool.h"
+
+namespace maglev::dreamer {
+
+/// A batch as the model takes it: T steps of B sequences, each with what led to it. A sequence may
+/// cross the ends of episodes.
+struct Sequences {
+  Observation seen;       ///< [T, B, ...]
+  at::Tensor is_first;    ///< [T, B] f32: an episode begins here, and nothing led to it
+  at::Tensor action;      ///< [T, B, A] f32, taken before
+  at::Tensor reward;      ///< [T, B] f32, got on the way here
+  at::Tensor terminated;  ///< [T, B] f32: there is no future from here
+  at::Tensor ended;       ///< [T, B] f32: the episode's last step, for whatever reason
+  at::Tensor deter;       ///< [B, D] f32: the state before, as it was stored
+  at::Tensor stoch;       ///< [B, S] u8: its categories
+};
+
+/// States of all steps, to be stored again.
+struct StoredLatents {
+  at::Tensor deter;  ///< [T, B, D] f32
+  at::Tensor stoch;  ///< [T, B, S] u8
+};
+
+/// What learners are made of.
+struct LearnerOptions {
+  Options options;
+  ModelShape shape;
+  uint64_t seed = 0;
+  ThreadPool* pool = nullptr;
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  /// One update of all networks; writes `figures` [kFigures] f32 on the batch's device. Graph-safe.
+  virtual StoredLatents update(const Sequences& batch, at::Tensor& figures) = 0;
+};
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,76 @@
+#include "algos/dreamer/memory.h"
+
+#include <algorithm>
+
+#include "algos/dreamer/networks.h"
+#include "algos/dreamer/policy.h"
+
+namespace maglev::dreamer {
+namespace {
+
+constexpr int64_t kF32 = 4;
+
+// elements that a hidden layer leaves of a row: the product, its norm, SiLU
+int64_t kept(int64_t layers, int64_t units) { return 3 * layers * units; }
+
+// of an image on its way through the convolutions, one direction: their outputs before and behind
+// pooling or doubling, the norm and SiLU
+int64_t kept_of_image(const ModelShape& s) {
+  if (s.channels == 0) return 0;
+  int64_t elements = 2 * s.height * s.width * s.channels;
+  for (int64_t i = 0; i < kStages; ++i) {
+    const int64_t places = (s.height >> i) * (s.width >> i);
+    elements += places * s.stage_channels(i) * 2;
+  }
+  return elements;
+}
+
+int64_t recurrent_elements(const ModelShape& s) {
+  const int64_t mixed = s.deter + s.blocks * 3 * s.hidden;
+  return kept(3, s.hidden) + mixed + 12 * s.deter;
+}
+
+// of a row that acts or is imagined: nothing is kept but the widest of what is at hand
+int64_t forward_elements(const ModelShape& s) {
+  return recurrent_elements(s) + 2 * s.feature() + 6 * s.flat_stoch() + 3 * s.units;
+}
+
+int64_t update_elements(const Options& o, const ModelShape& s) {
+  const int64_t rows = o.batch * o.length;
+  const int64_t states = 3 * s.feature() + 12 * s.flat_stoch() + kept(4, s.hidden);
+  const int64_t heads = kept(2 + kLayers, s.units) + 6 * kBins;
+  const int64_t replayed = 2 * kept_of_image(s) + 2 * kept(kLayers, s.units) + s.token() +
+                           recurrent_elements(s) + states + heads;
+  // features and actions of the dream, and actor and critic learning from it
+  const int64_t imagined = (o.imagination + 1) * (2 * s.feature() + s.stoch + 2 * s.actions + 4) +
+                           o.imagination * (kept(2 * kLayers, s.units) + 8 * kBins);
+  return rows * (replayed + imagined + forward_elements(s));
+}
+
+int64_t acting_rows(const AlgoContext& context) {
+  const int64_t threads = context.pool ? context.pool->threads() : 1;
+  const int64_t at_once = block_rows(context) * (context.device.is_cpu() ? threads : 1);
+  return std::min(std::max<int64_t>(1, context.rows), at_once);
+}
+
+}  // namespace
+
+std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& context) {
+  const ModelShape shape = model_shape(o, context.spec);
+  const int64_t row = kept_of_image(shape) + forward_elements(shape);
+  return {{"weights to act with", kF32 * acting_parameter_count(shape)},
+          {"activations of acting", kF32 * acting_rows(context) * row}};
+}
+
+std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
+  const ModelShape shape = model_shape(o, context.spec);
+  const int64_t parameters = parameter_count(shape);
+  // gradients, two moments, and the four that a step makes anew
+  std::vector<MemoryPart> parts{{"parameters", kF32 * parameters},
+                                {"gradients and optimiser", kF32 * 7 * parameters},
+                                {"activations of an update", kF32 * update_elements(o, shape)}};
+  for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);
+  return parts;
+}
+
+}  // namespace maglev::dreamer

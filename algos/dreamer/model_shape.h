@@ -1,0 +1,50 @@
+#pragma once
+// How large the networks are: what an environment shows and takes, and the widths of a size.
+
+#include <cstdint>
+#include <vector>
+
+#include "algos/dreamer/options.h"
+#include "base/env/spec.h"
+
+namespace maglev::dreamer {
+
+/// Rewards and values are classified into bins.
+constexpr int64_t kBins = 255;
+/// Convolutions of the encoder; each halves the image.
+constexpr int64_t kStages = 4;
+/// Layers of encoder, decoder, policy and value networks.
+constexpr int64_t kLayers = 3;
+
+struct ModelShape {
+  int64_t height = 0, width = 0, channels = 0;  ///< of all images, one behind another; 0: none
+  int64_t vector = 0;                           ///< width of all vectors side by side
+  std::vector<int64_t> heads = {};              ///< categories of each head; empty: continuous
+  int64_t actions = 0;                          ///< A: dimensions, or the categories of all heads
+  int64_t deter = 0, hidden = 0, stoch = 0, classes = 0, blocks = 0;
+  int64_t depth = 0, units = 0;
+  double unimix = 0;
+  int64_t alignment = 1;  ///< elements between which parameters begin in the flat buffer
+
+  /// Width of the stochastic state as networks take it.
+  int64_t flat_stoch() const { return stoch * classes; }
+  /// Width of both states side by side.
+  int64_t feature() const { return deter + flat_stoch(); }
+  /// Sides of what the convolutions leave of an image, and its channels.
+  int64_t small_height() const { return height >> kStages; }
+  int64_t small_width() const { return width >> kStages; }
+  int64_t small_channels() const { return stage_channels(kStages - 1); }
+  /// Channels behind convolution `stage`.
+  int64_t stage_channels(int64_t stage) const;
+  int64_t image_token() const { return small_height() * small_width() * small_channels(); }
+  /// Width of what the encoder gives.
+  int64_t token() const { return (vector > 0 ? units : 0) + (channels > 0 ? image_token() : 0); }
+  /// Width of the policy's head.
+  int64_t policy_head() const { return heads.empty() ? 2 * actions : actions; }
+};
+
+/// Throws Error where the networks cannot take what the environment shows or wants: cell codes,
+/// tokens, images whose sides cannot be halved, masked actions, actions without bounds.
+ModelShape model_shape(const Options& options, const EnvSpec& spec);
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,164 @@
+#include "algos/dreamer/networks.h"
+
+#include <ATen/ATen.h>
+
+#include <gtest/gtest.h>
+
+#include "base/core/error.h"
+#include "tests/close.h"
+#include "tests/errors.h"
+
+namespace maglev::dreamer {
+namespace {
+
+EnvSpec walker_spec() {
+  EnvSpec spec;
+  spec.action.low.assign(6, -1.f), spec.action.high.assign(6, 1.f);
+  return spec;
+}
+EnvSpec pixels(int64_t height = 64, int64_t width = 64) {
+  EnvSpec spec = walker_spec();
+  spec.observations = {{.name = "image", .dtype = DType::u8, .shape = {height, width, 3}}};
+  return spec;
+}
+EnvSpec proprioception() {
+  EnvSpec spec = walker_spec();
+  spec.observations = {{.name = "orientations", .shape = {14}},
+                       {.name = "height", .shape = {1}},
+                       {.name = "velocity", .shape = {9}}};
+  return spec;
+}
+Options of_size(ModelSize size) {
+  Options o;
+  o.size = size;
+  return o;
+}
+int64_t elements(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const auto& p : module.parameters()) count += p.numel();
+  return count;
+}
+
+// counted in the published JAX code and in a PyTorch port of it, network by network
+TEST(DreamerNetworks, have_the_published_parameters) {
+  const Networks nets(model_shape(of_size(ModelSize::m1), pixels()), Initializer::shapes());
+  EXPECT_EQ(elements(*nets.rssm), 376'704);
+  EXPECT_EQ(elements(*nets.policy), 50'316);
+  EXPECT_EQ(elements(*nets.value), 66'111);
+  EXPECT_EQ(elements(*nets.reward), 57'663);
+  EXPECT_EQ(elements(*nets.going_on), 41'153);
+  EXPECT_EQ(elements(*nets.encoder), 14'304);
+  EXPECT_EQ(elements(*nets.decoder), 80'595);
+  EXPECT_EQ(elements(nets), 686'846);
+  EXPECT_EQ(parameter_count(model_shape(of_size(ModelSize::m1), proprioception())), 640'867);
+}
+
+// by the layers of the published code: inputs times outputs, a bias and a scale each
+int64_t counted(int64_t D, int64_t hidden, int64_t C, int64_t depth, int64_t units) {
+  const int64_t S = 32, blocks = 8, actions = 6, bins = 255, z = S * C, feature = D + z;
+  const auto layer = [](int64_t in, int64_t out) { return in * out + 2 * out; };
+  const auto output = [](int64_t in, int64_t out) { return in * out + out; };
+  const auto hidden_layers = [&](int64_t in, int64_t layers, int64_t width) {
+    return layer(in, width) + (layers - 1) * layer(width, width);
+  };
+  const int64_t channels[] = {3, 2 * depth, 3 * depth, 4 * depth, 4 * depth}, token = 64 * depth;
+  int64_t encoder = 0, decoder = 0;
+  for (int i = 0; i < 4; ++i) encoder += layer(25 * channels[i], channels[i + 1]);
+  decoder +=
+      D * token / blocks + token + layer(z, 2 * units) + output(2 * units, token) + 4 * depth;
+  for (int i = 3; i > 0; --i) decoder += layer(25 * channels[i + 1], channels[i]);
+  decoder += output(25 * channels[1], 3);
+  const int64_t mixed = D + blocks * 3 * hidden;
+  const int64_t rssm = layer(D, hidden) + layer(z, hidden) + layer(actions, hidden) +
+                       mixed * D / blocks + 2 * D + D * 3 * D / blocks + 3 * D +
+                       layer(D + token, hidden) + output(hidden, z) + hidden_layers(D, 2, hidden) +
+                       output(hidden, z);
+  const int64_t heads = hidden_layers(feature, 3, units) + output(units, 2 * actions) +
+                        hidden_layers(feature, 3, units) + output(units, bins) +
+                        layer(feature, units) + output(units, bins) + layer(feature, units) +
+                        output(units, 1);
+  return encoder + decoder + rssm + heads;
+}
+
+TEST(DreamerNetworks, of_every_size_have_the_parameters_of_its_widths) {
+  EXPECT_EQ(counted(512, 64, 4, 4, 64), 686'846);
+  const std::pair<ModelSize, int64_t> sizes[] = {
+      {ModelSize::m12, counted(2048, 256, 16, 16, 256)},
+      {ModelSize::m25, counted(3072, 384, 24, 24, 384)},
+      {ModelSize::m50, counted(4096, 512, 32, 32, 512)},
+      {ModelSize::m100, counted(6144, 768, 48, 48, 768)},
+      {ModelSize::m200, counted(8192, 1024, 64, 64, 1024)},
+      {ModelSize::m400, counted(12288, 1536, 96, 96, 1536)}};
+  for (const auto& [size, parameters] : sizes)
+    EXPECT_EQ(parameter_count(model_shape(of_size(size), pixels())), parameters) << name_of(size);
+}
+
+TEST(DreamerNetworks, that_act_come_first_and_begin_alike) {
+  const ModelShape shape = model_shape(of_size(ModelSize::m1), proprioception());
+  Initializer init(5);
+  const ActingNetworks acting(shape, init);
+  const Networks all(shape, Initializer(5));
+  const auto few = acting.named_parameters(), many = all.named_parameters();
+  for (size_t i = 0; i < few.size(); ++i) {
+    EXPECT_EQ(few[i].key(), many[i].key());
+    EXPECT_TRUE(at::equal(few[i].value(), many[i].value())) << few[i].key();
+  }
+}
+
+TEST(DreamerNetworks, begin_with_outputs_of_nothing_and_actions_alike) {
+  const ModelShape shape = model_shape(of_size(ModelSize::m1), proprioception());
+  const Networks nets(shape, Initializer(5));
+  const auto feature = at::randn({7, shape.feature()});
+  EXPECT_EQ(nets.reward->forward(feature).abs().max().item<float>(), 0);
+  EXPECT_EQ(nets.value->forward(feature).abs().max().item<float>(), 0);
+  EXPECT_LT(nets.policy->forward(feature).abs().max().item<float>(), 0.1);
+  EXPECT_GT(nets.policy->forward(feature).abs().max().item<float>(), 0);
+}
+
+TEST(DreamerNetworks, see_images_of_other_sizes_and_more_than_one) {
+  EnvSpec spec = pixels(32, 80);
+  spec.observations.push_back({.name = "depth", .dtype = DType::u8, .shape = {32, 80, 1}});
+  spec.observations.push_back({.name = "vector", .shape = {5}});
+  const ModelShape shape = model_shape(of_size(ModelSize::m1), spec);
+  EXPECT_EQ(shape.channels, 4);
+  const Networks nets(shape, Initializer(1));
+  const Observation seen{at::randint(0, 256, {3, 32, 80, 4}).to(at::kByte), at::randn({3, 5})};
+  EXPECT_EQ(nets.encoder->forward(seen).sizes(), at::IntArrayRef({3, shape.token()}));
+  const auto made =
+      nets.decoder->forward({at::randn({3, shape.deter}), at::randn({3, shape.flat_stoch()})});
+  EXPECT_EQ(made.image.sizes(), seen.image.sizes());
+  EXPECT_EQ(made.vector.sizes(), seen.vector.sizes());
+  EXPECT_EQ(reconstruction_loss(made, seen).sizes(), at::IntArrayRef({3}));
+}
+
+TEST(DreamerNetworks, say_what_they_cannot_see_or_do) {
+  const Options o = of_size(ModelSize::m1);
+  const auto refused = [&](const EnvSpec& spec, const Options& options = of_size(ModelSize::m1)) {
+    return error_of([&] { model_shape(options, spec); });
+  };
+  EXPECT_TRUE(contains(refused(pixels(60, 64)), "multiples of 16; column 'image' is 60 x 64"));
+  EnvSpec spec = pixels();
+  spec.observations.push_back({.name = "other", .dtype = DType::u8, .shape = {32, 32, 3}});
+  EXPECT_TRUE(contains(refused(spec), "of one size, 64 x 64 as the first, and column 'other'"));
+  spec = proprioception();
+  spec.observations.push_back({.name = "words", .dtype = DType::i32, .shape = {3}});
+  EXPECT_TRUE(contains(refused(spec), "not column 'words'"));
+  spec = proprioception();
+  spec.action = {.heads = {3}, .masked = true};
+  EXPECT_TRUE(contains(refused(spec), "with masks"));
+  spec = proprioception();
+  spec.action.high[2] = INFINITY;
+  EXPECT_TRUE(contains(refused(spec), "has none"));
+  spec = walker_spec();
+  EXPECT_TRUE(contains(refused(spec), "shows nothing"));
+  Options odd = o;
+  odd.deter = 20;
+  EXPECT_TRUE(contains(refused(pixels(), odd), "a multiple of dreamer.blocks = 8"));
+  odd = o, odd.depth = 3;
+  EXPECT_TRUE(contains(refused(pixels(), odd), "dreamer.depth must be even"));
+  odd = o, odd.blocks = 7;
+  EXPECT_TRUE(contains(refused(pixels(), odd), "must divide"));
+}
+
+}  // namespace
+}  // namespace maglev::dreamer

@@ -1,0 +1,70 @@
+#pragma once
+// From what is seen to a token, and from the states back to what is seen.
+
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include "algos/dreamer/layers.h"
+#include "algos/dreamer/model_shape.h"
+#include "algos/dreamer/rssm.h"
+
+namespace maglev::dreamer {
+
+/// What the networks see of rows. Either part may be undefined.
+struct Observation {
+  at::Tensor image;   ///< [N, H, W, C] u8
+  at::Tensor vector;  ///< [N, V] f32, as the environment gives it
+
+  /// Of [T, B, ...] all rows one behind another: [T * B, ...].
+  Observation rows() const;
+};
+
+/// sign(x) ln(1 + |x|).
+at::Tensor symlog(const at::Tensor& x);
+/// Its inverse.
+at::Tensor symexp(const at::Tensor& x);
+
+class Encoder : public torch::nn::Module {
+ public:
+  Encoder(const ModelShape& shape, Initializer& init);
+  /// Tokens [N, E].
+  at::Tensor forward(const Observation& seen) const;
+
+ private:
+  std::vector<std::shared_ptr<Convolution>> convolutions_;
+  std::vector<std::shared_ptr<NormSilu>> norms_;
+  std::shared_ptr<Mlp> vector_;
+};
+
+/// What the decoder makes of states. Either part may be undefined.
+struct Reconstruction {
+  at::Tensor image;   ///< [N, H, W, C] in (0, 1)
+  at::Tensor vector;  ///< [N, V], symlog of the vector
+};
+
+class Decoder : public torch::nn::Module {
+ public:
+  Decoder(const ModelShape& shape, Initializer& init);
+  /// Of states [N, ...].
+  Reconstruction forward(const Latent& latent) const;
+
+ private:
+  at::Tensor image(const Latent& latent) const;
+
+  ModelShape shape_;
+  std::shared_ptr<BlockDense> from_deter_;
+  std::shared_ptr<Mlp> from_stoch_;
+  std::shared_ptr<Dense> from_stoch_out_;
+  std::shared_ptr<NormSilu> norm_;
+  std::vector<std::shared_ptr<Convolution>> convolutions_;
+  std::vector<std::shared_ptr<NormSilu>> norms_;
+  std::shared_ptr<Head> vector_;
+};
+
+/// Squared errors of each row [N], summed over pixels and numbers, of bytes / 255 and symlog.
+at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& seen);
+
+}  // namespace maglev::dreamer

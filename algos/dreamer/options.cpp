@@ -1,0 +1,75 @@
+#include "algos/dreamer/options.h"
+
+#include <string>
+
+namespace maglev::dreamer {
+
+void Options::describe(OptionTable& t) {
+  const Rule share{.min = 0, .max = 1}, width{.min = 0, .max = 1 << 16};
+  const Rule weight{.min = 0, .max = 1e6};
+  t.add("size", size, "the model by its parameters; widths of 0 are taken from it");
+  t.add("deter", deter, "width of the recurrent state, a multiple of dreamer.blocks", width);
+  t.add("hidden", hidden, "width of the layers between states", width);
+  t.add("classes", classes, "classes of each categorical of the stochastic state",
+        {.min = 0, .max = 255});
+  t.add("depth", depth, "channels of the first convolution, even", width);
+  t.add("units", units, "width of all other hidden layers", width);
+  t.add("stoch", stoch, "categoricals of the stochastic state", {.min = 1, .max = 1024});
+  t.add("blocks", blocks, "blocks of the recurrent state", {.min = 1, .max = 256});
+  t.add("unimix", unimix, "share of a uniform distribution in each categorical",
+        {.min = 1e-6, .max = 1});
+
+  t.add("free_nats", free_nats, "divergence of the states below which nothing is learned from it",
+        weight);
+  t.add("reconstruction_coef", reconstruction_coef, "weight of what is seen", weight);
+  t.add("reward_coef", reward_coef, "weight of the reward loss", weight);
+  t.add("continue_coef", continue_coef, "weight of whether the episode goes on", weight);
+  t.add("dynamics_coef", dynamics_coef, "weight of the prior's way to the posterior", weight);
+  t.add("representation_coef", representation_coef, "weight of the posterior's way to the prior",
+        weight);
+
+  t.add("imagination", imagination, "steps imagined from every state",
+        {.min = 1, .max = 1024, .unit = "steps"});
+  t.add("horizon", horizon, "the discount is 1 - 1 / horizon",
+        {.min = 1, .max = 1e6, .unit = "steps"});
+  t.add("lambda", lambda, "share of longer returns in the targets", share);
+  t.add("entropy_coef", entropy_coef, "weight of the policy's entropy", weight);
+  t.add("policy_coef", policy_coef, "weight of the policy's loss", weight);
+  t.add("value_coef", value_coef, "weight of the value loss on what was imagined", weight);
+  t.add("replay_value_coef", replay_value_coef, "weight of the value loss on what was replayed",
+        weight);
+  t.add("slow_rate", slow_rate, "share of the way the slow value network goes in an update", share);
+  t.add("slow_coef", slow_coef, "weight of the slow network's values among the targets", weight);
+  t.add("range_rate", range_rate, "share of the way the range of returns goes in an update", share);
+
+  t.add("lr", lr, "learning rate of LaProp", {.min = 0, .max = 10});
+  t.add("warmup", warmup, "updates until the learning rate is all of lr",
+        {.min = 0, .max = 1e9, .unit = "updates"});
+  t.add("clip", clip, "most a gradient may be of its tensor's norm; 0: anything", weight);
+
+  t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
+  t.add("length", length, "steps of each, behind one for context",
+        {.min = 2, .max = 1 << 16, .unit = "steps"});
+  t.add("train_ratio", train_ratio, "steps that are replayed for each step of an environment",
+        {.min = 0, .max = 1e6});
+  t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
+  t.add("first_steps", first_steps, "steps before the first update; 0: those of a batch",
+        {.min = 0, .max = 1e12, .unit = "steps"});
+  t.add("update_every", update_every, "steps between updates; what is due is made together",
+        {.min = 1, .max = 1e9, .unit = "steps"});
+}
+
+void Options::check() const {
+  if (deter % blocks != 0)
+    throw SettingError({.setting = "dreamer.deter",
+                        .must = "a multiple of dreamer.blocks = " + std::to_string(blocks),
+                        .got = std::to_string(deter),
+                        .nearest = std::to_string((deter / blocks + 1) * blocks)});
+  if (depth % 2 != 0)
+    throw SettingError({.setting = "dreamer.depth",
+                        .must = "even",
+                        .got = std::to_string(depth),
+                        .nearest = std::to_string(depth + 1)});
+}
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,58 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "base/config/options.h"
+
+namespace maglev::dreamer {
+
+/// The published models, by parameters of one that sees images.
+enum class ModelSize { m1, m12, m25, m50, m100, m200, m400 };
+constexpr auto names_of(ModelSize) {
+  return std::array{"1m", "12m", "25m", "50m", "100m", "200m", "400m"};
+}
+
+/// Settings of Dreamer V3 (Hafner et al., "Mastering diverse control tasks through world models",
+/// Nature, 2025), as its published code of May 2026 has them. Widths of 0 are those of `size`.
+struct Options {
+  // the world model
+  ModelSize size = ModelSize::m12;
+  int64_t deter = 0, hidden = 0, classes = 0, depth = 0, units = 0;
+  int64_t stoch = 32, blocks = 8;
+  double unimix = 0.01;
+
+  // its losses
+  double free_nats = 1;
+  double reconstruction_coef = 1, reward_coef = 1, continue_coef = 1;
+  double dynamics_coef = 1, representation_coef = 0.1;
+
+  // actor and critic
+  int64_t imagination = 15;
+  int64_t horizon = 333;
+  double lambda = 0.95;
+  double entropy_coef = 3e-4;
+  double policy_coef = 1, value_coef = 1, replay_value_coef = 0.3;
+  double slow_rate = 0.02, slow_coef = 1;
+  double range_rate = 0.01;
+
+  // the optimiser
+  double lr = 4e-5;
+  int64_t warmup = 1000;
+  double clip = 0.3;
+
+  // data
+  int64_t batch = 16, length = 64;
+  double train_ratio = 32;
+  int64_t capacity = 1'000'000;
+  int64_t first_steps = 0;
+  int64_t update_every = 1;
+
+  /// What a step of the future counts beside the one before it.
+  double discount() const { return 1 - 1 / double(horizon); }
+
+  void describe(OptionTable& table);
+  /// Throws SettingError on settings that contradict each other.
+  void check() const;
+};
+
+}  // namespace maglev::dreamer

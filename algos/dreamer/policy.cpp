@@ -1,0 +1,105 @@
+#include "algos/dreamer/policy.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include "kernels/noise/noise_op.h"
+
+namespace maglev::dreamer {
+namespace {
+
+// rows a thread acts for at once
+constexpr int64_t kRows = 256;
+
+// the networks' parameters lie as their device wants them
+ModelShape shape_on(const Options& options, const AlgoContext& context) {
+  ModelShape shape = model_shape(options, context.spec);
+  shape.alignment = flat_alignment(context.device);
+  return shape;
+}
+
+std::shared_ptr<ActingNetworks> networks_on(const ModelShape& shape, at::Device device,
+                                            Initializer weights) {
+  auto networks = std::make_shared<ActingNetworks>(shape, weights);
+  networks->to(device);
+  return networks;
+}
+
+}  // namespace
+
+int64_t block_rows(const AlgoContext& context) {
+  return context.device.is_cpu() ? kRows : context.rows;
+}
+
+std::vector<ExtraColumn> state_columns(const ModelShape& shape) {
+  return {{.name = "deter", .shape = {shape.deter}, .rewritten = true},
+          {.name = "stoch", .dtype = at::kByte, .shape = {shape.stoch}, .rewritten = true}};
+}
+
+DreamerPolicy::DreamerPolicy(const Options& options, const AlgoContext& context,
+                             Initializer weights)
+    : shape_(shape_on(options, context)),
+      columns_(context.spec, shape_, context.device),
+      actions_(shape_),
+      numbers_(shape_.stoch, actions_.numbers(shape_.actions)),
+      block_rows_(dreamer::block_rows(context)),
+      networks_(networks_on(shape_, context.device, weights)),
+      params_(*networks_, shape_.alignment) {}
+
+Carry DreamerPolicy::initial_carry(int64_t rows) const {
+  const auto f32 = params_.data().options();
+  return {{at::zeros({rows, shape_.deter}, f32),
+           at::zeros({rows, shape_.stoch}, f32.dtype(at::kByte)),
+           at::zeros({rows, shape_.actions}, f32)}};
+}
+
+void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) {
+  c10::InferenceMode guard;
+  const int64_t N = step.rows();
+  const auto f32 = params_.data().options();
+  const Rssm& rssm = *networks_->rssm;
+
+  // nothing leads to the first row of an episode
+  const auto keep = (1 - step.is_first.to(at::kFloat)).unsqueeze(1);
+  const auto before = one_hot(carry.parts[1], shape_.classes, f32).flatten(1);
+  Latent latent{carry.parts[0] * keep, before * keep};
+  const auto token = networks_->encoder->forward(columns_.seen(step.obs, 1));
+  latent.deter = rssm.next_deter(latent, carry.parts[2] * keep);
+
+  auto uniforms = at::empty({N, shape_.stoch}, f32);
+  noise_uniform_(uniforms, act_fill(key, step.first, N, numbers_.posterior, numbers_));
+  const auto category =
+      drawn_category(rssm.posterior(latent.deter, token).exp(), uniforms).to(at::kByte);
+  latent.stoch = one_hot(category, shape_.classes, f32).flatten(1);
+
+  const auto head = networks_->policy->forward(latent.feature());
+  at::Tensor action;
+  if (mode == ActMode::mean) {
+    action = actions_.mode(head);
+  } else {
+    auto numbers = at::empty({N, actions_.numbers(shape_.actions)}, f32);
+    const auto fill = act_fill(key, step.first, N, numbers_.action, numbers_);
+    if (actions_.takes_normals()) noise_normal_(numbers, fill);
+    else noise_uniform_(numbers, fill);
+    action = actions_.draw(head, numbers);
+  }
+  columns_.to_environment(action, step.action);
+  carry.parts[0].copy_(latent.deter);
+  carry.parts[1].copy_(category);
+  // what the environment gets of it, as replayed sequences have it
+  carry.parts[2].copy_(action.clamp(-1, 1));
+  // play and evaluation keep no states
+  if (step.extra.empty()) return;
+  step.extra[kDeterColumn].copy_(latent.deter);
+  step.extra[kStochColumn].copy_(category);
+}
+
+void DreamerPolicy::visit_state(StateVisitor& visitor) { networks_->visit_acting(visitor); }
+
+void DreamerPolicy::publish(const at::Tensor& params) {
+  at::NoGradGuard no_grad;
+  params_.data().copy_(params.narrow(0, 0, params_.size()));
+}
+
+}  // namespace maglev::dreamer

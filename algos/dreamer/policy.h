@@ -1,0 +1,57 @@
+#pragma once
+// What acts in Dreamer: the encoder, the recurrent state of each row, and the policy of it. Nothing
+// that only learning needs.
+//
+// Threads: any number may be in act. publish() runs alone.
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/dreamer/actions.h"
+#include "algos/dreamer/networks.h"
+#include "algos/dreamer/numbers.h"
+#include "algos/dreamer/options.h"
+#include "engine/algo/algorithm.h"
+#include "engine/nn/flat_params.h"
+
+namespace maglev::dreamer {
+
+/// Rows act gets at once.
+int64_t block_rows(const AlgoContext& context);
+
+/// Columns that act adds to a row, in this order: the states after the row was seen. Updates compute
+/// them anew and the replay takes these back.
+enum StateColumn { kDeterColumn, kStochColumn };
+std::vector<ExtraColumn> state_columns(const ModelShape& shape);
+
+class DreamerPolicy : public Policy {
+ public:
+  /// `weights`: what the networks have until something is published. Throws Error when settings
+  /// contradict each other or the environment.
+  DreamerPolicy(const Options& options, const AlgoContext& context, Initializer weights);
+
+  int64_t block_rows() const override { return block_rows_; }
+  /// Of each row: h [D] f32, the categories of z [S] u8, and the action before [A] f32.
+  Carry initial_carry(int64_t rows) const override;
+  /// The states are drawn in both modes; mode mean takes the most likely action of them.
+  void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
+  void visit_state(StateVisitor& visitor) override;
+  /// Acts from now on by the first of `params` [P] f32, laid out as Networks'.
+  void publish(const at::Tensor& params);
+  using Policy::publish;
+
+  const ModelShape& shape() const { return shape_; }
+  const Columns& columns() const { return columns_; }
+
+ private:
+  ModelShape shape_;
+  Columns columns_;
+  ActionDistribution actions_;
+  ActNumbers numbers_;
+  int64_t block_rows_;
+  std::shared_ptr<ActingNetworks> networks_;
+  FlatParams params_;
+};
+
+}  // namespace maglev::dreamer

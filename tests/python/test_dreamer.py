@@ -1,0 +1,78 @@
+"""Dreamer as a user runs it: learning, images, resuming, evaluation, its mistakes."""
+
+import json
+
+import pytest
+
+SMALL = [
+    "dreamer.deter=64",
+    "dreamer.hidden=32",
+    "dreamer.stoch=8",
+    "dreamer.classes=8",
+    "dreamer.depth=2",
+    "dreamer.units=32",
+    "dreamer.imagination=8",
+    "dreamer.batch=8",
+    "dreamer.length=16",
+    "dreamer.lr=0.001",
+    "dreamer.warmup=10",
+    "env.count=4",
+]
+
+
+def train(run, out, env, *settings):
+    done = run("train", "dreamer", env, "--bare", "--out", out, *SMALL, *settings, timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def rows(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def mean_return(run, out):
+    done = run("eval", out, "--episodes", "24", "--actions", "mean", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["results"][0]["return_mean"]
+
+
+def state_hash(out):
+    newest = sorted((out / "checkpoints").glob("step_*"))[-1]
+    return json.loads((newest / "manifest.json").read_text())["state_hash"]
+
+
+@pytest.mark.parametrize("settings", [["train.overlap=false"], ["train.overlap=true"]])
+def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    # the ring goes round, and most sequences cross the ends of episodes
+    settings = [*settings, "env.terminate=true", "dreamer.train_ratio=8", "train.replay_capacity=500"]
+    train(examples, whole, "points", *settings, "train.steps=900", "threads=2")
+    train(examples, cut, "points", *settings, "train.steps=500", "threads=1")
+    done = examples("train", "--resume", cut, "train.steps=900")
+    assert done.returncode == 0, done.stderr
+    assert state_hash(cut) == state_hash(whole)
+
+
+def test_images_are_learnt_from(examples, tmp_path):
+    run = tmp_path / "run"
+    settings = ["env.image=true", "train.steps=1000", "train.log_every=100", "dreamer.train_ratio=6"]
+    train(examples, run, "points", *settings)
+    seen = [row["loss/reconstruction"] for row in rows(run) if row.get("loss/reconstruction")]
+    # a quarter for each pixel at first: grey where it is black
+    assert seen[0] > 500 and seen[-1] < 0.2 * seen[0]
+
+
+def test_what_is_wrong_is_said_in_a_line(engine):
+    for words, expected in (
+        (["dreamer.size=11m"], "dreamer.size"),
+        (["dreamer.size=12"], "12m"),
+        (["dreamer.legnth=64"], "did you mean dreamer.length"),
+        (["dreamer.length=1"], "dreamer.length must be"),
+        (["dreamer.deter=100"], "dreamer.deter must be a multiple of dreamer.blocks = 8, got 100"),
+        (["train.replay_capacity=100"], "raise the capacity to at least"),
+        (["train.precision=bf16"], "train.precision"),
+    ):
+        done = engine("train", "dreamer", "cartpole", "--bare", *words)
+        assert done.returncode != 0, words
+        assert expected in done.stderr, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) <= 3, done.stderr
