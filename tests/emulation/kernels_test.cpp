@@ -31,7 +31,7 @@ using verbs::kernels::tolerance_scale;
 
 /// The kernels that a folder's .cu files define: "gather (replay.cu)".
 std::vector<std::string> kernels_of(const fs::path& folder) {
-  static const std::regex definition(R"(__global__ void (\w+)\()");
+  static const std::regex definition(R"(__global__\s+void\s+(\w+)\()");
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) {
     if (file.path().extension() != ".cu") continue;
