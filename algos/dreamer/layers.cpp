@@ -29,6 +29,7 @@ Dense::Dense(int64_t in, int64_t out, Initializer& init, double scale)
 
 at::Tensor Dense::forward(const at::Tensor& x) const { return at::linear(x, weight_, bias_); }
 
+// the inputs of all blocks count, as published
 BlockDense::BlockDense(int64_t in, int64_t out, int64_t blocks, Initializer& init)
     : weight_(register_parameter("weight",
                                  first_weight({blocks, in / blocks, out / blocks}, in, 1, init))),

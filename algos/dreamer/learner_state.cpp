@@ -25,9 +25,9 @@ std::shared_ptr<Head> value_network_on(const ModelShape& shape, at::Device devic
 
 const std::vector<std::string>& figure_names() {
   static const std::vector<std::string> names{
-      "loss/reconstruction", "loss/reward", "loss/continue",    "loss/dynamics",
-      "loss/representation", "loss/policy", "loss/value",       "loss/replay_value",
-      "loss/total",          "loss/norm",   "model/divergence", "policy/entropy",
+      "loss/reconstruction", "loss/reward",    "loss/continue",    "loss/dynamics",
+      "loss/representation", "loss/policy",    "loss/value",       "loss/replay_value",
+      "loss/total",          "loss/grad_norm", "model/divergence", "policy/entropy",
       "value/return",        "value/range"};
   return names;
 }

@@ -10,8 +10,8 @@
 namespace maglev::dreamer {
 namespace {
 
-constexpr double kFirstPolicy =
-    0.01;  // of the policy's output: at first it takes all actions alike
+// of the policy's output: at first it takes all actions alike
+constexpr double kFirstPolicy = 0.01;
 
 std::shared_ptr<Head> head_of_features(const ModelShape& s, int64_t layers, int64_t out,
                                        double scale, Initializer& init) {

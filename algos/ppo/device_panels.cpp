@@ -4,8 +4,6 @@
 
 #include <ATen/ATen.h>
 
-#include "algos/ppo/sizes.h"
-
 namespace maglev::ppo {
 namespace {
 
@@ -46,19 +44,25 @@ bool DevicePanels::suit(const ActorCritic& network, const EnvSpec& spec) {
   return true;
 }
 
-DevicePanels::DevicePanels(const Options& options, const AlgoContext& context,
-                           const ActorCritic& network, const FlatParams& params)
+DevicePanels::DevicePanels(const AlgoContext& context, const ActorCritic& network,
+                           const FlatParams& params)
     : device_(context.device),
       action_(context.spec.action),
       network_(network, context.spec, params.data()),
       args_(args_of(network_)) {
-  args_.blocks = blocks_for(panel_rows_at_once(options, context));
-  tiles_ = at::zeros({args_.blocks, args_.tile_floats}, params.data().options());
-  args_.tiles = tiles_.data_ptr<float>();
+  reserve(context.rows);
   if (const auto log_std = network.log_std(); log_std.defined()) {
     log_std_ = log_std.const_data_ptr<float>();
     log_std_at_ = log_std_ - params.data().const_data_ptr<float>();
   }
+}
+
+void DevicePanels::reserve(int64_t rows) {
+  if (blocks_for(rows) <= args_.blocks) return;
+  args_.blocks = blocks_for(rows);
+  tiles_ =
+      at::zeros({args_.blocks, args_.tile_floats}, at::TensorOptions(at::kFloat).device(device_));
+  args_.tiles = tiles_.data_ptr<float>();
 }
 
 ActorCriticArgs DevicePanels::over(const std::vector<at::Tensor>& columns) const {

@@ -13,9 +13,10 @@ class DevicePanels : public Panels {
   /// Whether its layers, heads and dimensions are what the kernel takes.
   static bool suit(const ActorCritic& network, const EnvSpec& spec);
 
-  DevicePanels(const Options& options, const AlgoContext& context, const ActorCritic& network,
-               const FlatParams& params);
+  /// For a time step's rows at once.
+  DevicePanels(const AlgoContext& context, const ActorCritic& network, const FlatParams& params);
 
+  void reserve(int64_t rows) override;
   void act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) override;
   void values(const Batch& batch, at::Tensor& value) override;
   void learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,

@@ -46,6 +46,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
                  .entropy = {options.entropy, options.entropy_end},
                  .rows = rollout_rows_,
                  .total = std::max<int64_t>(1, context.total_steps)} {
+  if (Panels* panels = policy.panels()) panels->reserve(panel_rows_at_once(options, context));
   // columns beside the rollout's
   const auto f32 = at::TensorOptions(at::kFloat).device(context.device);
   for (auto* column : {&advantage_, &returns_, &valid_, &target_, &old_value_, &error_})

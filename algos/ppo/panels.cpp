@@ -17,10 +17,9 @@ bool Panels::suit(const Options& options, const AlgoContext& context, const Acto
   return !runs_on_cuda(context.device) || DevicePanels::suit(network, context.spec);
 }
 
-std::unique_ptr<Panels> Panels::make(const Options& options, const AlgoContext& context,
-                                     const ActorCritic& network, const FlatParams& params) {
-  if (runs_on_cuda(context.device))
-    return std::make_unique<DevicePanels>(options, context, network, params);
+std::unique_ptr<Panels> Panels::make(const AlgoContext& context, const ActorCritic& network,
+                                     const FlatParams& params) {
+  if (runs_on_cuda(context.device)) return std::make_unique<DevicePanels>(context, network, params);
   return std::make_unique<HostPanels>(network, params, context);
 }
 

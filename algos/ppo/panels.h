@@ -34,9 +34,12 @@ class Panels {
   /// wider or deeper than its kernel takes.
   static bool suit(const Options& options, const AlgoContext& context, const ActorCritic& network);
   /// Those of the device of `context`, for networks that suit.
-  static std::unique_ptr<Panels> make(const Options& options, const AlgoContext& context,
-                                      const ActorCritic& network, const FlatParams& params);
+  static std::unique_ptr<Panels> make(const AlgoContext& context, const ActorCritic& network,
+                                      const FlatParams& params);
   static PanelSizes sizes(at::Device device);
+
+  /// As many rows may come at once. Before anything is captured: memory to work in moves.
+  virtual void reserve(int64_t rows) = 0;
 
   /// Actions and, unless evaluating, log-probabilities of up to any number of rows. The value needs
   /// no answer before the rollout ends: see values.

@@ -31,7 +31,7 @@ PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
 
   // where everything is fully connected they also run on panels, on the same parameters
   if (Panels::suit(options, context, *network_))
-    panels_ = Panels::make(options, context, *network_, *params_);
+    panels_ = Panels::make(context, *network_, *params_);
 }
 
 void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {

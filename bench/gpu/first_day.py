@@ -14,9 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from stages import HOME, STAGES, Day, Failed
+from stages import HOME, STAGES, Day, Failed, Late
 
-LIMIT_S = 470
+LIMIT_S, LEAST_MINUTES = 470, 8
 UNFINISHED = 3
 
 
@@ -66,13 +66,35 @@ def arguments() -> argparse.Namespace:
         "--minutes", type=float, default=1e9, help="begin no stage that may end after this time"
     )
     parser.add_argument("--only", default="", help="stages, by commas: " + ", ".join(STAGES))
-    parser.add_argument("--again", action="store_true", help="also stages that passed before")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="also stages that passed before, with this build and these flags",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny counts: does everything run?")
     args = parser.parse_args()
     unknown = set(filter(None, args.only.split(","))) - set(STAGES)
     if unknown:
         parser.error(f"no stage {', '.join(sorted(unknown))}; stages: {', '.join(STAGES)}")
+    if args.minutes < LEAST_MINUTES:
+        parser.error(f"--minutes must be at least {LEAST_MINUTES}, which a stage may take")
     return args
+
+
+def commit() -> str:
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(words, cwd=HOME, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def pending(wanted: list, stages: dict, of: dict, again: bool) -> list:
+    """Stages to run: those that were never run as now first, those that failed behind them."""
+    now = [name for name in wanted if again or stages.get(name, {}).get("of") != of]
+    failed = [name for name in wanted if name not in now and stages[name]["state"] != "passed"]
+    return now + failed
 
 
 def main() -> int:
@@ -81,25 +103,35 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "report.json"
     report = json.loads(path.read_text()) if path.exists() else {"stages": {}}
-    report["machine"] = machine()
+    stages = report["stages"]
+    # what passed elsewhere, or before a change, says nothing of this run
+    of = {
+        "device": args.device,
+        "quick": args.quick,
+        "build": str(args.build.resolve()),
+        "commit": commit(),
+    }
+    report["machine"] = f"{machine()}; commit {of['commit']}"
     wanted = [name for name in STAGES if not args.only or name in args.only.split(",")]
-    for name in wanted:
-        if not args.again and report["stages"].get(name, {}).get("state") == "passed":
-            continue
+    for name in pending(wanted, stages, of, args.again):
         if time.monotonic() - begin + LIMIT_S > 60 * args.minutes:
+            if stages.get(name, {}).get("of") == of:
+                break
             print(f"no time left for the stage {name}: call again")
             return UNFINISHED
         print(f"{name}", flush=True)
         day = Day(args.out.resolve(), args.build.resolve(), args.device, args.quick)
         started = time.monotonic()
         day.deadline = started + LIMIT_S
+        late = False
         try:
             STAGES[name](day)
             state = "passed"
         except Exception as why:  # whatever it is, the stages behind it are worth their minutes
-            state = "failed"
+            state, late = "failed", isinstance(why, Late)
             day.tell(f"FAILED: {why if isinstance(why, Failed) else repr(why)}")
-        report["stages"][name] = {
+        stages[name] = {
+            "of": of,
             "state": state,
             "seconds": time.monotonic() - started,
             "facts": day.facts,
@@ -107,8 +139,9 @@ def main() -> int:
         write(path, json.dumps(report, indent=1))
         write(args.out / "report.md", as_markdown(report))
         if name == "build" and state == "failed":
-            break
-    failed = [name for name in wanted if report["stages"].get(name, {}).get("state") != "passed"]
+            # what was compiled stays
+            return UNFINISHED if late else 1
+    failed = [name for name in wanted if stages.get(name, {}).get("state") != "passed"]
     print(f"{args.out / 'report.md'}: {len(wanted) - len(failed)} of {len(wanted)} stages passed")
     return 1 if failed else 0
 

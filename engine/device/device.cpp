@@ -15,6 +15,11 @@
 
 namespace maglev {
 
+std::recursive_mutex& capture_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
 #ifdef MAGLEV_DEVICE_CODE
 namespace {
 
@@ -43,6 +48,7 @@ DeviceMemory device_memory() {
 }
 
 void release_device_memory() {
+  const std::lock_guard lock(capture_mutex());
   at::globalContext().lazyInitDevice(at::kCUDA);
   check_cuda(cudaDeviceSynchronize(), "device");
   c10::cuda::CUDACachingAllocator::emptyCache();

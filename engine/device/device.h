@@ -3,6 +3,7 @@
 // without device code.
 
 #include <cstdint>
+#include <mutex>
 
 namespace maglev {
 
@@ -35,8 +36,12 @@ struct DeviceMemory {
   int64_t in_use = 0, reserved = 0;  ///< bytes; 0 in builds without device code
 };
 DeviceMemory device_memory();
-/// Waits for the device and gives back what no tensor and no graph holds. Never within a capture.
+/// Waits for the device and gives back what no tensor and no graph holds. Never within a capture of
+/// this thread; waits for one of another, which a wait for the whole device would break.
 void release_device_memory();
+/// Held while a thread captures; recursive, so that what must not be done within a capture is refused by
+/// the device and does not wait for itself.
+std::recursive_mutex& capture_mutex();
 /// Bytes free on the current device, those that the allocator keeps for later ones among them; 0 in
 /// builds without device code.
 int64_t free_device_bytes();

@@ -77,6 +77,7 @@ std::string refused(const KernelEntry& kernel) {
 }
 
 TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
+  int refused_by_us = 0;
   for (const KernelEntry& kernel : kernel_table()) {
     // PPO's still choose their device themselves
     if (std::string_view(kernel.name).starts_with("ppo_")) continue;
@@ -85,8 +86,9 @@ TEST(Launch, every_kernel_refuses_tensors_it_cannot_reach) {
     if (error.empty()) continue;
     EXPECT_TRUE(contains(error, "got tensors on meta") || error == kByTorch)
         << kernel.name << ": " << error;
+    refused_by_us += contains(error, "got tensors on meta");
   }
-  EXPECT_TRUE(contains(refused(kernel_table()[0]), "got tensors on meta"));
+  EXPECT_GE(refused_by_us, 10);
 }
 
 }  // namespace

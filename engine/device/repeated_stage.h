@@ -18,17 +18,15 @@ class RepeatedStage {
   explicit RepeatedStage(std::string name) : graph_(std::move(name)) {}
 
   /// `stage`: the same each time, and nothing it allocates outlives it, for stages of one pool are
-  /// replayed in any order. On CPU a plain call, and likewise where it cannot be captured.
+  /// replayed in any order. On CPU a plain call, and likewise where a capture failed.
   void run(GraphPool& pool, const std::function<void()>& stage);
 
   bool captured() const { return graph_.captured(); }
-  /// Why it is not, once a capture failed.
-  const std::string& obstacle() const { return obstacle_; }
 
  private:
   StepGraph graph_;
   int64_t calls_ = 0;
-  std::string obstacle_;
+  bool failed_ = false;
 };
 
 }  // namespace maglev

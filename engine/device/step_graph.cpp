@@ -54,11 +54,25 @@ void capture_with(const CaptureCalls& calls, const std::string& name,
 struct GraphPool::Device {
   explicit Device(at::Device device)
       : index(device.index()),
-        side(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())),
+        own(made_stream()),
+        side(c10::cuda::getStreamFromExternal(own, device.index())),
         memory(at::cuda::graph_pool_handle()) {
     check_cuda(cudaEventCreateWithFlags(&order, cudaEventDisableTiming), "graph");
   }
-  ~Device() { cudaEventDestroy(order); }
+  ~Device() {
+    cudaEventDestroy(order);
+    cudaStreamDestroy(own);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // torch's are 32 that are handed out in turn: two threads would have the same one, and what one
+  // enqueues would become part of what the other captures
+  static cudaStream_t made_stream() {
+    cudaStream_t stream = nullptr;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "graph");
+    return stream;
+  }
 
   // what `later` is given from now on happens after what `earlier` was given so far
   void chain(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {
@@ -68,14 +82,17 @@ struct GraphPool::Device {
 
   // throws where a capture has left it already, and then the graph gives its share back itself
   void leave() {
-    c10::cuda::CUDACachingAllocator::endAllocateToPool(index, memory);
-    c10::cuda::CUDACachingAllocator::releasePool(index, memory);
+    // an id that no graph uses any more is not taken again: later captures get another
+    const auto left = std::exchange(memory, at::cuda::graph_pool_handle());
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(index, left);
+    c10::cuda::CUDACachingAllocator::releasePool(index, left);
     // pinned memory has a pool of the same name
-    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(memory);
-    at::getHostAllocator(at::kCUDA)->release_pool(memory);
+    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(left);
+    at::getHostAllocator(at::kCUDA)->release_pool(left);
   }
 
   c10::DeviceIndex index;
+  cudaStream_t own;
   c10::cuda::CUDAStream side;
   c10::MempoolId_t memory;
   cudaEvent_t order;
@@ -111,6 +128,7 @@ void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
   const auto generator =
       at::globalContext().defaultGenerator(at::Device(at::kCUDA, pool.device_->index));
   check_cuda(cudaStreamSynchronize(pool.device_->side.stream()), "graph");
+  const std::lock_guard lock(capture_mutex());
   fresh->graph.register_generator_state(generator);
   capture_with({.begin =
                     [&] {

@@ -209,7 +209,9 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, at::Device device) {
   if (!plan.columns.empty())
     throw Error("[dataset] the algorithm learns from columns that it adds itself ('" +
-                plan.columns[0].name + "'), which no dataset has");
+                plan.columns[0].name +
+                "'), which no dataset has; give it an environment, or learn from the dataset with "
+                "another algorithm, such as tdmpc2");
   std::vector<DatasetFile> parts;
   int64_t rows = 0;
   for (const auto& name : split_list(run.dataset, "train.dataset"))

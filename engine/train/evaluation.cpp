@@ -83,6 +83,8 @@ void Evaluation::judge() {
     score += double(r.wins) + 0.5 * double(r.draws);
     games += double(r.wins + r.draws + r.losses);
   }
+  // what its graphs and its streams were given is of no use to the next one
+  if (placement_.device.is_cuda()) release_device_memory();
   verdict_.return_mean = mean(results, &EvalResult::return_mean);
   auto& values = verdict_.row.values;
   values = {{"eval/return_mean", verdict_.return_mean},

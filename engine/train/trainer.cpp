@@ -333,8 +333,8 @@ void Trainer::capture_graphs() {
   }
   // what eager iterations left would stay beside what the graphs take: a second copy of activations
   const DeviceMemory before = device_memory();
-  release_device_memory();
   try {
+    release_device_memory();
     capture_collect();
     update_.capture(graphs_, [this] { learn(); });
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });

@@ -1,6 +1,8 @@
 #pragma once
 // Draws and log-probabilities of a panel, one thread a row: what acting and the loss share on a
-// device, so that they agree to the bit.
+// device, so that they agree to the bit where both are compiled with the same flags: within
+// actor_critic, and within policy and ppo_loss. Between the two a multiply and an add may be one
+// rounding or two.
 
 #include "kernels/philox/philox.h"
 #include "kernels/policy/policy.h"

@@ -42,10 +42,8 @@ thread_local int64_t stream_of_thread = 0;
 /// By torch's number; 0 is the default one.
 class Streams {
  public:
-  c10::Stream made() {
+  c10::Stream of(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
-    cudaStream_t stream = nullptr;
-    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     all_.push_back(stream);
     return named(int64_t(all_.size()) - 1);
   }
@@ -142,7 +140,9 @@ cudaStream_t CUDAStream::stream() const { return streams().native(stream_.id());
 CUDAStream getCurrentCUDAStream(DeviceIndex) {
   return CUDAStream(Streams::named(stream_of_thread));
 }
-CUDAStream getStreamFromPool(bool, DeviceIndex) { return CUDAStream(streams().made()); }
+CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex) {
+  return CUDAStream(streams().of(stream));
+}
 
 WarningState& warning_state() {
   static WarningState state;

@@ -18,6 +18,6 @@ class CUDAStream {
 };
 
 CUDAStream getCurrentCUDAStream(DeviceIndex device = -1);
-CUDAStream getStreamFromPool(bool high_priority = false, DeviceIndex device = -1);
+CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex device);
 
 }  // namespace c10::cuda
