@@ -62,12 +62,16 @@ def wait_until_calm(limit_s: float) -> float:
 
 
 def commit(folder: Path) -> str:
-    """Commit of the checkout that `folder` lies in; "+" where tracked files differ from it."""
+    """Commit of the checkout that `folder` lies in; "+" where tracked files differ from it.
+    Empty where that is unknown."""
 
     def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=False
-        )
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(folder), *words], capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError:
+            return ""
         return done.stdout.strip()
 
     name = git("rev-parse", "--short=12", "HEAD")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from machine import cores
-from measure import PEER_PYTHON, VENV, Contender, Unavailable, compare, execute, shown
+from measure import HOME, PEER_PYTHON, VENV, Contender, Unavailable, compare, execute, shown
 from programs import Programs, env_throughput, peer_version
 
 PEERS = Path(__file__).resolve().parent / "peers"
@@ -33,7 +33,7 @@ def our_envs(
     return Contender("maglev", shown(command), sample)
 
 
-MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+MINATAR = sorted(folder.name[8:] for folder in (HOME / "envs").glob("minatar_*"))
 
 
 def minatar_env(options) -> list:

@@ -14,7 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from stages import HOME, STAGES, Day, Failed, Late
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from machine import commit  # noqa: E402
+from stages import HOME, STAGES, Day, Failed, Late  # noqa: E402
 
 LIMIT_S, LEAST_MINUTES = 470, 8
 UNFINISHED = 3
@@ -81,15 +84,6 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def commit() -> str:
-    words = ["git", "rev-parse", "--short", "HEAD"]
-    try:
-        done = subprocess.run(words, cwd=HOME, capture_output=True, text=True, check=False)
-    except OSError:
-        return "unknown"
-    return done.stdout.strip() or "unknown"
-
-
 def pending(wanted: list, stages: dict, of: dict, again: bool) -> list:
     """Stages to run: those that were never run as now first, those that failed behind them."""
     now = [name for name in wanted if again or stages.get(name, {}).get("of") != of]
@@ -109,7 +103,7 @@ def main() -> int:
         "device": args.device,
         "quick": args.quick,
         "build": str(args.build.resolve()),
-        "commit": commit(),
+        "commit": commit(HOME) or "unknown",
     }
     report["machine"] = f"{machine()}; commit {of['commit']}"
     wanted = [name for name in STAGES if not args.only or name in args.only.split(",")]

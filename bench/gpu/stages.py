@@ -44,15 +44,18 @@ class Day:
     def engine(self) -> Path:
         return self.build / "maglev-engine"
 
-    def run(self, *words, good: tuple = (0,)) -> str:
-        """Output of a command within the stage's time; all of it goes to log.txt. Throws Failed."""
-        words = [str(word) for word in words]
-        environment = {
+    @property
+    def environment(self) -> dict:
+        return {
             **os.environ,
             "MAGLEV_HOME": str(HOME),
             "MAGLEV_BUILD": str(self.build),
             "MAGLEV_ENGINE": str(self.engine),
         }
+
+    def run(self, *words, good: tuple = (0,)) -> str:
+        """Output of a command within the stage's time; all of it goes to log.txt. Throws Failed."""
+        words = [str(word) for word in words]
         try:
             process = subprocess.Popen(
                 words,
@@ -61,7 +64,7 @@ class Day:
                 text=True,
                 errors="replace",
                 cwd=HOME,
-                env=environment,
+                env=self.environment,
                 start_new_session=True,
             )
         except OSError as error:
@@ -218,7 +221,7 @@ def resume(day: Day) -> None:
                 cwd=HOME,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "MAGLEV_HOME": str(HOME)},
+                env=day.environment,
             )
         while (
             process.poll() is None

@@ -15,8 +15,8 @@
 
 #include "algos/dreamer/reference/loss.h"
 #include "base/core/error.h"
-#include "engine/host/machine.h"
 #include "tests/parity/case_file.h"
+#include "tests/parity/run_cases.h"
 
 namespace maglev {
 namespace {
@@ -77,8 +77,9 @@ void take_weights(torch::nn::Module& module, const CaseFile& c, const std::strin
   }
 }
 
-bool run_case(const std::string& folder, const std::string& name) {
-  const CaseFile c(folder + "/" + name + ".case");
+bool run_case(const std::filesystem::path& path) {
+  const CaseFile c(path.string());
+  const std::string name = path.stem().string();
   dreamer::Options options;
   OptionTable table;
   options.describe(table);
@@ -127,27 +128,7 @@ bool run_case(const std::string& folder, const std::string& name) {
   return compare.finish();
 }
 
-int replay(const std::vector<std::string>& words) {
-  if (words.empty()) throw Error("usage: dreamer_replay FOLDER [CASE ...]");
-  claim_threads();
-  std::vector<std::string> names(words.begin() + 1, words.end());
-  if (names.empty())
-    for (const auto& file : std::filesystem::directory_iterator(words[0]))
-      if (file.path().extension() == ".case") names.push_back(file.path().stem());
-  std::sort(names.begin(), names.end());
-  bool ok = true;
-  for (const auto& name : names) ok &= run_case(words[0], name);
-  return ok ? 0 : 1;
-}
-
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    return maglev::replay({argv + 1, argv + argc});
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::run_cases(argc, argv, maglev::run_case); }

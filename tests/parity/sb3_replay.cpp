@@ -21,9 +21,9 @@
 
 #include "algos/ppo/ppo.h"
 #include "base/core/error.h"
-#include "engine/host/machine.h"
 #include "kernels/policy/distribution_op.h"
 #include "tests/parity/case_file.h"
+#include "tests/parity/run_cases.h"
 
 namespace maglev {
 namespace {
@@ -244,31 +244,7 @@ bool replay(const std::filesystem::path& path) {
   return ok;
 }
 
-int run(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) throw Error("usage: sb3_replay FOLDER [CASE ...]");
-  claim_threads();
-  std::vector<std::filesystem::path> paths;
-  for (size_t i = 1; i < arguments.size(); ++i)
-    paths.push_back(std::filesystem::path(arguments[0]) / (arguments[i] + ".case"));
-  if (paths.empty())
-    for (const auto& entry : std::filesystem::directory_iterator(arguments[0]))
-      if (entry.path().extension() == ".case") paths.push_back(entry.path());
-  if (paths.empty())
-    throw Error("[parity] no .case files in " + arguments[0] + ": run sb3_fixture.py first");
-  std::sort(paths.begin(), paths.end());
-  bool ok = true;
-  for (const auto& path : paths) ok = replay(path) && ok;
-  return ok ? 0 : 1;
-}
-
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    return maglev::run({argv + 1, argv + argc});
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::run_cases(argc, argv, maglev::replay); }

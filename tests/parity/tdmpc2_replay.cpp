@@ -19,9 +19,9 @@
 #include "algos/tdmpc2/tdmpc2.h"
 #include "algos/tdmpc2/world_model.h"
 #include "base/core/error.h"
-#include "engine/host/machine.h"
 #include "kernels/two_hot/two_hot_op.h"
 #include "tests/parity/case_file.h"
+#include "tests/parity/run_cases.h"
 
 namespace maglev {
 namespace {
@@ -143,8 +143,9 @@ class Replay {
   std::unique_ptr<tdmpc2::Tdmpc2> algo_;
 };
 
-bool run_case(const std::string& folder, const std::string& name) {
-  const CaseFile c(folder + "/" + name + ".case");
+bool run_case(const std::filesystem::path& path) {
+  const CaseFile c(path.string());
+  const std::string name = path.stem().string();
   std::map<std::string, double> all;
   auto take = [&](const std::string& prefix, const Differences& d) {
     for (const auto& [quantity, worst] : d.worst()) all[prefix + quantity] = worst;
@@ -171,27 +172,7 @@ bool run_case(const std::string& folder, const std::string& name) {
   return ok;
 }
 
-int replay(const std::vector<std::string>& words) {
-  if (words.empty()) throw Error("usage: tdmpc2_replay FOLDER [CASE ...]");
-  claim_threads();
-  std::vector<std::string> names(words.begin() + 1, words.end());
-  if (names.empty())
-    for (const auto& file : std::filesystem::directory_iterator(words[0]))
-      if (file.path().extension() == ".case") names.push_back(file.path().stem());
-  std::sort(names.begin(), names.end());
-  bool ok = true;
-  for (const auto& name : names) ok &= run_case(words[0], name);
-  return ok ? 0 : 1;
-}
-
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    return maglev::replay({argv + 1, argv + argc});
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::run_cases(argc, argv, maglev::run_case); }

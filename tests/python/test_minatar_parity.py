@@ -14,7 +14,7 @@ from minatar import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLAY = ROOT / os.environ.get("MAGLEV_BUILD", ".build/release") / "tests" / "env_replay"
-GAMES = ["asterix", "breakout", "freeway", "seaquest", "space_invaders"]
+GAMES = sorted(folder.name[8:] for folder in (ROOT / "envs").glob("minatar_*"))
 RAMPED = ["asterix", "seaquest", "space_invaders"]  # those that grow harder
 SEED, STREAM, MASK = 1, 1 << 56, 0xFFFFFFFF
 STEPS = 6000
