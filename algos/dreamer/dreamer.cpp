@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "algos/dreamer/dreams.h"
 #include "algos/dreamer/memory.h"
 #include "algos/dreamer/reference/learner.h"
 
@@ -30,6 +31,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
 
 Dreamer::Dreamer(const Options& options, const AlgoContext& context)
     : plan_(data_plan(options, context)),
+      objective_(options.objective),
       policy_(options, context, Initializer::none()),
       state_(options, policy_.shape(), context.seed, context.device),
       learner_(std::make_unique<ReferenceLearner>(LearnerOptions{.options = options,
@@ -59,7 +61,7 @@ Sequences Dreamer::sequences(const Batch& batch) const {
 }
 
 void Dreamer::update(const Batch& batch, Metrics& metrics) {
-  if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
+  if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names(objective_));
   const StoredLatents latents = learner_->update(sequences(batch), figures_);
   // the replay takes back the states of rows 1 to T - 1; row T may not have been acted on yet
   const int64_t stored = batch.reward.size(0) - 1;
@@ -104,6 +106,10 @@ AlgoEntry entry() {
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },
+      .make_imagination = [](const void* o,
+                             const AlgoContext& context) -> std::unique_ptr<Imagination> {
+        return std::make_unique<maglev::dreamer::Dreams>(*static_cast<const Options*>(o), context);
+      },
       .small = {.env = "pendulum",
                 .settings = {"env.count=8", "dreamer.deter=16", "dreamer.hidden=8",
                              "dreamer.classes=4", "dreamer.depth=2", "dreamer.units=8",

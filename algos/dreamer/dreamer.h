@@ -34,6 +34,7 @@ class Dreamer : public Algorithm {
 
  private:
   DataPlan plan_;
+  Objective objective_;
   DreamerPolicy policy_;
   LearnerState state_;
   std::unique_ptr<Learner> learner_;

@@ -120,12 +120,27 @@ TEST(Dreamer, learns_a_batch_by_heart) {
   for (const auto& spec : {vectors(), categories(), images()}) {
     Case test(spec);
     test.update(1);
-    const float seen = test.figure(kReconstruction), reward = test.figure(kReward),
+    const float seen = test.figure(kObservation), reward = test.figure(kReward),
                 going_on = test.figure(kContinue);
     for (int i = 0; i < 100; ++i) test.update(1);
-    EXPECT_LT(test.figure(kReconstruction), 0.7f * seen) << spec.observations[0].name;
+    EXPECT_LT(test.figure(kObservation), 0.7f * seen) << spec.observations[0].name;
     EXPECT_LT(test.figure(kReward), 0.7f * reward);
     EXPECT_LT(test.figure(kContinue), 0.7f * going_on);
+    EXPECT_TRUE(at::isfinite(test.algo.figures()).all().item<bool>());
+  }
+}
+
+TEST(Dreamer, learns_without_a_decoder_what_states_say_of_tokens) {
+  Options options = small();
+  options.objective = Objective::redundancy;
+  for (const auto& spec : {vectors(), images()}) {
+    Case test(spec, options);
+    EXPECT_FALSE(test.algo.state().networks->decoder);
+    test.update(1);
+    const float seen = test.figure(kObservation), reward = test.figure(kReward);
+    for (int i = 0; i < 100; ++i) test.update(1);
+    EXPECT_LT(test.figure(kObservation), 0.7f * seen) << spec.observations[0].name;
+    EXPECT_LT(test.figure(kReward), 0.7f * reward);
     EXPECT_TRUE(at::isfinite(test.algo.figures()).all().item<bool>());
   }
 }

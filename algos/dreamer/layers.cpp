@@ -23,9 +23,10 @@ at::Tensor first_weight(const std::vector<int64_t>& sizes, int64_t inputs, doubl
 
 }  // namespace
 
-Dense::Dense(int64_t in, int64_t out, Initializer& init, double scale)
-    : weight_(register_parameter("weight", first_weight({out, in}, in, scale, init))),
-      bias_(register_parameter("bias", init.weight({out}))) {}
+Dense::Dense(int64_t in, int64_t out, Initializer& init, double scale, bool with_bias)
+    : weight_(register_parameter("weight", first_weight({out, in}, in, scale, init))) {
+  if (with_bias) bias_ = register_parameter("bias", init.weight({out}));
+}
 
 at::Tensor Dense::forward(const at::Tensor& x) const { return at::linear(x, weight_, bias_); }
 

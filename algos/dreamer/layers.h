@@ -16,11 +16,11 @@ namespace maglev::dreamer {
 class Dense : public torch::nn::Module {
  public:
   /// Weights begin `scale` times as wide as they would.
-  Dense(int64_t in, int64_t out, Initializer& init, double scale = 1);
+  Dense(int64_t in, int64_t out, Initializer& init, double scale = 1, bool with_bias = true);
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  at::Tensor weight_, bias_;  ///< [out, in], [out]
+  at::Tensor weight_, bias_;  ///< [out, in], [out] or none
 };
 
 /// `blocks` layers side by side: x [N, blocks, in / blocks] to [N, blocks, out / blocks].

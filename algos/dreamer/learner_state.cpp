@@ -23,13 +23,21 @@ std::shared_ptr<Head> value_network_on(const ModelShape& shape, at::Device devic
 
 }  // namespace
 
-const std::vector<std::string>& figure_names() {
-  static const std::vector<std::string> names{
-      "loss/reconstruction", "loss/reward",    "loss/continue",    "loss/dynamics",
-      "loss/representation", "loss/policy",    "loss/value",       "loss/replay_value",
-      "loss/total",          "loss/grad_norm", "model/divergence", "policy/entropy",
-      "value/return",        "value/range"};
-  return names;
+std::vector<std::string> figure_names(Objective objective) {
+  return {std::string("loss/") + name_of(objective),
+          "loss/reward",
+          "loss/continue",
+          "loss/dynamics",
+          "loss/representation",
+          "loss/policy",
+          "loss/value",
+          "loss/replay_value",
+          "loss/total",
+          "loss/grad_norm",
+          "model/divergence",
+          "policy/entropy",
+          "value/return",
+          "value/range"};
 }
 
 LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint64_t seed,

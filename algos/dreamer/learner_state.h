@@ -18,7 +18,7 @@ namespace maglev::dreamer {
 
 /// Figures of an update, in this order.
 enum Figure {
-  kReconstruction,
+  kObservation,  ///< reconstruction or redundancy
   kReward,
   kContinue,
   kDynamics,        ///< divergence of the states where above the free nats
@@ -35,7 +35,7 @@ enum Figure {
   kFigures
 };
 /// Their names in the metrics.
-const std::vector<std::string>& figure_names();
+std::vector<std::string> figure_names(Objective objective);
 
 struct LearnerState {
   LearnerState(const Options& options, const ModelShape& shape, uint64_t seed, at::Device device);

@@ -39,8 +39,10 @@ int64_t update_elements(const Options& o, const ModelShape& s) {
   const int64_t rows = o.batch * o.length;
   const int64_t states = 3 * s.feature() + 12 * s.flat_stoch() + kept(4, s.hidden);
   const int64_t heads = kept(2 + kLayers, s.units) + 6 * kBins;
-  const int64_t replayed = 2 * kept_of_image(s) + 2 * kept(kLayers, s.units) + s.token() +
-                           recurrent_elements(s) + states + heads;
+  // the way of the observation in, and back out or to a token
+  const int64_t ways = s.decodes ? 2 : 1, projected = s.decodes ? 0 : 3 * s.token();
+  const int64_t replayed = ways * (kept_of_image(s) + kept(kLayers, s.units)) + s.token() +
+                           projected + recurrent_elements(s) + states + heads;
   // features and actions of the dream, and actor and critic learning from it
   const int64_t imagined = (o.imagination + 1) * (2 * s.feature() + s.stoch + 2 * s.actions + 4) +
                            o.imagination * (kept(2 * kLayers, s.units) + 8 * kBins);

@@ -82,7 +82,8 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
                    .blocks = options.blocks,
                    .depth = given(options.depth, size.depth),
                    .units = given(options.units, size.units),
-                   .unimix = options.unimix};
+                   .unimix = options.unimix,
+                   .decodes = options.objective == Objective::reconstruction};
   take_observations(spec, shape);
   take_actions(spec, shape);
   // where the deter of a size meets blocks that were given, or an image the decoder's blocks
@@ -92,7 +93,7 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
                   std::to_string(width) + ", got " + std::to_string(shape.blocks));
   };
   divides("the width of the recurrent state", shape.deter);
-  if (shape.channels > 0)
+  if (shape.decodes && shape.channels > 0)
     divides("the channels of the decoder's first image", shape.small_channels());
   return shape;
 }

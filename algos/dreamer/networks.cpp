@@ -49,20 +49,25 @@ void ActingNetworks::visit_acting(StateVisitor& visitor) {
                 visitor);
 }
 
-Networks::Networks(const ModelShape& s, Initializer init)
-    : ActingNetworks(s, init),
-      decoder(register_module("decoder", std::make_shared<Decoder>(s, init))),
-      reward(register_module("reward", head_of_features(s, 1, kBins, 0, init))),
-      going_on(register_module("going_on", head_of_features(s, 1, 1, 1, init))),
-      value(register_module("value", make_value_network(s, init))) {}
+Networks::Networks(const ModelShape& s, Initializer init) : ActingNetworks(s, init) {
+  if (s.decodes) decoder = register_module("decoder", std::make_shared<Decoder>(s, init));
+  else
+    projector = register_module("projector",
+                                std::make_shared<Dense>(s.feature(), s.token(), init, /*scale=*/1,
+                                                        /*with_bias=*/false));
+  reward = register_module("reward", head_of_features(s, 1, kBins, 0, init));
+  going_on = register_module("going_on", head_of_features(s, 1, 1, 1, init));
+  value = register_module("value", make_value_network(s, init));
+}
 
 void Networks::visit_learning(StateVisitor& visitor) {
-  visit_modules("learning",
-                {{"decoder", decoder.get()},
-                 {"reward", reward.get()},
-                 {"going_on", going_on.get()},
-                 {"value", value.get()}},
-                visitor);
+  NamedModules modules;
+  if (decoder) modules.push_back({"decoder", decoder.get()});
+  else modules.push_back({"projector", projector.get()});
+  modules.push_back({"reward", reward.get()});
+  modules.push_back({"going_on", going_on.get()});
+  modules.push_back({"value", value.get()});
+  visit_modules("learning", modules, visitor);
 }
 
 std::shared_ptr<Head> make_value_network(const ModelShape& s, Initializer& init) {

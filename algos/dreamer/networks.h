@@ -32,8 +32,9 @@ class Networks : public ActingNetworks {
  public:
   Networks(const ModelShape& shape, Initializer init);
 
-  std::shared_ptr<Decoder> decoder;
-  std::shared_ptr<Head> reward;    ///< of features, logits of kBins
+  std::shared_ptr<Decoder> decoder;  ///< or null
+  std::shared_ptr<Dense> projector;  ///< features to tokens, in the decoder's place, or null
+  std::shared_ptr<Head> reward;      ///< of features, logits of kBins
   std::shared_ptr<Head> going_on;  ///< logit that the episode goes on, times what the future counts
   std::shared_ptr<Head> value;     ///< logits of kBins
 

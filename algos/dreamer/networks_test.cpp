@@ -51,6 +51,10 @@ TEST(DreamerNetworks, have_the_published_parameters) {
   EXPECT_EQ(elements(*nets.decoder), 80'595);
   EXPECT_EQ(elements(nets), 686'846);
   EXPECT_EQ(parameter_count(model_shape(of_size(ModelSize::m1), proprioception())), 640'867);
+  // in the decoder's place one matrix from features to tokens
+  Options without = of_size(ModelSize::m1);
+  without.objective = Objective::redundancy;
+  EXPECT_EQ(parameter_count(model_shape(without, pixels())), 686'846 - 80'595 + (512 + 128) * 256);
 }
 
 // by the layers of the published code: inputs times outputs, a bias and a scale each
@@ -129,6 +133,24 @@ TEST(DreamerNetworks, see_images_of_other_sizes_and_more_than_one) {
   EXPECT_EQ(made.image.sizes(), seen.image.sizes());
   EXPECT_EQ(made.vector.sizes(), seen.vector.sizes());
   EXPECT_EQ(reconstruction_loss(made, seen).sizes(), at::IntArrayRef({3}));
+}
+
+TEST(DreamerNetworks, redundancy_is_least_where_each_number_agrees_with_its_own) {
+  at::manual_seed(2);
+  const auto token = at::randn({200, 5}, at::kDouble);
+  const auto whitened = std::get<0>(at::linalg_qr(token - token.mean(0))) * std::sqrt(200.0);
+  // scale and shift of a number change nothing
+  const auto same = whitened * at::arange(1, 6) + 3;
+  EXPECT_NEAR(redundancy_loss(same, whitened, 0.5).item<double>(), 0, 1e-6);
+  // no correlation on the diagonal, two of 1 beside it
+  const auto swapped = whitened.index_select(1, at::tensor({1, 0, 2, 3, 4}));
+  EXPECT_NEAR(redundancy_loss(swapped, whitened, 0.5).item<double>(), 2 + 0.5 * 2, 1e-6);
+  // a number that never changes tells nothing
+  const auto flat = at::zeros_like(token).requires_grad_();
+  const auto loss = redundancy_loss(flat, whitened, 0.5);
+  EXPECT_NEAR(loss.item<double>(), 5, 1e-9);
+  loss.backward();
+  EXPECT_TRUE(at::isfinite(flat.grad()).all().item<bool>());
 }
 
 TEST(DreamerNetworks, say_what_they_cannot_see_or_do) {

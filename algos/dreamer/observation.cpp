@@ -113,4 +113,19 @@ at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& se
   return loss;
 }
 
+at::Tensor redundancy_loss(const at::Tensor& projected, const at::Tensor& token,
+                           double off_diagonal) {
+  // a number that is the same in all rows correlates with nothing
+  constexpr double kLeastVariance = 1e-8;
+  const auto standardised = [](const at::Tensor& x) {
+    const auto centred = x - x.mean(0);
+    return centred * at::rsqrt(centred.square().mean(0) + kLeastVariance);
+  };
+  const auto correlation =
+      at::mm(standardised(projected).t(), standardised(token.detach())) / double(token.size(0));
+  const auto diagonal = correlation.diagonal();
+  const auto others = correlation.square().sum() - diagonal.square().sum();
+  return (diagonal - 1).square().sum() + off_diagonal * others;
+}
+
 }  // namespace maglev::dreamer

@@ -67,4 +67,11 @@ class Decoder : public torch::nn::Module {
 /// Squared errors of each row [N], summed over pixels and numbers, of bytes / 255 and symlog.
 at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& seen);
 
+/// How far the cross-correlation, over N rows, of `projected` [N, E] and `token` [N, E] is from the
+/// identity, squared and summed, what is off the diagonal times `off_diagonal` (Zbontar et al.,
+/// "Barlow Twins", 2021; Morihira et al., "R2-Dreamer", 2026). Tokens are what they are: no gradient
+/// goes there.
+at::Tensor redundancy_loss(const at::Tensor& projected, const at::Tensor& token,
+                           double off_diagonal);
+
 }  // namespace maglev::dreamer

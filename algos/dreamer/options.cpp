@@ -19,9 +19,14 @@ void Options::describe(OptionTable& t) {
   t.add("unimix", unimix, "share of a uniform distribution in each categorical",
         {.min = 1e-6, .max = 1});
 
+  t.add("objective", objective,
+        "what ties the states to what is seen: a decoder, or reduced redundancy (R2-Dreamer)");
   t.add("free_nats", free_nats, "divergence of the states below which nothing is learned from it",
         weight);
   t.add("reconstruction_coef", reconstruction_coef, "weight of what is seen", weight);
+  t.add("redundancy_coef", redundancy_coef, "weight of it without a decoder", weight);
+  t.add("off_diagonal", off_diagonal,
+        "weight in the redundancy of two numbers' correlation beside one number's own", weight);
   t.add("reward_coef", reward_coef, "weight of the reward loss", weight);
   t.add("continue_coef", continue_coef, "weight of whether the episode goes on", weight);
   t.add("dynamics_coef", dynamics_coef, "weight of the prior's way to the posterior", weight);

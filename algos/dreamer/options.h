@@ -12,6 +12,13 @@ constexpr auto names_of(ModelSize) {
   return std::array{"1m", "12m", "25m", "50m", "100m", "200m", "400m"};
 }
 
+/// What ties the states to what is seen.
+enum class Objective {
+  reconstruction,  ///< a decoder gives back what was seen
+  redundancy       ///< what the states say of the encoder's token agrees with it, number by number
+};
+constexpr auto names_of(Objective) { return std::array{"reconstruction", "redundancy"}; }
+
 /// Settings of Dreamer V3 (Hafner et al., "Mastering diverse control tasks through world models",
 /// Nature, 2025), as its published code of May 2026 has them. Widths of 0 are those of `size`.
 struct Options {
@@ -22,8 +29,10 @@ struct Options {
   double unimix = 0.01;
 
   // its losses
+  Objective objective = Objective::reconstruction;
   double free_nats = 1;
   double reconstruction_coef = 1, reward_coef = 1, continue_coef = 1;
+  double redundancy_coef = 0.05, off_diagonal = 5e-4;
   double dynamics_coef = 1, representation_coef = 0.1;
 
   // actor and critic

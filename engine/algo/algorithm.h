@@ -19,6 +19,7 @@
 #include "base/config/options.h"
 #include "base/core/thread_pool.h"
 #include "base/env/spec.h"
+#include "engine/algo/imagination.h"
 #include "engine/algo/metrics.h"
 #include "engine/algo/policy.h"
 #include "engine/device/precision.h"
@@ -139,6 +140,9 @@ struct AlgoEntry {
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;
+  /// What it has learned of the environment, to be looked at; null: nothing that can be shown.
+  std::unique_ptr<Imagination> (*make_imagination)(const void* options,
+                                                   const AlgoContext& context) = nullptr;
   SmallRun small = {};
   /// It reads tensors where the host does: trainers refuse another device.
   bool cpu_only = false;

@@ -23,6 +23,7 @@ DEFAULTS = dict(
     height=0, width=0, channels=0, vector=6, heads=[], actions=2, deter=24, hidden=6, stoch=3, classes=5, blocks=4, depth=2,
     units=7, T=6, B=3, imagination=4, horizon=20, **{"lambda": 0.9}, unimix=0.02, free_nats=0.6, entropy_coef=0.05,
     dynamics_coef=0.9, representation_coef=0.2, reconstruction_coef=1.1, reward_coef=0.7, continue_coef=1.3,
+    objective="reconstruction", redundancy_coef=0.4, off_diagonal=0.03,
     policy_coef=0.8, value_coef=1.2, replay_value_coef=0.3, slow_coef=0.6, range_rate=0.05,
 )
 CASES = {
@@ -31,6 +32,8 @@ CASES = {
     "image": dict(height=32, width=16, channels=3, vector=0),
     "both": dict(height=16, width=32, channels=4, heads=[4], actions=4, T=4),
     "short_dreams": {"imagination": 1, "horizon": 333, "lambda": 0.95, "free_nats": 0.0},
+    "redundancy": dict(objective="redundancy", height=16, width=16, channels=3, heads=[3], actions=3),
+    "redundancy_of_vectors": dict(objective="redundancy", B=4),
     "long_returns": dict(imagination=6, free_nats=30.0, actions=1, **{"lambda": 1.0}),
 }
 
@@ -81,7 +84,10 @@ def weight_shapes(c):
     shapes |= head_shapes("rssm.posterior", c["deter"] + token, 1, c["hidden"], z)
     shapes |= head_shapes("rssm.prior", c["deter"], 2, c["hidden"], z)
     shapes |= head_shapes("policy", feature, 3, c["units"], c["actions"] if c["heads"] else 2 * c["actions"])
-    if c["channels"]:
+    decodes = c["objective"] == "reconstruction"
+    if not decodes:
+        shapes["projector.weight"] = (token, feature)
+    if decodes and c["channels"]:
         shapes |= block_shapes("decoder.from_deter", c["deter"], small, c["blocks"])
         shapes |= mlp_shapes("decoder.from_stoch", z, 1, 2 * c["units"])
         shapes |= dense_shapes("decoder.from_stoch_out", 2 * c["units"], small)
@@ -93,7 +99,7 @@ def weight_shapes(c):
             if i:
                 shapes[f"decoder.norm{i}.scale"] = (out,)
             inputs = out
-    if c["vector"]:
+    if decodes and c["vector"]:
         shapes |= head_shapes("decoder.vector", feature, 3, c["units"], c["vector"])
     shapes |= head_shapes("reward", feature, 1, c["units"], BINS)
     shapes |= head_shapes("going_on", feature, 1, c["units"], 1)
@@ -235,6 +241,21 @@ def divergence(p, q):
     return (p * (torch.log(p) - torch.log(q))).sum((-2, -1))
 
 
+def redundancy(c, projected, token):
+    """Correlations over rows, [E, E], from one pair of numbers to the next: 1 with its own, 0 with any other."""
+
+    def standard(x):
+        x = x - x.sum(0) / len(x)
+        return x / torch.sqrt((x * x).sum(0) / len(x) + 1e-8)
+
+    a, b, total = standard(projected), standard(token), 0
+    for i in range(a.shape[1]):
+        for j in range(b.shape[1]):
+            together = (a[:, i] * b[:, j]).sum() / len(a)
+            total = total + ((together - 1) ** 2 if i == j else c["off_diagonal"] * together**2)
+    return total
+
+
 # --- returns ------------------------------------------------------------------------------------------------------------
 
 
@@ -325,13 +346,17 @@ def losses(c, w, slow, batch, noise, spread):
     out["deter"], out["stoch"] = h, z.detach().reshape(T, B, c["stoch"], -1).round().argmax(-1)
 
     # the world model
-    made = decode(c, w, h.flatten(0, 1), z.flatten(0, 1))
-    error = 0
-    if c["channels"]:
-        error = error + ((made["image"] - rows(batch["image"]).double() / 255) ** 2).sum((1, 2, 3))
-    if c["vector"]:
-        error = error + ((made["vector"] - symlog(rows(batch["vector"]))) ** 2).sum(-1)
-    out["reconstruction"] = c["reconstruction_coef"] * error.mean()
+    if c["objective"] == "reconstruction":
+        made = decode(c, w, h.flatten(0, 1), z.flatten(0, 1))
+        error = 0
+        if c["channels"]:
+            error = error + ((made["image"] - rows(batch["image"]).double() / 255) ** 2).sum((1, 2, 3))
+        if c["vector"]:
+            error = error + ((made["vector"] - symlog(rows(batch["vector"]))) ** 2).sum(-1)
+        out["observation"] = c["reconstruction_coef"] * error.mean()
+    else:
+        projected = feature.flatten(0, 1) @ w["projector.weight"].T
+        out["observation"] = c["redundancy_coef"] * redundancy(c, projected, token.flatten(0, 1).detach())
     out["reward"] = c["reward_coef"] * cross_entropy(head(w, "reward", feature), batch["reward"]).mean()
     chance = torch.sigmoid(head(w, "going_on", feature)[..., 0])
     target = (1 - batch["terminated"]) * discount
@@ -375,7 +400,7 @@ def losses(c, w, slow, batch, noise, spread):
     slow_value = mean_of(head(slow, "value", feature[:-1])).detach()
     both = cross_entropy(logits, target) + c["slow_coef"] * cross_entropy(logits, slow_value)
     out["replay_value"] = c["replay_value_coef"] * ((1 - batch["ended"][:-1]) * both).mean()
-    terms = ("reconstruction", "reward", "going_on", "dynamics", "representation", "policy", "value", "replay_value")
+    terms = ("observation", "reward", "going_on", "dynamics", "representation", "policy", "value", "replay_value")
     out["total"] = sum(out[k] for k in terms)
     return out
 

@@ -61,7 +61,8 @@ dreamer::ModelShape shape_of(const CaseFile& c, const dreamer::Options& o) {
                             .blocks = number("blocks"),
                             .depth = number("depth"),
                             .units = number("units"),
-                            .unimix = o.unimix};
+                            .unimix = o.unimix,
+                            .decodes = o.objective == dreamer::Objective::reconstruction};
   for (int64_t i = 0; c.numbers.contains("head" + std::to_string(i)); ++i)
     shape.heads.push_back(number(("head" + std::to_string(i)).c_str()));
   return shape;
@@ -111,7 +112,7 @@ bool run_case(const std::filesystem::path& path) {
   const dreamer::Latent& latent = terms.observed.latent;
   compare.add("deter", latent.deter, c["out.deter"]);
   compare.add("stoch", latent.stoch.unflatten(-1, {shape.stoch, -1}).argmax(-1), c["out.stoch"]);
-  compare.add("reconstruction", terms.reconstruction, c["out.reconstruction"]);
+  compare.add("observation", terms.observation, c["out.observation"]);
   compare.add("reward", terms.reward, c["out.reward"]);
   compare.add("going_on", terms.going_on, c["out.going_on"]);
   compare.add("dynamics", terms.dynamics, c["out.dynamics"]);

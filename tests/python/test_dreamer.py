@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from PIL import Image
 
 SMALL = [
     "dreamer.deter=64",
@@ -60,6 +61,35 @@ def test_images_are_learnt_from(examples, tmp_path):
     seen = [row["loss/reconstruction"] for row in rows(run) if row.get("loss/reconstruction")]
     # a quarter for each pixel at first: grey where it is black
     assert seen[0] > 500 and seen[-1] < 0.2 * seen[0]
+
+    # and what the model sees and imagines can be looked at
+    moving, strip = tmp_path / "dreams.gif", tmp_path / "dreams.png"
+    words = ["eval", run, "--episodes", "2", "--actions", "mean", "--json", "--seen", "3", "--imagined", "9"]
+    for file in (moving, strip):
+        done = examples(*words, "--imagine", file)
+        assert done.returncode == 0, done.stderr
+        off = json.loads(done.stdout)["world_model"]["image"]
+        assert 0 < off["error_seen"] < 128 and 0 < off["error_imagined"] < 128
+    with Image.open(moving) as picture:
+        assert picture.n_frames == 12
+    with Image.open(strip) as picture:
+        # twelve steps across, truth above model above difference
+        assert picture.width > 12 * 64 and picture.height > 3 * 64
+    done = examples(*words, "--imagine", strip)
+    assert done.returncode != 0 and "--overwrite" in done.stderr
+    assert examples(*words, "--imagine", strip, "--overwrite").returncode == 0
+
+
+def test_only_a_world_model_with_a_decoder_can_be_looked_at(engine, tmp_path):
+    short = ["dreamer.first_steps=128", "train.steps=200", "dreamer.train_ratio=8"]
+    train(engine, tmp_path / "blind", "pendulum", "dreamer.objective=redundancy", *short)
+    assert any(row.get("loss/redundancy") for row in rows(tmp_path / "blind"))
+    done = engine("train", "ppo", "cartpole", "--bare", "--out", tmp_path / "ppo", "train.steps=2048")
+    assert done.returncode == 0, done.stderr
+    for run, expected in (("blind", "no decoder"), ("ppo", "ppo has no world model")):
+        done = engine("eval", tmp_path / run, "--episodes", "1", "--imagine", tmp_path / "dreams.png")
+        assert done.returncode != 0 and expected in done.stderr, done.stderr
+        assert not (tmp_path / "dreams.png").exists()
 
 
 def test_what_is_wrong_is_said_in_a_line(engine):

@@ -14,7 +14,7 @@ sys.path.insert(0, str(PARITY))
 from dreamer_fixture import CASES, DEFAULTS, weight_shapes  # noqa: E402
 
 FIGURES = {
-    "deter", "stoch", "reconstruction", "reward", "going_on", "dynamics", "representation", "divergence", "mean_return", "range",
+    "deter", "stoch", "observation", "reward", "going_on", "dynamics", "representation", "divergence", "mean_return", "range",
     "policy", "value", "replay_value", "total",
 }  # fmt: skip
 

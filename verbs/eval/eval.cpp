@@ -1,5 +1,6 @@
 // maglev eval: judges a run's policy under one fixed protocol.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -13,9 +14,12 @@
 #include "base/core/terminal.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
+#include "engine/play/record.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/eval/dreams.h"
+#include "verbs/recording.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -36,25 +40,34 @@ std::vector<ActMode> modes_of(Actions actions) {
 }
 
 Grammar grammar() {
-  return {
-      .flags = {{"--episodes", "N",
-                 "episodes, each environment's first ones (default 100); one that does not end is "
-                 "given up after 100,000 steps"},
-                {"--steps", "N", "run this many environment steps instead of counting episodes"},
-                {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
-                {"--seed", "S",
-                 "seed of the evaluation's environments and draws (default 1000003)"},
-                {"--against", "NAMES",
-                 "in games of two: scripted players or run folders, by commas (default: each "
-                 "scripted player)"},
-                {"--actions", "HOW", "mean, sample or both (default both)"},
-                {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
-                {"--json", "", "print JSON instead of a table"}},
-      .least = 1,
-      .most = 1,
-      .names = "<run>",
-      .settings = true};
+  return {.flags =
+              {{"--episodes", "N",
+                "episodes, each environment's first ones (default 100); one that does not end is "
+                "given up after 100,000 steps"},
+               {"--steps", "N", "run this many environment steps instead of counting episodes"},
+               {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
+               {"--seed", "S", "seed of the evaluation's environments and draws (default 1000003)"},
+               {"--against", "NAMES",
+                "in games of two: scripted players or run folders, by commas (default: each "
+                "scripted player)"},
+               {"--actions", "HOW", "mean, sample or both (default both)"},
+               {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
+               {"--imagine", "FILE",
+                "draw what a world model sees and imagines beside what there was: .gif moves, .png "
+                "is a strip"},
+               {"--seen", "N", "steps the world model is shown before it imagines (default 5)"},
+               {"--imagined", "N", "steps it imagines from there (default 45)"},
+               {"--overwrite", "", "replace FILE where it is there already"},
+               {"--json", "", "print JSON instead of a table"}},
+          .least = 1,
+          .most = 1,
+          .names = "<run>",
+          .settings = true};
 }
+
+struct DreamLength {
+  int64_t seen = 5, imagined = 45;
+};
 
 nlohmann::json number(double x) {
   return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
@@ -103,6 +116,27 @@ std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry&
   return names;
 }
 
+constexpr int64_t kDreamRows = 4;
+
+/// What `trained`'s world model makes of play in `judged`. Throws Error where it has none.
+Dreamed dream(const Experiment& trained, const Experiment& judged, const std::string& checkpoint,
+              Policy& policy, const Placement& placement, ThreadPool& pool,
+              const DreamLength& length, uint64_t seed) {
+  const auto model =
+      trained.algo().make_imagination(trained.algo_options(), context_of(trained, placement, pool));
+  load_section(checkpoint, "algo", {.algo = trained.algo().name, .env = trained.env().name},
+               [&](StateVisitor& v) { model->visit_state(v); });
+  const int64_t envs = std::max<int64_t>(1, kDreamRows / judged.env().agents);
+  const Batch play =
+      record_play(policy, judged, placement, pool,
+                  {.steps = length.seen + length.imagined - 1, .envs = envs, .seed = seed});
+  return {.columns = judged.spec().observations,
+          .truth = play.obs,
+          .model = model->imagine(play, length.seen, seed),
+          .is_first = play.is_first,
+          .seen = length.seen};
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -117,8 +151,20 @@ int run(const std::vector<std::string>& words) {
   options.seed =
       uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(int64_t(options.seed)));
 
+  DreamLength length;
+  length.seen = arguments.integer("--seen", 1, 100'000).value_or(length.seen);
+  length.imagined = arguments.integer("--imagined", 1, 100'000).value_or(length.imagined);
+
   claim_threads();
   auto trained = experiment_of(folder);
+  const auto picture = arguments.value("--imagine");
+  std::unique_ptr<Animation> drawn;
+  if (picture) {
+    if (!trained->algo().make_imagination)
+      throw Error("[eval] " + std::string(trained->algo().name) +
+                  " has no world model whose pictures could be drawn; leave out --imagine");
+    drawn = recording_to("eval", *picture, arguments.has("--overwrite"));
+  }
   const std::string checkpoint =
       checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
   const Placement placement = place(trained->run.device, trained->run.threads);
@@ -182,6 +228,18 @@ int run(const std::vector<std::string>& words) {
       table.add(cells);
     }
   }
+  std::vector<DreamError> dream_errors;
+  if (drawn) {
+    const Dreamed dreamed =
+        dream(*trained, *judged, checkpoint, *policy, placement, pool, length, options.seed);
+    dream_errors = errors_of(dreamed);
+    if (picture->ends_with(".gif")) draw_moving(dreamed, *drawn);
+    else draw_strip(dreamed, *drawn);
+    drawn->finish();
+    for (const DreamError& e : dream_errors)
+      report["world_model"][e.column] = {{"error_seen", number(e.seen)},
+                                         {"error_imagined", number(e.imagined)}};
+  }
   // what was found out is shown first: the folder may be one that cannot be written
   const std::string text = report.dump(2) + "\n";
   if (arguments.has("--json")) {
@@ -190,6 +248,10 @@ int run(const std::vector<std::string>& words) {
     std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
                 long(identity.step), checkpoint.c_str());
     print(table.text(probe_terminal(STDOUT_FILENO)));
+    for (const DreamError& e : dream_errors)
+      std::printf("%s: the world model is off by %.3g where it saw, %.3g where it imagined\n",
+                  e.column.c_str(), e.seen, e.imagined);
+    if (drawn) std::printf("drawn to %s\n", picture->c_str());
     if (given_up > 0)
       std::printf(
           "%ld episodes had not ended after %ld steps and do not count; "

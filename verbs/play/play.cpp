@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <unistd.h>
 
 #include "base/core/error.h"
-#include "base/core/file.h"
 #include "base/core/terminal.h"
-#include "base/picture/animation.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -23,6 +20,7 @@
 #include "verbs/play/match.h"
 #include "verbs/play/screen.h"
 #include "verbs/play/signals.h"
+#include "verbs/recording.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -83,19 +81,6 @@ Request request_of(const Arguments& arguments) {
   return request;
 }
 
-/// A recording where there may be one. Throws Error when the file is there, or cannot be made.
-std::unique_ptr<Animation> recording_to(const std::string& file, bool overwrite) {
-  auto recording = make_animation(file);
-  if (std::filesystem::is_directory(file))
-    throw Error("[play] " + file + " is a folder; name a file to record to");
-  if (path_exists(file) && !overwrite)
-    throw Error("[play] " + file +
-                " is there already; choose another name, or add --overwrite to replace it");
-  // a folder that cannot be written says so before the match, not after it
-  FileWriter probe(temporary_beside(file));
-  return recording;
-}
-
 /// One player an agent; those not named are the environment's first scripted one, or random.
 std::vector<std::string> players_for(const EnvEntry& env, std::vector<std::string> names) {
   if (names.size() > size_t(env.agents))
@@ -151,7 +136,7 @@ int run(const std::vector<std::string>& words) {
   if (file && !env.paint)
     throw Error("[play] " + std::string(env.name) +
                 " has no picture to record; leave out --record");
-  if (file) recording = recording_to(*file, arguments.has("--overwrite"));
+  if (file) recording = recording_to("play", *file, arguments.has("--overwrite"));
 
   claim_threads();
   std::vector<std::string> results;

@@ -51,7 +51,7 @@ StoredLatents ReferenceLearner::update(const Sequences& batch, at::Tensor& figur
 
   at::NoGradGuard no_grad;
   // in the order of Figure
-  figures.copy_(at::stack({terms.reconstruction, terms.reward, terms.going_on, terms.dynamics,
+  figures.copy_(at::stack({terms.observation, terms.reward, terms.going_on, terms.dynamics,
                            terms.representation, terms.policy, terms.value, terms.replay_value,
                            terms.total, s.optimizer.norm(), terms.divergence, terms.entropy,
                            terms.mean_return, terms.range}));

@@ -35,18 +35,27 @@ Observed ReferenceLoss::observe(const Sequences& batch, const at::Tensor& noise)
     deters.push_back(latent.deter), stochs.push_back(latent.stoch);
   }
   const Latent all{at::stack(deters), at::stack(stochs)};
-  return {.latent = all, .posterior = at::stack(posteriors), .prior = rssm.prior(all.deter)};
+  return {.token = tokens,
+          .latent = all,
+          .posterior = at::stack(posteriors),
+          .prior = rssm.prior(all.deter)};
 }
 
 void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
-  const auto& [latent, posterior, prior] = terms.observed;
+  const auto& [token, latent, posterior, prior] = terms.observed;
   const Options& o = options_;
   const auto feature = latent.feature();
 
   // what was seen, got and ended can be told from the states
-  const Latent rows{latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)};
-  const auto errors = reconstruction_loss(networks_->decoder->forward(rows), batch.seen.rows());
-  terms.reconstruction = o.reconstruction_coef * errors.mean();
+  if (o.objective == Objective::reconstruction) {
+    const Latent rows{latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)};
+    const auto errors = reconstruction_loss(networks_->decoder->forward(rows), batch.seen.rows());
+    terms.observation = o.reconstruction_coef * errors.mean();
+  } else {
+    const auto projected = networks_->projector->forward(feature.flatten(0, 1));
+    terms.observation =
+        o.redundancy_coef * redundancy_loss(projected, token.flatten(0, 1), o.off_diagonal);
+  }
   const auto rewards = two_hot_code(batch.reward, bins_);
   terms.reward = o.reward_coef * cross_entropy(networks_->reward->forward(feature), rewards).mean();
   const auto going_on = (1 - batch.terminated) * o.discount();
@@ -146,7 +155,7 @@ ReferenceLoss::Terms ReferenceLoss::compute(const Sequences& batch, const Update
       imagine({latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)}, noise);
   actor_critic_losses(imagined, range, terms);
   replay_value_loss(batch, imagined.returns[0].view({T, B}), terms);
-  terms.total = terms.reconstruction + terms.reward + terms.going_on + terms.dynamics +
+  terms.total = terms.observation + terms.reward + terms.going_on + terms.dynamics +
                 terms.representation + terms.policy + terms.value + terms.replay_value;
   return terms;
 }

@@ -19,6 +19,7 @@ struct UpdateNoise {
 
 /// What the world model makes of sequences.
 struct Observed {
+  at::Tensor token;      ///< [T, B, E]
   Latent latent;         ///< [T, B, ...], drawn from the posterior
   at::Tensor posterior;  ///< [T, B, S, C] log-probabilities
   at::Tensor prior;      ///< likewise
@@ -39,7 +40,8 @@ class ReferenceLoss {
 
   /// All weighted, a scalar each. `total` is their sum, through which gradients go.
   struct Terms {
-    at::Tensor reconstruction, reward, going_on, dynamics, representation;
+    at::Tensor observation;  ///< reconstruction or redundancy
+    at::Tensor reward, going_on, dynamics, representation;
     at::Tensor policy, value, replay_value, total;
     Observed observed;
     at::Tensor divergence, entropy, mean_return, range;  ///< figures, scalars
