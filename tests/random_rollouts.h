@@ -65,7 +65,7 @@ class RandomRollouts {
  public:
   /// `updates`: of the run that schedules are over.
   RandomRollouts(const EnvSpec& spec, int64_t rows, const ppo::Options& options, int threads = 1,
-                 int64_t updates = 1'000'000)
+                 int64_t updates = 1'000'000, Precision precision = Precision::fp32)
       : spec_((claim_threads(), spec)),
         pool_(threads),
         metrics_(at::kCPU),
@@ -73,7 +73,8 @@ class RandomRollouts {
                       .rows = rows,
                       .total_steps = updates * options.rollout * rows,
                       .seed = 3,
-                      .pool = &pool_}),
+                      .pool = &pool_,
+                      .precision = precision}),
         store(spec, {.T = options.rollout, .rows = rows, .block_rows = ppo.plan().block_rows},
               ppo.plan().columns, at::kCPU) {}
 

@@ -16,6 +16,7 @@ class DevicePanels : public Panels {
   /// For a time step's rows at once.
   DevicePanels(const AlgoContext& context, const ActorCritic& network, const FlatParams& params);
 
+  void round_weights() override {}  // kernels read them as they are
   void reserve(int64_t rows) override;
   void act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) override;
   void values(const Batch& batch, at::Tensor& value) override;

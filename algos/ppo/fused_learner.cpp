@@ -229,7 +229,7 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   state_.optimizer->clip(/*skip=*/device_.stop);
   state_.loss_scale.adapt(state_.optimizer->norm());
   state_.optimizer->step(device_.lr, *context_.pool);
-  policy_.network().round_weights();
+  policy_.round_weights();
 }
 
 void FusedLearner::learn_panels(const Batch& batch, const at::Tensor& index, Lanes& lanes) {

@@ -38,7 +38,7 @@ HostPanels::HostPanels(const ActorCritic& network, const FlatParams& params,
                        const AlgoContext& context)
     : action_(context.spec.action),
       pool_(context.pool),
-      panels_(network, context.spec, params.data()),
+      panels_(network, context.spec, params.data(), pairs_suit(context)),
       taken_(size_t(context.pool->threads())) {
   // memory of one panel a thread
   for (size_t i = 0; i < taken_.size(); ++i) memory_.emplace_back(panels_);

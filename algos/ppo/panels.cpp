@@ -2,6 +2,7 @@
 
 #include "algos/ppo/device_panels.h"
 #include "algos/ppo/host_panels.h"
+#include "base/simd/pairs.h"
 #include "engine/device/launch.h"
 
 namespace maglev::ppo {
@@ -11,8 +12,14 @@ void LossColumns::fetch(const int64_t* index, int64_t rows) const {
     for (int64_t r = 0; column && r < rows; ++r) __builtin_prefetch(column + index[r]);
 }
 
+bool pairs_suit(const AlgoContext& context) {
+  return context.precision == Precision::bf16 && context.device.is_cpu() &&
+         pair_products_available();
+}
+
 bool Panels::suit(const Options& options, const AlgoContext& context, const ActorCritic& network) {
-  if (!options.fused || context.precision != Precision::fp32) return false;
+  if (!options.fused) return false;
+  if (context.precision != Precision::fp32 && !pairs_suit(context)) return false;
   if (!PanelNetwork::obstacle(network, context.spec).empty()) return false;
   return !runs_on_cuda(context.device) || DevicePanels::suit(network, context.spec);
 }

@@ -27,17 +27,22 @@ struct PanelSizes {
   int64_t lanes;  ///< that gradients are added in, at most
 };
 
+/// Whether a run takes bf16 and its processor multiplies pairs of them.
+bool pairs_suit(const AlgoContext& context);
+
 class Panels {
  public:
   virtual ~Panels() = default;
-  /// Whether networks may and can run on panels: in f32, without convolutions, and on a device no
-  /// wider or deeper than its kernel takes.
+  /// Whether networks may and can run on panels: without convolutions, in f32 or, where a processor
+  /// multiplies pairs of them, bf16; on a device in f32, no wider or deeper than its kernel takes.
   static bool suit(const Options& options, const AlgoContext& context, const ActorCritic& network);
   /// Those of the device of `context`, for networks that suit.
   static std::unique_ptr<Panels> make(const AlgoContext& context, const ActorCritic& network,
                                       const FlatParams& params);
   static PanelSizes sizes(at::Device device);
 
+  /// The networks' parameters have changed; nobody runs.
+  virtual void round_weights() = 0;
   /// As many rows may come at once. Before anything is captured: memory to work in moves.
   virtual void reserve(int64_t rows) = 0;
 

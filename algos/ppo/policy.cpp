@@ -34,6 +34,11 @@ PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
     panels_ = Panels::make(context, *network_, *params_);
 }
 
+void PpoPolicy::round_weights() {
+  network_->round_weights();
+  if (panels_) panels_->round_weights();
+}
+
 void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
   const bool learning = !step.extra.empty();
   if (panels_)

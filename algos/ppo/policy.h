@@ -34,7 +34,9 @@ class PpoPolicy : public Policy {
 
   /// Parameters, running statistics and the value head's units.
   void visit_state(StateVisitor& visitor) override;
-  void publish() override { network_->round_weights(); }
+  void publish() override { round_weights(); }
+  /// The parameters have changed: what is rounded of them follows.
+  void round_weights();
 
   /// Values of rows of observations, [rows] f32 in the reward's units.
   at::Tensor value(const std::vector<at::Tensor>& obs) const;

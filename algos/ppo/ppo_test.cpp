@@ -10,6 +10,8 @@
 #include "algos/ppo/panels.h"
 #include "algos/ppo/sizes.h"
 #include "base/core/error.h"
+#include "base/simd/pairs.h"
+#include "engine/device/tolerance.h"
 #include "engine/nn/panel_network.h"
 #include "tests/close.h"
 #include "tests/random_rollouts.h"
@@ -66,6 +68,57 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_1) {
         EXPECT_LE(std::abs(figures[kPpoApproxKl].item<float>()), rounding);
       }
     }
+}
+
+// what is rounded of the weights follows every step: else acting would not say what learning does
+TEST(Ppo, in_pairs_of_bfloat16_the_ratio_is_1_before_each_update) {
+  if (!pair_products_available()) GTEST_SKIP() << "this processor has no products of pairs";
+  for (const auto& spec : {vectors(), masked_heads(), one_continuous(), privileged()}) {
+    auto options = small();
+    RandomRollouts rollouts(spec, 33, options, 1, 1'000'000, Precision::bf16);
+    ASSERT_TRUE(rollouts.ppo.policy().panels());
+    for (int64_t i = 0; i < 3; ++i) {
+      const Batch& batch = rollouts.collect(i);
+      rollouts.learner().prepare(batch);
+      rollouts.learner().minibatch_step(batch, all_rows(rollouts));
+      EXPECT_EQ(rollouts.learner().results().figures[kPpoRatioDeviation].item<float>(), 0) << i;
+      rollouts.learn(batch);
+    }
+  }
+}
+
+TEST(Ppo, in_pairs_of_bfloat16_a_gradient_is_that_of_fp32_but_for_rounding) {
+  if (!pair_products_available()) GTEST_SKIP() << "this processor has no products of pairs";
+  for (const auto& spec : {vectors(), one_continuous(), privileged()}) {
+    auto options = small();
+    options.network.hidden = {64, 48};
+    RandomRollouts exact(spec, 64, options);
+    RandomRollouts pairs(spec, 64, options, 1, 1'000'000, Precision::bf16);
+    // the same actions, each with what its own policy says of them
+    const Batch& one = exact.collect(1);
+    const Batch& other = relived(pairs, one);
+    exact.learner().prepare(one), pairs.learner().prepare(other);
+    exact.learner().minibatch_step(one, at::arange(exact.rows()));
+    pairs.learner().minibatch_step(other, at::arange(pairs.rows()));
+    const auto expected = state(exact.ppo, "optimizer.first_moment");
+    const auto came = state(pairs.ppo, "optimizer.first_moment");
+    EXPECT_FALSE(at::equal(expected, came));
+    // a rounding of every term on the way through two stacks and back
+    EXPECT_LE(share_used(expected, came, Tolerance::of_sums(8, kRoundBf16)), 1);
+  }
+}
+
+TEST(Ppo, in_pairs_of_bfloat16_the_number_of_threads_changes_no_weight) {
+  if (!pair_products_available()) GTEST_SKIP() << "this processor has no products of pairs";
+  at::Tensor one;
+  for (int threads : {1, 3}) {
+    auto options = small();
+    options.minibatch = 500, options.epochs = 2;
+    RandomRollouts rollouts(vectors(), 64, options, threads, 1'000'000, Precision::bf16);
+    for (int64_t i = 0; i < 3; ++i) rollouts.update(i);
+    if (threads == 1) one = rollouts.weights();
+    EXPECT_TRUE(at::equal(rollouts.weights(), one));
+  }
 }
 
 // threads of ours would launch on streams of their own, and a capture sees one: a small network's

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/simd/pairs.h"
 #include "engine/nn/obs_encoder.h"
 
 namespace maglev {
@@ -58,8 +59,34 @@ PanelNetwork::Gradients PanelNetwork::gradients(float* grad) const {
   return {of(shared_), of(policy_), of(value_)};
 }
 
-PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
-                           const at::Tensor& flat) {
+void PanelNetwork::take_pairs() {
+  // sizes first, then all in one piece of memory
+  std::vector<std::pair<uint32_t**, int64_t>> wanted;
+  int64_t total = 0;
+  const auto want = [&](uint32_t*& pointer, int64_t words) {
+    wanted.emplace_back(&pointer, words);
+    total += words;
+  };
+  for (Stack* stack : {&shared_, &policy_, &value_})
+    for (DenseLayer& layer : stack->layers) {
+      if (!pairs_pay(layer.in, layer.out)) continue;
+      want(layer.pairs.forward, pair_blocks_size(layer.out, words_of_features(layer.in)));
+      want(layer.pairs.back, pair_blocks_size(layer.in, words_of_features(layer.out)));
+    }
+  pairs_ = at::zeros({total}, at::kInt);
+  auto* next = reinterpret_cast<uint32_t*>(pairs_.data_ptr<int32_t>());
+  for (const auto& [pointer, words] : wanted) *pointer = next, next += words;
+}
+
+void PanelNetwork::round_weights() {
+  if (!pairs_.defined()) return;
+  for (const Stack* stack : {&shared_, &policy_, &value_})
+    for (const DenseLayer& layer : stack->layers)
+      if (layer.pairs.forward) round_to_pairs(layer);
+}
+
+PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
+                           bool pairs) {
   MAGLEV_ASSERT(obstacle(network, spec).empty(), "ask obstacle first");
   const DenseStacks stacks = *network.dense();
   MAGLEV_ASSERT(stacks.norms.empty() || stacks.norms.size() == spec.observations.size(),
@@ -67,6 +94,8 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec,
   shared_ = stack(stacks.shared, flat);
   policy_ = stack(stacks.policy, flat);
   value_ = stack(stacks.value, flat);
+  if (pairs) take_pairs();
+  round_weights();
   // what both see comes first, what only the critic sees behind it
   for (bool privileged : {false, true})
     for (size_t i = 0; i < spec.observations.size(); ++i) {
@@ -93,15 +122,20 @@ PanelNetwork::Panel::Panel(const PanelNetwork& network) {
   auto want = [&](float*& pointer, int64_t features) {
     wanted.emplace_back(&pointer, features * kPanelRows);
   };
-  int64_t widest = 0;
+  int64_t widest = 0, pair_scratch = 0;
+  std::vector<std::pair<uint32_t**, int64_t>> wanted_words;
   auto want_stack = [&](Stack& stack, const PanelNetwork::Stack& of, int64_t more) {
     const size_t count = of.layers.size();
     stack.y.resize(count), stack.dy.resize(count), stack.slope.resize(count);
+    stack.words.resize(count);
     for (size_t l = 0; l < count; ++l) {
       want(stack.y[l], of.layers[l].out + (l + 1 == count ? more : 0));
       want(stack.dy[l], of.layers[l].out);
       if (of.slopes) want(stack.slope[l], of.layers[l].out);
       widest = std::max(widest, panel_stride(of.layers[l].in));
+      if (!of.layers[l].pairs.forward) continue;
+      wanted_words.emplace_back(&stack.words[l], words_of_features(of.layers[l].in) * kPanelRows);
+      pair_scratch = std::max(pair_scratch, pair_scratch_size(of.layers[l].in, of.layers[l].out));
     }
   };
   want(input_, network.visible_ + network.privileged_);
@@ -110,11 +144,16 @@ PanelNetwork::Panel::Panel(const PanelNetwork& network) {
   want_stack(value_, network.value_, 0);
   want(d_features_, network.shared() ? network.shared_.layers.back().out : 0);
   want(scratch_, widest);
+  wanted_words.emplace_back(&pair_scratch_, pair_scratch);
+  // numbers, and behind them words, which are as large
   int64_t total = 0;
   for (const auto& [pointer, count] : wanted) total += count;
+  for (const auto& [pointer, count] : wanted_words) total += count;
   memory_ = at::zeros({total});
   float* next = memory_.data_ptr<float>();
   for (const auto& [pointer, count] : wanted) *pointer = next, next += count;
+  for (const auto& [pointer, count] : wanted_words)
+    *pointer = reinterpret_cast<uint32_t*>(next), next += count;
   shared_.x = input_;
   policy_.x = value_.x = network.shared() ? shared_.y.back() : input_;
 }
@@ -172,7 +211,8 @@ void PanelNetwork::forward(Panel& panel, bool policy, bool value) const {
                      .y = memory.y.data(),
                      .slope = stack.slopes ? memory.slope.data() : nullptr,
                      .stride = panel.stride_,
-                     .rows = panel.rows_});
+                     .rows = panel.rows_,
+                     .words = memory.words.data()});
   };
   if (shared()) run(shared_, panel.shared_);
   if (policy) run(policy_, panel.policy_);
@@ -192,7 +232,9 @@ void PanelNetwork::backward(Panel& panel, const Gradients& grad) const {
                       .dx_features = dx ? shared_.layers.back().out : 0,
                       .scratch = panel.scratch_,
                       .stride = panel.stride_,
-                      .rows = panel.rows_});
+                      .rows = panel.rows_,
+                      .words = memory.words.data(),
+                      .pair_scratch = panel.pair_scratch_});
   };
   if (!shared()) {
     run(policy_, panel.policy_, grad.policy, nullptr);

@@ -29,8 +29,13 @@ class PanelNetwork {
   /// Why `network` cannot run on panels, in a few words; empty when it can.
   static std::string obstacle(const ActorCritic& network, const EnvSpec& spec);
 
-  /// Reads the parameters where they lie now: in the flat buffer that begins at `flat`.
-  PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat);
+  /// Reads the parameters where they lie now: in the flat buffer that begins at `flat`. With `pairs`
+  /// (where pair_products_available()) wide layers take their products in bfloat16, of weights as the
+  /// last round_weights() left them.
+  PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
+               bool pairs = false);
+  /// After the parameters changed, while nobody runs; without pairs there is nothing to do.
+  void round_weights();
 
   /// The memory of one panel, on the CPU. Logits, value and their gradients are [features][stride].
   class Panel {
@@ -49,9 +54,11 @@ class PanelNetwork {
     struct Stack {
       float* x;
       std::vector<float*> y, dy, slope;
+      std::vector<uint32_t*> words;  ///< a layer's inputs in pairs
     };
     Stack shared_, policy_, value_;
     float *input_, *d_features_, *scratch_;
+    uint32_t* pair_scratch_;
     int64_t stride_ = 0, rows_ = 0;
     at::Tensor memory_;
   };
@@ -99,8 +106,10 @@ class PanelNetwork {
 
  private:
   static Stack stack(const std::vector<DenseTensors>& layers, const at::Tensor& flat);
+  void take_pairs();
 
   Stack shared_, policy_, value_;
+  at::Tensor pairs_;  ///< weights in pairs, or undefined
   std::vector<Column> columns_;
   int64_t visible_ = 0, privileged_ = 0;  ///< features both see; only the critic sees
 };

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/simd/pairs.h"
+#include "engine/device/tolerance.h"
 #include "engine/nn/flat_params.h"
 #include "engine/nn/network.h"
 #include "tests/close.h"
@@ -126,6 +128,31 @@ TEST(PanelNetwork, a_row_gives_the_same_bits_in_any_panel) {
         ASSERT_EQ(part.logits()[f * part.stride() + r],
                   full.logits()[f * full.stride() + first + r]);
   }
+}
+
+TEST(PanelNetwork, in_pairs_of_bfloat16_a_row_gives_the_same_bits_in_any_panel) {
+  if (!pair_products_available()) GTEST_SKIP() << "this processor has no products of pairs";
+  NetworkOptions options;
+  options.hidden = {40, 33, 16};
+  Built b = build(options, false, 64);
+  PanelNetwork panels(*b.network, b.spec, b.flat->data(), /*pairs=*/true);
+  PanelNetwork::Panel full(panels), part(panels);
+  const auto run = [&](PanelNetwork::Panel& panel, int64_t first, int64_t rows) {
+    panels.load(panel, rows_of(b.obs), nullptr, first, rows);
+    panels.forward(panel, true, true);
+    return from_panel(panel.logits(), 5, panel.stride(), rows);
+  };
+  const auto before = run(full, 0, 64);
+  for (int64_t first : {0, 5, 50})
+    for (int64_t rows : {1, 8, 13})
+      EXPECT_TRUE(at::equal(run(part, first, rows), before.narrow(0, first, rows)));
+  // weights are those of the last rounding
+  b.flat->data().mul_(1.5);
+  const auto narrow_moved = run(full, 0, 64);
+  panels.round_weights();
+  EXPECT_FALSE(at::equal(run(full, 0, 64), narrow_moved));
+  const auto expected = b.network->forward(b.obs, {.policy = true, .value = true}).logits.detach();
+  EXPECT_LE(share_used(expected, run(full, 0, 64), Tolerance::of_sums(8, kRoundBf16)), 1);
 }
 
 TEST(PanelNetwork, names_what_stands_in_the_way) {

@@ -49,7 +49,8 @@ struct DenseWeightGradBf16 {
   int64_t dz_step;
   int64_t panels, stride;
   int64_t in, first, count;
-  float* d_weight;  ///< [out, in], rows of those outputs written
+  float* d_weight;   ///< [out, in], rows of those outputs written
+  bool add = false;  ///< to what d_weight holds, instead
 };
 void dense_weight_grad_bf16_cpu(const DenseWeightGradBf16& args);
 

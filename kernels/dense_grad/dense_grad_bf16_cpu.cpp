@@ -21,15 +21,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 // sums over a panel's rows are kept in this many parts, as in dense_grad_cpu.cpp
 constexpr int kBiasParts = 16;
 
-// 16 rows of output o as 8 words
+// 2 * kWords rows of output o as words
+template <int64_t kWords>
 HWY_INLINE void pair_rows(const float* dz, uint32_t* to) {
 #if HWY_TARGET == HWY_SCALAR
-  for (int k = 0; k < 8; ++k)
+  for (int64_t k = 0; k < kWords; ++k)
     to[k] = uint32_t(bfloat16_bits(dz[2 * k])) | uint32_t(bfloat16_bits(dz[2 * k + 1])) << 16;
 #else
-  const hn::CappedTag<float, 8> d;
+  const hn::CappedTag<float, size_t(kWords)> d;
   const int64_t lanes = int64_t(hn::Lanes(d));
-  for (int64_t k = 0; k < 8; k += lanes)
+  for (int64_t k = 0; k < kWords; k += lanes)
     hn::Store(bfloat16_neighbours(d, hn::Load(d, dz + 2 * k), hn::Load(d, dz + 2 * k + lanes)),
               hn::RebindToUnsigned<decltype(d)>(), to + k);
 #endif
@@ -47,8 +48,13 @@ void grad_pairs(const DenseGradPairs& a) {
                               both ? hn::Load(d, dz + a.stride + c) : hn::Zero(d)),
                 words, a.pairs + o / 2 * a.stride + c);
     for (int64_t i = o; i < std::min(o + 2, a.out); ++i, dz += a.stride) {
-      for (int64_t c = 0; c < a.stride && a.rows; c += 16)
-        pair_rows(dz + c, a.rows + pair_place(i, c / 2, row_words));
+      if (a.rows) {
+        // a row of a block at once, and what is half of one
+        int64_t c = 0;
+        for (; c + 32 <= a.stride; c += 32)
+          pair_rows<16>(dz + c, a.rows + pair_place(i, c / 2, row_words));
+        if (c < a.stride) pair_rows<8>(dz + c, a.rows + pair_place(i, c / 2, row_words));
+      }
       if (!a.d_bias) continue;
       PartedSum<float, kBiasParts> sum;
       sum.add(dz, a.stride);
@@ -162,7 +168,7 @@ void dense_weight_grad_bf16_cpu(const DenseWeightGradBf16& a) {
                       .b_row = (features + 15) / 16 * 16,
                       .rows = a.count,
                       .columns = features,
-                      .add = panel > 0,
+                      .add = a.add || panel > 0,
                       .y = a.d_weight + a.first * a.in + f,
                       .y_row = a.in});
     }

@@ -10,6 +10,7 @@
 #include "base/simd/product-inl.h"
 #include "base/simd/sum-inl.h"
 #include "base/simd/tanh-inl.h"
+#include "kernels/mlp/mlp_pairs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -77,6 +78,21 @@ void silu(D d, float* y, float* slope, int64_t out, int64_t stride, int64_t rows
     }
 }
 
+// the activation of sums that lie in memory
+template <class D>
+void activate(D d, Activation activation, float* y, float* slope, int64_t out, int64_t stride,
+              int64_t rows) {
+  if (activation == Activation::silu) return silu(d, y, slope, out, stride, rows);
+  const auto pass = [&](const auto& end) HWY_ATTR {
+    for (int64_t o = 0; o < out; ++o)
+      for (int64_t c = 0; c < rows; c += int64_t(hn::Lanes(d)))
+        end.end(d, o, c, hn::Load(d, y + o * stride + c));
+  };
+  const WriteSums sums{nullptr, 0, y, stride};
+  if (activation == Activation::tanh) pass(WriteActivated<Activation::tanh>{sums});
+  if (activation == Activation::relu) pass(WriteActivated<Activation::relu>{sums});
+}
+
 void forward(const MlpForward& f) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 8> narrow;
@@ -84,6 +100,13 @@ void forward(const MlpForward& f) {
   for (size_t l = 0; l < f.layers.size(); ++l) {
     const DenseLayer& layer = f.layers[l];
     float* y = f.y[l];
+    float* slope = f.slope ? f.slope[l] : nullptr;
+    if (layer.pairs.forward) {
+      multiply_forward(layer, x, f.stride, f.rows, f.words[l], y);
+      activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
+      x = y;
+      continue;
+    }
     // W x + b, the inputs as they lie
     const Product product{.a = layer.weight,
                           .a_row = layer.in,
@@ -107,7 +130,6 @@ void forward(const MlpForward& f) {
       case Activation::silu: {
         multiply(product, sums);
         // few rows take narrower vectors, as their product does
-        float* slope = f.slope ? f.slope[l] : nullptr;
         if (f.rows <= 8) silu(narrow, y, slope, layer.out, f.stride, f.rows);
         else silu(d, y, slope, layer.out, f.stride, f.rows);
       }
@@ -185,6 +207,18 @@ void multiply_slope(Activation activation, const float* y, const float* slope, f
   if (activation == Activation::silu) pass(WriteInputGrad<Activation::silu>{y, slope, dy, 0});
 }
 
+// the gradient of the inputs of a layer with pairs, from `dz` in pairs, times the slope below it
+void pair_input_grad(const MlpBackward& b, size_t l, const PairGrad& dz) {
+  const DenseLayer& layer = b.layers[l];
+  if (l == 0) {
+    if (b.dx) multiply_back(layer, dz, b.dx_features, b.stride, b.dx);
+    return;
+  }
+  multiply_back(layer, dz, layer.in, b.stride, b.dy[l - 1]);
+  multiply_slope(b.layers[l - 1].activation, b.y[l - 1], b.slope ? b.slope[l - 1] : nullptr,
+                 b.dy[l - 1], layer.in * b.stride);
+}
+
 void backward(const MlpBackward& b) {
   const size_t last = b.layers.size() - 1;
   // the last layer's slope; any other comes with the gradient of the layer above
@@ -194,6 +228,12 @@ void backward(const MlpBackward& b) {
     const DenseLayer& layer = b.layers[l];
     const float* x = l ? b.y[l - 1] : b.x;
     const float* dz = b.dy[l];
+    if (layer.pairs.forward) {
+      const PairGrad pairs =
+          add_pair_grads(layer, b.words[l], dz, b.stride, b.pair_scratch, b.grad[l]);
+      pair_input_grad(b, l, pairs);
+      continue;
+    }
     if (layer.in <= kFewInputs || layer.out <= kFewOutputs) {
       add_narrow_weight_grad(dz, x, layer.out, layer.in, b.stride, b.grad[l].weight);
     } else {
