@@ -15,8 +15,8 @@ struct OtherName {
   const char* remark = "";
 };
 
-// names of stable-baselines3, CleanRL, RLlib, Tianshou, Sample Factory, PufferLib, rl-games and the
-// official TD-MPC2, as their users write them
+// names of stable-baselines3, CleanRL, RLlib, Tianshou, Sample Factory, PufferLib, rl-games, the
+// official TD-MPC2, DreamerV3 and its ports, as their users write them
 std::span<const OtherName> other_names() {
   static const std::vector<OtherName> table{
       {{"total_timesteps", "timesteps", "total_steps", "train_steps", "max_steps", "num_timesteps",
@@ -53,7 +53,8 @@ std::span<const OtherName> other_names() {
        {"*.clip"}},
       {{"clip_range_vf", "vf_clip_param", "vf_clip_coef", "cliprange_vf"}, {"*.value_clip"}},
       {{"clip_vloss"}, {"*.value_clip", "*.value_clip_loss"}},
-      {{"ent_coef", "entropy_coef", "entropy_coeff", "ent_coeff", "entropy_weight", "entropy_cost"},
+      {{"ent_coef", "entropy_coef", "entropy_coeff", "ent_coeff", "entropy_weight", "entropy_cost",
+        "actent", "act_entropy", "actor_entropy"},
        {"*.entropy", "*.entropy_coef"}},
       {{"vf_coef", "vf_loss_coeff", "value_loss_coef", "critic_coef", "value_loss_weight"},
        {"*.value_coef"}},
@@ -81,15 +82,22 @@ std::span<const OtherName> other_names() {
 
       {{"buffer_size", "replay_size", "replay_buffer_size", "memory_size"}, {"*.capacity"}},
       {{"learning_starts", "start_steps", "start_timesteps", "warmup_steps", "random_steps"},
-       {"*.seed_steps"}},
-      {{"gradient_steps", "utd_ratio", "utd", "replay_ratio", "train_ratio"},
-       {"*.updates_per_step"}},
+       {"*.seed_steps", "*.first_steps"}},
+      {{"gradient_steps", "utd_ratio", "utd"}, {"*.updates_per_step"}},
+      {{"replay_ratio", "train_ratio"}, {"*.updates_per_step", "*.train_ratio"}},
       {{"train_freq", "train_frequency", "update_frequency"}, {"*.update_every"}},
       {{"polyak", "target_update_rate"}, {"*.tau"}},
       {{"num_samples"}, {"*.samples"}},
       {{"num_elites"}, {"*.elites"}},
       {{"num_pi_trajs"}, {"*.policy_trajectories"}},
       {{"model_size"}, {"*.size"}},
+      {{"batch_length", "sequence_length", "seq_len", "slice_len"}, {"*.length"}},
+      {{"imag_horizon", "imag_length", "imagination_horizon"}, {"*.imagination"}},
+      {{"kl_free", "free_bits"}, {"*.free_nats"}},
+      {{"deter_size", "deter_dim", "recurrent_state_size"}, {"*.deter"}},
+      {{"cnn_depth", "conv_depth"}, {"*.depth"}},
+      {{"slow_target_fraction", "slow_critic_rate"}, {"*.slow_rate"}},
+      {{"rep_loss", "representation_loss"}, {"*.objective"}},
 
       {{"env", "env_id", "env_name", "environment"},
        {},

@@ -31,6 +31,12 @@ TEST(OtherNames, a_name_stands_for_what_the_algorithm_has) {
   EXPECT_EQ(answer_to_setting("batch_size", tdmpc2), "batch_size is tdmpc2.batch here");
   EXPECT_EQ(answer_to_setting("gamma", tdmpc2), "gamma is tdmpc2.discount here");
   EXPECT_EQ(answer_to_setting("clip_range", tdmpc2), "");
+  const std::vector<std::string> dreamer{"dreamer.length", "dreamer.objective",
+                                         "dreamer.train_ratio", "dreamer.entropy_coef"};
+  EXPECT_EQ(answer_to_setting("batch_length", dreamer), "batch_length is dreamer.length here");
+  EXPECT_EQ(answer_to_setting("rep_loss", dreamer), "rep_loss is dreamer.objective here");
+  EXPECT_EQ(answer_to_setting("replay_ratio", dreamer), "replay_ratio is dreamer.train_ratio here");
+  EXPECT_EQ(answer_to_setting("actent", dreamer), "actent is dreamer.entropy_coef here");
   EXPECT_EQ(answer_to_setting("no_such_name", tdmpc2), "");
 }
 

@@ -124,7 +124,12 @@ TEST_P(EmulatedPpo, acts_and_learns_as_the_cpu_does) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, EmulatedPpo,
-                         testing::Values(vectors(), masked_heads(), privileged()));
+                         testing::Values(vectors(), masked_heads(), privileged()),
+                         [](const auto& info) {
+                           return std::string(info.param.action.masked       ? "masked_heads"
+                                              : info.param.action.discrete() ? "vectors"
+                                                                             : "privileged");
+                         });
 
 /// Operations of ATen that work on numbers while one lives, by name: on a GPU a launch each, or a
 /// few. Views and what only asks are left out, as is what an operation calls itself.
