@@ -18,12 +18,12 @@
 #include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "base/metrics/sink.h"
+#include "base/statistics/samples.h"
 #include "engine/host/machine.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/train/memory_plan.h"
 #include "verbs/child.h"
 #include "verbs/table.h"
-#include "verbs/train/statistics.h"
 
 namespace maglev::verbs::train {
 namespace {
@@ -285,7 +285,7 @@ class Group {
       json["mean_of"] = figure_name();
       json["mean"] = spread.mean;
       json["deviation"] = real(spread.deviation);
-      json["interval_95"] = {real(spread.low), real(spread.high)};
+      json["interval_95"] = {real(spread.interval.low), real(spread.interval.high)};
     }
     write_atomic(folder_ + "/seeds.json", json.dump(2) + "\n");
   }
@@ -313,7 +313,7 @@ class Group {
                          return_text(spread.mean);
       if (std::isfinite(spread.deviation))
         text += ", deviation " + return_text(spread.deviation) + ", 95 % interval " +
-                return_text(spread.low) + " to " + return_text(spread.high) +
+                return_text(spread.interval.low) + " to " + return_text(spread.interval.high) +
                 " (Student's t over " + std::to_string(values.size()) + " seeds)";
       print(text + "\n");
     }

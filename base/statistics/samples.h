@@ -1,0 +1,55 @@
+#pragma once
+// What a few figures of an experiment, one a training seed, say of it and of its difference from
+// another.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace maglev {
+
+/// An interval in which the true value lies with the confidence asked for; NaN where it is unknown.
+struct Interval {
+  double low, high;
+};
+
+struct Spread {
+  double mean;
+  double deviation;   ///< n - 1 in the denominator; NaN for fewer than two values
+  Interval interval;  ///< of the mean of further samples, of a normal population, by Student's t
+};
+/// At least one value, all finite. `confidence` is in (0, 1).
+Spread spread_of(std::span<const double> values, double confidence = 0.95);
+
+/// Welch's test that two normal populations of any deviations have one mean (Welch, 1947).
+struct WelchTest {
+  double difference;  ///< mean of the first less the second's
+  double t, degrees;  ///< Welch and Satterthwaite's degrees of freedom
+  double p;           ///< two-sided
+  Interval interval;  ///< of the difference
+};
+/// Two values each at least. Two samples without any deviation: p is 1 where they agree, else 0.
+WelchTest welch_test(std::span<const double> first, std::span<const double> second,
+                     double confidence = 0.95);
+
+/// The difference in pooled deviations, without the bias of small samples (Hedges, 1981), and its
+/// interval by the large-sample variance.
+struct EffectSize {
+  double g;
+  Interval interval;
+};
+/// Two values each at least; infinite or NaN without any deviation.
+EffectSize hedges_g(std::span<const double> first, std::span<const double> second,
+                    double confidence = 0.95);
+
+/// The same p-values where several tests are made at once (Holm, 1979), in their order.
+std::vector<double> holm(std::span<const double> p);
+
+/// Mean of the middle half: a quarter of the values, rounded down, is left out at each end (Agarwal
+/// et al., "Deep reinforcement learning at the edge of the statistical precipice", 2021).
+double interquartile_mean(std::span<const double> values);
+/// Its percentile interval over `resamples` bootstrap samples, a function of `seed`.
+Interval interquartile_interval(std::span<const double> values, double confidence = 0.95,
+                                int64_t resamples = 10'000, uint64_t seed = 1);
+
+}  // namespace maglev

@@ -1,0 +1,91 @@
+"""maglev compare: groups of runs by their seeds, as a user calls it."""
+
+import json
+
+import pytest
+
+
+def make_run(folder, values, column="return_mean", env="cartpole"):
+    """A run whose metrics hold `values` at steps 100, 200, ..."""
+    folder.mkdir(parents=True)
+    status = {"algo": "ppo", "env": env, "state": "finished", "steps": 100 * len(values), "total_steps": 100 * len(values)}
+    status |= {"return_mean": 0.0, "started": 1.0, "ended": 2.0, "updated": 2.0, "pid": 1, "host": "", "message": ""}
+    (folder / "run.json").write_text(json.dumps(status))
+    rows = [{"step": 100 * (i + 1), column: value} for i, value in enumerate(values)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def group(tmp_path, name, finals, **more):
+    """Runs by commas whose values over the last tenth are `finals`."""
+    return ",".join(str(make_run(tmp_path / f"{name}{i}", [0.0] * 17 + [x, x, x], **more)) for i, x in enumerate(finals))
+
+
+def compare(engine, *words):
+    done = engine("compare", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_groups_of_runs_are_told_apart(engine, tmp_path):
+    high, low = group(tmp_path, "high", [10, 11, 12, 13]), group(tmp_path, "low", [1, 2, 3])
+    report = compare(engine, high, low)
+    assert report["metric"] == "return_mean"
+    assert report["groups"][0]["values"] == [10, 11, 12, 13] and report["groups"][1]["mean"] == 2
+    (pair,) = report["pairs"]
+    assert pair["finding"] == "higher" and pair["difference"] == pytest.approx(9.5) and pair["holm_p"] < 0.01
+    done = engine("compare", high, low)
+    assert "A is higher than B" in done.stdout and "95 % interval" in done.stdout
+
+
+def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_path):
+    report = compare(engine, group(tmp_path, "a", [10, 11, 12]), group(tmp_path, "b", [10.5, 11.5, 12]))
+    assert report["pairs"][0]["finding"] == "none" and "would take" in report["pairs"][0]["verdict"]
+    # one seed is no group
+    report = compare(engine, str(tmp_path / "a0"), str(tmp_path / "b0"))
+    assert report["pairs"][0]["finding"] == "too_few" and report["pairs"][0]["welch_p"] is None
+
+
+def test_the_mean_is_over_the_end_of_a_run_or_its_last_row(engine, tmp_path):
+    run = str(make_run(tmp_path / "run", list(range(1, 21))))
+    assert compare(engine, run)["groups"][0]["values"] == [pytest.approx(19)]  # rows 18 to 20 of 20
+    assert compare(engine, run, "--over", "0")["groups"][0]["values"] == [20]
+    assert compare(engine, run, "--over", "100")["groups"][0]["values"] == [pytest.approx(10.5)]
+
+
+def test_evaluations_go_before_returns_of_training(engine, tmp_path):
+    a = group(tmp_path, "a", [1, 2, 3], column="eval/return_mean")
+    assert compare(engine, a)["metric"] == "eval/return_mean"
+    b = group(tmp_path, "b", [1, 2, 3])
+    done = engine("compare", a, b)
+    assert done.returncode == 2 and "unknown metric 'return_mean'" in done.stderr
+
+
+def test_seeds_of_one_command_are_a_group(engine, tmp_path):
+    folder = tmp_path / "seeds"
+    words = ("train", "ppo", "cartpole", "--seeds", "3", "--out", folder, "train.steps=8000", "train.log_every=1000")
+    done = engine(*words)
+    assert done.returncode == 0, done.stderr
+    report = compare(engine, folder)
+    assert len(report["groups"][0]["values"]) == 3 and report["pairs"] == []
+    assert report["groups"][0]["interval"][0] < report["groups"][0]["mean"]
+
+
+def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
+    run = make_run(tmp_path / "run", [1.0, 2.0])
+    other = make_run(tmp_path / "other", [1.0], env="pendulum")
+    torn = make_run(tmp_path / "torn", [1.0, 2.0])
+    with open(torn / "metrics.jsonl", "a") as file:
+        file.write('{"step": 300, "return_me')
+    assert compare(engine, torn)["groups"][0]["values"] == [2.0]
+    for words, expected in (
+        ([tmp_path / "nobody"], "is not there"),
+        ([tmp_path], "holds no run with metrics"),
+        ([run, "--metric", "return_men"], "did you mean return_mean"),
+        ([f"{run},{other}"], "is ppo on pendulum, not ppo on cartpole"),
+        ([run, "--over", "200"], "--over"),
+        ([], "<runs>"),
+    ):
+        done = engine("compare", *words)
+        assert done.returncode == 2 and expected in done.stderr, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) <= 2, done.stderr

@@ -1,0 +1,171 @@
+// maglev compare: whether groups of runs differ, by their seeds.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/terminal.h"
+#include "base/statistics/samples.h"
+#include "verbs/arguments.h"
+#include "verbs/compare/groups.h"
+#include "verbs/compare/verdict.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::compare {
+
+VerbEntry entry();
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kConfidence = 0.95;
+
+Grammar grammar() {
+  return {
+      .flags = {{"--metric", "NAME",
+                 "a column of metrics.jsonl (default: eval/return_mean where every run has "
+                 "some, else return_mean)"},
+                {"--over", "PERCENT",
+                 "mean over the last PERCENT of each run's steps; 0: its last row (default 10)"},
+                {"--json", "", "print JSON instead of tables"}},
+      .least = 1,
+      .most = 64,
+      .names = "<runs> [<runs> ...]"};
+}
+
+// groups in the order they were given: A to Z, then by number
+std::string label(size_t group) {
+  return group < 26 ? std::string(1, char('A' + group)) : std::to_string(group + 1);
+}
+
+std::string number_text(double x) {
+  if (std::isnan(x)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, std::abs(x) < 1 ? "%.3g" : "%.2f", x);
+  return text;
+}
+
+std::string interval_text(const Interval& interval) {
+  if (std::isnan(interval.low)) return "-";
+  return number_text(interval.low) + " to " + number_text(interval.high);
+}
+
+Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+Json bounds(const Interval& interval) { return {number(interval.low), number(interval.high)}; }
+
+struct Summary {
+  Spread spread;
+  double middle;  ///< interquartile mean
+  Interval middle_interval;
+};
+
+Summary summary_of(const Group& group) {
+  return {spread_of(group.values, kConfidence), interquartile_mean(group.values),
+          interquartile_interval(group.values, kConfidence)};
+}
+
+const char* finding_name(Finding finding) {
+  switch (finding) {
+    case Finding::higher:
+      return "higher";
+    case Finding::lower:
+      return "lower";
+    case Finding::none:
+      return "none";
+    case Finding::too_few:
+      return "too_few";
+  }
+  return "";
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  std::vector<Group> groups = groups_of(arguments.positional());
+  const Metric metric{.column = arguments.value("--metric").value_or(usual_column(groups)),
+                      .over = double(arguments.integer("--over", 0, 100).value_or(10)) / 100};
+  read_values(groups, metric);
+
+  // each by itself
+  Json report{{"metric", metric.column}, {"over", metric.over}, {"confidence", kConfidence}};
+  Table table(
+      {"", "runs", ">seeds", ">mean", ">std", "95 % interval", ">middle half", "95 % interval"});
+  std::vector<std::vector<double>> samples;
+  for (const Group& group : groups) {
+    const Summary s = summary_of(group);
+    samples.push_back(group.values);
+    table.add({label(samples.size() - 1), group.name, std::to_string(group.values.size()),
+               number_text(s.spread.mean), number_text(s.spread.deviation),
+               interval_text(s.spread.interval), number_text(s.middle),
+               interval_text(s.middle_interval)});
+    report["groups"].push_back({{"runs", group.runs},
+                                {"values", group.values},
+                                {"mean", number(s.spread.mean)},
+                                {"std", number(s.spread.deviation)},
+                                {"interval", bounds(s.spread.interval)},
+                                {"interquartile_mean", number(s.middle)},
+                                {"interquartile_interval", bounds(s.middle_interval)}});
+  }
+
+  // and beside each other
+  Table beside({"first", "second", ">difference", "95 % interval", ">Welch p", ">Holm p",
+                ">Hedges g", "verdict"});
+  report["pairs"] = Json::array();
+  for (const Pair& pair : pairs_of(samples, kConfidence)) {
+    const Group &a = groups[pair.first], &b = groups[pair.second];
+    const Finding finding = finding_of(pair, a.values, b.values, kConfidence);
+    const std::string verdict =
+        verdict_text(pair, finding, label(pair.first), label(pair.second),
+                     std::min(a.values.size(), b.values.size()), kConfidence);
+    beside.add({label(pair.first), label(pair.second), number_text(pair.welch.difference),
+                interval_text(pair.welch.interval), number_text(pair.welch.p),
+                number_text(pair.holm_p), number_text(pair.effect.g), verdict});
+    report["pairs"].push_back({{"first", pair.first},
+                               {"second", pair.second},
+                               {"difference", number(pair.welch.difference)},
+                               {"interval", bounds(pair.welch.interval)},
+                               {"t", number(pair.welch.t)},
+                               {"degrees", number(pair.welch.degrees)},
+                               {"welch_p", number(pair.welch.p)},
+                               {"holm_p", number(pair.holm_p)},
+                               {"hedges_g", number(pair.effect.g)},
+                               {"hedges_g_interval", bounds(pair.effect.interval)},
+                               {"finding", finding_name(finding)},
+                               {"verdict", verdict}});
+  }
+  if (arguments.has("--json")) {
+    print(report.dump(2) + "\n");
+    return 0;
+  }
+  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+  std::printf("%s, %s\n", metric.column.c_str(),
+              metric.over > 0
+                  ? ("mean over the last " + std::to_string(int(std::lround(100 * metric.over))) +
+                     " % of steps")
+                        .c_str()
+                  : "last row");
+  for (const Group& group : groups)
+    if (group.env != groups.front().env)
+      std::printf("note: %s is on %s, %s on %s\n", group.name.c_str(), group.env.c_str(),
+                  groups.front().name.c_str(), groups.front().env.c_str());
+  print(table.text(terminal));
+  if (groups.size() > 1) print("\n" + beside.text(terminal));
+  return 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "compare",
+          .summary = "whether groups of runs differ: tests and intervals over their seeds",
+          .usage = "compare <runs> [<runs> ...] [--metric NAME] [--over PERCENT]",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::compare

@@ -1,0 +1,126 @@
+#include "verbs/compare/groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/split.h"
+#include "engine/run/run_dir.h"
+#include "verbs/train/seeds.h"
+
+namespace maglev::verbs::compare {
+namespace {
+
+using JsonRow = nlohmann::json;
+
+std::string metrics_of(const std::string& run) { return run + "/metrics.jsonl"; }
+
+/// Calls `take` with each whole row; a last line that a kill cut off is none.
+template <class Take>
+void each_row(const std::string& run, const Take& take) {
+  std::ifstream file(metrics_of(run));
+  std::string line;
+  while (std::getline(file, line)) {
+    const JsonRow row = JsonRow::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (row.is_object() && row.contains("step") && row["step"].is_number()) take(row);
+  }
+}
+
+void add_runs(const std::string& folder, Group& group) {
+  const auto missing = [&](const std::string& what) {
+    return Error("[compare] " + folder + " " + what +
+                 "; name a run, or the folder that `train --seeds` made");
+  };
+  if (!path_exists(folder)) throw missing("is not there");
+  if (!train::is_seeds(folder)) {
+    if (!path_exists(metrics_of(folder))) throw missing("holds no run with metrics");
+    group.runs.push_back(folder);
+    return;
+  }
+  const size_t before = group.runs.size();
+  auto names = list_dir(folder);
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names)
+    if (name.starts_with("seed-") && path_exists(metrics_of(folder + "/" + name)))
+      group.runs.push_back(folder + "/" + name);
+  if (group.runs.size() == before) throw missing("has no seed that trained");
+}
+
+std::string kind_of(const RunStatus& status) { return status.algo + " on " + status.env; }
+
+void expect_one_kind(Group& group) {
+  for (const std::string& run : group.runs) {
+    if (!path_exists(run + "/run.json")) continue;
+    const RunStatus status = read_status(run);
+    if (group.algo.empty()) group.algo = status.algo, group.env = status.env;
+    else if (status.algo != group.algo || status.env != group.env)
+      throw Error("[compare] runs of one group are alike but for their seeds, and " + run + " is " +
+                  kind_of(status) + ", not " + group.algo + " on " + group.env +
+                  "; give them as groups of their own");
+  }
+}
+
+double value_of(const std::string& run, const Metric& metric) {
+  std::vector<std::pair<double, double>> found;  // step and value
+  std::set<std::string> columns;
+  double last_step = 0;
+  each_row(run, [&](const JsonRow& row) {
+    last_step = std::max(last_step, row["step"].get<double>());
+    for (const auto& [name, value] : row.items()) columns.insert(name);
+    if (const auto at = row.find(metric.column); at != row.end() && at->is_number())
+      found.emplace_back(row["step"].get<double>(), at->get<double>());
+  });
+  if (!columns.contains(metric.column))
+    throw Error("[compare] " + run + ": " +
+                unknown_name("metric", metric.column, {columns.begin(), columns.end()}));
+  double sum = 0, count = 0;
+  for (const auto& [step, value] : found) {
+    if (!std::isfinite(value) || (metric.over > 0 && step < (1 - metric.over) * last_step))
+      continue;
+    if (metric.over > 0) sum += value, count += 1;
+    else sum = value, count = 1;
+  }
+  if (count == 0)
+    throw Error("[compare] " + run + " has no value of " + metric.column +
+                " in what is looked at; raise --over");
+  return sum / count;
+}
+
+}  // namespace
+
+std::vector<Group> groups_of(const std::vector<std::string>& words) {
+  std::vector<Group> groups;
+  for (const std::string& word : words) {
+    Group& group = groups.emplace_back();
+    group.name = word;
+    for (const std::string& folder : split_list(word, "a group of runs")) add_runs(folder, group);
+    expect_one_kind(group);
+  }
+  return groups;
+}
+
+std::string usual_column(const std::vector<Group>& groups) {
+  const auto evaluated = [](const std::string& run) {
+    bool has = false;
+    each_row(run, [&](const JsonRow& row) { has |= row.contains("eval/return_mean"); });
+    return has;
+  };
+  for (const Group& group : groups)
+    for (const std::string& run : group.runs)
+      if (!evaluated(run)) return "return_mean";
+  return "eval/return_mean";
+}
+
+void read_values(std::vector<Group>& groups, const Metric& metric) {
+  for (Group& group : groups) {
+    group.values.clear();
+    for (const std::string& run : group.runs) group.values.push_back(value_of(run, metric));
+  }
+}
+
+}  // namespace maglev::verbs::compare

@@ -1,0 +1,33 @@
+#pragma once
+// What is compared: groups of runs, one figure of each run.
+
+#include <string>
+#include <vector>
+
+namespace maglev::verbs::compare {
+
+struct Group {
+  std::string name;                 ///< as it was given
+  std::string algo, env;            ///< of its first run
+  std::vector<std::string> runs;    ///< folders
+  std::vector<double> values = {};  ///< one a run
+};
+
+/// A group of each word: a folder of several seeds, a run, or several of both by commas. Throws Error
+/// on what is neither, and on a group whose runs are of several algorithms or environments.
+std::vector<Group> groups_of(const std::vector<std::string>& words);
+
+/// A figure of a run's metrics.
+struct Metric {
+  std::string column;  ///< of metrics.jsonl
+  double over;         ///< mean of its rows in this last share of the run's steps; 0: the last row
+};
+
+/// The column that is compared where none was named: evaluations' mean return where every run has
+/// some, else that of training.
+std::string usual_column(const std::vector<Group>& groups);
+/// Fills each group's values. Throws Error where a run has no such column, with near names, or no
+/// finite value in that share.
+void read_values(std::vector<Group>& groups, const Metric& metric);
+
+}  // namespace maglev::verbs::compare

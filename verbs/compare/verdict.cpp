@@ -1,0 +1,82 @@
+#include "verbs/compare/verdict.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "base/statistics/power.h"
+
+namespace maglev::verbs::compare {
+namespace {
+
+constexpr double kPower = 0.8;
+
+std::string short_number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", x);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples, double confidence) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<Pair> pairs;
+  std::vector<double> p;
+  for (size_t a = 0; a < samples.size(); ++a)
+    for (size_t b = a + 1; b < samples.size(); ++b) {
+      Pair pair{a,
+                b,
+                {kUnknown, kUnknown, kUnknown, kUnknown, {kUnknown, kUnknown}},
+                {kUnknown, {kUnknown, kUnknown}},
+                kUnknown};
+      if (samples[a].size() >= 2 && samples[b].size() >= 2) {
+        pair.welch = welch_test(samples[a], samples[b], confidence);
+        pair.effect = hedges_g(samples[a], samples[b], confidence);
+        p.push_back(pair.welch.p);
+      }
+      pairs.push_back(pair);
+    }
+  // all of them are tested at once, and a few come out by chance
+  const std::vector<double> adjusted = holm(p);
+  size_t next = 0;
+  for (Pair& pair : pairs)
+    if (!std::isnan(pair.welch.p)) pair.holm_p = adjusted[next++];
+  return pairs;
+}
+
+Finding finding_of(const Pair& pair, std::span<const double> first, std::span<const double> second,
+                   double confidence) {
+  if (first.size() < 2 || second.size() < 2) return Finding::too_few;
+  const Interval a = spread_of(first, confidence).interval,
+                 b = spread_of(second, confidence).interval;
+  const bool apart = a.low > b.high || b.low > a.high;
+  if (!apart || pair.holm_p >= 1 - confidence) return Finding::none;
+  return pair.welch.difference > 0 ? Finding::higher : Finding::lower;
+}
+
+std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
+                         const std::string& second, size_t fewest_values, double confidence) {
+  switch (finding) {
+    case Finding::higher:
+      return first + " is higher than " + second;
+    case Finding::lower:
+      return first + " is lower than " + second;
+    case Finding::too_few:
+      return "nothing can be said: one seed does not tell how far others lie; train 3 or more";
+    case Finding::none:
+      break;
+  }
+  std::string text = "no difference is shown";
+  const double alpha = 1 - confidence, effect = pair.effect.g;
+  if (fewest_values >= 2)
+    text += "; " + std::to_string(fewest_values) + " seeds each find one of " +
+            short_number(detectable_effect(int64_t(fewest_values), kPower, alpha)) +
+            " deviations four times in five";
+  if (std::isfinite(effect) && effect != 0)
+    text += ", this one of " + short_number(std::abs(effect)) + " would take " +
+            std::to_string(needed_values(effect, kPower, alpha));
+  return text;
+}
+
+}  // namespace maglev::verbs::compare

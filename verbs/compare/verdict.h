@@ -1,0 +1,36 @@
+#pragma once
+// What two groups' figures allow to say.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/statistics/samples.h"
+
+namespace maglev::verbs::compare {
+
+/// Two groups beside each other. Without two values on each side nothing is known: all NaN.
+struct Pair {
+  size_t first, second;  ///< which groups
+  WelchTest welch;
+  EffectSize effect;
+  double holm_p;  ///< where all pairs are tested at once
+};
+/// Every pair of `samples`, in order.
+std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples, double confidence);
+
+enum class Finding {
+  too_few,  ///< a single value on some side
+  none,     ///< no difference was shown
+  higher,   ///< the first is higher: the test says so for all pairs, and the means' intervals are
+            ///< apart
+  lower
+};
+Finding finding_of(const Pair& pair, std::span<const double> first, std::span<const double> second,
+                   double confidence);
+
+/// The finding for people, with what would be needed to know more.
+std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
+                         const std::string& second, size_t fewest_values, double confidence);
+
+}  // namespace maglev::verbs::compare
