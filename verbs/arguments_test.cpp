@@ -3,15 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "tests/errors.h"
 
 namespace maglev {
 namespace {
 
 using Words = std::vector<std::string>;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const VerbEntry kVerb{.name = "train",
                       .summary = "train an agent",

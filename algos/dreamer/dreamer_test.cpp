@@ -145,6 +145,37 @@ TEST(Dreamer, learns_without_a_decoder_what_states_say_of_tokens) {
   }
 }
 
+TEST(Dreamer, without_a_decoder_states_learn_to_say_what_tokens_do_and_tokens_stay) {
+  Options options = small();
+  options.objective = Objective::redundancy;
+  Case test(vectors(), options);
+  LearnerState& state = test.algo.state();
+  const ReferenceLoss loss(options, model_shape(options, vectors()), *state.networks,
+                           *state.slow_value);
+  const Sequences s = test.algo.sequences(test.batch(2));
+  ReferenceLoss::Terms terms;
+  terms.observed = loss.observe(s, at::rand({7, 5, 6}));
+  loss.model_losses(s, terms);
+  state.grad.zero_();
+  terms.observation.backward();
+  for (const auto& range : state.params.module_ranges()) {
+    const auto moved = state.grad.narrow(0, range.begin, range.count).abs().max().item<float>();
+    const bool learns =
+        range.name == "rssm" || range.name == "projector" || range.name == "encoder";
+    EXPECT_EQ(moved > 0, learns) << range.name;
+  }
+  // the encoder learns through the posterior alone: without a state there is no way to it
+  terms.observed = loss.observe(s, at::rand({7, 5, 6}));
+  terms.observed.latent = {terms.observed.latent.deter.detach(),
+                           terms.observed.latent.stoch.detach()};
+  loss.model_losses(s, terms);
+  state.grad.zero_();
+  terms.observation.backward();
+  const auto& encoder = state.params.module_ranges().front();
+  ASSERT_EQ(encoder.name, "encoder");
+  EXPECT_EQ(state.grad.narrow(0, encoder.begin, encoder.count).abs().max().item<float>(), 0);
+}
+
 TEST(Dreamer, takes_sequences_apart_as_the_steps_that_led_to_what_is_seen) {
   Case test(categories());
   const Batch b = test.batch(4);

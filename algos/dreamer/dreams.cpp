@@ -62,12 +62,12 @@ std::vector<at::Tensor> Dreams::imagine(const Batch& play, int64_t seen, uint64_
   const Rssm& rssm = *networks_.rssm;
   const Observation shown = columns_.seen(play.obs, 2);
   const auto action = columns_.to_model(play.action);
-  const auto token = networks_.encoder->forward(shown.rows()).view({T, N, -1});
   auto uniforms = at::empty({T, N, shape_.stoch}, f32);
   noise_uniform_(uniforms, update_fill(seed, UpdateNumbers::posterior, nullptr));
 
   Latent latent{at::zeros({N, shape_.deter}, f32), at::zeros({N, shape_.flat_stoch()}, f32)};
-  std::vector<at::Tensor> deters, stochs;
+  // a step at a time: what a picture takes on its way is many times the picture
+  std::vector<at::Tensor> images, vectors;
   for (int64_t t = 0; t < T; ++t) {
     // nothing leads to the first step of an episode, and nothing tells of it but itself
     const auto first = play.is_first[t].to(at::kBool).unsqueeze(1);
@@ -75,14 +75,20 @@ std::vector<at::Tensor> Dreams::imagine(const Batch& play, int64_t seen, uint64_
     const auto before = t > 0 ? action[t - 1] : at::zeros({N, shape_.actions}, f32);
     latent = {latent.deter * keep, latent.stoch * keep};
     latent.deter = rssm.next_deter(latent, before * keep);
+    const auto at_t = [t](const at::Tensor& x) { return x.defined() ? x[t] : x; };
+    const auto token = networks_.encoder->forward({at_t(shown.image), at_t(shown.vector)});
     const auto sees = (t < seen ? at::ones_like(first) : first).unsqueeze(2);
     const auto log_probs =
-        at::where(sees, rssm.posterior(latent.deter, token[t]), rssm.prior(latent.deter));
+        at::where(sees, rssm.posterior(latent.deter, token), rssm.prior(latent.deter));
     latent.stoch = drawn_stoch(log_probs, uniforms[t]);
-    deters.push_back(latent.deter), stochs.push_back(latent.stoch);
+    const Reconstruction made = networks_.decoder->forward(latent);
+    if (made.image.defined()) images.push_back(made.image);
+    if (made.vector.defined()) vectors.push_back(made.vector);
   }
-  const Latent rows{at::cat(deters), at::cat(stochs)};
-  return columns_of(networks_.decoder->forward(rows), T, N);
+  const auto all = [](const std::vector<at::Tensor>& steps) {
+    return steps.empty() ? at::Tensor() : at::cat(steps);
+  };
+  return columns_of({all(images), all(vectors)}, T, N);
 }
 
 }  // namespace maglev::dreamer

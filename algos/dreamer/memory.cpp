@@ -46,7 +46,9 @@ int64_t update_elements(const Options& o, const ModelShape& s) {
   // features and actions of the dream, and actor and critic learning from it
   const int64_t imagined = (o.imagination + 1) * (2 * s.feature() + s.stoch + 2 * s.actions + 4) +
                            o.imagination * (kept(2 * kLayers, s.units) + 8 * kBins);
-  return rows * (replayed + imagined + forward_elements(s));
+  // how the states' projections and tokens correlate, its square and their gradients
+  const int64_t correlations = s.decodes ? 0 : 4 * s.token() * s.token();
+  return rows * (replayed + imagined + forward_elements(s)) + correlations;
 }
 
 int64_t acting_rows(const AlgoContext& context) {

@@ -40,6 +40,7 @@ HostPanels::HostPanels(const ActorCritic& network, const FlatParams& params,
       pool_(context.pool),
       panels_(network, context.spec, params.data(), pairs_suit(context)),
       taken_(size_t(context.pool->threads())) {
+  panels_.round_weights(*pool_);
   // memory of one panel a thread
   for (size_t i = 0; i < taken_.size(); ++i) memory_.emplace_back(panels_);
   // the deviations' gradient lies where they lie

@@ -16,7 +16,7 @@ class HostPanels : public Panels {
  public:
   HostPanels(const ActorCritic& network, const FlatParams& params, const AlgoContext& context);
 
-  void round_weights() override { panels_.round_weights(); }
+  void round_weights() override { panels_.round_weights(*pool_); }
   void reserve(int64_t) override {}  // a panel after another in memory of a panel
   void act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) override;
   void values(const Batch& batch, at::Tensor& value) override;

@@ -59,6 +59,10 @@ int64_t panel_rows_at_once(const Options& o, const AlgoContext& context) {
   return std::max(minibatch_rows(o, context), (o.rollout + 1) * context.rows);
 }
 
+bool takes_pairs(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  return pairs_suit(context) && Panels::suit(o, context, network);
+}
+
 int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   if (runs_on_cuda(context.device)) return context.rows;
   if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
@@ -91,9 +95,11 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
                   : 1;
   // advantages, returns, valid, targets, old values, errors; the permutation
   const int64_t row = 6 * f32 + 8;
-  return {{"parameters and optimiser", 3 * f32 * parameters},
+  // in pairs each weight twice, straight and turned, and each activation, both ways
+  const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
+  return {{"parameters and optimiser", (3 + pairs) * f32 * parameters},
           {"gradients", lanes * f32 * parameters},
-          {"activations", 3 * f32 * working * shard * network.cost().outputs},
+          {"activations", (3 + pairs) * f32 * working * shard * network.cost().outputs},
           {"advantages and targets", o.rollout * context.rows * row}};
 }
 
@@ -105,9 +111,10 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   // a thread acts for a block of rows at a time
   const int64_t threads =
       context.pool && !runs_on_cuda(context.device) ? context.pool->threads() : 1;
-  return {
-      {"parameters", f32 * parameters},
-      {"activations", f32 * threads * block_rows(o, context, network) * network.cost().outputs}};
+  const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
+  return {{"parameters", (1 + pairs) * f32 * parameters},
+          {"activations",
+           (1 + pairs) * f32 * threads * block_rows(o, context, network) * network.cost().outputs}};
 }
 
 }  // namespace maglev::ppo

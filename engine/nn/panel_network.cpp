@@ -72,17 +72,18 @@ void PanelNetwork::take_pairs() {
       if (!pairs_pay(layer.in, layer.out)) continue;
       want(layer.pairs.forward, pair_blocks_size(layer.out, words_of_features(layer.in)));
       want(layer.pairs.back, pair_blocks_size(layer.in, words_of_features(layer.out)));
+      paired_.push_back(&layer);
     }
   pairs_ = at::zeros({total}, at::kInt);
   auto* next = reinterpret_cast<uint32_t*>(pairs_.data_ptr<int32_t>());
   for (const auto& [pointer, words] : wanted) *pointer = next, next += words;
 }
 
-void PanelNetwork::round_weights() {
-  if (!pairs_.defined()) return;
-  for (const Stack* stack : {&shared_, &policy_, &value_})
-    for (const DenseLayer& layer : stack->layers)
-      if (layer.pairs.forward) round_to_pairs(layer);
+void PanelNetwork::round_weights(ThreadPool& pool) {
+  // both sides of each layer: none waits for another
+  pool.run(2 * int64_t(paired_.size()), [&](int64_t i) {
+    round_to_pairs(*paired_[size_t(i / 2)], i % 2 == 0 ? PairSide::forward : PairSide::back);
+  });
 }
 
 PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
@@ -95,7 +96,6 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, cons
   policy_ = stack(stacks.policy, flat);
   value_ = stack(stacks.value, flat);
   if (pairs) take_pairs();
-  round_weights();
   // what both see comes first, what only the critic sees behind it
   for (bool privileged : {false, true})
     for (size_t i = 0; i < spec.observations.size(); ++i) {

@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/core/thread_pool.h"
 #include "base/env/env.h"
 #include "base/env/spec.h"
 #include "engine/nn/actor_critic.h"
@@ -31,11 +32,12 @@ class PanelNetwork {
 
   /// Reads the parameters where they lie now: in the flat buffer that begins at `flat`. With `pairs`
   /// (where pair_products_available()) wide layers take their products in bfloat16, of weights as the
-  /// last round_weights() left them.
+  /// last round_weights left them.
   PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
                bool pairs = false);
-  /// After the parameters changed, while nobody runs; without pairs there is nothing to do.
-  void round_weights();
+  /// Before anything runs and after the parameters changed, while nobody runs; without pairs there is
+  /// nothing to do.
+  void round_weights(ThreadPool& pool);
 
   /// The memory of one panel, on the CPU. Logits, value and their gradients are [features][stride].
   class Panel {
@@ -110,6 +112,7 @@ class PanelNetwork {
 
   Stack shared_, policy_, value_;
   at::Tensor pairs_;  ///< weights in pairs, or undefined
+  std::vector<const DenseLayer*> paired_;
   std::vector<Column> columns_;
   int64_t visible_ = 0, privileged_ = 0;  ///< features both see; only the critic sees
 };

@@ -136,6 +136,8 @@ TEST(PanelNetwork, in_pairs_of_bfloat16_a_row_gives_the_same_bits_in_any_panel) 
   options.hidden = {40, 33, 16};
   Built b = build(options, false, 64);
   PanelNetwork panels(*b.network, b.spec, b.flat->data(), /*pairs=*/true);
+  ThreadPool pool(2);
+  panels.round_weights(pool);
   PanelNetwork::Panel full(panels), part(panels);
   const auto run = [&](PanelNetwork::Panel& panel, int64_t first, int64_t rows) {
     panels.load(panel, rows_of(b.obs), nullptr, first, rows);
@@ -149,7 +151,7 @@ TEST(PanelNetwork, in_pairs_of_bfloat16_a_row_gives_the_same_bits_in_any_panel) 
   // weights are those of the last rounding
   b.flat->data().mul_(1.5);
   const auto narrow_moved = run(full, 0, 64);
-  panels.round_weights();
+  panels.round_weights(pool);
   EXPECT_FALSE(at::equal(run(full, 0, 64), narrow_moved));
   const auto expected = b.network->forward(b.obs, {.policy = true, .value = true}).logits.detach();
   EXPECT_LE(share_used(expected, run(full, 0, 64), Tolerance::of_sums(8, kRoundBf16)), 1);

@@ -41,8 +41,9 @@ struct DenseLayer {
 constexpr int64_t words_of_features(int64_t features) { return (features + 1) / 2; }
 /// Whether pairs pay for such a layer: narrow ones are sums, not products.
 constexpr bool pairs_pay(int64_t in, int64_t out) { return in >= 16 && out >= 16; }
-/// Writes layer.pairs from its weight, which is finite.
-void round_to_pairs(const DenseLayer& layer);
+enum class PairSide { forward, back };
+/// Writes that side of layer.pairs from its weight, which is finite.
+void round_to_pairs(const DenseLayer& layer, PairSide side);
 
 /// Where a layer's gradients are added.
 struct DenseGrad {

@@ -102,8 +102,8 @@ void forward(const MlpForward& f) {
     float* y = f.y[l];
     float* slope = f.slope ? f.slope[l] : nullptr;
     if (layer.pairs.forward) {
-      multiply_forward(layer, x, f.stride, f.rows, f.words[l], y);
-      activate(d, layer.activation, y, slope, layer.out, f.stride, f.rows);
+      multiply_forward(layer, x, f.stride, f.words[l], y);
+      activate(d, layer.activation, y, slope, layer.out, f.stride, f.stride);
       x = y;
       continue;
     }

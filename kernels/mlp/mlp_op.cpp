@@ -100,7 +100,7 @@ class PanelStack {
     DenseLayer& layer = layers_.back();
     layer.pairs = {make_words(pair_blocks_size(layer.out, words_of_features(layer.in))),
                    make_words(pair_blocks_size(layer.in, words_of_features(layer.out)))};
-    round_to_pairs(layer);
+    for (PairSide side : {PairSide::forward, PairSide::back}) round_to_pairs(layer, side);
     words_.back() = make_words(words_of_features(layer.in) * kPanelRows);
     const int64_t wanted = pair_scratch_size(layer.in, layer.out);
     if (wanted > pair_scratch_words_)

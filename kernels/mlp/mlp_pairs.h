@@ -5,9 +5,9 @@
 
 namespace maglev {
 
-/// x [in][stride] to `words`, and y = W x + b from these.
-void multiply_forward(const DenseLayer& layer, const float* x, int64_t stride, int64_t rows,
-                      uint32_t* words, float* y);
+/// x [in][stride] to `words`, and y = W x + b from these, [out][stride] with its padding.
+void multiply_forward(const DenseLayer& layer, const float* x, int64_t stride, uint32_t* words,
+                      float* y);
 
 /// d loss / d z of a panel in pairs of outputs, [words_of_features(out)][stride].
 struct PairGrad {

@@ -20,7 +20,7 @@ struct GradScratch {
 
 int64_t pair_scratch_size(int64_t in, int64_t out) { return GradScratch(in, out).end; }
 
-void round_to_pairs(const DenseLayer& layer) {
+void round_to_pairs(const DenseLayer& layer, PairSide side) {
   const auto pack = [&](int64_t out, int64_t in, int64_t out_step, int64_t in_step,
                         uint32_t* packed) {
     pack_dense_bf16({.weight = layer.weight,
@@ -32,23 +32,24 @@ void round_to_pairs(const DenseLayer& layer) {
                      .first = 0,
                      .packed = packed});
   };
-  pack(layer.out, layer.in, layer.in, 1, layer.pairs.forward);
-  pack(layer.in, layer.out, 1, layer.in, layer.pairs.back);
+  if (side == PairSide::forward) pack(layer.out, layer.in, layer.in, 1, layer.pairs.forward);
+  else pack(layer.in, layer.out, 1, layer.in, layer.pairs.back);
 }
 
-void multiply_forward(const DenseLayer& layer, const float* x, int64_t stride, int64_t rows,
-                      uint32_t* words, float* y) {
+void multiply_forward(const DenseLayer& layer, const float* x, int64_t stride, uint32_t* words,
+                      float* y) {
   const int64_t depth = words_of_features(layer.in);
-  panel_to_pairs(x, layer.in, stride, rows, words);
+  panel_to_pairs(x, layer.in, stride, stride, words);
   const PairPiece piece{layer.pairs.forward, words, depth};
-  multiply_pairs({.pieces = {&piece, 1},
-                  .a_rows = pair_blocks_size(kPairBlock, depth),
-                  .b_row = stride,
-                  .rows = layer.out,
-                  .columns = rows,
-                  .start = layer.bias,
-                  .y = y,
-                  .y_row = stride});
+  multiply_pairs(
+      {.pieces = {&piece, 1},
+       .a_rows = pair_blocks_size(kPairBlock, depth),
+       .b_row = stride,
+       .rows = layer.out,
+       .columns = stride,  // padding too: it follows from x's and not from what was there
+       .start = layer.bias,
+       .y = y,
+       .y_row = stride});
 }
 
 PairGrad add_pair_grads(const DenseLayer& layer, const uint32_t* x, const float* dz, int64_t stride,

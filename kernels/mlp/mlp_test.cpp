@@ -1,12 +1,17 @@
 #include "kernels/mlp/mlp.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/core/bfloat16.h"
 #include "base/core/philox.h"
+#include "base/simd/pairs.h"
 
 namespace maglev {
 namespace {
@@ -23,12 +28,15 @@ class Floats {
   }
   float* data() { return lines_.data()->f; }
   float& operator[](int64_t i) { return data()[i]; }
+  uint32_t* words() { return reinterpret_cast<uint32_t*>(data()); }
   int64_t size() const { return count_; }
 
  private:
   std::vector<Line> lines_;
   int64_t count_;
 };
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct Stack {
   std::vector<int64_t> sizes;
@@ -51,6 +59,20 @@ struct Stack {
       grads.push_back({grad_weight[l].data(), grad_bias[l].data()});
     }
   }
+
+  /// Every layer's products by pairs of bfloat16 from now on.
+  void take_pairs() {
+    pairs.reserve(2 * layers.size());
+    for (DenseLayer& layer : layers) {
+      const auto words = [&](int64_t out, int64_t in) {
+        return pairs.emplace_back(pair_blocks_size(out, words_of_features(in)), kNan).words();
+      };
+      layer.pairs.forward = words(layer.out, layer.in);
+      layer.pairs.back = words(layer.in, layer.out);
+      for (PairSide side : {PairSide::forward, PairSide::back}) round_to_pairs(layer, side);
+    }
+  }
+  std::vector<Floats> pairs;
 };
 
 struct Pass {
@@ -58,6 +80,9 @@ struct Pass {
   Floats x, dx, scratch;
   std::vector<Floats> y, dy, slope;
   std::vector<float*> y_at, dy_at, slope_at;
+  std::vector<Floats> words;
+  std::vector<uint32_t*> words_at;
+  Floats pair_scratch{0};
 
   Pass(const Stack& s, int64_t rows)
       : rows(rows),
@@ -77,6 +102,13 @@ struct Pass {
       y_at.push_back(y[l].data()), dy_at.push_back(dy[l].data());
       slope_at.push_back(slope[l].data());
     }
+    int64_t most = 0;
+    for (const DenseLayer& layer : s.layers) {
+      words.emplace_back(words_of_features(layer.in) * stride, kNan);
+      if (layer.pairs.forward) most = std::max(most, pair_scratch_size(layer.in, layer.out));
+    }
+    for (Floats& w : words) words_at.push_back(w.words());
+    pair_scratch = Floats(most, kNan);
     for (int64_t f = 0; f < s.sizes.back(); ++f)
       for (int64_t r = 0; r < rows; ++r) dy.back()[f * stride + r] = std::cos(float(f * 5 + r * 3));
   }
@@ -87,9 +119,10 @@ struct Pass {
                      .y = y_at.data(),
                      .slope = slope_at.data(),
                      .stride = stride,
-                     .rows = rows});
+                     .rows = rows,
+                     .words = words_at.data()});
   }
-  void backward(const Stack& s) {
+  void backward(const Stack& s, int64_t dx_features = 0) {
     mlp_backward_cpu({.layers = s.layers,
                       .grad = s.grads,
                       .x = x.data(),
@@ -97,10 +130,12 @@ struct Pass {
                       .slope = slope_at.data(),
                       .dy = dy_at.data(),
                       .dx = dx.data(),
-                      .dx_features = s.sizes[0],
+                      .dx_features = dx_features > 0 ? dx_features : s.sizes[0],
                       .scratch = scratch.data(),
                       .stride = stride,
-                      .rows = rows});
+                      .rows = rows,
+                      .words = words_at.data(),
+                      .pair_scratch = pair_scratch.words()});
   }
 };
 
@@ -180,6 +215,67 @@ TEST(Mlp, forward_and_gradients_are_those_of_the_formulas) {
     }
   expect_formulas(Stack({9, 2}, Activation::none), 33);
   expect_formulas(Stack({300, 7}, Activation::none), 33);
+}
+
+double rounded(float x) {
+  const uint32_t bits = uint32_t(bfloat16_bits(x)) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// layer by layer in f64 from what the kernel gave the layer, rounded as the kernel says it rounds:
+// weights, inputs and d loss / d z to nearest even, nothing else
+void expect_pairs(Stack s, int64_t rows, int64_t dx_features) {
+  s.take_pairs();
+  Pass run(s, rows);
+  // what lay there before is no part of the result, also behind the last row
+  for (Floats& y : run.y) std::fill_n(y.data(), y.size(), kNan);
+  run.forward(s), run.backward(s, dx_features);
+  for (size_t l = 0; l < s.layers.size(); ++l) {
+    const auto [in, out] = std::pair(s.layers[l].in, s.layers[l].out);
+    Floats &x = l ? run.y[l - 1] : run.x, &dz = run.dy[l], &dx = l ? run.dy[l - 1] : run.dx;
+    const auto weight = [&, in = in](int64_t o, int64_t i) {
+      return rounded(s.weight[l][o * in + i]);
+    };
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t o = 0; o < out; ++o) {
+        double z = s.bias[l][o];
+        for (int64_t i = 0; i < in; ++i) z += weight(o, i) * rounded(x[i * run.stride + r]);
+        ASSERT_NEAR(run.y[l][o * run.stride + r], apply(s.layers[l].activation, z), 2e-5)
+            << "layer " << l << " row " << r;
+      }
+      for (int64_t i = 0; i < (l ? in : dx_features); ++i) {
+        double sum = 0;
+        for (int64_t o = 0; o < out; ++o) sum += weight(o, i) * rounded(dz[o * run.stride + r]);
+        // tanh's slope from what it gave
+        const double y = x[i * run.stride + r];
+        ASSERT_NEAR(dx[i * run.stride + r], l ? sum * (1 - y * y) : sum, 1e-4)
+            << "layer " << l << " row " << r;
+      }
+    }
+    for (int64_t o = 0; o < out; ++o) {
+      double bias = 0;
+      for (int64_t r = 0; r < rows; ++r) bias += dz[o * run.stride + r];
+      ASSERT_NEAR(s.grad_bias[l][o], bias, 1e-4);
+      for (int64_t i = 0; i < in; ++i) {
+        double sum = 0;
+        for (int64_t r = 0; r < rows; ++r)
+          sum += rounded(dz[o * run.stride + r]) * rounded(x[i * run.stride + r]);
+        ASSERT_NEAR(s.grad_weight[l][o * in + i], sum, 1e-4) << "layer " << l;
+      }
+    }
+  }
+}
+
+TEST(Mlp, pairs_of_bfloat16_round_operands_and_nothing_else) {
+  if (!pair_products_available()) GTEST_SKIP() << "this processor has no products of pairs";
+  for (int64_t rows : {1, 7, 16, 17, 33, 64}) {
+    SCOPED_TRACE("rows " + std::to_string(rows));
+    expect_pairs(Stack({16, 16}, Activation::none), rows, 16);
+    expect_pairs(Stack({37, 64, 19}, Activation::tanh), rows, 5);
+    expect_pairs(Stack({64, 33, 70, 17}, Activation::tanh), rows, 64);
+  }
 }
 
 TEST(Mlp, a_row_has_the_same_bits_whatever_rows_come_with_it) {

@@ -19,7 +19,9 @@ constexpr int kLeastPicture = 64;
 constexpr int64_t kStripSteps = 16, kMostRows = 6, kMostCurves = 12;
 constexpr int kCurveWidth = 360, kCurveHeight = 56;
 
-bool is_image(const ObsColumn& column) { return column.shape.size() == 3; }
+bool is_image(const ObsColumn& column) {
+  return column.dtype == DType::u8 && column.shape.size() == 3;
+}
 
 /// [T, N, H, W, 3] u8 of an image column of any number of channels: the last three where there are so
 /// many, else the last one in grey.
@@ -92,7 +94,11 @@ class Curves {
 
  private:
   static at::Tensor of_row(const at::Tensor& column, int64_t row) {
-    return column.select(1, row).flatten(1).to(at::kFloat).cpu().contiguous();
+    // a model that has learned nothing may say anything
+    constexpr float kMost = 1e30f;
+    return at::nan_to_num(column.select(1, row).flatten(1).to(at::kFloat).cpu(), 0, kMost, -kMost)
+        .clamp(-kMost, kMost)
+        .contiguous();
   }
   int64_t count() const { return std::min(truth_.size(1), kMostCurves); }
 
@@ -105,7 +111,8 @@ class Curves {
     const auto both = at::stack({truth_.select(1, i), model_.select(1, i)});
     const float low = both.min().item<float>(), high = both.max().item<float>();
     const auto point = [&](const at::Tensor& curve, int64_t t) {
-      const float share = high > low ? (curve[t][i].item<float>() - low) / (high - low) : 0.5f;
+      const float value = curve.const_data_ptr<float>()[t * curve.size(1) + i];
+      const float share = high > low ? (value - low) / (high - low) : 0.5f;
       return PixelPoint{
           float(x) + float(kCurveWidth) * float(t) / float(std::max<int64_t>(1, T - 1)),
           float(y) + float(kCurveHeight - 2) * (1 - share) + 1};
@@ -148,6 +155,10 @@ std::vector<bool> seen_steps(const Dreamed& d, int64_t n) {
   return seen;
 }
 
+const char* title_of(const Parts& parts) {
+  return parts.images.empty() ? "white: truth" : "truth / model / difference";
+}
+
 Rgb edge_of(bool seen) { return seen ? kSeen : kImagined; }
 
 /// Columns of pictures, `across` of them, and curves below.
@@ -161,8 +172,7 @@ Canvas sheet(const Parts& parts, int64_t across) {
     width = std::max(width, kCurveWidth + 2 * kGap);
     height += curves.height() + kGap;
   }
-  return Canvas(std::max(width, 2 * kGap + text_width("truth / model / difference", 1)), height,
-                kBack);
+  return Canvas(std::max(width, 2 * kGap + text_width(title_of(parts), 1)), height, kBack);
 }
 
 /// A frame of step t: images of several rows side by side, curves of the first row up to t.
@@ -190,7 +200,7 @@ Canvas frame(const Dreamed& d, const Parts& parts, int64_t t) {
 Canvas strip(const Dreamed& d, const Parts& parts) {
   const int64_t T = d.is_first.size(0), across = std::min(T, kStripSteps);
   Canvas canvas = sheet(parts, across);
-  write_text(canvas, {float(kGap), float(kGap)}, "truth / model / difference", 1, kText);
+  write_text(canvas, {float(kGap), float(kGap)}, title_of(parts), 1, kText);
   const std::vector<bool> seen = seen_steps(d, 0);
   int y = kGap + kLabel + kGap;
   for (const ImageRows& image : parts.images) {

@@ -54,7 +54,7 @@ Grammar grammar() {
                {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
                {"--imagine", "FILE",
                 "draw what a world model sees and imagines beside what there was: .gif moves, .png "
-                "is a strip"},
+                "is a strip; the run's policy plays all agents"},
                {"--seen", "N", "steps the world model is shown before it imagines (default 5)"},
                {"--imagined", "N", "steps it imagines from there (default 45)"},
                {"--overwrite", "", "replace FILE where it is there already"},
@@ -116,20 +116,20 @@ std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry&
   return names;
 }
 
-constexpr int64_t kDreamRows = 4;
+constexpr int64_t kDreamRows = 4, kMostDreamSteps = 1000;
 
 /// What `trained`'s world model makes of play in `judged`. Throws Error where it has none.
 Dreamed dream(const Experiment& trained, const Experiment& judged, const std::string& checkpoint,
               Policy& policy, const Placement& placement, ThreadPool& pool,
-              const DreamLength& length, uint64_t seed) {
+              const DreamLength& length, ActMode mode, uint64_t seed) {
   const auto model =
       trained.algo().make_imagination(trained.algo_options(), context_of(trained, placement, pool));
   load_section(checkpoint, "algo", {.algo = trained.algo().name, .env = trained.env().name},
                [&](StateVisitor& v) { model->visit_state(v); });
   const int64_t envs = std::max<int64_t>(1, kDreamRows / judged.env().agents);
-  const Batch play =
-      record_play(policy, judged, placement, pool,
-                  {.steps = length.seen + length.imagined - 1, .envs = envs, .seed = seed});
+  const Batch play = record_play(
+      policy, judged, placement, pool,
+      {.steps = length.seen + length.imagined - 1, .envs = envs, .seed = seed, .mode = mode});
   return {.columns = judged.spec().observations,
           .truth = play.obs,
           .model = model->imagine(play, length.seen, seed),
@@ -152,8 +152,8 @@ int run(const std::vector<std::string>& words) {
       uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(int64_t(options.seed)));
 
   DreamLength length;
-  length.seen = arguments.integer("--seen", 1, 100'000).value_or(length.seen);
-  length.imagined = arguments.integer("--imagined", 1, 100'000).value_or(length.imagined);
+  length.seen = arguments.integer("--seen", 1, kMostDreamSteps).value_or(length.seen);
+  length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
 
   claim_threads();
   auto trained = experiment_of(folder);
@@ -189,6 +189,19 @@ int run(const std::vector<std::string>& words) {
                            {"checkpoint", checkpoint},
                            {"step", identity.step},
                            {"results", nlohmann::json::array()}};
+  // what a world model makes of it, before the long work: what cannot be drawn is said now
+  std::vector<DreamError> dream_errors;
+  if (drawn) {
+    const Dreamed dreamed = dream(*trained, *judged, checkpoint, *policy, placement, pool, length,
+                                  modes_of(actions).front(), options.seed);
+    dream_errors = errors_of(dreamed);
+    if (picture->ends_with(".gif")) draw_moving(dreamed, *drawn);
+    else draw_strip(dreamed, *drawn);
+    drawn->finish();
+    for (const DreamError& e : dream_errors)
+      report["world_model"][e.column] = {{"error_seen", number(e.seen)},
+                                         {"error_imagined", number(e.imagined)}};
+  }
   // whom it meets: in games of two each scripted player, elsewhere nobody
   std::vector<std::unique_ptr<Player>> rivals;
   const Game game{.env = judged->env(),
@@ -227,18 +240,6 @@ int run(const std::vector<std::string>& words) {
       for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
       table.add(cells);
     }
-  }
-  std::vector<DreamError> dream_errors;
-  if (drawn) {
-    const Dreamed dreamed =
-        dream(*trained, *judged, checkpoint, *policy, placement, pool, length, options.seed);
-    dream_errors = errors_of(dreamed);
-    if (picture->ends_with(".gif")) draw_moving(dreamed, *drawn);
-    else draw_strip(dreamed, *drawn);
-    drawn->finish();
-    for (const DreamError& e : dream_errors)
-      report["world_model"][e.column] = {{"error_seen", number(e.seen)},
-                                         {"error_imagined", number(e.imagined)}};
   }
   // what was found out is shown first: the folder may be one that cannot be written
   const std::string text = report.dump(2) + "\n";
