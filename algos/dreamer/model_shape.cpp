@@ -82,7 +82,8 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
                    .blocks = options.blocks,
                    .depth = given(options.depth, size.depth),
                    .units = given(options.units, size.units),
-                   .unimix = options.unimix};
+                   .unimix = options.unimix,
+                   .fused_images = options.fused_images};
   take_observations(spec, shape);
   take_actions(spec, shape);
   // where the deter of a size meets blocks that were given, or an image the decoder's blocks

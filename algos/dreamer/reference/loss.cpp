@@ -45,7 +45,7 @@ void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
 
   // what was seen, got and ended can be told from the states
   const Latent rows{latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)};
-  const auto errors = reconstruction_loss(networks_->decoder->forward(rows), batch.seen.rows());
+  const auto errors = networks_->decoder->loss(rows, batch.seen.rows());
   terms.reconstruction = o.reconstruction_coef * errors.mean();
   const auto rewards = two_hot_code(batch.reward, bins_);
   terms.reward = o.reward_coef * cross_entropy(networks_->reward->forward(feature), rewards).mean();
