@@ -46,19 +46,11 @@ Convolution::Convolution(int64_t in, int64_t out, Initializer& init)
           "weight", first_weight({out, in, kWindow, kWindow}, in * kWindow * kWindow, 1, init))),
       bias_(register_parameter("bias", init.weight({out}))) {}
 
-at::Tensor Convolution::forward(const at::Tensor& x) const {
-  return at::conv2d(x, weight_, bias_, /*stride=*/1, /*padding=*/kWindow / 2);
-}
-
 NormSilu::NormSilu(int64_t n, Initializer& init)
     : scale_(register_parameter("scale", at::ones_like(init.weight({n})))) {}
 
 at::Tensor NormSilu::forward(const at::Tensor& x) const {
   return at::silu(at::rms_norm(x, {x.size(-1)}, scale_, kNormEps));
-}
-
-at::Tensor NormSilu::over_channels(const at::Tensor& x) const {
-  return forward(x.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }
 
 Mlp::Mlp(int64_t in, int64_t layers, int64_t units, Initializer& init) {

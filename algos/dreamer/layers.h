@@ -33,11 +33,10 @@ class BlockDense : public torch::nn::Module {
   at::Tensor weight_, bias_;  ///< [blocks, in / blocks, out / blocks], [out]
 };
 
-/// A window of 5 x 5, as much to see as before: x [N, C, H, W] to [N, out, H, W].
+/// Weights of a window of 5 x 5. Encoder and Decoder compute with all their stages at once.
 class Convolution : public torch::nn::Module {
  public:
   Convolution(int64_t in, int64_t out, Initializer& init);
-  at::Tensor forward(const at::Tensor& x) const;
 
  private:
   at::Tensor weight_, bias_;  ///< [out, in, 5, 5], [out]
@@ -49,8 +48,6 @@ class NormSilu : public torch::nn::Module {
  public:
   NormSilu(int64_t n, Initializer& init);
   at::Tensor forward(const at::Tensor& x) const;
-  /// Over the channels of x [N, n, H, W] at each place.
-  at::Tensor over_channels(const at::Tensor& x) const;
 
  private:
   at::Tensor scale_;  ///< [n]

@@ -83,7 +83,8 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
                    .depth = given(options.depth, size.depth),
                    .units = given(options.units, size.units),
                    .unimix = options.unimix,
-                   .decodes = options.objective == Objective::reconstruction};
+                   .decodes = options.objective == Objective::reconstruction,
+                   .fused_images = options.fused_images};
   take_observations(spec, shape);
   take_actions(spec, shape);
   // where the deter of a size meets blocks that were given, or an image the decoder's blocks

@@ -24,8 +24,9 @@ struct ModelShape {
   int64_t deter = 0, hidden = 0, stoch = 0, classes = 0, blocks = 0;
   int64_t depth = 0, units = 0;
   double unimix = 0;
-  bool decodes = true;    ///< states to what was seen; else a projection of them to tokens
-  int64_t alignment = 1;  ///< elements between which parameters begin in the flat buffer
+  bool decodes = true;        ///< states to what was seen; else a projection of them to tokens
+  bool fused_images = false;  ///< kernels/image_towers where the processor computes in f32
+  int64_t alignment = 1;      ///< elements between which parameters begin in the flat buffer
 
   /// Width of the stochastic state as networks take it.
   int64_t flat_stoch() const { return stoch * classes; }

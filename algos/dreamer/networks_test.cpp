@@ -153,6 +153,30 @@ TEST(DreamerNetworks, redundancy_is_least_where_each_number_agrees_with_its_own)
   EXPECT_TRUE(at::isfinite(flat.grad()).all().item<bool>());
 }
 
+TEST(DreamerNetworks, see_images_on_kernels_as_by_atens_operations) {
+  EnvSpec spec = pixels(32, 32);
+  spec.observations.push_back({.name = "vector", .shape = {5}});
+  ModelShape shape = model_shape(of_size(ModelSize::m1), spec);
+  at::manual_seed(2);
+  const Observation seen{at::randint(0, 256, {9, 32, 32, 3}).to(at::kByte), at::randn({9, 5})};
+  const Latent latent{at::randn({9, shape.deter}), at::randn({9, shape.flat_stoch()})};
+  const auto weight = at::randn({9});
+  std::vector<std::vector<at::Tensor>> results;
+  for (bool fused : {false, true}) {
+    shape.fused_images = fused;
+    const Networks nets(shape, Initializer(1));
+    const auto tokens = nets.encoder->forward(seen), loss = nets.decoder->loss(latent, seen);
+    (tokens.square().sum() + (loss * weight).sum()).backward();
+    results.push_back({tokens.detach(), loss.detach()});
+    for (const auto& p : nets.encoder->parameters()) results.back().push_back(p.grad());
+    for (const auto& p : nets.decoder->parameters()) results.back().push_back(p.grad());
+  }
+  // over windows and places of all images
+  const Tolerance tolerance = Tolerance::of_sums(9 * 32 * 32 + 4 * 25 * 32);
+  for (size_t i = 0; i < results[0].size(); ++i)
+    EXPECT_TRUE(close(results[1][i], results[0][i], tolerance)) << i;
+}
+
 TEST(DreamerNetworks, say_what_they_cannot_see_or_do) {
   const Options o = of_size(ModelSize::m1);
   const auto refused = [&](const EnvSpec& spec, const Options& options = of_size(ModelSize::m1)) {

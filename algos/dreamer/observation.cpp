@@ -4,12 +4,36 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/image_towers/image_towers_op.h"
+
 namespace maglev::dreamer {
 namespace {
 
-// [N, H, W, C] in the memory of [N, C, H, W]
-at::Tensor channels_first(const at::Tensor& image) { return image.permute({0, 3, 1, 2}); }
-at::Tensor channels_last(const at::Tensor& image) { return image.permute({0, 2, 3, 1}); }
+// of a tower, stage by stage
+std::vector<at::Tensor> tower_parameters(
+    const std::vector<std::shared_ptr<Convolution>>& convolutions,
+    const std::vector<std::shared_ptr<NormSilu>>& norms) {
+  std::vector<at::Tensor> all;
+  const auto add = [&](const torch::nn::Module& module) {
+    for (const auto& p : module.parameters()) all.push_back(p);
+  };
+  for (size_t i = 0; i < convolutions.size(); ++i) {
+    add(*convolutions[i]);
+    if (i < norms.size()) add(*norms[i]);
+  }
+  return all;
+}
+
+bool kernels_take(bool fused, const at::Tensor& image, const at::Tensor& parameter) {
+  return fused && image.is_cpu() && parameter.scalar_type() == at::kFloat;
+}
+
+at::Tensor squared_errors(const at::Tensor& made, const at::Tensor& target) {
+  return (made - target).square().flatten(1).sum(1);
+}
+at::Tensor vector_errors(const at::Tensor& made, const at::Tensor& seen) {
+  return squared_errors(made, symlog(seen.to(made.dtype())));
+}
 
 }  // namespace
 
@@ -21,7 +45,7 @@ Observation Observation::rows() const {
 at::Tensor symlog(const at::Tensor& x) { return at::sign(x) * at::log1p(x.abs()); }
 at::Tensor symexp(const at::Tensor& x) { return at::sign(x) * at::expm1(x.abs()); }
 
-Encoder::Encoder(const ModelShape& s, Initializer& init) {
+Encoder::Encoder(const ModelShape& s, Initializer& init) : fused_images_(s.fused_images) {
   int64_t channels = s.channels;
   for (int64_t i = 0; s.channels > 0 && i < kStages; ++i) {
     const std::string stage = std::to_string(i);
@@ -39,10 +63,10 @@ at::Tensor Encoder::forward(const Observation& seen) const {
   const auto type = parameters().front().options();
   if (vector_) tokens.push_back(vector_->forward(symlog(seen.vector.to(type.dtype()))));
   if (!convolutions_.empty()) {
-    auto x = channels_first(seen.image.to(type.dtype()) / 255 - 0.5);
-    for (size_t i = 0; i < convolutions_.size(); ++i)
-      x = norms_[i]->over_channels(at::max_pool2d(convolutions_[i]->forward(x), {2, 2}));
-    tokens.push_back(channels_last(x).flatten(1));
+    const auto weights = tower_parameters(convolutions_, norms_);
+    const bool fused = kernels_take(fused_images_, seen.image, weights[0]);
+    const auto encode = fused ? image_encoder : image_encoder_reference;
+    tokens.push_back(encode(seen.image, weights));
   }
   return at::cat(tokens, 1);
 }
@@ -76,7 +100,7 @@ Decoder::Decoder(const ModelShape& s, Initializer& init) : shape_(s) {
   }
 }
 
-at::Tensor Decoder::image(const Latent& latent) const {
+at::Tensor Decoder::small_image(const Latent& latent) const {
   const int64_t N = latent.deter.size(0), g = shape_.blocks;
   const int64_t h = shape_.small_height(), w = shape_.small_width(), c = shape_.small_channels();
   const auto by_deter = from_deter_->forward(latent.deter.view({N, g, -1}))
@@ -85,31 +109,34 @@ at::Tensor Decoder::image(const Latent& latent) const {
                             .reshape({N, h, w, c});
   const auto by_stoch =
       from_stoch_out_->forward(from_stoch_->forward(latent.stoch)).view({N, h, w, c});
-  auto x = channels_first(norm_->forward(by_deter + by_stoch));
-  for (size_t i = 0; i < convolutions_.size(); ++i) {
-    const int64_t height = 2 * x.size(2), width = 2 * x.size(3);
-    x = convolutions_[i]->forward(at::upsample_nearest2d(x, {height, width}));
-    if (i < norms_.size()) x = norms_[i]->over_channels(x);
-  }
-  return channels_last(at::sigmoid(x));
+  return norm_->forward(by_deter + by_stoch);
 }
 
 Reconstruction Decoder::forward(const Latent& latent) const {
   Reconstruction made;
-  if (from_deter_) made.image = image(latent);
+  if (from_deter_)
+    made.image =
+        image_decoder_reference(small_image(latent), tower_parameters(convolutions_, norms_));
   if (vector_) made.vector = vector_->forward(latent.feature());
   return made;
 }
 
+at::Tensor Decoder::loss(const Latent& latent, const Observation& seen) const {
+  if (!from_deter_) return reconstruction_loss(forward(latent), seen);
+  const auto weights = tower_parameters(convolutions_, norms_);
+  if (!kernels_take(shape_.fused_images, seen.image, weights[0]))
+    return reconstruction_loss(forward(latent), seen);
+  const auto loss = image_decoder_loss(small_image(latent), seen.image, weights);
+  if (!vector_) return loss;
+  return loss + vector_errors(vector_->forward(latent.feature()), seen.vector);
+}
+
 at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& seen) {
   at::Tensor loss;
-  const auto add = [&](const at::Tensor& squares) {
-    const auto sum = squares.flatten(1).sum(1);
-    loss = loss.defined() ? loss + sum : sum;
-  };
-  if (made.image.defined()) add((made.image - seen.image.to(made.image.dtype()) / 255).square());
-  if (made.vector.defined())
-    add((made.vector - symlog(seen.vector.to(made.vector.dtype()))).square());
+  const auto add = [&](const at::Tensor& sum) { loss = loss.defined() ? loss + sum : sum; };
+  if (made.image.defined())
+    add(squared_errors(made.image, seen.image.to(made.image.dtype()) / 255));
+  if (made.vector.defined()) add(vector_errors(made.vector, seen.vector));
   return loss;
 }
 

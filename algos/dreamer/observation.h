@@ -34,6 +34,7 @@ class Encoder : public torch::nn::Module {
   at::Tensor forward(const Observation& seen) const;
 
  private:
+  bool fused_images_;
   std::vector<std::shared_ptr<Convolution>> convolutions_;
   std::vector<std::shared_ptr<NormSilu>> norms_;
   std::shared_ptr<Mlp> vector_;
@@ -50,9 +51,12 @@ class Decoder : public torch::nn::Module {
   Decoder(const ModelShape& shape, Initializer& init);
   /// Of states [N, ...].
   Reconstruction forward(const Latent& latent) const;
+  /// reconstruction_loss of it, without the images where kernels need none.
+  at::Tensor loss(const Latent& latent, const Observation& seen) const;
 
  private:
-  at::Tensor image(const Latent& latent) const;
+  /// The smallest image [N, h, w, c], which convolutions make larger.
+  at::Tensor small_image(const Latent& latent) const;
 
   ModelShape shape_;
   std::shared_ptr<BlockDense> from_deter_;

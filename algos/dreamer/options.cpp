@@ -18,6 +18,8 @@ void Options::describe(OptionTable& t) {
   t.add("blocks", blocks, "blocks of the recurrent state", {.min = 1, .max = 256});
   t.add("unimix", unimix, "share of a uniform distribution in each categorical",
         {.min = 1e-6, .max = 1});
+  t.add("fused_images", fused_images,
+        "on a processor, the networks of images on fused kernels; false: operations of ATen");
 
   t.add("objective", objective,
         "what ties the states to what is seen: a decoder, or reduced redundancy (R2-Dreamer)");

@@ -27,6 +27,7 @@ struct Options {
   int64_t deter = 0, hidden = 0, classes = 0, depth = 0, units = 0;
   int64_t stoch = 32, blocks = 8;
   double unimix = 0.01;
+  bool fused_images = true;
 
   // its losses
   Objective objective = Objective::reconstruction;

@@ -49,7 +49,7 @@ void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
   // what was seen, got and ended can be told from the states
   if (o.objective == Objective::reconstruction) {
     const Latent rows{latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)};
-    const auto errors = reconstruction_loss(networks_->decoder->forward(rows), batch.seen.rows());
+    const auto errors = networks_->decoder->loss(rows, batch.seen.rows());
     terms.observation = o.reconstruction_coef * errors.mean();
   } else {
     const auto projected = networks_->projector->forward(feature.flatten(0, 1));

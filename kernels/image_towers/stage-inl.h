@@ -1,0 +1,183 @@
+// What encoder and decoder do on a panel of images besides convolutions: images into lanes and
+// rows, the norm with SiLU, and back. Included once per instruction set (hwy/foreach_target.h), hence
+// no plain include guard.
+#if defined(MAGLEV_KERNELS_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MAGLEV_KERNELS_STAGE_INL_H_
+#undef MAGLEV_KERNELS_STAGE_INL_H_
+#else
+#define MAGLEV_KERNELS_STAGE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include <hwy/highway.h>
+
+#include "base/simd/math-inl.h"
+#include "base/simd/windows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace maglev {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr float kTowerNormEps = 1e-4f;
+
+// bytes [count][step] of 16 images from `bytes` on, `image` apart, as [i][16] numbers times `factor`
+// plus `start`; of fewer images the last one's bytes fill the other lanes
+HWY_INLINE void bytes_to_lanes(const uint8_t* bytes, int64_t image, int64_t images, int64_t count,
+                               float factor, float start, float* to) {
+  const ImageTag d;
+  const hn::RebindToSigned<ImageTag> integers;
+  const hn::Rebind<uint8_t, ImageTag> narrow;
+  const auto by = hn::Set(d, factor), plus = hn::Set(d, start);
+  const uint8_t* of[kImageLanes];
+  for (int64_t n = 0; n < kImageLanes; ++n) of[n] = bytes + std::min(n, images - 1) * image;
+  constexpr int64_t kBytes = 16;
+  HWY_ALIGN uint8_t turned[kBytes * kImageLanes];
+  for (int64_t first = 0; first < count; first += kBytes) {
+#if HWY_TARGET == HWY_SCALAR
+    for (int64_t i = 0; i < kBytes; ++i)
+      for (int64_t n = 0; n < kImageLanes; ++n) turned[i * kImageLanes + n] = of[n][first + i];
+#else
+    // row n next to row n + 8, four times: what was a row is a column
+    const hn::FixedTag<uint8_t, kBytes> d_bytes;
+    using Bytes = hn::Vec<decltype(d_bytes)>;
+    Bytes a[kImageLanes], b[kImageLanes];
+#pragma GCC unroll 16
+    for (int n = 0; n < kImageLanes; ++n) a[n] = hn::LoadU(d_bytes, of[n] + first);
+#pragma GCC unroll 4
+    for (int round = 0; round < 4; ++round) {
+#pragma GCC unroll 16
+      for (int n = 0; n < kImageLanes / 2; ++n) {
+        b[2 * n] = hn::InterleaveLower(d_bytes, a[n], a[n + 8]);
+        b[2 * n + 1] = hn::InterleaveUpper(d_bytes, a[n], a[n + 8]);
+      }
+#pragma GCC unroll 16
+      for (int n = 0; n < kImageLanes; ++n) a[n] = b[n];
+    }
+#pragma GCC unroll 16
+    for (int n = 0; n < kImageLanes; ++n) hn::Store(a[n], d_bytes, turned + n * kBytes);
+#endif
+    for (int64_t i = 0; i < kBytes * kImageLanes; i += kImageStep) {
+      const auto whole = hn::PromoteTo(integers, hn::LoadU(narrow, turned + i));
+      hn::Store(hn::MulAdd(hn::ConvertTo(d, whole), by, plus), d, to + first * kImageLanes + i);
+    }
+  }
+}
+
+// rows [images][features] to [feature][16], zeros where there is no image, and back
+HWY_INLINE void rows_to_lanes(const float* rows, int64_t row, int64_t images, int64_t features,
+                              float* to) {
+  for (int64_t f = 0; f < features; ++f)
+    for (int64_t n = 0; n < kImageLanes; ++n)
+      to[f * kImageLanes + n] = n < images ? rows[n * row + f] : 0.f;
+}
+HWY_INLINE void lanes_to_rows(const float* from, int64_t images, int64_t features, float* rows,
+                              int64_t row) {
+  for (int64_t n = 0; n < images; ++n)
+    for (int64_t f = 0; f < features; ++f) rows[n * row + f] = from[f * kImageLanes + n];
+}
+
+// sets what lies left and right of a row's places to 0
+HWY_INLINE void clear_sides(float* row, int64_t floats, int64_t sides) {
+  std::fill_n(row, sides, 0.f);
+  std::fill_n(row + floats - sides, sides, 0.f);
+}
+
+// rows of an image that a window of `rows` rows, `above` of them above row y, sees
+struct Seen {
+  int64_t first, count, cut;  // cut: rows of the window above the image
+};
+HWY_INLINE Seen seen_rows(int64_t y, int64_t above, int64_t rows, int64_t height) {
+  const int64_t first = std::max<int64_t>(0, y - above);
+  return {first, std::min(height, y - above + rows) - first, first - (y - above)};
+}
+
+// 1 / (1 + exp(-u))
+HWY_INLINE ImageVector sigmoid(ImageVector u) {
+  const ImageTag d;
+  const auto one = hn::Set(d, 1.f);
+  return one / (one + exp_vector(d, hn::Neg(u)));
+}
+
+// one over the root of the mean square of `channels` numbers
+HWY_INLINE ImageVector root_mean_square(const float* z, int64_t channels) {
+  const ImageTag d;
+  auto squares = hn::Zero(d);
+  for (int64_t c = 0; c < channels; ++c) {
+    const auto value = hn::Load(d, z + c * kImageLanes);
+    squares = hn::MulAdd(value, value, squares);
+  }
+  const auto mean =
+      hn::MulAdd(squares, hn::Set(d, 1.f / float(channels)), hn::Set(d, kTowerNormEps));
+  return hn::Set(d, 1.f) / hn::Sqrt(mean);
+}
+
+// y = silu(norm(z)) of places with `channels` numbers each
+HWY_INLINE void norm_silu(const float* z, const float* scale, int64_t places, int64_t channels,
+                          float* y) {
+  const ImageTag d;
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t lane = 0; lane < kImageLanes; lane += kImageStep) {
+      const int64_t offset = p * channels * kImageLanes + lane;
+      const auto root = root_mean_square(z + offset, channels);
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t i = offset + c * kImageLanes;
+        const auto u = hn::Load(d, z + i) * root * hn::Set(d, scale[c]);
+        hn::Store(u * sigmoid(u), d, y + i);
+      }
+    }
+}
+
+// dy becomes dz where it lies; gradients of scale and of the bias before the norm are added to
+// d_scale, d_bias [channels][16]
+HWY_INLINE void norm_silu_grad(const float* z, const float* scale, int64_t places, int64_t channels,
+                               float* dy, float* d_scale, float* d_bias) {
+  const ImageTag d;
+  const auto one = hn::Set(d, 1.f), share = hn::Set(d, 1.f / float(channels));
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t lane = 0; lane < kImageLanes; lane += kImageStep) {
+      const int64_t offset = p * channels * kImageLanes + lane;
+      const auto root = root_mean_square(z + offset, channels);
+      auto along = hn::Zero(d);
+      // back through SiLU and the scale
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t i = offset + c * kImageLanes;
+        float* to = d_scale + c * kImageLanes + lane;
+        const auto factor = hn::Set(d, scale[c]);
+        const auto unit = hn::Load(d, z + i) * root, u = unit * factor, s = sigmoid(u);
+        const auto du = hn::Load(d, dy + i) * s * hn::MulAdd(u, one - s, one);
+        hn::Store(hn::MulAdd(du, unit, hn::Load(d, to)), d, to);
+        const auto slope = du * factor;
+        along = hn::MulAdd(slope, unit, along);
+        hn::Store(slope, d, dy + i);
+      }
+      // what lies along z has no influence
+      const auto mean = along * share;
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t i = offset + c * kImageLanes;
+        float* to = d_bias + c * kImageLanes + lane;
+        const auto unit = hn::Load(d, z + i) * root;
+        const auto dz = root * hn::NegMulAdd(unit, mean, hn::Load(d, dy + i));
+        hn::Store(hn::Load(d, to) + dz, d, to);
+        hn::Store(dz, d, dy + i);
+      }
+    }
+}
+
+// what the lanes of sums [count][16] come to, added to `to` [count]
+HWY_INLINE void add_lanes(const float* sums, int64_t count, float* to) {
+  for (int64_t c = 0; c < count; ++c) {
+    PartedSum<float, int(kImageLanes)> over_images[1];
+    over_images[0].add(sums + c * kImageLanes, kImageLanes);
+    add_folded(over_images, to + c);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace maglev
+HWY_AFTER_NAMESPACE();
+
+#endif
