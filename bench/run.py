@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import dreamer_cases  # noqa: E402
 import learning_cases  # noqa: E402
 import ppo_cases  # noqa: E402
 import speed_cases  # noqa: E402
@@ -46,6 +47,7 @@ CASES = {
         ppo_cases.goodhart_ppo,
         tdmpc2_cases.tdmpc2_plan,
         tdmpc2_cases.tdmpc2_update,
+        dreamer_cases.dreamer_update,
         tdmpc2_cases.replay_write,
         tdmpc2_cases.replay_sample,
         tdmpc2_cases.hockey_env,
@@ -87,13 +89,14 @@ def arguments() -> argparse.Namespace:
         ("--rl-tools", "rl-tools"),
         ("--goodhart", "the original Goodhart trainer"),
         ("--tdmpc2", "the official TD-MPC2"),
+        ("--r2dreamer", "r2dreamer"),
         ("--hockey", "the original hockey environment"),
     ):
         parser.add_argument(name, type=Path, metavar="DIR", help=f"a checkout of {what}")
     chosen = parser.parse_args()
     if chosen.pairs < 1 or chosen.seeds < 1:
         parser.error("--pairs and --seeds must be at least 1")
-    for name in ("cleanrl", "rl_tools", "goodhart", "tdmpc2", "hockey"):
+    for name in ("cleanrl", "rl_tools", "goodhart", "tdmpc2", "r2dreamer", "hockey"):
         folder = getattr(chosen, name)
         if folder and not folder.is_dir():
             parser.error(f"--{name.replace('_', '-')}: {folder} is no folder")

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algos/dreamer/dreams.h"
+#include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/memory.h"
 #include "algos/dreamer/reference/learner.h"
 
@@ -29,16 +30,25 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .capturable = !context.device.is_cpu()};
 }
 
+namespace {
+
+std::unique_ptr<Learner> make_learner(const LearnerOptions& o, LearnerState& state) {
+  if (use_fused(o, state.grad.device())) return std::make_unique<FusedLearner>(o, state);
+  return std::make_unique<ReferenceLearner>(o, state);
+}
+
+}  // namespace
+
 Dreamer::Dreamer(const Options& options, const AlgoContext& context)
     : plan_(data_plan(options, context)),
       objective_(options.objective),
       policy_(options, context, Initializer::none()),
       state_(options, policy_.shape(), context.seed, context.device),
-      learner_(std::make_unique<ReferenceLearner>(LearnerOptions{.options = options,
-                                                                 .shape = policy_.shape(),
-                                                                 .seed = context.seed,
-                                                                 .pool = context.pool},
-                                                  state_)),
+      learner_(make_learner({.options = options,
+                             .shape = policy_.shape(),
+                             .seed = context.seed,
+                             .pool = context.pool},
+                            state_)),
       figures_(at::zeros({int64_t(kFigures)}, state_.grad.options())),
       one_(at::ones({}, state_.grad.options())) {
   publish();

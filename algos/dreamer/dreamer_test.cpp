@@ -208,8 +208,8 @@ TEST(Dreamer, gives_back_the_states_it_computed) {
   Metrics metrics(at::kCPU);
   test.algo.update(b, metrics);
   EXPECT_EQ((b.extra[kDeterColumn][0] == 0.25).all().item<bool>(), true) << "context stays";
-  EXPECT_TRUE(at::equal(b.extra[kDeterColumn].narrow(0, 1, 6),
-                        observed.latent.deter.detach().narrow(0, 0, 6)));
+  EXPECT_TRUE(close(b.extra[kDeterColumn].narrow(0, 1, 6),
+                    observed.latent.deter.detach().narrow(0, 0, 6), 1e-5));
   const auto category = observed.latent.stoch.detach().view({7, 5, 6, 4}).argmax(-1);
   EXPECT_TRUE(
       at::equal(b.extra[kStochColumn].narrow(0, 1, 6).to(at::kLong), category.narrow(0, 0, 6)));

@@ -9,7 +9,6 @@
 namespace maglev::dreamer {
 namespace {
 
-constexpr double kNormEps = 1e-4;
 constexpr int64_t kWindow = 5;
 
 // within two deviations; the factor gives back what cutting takes of the width

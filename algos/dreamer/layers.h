@@ -12,6 +12,9 @@
 
 namespace maglev::dreamer {
 
+/// What norms add to the mean of squares.
+constexpr double kNormEps = 1e-4;
+
 /// x [..., in] to [..., out].
 class Dense : public torch::nn::Module {
  public:

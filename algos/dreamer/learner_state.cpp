@@ -47,7 +47,7 @@ LearnerState::LearnerState(const Options& options, const ModelShape& shape, uint
       grad(at::zeros_like(params.data())),
       slow_value(value_network_on(shape, device)),
       slow_params(*slow_value, shape.alignment),
-      optimizer(params, {.clip = options.clip}),
+      optimizer(params, {.clip = options.clip, .fused = options.fused.value_or(true)}),
       lr(at::zeros({}, params.data().options())),
       skip(at::zeros_like(lr)),
       range(at::zeros({2}, lr.options())),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/networks.h"
 #include "algos/dreamer/policy.h"
 
@@ -69,9 +70,11 @@ std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& conte
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   const int64_t parameters = parameter_count(shape);
-  // gradients, two moments, and the four that a step makes anew
+  // gradients and two moments: by lanes, or with the four that a step in ATen makes anew
+  const bool fused = use_fused({.options = o, .shape = shape}, context.device);
+  const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) : 4);
   std::vector<MemoryPart> parts{{"parameters", kF32 * parameters},
-                                {"gradients and optimiser", kF32 * 7 * parameters},
+                                {"gradients and optimiser", kF32 * copies * parameters},
                                 {"activations of an update", kF32 * update_elements(o, shape)}};
   for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);
   return parts;

@@ -64,6 +64,8 @@ void Options::describe(OptionTable& t) {
         {.min = 0, .max = 1e12, .unit = "steps"});
   t.add("update_every", update_every, "steps between updates; what is due is made together",
         {.min = 1, .max = 1e9, .unit = "steps"});
+  t.add("fused", fused,
+        "updates by fused kernels and all threads; off: their reference, one thread's autograd");
 }
 
 void Options::check() const {

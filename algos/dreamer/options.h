@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/config/choice.h"
 #include "base/config/options.h"
 
 namespace maglev::dreamer {
@@ -56,6 +57,7 @@ struct Options {
   int64_t capacity = 1'000'000;
   int64_t first_steps = 0;
   int64_t update_every = 1;
+  OnOff fused;  ///< auto: where nothing is in the way
 
   /// What a step of the future counts beside the one before it.
   double discount() const { return 1 - 1 / double(horizon); }

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine/nn/optimizer.h"
+#include "kernels/laprop/laprop_op.h"
 
 namespace maglev {
 
@@ -18,9 +19,10 @@ struct LaPropOptions {
   double eps = 1e-20;    ///< added to their root
   double clip = 0.3;     ///< most a gradient may be of its tensor's L2 norm; 0: no clipping
   double least = 1e-3;   ///< what the norm of a tensor counts as at least
+  bool fused = true;     ///< by kernels/laprop; false: its reference in plain ATen
 };
 
-/// In plain ATen, without reading a value back. Graph-safe.
+/// Without reading a value back. Graph-safe.
 class FlatLaProp : public Optimizer {
  public:
   FlatLaProp(const FlatParams& params, LaPropOptions options);
@@ -29,19 +31,23 @@ class FlatLaProp : public Optimizer {
   void clip(const at::Tensor& skip) override;
   void step(const at::Tensor& lr, ThreadPool& pool) override;
   const at::Tensor& norm() const override { return norm_; }
-  const at::Tensor& nonfinite() const override { return nonfinite_; }
+  const at::Tensor& nonfinite() const override { return tensors_.nonfinite; }
   /// Of the gradients divided by their sizes.
-  at::Tensor& first_moment() override { return momentum_; }
-  at::Tensor& second_moment() override { return squares_; }
+  at::Tensor& first_moment() override { return tensors_.momentum; }
+  at::Tensor& second_moment() override { return tensors_.squares; }
   void visit_state(StateVisitor& visitor) override;
 
+  /// The gradient as the last stage left it, [P].
+  at::Tensor gradient() const { return lanes_[0]; }
+
  private:
-  LaPropOptions options_;
+  bool fused_;
   std::vector<FlatRange> ranges_;
-  at::Tensor data_, momentum_, squares_;  ///< [P]
-  at::Tensor sum_;                        ///< [P], the gradient of the step that is under way
-  at::Tensor steps_, nonfinite_, norm_;   ///< scalars f32
-  at::Tensor applied_;                    ///< scalar bool: the step under way will be taken
+  LaPropNumbers numbers_;
+  LaPropTensors tensors_;
+  LaPropArgs args_;   ///< over the tensors, and of the step that is under way
+  at::Tensor lanes_;  ///< [lanes, P], gradients of the step that is under way, the first their sum
+  at::Tensor norm_;
 };
 
 }  // namespace maglev

@@ -73,16 +73,22 @@ struct Naive {
   }
 };
 
-TEST(FlatLaProp, takes_the_steps_of_its_paper) {
-  const LaPropOptions options;
-  Stepped run(options);
+/// On its kernel, and in plain ATen.
+class FlatLaPropPath : public testing::TestWithParam<bool> {
+ protected:
+  LaPropOptions options() const { return {.fused = GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(Paths, FlatLaPropPath, testing::Bool());
+
+TEST_P(FlatLaPropPath, takes_the_steps_of_its_paper) {
+  Stepped run(options());
   Naive naive(run.params.data());
   for (int i = 0; i < 20; ++i) {
     // some gradients are clipped, of the zeros all
     const auto grad = at::randn({run.params.size()}) * (i % 3 == 0 ? 0.01 : 1);
     std::vector<double> g;
     for (int64_t k = 0; k < grad.numel(); ++k) g.push_back(grad[k].item<float>());
-    naive.step(g, 0.01, options);
+    naive.step(g, 0.01, options());
     run.step(grad.clone(), 0.01);
   }
   // twenty steps of some ten roundings each
@@ -90,13 +96,12 @@ TEST(FlatLaProp, takes_the_steps_of_its_paper) {
                     Tolerance::of_sums(20 * (10 + kWeights))));
 }
 
-TEST(FlatLaProp, clips_a_tensor_by_its_own_norm) {
-  Stepped run({.clip = 0.3});
+TEST_P(FlatLaPropPath, clips_a_tensor_by_its_own_norm) {
+  Stepped run(options());
   const auto before = run.params.data().clone();
   auto grad = at::full({run.params.size()}, 100.f);
   grad.narrow(0, kWeights, kBiases).fill_(1e-4f);
-  run.optimizer.reduce(grad, {}, run.pool);
-  run.optimizer.clip(at::zeros({}));
+  run.step(grad, 0);
   const auto norm = [](const at::Tensor& x) { return x.norm().item<float>(); };
   EXPECT_NEAR(norm(grad.narrow(0, 0, kWeights)), 0.3 * norm(before.narrow(0, 0, kWeights)), 1e-5);
   EXPECT_EQ(grad[kWeights].item<float>(), 1e-4f);
@@ -104,8 +109,8 @@ TEST(FlatLaProp, clips_a_tensor_by_its_own_norm) {
   EXPECT_NEAR(norm(grad.narrow(0, kWeights + kBiases, kZeros)), 0.3e-3, 1e-8);
 }
 
-TEST(FlatLaProp, a_step_that_is_left_out_changes_nothing) {
-  Stepped run({});
+TEST_P(FlatLaPropPath, a_step_that_is_left_out_changes_nothing) {
+  Stepped run(options());
   run.step(at::randn({run.params.size()}), 0.1);
   const auto hash = [&] {
     return at::cat(
@@ -121,8 +126,8 @@ TEST(FlatLaProp, a_step_that_is_left_out_changes_nothing) {
   EXPECT_EQ(run.optimizer.nonfinite().item<float>(), 1);
 }
 
-TEST(FlatLaProp, continues_from_what_it_visited) {
-  Stepped run({}), other({}, /*seed=*/2);
+TEST_P(FlatLaPropPath, continues_from_what_it_visited) {
+  Stepped run(options()), other(options(), /*seed=*/2);
   run.step(at::randn({run.params.size()}), 0.1);
   const StateSnapshot saved([&](StateVisitor& v) { run.optimizer.visit_state(v); });
   saved.restore([&](StateVisitor& v) { other.optimizer.visit_state(v); });

@@ -1,0 +1,151 @@
+#include "algos/dreamer/fused/learner.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "algos/dreamer/reference/returns.h"
+#include "base/core/error.h"
+#include "engine/device/launch.h"
+#include "kernels/noise/noise_op.h"
+
+namespace maglev::dreamer {
+namespace {
+
+// products of few rows are slow in the loop: two shards where these are enough for each, then shards
+// of the most; more than these shards only take memory
+constexpr int64_t kLeastSequences = 4, kMostSequences = 8, kMostShards = 16;
+
+}  // namespace
+
+int64_t shard_sequences(int64_t batch, at::Device device) {
+  if (runs_on_cuda(device)) return batch;
+  const int64_t few = std::clamp((batch + 1) / 2, kLeastSequences, kMostSequences);
+  return std::max(few, (batch + kMostShards - 1) / kMostShards);
+}
+
+int64_t shard_count(int64_t batch, at::Device device) {
+  const int64_t each = shard_sequences(batch, device);
+  return (batch + each - 1) / each;
+}
+
+bool use_fused(const LearnerOptions& o, at::Device device) {
+  const std::string obstacle = FusedLearner::obstacle(o, device);
+  if (o.options.fused.value_or(false) && !obstacle.empty())
+    throw Error("[dreamer] dreamer.fused=on cannot be: " + obstacle + "; use auto");
+  return o.options.fused.value_or(true) && obstacle.empty();
+}
+
+std::string FusedLearner::obstacle(const LearnerOptions& o, at::Device device) {
+  if (o.options.objective != Objective::reconstruction)
+    return "redundancy is over all rows of a batch, and shards see their own";
+  if (!has_kernels_for(device)) return "this build has no kernels for the device";
+  return "";
+}
+
+FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
+    : options_(o),
+      state_(&state),
+      lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
+                       state.grad.options())),
+      mix_(o.shape, *state.networks) {
+  const auto f32 = state.grad.options();
+  const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
+  const int64_t S = o.shape.stoch, each = shard_sequences(B, f32.device());
+  const ActionDistribution actions(o.shape);
+  noise_ = {.posterior = at::empty({T, B, S}, f32),
+            .prior = at::empty({H, T * B, S}, f32),
+            .action = at::empty({H + 1, T * B, actions.numbers(o.shape.actions)}, f32)};
+  latents_ = {.deter = at::empty({T, B, o.shape.deter}, f32),
+              .stoch = at::empty({T, B, S}, f32.dtype(at::kByte))};
+  returns_ = at::empty({H * T * B}, f32);
+  parts_ = at::zeros({lanes_.size(0), int64_t(kFigures)}, f32);
+  const auto bins = symexp_bins(f32);
+  for (int64_t s = 0; s < lanes_.size(0); ++s) {
+    const int64_t first = s * each, count = std::min(each, B - first);
+    // a replica reads the shared weights, and its gradients are a lane
+    auto networks = std::make_shared<Networks>(o.shape, Initializer::none());
+    networks->to(f32.device());
+    state.params.bind(*state.networks, *networks, lanes_[s]);
+    const ShardPlace place{
+        .first = first,
+        .count = count,
+        .returns = returns_.narrow(0, H * T * first, H * T * count).view({H, T * count}),
+        .figures = parts_[s]};
+    shards_.push_back(
+        std::make_unique<Shard>(o, std::move(networks), *state.slow_value, mix_, bins, place));
+  }
+}
+
+template <class Work>
+void FusedLearner::each_shard(const Work& work) {
+  // the one shard of a device belongs to this thread and its stream
+  if (shards_.size() == 1) return work(0);
+  options_.pool->run(int64_t(shards_.size()), [&](int64_t s) {
+    at::NoGradGuard no_grad;
+    work(s);
+  });
+}
+
+void FusedLearner::draw_noise() {
+  const auto fill = [&](UpdateNumbers kind) {
+    return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>());
+  };
+  const ActionDistribution actions(options_.shape);
+  const int64_t H = options_.options.imagination;
+  const auto draw = [&](int64_t part) {
+    // the posterior's, and those of each imagined step
+    if (part == 0) return noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
+    const auto of_step = [&](const at::Tensor& all, int64_t t, UpdateNumbers kind, bool normal) {
+      at::Tensor step = all[t];
+      NoiseFill numbers = fill(kind);
+      numbers.first = uint64_t(t * step.numel());
+      if (normal) noise_normal_(step, numbers);
+      else noise_uniform_(step, numbers);
+    };
+    of_step(noise_.action, part - 1, UpdateNumbers::action, actions.takes_normals());
+    if (part <= H) of_step(noise_.prior, part - 1, UpdateNumbers::prior, false);
+  };
+  if (runs_on_cuda(lanes_.device()))
+    for (int64_t part = 0; part < H + 2; ++part) draw(part);
+  else options_.pool->run(H + 2, draw);
+}
+
+at::Tensor FusedLearner::gradients(const Sequences& batch) {
+  at::NoGradGuard no_grad;
+  const Options& o = options_.options;
+  MAGLEV_ASSERT(batch.reward.size(0) == o.length && batch.reward.size(1) == o.batch,
+                "batches are of the settings' size");
+  draw_noise();
+  mix_.pack();
+  each_shard([&](int64_t s) {
+    lanes_[s].zero_();
+    shards_[size_t(s)]->learn_model(batch, noise_, latents_);
+  });
+  // the range of all returns, in which advantages are measured
+  scale_ = moved_range(state_->range, returns_, o.range_rate);
+  each_shard([&](int64_t s) { shards_[size_t(s)]->learn_policy(scale_); });
+  state_->optimizer.reduce(lanes_, {}, *options_.pool);
+  return state_->optimizer.gradient();
+}
+
+StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) {
+  at::NoGradGuard no_grad;
+  LearnerState& s = *state_;
+  const Options& o = options_.options;
+  gradients(batch);
+  s.set_learning_rate(o.lr, o.warmup);
+  s.optimizer.clip(s.skip);
+  s.optimizer.step(s.lr, *options_.pool);
+  s.finish_update(o.slow_rate);
+
+  // figures that are sums add up; losses come first, and their sum
+  at::sum_out(figures, parts_, 0);
+  figures[kTotal].copy_(figures.narrow(0, 0, kTotal).sum());
+  figures[kGradNorm].copy_(s.optimizer.norm());
+  figures[kRange].copy_(scale_);
+  return latents_;
+}
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,56 @@
+#pragma once
+// One update of Dreamer without autograd where it matters: sequences are cut into shards, each of
+// which a thread takes through model, dream and losses into a gradient lane of its own. The same
+// figures as ReferenceLearner, which is its reference.
+//
+// Threads: shards are cut from sizes alone and lanes are added in order: results do not depend on how
+// many threads there are. On a device the batch is one shard.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/dreamer/fused/core.h"
+#include "algos/dreamer/fused/shard.h"
+#include "algos/dreamer/learner.h"
+
+namespace maglev::dreamer {
+
+class FusedLearner : public Learner {
+ public:
+  /// Why an update of these options cannot run so, in a few words; empty when it can.
+  static std::string obstacle(const LearnerOptions& options, at::Device device);
+
+  FusedLearner(const LearnerOptions& options, LearnerState& state);
+
+  StoredLatents update(const Sequences& batch, at::Tensor& figures) override;
+
+  // its parts, in order; a test may look between them
+
+  /// The sum of all losses' gradients, [P].
+  at::Tensor gradients(const Sequences& batch);
+
+ private:
+  void draw_noise();
+  template <class Work>
+  void each_shard(const Work& work);
+
+  LearnerOptions options_;
+  LearnerState* state_;
+  at::Tensor lanes_, parts_;    ///< [shards, P], [shards, kFigures]
+  at::Tensor returns_, scale_;  ///< [H * T * B]; what returns were divided by
+  UpdateNoise noise_;
+  StoredLatents latents_;
+  MixInputs mix_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+/// Sequences of each shard of a batch, and how many shards there are.
+int64_t shard_sequences(int64_t batch, at::Device device);
+int64_t shard_count(int64_t batch, at::Device device);
+/// Whether updates of these options run so. Throws Error where they were asked to and cannot.
+bool use_fused(const LearnerOptions& options, at::Device device);
+
+}  // namespace maglev::dreamer

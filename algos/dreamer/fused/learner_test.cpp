@@ -1,0 +1,91 @@
+#include "algos/dreamer/fused/learner.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <gtest/gtest.h>
+
+#include "algos/dreamer/reference/learner.h"
+#include "tests/close.h"
+#include "tests/random_sequences.h"
+
+namespace maglev::dreamer {
+namespace {
+
+class FusedLearnerParity : public testing::TestWithParam<Setting> {};
+
+TEST_P(FusedLearnerParity, gradients_are_those_of_autograd) {
+  Made<ReferenceLearner> reference(GetParam());
+  Made<FusedLearner> fused(GetParam());
+  const Sequences batch = sequences(reference.options, 3);
+  // the reference's update leaves its gradient clipped tensor by tensor: taken before that here
+  const auto ours = fused.learner.gradients(batch).clone();
+  const ReferenceLoss loss(reference.options.options, reference.options.shape,
+                           *reference.state.networks, *reference.state.slow_value);
+  const auto noise =
+      reference.learner.noise(reference.options.options.length, reference.options.options.batch);
+  auto terms = loss.compute(batch, noise, reference.state.range);
+  terms.total.backward();
+  const Tolerance tolerance = gradient_rounding(reference.options, *reference.state.networks);
+  const auto& ranges = reference.state.params.ranges();
+  const auto names = reference.state.networks->named_parameters().keys();
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const auto a = ours.narrow(0, ranges[i].begin, ranges[i].count);
+    const auto b = reference.state.grad.narrow(0, ranges[i].begin, ranges[i].count);
+    EXPECT_GT(b.abs().max().item<float>(), 0) << names[i];
+    EXPECT_TRUE(close(a, b, tolerance)) << names[i] << ", largest " << b.abs().max().item<float>();
+  }
+  EXPECT_TRUE(close(fused.state.range, reference.state.range, tolerance));
+}
+
+TEST_P(FusedLearnerParity, an_update_leaves_what_autograd_leaves) {
+  Made<ReferenceLearner> reference(GetParam());
+  Made<FusedLearner> fused(GetParam());
+  for (uint64_t seed : {3, 4}) {
+    const auto theirs =
+        reference.learner.update(sequences(reference.options, seed), reference.figures);
+    const auto ours = fused.learner.update(sequences(fused.options, seed), fused.figures);
+    EXPECT_TRUE(close(ours.deter, theirs.deter, 1e-5));
+    EXPECT_TRUE(at::equal(ours.stoch, theirs.stoch));
+    for (int64_t f = 0; f < int64_t(kFigures); ++f)
+      EXPECT_TRUE(close(fused.figures[f], reference.figures[f], 2e-4))
+          << figure_names(Objective::reconstruction)[size_t(f)] << " " << fused.figures[f].item<float>() << " "
+          << reference.figures[f].item<float>();
+  }
+  const auto before = Made<FusedLearner>(GetParam()).state.params.data();
+  EXPECT_GT((fused.state.params.data() - before).abs().max().item<float>(), 1e-4f);
+  EXPECT_TRUE(close(fused.state.params.data(), reference.state.params.data(), 1e-5));
+  EXPECT_TRUE(close(fused.state.slow_params.data(), reference.state.slow_params.data(), 1e-5));
+  EXPECT_TRUE(at::equal(fused.state.updates, reference.state.updates));
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, FusedLearnerParity,
+                         testing::Values(Setting{}, Setting{.B = 1, .T = 4, .categories = true},
+                                         Setting{.B = 9, .T = 8},
+                                         Setting{.B = 5, .images = true, .categories = true}));
+
+TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
+  for (bool images : {false, true}) {
+    Made<FusedLearner> one({.B = 13, .images = images});
+    Made<FusedLearner> three({.B = 13, .images = images, .threads = 3});
+    for (uint64_t seed : {3, 4}) {
+      one.learner.update(sequences(one.options, seed), one.figures);
+      three.learner.update(sequences(three.options, seed), three.figures);
+    }
+    EXPECT_TRUE(close(three.state.params.data(), one.state.params.data(), 0));
+    EXPECT_TRUE(close(three.figures, one.figures, 0));
+  }
+}
+
+// what an end cuts off changes nothing behind it, gradients neither
+TEST(DreamerFusedLearner, nothing_passes_where_an_episode_begins) {
+  Made<FusedLearner> before({.B = 2, .T = 2}), after({.B = 2, .T = 2});
+  Sequences s = sequences(before.options, 3);
+  s.is_first.fill_(1);
+  const auto gradient = before.learner.gradients(s).clone();
+  s.deter = -s.deter, s.stoch = 3 - s.stoch, s.action = -s.action;
+  EXPECT_TRUE(at::equal(after.learner.gradients(s), gradient));
+}
+
+}  // namespace
+}  // namespace maglev::dreamer

@@ -1,0 +1,199 @@
+#include "algos/dreamer/fused/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "kernels/lambda_returns/lambda_returns_op.h"
+#include "kernels/symexp_bins/symexp_bins_op.h"
+
+namespace maglev::dreamer {
+
+Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const Head& slow_value,
+             const MixInputs& mix, const at::Tensor& bins, const ShardPlace& place)
+    : options_(o.options),
+      shape_(o.shape),
+      networks_(std::move(networks)),
+      actions_(o.shape),
+      place_(place),
+      T_(o.options.length),
+      n_(T_ * place.count),
+      rows_(double(T_ * o.options.batch)),
+      dream_rows_(rows_ * double(o.options.imagination)),
+      bins_(bins),
+      scratch_(n_ * o.options.imagination, std::max(o.shape.units, o.shape.hidden), bins.options()),
+      core_(o.shape, *networks_, mix),
+      sight_(o.shape, *networks_),
+      scan_(o.shape, *networks_, core_, T_, place.count),
+      prior_(*networks_->rssm->named_children()["prior"], {n_, 1}),
+      dream_(o.options, o.shape, *networks_, slow_value, core_, bins, n_) {
+  const auto f32 = bins.options();
+  const int64_t H = options_.imagination;
+  divergence_ = at::empty({n_}, f32), d_probs_ = at::empty({n_, shape_.flat_stoch()}, f32);
+  loss_ = at::empty({H * n_}, f32), weight_ = at::empty({H + 1, n_}, f32);
+  replayed_logits_ = at::empty({n_ - place.count, kBins}, f32);
+  replayed_returns_ = at::empty({T_ - 1, place.count}, f32);
+}
+
+at::Tensor Shard::part(const at::Tensor& x) const {
+  return x.defined() ? x.narrow(1, place_.first, place_.count).contiguous() : x;
+}
+
+void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, StoredLatents& latents) {
+  at::NoGradGuard no_grad;
+  const int64_t H = options_.imagination, B = batch.reward.size(1);
+  const auto sequences = [&](const at::Tensor& x) {
+    return x.narrow(0, place_.first, place_.count);
+  };
+  const Observation seen = Observation{part(batch.seen.image), part(batch.seen.vector)}.rows();
+
+  // states of all steps
+  scan_.forward({.tokens = sight_.encode(seen),
+                 .action = part(batch.action),
+                 .is_first = part(batch.is_first),
+                 .deter = sequences(batch.deter),
+                 .stoch = sequences(batch.stoch),
+                 .uniforms = part(noise.posterior)});
+  const auto stored = [&](const at::Tensor& t) { return t.narrow(1, place_.first, place_.count); };
+  stored(latents.deter).copy_(scan_.deter().unflatten(0, {T_, place_.count}));
+  stored(latents.stoch).copy_(scan_.category());
+
+  // every one is the start of a dream
+  const auto dreamed = [&](const at::Tensor& x, int64_t steps) {
+    return x.view({steps * T_, B, -1})
+        .narrow(1, place_.first, place_.count)
+        .reshape({steps, n_, -1})
+        .contiguous();
+  };
+  dream_.imagine(scan_.feature(), {dreamed(noise.prior, H), dreamed(noise.action, H + 1)});
+  lambda_returns_({.reward = dream_.reward_mean(),
+                   .value = dream_.value_mean(),
+                   .terminated = dream_.terminated(),
+                   .ended = {},
+                   .discount = 1,
+                   .lambda = options_.lambda},
+                  place_.returns);
+  set(kReturn, place_.returns.sum() / dream_rows_);
+
+  // losses, whose gradients meet in the features
+  learn_divergence();
+  learn_replayed_values(batch);
+  learn_values();
+  learn_heads(batch);
+  set(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
+                                     scan_.d_feature()));
+  scan_.back(d_probs_, scratch_);
+  sight_.encode_back(scan_.d_tokens());
+}
+
+void Shard::learn_divergence() {
+  const Options& o = options_;
+  prior_.forward(0, scan_.deter());
+  categorical_divergence({.S = shape_.stoch, .C = shape_.classes, .unimix = shape_.unimix},
+                         {.posterior = scan_.probs(),
+                          .prior = prior_.out(0),
+                          .bias = prior_.bias(),
+                          .free = o.free_nats,
+                          .to_prior = o.dynamics_coef / rows_,
+                          .to_posterior = o.representation_coef / rows_},
+                         divergence_, prior_.out(0), d_probs_);
+  prior_.back(prior_.out(0), scan_.deter(), scratch_, scan_.d_deter());
+  const auto counted = divergence_.clamp_min(o.free_nats).sum() / rows_;
+  set(kDynamics, o.dynamics_coef * counted);
+  set(kRepresentation, o.representation_coef * counted);
+  set(kDivergence, divergence_.sum() / rows_);
+}
+
+void Shard::learn_replayed_values(const Sequences& batch) {
+  const Options& o = options_;
+  const int64_t rows = n_ - place_.count;
+  // rewards that were got, and behind them what was imagined
+  const auto ended = part(batch.ended);
+  lambda_returns_({.reward = part(batch.reward),
+                   .value = place_.returns[0].view({T_, place_.count}),
+                   .terminated = part(batch.terminated),
+                   .ended = ended,
+                   .discount = o.discount(),
+                   .lambda = o.lambda},
+                  replayed_returns_);
+  const auto weight = (1 - ended.narrow(0, 0, T_ - 1)).flatten();
+  // the dream begins at these rows, so the value network has seen them
+  replayed_logits_.copy_(dream_.value.all_out().narrow(0, 0, rows));
+  auto loss = loss_.narrow(0, 0, rows);
+  const double factor = o.replay_value_coef / double((T_ - 1) * o.batch);
+  symexp_loss_(bins_, replayed_logits_, dream_.value.bias(),
+               {.target = replayed_returns_,
+                .second = dream_.slow_mean()[0].narrow(0, 0, rows),
+                .second_weight = o.slow_coef,
+                .weight = weight,
+                .factor = factor},
+               loss);
+  set(kReplayValue, factor * at::dot(weight, loss));
+  dream_.value.back(replayed_logits_, scan_.feature().narrow(0, 0, rows), scratch_,
+                    scan_.d_feature().narrow(0, 0, rows));
+}
+
+void Shard::learn_values() {
+  const Options& o = options_;
+  const int64_t rows = o.imagination * n_;
+  // a step counts by the chance that it is reached, the first one included
+  at::cumprod_out(weight_, 1 - dream_.terminated(), 0);
+  const auto weight = weight_.narrow(0, 0, o.imagination).view({rows});
+  auto logits = dream_.value.all_out().narrow(0, 0, rows);
+  const double factor = o.value_coef / dream_rows_;
+  symexp_loss_(bins_, logits, dream_.value.bias(),
+               {.target = place_.returns,
+                .second = dream_.slow_mean().narrow(0, 0, o.imagination),
+                .second_weight = o.slow_coef,
+                .weight = weight,
+                .factor = factor},
+               loss_);
+  set(kValue, factor * at::dot(weight, loss_));
+  dream_.value.back(logits, dream_.feature().narrow(0, 0, rows), scratch_);
+}
+
+void Shard::learn_heads(const Sequences& batch) {
+  const Options& o = options_;
+  // of the dream's first step, which is the replayed one
+  auto logits = dream_.reward.all_out().narrow(0, 0, n_);
+  auto loss = loss_.narrow(0, 0, n_);
+  const double factor = o.reward_coef / rows_;
+  symexp_loss_(bins_, logits, dream_.reward.bias(),
+               {.target = part(batch.reward), .second = {}, .weight = {}, .factor = factor}, loss);
+  set(kReward, factor * loss.sum());
+  dream_.reward.back(logits, scan_.feature(), scratch_, scan_.d_feature());
+
+  const auto goes_on = dream_.going_on.all_out().narrow(0, 0, n_) + dream_.going_on.bias();
+  const auto target = ((1 - part(batch.terminated)) * o.discount()).view({n_, 1});
+  const double share = o.continue_coef / rows_;
+  set(kContinue,
+      share * at::binary_cross_entropy_with_logits(goes_on, target, {}, {}, at::Reduction::Sum));
+  dream_.going_on.back((goes_on.sigmoid() - target) * share, scan_.feature(), scratch_,
+                       scan_.d_feature());
+}
+
+void Shard::learn_policy(const at::Tensor& range) {
+  at::NoGradGuard no_grad;
+  const Options& o = options_;
+  const int64_t H = o.imagination, rows = H * n_;
+  const auto first = [H](const at::Tensor& x) { return x.narrow(0, 0, H); };
+  const auto advantage = (place_.returns - first(dream_.value_mean())) / range;
+  at::Tensor head = dream_.policy.all_out().narrow(0, 0, rows) + dream_.policy.bias();
+  {
+    at::AutoGradMode with_grad(true);
+    head.set_requires_grad(true);
+    const auto of_steps = head.view({H, n_, -1});
+    const auto entropy = actions_.entropy(of_steps);
+    const auto gain =
+        actions_.log_prob(of_steps, first(dream_.action())) * advantage + o.entropy_coef * entropy;
+    const auto loss = -(o.policy_coef / dream_rows_) * (first(weight_) * gain).sum();
+    loss.backward();
+    set(kPolicy, loss.detach());
+    set(kEntropy, entropy.detach().sum() / dream_rows_);
+  }
+  dream_.policy.back(head.grad(), dream_.feature().narrow(0, 0, rows), scratch_);
+}
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,34 @@
+#include "algos/dreamer/fused/sight.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+namespace maglev::dreamer {
+
+at::Tensor Sight::encode(const Observation& rows) {
+  at::AutoGradMode with_grad(true);
+  tokens_ = encoder_->forward(rows);
+  return tokens_.detach();
+}
+
+void Sight::encode_back(const at::Tensor& d_tokens) {
+  tokens_.backward(d_tokens);
+  tokens_.reset();
+}
+
+at::Tensor Sight::decode(const at::Tensor& feature, const Observation& rows, double weight,
+                         at::Tensor& d_feature) {
+  at::Tensor loss, leaf = feature.detach();
+  {
+    at::AutoGradMode with_grad(true);
+    leaf.set_requires_grad(true);
+    const Latent latent{leaf.narrow(1, 0, shape_.deter),
+                        leaf.narrow(1, shape_.deter, shape_.flat_stoch())};
+    loss = weight * decoder_->loss(latent, rows).sum();
+    loss.backward();
+  }
+  d_feature.add_(leaf.grad());
+  return loss.detach();
+}
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,160 @@
+// Milliseconds of one update of Dreamer on a batch that is there, and the rate of f32 matrix products
+// in the same run; what an update has of them, bench/dreamer_floor.py counts.
+//
+//   dreamer_throughput [--repeats 5] [--threads N] [--plain] [--size 1m] [--batch 16] [--length 64]
+//                      [CASE ...]
+//
+// A line of JSON a case (vector, pixels) and number of threads (1 and all, unless given). --plain
+// times the autograd path instead. Times are the least over the repeats: wall clock, and processor
+// time of all threads.
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "algos/dreamer/fused/learner.h"
+#include "algos/dreamer/reference/learner.h"
+#include "base/core/error.h"
+#include "engine/host/machine.h"
+
+namespace maglev {
+namespace {
+
+using namespace dreamer;
+
+constexpr int64_t kActions = 6, kVector = 24, kSide = 64;
+
+struct Setup {
+  int repeats = 5, threads = 0;
+  bool plain = false;
+  Options options;
+  std::vector<std::string> names;
+};
+
+double seconds(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+EnvSpec spec_of(bool pixels) {
+  EnvSpec spec;
+  if (pixels)
+    spec.observations = {{.name = "image", .dtype = DType::u8, .shape = {kSide, kSide, 3}}};
+  else spec.observations = {{.name = "vector", .shape = {kVector}}};
+  spec.action.low.assign(kActions, -1), spec.action.high.assign(kActions, 1);
+  return spec;
+}
+
+// operations a second of one thread, in products of 512 by 512
+double product_rate() {
+  auto a = at::rand({512, 512}), b = at::rand({512, 512}), out = at::empty({512, 512});
+  double best = 1e9;
+  for (int r = 0; r < 30; ++r) {
+    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    at::mm_out(out, a, b);
+    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+  }
+  return 2. * 512 * 512 * 512 / best;
+}
+
+Sequences batch_of(const Options& o, const ModelShape& s) {
+  const int64_t T = o.length, B = o.batch;
+  Sequences batch{.is_first = (at::rand({T, B}) < 0.01).to(at::kFloat),
+                  .action = 2 * at::rand({T, B, s.actions}) - 1,
+                  .reward = at::randn({T, B}),
+                  .terminated = at::zeros({T, B}),
+                  .ended = at::zeros({T, B}),
+                  .deter = at::zeros({B, s.deter}),
+                  .stoch = at::zeros({B, s.stoch}, at::kByte)};
+  if (s.channels > 0)
+    batch.seen.image = at::randint(0, 256, {T, B, s.height, s.width, s.channels}, at::kByte);
+  else batch.seen.vector = at::randn({T, B, s.vector});
+  return batch;
+}
+
+template <class Learner>
+void measure(const Setup& setup, bool pixels, int threads, const char* path) {
+  ThreadPool pool(threads, [] { at::set_num_threads(1); });
+  const LearnerOptions options{.options = setup.options,
+                               .shape = model_shape(setup.options, spec_of(pixels)),
+                               .seed = 1,
+                               .pool = &pool};
+  LearnerState state(setup.options, options.shape, 1, at::kCPU);
+  Learner learner(options, state);
+  const Sequences batch = batch_of(setup.options, options.shape);
+  auto figures = at::zeros({int64_t(kFigures)});
+  learner.update(batch, figures);
+  double wall = 1e9, cpu = 1e9;
+  for (int r = 0; r < setup.repeats; ++r) {
+    const double wall_start = seconds(CLOCK_MONOTONIC), start = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    learner.update(batch, figures);
+    wall = std::min(wall, seconds(CLOCK_MONOTONIC) - wall_start);
+    cpu = std::min(cpu, seconds(CLOCK_PROCESS_CPUTIME_ID) - start);
+  }
+  std::printf(
+      "{\"case\": \"%s\", \"size\": \"%s\", \"path\": \"%s\", \"threads\": %d, \"ms\": %.1f, "
+      "\"cpu_ms\": %.1f, \"product_gflops\": %.1f}\n",
+      pixels ? "pixels" : "vector", name_of(setup.options.size), path, threads, wall * 1e3,
+      cpu * 1e3, product_rate() * 1e-9);
+  std::fflush(stdout);
+}
+
+Setup read(const std::vector<std::string>& words) {
+  Setup setup;
+  setup.options.size = ModelSize::m1;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto value = [&] {
+      if (i + 1 >= words.size()) throw Error("[dreamer_throughput] " + words[i] + " wants a value");
+      return words[++i];
+    };
+    if (words[i] == "--repeats") setup.repeats = std::stoi(value());
+    else if (words[i] == "--threads") setup.threads = std::stoi(value());
+    else if (words[i] == "--batch") setup.options.batch = std::stol(value());
+    else if (words[i] == "--length") setup.options.length = std::stol(value());
+    else if (words[i] == "--plain") setup.plain = true;
+    else if (words[i] == "--size") {
+      constexpr auto names = names_of(ModelSize{});
+      const std::string name = value();
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end()) throw Error("[dreamer_throughput] no size is called " + name);
+      setup.options.size = ModelSize(found - names.begin());
+    } else {
+      setup.names.push_back(words[i]);
+    }
+  }
+  return setup;
+}
+
+void run(const Setup& setup) {
+  claim_threads();
+  std::vector<int> counts{setup.threads > 0 ? setup.threads : 1};
+  if (setup.threads == 0 && usable_cpus() > 1) counts.push_back(usable_cpus());
+  for (const std::string name : {"vector", "pixels"}) {
+    const auto& names = setup.names;
+    if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+    for (int threads : counts) {
+      const bool pixels = name == "pixels";
+      if (setup.plain) measure<ReferenceLearner>(setup, pixels, threads, "autograd");
+      else measure<FusedLearner>(setup, pixels, threads, "fused");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace maglev
+
+int main(int argc, char** argv) {
+  try {
+    maglev::run(maglev::read({argv + 1, argv + argc}));
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}

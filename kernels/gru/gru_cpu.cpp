@@ -1,0 +1,89 @@
+#include "kernels/gru/gru.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gru/gru_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/simd/math-inl.h"
+#include "base/simd/run-inl.h"
+#include "base/simd/tanh-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace maglev {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid_vector(D d, V x) {
+  const V one = hn::Set(d, 1.f);
+  return one / (one + exp_vector(d, hn::Neg(x)));
+}
+
+// work(i, part, reset, second gate, candidate, update) for the elements of each block
+template <class D, class Work>
+HWY_INLINE void for_each_gate(D d, const GruArgs& a, const Work& work) {
+  const auto one = hn::Set(d, 1.f);
+  const int64_t w = a.width;
+  for (int64_t r = 0; r < a.rows; ++r)
+    for (int64_t g = 0; g < a.blocks; ++g) {
+      const float* gates = a.gates + g * a.gates_block + r * a.gates_row;
+      const float* bias = a.bias + g * 3 * w;
+      for_each_vector(d, w, [&](int64_t i, auto part) HWY_ATTR {
+        const auto gate = [&](int64_t k) HWY_ATTR {
+          return part.load(gates + k * w + i) + part.load(bias + k * w + i);
+        };
+        const auto reset = sigmoid_vector(d, gate(0)), second = gate(1);
+        const auto candidate = tanh_vector(d, reset * second);
+        work(r, g, i, part, reset, second, candidate, sigmoid_vector(d, gate(2) - one));
+      });
+    }
+}
+
+void gru_rows(const GruArgs& a) {
+  const hn::ScalableTag<float> d;
+  for_each_gate(d, a,
+                [&](int64_t r, int64_t g, int64_t i, auto part, auto, auto, auto candidate,
+                    auto update) HWY_ATTR {
+                  const auto h = part.load(a.h + r * a.h_row + g * a.width + i);
+                  part.store(hn::MulAdd(update, candidate - h, h),
+                             a.next + r * a.next_row + g * a.width + i);
+                });
+}
+
+void gru_back_rows(const GruBack& b) {
+  const hn::ScalableTag<float> d;
+  const GruArgs& a = b.forward;
+  const auto one = hn::Set(d, 1.f);
+  const int64_t w = a.width;
+  for_each_gate(d, a,
+                [&](int64_t r, int64_t g, int64_t i, auto part, auto reset, auto second,
+                    auto candidate, auto update) HWY_ATTR {
+                  const int64_t place = g * w + i;
+                  const auto h = part.load(a.h + r * a.h_row + place);
+                  const auto d_next = part.load(b.d_next + r * b.d_next_row + place);
+                  float* d_gates = b.d_gates + g * b.d_gates_block + r * b.d_gates_row + i;
+                  const auto through_tanh =
+                      d_next * update * hn::NegMulAdd(candidate, candidate, one);
+                  part.store(through_tanh * second * reset * (one - reset), d_gates);
+                  part.store(through_tanh * reset, d_gates + w);
+                  part.store(d_next * (candidate - h) * update * (one - update), d_gates + 2 * w);
+                  part.store(d_next * (one - update), b.d_h + r * b.d_h_row + place);
+                });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace maglev
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace maglev {
+
+HWY_EXPORT(gru_rows);
+HWY_EXPORT(gru_back_rows);
+
+void gru_cpu(const GruArgs& args) { HWY_DYNAMIC_DISPATCH(gru_rows)(args); }
+void gru_back_cpu(const GruBack& args) { HWY_DYNAMIC_DISPATCH(gru_back_rows)(args); }
+
+}  // namespace maglev
+#endif
