@@ -166,28 +166,25 @@ class Context final : public GlContext {
 
 }  // namespace osmesa
 
-// Mesa's software renderer would start threads of its own for each context, of which we have one a
-// thread: it draws on ours. Read when a library is opened
-std::string chosen_backend() {
+std::string opened_backend() {
+  const char* variable = std::getenv("MUJOCO_GL");
+  const std::string chosen = variable ? variable : "";
+  if (!chosen.empty() && chosen != "egl" && chosen != "osmesa")
+    throw Error("[render] MUJOCO_GL must be egl or osmesa, or not set, got '" + chosen + "'");
+  // Mesa's software renderer would start threads of its own for each context, of which we have one
+  // a thread: it draws on ours. Read when a library is opened
   setenv("LP_NUM_THREADS", "0", /*overwrite=*/0);
-  const char* chosen = std::getenv("MUJOCO_GL");
-  const std::string name = chosen ? chosen : "";
-  if (!name.empty() && name != "egl" && name != "osmesa")
-    throw Error("[render] MUJOCO_GL must be egl or osmesa, or not set, got '" + name + "'");
-  return name;
+  if (chosen != "osmesa" && egl::api().display) return "egl";
+  if (chosen == "egl" || !osmesa::api().works) return "";
+  // else MuJoCo's renderer, which asks it too, would take functions of an EGL that was opened
+  setenv("MUJOCO_GL", "osmesa", /*overwrite=*/1);
+  return "osmesa";
 }
 
 }  // namespace
 
-const char* gl_backend() {
-  static const std::string chosen = chosen_backend();
-  if (chosen != "osmesa" && egl::api().display) return "egl";
-  if (chosen != "egl" && osmesa::api().works) return "osmesa";
-  return "";
-}
-
 std::unique_ptr<GlContext> make_gl_context() {
-  const std::string backend = gl_backend();
+  static const std::string backend = opened_backend();
   if (backend == "egl") return std::make_unique<egl::Context>();
   if (backend == "osmesa") return std::make_unique<osmesa::Context>();
   const char* chosen = std::getenv("MUJOCO_GL");

@@ -23,7 +23,4 @@ class GlContext {
 /// Throws Error that names what to install where there is neither.
 std::unique_ptr<GlContext> make_gl_context();
 
-/// "egl" or "osmesa" where make_gl_context works on this machine, else "".
-const char* gl_backend();
-
 }  // namespace maglev::mujoco

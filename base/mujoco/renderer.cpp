@@ -10,14 +10,16 @@
 namespace maglev::mujoco {
 namespace {
 
-// one at a time: MuJoCo looks OpenGL's functions up into memory of the whole process
-std::mutex making_contexts;
+// contexts come and go one at a time: OSMesa's first ones race, and MuJoCo looks OpenGL's functions up
+// into memory of the whole process
+std::mutex changing_contexts;
 
 // what a thread draws one model with
 class Renderer {
  public:
-  Renderer(const Model& model, const PictureOptions& options)
-      : model_(&model), options_(options), gl_(make_gl_context()) {
+  Renderer(const Model& model, const PictureOptions& options) : model_(&model), options_(options) {
+    const std::lock_guard lock(changing_contexts);
+    gl_ = make_gl_context();
     gl_->make_current();
     const Library& lib = library();
     lib.default_option(&shown_);
@@ -32,14 +34,15 @@ class Renderer {
     drawn.vis.global.offheight = options.height;
     drawn.vis.quality.offsamples = options.samples;
     if (!options.shadows) drawn.vis.quality.shadowsize = 0;
-    const std::lock_guard lock(making_contexts);
     lib.make_context(&drawn, &context_, mjFONTSCALE_100);
     lib.set_buffer(mjFB_OFFSCREEN, &context_);
   }
   ~Renderer() {
+    const std::lock_guard lock(changing_contexts);
     gl_->make_current();
     library().free_context(&context_);
     library().free_scene(&scene_);
+    gl_.reset();
   }
   Renderer(const Renderer&) = delete;
   Renderer& operator=(const Renderer&) = delete;
