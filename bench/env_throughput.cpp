@@ -2,9 +2,10 @@
 // those named), with random actions drawn beforehand, N environments in blocks of 64, on one thread
 // and on all.
 //
-//   env_throughput [--seconds 0.3] [--repeats 3] [ENV [name=value ...]] ...
+//   env_throughput [--seconds 0.3] [--repeats 3] [--count N] [ENV [name=value ...]] ...
 //
-// Prints the median over the repeats. Steps that only reset are counted apart: they are not in the
+// Prints the median over the repeats, with N environments, or with 8, 64, 1024 and 4096; those that
+// a library steps, one by one, with 8. Steps that only reset are counted apart: they are not in the
 // figure.
 
 #include <algorithm>
@@ -20,7 +21,6 @@
 namespace maglev {
 namespace {
 
-constexpr int64_t kBlock = 64;
 constexpr int64_t kActionRows = 64;  // rows of actions drawn beforehand, then used again
 
 struct Case {
@@ -43,8 +43,8 @@ class Measurement {
       i32_.insert(i32_.end(), envs_.actions_i32.begin(), envs_.actions_i32.end());
       f32_.insert(f32_.end(), envs_.actions_f32.begin(), envs_.actions_f32.end());
     }
-    // past the first episodes, so that resets are spread over time
-    for (int t = 0; t < 600; ++t) step();
+    // past the first episodes, so that resets are spread over time; a library's end at their limit
+    for (int t = 0; t < (envs_.entry().library ? 20 : 600); ++t) step();
   }
 
   double steps_per_second(double seconds) {
@@ -62,9 +62,10 @@ class Measurement {
     const int64_t row = turn_++ % kActionRows * envs_.rows() * io_.action_dims;
     if (io_.action_i32) io_.action_i32 = i32_.data() + row;
     if (io_.action_f32) io_.action_f32 = f32_.data() + row;
-    pool_.run((envs_.count() + kBlock - 1) / kBlock, [this](int64_t block) {
-      envs_.entry().step_cpu(envs_.batch(), io_, block * kBlock,
-                             std::min((block + 1) * kBlock, envs_.count()));
+    const int64_t block = envs_.entry().host_only ? 1 : 64;
+    pool_.run((envs_.count() + block - 1) / block, [this, block](int64_t i) {
+      envs_.entry().step_cpu(envs_.batch(), io_, i * block,
+                             std::min((i + 1) * block, envs_.count()));
     });
   }
 
@@ -79,12 +80,15 @@ class Measurement {
 void run(const std::vector<std::string>& words) {
   double seconds = 0.3;
   int repeats = 3;
+  int64_t chosen_count = 0;
   std::vector<Case> cases;
   for (size_t i = 0; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     if (words[i] == "--seconds" && i + 1 < words.size()) seconds = std::stod(words[++i]);
     else if (words[i] == "--repeats" && i + 1 < words.size())
       repeats = std::max(1, std::stoi(words[++i]));
+    else if (words[i] == "--count" && i + 1 < words.size())
+      chosen_count = std::max(1, std::stoi(words[++i]));
     else if (equals == std::string::npos)
       cases.push_back({std::string(find_env(words[i]).name), {}});
     else if (cases.empty())
@@ -99,19 +103,23 @@ void run(const std::vector<std::string>& words) {
   if (usable_cpus() > 1) thread_counts.push_back(usable_cpus());
   std::printf("%-14s %8s %8s %16s %10s %10s\n", "environment", "N", "threads", "steps/s median",
               "min", "max");
-  for (const auto& which : cases)
+  for (const auto& which : cases) {
+    std::vector<int64_t> counts{8, 64, 1024, 4096};
+    if (find_env(which.env).library) counts = {8};
+    if (chosen_count) counts = {chosen_count};
     for (int threads : thread_counts)
-      for (int64_t count : {8, 64, 1024, 4096}) {
+      for (int64_t count : counts) {
         ThreadPool pool(threads);
         Measurement measurement(which, count, pool);
         std::vector<double> speeds;
         for (int r = 0; r < repeats; ++r) speeds.push_back(measurement.steps_per_second(seconds));
         std::sort(speeds.begin(), speeds.end());
-        std::printf("%-14s %8lld %8d %14.2f M %8.2f M %8.2f M\n", which.env.c_str(),
+        std::printf("%-14s %8lld %8d %14.4g M %8.4g M %8.4g M\n", which.env.c_str(),
                     static_cast<long long>(count), threads, speeds[speeds.size() / 2] / 1e6,
                     speeds.front() / 1e6, speeds.back() / 1e6);
         std::fflush(stdout);
       }
+  }
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ CASES = {
         speed_cases.cartpole_env,
         speed_cases.goodhart_env,
         speed_cases.minatar_env,
+        speed_cases.dmc_env,
         ppo_cases.cartpole_ppo_8x128,
         ppo_cases.cartpole_ppo_1024x32,
         ppo_cases.pendulum_ppo_8x128,

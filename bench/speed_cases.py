@@ -62,6 +62,35 @@ def minatar_env(options) -> list:
     return results
 
 
+def dmc_env(options) -> list:
+    """The control suite's tasks alone on one core, actions drawn beforehand: numbers, then pictures."""
+    results, seconds = [], 0.1 if options.quick else 2.0
+    for domain, task in (("cartpole", "swingup"), ("cheetah", "run"), ("reacher", "easy"), ("walker", "walk")):
+        for width in (0, 64):
+            shows = f"{width} x {width} pictures" if width else "numbers"
+            options.say(f"dmc_env, {domain} {task}, {shows}")
+            peers, absent = [], []
+            command = [PEER_PYTHON, PEERS / "dm_control_python.py", domain, task, seconds, *([width] if width else [])]
+            try:
+                peers.append(
+                    Contender(
+                        "dm_control",
+                        shown(command),
+                        lambda c=command: execute(c, one_core=True).report()["steps_per_second"],
+                        peer_version("dm_control", PEER_PYTHON),
+                    )
+                )
+            except Unavailable as why:
+                absent.append({"name": "dm_control", "why": str(why)})
+            setting = [f"dmc_{domain}", f"task={task}", *(["observe=image"] if width else [])]
+            ours = our_envs(options.programs, setting, 8, 1, seconds, one_core=True)
+            result = compare(ours, peers, options.pairs, options.say)
+            result["missing"] += absent
+            variant = f"{domain} {task}, {shows}, 8 environments (dm_control: 1), 1 core"
+            results.append({"variant": variant, **result, "notes": ["the same MuJoCo and OpenGL on both sides"]})
+    return results
+
+
 def cartpole_env(options) -> list:
     """Environments alone on one core, actions drawn beforehand."""
     results = []

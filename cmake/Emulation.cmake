@@ -54,4 +54,5 @@ static EnvEntry emulated(EnvEntry row, Launch* reset, Launch* step) {
     endif()
   endforeach()
   maglev_write_table(${target} ${target}_env_table EnvEntry env_table base/env/entry.h "${declarations}" "${rows}")
+  maglev_left_out_table(${target})
 endfunction()

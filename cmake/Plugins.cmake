@@ -136,7 +136,8 @@ function(maglev_environments_of out)
 endfunction()
 
 # links what an environment's libraries.cmake asks for. That file may call find_package or find_library, and sets
-# `libraries` to link, or `missing` to the name of what was not found: then the environment is left out.
+# `libraries` to link, or `missing` to the name of what was not found: then the environment is left out, and who asks for
+# it is told so, with what `install` says to do.
 function(maglev_environment_libraries target dir name)
   set(file ${CMAKE_SOURCE_DIR}/${dir}/${name}/libraries.cmake)
   if(NOT EXISTS ${file})
@@ -144,10 +145,13 @@ function(maglev_environment_libraries target dir name)
   endif()
   set(libraries)
   set(missing)
+  set(install "install it, then build again")
   include(${file})
   if(missing)
     message(STATUS "environment ${name} is left out: ${missing} was not found")
     set_property(GLOBAL APPEND PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS ${name})
+    set_property(GLOBAL APPEND_STRING PROPERTY MAGLEV_LEFT_OUT_ROWS
+                 "      LeftOutEnv{\"${name}\", \"${missing}\", \"${install}\"},\n")
   else()
     target_link_libraries(${target} PUBLIC ${libraries})
   endif()
@@ -232,6 +236,31 @@ int step_cuda(const EnvBatch& batch, const StepIo& io, int64_t count, void* stre
   endforeach()
 endfunction()
 
+# left_out_envs(), for one program
+function(maglev_left_out_table target)
+  get_property(left_out GLOBAL PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS)
+  list(LENGTH left_out count)
+  get_property(rows GLOBAL PROPERTY MAGLEV_LEFT_OUT_ROWS)
+  set(path ${MAGLEV_GENERATED}/${target}_left_out_envs.cpp)
+  maglev_write(${path} "// Written by CMake: environments whose libraries were not found.
+#include <array>
+
+#include \"base/env/entry.h\"
+
+namespace maglev {
+
+std::span<const LeftOutEnv> left_out_envs() {
+  static constexpr std::array<LeftOutEnv, ${count}> table{
+${rows}  };
+  return table;
+}
+
+}  // namespace maglev
+")
+  target_sources(${target} PRIVATE ${path})
+  set_source_files_properties(${path} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # env_table() over the environments of `dirs`, for one program
 function(maglev_env_table target)
   set(declarations)
@@ -242,6 +271,7 @@ function(maglev_env_table target)
     string(APPEND rows "      envs::${name}::entry(),\n")
   endforeach()
   maglev_write_table(${target} ${target}_env_table EnvEntry env_table base/env/entry.h "${declarations}" "${rows}")
+  maglev_left_out_table(${target})
 endfunction()
 
 # the `kind` (algorithms, networks) of `dir`: every source of each folder. A name that an earlier call built, such as an

@@ -134,6 +134,7 @@ def configuration_of(preset: str, setup: dict) -> tuple[list[str], str]:
     arguments = [
         f"-DCMAKE_MAKE_PROGRAM={setup['ninja']}",
         f"-DMAGLEV_TORCH={setup['torch']}",
+        f"-DMAGLEV_MUJOCO={setup['mujoco']}",
         f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}",
     ]
     arguments += shlex.split(os.environ.get("MAGLEV_CMAKE_ARGS", ""))

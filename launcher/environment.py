@@ -7,6 +7,7 @@ interrupted set-up is done again.
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import os
 import re
 import shlex
@@ -29,7 +30,7 @@ from launcher.console import (
     screen,
     write_json,
 )
-from launcher.system_packages import install_system_packages
+from launcher.system_packages import by_hand, install_system_packages
 
 VENV = HOME / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
@@ -104,16 +105,21 @@ for line in sys.stdin:
     except importlib.metadata.PackageNotFoundError: print(line); continue
     if sys.argv[1] != "any" and not wanted.specifier.contains(found, prereleases=True): print(line)
 """
-TORCH_FOLDER = """
-import importlib.util
-spec = importlib.util.find_spec("torch")
+PACKAGE_FOLDER = """
+import importlib.util, sys
+spec = importlib.util.find_spec(sys.argv[1])
 print(list(spec.submodule_search_locations)[0] if spec else "")
 """
 
 
-def unmet(requirements: list[str]) -> list[str]:
+def package_folder(name: str) -> str:
+    """Where .venv's interpreter finds a package; empty where it finds none."""
+    return output_of(str(VENV_PYTHON), "-c", PACKAGE_FOLDER, name)
+
+
+def unmet(requirements: list[str], exact: bool = False) -> list[str]:
     done = subprocess.run(
-        [VENV_PYTHON, "-c", UNMET, "any" if linked() else "exact"],
+        [VENV_PYTHON, "-c", UNMET, "any" if linked() and not exact else "exact"],
         input="\n".join(requirements),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -128,9 +134,12 @@ def requirement_lines(name: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def pip_install(requirements: list[str], log, what: str) -> str:
-    """Installs what is not met; returns why it failed, or an empty string. Never replaces torch."""
-    wanted = unmet(requirements)
+def pip_install(requirements: list[str], log, what: str, alone: bool = False) -> str:
+    """Installs what is not met; returns why it failed, or an empty string. Never replaces torch.
+
+    With `alone` exactly these versions, without the packages they ask for.
+    """
+    wanted = unmet(requirements, exact=alone)
     if not wanted:
         return ""
     if no_install():
@@ -153,11 +162,13 @@ def pip_install(requirements: list[str], log, what: str) -> str:
     if os.environ.get("MAGLEV_TORCH_INDEX"):
         command += ["--extra-index-url", os.environ["MAGLEV_TORCH_INDEX"]]
     if not any(line.startswith("torch") for line in wanted):
-        version = torch_version(Path(output_of(str(VENV_PYTHON), "-c", TORCH_FOLDER) or "/"))[0]
+        version = torch_version(Path(package_folder("torch") or "/"))[0]
         if version:
             constraint = BUILD / "constraints.txt"
             constraint.write_text(f"torch=={version}\n")
             command += ["-c", constraint]
+    if alone:
+        command.append("--no-deps")
     screen.say(f"installing {what}: {', '.join(line.split(';')[0].strip() for line in wanted)}")
     status, lines = run_logged(command + wanted, log, lambda line: screen.show("  " + line))
     if status == 0:
@@ -227,7 +238,36 @@ def install_python_packages(log) -> Path:
     why = why or pip_install(others, log, "Python packages")
     if why:
         raise Failure(f"[setup] {why}")
-    return Path(output_of(str(VENV_PYTHON), "-c", TORCH_FOLDER) or "/")
+    return Path(package_folder("torch") or "/")
+
+
+def install_mujoco(log) -> str:
+    """Returns the folder of the package mujoco; empty, and a line says why, where it cannot be had.
+
+    By choice: everything but the environments dmc_* works without. The engine wants its library and the models that
+    lie in dm_control, not what their Python sides import, some of which has no wheels for newer interpreters.
+    """
+    chosen = os.environ.get("MAGLEV_MUJOCO")
+    if chosen:
+        if not list(Path(chosen).glob("libmujoco.so.*")):
+            raise Failure(
+                f"[setup] MAGLEV_MUJOCO={chosen} is no mujoco package: expected "
+                ".../site-packages/mujoco with libmujoco.so.* in it"
+            )
+        return str(Path(chosen).resolve())
+    try:
+        why = pip_install(requirement_lines("requirements-mujoco.txt"), log, "MuJoCo", alone=True)
+    except Failure as failure:
+        why = str(failure)
+    if why:
+        screen.say(f"without MuJoCo's environments: {why.removeprefix('[setup] ')}")
+        return ""
+    if not any(ctypes.util.find_library(name) for name in ("EGL", "OSMesa")):
+        screen.say(
+            "MuJoCo's environments can show numbers; pictures need OpenGL without a window: "
+            f"{by_hand('libegl1 libgl1-mesa-dri')}"
+        )
+    return package_folder("mujoco")
 
 
 def tool(name: str, version: tuple[int, ...]) -> str:
@@ -242,7 +282,10 @@ def tool(name: str, version: tuple[int, ...]) -> str:
 
 
 def setup_key() -> str:
-    return digest(SETUP_VERSION, (HOME / "requirements.txt").read_text())
+    return digest(
+        SETUP_VERSION,
+        *((HOME / name).read_text() for name in ("requirements.txt", "requirements-mujoco.txt")),
+    )
 
 
 def tests_key() -> str:
@@ -250,11 +293,15 @@ def tests_key() -> str:
 
 
 def setup_is_current(state: dict, tests: bool) -> bool:
-    chosen = os.environ.get("MAGLEV_TORCH")
+    chosen = {name: os.environ.get(f"MAGLEV_{name.upper()}") for name in ("torch", "mujoco")}
     return (
         state.get("key") == setup_key()
         and (not tests or state.get("tests") == tests_key())
-        and (not chosen or str(Path(chosen).resolve()) == state.get("torch"))
+        and all(
+            not path or str(Path(path).resolve()) == state.get(name)
+            for name, path in chosen.items()
+        )
+        and (not state["mujoco"] or os.path.exists(state["mujoco"]))
         and all(
             os.path.exists(path)
             for path in (
@@ -267,10 +314,13 @@ def setup_is_current(state: dict, tests: bool) -> bool:
     )
 
 
-def ensure_setup(tests: bool = False) -> dict:
-    """Sets up what is not set up yet. Called with the lock held; returns the state."""
+def ensure_setup(tests: bool = False, whole: bool = False) -> dict:
+    """Sets up what is not set up yet; with `whole` also tries again what is by choice.
+
+    Called with the lock held; returns the state.
+    """
     state = read_json(SETUP_STATE)
-    if setup_is_current(state, tests):
+    if setup_is_current(state, tests) and (state["mujoco"] or not whole):
         return state
     if sys.version_info < MIN_PYTHON:
         raise Failure(
@@ -293,7 +343,11 @@ def ensure_setup(tests: bool = False) -> dict:
                 "torch": str(torch),
                 "cmake": tool("cmake", MIN_CMAKE),
                 "ninja": tool("ninja", (1,)),
+                "mujoco": install_mujoco(log),
             }
+            write_json(SETUP_STATE, state)
+        elif whole and not state["mujoco"]:
+            state["mujoco"] = install_mujoco(log)
             write_json(SETUP_STATE, state)
         if tests:
             why = pip_install(requirement_lines("requirements-test.txt"), log, "test packages")

@@ -92,19 +92,25 @@ def becomes_root() -> list[str] | None:
     return None
 
 
+def by_hand(packages: str) -> str:
+    """The command that installs them, for a person to type."""
+    command = f"apt-get update && apt-get install -y {packages}"
+    return command if os.geteuid() == 0 else f"sudo sh -c '{command}'"
+
+
 def install_system_packages(log):
     """Installs what is missing, or names it in one line with the command that does."""
     missing = missing_system_packages()
     if not missing:
         return
     packages = sorted({package for _, package in missing})
-    command = f"apt-get update && apt-get install -y {' '.join(packages)}"
     apt = shutil.which("apt-get")
     prefix = becomes_root() if apt and not no_install() else None
     if prefix is None:
-        by_hand = command if os.geteuid() == 0 else f"sudo sh -c '{command}'"
         names = ", ".join(name for name, _ in missing)
-        raise Failure(f"[setup] missing: {names}; install them with: {by_hand}")
+        raise Failure(
+            f"[setup] missing: {names}; install them with: {by_hand(' '.join(packages))}"
+        )
 
     def show(line: str):
         screen.show("  " + line)

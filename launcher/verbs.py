@@ -52,6 +52,7 @@ verbs of this launcher
 
 environment
   MAGLEV_TORCH=DIR                 use this torch package (.../site-packages/torch) and install none
+  MAGLEV_MUJOCO=DIR                use this mujoco package (.../site-packages/mujoco) and install none
   MAGLEV_TORCH_INDEX=URL           one more package index for torch, e.g. one of CPU builds
   MAGLEV_CMAKE_ARGS="-DX=Y ..."    further arguments for CMake
   MAGLEV_JOBS=N                    compile jobs (default: usable processors, bounded by memory)
@@ -271,7 +272,7 @@ def main(arguments: list[str]) -> int:
     if verb == "setup":
         expect_none(verb, rest)
         with locked():
-            setup = ensure_setup()
+            setup = ensure_setup(whole=True)
         screen.say(f"set up: torch {torch_version(Path(setup['torch']))[0]} from {setup['torch']}")
         return 0
     if verb == "build":

@@ -78,6 +78,7 @@ EnvEntry make_env_entry(const char* name) {
                      *reinterpret_cast<typename E::Assets*>(assets));
   };
   entry.host_only = host_only<E>();
+  if constexpr (requires { E::kLibrary; }) entry.library = E::kLibrary;
   if constexpr (host_only<E>()) {
     entry.make_states = [](int64_t count) -> void* { return new State[size_t(count)]; };
     entry.free_states = [](void* states) { delete[] static_cast<State*>(states); };

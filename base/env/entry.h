@@ -101,6 +101,9 @@ struct EnvEntry {
 
   /// Steps in host memory whatever the run's device: slots hold heads and, once saved, states.
   bool host_only;
+  /// What its numbers come from, such as "MuJoCo", where they are not our own arithmetic and so may
+  /// differ in their last bits from processor to processor; else null.
+  const char* library;
   void* (*make_states)(int64_t count);  ///< EnvBatch::states; null unless host-only
   void (*free_states)(void* states);
   /// Writes the states of slots [begin, end) into them: a host-only environment's, others lie there.
@@ -129,7 +132,14 @@ struct EnvEntry {
 
 /// Every environment that was built in, by name.
 std::span<const EnvEntry> env_table();
-/// Throws Error with near names.
+
+/// An environment that was left out of the build for want of a library, and how to get that.
+struct LeftOutEnv {
+  const char *name, *missing, *install;
+};
+std::span<const LeftOutEnv> left_out_envs();
+
+/// Throws Error with near names, or with what is missing where the environment was left out.
 const EnvEntry& find_env(std::string_view name);
 
 }  // namespace maglev

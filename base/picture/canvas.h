@@ -42,6 +42,8 @@ class Canvas {
   Rgb at(int x, int y) const { return pixels_[size_t(y) * size_t(width_) + size_t(x)]; }
   /// Rows from the top, without gaps.
   std::span<const Rgb> pixels() const { return pixels_; }
+  /// The same, for who draws by other means.
+  std::span<Rgb> pixels() { return pixels_; }
 
   void fill(Rgb colour);
   void rectangle(PixelPoint upper_left, PixelPoint lower_right, Rgb colour);

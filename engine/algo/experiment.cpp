@@ -26,7 +26,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
     t.add("collect", run.collect,
           "lockstep: all environments step together; blocks: each block of them runs the whole "
-          "rollout by itself");
+          "rollout by itself, unless a library steps them, one by one");
     t.add("graph", run.graph,
           "iterations captured as CUDA graphs and replayed; auto: where there is a GPU");
     t.add("precision", run.precision,

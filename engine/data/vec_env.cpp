@@ -13,13 +13,13 @@
 namespace maglev {
 namespace {
 
-// environments a thread takes at once: enough to hide the hand-over, few enough to share
-constexpr int64_t kBlock = 64;
-
+// environments a thread takes at once: enough to hide the hand-over, few enough to share; a library's
+// step is longer than that
 template <class Work>
-void for_blocks(ThreadPool& pool, int64_t N, const Work& work) {
-  pool.run((N + kBlock - 1) / kBlock,
-           [&](int64_t i) { work(i * kBlock, std::min(N, (i + 1) * kBlock)); });
+void for_blocks(ThreadPool& pool, const EnvEntry& entry, int64_t N, const Work& work) {
+  const int64_t block = entry.host_only ? 1 : 64;
+  pool.run((N + block - 1) / block,
+           [&](int64_t i) { work(i * block, std::min(N, (i + 1) * block)); });
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ void VecEnv::reset(const StepIo& io) {
   if (on_device_) return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
   const EnvBatch b = batch();
   const StepIo& on_host = columns_ ? columns_->of(io) : io;
-  for_blocks(*pool_, N_,
+  for_blocks(*pool_, *entry_, N_,
              [&](int64_t begin, int64_t end) { entry_->reset_cpu(b, on_host, begin, end); });
   if (columns_) columns_->send(io, HostColumns::Part::observed);
 }
@@ -87,7 +87,7 @@ void VecEnv::step(const StepIo& io) {
   if (on_device_) return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
   const EnvBatch b = batch();
   const StepIo& on_host = columns_ ? columns_->bring_actions(io) : io;
-  for_blocks(*pool_, N_,
+  for_blocks(*pool_, *entry_, N_,
              [&](int64_t begin, int64_t end) { entry_->step_cpu(b, on_host, begin, end); });
   if (columns_) columns_->send(io, HostColumns::Part::all);
 }

@@ -94,11 +94,16 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       make_store(run, envs_->spec(), *plan_,
                  {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement.device);
   carry_ = algo_->policy().initial_carry(rows);
+  const bool one_by_one = experiment.env().host_only && !runs_on_cuda(placement.device);
   if (!offline())
-    for (const TimeStep& part : store_->window().step(0).blocks)
+    for (const TimeStep& part : store_->window().step(0).blocks) {
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
+      const int64_t stride = one_by_one ? envs_->agents() : part.rows();
+      for (int64_t row = 0; row < part.rows(); row += stride)
+        parts_.push_back({.first = part.first + row, .rows = stride});
+    }
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  lockstep_ = run.collect == Collect::lockstep || learners;
+  lockstep_ = run.collect == Collect::lockstep || learners || one_by_one;
   if (lockstep_) turns_.resize(size_t(plan_->collect_steps));
   const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
   const bool graph = run.graph.value_or(placement.device.is_cuda());
@@ -141,7 +146,7 @@ void Trainer::mark(int64_t t, int place) {
 
 void Trainer::act(int64_t t, int64_t block) {
   BlockState& state = blocks_[size_t(block)];
-  Timed timed(state.times.policy);
+  Timed timed(state.policy);
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += time_steps();
@@ -151,11 +156,10 @@ void Trainer::act(int64_t t, int64_t block) {
   mark(t, 1);
 }
 
-void Trainer::step_block(int64_t t, int64_t block) {
-  BlockState& state = blocks_[size_t(block)];
-  Timed timed(state.times.environment);
-  const TimeStep& part = store_->window().step(t).blocks[size_t(block)];
-  const int64_t agents = envs_->agents(), begin = part.first, count = part.rows();
+void Trainer::step_part(int64_t t, int64_t index) {
+  StepPart& part = parts_[size_t(index)];
+  Timed timed(part.environment);
+  const int64_t agents = envs_->agents(), begin = part.first, count = part.rows;
   StepIo io = store_->window().io(t);
   if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
@@ -163,7 +167,7 @@ void Trainer::step_block(int64_t t, int64_t block) {
   if (runs_on_cuda(placement_.device)) return;
   report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
   // while the rows are in the cache
-  state.finite &= finite_->rows_finite(io, begin, count);
+  part.finite &= finite_->rows_finite(io, begin, count);
 }
 
 void Trainer::act_all(int64_t t) {
@@ -171,7 +175,7 @@ void Trainer::act_all(int64_t t) {
 }
 
 void Trainer::step_all(int64_t t) {
-  pool_.run(int64_t(blocks_.size()), [&](int64_t b) { step_block(t, b); });
+  pool_.run(int64_t(parts_.size()), [&](int64_t p) { step_part(t, p); });
 }
 
 void Trainer::collect() {
@@ -186,16 +190,16 @@ void Trainer::collect() {
     }
   } else {
     pool_.run(int64_t(blocks_.size()), [&](int64_t b) {
-      for (int64_t t = 0; t < T; ++t) act(t, b), step_block(t, b);
+      for (int64_t t = 0; t < T; ++t) act(t, b), step_part(t, b);
     });
   }
   // the time that passed, in the proportion of the time threads spent
   PhaseTimes spent;
   bool finite = true;
-  for (BlockState& block : blocks_) {
-    spent.policy += block.times.policy, spent.environment += block.times.environment;
-    finite &= std::exchange(block.finite, true);
-    block.times = {};
+  for (BlockState& block : blocks_) spent.policy += std::exchange(block.policy, 0);
+  for (StepPart& part : parts_) {
+    spent.environment += std::exchange(part.environment, 0);
+    finite &= std::exchange(part.finite, true);
   }
   const double share = (steady_s() - begin) / std::max(1e-12, spent.policy + spent.environment);
   report_.times().policy += share * spent.policy;

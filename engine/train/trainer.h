@@ -94,9 +94,15 @@ class Trainer {
  private:
   /// What the threads that collect a block keep of it; a cache line of its own.
   struct alignas(64) BlockState {
-    Carry carry;         ///< views of the block's rows
-    PhaseTimes times;    ///< policy and environment, of this rollout
-    bool finite = true;  ///< all the environments gave in this rollout
+    Carry carry;        ///< views of the block's rows
+    double policy = 0;  ///< seconds of this rollout
+  };
+  /// Rows that one thread steps: those of a block, or of one environment where a library steps it,
+  /// which takes longer than handing it over.
+  struct alignas(64) StepPart {
+    int64_t first, rows;
+    double environment = 0;  ///< seconds of this rollout
+    bool finite = true;      ///< all the environments gave in this rollout
   };
 
   // the stages, as they are called or captured
@@ -118,7 +124,7 @@ class Trainer {
   /// Where time step t is the one that a device's times are divided by.
   void mark(int64_t t, int place);
   void act(int64_t t, int64_t block);
-  void step_block(int64_t t, int64_t block);
+  void step_part(int64_t t, int64_t part);
   void act_all(int64_t t);
   void step_all(int64_t t);
   /// All of collect that is not of a time step.
@@ -145,6 +151,7 @@ class Trainer {
   int64_t owed_ = 0;  ///< updates an iteration that was cut short has left
   Carry carry_;
   std::vector<BlockState> blocks_;
+  std::vector<StepPart> parts_;  ///< as blocks_, unless environments are host-only
   bool lockstep_;
   std::unique_ptr<FiniteCheck> finite_;
   std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor

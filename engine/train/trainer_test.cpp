@@ -34,7 +34,7 @@ std::string trained(const std::string& env, const Settings& settings, int thread
 }
 
 TEST(Trainer, blocks_that_run_ahead_collect_what_lockstep_collects_on_any_number_of_threads) {
-  for (const char* env : {"cartpole", "pendulum", "goodhart"})
+  for (const char* env : {"cartpole", "pendulum", "goodhart", "dispatch"})
     for (const char* count : {"env.count=20", "env.count=150"}) {
       const auto reference = trained(env, {count, "train.collect=lockstep"}, 1);
       for (int threads : {1, 2, 3}) {

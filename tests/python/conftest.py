@@ -59,6 +59,12 @@ def examples():
     return runner(BUILD / "maglev-examples")
 
 
+def skip_without_library(done):
+    """Skips where an environment's library, or what its pictures need, is not on this machine."""
+    if done.returncode and ("is not in this build" in done.stderr or "pictures need OpenGL" in done.stderr):
+        pytest.skip(done.stderr)
+
+
 def returns_of_training(engine, words, run):
     """Mean returns of every metrics row of `train` with these words into the folder `run`."""
     done = engine("train", *words, "--sinks", "jsonl", "--out", run)

@@ -89,9 +89,11 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         f"-DCMAKE_MAKE_PROGRAM={ninja}",
         "-DMAGLEV_TRAIN=OFF",
         "-DMAGLEV_CUDA=OFF",
+        "-DMAGLEV_MUJOCO=/nowhere",
         *launcher,
     )
     assert "environment absent is left out: libabsent was not found" in configured
+    assert "environment dmc_walker is left out: MuJoCo 3.17.0 was not found" in configured
     run(ninja, "-C", build, "env_throughput")
 
     def throughput(*words):
@@ -102,4 +104,10 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
     assert "maze" in throughput("maze", "side=20")
     assert "dispatch" in throughput("dispatch", "queues=5")
     table = (build / "generated" / "env_throughput_env_table.cpp").read_text()
-    assert "envs::maze::" in table and "absent" not in table
+    assert "envs::maze::" in table and "absent" not in table and "dmc" not in table
+    for name, message in {
+        "absent": "found no libabsent; install it, then build again",
+        "dmc_walker": "found no MuJoCo 3.17.0; ./maglev setup fetches it (or: pip install mujoco==3.17.0 dm_control==",
+    }.items():
+        done = subprocess.run([build / "tests" / "env_throughput", name], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and f"[env] {name} is not in this build, which {message}" in done.stderr

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json", "requirements.txt", "requirements-test.txt"]
+FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json"]
+FILES += ["requirements.txt", "requirements-mujoco.txt", "requirements-test.txt"]
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
@@ -200,6 +201,28 @@ def test_wrong_torch_folder_is_refused(fresh):
     assert done.returncode == 2 and "MAGLEV_TORCH=/usr is no torch package" in done.err
 
 
+def test_wrong_mujoco_folder_is_refused(fresh):
+    done = fresh.run("setup", MAGLEV_MUJOCO="/usr")
+    assert done.returncode == 2 and "MAGLEV_MUJOCO=/usr is no mujoco package" in done.err
+
+
+def test_mujoco_is_by_choice_and_setup_tries_it_again(fresh):
+    done = fresh.run("train")
+    assert done.returncode == 7, done.err
+    assert "without MuJoCo's environments: missing Python packages: mujoco==" in done.err
+    state = fresh.folder / ".venv" / "maglev.json"
+    assert json.loads(state.read_text())["mujoco"] == ""
+    assert "without MuJoCo" not in fresh.run("train").err, "what is known to be missing is not asked for again"
+    assert "without MuJoCo" in fresh.run("setup").err
+    package = fresh.folder / "simulator" / "mujoco"
+    package.mkdir(parents=True)
+    (package / "libmujoco.so.1").touch()
+    done = fresh.run("setup", MAGLEV_MUJOCO=str(package))
+    assert done.returncode == 0 and json.loads(state.read_text())["mujoco"] == str(package)
+    shutil.rmtree(package)
+    assert "without MuJoCo" in fresh.run("train").err, "what is gone is looked for anew"
+
+
 def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(without_numpy):
     done = without_numpy.run(
         "setup", MAGLEV_NO_INSTALL="", PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null"
@@ -377,12 +400,12 @@ def test_set_up_runs_again_only_when_requirements_change(made):
     log = made.folder / ".build" / "setup.log"
     state = made.folder / ".venv" / "maglev.json"
     before = log.stat().st_mtime_ns
-    assert made.run("setup").returncode == 0
+    assert made.run("build").returncode == 0
     assert log.stat().st_mtime_ns == before
     key = json.loads(state.read_text())["key"]
     with open(made.folder / "requirements.txt", "a") as requirements:
         requirements.write("# changed\n")
-    assert made.run("setup").returncode == 0
+    assert made.run("build").returncode == 0
     assert log.stat().st_mtime_ns != before and json.loads(state.read_text())["key"] != key
 
 

@@ -11,7 +11,7 @@ from conftest import BUILD, HOME
 # rooms from the bottom up; those of one line do not know each other
 LAYERS = [
     ["base/core"],
-    ["base/config", "base/simd", "base/device", "base/statistics"],
+    ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics"],
     ["base/env", "base/metrics", "base/picture"],
     ["envs", "sinks", "kernels"],
     ["engine/device"],
@@ -141,7 +141,15 @@ def test_every_source_is_built():
     # a group of sources is compiled as one that includes them
     groups = [f.read_text() for f in compiled if f.parent.name == "Unity"]
     built = compiled | {Path(f) for text in groups for f in re.findall(r'#include "([^"]+)"', text)}
-    missing = [f for f in tracked() if f.endswith(".cpp") and HOME / f not in built]
+    # environments whose libraries were not found, and what only they use
+    table = BUILD / "generated" / "maglev-engine_left_out_envs.cpp"
+    left_out = re.findall(r'LeftOutEnv\{"(\w+)"', table.read_text())
+    rooms = [f"envs/{name}/" for name in left_out] + ["base/mujoco/"] * ("dmc_walker" in left_out)
+    missing = [
+        f
+        for f in tracked()
+        if f.endswith(".cpp") and HOME / f not in built and not f.startswith(tuple(rooms))
+    ]
     assert not missing, f"no target builds {missing}"
 
 

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import ENGINE, HOME
+from conftest import ENGINE, HOME, skip_without_library
 from PIL import Image
 
 
@@ -77,8 +77,10 @@ def test_every_environment_has_proven_settings():
 def test_a_run_of_proven_settings_plays(algo, env, engine, tmp_path):
     run = tmp_path / "run"
     done = engine("train", algo, env, "--sinks", "jsonl", "--out", run, "train.steps=200")
+    skip_without_library(done)
     assert done.returncode == 0, done.stderr
     done = engine("play", run, "env.max_steps=3", "--record", tmp_path / "game.gif")
+    skip_without_library(done)
     assert done.returncode == 0, done.stderr
     assert "episode 1: 3 steps" in done.stdout and str(run) in done.stdout
     # and as a player of an environment that was named

@@ -113,6 +113,9 @@ void print_all() {
                solved_text(spec), entry.summary});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
+  for (const LeftOutEnv& env : left_out_envs())
+    print("\n" + std::string(env.name) + " is not in this build, which found no " + env.missing +
+          "; " + env.install);
   print("\nmaglev envs <name> shows the settings of one.\n");
 }
 

@@ -1,0 +1,1 @@
+maglev_needs_mujoco()
