@@ -124,15 +124,19 @@ def storage(seconds: float, name: str, *words) -> Contender:
 
 
 def our_replay(options, seconds: float, **case) -> Contender:
-    """Ours in the same unit: the line of replay_throughput that has all of `case`."""
-    command = [options.programs.beside("replay_throughput"), "--seconds", seconds]
+    """Ours in the same unit: the line of `bench replay` that has all of `case`."""
+    milliseconds = round(1000 * seconds)
+    command = [
+        *(options.programs.engine, "bench", "replay", "--lines"),
+        *("--milliseconds", milliseconds),
+    ]
 
     def sample() -> float:
         need(command[0])
         for line in execute(command).reports():
             if all(line.get(key) == value for key, value in case.items()):
                 return line["per_second"]
-        raise Unavailable(f"replay_throughput has no line with {case}")
+        raise Unavailable(f"bench replay has no line with {case}")
 
     return Contender("maglev", shown(command), sample)
 
@@ -155,7 +159,7 @@ def replay_write(options) -> list:
     seconds = 0.05 if options.quick else 0.5
     results = []
     for columns in ("vector", "image"):
-        for rows in (8, 32, 128):
+        for rows in (8, 16, 32, 64, 128):
             place = ("write", "--columns", columns, "--rows", rows)
             peers = [
                 lambda way=way, place=place: storage(
@@ -163,7 +167,9 @@ def replay_write(options) -> list:
                 )
                 for way in ("list", "batched")
             ]
-            ours = our_replay(options, seconds, case="write", columns=columns, rows=rows)
+            ours = our_replay(
+                options, seconds, work="write", columns=columns, rows=rows, way="maglev direct"
+            )
             variant = f"replay_write: {rows} {columns} rows a step"
             results.append(beside_storage(options, variant, ours, peers))
     return results
@@ -179,7 +185,7 @@ def replay_sample(options) -> list:
             lambda words=words: storage(seconds, "torchrl", *words),
             lambda words=words: storage(seconds, "torchrl cached", *words, "--cached"),
         ]
-        ours = our_replay(options, seconds, case="sample", capacity=capacity)
+        ours = our_replay(options, seconds, work="sample", rows=capacity)
         variant = f"replay_sample: {capacity} rows"
         results.append(beside_storage(options, variant, ours, peers))
     return results

@@ -64,6 +64,21 @@ TEST(UpdatesDue, are_a_function_of_the_steps) {
   EXPECT_EQ(updates_due(plan, 1100), 507);
 }
 
+// batches drawn ahead, and observations on a disk, change nothing but who waits for what
+TEST(OffPolicy, the_same_run_is_made_with_batches_drawn_ahead_and_from_a_disk) {
+  for (const char* overlap : {"train.overlap=false", "train.overlap=true"}) {
+    Settings settings{overlap, "linear_q.updates_per_step=0.7", "linear_q.capacity=300"};
+    const auto with = [&](const std::string& more, int threads) {
+      Settings all = settings;
+      all.push_back(more);
+      return trained(all, threads, 150);
+    };
+    const std::string plain = with("train.prefetch=off", 2);
+    for (int threads : {1, 3}) EXPECT_EQ(with("train.prefetch=on", threads), plain) << overlap;
+    EXPECT_EQ(with("train.replay_folder=" + test_folder() + "/ring", 2), plain) << overlap;
+  }
+}
+
 TEST(OffPolicy, makes_the_updates_that_are_due_after_each_iteration) {
   const auto experiment = experiment_of({"linear_q.update_every=12"});
   Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});

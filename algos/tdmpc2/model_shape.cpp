@@ -81,7 +81,8 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
     throw Error("[tdmpc2] plans continuous actions, this environment's are categories; use ppo");
   const Widths& size = kWidths[size_t(options.size)];
   auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };
-  ModelShape shape{.actions = spec.action.dims(),
+  ModelShape shape{.image_shift = options.image_shift,
+                   .actions = spec.action.dims(),
                    .tasks = int64_t(spec.tasks.size()),
                    .task_dim = spec.tasks.empty() ? 0 : options.task_dim,
                    // widths that were given go before those of the named size

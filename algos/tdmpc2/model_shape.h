@@ -17,12 +17,13 @@ constexpr int64_t kBins = 101;
 constexpr double kBinLow = -10, kBinHigh = 10, kBinSize = (kBinHigh - kBinLow) / (kBins - 1);
 constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 
-/// Sides and random shift of the images the convolutional encoder takes.
-constexpr int64_t kImageSide = 64, kImageShift = 3;
+/// Sides of the images the convolutional encoder takes.
+constexpr int64_t kImageSide = 64;
 
 struct ModelShape {
   int64_t obs = 0;                      ///< width of a vector observation; 0: an image
   int64_t channels = 0;                 ///< of an image of 64 x 64
+  int64_t image_shift = 0;              ///< pixels that images are moved at most, at random
   int64_t actions = 0;                  ///< A
   int64_t tasks = 0;                    ///< 0: one task, without an embedding
   int64_t task_dim = 0;                 ///< T, 0 without tasks

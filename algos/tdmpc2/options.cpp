@@ -54,6 +54,9 @@ void Options::describe(OptionTable& t) {
   t.add("rho", rho, "weight of a step beside the one before it", share);
   t.add("tau", tau, "share of the way targets and the value scale go in an update", share);
   t.add("discount", discount, "0: from the episode's length, between 0.95 and 0.995", share);
+  t.add("image_shift", image_shift,
+        "images are moved at random by at most so much whenever they are encoded; 0: never",
+        {.min = 0, .max = 32, .unit = "pixels"});
   t.add("entropy_coef", entropy_coef, "weight of the policy's entropy", weight);
   t.add("consistency_coef", consistency_coef, "weight of the latent prediction's error", weight);
   t.add("reward_coef", reward_coef, "weight of the reward loss", weight);

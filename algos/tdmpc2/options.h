@@ -51,6 +51,7 @@ struct Options {
   double rho = 0.5;
   double tau = 0.01;
   double discount = 0;
+  int64_t image_shift = 3;
   double entropy_coef = 1e-4;
   double consistency_coef = 20, reward_coef = 0.1, value_coef = 0.1, termination_coef = 1;
 

@@ -154,10 +154,9 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
   const at::Tensor seen = columns_.seen(step.obs, 1);
   if (shape_.image()) {
     // the encoder was trained on shifted images: acting shifts them too
-    auto shift = at::empty({step.rows(), 2}, params_.data().options());
-    noise_uniform_(shift, plan_fill(key, step.first, step.rows(), numbers_.shift));
-    shift = (shift * double(2 * kImageShift + 1)).to(at::kLong).clamp_max(2 * kImageShift);
-    request.latent = model_->encode_image(seen, shift);
+    auto uniforms = at::empty({step.rows(), 2}, params_.data().options());
+    noise_uniform_(uniforms, plan_fill(key, step.first, step.rows(), numbers_.shift));
+    request.latent = model_->encode_image(seen, uniforms);
   } else {
     const auto embedding = model_->embedding(request.task);
     request.latent =

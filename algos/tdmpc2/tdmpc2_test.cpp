@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/tdmpc2/world_model.h"
 #include "base/core/error.h"
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
@@ -160,6 +161,20 @@ TEST(Tdmpc2, a_rows_action_does_not_depend_on_the_rows_beside_it) {
       learner.algo.policy().act(one, carry, ActMode::sample, kLater);
       EXPECT_TRUE(close(one.action[0], together[n], 1e-5)) << n;
     }
+  }
+}
+
+TEST(Tdmpc2, images_are_moved_as_far_as_the_setting_says) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(3));
+  const auto bytes = at::randint(0, 256, {4, 64, 64, 3}, gen, at::TensorOptions(at::kByte));
+  const auto middle = at::full({4, 2}, 0.5), corner = at::zeros({4, 2});
+  for (int64_t pixels : {0, 3}) {
+    Options o = small();
+    o.image_shift = pixels;
+    const tdmpc2::WorldModel model(tdmpc2::model_shape(o, images()), /*kaiming=*/false,
+                                   Initializer(1));
+    EXPECT_EQ(at::equal(model.encode_image(bytes, middle), model.encode_image(bytes, corner)),
+              pixels == 0);
   }
 }
 

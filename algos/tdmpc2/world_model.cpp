@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "kernels/image/image_op.h"
+
 namespace maglev::tdmpc2 {
 namespace {
 
@@ -31,16 +33,6 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c)
   for (const auto& part : {b, c})
     if (part.defined()) parts.push_back(part);
   return parts.size() == 1 ? a : at::cat(parts, -1);
-}
-
-at::Tensor shifted(const at::Tensor& image, const at::Tensor& shift) {
-  const int64_t rows = image.size(0);
-  // the place each pixel comes from; beyond an edge the edge repeats
-  const auto places = at::arange(kImageSide, shift.options()).unsqueeze(0) - kImageShift;
-  const auto y = (places + shift.narrow(1, 0, 1)).clamp(0, kImageSide - 1);
-  const auto x = (places + shift.narrow(1, 1, 1)).clamp(0, kImageSide - 1);
-  const auto row = at::arange(rows, shift.options()).view({rows, 1, 1});
-  return image.index({row, y.unsqueeze(2), x.unsqueeze(1)});
 }
 
 Layer::Layer(const LayerPlace& p) {
@@ -192,9 +184,8 @@ at::Tensor WorldModel::encode(const at::Tensor& obs, const at::Tensor& e) const 
   return run(*encoder_, joined(obs, e), LayerEnd::simnorm);
 }
 
-at::Tensor WorldModel::encode_image(const at::Tensor& image, const at::Tensor& shift) const {
-  // bytes to [-0.5, 0.5], channels before places
-  auto x = shifted(image, shift).permute({0, 3, 1, 2}).to(at::kFloat) / 255 - 0.5;
+at::Tensor WorldModel::encode_image(const at::Tensor& image, const at::Tensor& uniforms) const {
+  auto x = shift_images(image, uniforms, shape_.image_shift);
   // relu between convolutions, SimNorm behind the last
   const size_t count = encoder_->layers.size();
   for (size_t i = 0; i < count; ++i) {

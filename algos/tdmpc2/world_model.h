@@ -63,9 +63,9 @@ class WorldModel : public torch::nn::Module {
   at::Tensor embedding(const at::Tensor& task) const;
   /// Latents [..., D] of vector observations [..., obs] f32.
   at::Tensor encode(const at::Tensor& obs, const at::Tensor& e) const;
-  /// Latents [rows, D] of images [rows, 64, 64, C] u8, each moved by its `shift` [rows, 2] in [0, 2
-  /// * kImageShift] i64, rows and columns, where kImageShift is in the middle.
-  at::Tensor encode_image(const at::Tensor& image, const at::Tensor& shift) const;
+  /// Latents [rows, D] of images [rows, 64, 64, C] u8, each moved by at most shape().image_shift
+  /// pixels as its `uniforms` [rows, 2] f32 say.
+  at::Tensor encode_image(const at::Tensor& image, const at::Tensor& uniforms) const;
   at::Tensor next(const at::Tensor& z, const at::Tensor& a, const at::Tensor& e) const;
   at::Tensor reward(const at::Tensor& z, const at::Tensor& a, const at::Tensor& e) const;  ///< K
   at::Tensor termination(const at::Tensor& z, const at::Tensor& e) const;  ///< [...], a logit
@@ -101,8 +101,5 @@ class WorldModel : public torch::nn::Module {
   std::vector<std::shared_ptr<Mlp>> q_;
   std::shared_ptr<Embedding> embedding_;
 };
-
-/// Moves images [rows, 64, 64, C] by `shift` [rows, 2] i64, repeating what is at the edges.
-at::Tensor shifted(const at::Tensor& image, const at::Tensor& shift);
 
 }  // namespace maglev::tdmpc2

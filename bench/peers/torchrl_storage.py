@@ -2,6 +2,7 @@
 
     torchrl_storage.py write --columns vector|image --rows 8 [--way list]
     torchrl_storage.py sample --capacity 1000000 [--cached]
+    torchrl_storage.py all
 
 Written are rows of a step, ready made outside the clock: `list` is LazyTensorStorage.set with a
 list of one TensorDict a row and their indices, `lazy` the same rows as a lazy stack into a slice,
@@ -9,12 +10,11 @@ list of one TensorDict a row and their indices, `lazy` the same rows as a lazy s
 ReplayBuffer as a user would.
 Drawn are 256 slices of 4 rows (horizon 3) by SliceSampler, from episodes of 251 rows, the
 trajectory uniform; --cached keeps its table of episodes, which is right only while nothing is
-written. One thread unless --threads says otherwise. Prints one JSON object.
+written. `all` is these and `frames`: 16 frames added, then 1,024 single ones drawn by index. One
+thread unless --threads says otherwise. Prints one JSON object a line.
 """
 
 import argparse
-import json
-import time
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -22,20 +22,20 @@ warnings.filterwarnings("ignore")
 import torch  # noqa: E402
 from tensordict import LazyStackedTensorDict, TensorDict  # noqa: E402
 from torchrl.data import LazyTensorStorage, ReplayBuffer  # noqa: E402
+from storage_timing import ADDED, CAPACITY, DRAWN, FRAMES, ROWS, tell  # noqa: E402
 from torchrl.data.replay_buffers.samplers import SliceSampler  # noqa: E402
 
-CAPACITY = {"vector": 65536, "image": 4096}  # rows of the storage that is written to
 EPISODE_ROWS = 251
 SLICES, SLICE_ROWS = 256, 4
-WARM_UP = 20
+SAMPLED = (20_000, 1_000_000)
 
 
 def transitions(columns: str, rows: int) -> TensorDict:
-    """`rows` rows: 18 f32 or 64 x 64 x 9 u8 observed, 4 f32 of action, reward, three flags."""
+    """`rows` rows: 18 f32 or 64 x 64 x 3 u8 observed, 4 f32 of action, reward, three flags."""
     if columns == "vector":
         observed = torch.randn(rows, 18)
     else:
-        observed = torch.randint(0, 256, (rows, 64, 64, 9), dtype=torch.uint8)
+        observed = torch.randint(0, 256, (rows, 64, 64, 3), dtype=torch.uint8)
     flags = {name: torch.zeros(rows, dtype=torch.bool) for name in ("is_first", "terminated")}
     return TensorDict(
         {
@@ -96,18 +96,31 @@ def sampler(capacity: int, cached: bool):
     return buffer.sample
 
 
-def timed(call, seconds: float) -> dict:
-    """Calls a second, of wall and of processor time."""
-    for _ in range(WARM_UP):
-        call()
-    calls, wall, cpu = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() - wall < seconds:
-        call()
-        calls += 1
-    return {
-        "per_second": calls / (time.perf_counter() - wall),
-        "per_cpu_second": calls / (time.process_time() - cpu),
-    }
+def frames():
+    """A call that adds 16 frames and draws 1,024 of them by index."""
+    storage = LazyTensorStorage(FRAMES)
+    storage.set(slice(0, FRAMES), transitions("image", FRAMES))
+    batch = transitions("image", ADDED)
+    at = 0
+
+    def add_and_draw():
+        nonlocal at
+        storage.set(slice(at, at + ADDED), batch)
+        at = (at + ADDED) % FRAMES
+        return storage.get(torch.randint(0, FRAMES, (DRAWN,)))
+
+    return add_and_draw
+
+
+def tell_write(columns: str, rows: int, way: str, seconds: float):
+    call = writer(columns, rows, way)
+    tell("write", columns, rows, f"torchrl {way}", rows, call, seconds)
+
+
+def tell_sample(capacity: int, cached: bool, seconds: float):
+    way = "torchrl cached" if cached else "torchrl"
+    call = sampler(capacity, cached)
+    tell("sample", "vector", capacity, way, SLICES * SLICE_ROWS, call, seconds)
 
 
 def main():
@@ -123,15 +136,24 @@ def main():
     sample = kinds.add_parser("sample")
     sample.add_argument("--capacity", type=int, required=True)
     sample.add_argument("--cached", action="store_true")
+    kinds.add_parser("all")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.kind == "write":
         if CAPACITY[arguments.columns] % arguments.rows:
             parser.error(f"--rows must divide {CAPACITY[arguments.columns]}")
-        call = writer(arguments.columns, arguments.rows, arguments.way)
+        tell_write(arguments.columns, arguments.rows, arguments.way, arguments.seconds)
+    elif arguments.kind == "sample":
+        tell_sample(arguments.capacity, arguments.cached, arguments.seconds)
     else:
-        call = sampler(arguments.capacity, arguments.cached)
-    print(json.dumps(timed(call, arguments.seconds)))
+        for columns in CAPACITY:
+            for rows in ROWS:
+                for way in ("list", "lazy", "batched"):
+                    tell_write(columns, rows, way, arguments.seconds)
+        for capacity in SAMPLED:
+            for cached in (False, True):
+                tell_sample(capacity, cached, arguments.seconds)
+        tell("frames", "image", FRAMES, "torchrl", ADDED + DRAWN, frames(), arguments.seconds)
 
 
 if __name__ == "__main__":

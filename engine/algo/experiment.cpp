@@ -48,11 +48,19 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.min = 0, .max = 1e6});
     t.add("overlap", run.overlap,
           "updates of an iteration run beside the steps of the next, on threads of their own");
+    t.add(
+        "prefetch", run.prefetch,
+        "a thread of its own draws the next batch from the replay while one is learned from, on a "
+        "processor; auto: where batches are of 1 MiB and more and threads more than one");
     t.add("dataset", run.dataset,
           "files to learn from instead of an environment, by commas (maglev data writes them)");
     t.add("replay_memory", run.replay_memory,
           "where a replay lies on a GPU: on the device or in pinned memory of the host; auto: on "
           "the device where it leaves the rest enough");
+    t.add("replay_folder", run.replay_folder,
+          "on a processor: observations of the replay lie in a file of this folder, mapped into "
+          "memory, "
+          "and may be more than memory holds; empty: in memory");
     t.add("save_replay", run.save_replay,
           "checkpoints hold the replay; else a resumed run begins with an empty one");
     t.add("replay_capacity", run.replay_capacity,

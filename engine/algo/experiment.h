@@ -48,8 +48,10 @@ struct RunOptions {
   bool deterministic = false;
   int64_t warmup = 0;
   bool overlap = false;
+  OnOff prefetch;
   std::string dataset;
   std::optional<ReplayMemory> replay_memory;
+  std::string replay_folder;
   bool save_replay = true;
   int64_t replay_capacity = 0;
   std::string memory_limit = "auto";  ///< auto, none, or a size

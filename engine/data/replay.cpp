@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/mapped_file.h"
 
 namespace maglev {
 namespace {
@@ -48,17 +49,34 @@ at::TensorOptions memory_of(at::Device device, bool pinned) {
   return at::TensorOptions(device);
 }
 
+// memory that nothing was written to takes none yet, in a file likewise but for its space
+MakeColumn observations_in(const std::string& folder) {
+  return [folder](at::IntArrayRef sizes, at::TensorOptions options) {
+    if (folder.empty()) {
+      at::Tensor column = at::empty(sizes, options);
+      if (column.is_cpu() && !options.pinned_memory())
+        prefer_large_pages(column.data_ptr(), int64_t(column.nbytes()));
+      return column;
+    }
+    const int64_t bytes = c10::multiply_integers(sizes) * int64_t(options.dtype().itemsize());
+    auto file = std::make_unique<MappedFile>(folder, bytes);
+    std::byte* data = file->data();
+    // the tensor's end is the file's
+    return at::from_blob(data, sizes, [held = file.release()](void*) { delete held; }, options);
+  };
+}
+
 }  // namespace
 
 Replay::Replay(const EnvSpec& spec, const ReplayShape& shape,
-               const std::vector<ExtraColumn>& columns, at::Device device, bool pinned)
+               const std::vector<ExtraColumn>& columns, at::Device device, const RingMemory& memory)
     : spec_(spec),
       extra_(columns),
       shape_(shape),
       slots_(slots_of(shape)),
       device_(device),
       columns_(make_columns(spec, columns, {.observed = slots_, .acted = slots_}, shape.window.rows,
-                            memory_of(device, pinned), /*zeroed=*/false)),
+                            memory_of(device, memory.pinned), observations_in(memory.folder))),
       index_({.slots = slots_,
               .rows = shape.window.rows,
               .length = shape.length,
@@ -117,12 +135,19 @@ ReplayBuffer Replay::make_buffer() const {
   ReplayBuffer buffer;
   buffer.batch =
       make_columns(spec_, extra_, {.observed = shape_.length + 1, .acted = shape_.length},
-                   shape_.batch, on_device);
+                   shape_.batch, on_device, observations_in(/*folder=*/""));
   buffer.slices = at::zeros({shape_.batch, 2}, on_device.dtype(at::kLong));
   return buffer;
 }
 
-void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool) {
+bool Replay::rewritten(const at::Tensor& column) const {
+  for (size_t c = 0; c < extra_.size(); ++c)
+    if (columns_.extra[c].is_same(column)) return extra_[c].rewritten;
+  return false;
+}
+
+void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
+                    SampledColumns which) {
   ReplaySample args{.table = index_.table(),
                     .is_first = columns_.is_first.const_data_ptr<uint8_t>(),
                     .seed = key.seed,
@@ -133,6 +158,8 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
                     .count = 0,
                     .columns = {}};
   const auto add = [&](const auto&, const at::Tensor& ring, const at::Tensor& to) {
+    if (which != SampledColumns::all && (which == SampledColumns::rewritten) != rewritten(ring))
+      return;
     MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
     args.columns[args.count++] = {
         .from = ring.const_data_ptr(),
@@ -141,6 +168,7 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
         .times = to.size(0)};
   };
   for_columns(extra_, add, columns_, buffer.batch);
+  if (args.count == 0) return;
   std::shared_lock lock(mutex_);
   replay_sample(args, device_, pool);
 }
@@ -258,6 +286,12 @@ int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& c
 
 int64_t Replay::least_capacity(const ReplayShape& shape) {
   return (shape.length + shape.window.T + 2) * shape.window.rows;
+}
+
+int64_t Replay::observed_bytes(const EnvSpec& spec, const ReplayShape& shape) {
+  int64_t row = 0;
+  for (const auto& c : spec.observations) row += c.row_bytes();
+  return slots_of(shape) * shape.window.rows * row;
 }
 
 int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,

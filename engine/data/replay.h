@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 #include "base/core/thread_pool.h"
@@ -31,6 +32,14 @@ struct ReplayShape {
   bool crossing = false;     ///< slices cross the ends of episodes, every start alike
 };
 
+/// Where a ring lies, if not simply on its device.
+struct RingMemory {
+  bool pinned = false;  ///< in host memory that a CUDA device reads
+  /// Observations in a file of this folder that is mapped into memory and gone with the ring: for one
+  /// larger than memory. CPU only; empty: in memory.
+  std::string folder = {};
+};
+
 /// Which batch: its slices are a function of these and of what the ring holds.
 struct ReplayKey {
   uint64_t seed = 0;
@@ -44,12 +53,16 @@ struct ReplayBuffer {
   at::Tensor slices;  ///< [B, 2] i64: time of the first row, and which row
 };
 
+/// Which columns of a batch are gathered: those that updates write back (`rewritten`), those that stay
+/// as they were collected, or all.
+enum class SampledColumns { all, kept, rewritten };
+
 class Replay {
  public:
-  /// `pinned`: the ring lies in host memory that a CUDA device reads. Throws Error when the
-  /// capacity holds less than a slice and the steps that are collected meanwhile.
+  /// Throws Error when the capacity holds less than a slice and the steps that are collected
+  /// meanwhile, or the folder's disk has less than the ring takes.
   Replay(const EnvSpec& spec, const ReplayShape& shape, const std::vector<ExtraColumn>& columns,
-         at::Device device, bool pinned = false);
+         at::Device device, const RingMemory& memory = {});
 
   const ReplayShape& shape() const { return shape_; }
   int64_t slots() const { return slots_; }
@@ -67,8 +80,10 @@ class Replay {
   EpisodeCounters counters() const { return index_.counters(); }
   at::Tensor counters_on_device() const { return index_.counters_on_device(); }
   ReplayBuffer make_buffer() const;
-  /// Fills `buffer`. Something can be drawn.
-  void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool);
+  /// Fills `buffer`, or some columns of it; the slices of a key are the same for all of them. Something
+  /// can be drawn.
+  void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
+              SampledColumns which = SampledColumns::all);
   /// Columns that are `rewritten` go back to where sample() had them from, all rows but the first of
   /// each slice, unless the ring has given these up meanwhile.
   void put_back(const ReplayBuffer& buffer);
@@ -88,11 +103,15 @@ class Replay {
   static int64_t least_capacity(const ReplayShape& shape);
   /// Bytes of one row of one environment in all columns.
   static int64_t row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns);
+  /// Bytes of the ring's observations.
+  static int64_t observed_bytes(const EnvSpec& spec, const ReplayShape& shape);
   /// Bytes of the ring and its table.
   static int64_t bytes(const EnvSpec& spec, const ReplayShape& shape,
                        const std::vector<ExtraColumn>& columns);
 
  private:
+  /// Whether updates write back this column of the ring.
+  bool rewritten(const at::Tensor& column) const;
   void visit_counters(StateVisitor& visitor, EpisodeCounters& c);
   /// Throws Error when one of the first `times` of the ring holds a category that there is not.
   void check_actions(int64_t times) const;

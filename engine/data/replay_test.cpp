@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "engine/data/vec_env.h"
 #include "engine/run/snapshot.h"
 
 namespace maglev {
@@ -376,6 +377,69 @@ TEST(Replay, allocates_what_it_says) {
     bytes += c.nbytes();
   EXPECT_GE(Replay::bytes(marked_rows(), shape, {}), int64_t(bytes));
   EXPECT_LT(Replay::bytes(marked_rows(), shape, {}), int64_t(bytes) * 4 / 3);
+}
+
+TEST(Replay, gathers_rows_of_any_size) {
+  constexpr int64_t kRows = 3, kSlots = 20, kLength = 4, kBatch = 8;
+  ThreadPool pool(1);
+  for (int64_t bytes : {1, 4, 16, 72, 2047, 2048, 2117, 12288}) {
+    EnvSpec spec;
+    spec.observations = {{.name = "image", .dtype = DType::u8, .shape = {bytes}}};
+    spec.action.low = {-1}, spec.action.high = {1};
+    ReplayShape shape = crossing_shape(kRows, 1, kSlots, kLength);
+    shape.batch = kBatch;
+    Replay replay(spec, shape, {}, at::kCPU);
+    at::Tensor& ring = replay.columns().obs[0];
+    ring.copy_(at::randint(0, 256, ring.sizes(), at::kByte));
+    replay.hold(5, 5 + kSlots - 1);
+    ReplayBuffer buffer = replay.make_buffer();
+    replay.sample(buffer, {.seed = 1, .number = 2}, pool);
+    for (int64_t b = 0; b < kBatch; ++b)
+      for (int64_t l = 0; l <= kLength; ++l) {
+        const int64_t time = buffer.slices[b][0].item<int64_t>() + l;
+        const int64_t row = buffer.slices[b][1].item<int64_t>();
+        ASSERT_TRUE(at::equal(buffer.batch.obs[0][l][b], ring[time % kSlots][row])) << bytes;
+      }
+  }
+}
+
+// an environment draws into the ring itself: its pointers are those of slots, also where the ring
+// wraps, and rows written one by one, in any order, are the rows that are written together
+TEST(Replay, pictures_are_drawn_where_they_are_kept) {
+  constexpr int64_t kRows = 5, kSlots = 11;
+  const EnvEntry& entry = find_env("pendulum_pixels");
+  std::vector<std::byte> params(entry.params_bytes);
+  entry.make_params(params.data());
+  ThreadPool pool(1);
+  for (int64_t T : {1, 3}) {
+    VecEnv together(entry, params.data(), kRows, 7, at::kCPU, pool);
+    VecEnv apart(entry, params.data(), kRows, 7, at::kCPU, pool);
+    const RolloutShape window{.T = T, .rows = kRows, .block_rows = 2};
+    Replay replay(together.spec(), {.window = window, .capacity = kRows * kSlots, .length = 2}, {},
+                  at::kCPU);
+    Rollout plain(apart.spec(), window, {}, at::kCPU);
+    const int64_t bytes = together.spec().observations[0].row_bytes();
+    const auto* ring = static_cast<std::byte*>(replay.columns().obs[0].data_ptr());
+    together.reset(replay.window().first_io());
+    apart.reset(plain.window().first_io());
+    for (int64_t now = 0; now < 4 * kSlots; now += T) {
+      replay.begin();
+      for (int64_t t = 0; t < T; ++t) {
+        const StepIo& io = replay.window().io(t);
+        const int64_t slot = (now + t + 1) % kSlots;
+        ASSERT_EQ(io.obs[0], ring + slot * kRows * bytes);
+        const auto action = at::full({kRows, 1}, double(now % 5) - 2);
+        replay.window().step(t).action.copy_(action);
+        plain.window().step(t).action.copy_(action);
+        together.step(io);
+        for (int64_t row = kRows; row-- > 0;) apart.step(plain.window().io(t), row, row + 1);
+        ASSERT_TRUE(at::equal(replay.columns().obs[0][slot], plain.batch().obs[0][t + 1]))
+            << "time " << now + t + 1;
+      }
+      replay.commit();
+      plain.roll_over();
+    }
+  }
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TimeStep cut_rows(const TimeStep& step, int64_t begin, int64_t count) {
 }
 
 Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns, ColumnTimes times,
-                   int64_t rows, at::TensorOptions memory, bool zeroed) {
+                   int64_t rows, at::TensorOptions memory, const MakeColumn& make) {
   auto sizes = [&](int64_t count, const std::vector<int64_t>& shape) {
     std::vector<int64_t> all{count, rows};
     all.insert(all.end(), shape.begin(), shape.end());
@@ -72,10 +72,11 @@ Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns,
     return at::zeros(sizes(count, shape), memory.dtype(dtype));
   };
   Batch batch;
-  for (const auto& c : spec.observations)
-    batch.obs.push_back(
-        zeroed ? column(times.observed, c.shape, scalar_type(c.dtype))
-               : at::empty(sizes(times.observed, c.shape), memory.dtype(scalar_type(c.dtype))));
+  for (const auto& c : spec.observations) {
+    const at::ScalarType dtype = scalar_type(c.dtype);
+    batch.obs.push_back(make ? make(sizes(times.observed, c.shape), memory.dtype(dtype))
+                             : column(times.observed, c.shape, dtype));
+  }
   if (spec.action.masked)
     batch.mask = column(times.observed, {spec.action.categories()}, at::kByte).fill_(1);
   batch.is_first = column(times.observed, {}, at::kByte);

@@ -2,6 +2,7 @@
 // The T+1 time steps that are being collected, as views and pointers made once: act writes its
 // columns of step t, the environments write theirs of steps t and t+1, wherever in a store they lie.
 
+#include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -29,10 +30,13 @@ struct ColumnTimes {
   int64_t acted = 0;     ///< of everything else
 };
 
+/// Makes the tensor of an observation column.
+using MakeColumn = std::function<at::Tensor(at::IntArrayRef sizes, at::TensorOptions)>;
+
 /// Columns [times, rows, ...] for what `spec` shows and takes, and `columns` besides. Masks are 1,
-/// observations not set where `zeroed` is false, everything else is 0.
+/// observations as `make` makes them where it is given, everything else is 0.
 Batch make_columns(const EnvSpec& spec, const std::vector<ExtraColumn>& columns, ColumnTimes times,
-                   int64_t rows, at::TensorOptions memory, bool zeroed = true);
+                   int64_t rows, at::TensorOptions memory, const MakeColumn& make = {});
 
 class StepWindow {
  public:

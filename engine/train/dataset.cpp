@@ -220,8 +220,8 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
 
   ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});
   shape.capacity = rows + shape.length + 3;
-  const bool pinned = replay_pinned(run.replay_memory, Replay::bytes(spec, shape, {}), device);
-  auto replay = std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, device, pinned);
+  auto replay = std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, device,
+                                         ring_memory(run, Replay::bytes(spec, shape, {}), device));
   int64_t begin = 0;
   for (const DatasetFile& part : parts) {
     std::map<std::string, at::Tensor> small;

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "base/core/error.h"
+#include "base/core/mapped_file.h"
 #include "base/core/split.h"
 #include "engine/device/device.h"
 #include "engine/host/system.h"
@@ -98,10 +99,16 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       }
       result.capacity = shape.capacity;
       result.replay = Replay::bytes(spec, shape, plan.columns);
-      if (replay_pinned(run.replay_memory, result.replay, placement.device))
-        result.memory.pinned = result.replay;
+      const RingMemory memory = ring_memory(run, result.replay, placement.device);
+      if (!memory.folder.empty()) {
+        result.memory.disk = Replay::observed_bytes(spec, shape);
+        result.replay -= result.memory.disk;
+      }
+      if (memory.pinned) result.memory.pinned = result.replay;
       else add("replay", result.replay);
-      add("batch", (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns));
+      const int64_t batch =
+          (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
+      add("batch", prefetches(run, batch, placement) ? 2 * batch : batch);
     }
     if (placement.device.is_cpu() && run.dataset.empty())
       add("views of rows", view_bytes(spec, plan, context.rows,
@@ -158,11 +165,13 @@ std::string MemoryPlan::text() const {
   for (size_t i = 0; i < parts.size(); ++i)
     text += (i ? ", " : "") + parts[i].name + " " + bytes_text(parts[i].bytes);
   if (pinned > 0) text += "; replay " + bytes_text(pinned) + " in pinned memory of the host";
+  if (disk > 0) text += "; observations of the replay " + bytes_text(disk) + " on a disk";
   return text;
 }
 
 std::string MemoryPlan::json() const {
-  nlohmann::ordered_json all{{"total", total()}, {"limit", limit}, {"pinned", pinned}};
+  nlohmann::ordered_json all{
+      {"total", total()}, {"limit", limit}, {"pinned", pinned}, {"disk", disk}};
   for (const MemoryPart& part : parts) all["parts"][part.name] = part.bytes;
   return all.dump(2) + "\n";
 }
@@ -192,6 +201,7 @@ MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement)
 MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::string* note) {
   Planned plan = planned(experiment, placement);
   set_limit(plan.memory, experiment.run, placement);
+  if (plan.memory.disk > 0) expect_disk_space(experiment.run.replay_folder, plan.memory.disk);
   const int64_t over = plan.memory.total() - plan.memory.limit;
   if (plan.memory.limit == 0 || over <= 0) return plan.memory;
   const std::string limit = bytes_text(plan.memory.limit) + " (" + plan.memory.limit_why + ")";

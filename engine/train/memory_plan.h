@@ -14,6 +14,7 @@ namespace maglev {
 struct MemoryPlan {
   std::vector<MemoryPart> parts;  ///< where the run's tensors lie, largest first
   int64_t pinned = 0;             ///< bytes of host memory besides, for a device to read
+  int64_t disk = 0;               ///< bytes of a file in train.replay_folder
   int64_t limit = 0;              ///< bytes that `parts` may take; 0: no limit
   std::string limit_why;          ///< e.g. "free on cuda:0"
 

@@ -10,6 +10,7 @@
 #include "engine/run/stored_experiment.h"
 #include "engine/train/trainer.h"
 #include "tests/errors.h"
+#include "tests/folder.h"
 
 namespace maglev {
 namespace {
@@ -133,6 +134,34 @@ TEST(MemoryPlan, sizes_are_read_with_their_unit) {
   EXPECT_EQ(parse_bytes("4096"), 4096);
   for (const char* wrong : {"", "much", "4 parsecs", "-1G", "0"})
     EXPECT_TRUE(contains(error_of([&] { parse_bytes(wrong); }), "e.g. 4GiB")) << wrong;
+}
+
+TEST(MemoryPlan, of_a_ring_larger_than_memory_or_disk_is_refused_in_one_line) {
+  const auto refused = [](const char* folder) {
+    auto experiment = experiment_of(
+        {"tdmpc2", "pendulum_pixels", {"train.replay_capacity=10000000000000", folder}});
+    std::string note;
+    return error_of([&] { fit_memory(*experiment, {.device = at::kCPU, .threads = 1}, &note); });
+  };
+  const std::string memory = refused("train.replay_folder=");
+  EXPECT_TRUE(contains(memory, "[memory]") && contains(memory, "train.replay_capacity")) << memory;
+  const std::string folder = test_folder(),
+                    disk = refused(("train.replay_folder=" + folder).c_str());
+  EXPECT_TRUE(contains(disk, "does not fit the disk") && contains(disk, folder)) << disk;
+  for (const std::string& told : {memory, disk}) EXPECT_FALSE(contains(told, "\n"));
+}
+
+TEST(MemoryPlan, of_a_ring_on_a_disk_leaves_its_pictures_out) {
+  const auto planned = [](const std::string& folder) {
+    const auto experiment = experiment_of(
+        {"tdmpc2", "pendulum_pixels", {"train.replay_capacity=100000", folder.c_str()}});
+    return plan_memory(*experiment, {.device = at::kCPU, .threads = 1});
+  };
+  const MemoryPlan here = planned("train.replay_folder="),
+                   there = planned("train.replay_folder=" + test_folder());
+  EXPECT_EQ(there.disk, int64_t(100'000) / 64 * 64 * 64 * 64 * 3);
+  EXPECT_EQ(here.total() - there.total(), there.disk);
+  EXPECT_TRUE(contains(there.text(), "on a disk"));
 }
 
 TEST(MemoryPlan, of_a_run_over_its_limit_says_what_takes_how_much) {

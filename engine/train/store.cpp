@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "engine/device/device.h"
+#include "engine/train/batches.h"
 #include "engine/train/dataset.h"
 
 namespace maglev {
@@ -14,6 +15,12 @@ namespace {
 
 // of a device's free memory that an automatic ring may take; networks and graphs want the rest
 constexpr double kDeviceShare = 0.4;
+// of a batch that is worth a thread: a tenth of a millisecond's copying
+constexpr int64_t kPrefetched = 1 << 20;
+
+int64_t batch_bytes(const ReplayShape& shape, const EnvSpec& spec, const DataPlan& plan) {
+  return (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
+}
 
 class RolloutStore : public Store {
  public:
@@ -39,19 +46,22 @@ class RolloutStore : public Store {
 class ReplayStore : public Store {
  public:
   ReplayStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
-              const RolloutShape& window, at::Device device)
+              const RolloutShape& window, const Placement& placement)
       : plan_(*plan.replay),
         save_(run.save_replay),
-        cuda_(device.is_cuda()),
-        replay_(spec, replay_shape(run, plan_, window), plan.columns, device,
-                replay_pinned(run.replay_memory,
-                              Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
-                              device)),
-        buffer_(replay_.make_buffer()) {}
+        cuda_(placement.device.is_cuda()),
+        replay_(
+            spec, replay_shape(run, plan_, window), plan.columns, placement.device,
+            ring_memory(run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
+                        placement.device)),
+        batches_(replay_, prefetches(run, batch_bytes(replay_.shape(), spec, plan), placement)) {}
 
   StepWindow& window() override { return replay_.window(); }
   const Batch& collected() override { return replay_.collected(); }
-  void begin() override { replay_.begin(); }
+  void begin() override {
+    batches_.drop();
+    replay_.begin();
+  }
   void commit() override { replay_.commit(); }
   int64_t due(int64_t steps, int64_t made) override {
     const int64_t due = updates_due(plan_, steps) - made;
@@ -61,11 +71,12 @@ class ReplayStore : public Store {
     return drawable_ ? due : 0;
   }
   const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {
-    replay_.sample(buffer_, key, pool);
-    return buffer_.batch;
+    return batches_.get(key, pool);
   }
-  void learned() override { replay_.put_back(buffer_); }
+  void draw_ahead(const ReplayKey& key) override { batches_.draw_ahead(key); }
+  void learned() override { batches_.put_back(); }
   void visit_state(StateVisitor& visitor) override {
+    batches_.drop();
     visitor.section("replay", [&](StateVisitor& v) {
       if (save_) replay_.visit_state(v);
       else replay_.visit_ahead(v, 0);
@@ -74,6 +85,7 @@ class ReplayStore : public Store {
     drawable_ = false;
   }
   void visit_ahead(StateVisitor& visitor, int64_t steps) override {
+    batches_.drop();
     visitor.section("replay", [&](StateVisitor& v) { replay_.visit_ahead(v, steps); });
     drawable_ = false;
   }
@@ -83,14 +95,16 @@ class ReplayStore : public Store {
   ReplayPlan plan_;
   bool save_, cuda_, drawable_ = false;
   Replay replay_;
-  ReplayBuffer buffer_;
+  Batches batches_;
 };
 
 // nothing is collected, and nothing of it is saved: the files are there
 class DatasetStore : public Store {
  public:
-  DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan, at::Device device)
-      : replay_(load_dataset(run, spec, plan, device)), buffer_(replay_->make_buffer()) {
+  DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
+               const Placement& placement)
+      : replay_(load_dataset(run, spec, plan, placement.device)),
+        batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan), placement)) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
                   std::to_string(plan.replay->length) + " transitions of a sequence");
@@ -100,16 +114,16 @@ class DatasetStore : public Store {
   const Batch& collected() override { return replay_->collected(); }
   int64_t due(int64_t, int64_t) override { return 1; }
   const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {
-    replay_->sample(buffer_, key, pool);
-    return buffer_.batch;
+    return batches_.get(key, pool);
   }
+  void draw_ahead(const ReplayKey& key) override { batches_.draw_ahead(key); }
   void visit_state(StateVisitor&) override {}
   void visit_ahead(StateVisitor&, int64_t) override {}
   Replay* replay() override { return replay_.get(); }
 
  private:
   std::unique_ptr<Replay> replay_;
-  ReplayBuffer buffer_;
+  Batches batches_;
 };
 
 }  // namespace
@@ -135,23 +149,32 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
   return shape;
 }
 
-bool replay_pinned(std::optional<ReplayMemory> memory, int64_t bytes, at::Device device) {
-  if (!device.is_cuda()) return false;
-  if (memory) return *memory == ReplayMemory::pinned;
-  return double(bytes) > kDeviceShare * double(free_device_bytes());
+RingMemory ring_memory(const RunOptions& run, int64_t bytes, at::Device device) {
+  if (!device.is_cuda()) return {.folder = run.replay_folder};
+  if (!run.replay_folder.empty())
+    throw Error(
+        "[train] train.replay_folder is for a processor, on " + device.str() +
+        " a ring lies on the device or in pinned memory (train.replay_memory); leave it out");
+  if (run.replay_memory) return {.pinned = *run.replay_memory == ReplayMemory::pinned};
+  return {.pinned = double(bytes) > kDeviceShare * double(free_device_bytes())};
+}
+
+bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement) {
+  if (!placement.device.is_cpu()) return false;
+  return run.prefetch.value_or(bytes >= kPrefetched && placement.threads > 1);
 }
 
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
-                                  const RolloutShape& window, at::Device device) {
+                                  const RolloutShape& window, const Placement& placement) {
   if (!plan.replay) {
     if (!run.dataset.empty())
       throw Error(
           "[train] train.dataset is for an algorithm that learns from a replay; leave it out, or "
           "choose another algorithm");
-    return std::make_unique<RolloutStore>(spec, plan, window, device);
+    return std::make_unique<RolloutStore>(spec, plan, window, placement.device);
   }
-  if (!run.dataset.empty()) return std::make_unique<DatasetStore>(run, spec, plan, device);
-  return std::make_unique<ReplayStore>(run, spec, plan, window, device);
+  if (!run.dataset.empty()) return std::make_unique<DatasetStore>(run, spec, plan, placement);
+  return std::make_unique<ReplayStore>(run, spec, plan, window, placement);
 }
 
 }  // namespace maglev

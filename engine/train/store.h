@@ -7,6 +7,7 @@
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/replay.h"
+#include "engine/host/machine.h"
 
 namespace maglev {
 
@@ -24,6 +25,8 @@ class Store {
   virtual int64_t due(int64_t steps, int64_t made) = 0;
   /// What update `key` learns from; valid until learned().
   virtual const Batch& batch(const ReplayKey& key, ThreadPool& pool) = 0;
+  /// Batch `key` will be asked for next, before anything but updates: it may be drawn meanwhile.
+  virtual void draw_ahead(const ReplayKey&) {}
   virtual void learned() {}
 
   /// What a checkpoint holds of it, under the name of its kind.
@@ -44,13 +47,18 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 /// the run makes.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
-/// Whether the ring lies in pinned host memory on `device`: as train.replay_memory says; auto:
-/// where it would take more than 40 % of the device's free memory.
-bool replay_pinned(std::optional<ReplayMemory> memory, int64_t bytes, at::Device device);
+/// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned memory
+/// as train.replay_memory says, auto: where it would take more than 40 % of the device's free memory.
+/// Throws Error for a folder on a GPU.
+RingMemory ring_memory(const RunOptions& run, int64_t bytes, at::Device device);
+
+/// Whether batches of `bytes` are drawn ahead by a thread of their own: as train.prefetch says; auto:
+/// where they are large and there are threads to share the work. Never on a GPU, whose stream draws.
+bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement);
 
 /// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that
 /// contradict the plan.
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
-                                  const RolloutShape& window, at::Device device);
+                                  const RolloutShape& window, const Placement& placement);
 
 }  // namespace maglev

@@ -90,9 +90,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   const int64_t rows = envs_->rows();
   const int64_t block =
       runs_on_cuda(placement.device) ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
-  store_ =
-      make_store(run, envs_->spec(), *plan_,
-                 {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement.device);
+  store_ = make_store(run, envs_->spec(), *plan_,
+                      {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement);
   carry_ = algo_->policy().initial_carry(rows);
   const bool one_by_one = experiment.env().host_only && !runs_on_cuda(placement.device);
   if (!offline())
@@ -219,14 +218,19 @@ void Trainer::learn() {
   if (updates_before_.defined()) key.base = updates_before_.const_data_ptr<int64_t>();
   else key.number = updates_;
   ThreadPool& pool = overlap_ ? *learn_pool_ : pool_;
-  algo_->update(store_->batch(key, pool), report_.metrics());
+  const Batch& batch = store_->batch(key, pool);
+  if (another_) store_->draw_ahead({.seed = key.seed, .number = key.number + 1, .base = key.base});
+  algo_->update(batch, report_.metrics());
   store_->learned();
   if (updates_before_.defined()) updates_before_.add_(1);
 }
 
-void Trainer::make_updates(int64_t count) {
+void Trainer::make_updates(int64_t count, bool more) {
   Timed timed(report_.times().learn);
-  for (int64_t i = 0; i < count; ++i, ++updates_) update_.run([this] { learn(); });
+  for (int64_t i = 0; i < count; ++i, ++updates_) {
+    another_ = more || i + 1 < count || offline();
+    update_.run([this] { learn(); });
+  }
 }
 
 void Trainer::make_owed_updates() {
@@ -234,7 +238,7 @@ void Trainer::make_owed_updates() {
   const InStage measured(stage_times_.get(), Stage::learn);
   // a replay is saved as it is, so the rest can wait; a rollout is not
   const bool may_stop = stop_ && plan_->replay;
-  for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1);
+  for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1, owed_ > 1);
   if (owed_ == 0) publish_learned();
 }
 

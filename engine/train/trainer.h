@@ -117,7 +117,8 @@ class Trainer {
   void publish_learned();
   void iterate_in_turn();
   void iterate_overlapped();
-  void make_updates(int64_t count);
+  /// `more`: others follow them before any further step.
+  void make_updates(int64_t count, bool more = false);
   /// Everything but the store and the step clocks.
   void visit_learner(StateVisitor& visitor);
   void visit_clocks(StateVisitor& visitor);
@@ -148,7 +149,8 @@ class Trainer {
   std::unique_ptr<Store> store_;
   std::unique_ptr<League> league_;
   std::function<bool()> stop_;
-  int64_t owed_ = 0;  ///< updates an iteration that was cut short has left
+  int64_t owed_ = 0;      ///< updates an iteration that was cut short has left
+  bool another_ = false;  ///< update follows the one being made, before any further step
   Carry carry_;
   std::vector<BlockState> blocks_;
   std::vector<StepPart> parts_;  ///< as blocks_, unless environments are host-only

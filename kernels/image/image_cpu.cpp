@@ -1,5 +1,7 @@
 #include "kernels/image/image.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/image/image_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -43,6 +45,38 @@ void convert(const uint8_t* bytes, int64_t count, float scale, T* out) {
   for (; i < count; ++i) image_element(bytes[i], scale, out[i]);
 }
 
+void normalise(const uint8_t* bytes, int64_t count, float* out) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint8_t, decltype(d)> d_bytes;
+  const hn::RebindToSigned<decltype(d)> integers;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  const auto most = hn::Set(d, 255.f), half = hn::Set(d, 0.5f);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto v = hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadU(d_bytes, bytes + i)));
+    hn::StoreU(v / most - half, d, out + i);
+  }
+  for (; i < count; ++i) out[i] = image_normal(bytes[i]);
+}
+
+void shift_images(const ImageShift& a) {
+  const int64_t row = a.W * a.C;
+  for (int64_t n = 0; n < a.N; ++n) {
+    const int64_t dy = image_shift(a.uniforms[2 * n], a.pad);
+    const int64_t dx = image_shift(a.uniforms[2 * n + 1], a.pad);
+    // columns whose places lie within the image are one stretch of its row
+    const int64_t first = std::clamp<int64_t>(-dx, 0, a.W);
+    const int64_t last = std::clamp<int64_t>(a.W - dx, first, a.W);
+    for (int64_t y = 0; y < a.H; ++y) {
+      const uint8_t* from = a.bytes + (n * a.H + image_place(y + dy, a.H)) * row;
+      float* to = a.out + (n * a.H + y) * row;
+      normalise(from + (first + dx) * a.C, (last - first) * a.C, to + first * a.C);
+      for (int64_t x = 0; x < first; ++x) normalise(from, a.C, to + x * a.C);
+      for (int64_t x = last; x < a.W; ++x) normalise(from + row - a.C, a.C, to + x * a.C);
+    }
+  }
+}
+
 void convert_f32(const uint8_t* bytes, int64_t count, float scale, float* out) {
   convert(bytes, count, scale, out);
 }
@@ -59,6 +93,9 @@ namespace maglev {
 
 HWY_EXPORT(convert_f32);
 HWY_EXPORT(convert_bf16);
+HWY_EXPORT(shift_images);
+
+void image_shift_cpu(const ImageShift& args) { HWY_DYNAMIC_DISPATCH(shift_images)(args); }
 
 void image_cpu(const uint8_t* bytes, int64_t count, float scale, float* out) {
   HWY_DYNAMIC_DISPATCH(convert_f32)(bytes, count, scale, out);

@@ -31,6 +31,33 @@ TEST(Image, every_byte_is_scaled_wherever_it_stands) {
   }
 }
 
+TEST(Image, a_shift_takes_each_of_its_moves_alike_and_repeats_the_edges) {
+  std::vector<int> seen(7);
+  for (int i = 0; i < 7000; ++i) ++seen[size_t(image_shift(float(i) / 7000, 3) + 3)];
+  for (int count : seen) EXPECT_NEAR(count, 1000, 1);
+  EXPECT_EQ(image_shift(1.f, 3), 3);
+  EXPECT_EQ(image_shift(0.99f, 0), 0);
+
+  // 3 x 5 pixels, moved by one row and minus two columns
+  constexpr int64_t H = 3, W = 5;
+  const auto bytes = ramp(H * W);
+  const float uniforms[2] = {0.7f, 0.1f};  // of five moves the fourth and the first
+  std::vector<float> out(H * W);
+  image_shift_cpu({.bytes = bytes.data(),
+                   .uniforms = uniforms,
+                   .N = 1,
+                   .H = H,
+                   .W = W,
+                   .C = 1,
+                   .pad = 2,
+                   .out = out.data()});
+  for (int64_t y = 0; y < H; ++y)
+    for (int64_t x = 0; x < W; ++x) {
+      const int64_t row = y + 1 < H ? y + 1 : H - 1, column = x > 2 ? x - 2 : 0;
+      EXPECT_EQ(out[size_t(y * W + x)], float(bytes[size_t(row * W + column)]) / 255 - 0.5f);
+    }
+}
+
 float value_of(uint16_t bits) {
   const uint32_t wide = uint32_t(bits) << 16;
   float x;

@@ -58,6 +58,8 @@ def complaint(done):
         (["train", "ppo", "cartpole", "total_timesteps=9"], "total_timesteps is train.steps here"),
         (["train", "ppo", "cartpole", "n_steps=9"], "n_steps is ppo.rollout here"),
         (["train", "tdmpc2", "pendulum", "batch_size=9"], "batch_size is tdmpc2.batch here"),
+        (["train", "dreamer", "minatar_breakout"], "sides must be multiples of 16"),
+        (["train", "tdmpc2", "pendulum_pixels", "train.replay_capacity=1e13"], "--shrink"),
         (["train", "PPO", "cartpole"], "did you mean ppo?"),
         (["train", "ppo", "CartPole-v1"], "did you mean cartpole?"),
         (["train", "ppo", "cartpole", "zzz=1"], "--help lists the"),

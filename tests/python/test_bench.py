@@ -18,7 +18,25 @@ def test_the_signature_is_one_hash_an_algorithm_and_always_the_same(engine):
 
 def test_what_bench_does_not_know_is_answered(engine):
     done = engine("bench", "tmieline", "ppo", "cartpole")
-    assert done.returncode == 2 and "knows timeline and --signature" in done.stderr
+    assert done.returncode == 2 and "knows timeline, replay and --signature" in done.stderr
+
+
+def test_replays_are_measured_with_the_storages_that_are_installed(engine, tmp_path):
+    done = engine("bench", "replay", "--milliseconds", 1, "--lines")
+    assert done.returncode == 0, done.stderr
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(f["per_second"] > 0 and f["per_cpu_second"] > 0 for f in figures)
+    written = [f for f in figures if f["work"] == "write" and f["columns"] == "image"]
+    assert [f["rows"] for f in written if f["way"] == "maglev direct"] == [8, 16, 32, 64, 128]
+    assert {f["way"] for f in written} == {"maglev direct", "maglev list", "memcpy"}
+    assert all(f["bytes"] == f["rows"] * 64 * 64 * 3 for f in written)
+    # a checkout without the peers says so in one line
+    done = engine("bench", "replay", "--milliseconds", 1, env={"MAGLEV_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith("there is no .venv-bench; bench/setup.sh makes it")
+    assert "maglev direct" in done.stdout
+    refused = engine("bench", "replay", "ppo")
+    assert refused.returncode == 2 and "takes no further words, got replay ppo" in refused.stderr
 
 
 def first_day(out, *arguments):

@@ -1,5 +1,6 @@
 // maglev bench timeline: what each optimisation of the engine is worth, by switching one after
-// another on and training a few seconds with each. maglev bench --signature: what it computes.
+// another on and training a few seconds with each. maglev bench replay: writes to a replay and draws
+// from it, beside storages in Python. maglev bench --signature: what it computes.
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
 #include "verbs/arguments.h"
+#include "verbs/bench/replay_speed.h"
 #include "verbs/bench/run_child.h"
 #include "verbs/bench/signature.h"
 #include "verbs/bench/stages.h"
@@ -26,6 +28,7 @@ VerbEntry entry();
 namespace {
 
 constexpr int64_t kDefaultSeconds = 5;
+constexpr int64_t kDefaultMilliseconds = 500;  // of each case of replay
 constexpr int64_t kSignedUpdates = 100;
 // more than any measurement takes
 constexpr const char* kEndless = "1000000000000";
@@ -171,6 +174,32 @@ int timeline(const Arguments& arguments) {
   return 0;
 }
 
+int replay(const Arguments& arguments) {
+  if (arguments.positional().size() != 1 || !arguments.settings().empty())
+    throw Error("[bench] replay takes no further words, got " + joined(arguments.positional()) +
+                " " + joined(arguments.settings()));
+  const double seconds =
+      1e-3 * double(arguments.integer("--milliseconds", 1, 60'000).value_or(kDefaultMilliseconds));
+  std::vector<ReplayFigure> figures = measure_replay(seconds);
+  if (arguments.has("--lines")) {
+    print(replay_lines(figures));
+    return 0;
+  }
+  const std::string python = home() + "/.venv-bench/bin/python";
+  std::string missing;
+  if (access(python.c_str(), X_OK) != 0) {
+    missing = "numpy and TorchRL are left out: there is no .venv-bench; bench/setup.sh makes it\n";
+  } else {
+    for (const char* peer : {"numpy", "torchrl"}) {
+      const auto theirs =
+          measure_peer(python, home() + "/bench/peers/" + peer + "_storage.py", seconds);
+      figures.insert(figures.end(), theirs.begin(), theirs.end());
+    }
+  }
+  print(replay_table(figures) + missing);
+  return 0;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
@@ -178,10 +207,12 @@ int run(const std::vector<std::string>& words) {
                  {"--json", "FILE", "the figures as JSON, too"},
                  {"--config", "FILE", "settings from YAML or JSON, as of train"},
                  {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
+                 {"--milliseconds", "N", "measured of each case of replay (default 500)"},
+                 {"--lines", "", "of replay: ours alone, one JSON object a line"},
                  {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
        .least = 0,
        .most = 3,
-       .names = "timeline <algorithm> <environment>",
+       .names = "timeline <algorithm> <environment> | replay",
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   if (arguments.has("--signature")) {
@@ -190,8 +221,9 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
   const std::string what = arguments.positional().empty() ? "nothing" : arguments.positional()[0];
+  if (what == "replay") return replay(arguments);
   if (what != "timeline")
-    throw Error("[bench] knows timeline and --signature, got " + what +
+    throw Error("[bench] knows timeline, replay and --signature, got " + what +
                 "; beside other programs it is measured by python3 bench/run.py");
   return timeline(arguments);
 }
@@ -200,10 +232,10 @@ int run(const std::vector<std::string>& words) {
 
 VerbEntry entry() {
   return {.name = "bench",
-          .summary = "what each optimisation of the engine is worth, stage by stage",
+          .summary = "what each optimisation of the engine is worth, stage by stage; replays",
           .usage =
               "bench timeline <algorithm> <environment> [--seconds S] [--json FILE] "
-              "[setting=value ...] | bench --signature",
+              "[setting=value ...] | bench replay [--milliseconds N] [--lines] | bench --signature",
           .run = run};
 }
 

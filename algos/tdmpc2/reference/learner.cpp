@@ -70,11 +70,7 @@ at::Tensor ReferenceLearner::encode(const Sequences& batch, int64_t first, int64
   if (!options_.shape.image()) return model.encode(obs, embedded(batch.task, count));
   // shifts of all times are drawn, so that a time's does not depend on which times are encoded
   const int64_t steps = batch.obs.size(0), rows = batch.obs.size(1);
-  const auto shift =
-      (uniforms(UpdateNumbers::image_shift, {steps, rows, 2}) * double(2 * kImageShift + 1))
-          .to(at::kLong)
-          .clamp_max(2 * kImageShift)
-          .narrow(0, first, count);
+  const auto shift = uniforms(UpdateNumbers::image_shift, {steps, rows, 2}).narrow(0, first, count);
   return model.encode_image(obs.flatten(0, 1), shift.flatten(0, 1)).view({count, rows, -1});
 }
 

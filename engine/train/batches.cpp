@@ -1,0 +1,37 @@
+#include "engine/train/batches.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+namespace maglev {
+
+Batches::Batches(Replay& replay, bool ahead)
+    : replay_(replay), buffer_(replay.make_buffer()), alone_(1) {
+  if (!ahead) return;
+  next_ = replay.make_buffer();
+  thread_ = std::make_unique<Background>();
+}
+
+const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
+  if (thread_) thread_->wait();
+  const bool drawn = std::exchange(drawn_, false) && key.base == nullptr && key_.seed == key.seed &&
+                     key_.number == key.number;
+  if (drawn) std::swap(buffer_, next_);
+  replay_.sample(buffer_, key, pool, drawn ? SampledColumns::rewritten : SampledColumns::all);
+  return buffer_.batch;
+}
+
+void Batches::draw_ahead(const ReplayKey& key) {
+  if (!thread_ || key.base) return;
+  thread_->wait();
+  key_ = key, drawn_ = true;
+  thread_->start([this] { replay_.sample(next_, key_, alone_, SampledColumns::kept); });
+}
+
+void Batches::drop() {
+  if (thread_) thread_->wait();
+  drawn_ = false;
+}
+
+}  // namespace maglev
