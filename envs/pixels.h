@@ -41,10 +41,10 @@ MAGLEV_HD Direction direction(float angle) {
   return {fixed(sine(angle)), -fixed(sine(turned > pi ? turned - 2 * pi : turned))};
 }
 
-/// `place` in pixels, kept within a picture's width of the picture. Not a number is its left edge.
+/// `place` in pixels, kept within a picture's width of the picture. Not a number is the left edge.
 MAGLEV_HD int32_t fixed_place(float place) {
   constexpr float most = 2.f * kSide, least = -float(kSide);
-  const float inside = place > least ? (place < most ? place : most) : 0.f;
+  const float inside = place < least ? least : place > most ? most : place == place ? place : 0.f;
   return int32_t(inside * kPixel + (inside < 0 ? -0.5f : 0.5f));
 }
 

@@ -25,7 +25,19 @@ std::vector<uint8_t> channel_of(const uint8_t* image, int channel) {
   return grey;
 }
 
+TEST(Pixels, places_stay_within_a_picture_s_width) {
+  EXPECT_EQ(pixels::fixed_place(3.5f), 3.5f * kPixel);
+  EXPECT_EQ(pixels::fixed_place(-63.f), -63 * kPixel);
+  for (float left : {-64.f, -65.f, -1e9f, -INFINITY})
+    EXPECT_EQ(pixels::fixed_place(left), -kSide * kPixel) << left;
+  for (float right : {128.f, 200.f, INFINITY})
+    EXPECT_EQ(pixels::fixed_place(right), 2 * kSide * kPixel) << right;
+  EXPECT_EQ(pixels::fixed_place(NAN), 0);
+}
+
 TEST(Pixels, sine_and_direction_are_those_of_the_angle) {
+  for (float angle = -3.14159f; angle < 3.14159f; angle += 0.001f)
+    ASSERT_NEAR(pixels::sine(angle), std::sin(double(angle)), 4e-6) << angle;
   for (float angle = -3.14159f; angle < 3.14159f; angle += 0.001f) {
     const auto hand = pixels::direction(angle);
     ASSERT_NEAR(double(hand.x) / pixels::kUnit, std::sin(double(angle)), 4e-5) << angle;

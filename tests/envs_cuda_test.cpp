@@ -5,7 +5,9 @@
 
 #if defined(MAGLEV_DEVICE_CODE)
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -63,6 +65,8 @@ TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
   HostEnvs host(env, kCount, 1), from_device(env, kCount, 1);
   const int64_t rows = host.rows();
   const bool exact = GetParam() == "goodhart";
+  // pictures of what moves by floating point
+  const bool drawn = std::string_view(GetParam()).ends_with("_pixels");
 
   // the host's pointers, each replaced by its twin on the device
   const size_t slot_bytes = size_t(host.slot(kCount) - host.slot(0));
@@ -137,6 +141,18 @@ TEST_P(CudaEnv, gives_the_rows_of_the_cpu) {
       ends_apart += host.terminated[size_t(row)] != from_device.terminated[size_t(row)];
       for (size_t c = 0; c < host.spec().observations.size(); ++c) {
         const int64_t n = host.spec().observations[c].elements();
+        if (drawn) {
+          // a last place of the dynamics moves a smooth edge by a shade
+          int64_t apart = 0, most = 0;
+          for (int64_t k = 0; k < n; ++k) {
+            const int a = host.obs<uint8_t>(int(c), row)[k];
+            const int by = std::abs(a - from_device.obs<uint8_t>(int(c), row)[k]);
+            apart += by > 0, most = std::max<int64_t>(most, by);
+          }
+          ASSERT_LE(most, 4) << "step " << t << " row " << row;
+          ASSERT_LE(apart, n / 100) << "step " << t << " row " << row;
+          continue;
+        }
         if (host.spec().observations[c].dtype != DType::f32) {
           ASSERT_EQ(
               std::memcmp(host.obs<std::byte>(int(c), row), from_device.obs<std::byte>(int(c), row),
