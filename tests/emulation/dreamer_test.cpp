@@ -79,7 +79,7 @@ TEST(EmulatedDreamer, takes_about_three_thousand_launches_an_update) {
   std::printf("%ld launches and %ld operations of ATen an update\n", long(launches),
               long(operations));
   // the loop and the loop back take 29 a step, a step of the dream 36
-  EXPECT_LE(launches, 1005);
+  EXPECT_LE(launches, 976);
   EXPECT_LE(operations, 2150);
 }
 
