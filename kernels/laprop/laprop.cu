@@ -6,14 +6,17 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// the sum of all threads' `x` of a block, in a tree whose shape is fixed, in thread 0
+// the sum of all threads' `x` of a block, in a tree whose shape is
+// fixed, in every thread
 __device__ double block_sum(double x, double* shared) {
   shared[threadIdx.x] = x;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
   }
+  __syncthreads();
   const double sum = shared[0];
+  // the next sum begins once all have this one
   __syncthreads();
   return sum;
 }

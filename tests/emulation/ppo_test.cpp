@@ -5,17 +5,16 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/record_function.h>
 
 #include <gtest/gtest.h>
 
 #include "engine/train/trainer.h"
 #include "tests/close.h"
+#include "tests/emulation/counted.h"
 #include "tests/emulation/device.h"
 #include "tests/emulation/on_emulated_device.h"
 #include "tests/random_rollouts.h"
@@ -23,7 +22,9 @@
 namespace maglev {
 namespace {
 
+using emulation::CountedOperations;
 using emulation::OnEmulatedDevice;
+using emulation::without_arguments;
 using ppo::Options;
 
 constexpr int64_t kRows = 12, kUpdates = 2;
@@ -130,44 +131,6 @@ INSTANTIATE_TEST_SUITE_P(Specs, EmulatedPpo,
                                               : info.param.action.discrete() ? "vectors"
                                                                              : "privileged");
                          });
-
-/// Operations of ATen that work on numbers while one lives, by name: on a GPU a launch each, or a
-/// few. Views and what only asks are left out, as is what an operation calls itself.
-class CountedOperations {
- public:
-  CountedOperations() {
-    counts.clear(), depth = 0;
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end));
-  }
-  ~CountedOperations() { at::removeCallback(handle_); }
-
-  static const std::map<std::string, int64_t>& of() { return counts; }
-
- private:
-  static bool works(const std::string& name) {
-    static const std::set<std::string> views{
-        "select",    "narrow", "slice", "view",    "flatten", "reshape", "expand",
-        "unsqueeze", "t",      "alias", "squeeze", "detach",  "item",    "is_nonzero"};
-    return name.starts_with("aten::") && !views.count(name.substr(6));
-  }
-  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& f) {
-    const std::string name = f.name();
-    if (name.starts_with("aten::") && depth++ == 0 && works(name)) ++counts[name];
-    return nullptr;
-  }
-  static void end(const at::RecordFunction& f, at::ObserverContext*) {
-    if (std::string(f.name()).starts_with("aten::")) --depth;
-  }
-
-  static inline std::map<std::string, int64_t> counts;
-  static inline int depth = 0;
-  at::CallbackHandle handle_;
-};
-
-std::string without_arguments(const std::string& name) {
-  const auto open = name.find('<'), close = name.rfind('>');
-  return open == std::string::npos ? name : name.substr(0, open) + name.substr(close + 1);
-}
 
 struct Counted {
   std::map<std::string, int64_t> launches, operations;

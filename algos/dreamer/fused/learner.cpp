@@ -92,24 +92,26 @@ void FusedLearner::draw_noise() {
   const auto fill = [&](UpdateNumbers kind) {
     return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>());
   };
-  const ActionDistribution actions(options_.shape);
-  const int64_t H = options_.options.imagination;
-  const auto draw = [&](int64_t part) {
-    // the posterior's, and those of each imagined step
-    if (part == 0) return noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
-    const auto of_step = [&](const at::Tensor& all, int64_t t, UpdateNumbers kind, bool normal) {
-      at::Tensor step = all[t];
-      NoiseFill numbers = fill(kind);
-      numbers.first = uint64_t(t * step.numel());
-      if (normal) noise_normal_(step, numbers);
-      else noise_uniform_(step, numbers);
-    };
-    of_step(noise_.action, part - 1, UpdateNumbers::action, actions.takes_normals());
-    if (part <= H) of_step(noise_.prior, part - 1, UpdateNumbers::prior, false);
+  const bool normal = ActionDistribution(options_.shape).takes_normals();
+  const auto draw_action = normal ? noise_normal_ : noise_uniform_;
+  if (runs_on_cuda(lanes_.device())) {
+    noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
+    noise_uniform_(noise_.prior, fill(UpdateNumbers::prior));
+    draw_action(noise_.action, fill(UpdateNumbers::action));
+    return;
+  }
+  // threads share them: the posterior's, and those of each imagined step
+  const auto of_step = [](const at::Tensor& all, int64_t t, NoiseFill numbers, const auto& draw) {
+    at::Tensor step = all[t];
+    numbers.first = uint64_t(t * step.numel());
+    draw(step, numbers);
   };
-  if (runs_on_cuda(lanes_.device()))
-    for (int64_t part = 0; part < H + 2; ++part) draw(part);
-  else options_.pool->run(H + 2, draw);
+  const int64_t H = options_.options.imagination;
+  options_.pool->run(H + 2, [&](int64_t part) {
+    if (part == 0) return noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
+    of_step(noise_.action, part - 1, fill(UpdateNumbers::action), draw_action);
+    if (part <= H) of_step(noise_.prior, part - 1, fill(UpdateNumbers::prior), noise_uniform_);
+  });
 }
 
 at::Tensor FusedLearner::gradients(const Sequences& batch) {
