@@ -240,8 +240,10 @@ def ppo(options, case: str, env: str, shape: Shape, more: tuple = ()) -> list:
     ]
     run = options.folder / case
     peers, absent = peers_of(options, env, run, shape)
-    # the peers read the settings of the run that our warm-up left
-    result = compare(our_run(options, run, words, shape.rows), peers, options.pairs, options.say)
+    # a network given by a file is a larger one; the peers read the settings that the trial leaves
+    trial = TRIAL_UPDATES if more else 40
+    ours = our_run(options, run, words, shape.rows, trial)
+    result = compare(ours, peers, options.pairs, options.say)
     result["missing"] += absent
     return finished(options, env, run, str(shape), result, [])
 
