@@ -16,6 +16,8 @@ from programs import Programs, need
 VECTORS = {"cartpole": (4, 2), "pendulum": (3, 1)}
 # goodhart: 11 x 11 cells in 2 channels, 8 actions; its critic sees 244 numbers more
 GOODHART_SIDE, GOODHART_CHANNELS, GOODHART_ACTIONS, GOODHART_CRITIC = 11, 2, 8, 244
+# minatar's breakout: 10 x 10 cells in 4 planes, 6 actions
+BREAKOUT_SIDE, BREAKOUT_PLANES, BREAKOUT_ACTIONS = 10, 4, 6
 KERNEL = 3 * 3
 
 
@@ -34,6 +36,11 @@ def forward_macs(env: str, network: dict) -> int:
         macs = layers(channels) * KERNEL * cells
         macs += layers([channels[-1] * cells, *hidden, GOODHART_ACTIONS])
         return macs + layers([hidden[-1] + GOODHART_CRITIC, *critic, 1])
+    if env == "minatar_breakout" and network["kind"] == "cnn" and network["shared"] and not critic:
+        channels = [BREAKOUT_PLANES, *map(int, network["cnn"]["channels"])]
+        cells = BREAKOUT_SIDE**2
+        macs = layers(channels) * KERNEL * cells
+        return macs + layers([channels[-1] * cells, *hidden, BREAKOUT_ACTIONS + 1])
     if env in VECTORS and not network["shared"] and network["kind"] in ("auto", "mlp"):
         observations, outputs = VECTORS[env]
         return layers([observations, *hidden, outputs]) + layers(

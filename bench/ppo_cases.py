@@ -48,7 +48,12 @@ class Shape:
 
 SMALL = Shape(8, 128, 256)
 LARGE = Shape(1024, 32, 8192)
-GYMNASIUM = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
+PLANES = Shape(256, 32, 512)
+GYMNASIUM = {
+    "cartpole": "CartPole-v1",
+    "pendulum": "Pendulum-v1",
+    "minatar_breakout": "minatar_breakout",
+}
 
 
 def updates_of(options, speed: float, rows: int) -> int:
@@ -112,6 +117,14 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
             raise Unavailable("no --cleanrl was given")
         python_peer("cleanrl", "", "cleanrl_ppo.py", "--source", options.cleanrl)
 
+    def only_vectors():
+        if env == "minatar_breakout":
+            raise Unavailable("is measured on vectors")
+
+    def torchrl():
+        only_vectors()
+        python_peer("torchrl", "torchrl", "torchrl_ppo.py")
+
     def puffer():
         if env != "cartpole":
             raise Unavailable(f"has no C environment like {env}")
@@ -145,6 +158,7 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
         peers.append(sampled(options, "rl-tools", "", lambda w, n: [*w, n], shape.rows, ways))
 
     def sample_factory():
+        only_vectors()
         python = VENV / "sample_factory" / "bin" / "python"
         version = peer_version("sample_factory", python, "sample-factory")
         ways = {"serial": ("serial", 1), "serial, all threads": ("serial", cores())}
@@ -167,7 +181,7 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
             lambda: python_peer("stable-baselines3", "stable_baselines3", "sb3_ppo.py"),
         ),
         ("cleanrl", cleanrl),
-        ("torchrl", lambda: python_peer("torchrl", "torchrl", "torchrl_ppo.py")),
+        ("torchrl", torchrl),
         ("pufferlib", puffer),
         ("sample-factory", sample_factory),
         ("rl-tools", rltools),
@@ -213,11 +227,11 @@ def finished(options, env: str, run: Path, variant: str, result: dict, notes: li
     return [{"variant": f"{variant}, {cores()} cores", **result, "notes": notes}]
 
 
-def ppo(options, case: str, env: str, shape: Shape) -> list:
+def ppo(options, case: str, env: str, shape: Shape, more: tuple = ()) -> list:
     """Our PPO and the peers' with the same settings."""
     options.say(case)
     words = [
-        *("ppo", env, "--bare"),
+        *("ppo", env, "--bare", *more),
         f"env.count={shape.count}",
         f"ppo.rollout={shape.rollout}",
         f"ppo.minibatch={shape.minibatch}",
@@ -226,8 +240,10 @@ def ppo(options, case: str, env: str, shape: Shape) -> list:
     ]
     run = options.folder / case
     peers, absent = peers_of(options, env, run, shape)
-    # the peers read the settings of the run that our warm-up left
-    result = compare(our_run(options, run, words, shape.rows), peers, options.pairs, options.say)
+    # a network given by a file is a larger one; the peers read the settings that the trial leaves
+    trial = TRIAL_UPDATES if more else 40
+    ours = our_run(options, run, words, shape.rows, trial)
+    result = compare(ours, peers, options.pairs, options.say)
     result["missing"] += absent
     return finished(options, env, run, str(shape), result, [])
 
@@ -246,6 +262,13 @@ def pendulum_ppo_8x128(options) -> list:
 
 def pendulum_ppo_1024x32(options) -> list:
     return ppo(options, "pendulum_ppo_1024x32", "pendulum", LARGE)
+
+
+def minatar_ppo_256x32(options) -> list:
+    """The network of configs/ppo/minatar_breakout.yaml at a constant rate."""
+    proven = HOME / "configs" / "ppo" / "minatar_breakout.yaml"
+    more = ("--config", proven, "ppo.lr_end=1")
+    return ppo(options, "minatar_ppo_256x32", "minatar_breakout", PLANES, more)
 
 
 def goodhart_ppo(options) -> list:

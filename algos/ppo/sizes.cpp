@@ -12,12 +12,15 @@
 namespace maglev::ppo {
 namespace {
 
-// multiply-adds a shard should have at least, so that its operations outweigh their dispatch
-constexpr int64_t kShardWork = 16'000'000;
+// multiply-adds a shard should have, so that its operations outweigh their dispatch and what is done
+// once a shard with all weights: gradients set to zero, made, added
+constexpr int64_t kShardWork = 64'000'000;
+// the same of a block that acts, which makes no gradients
+constexpr int64_t kBlockWork = 16'000'000;
 // rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
 constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
-// rows act gets at once at most, where threads share them
-constexpr int64_t kMostBlock = 256;
+// rows act gets at once, where threads share them
+constexpr int64_t kLeastBlock = 64, kMostBlock = 256;
 
 std::shared_ptr<ActorCritic> unmade(const Options& o, const AlgoContext& context) {
   return make_network(o.network, network_context(context), Initializer::shapes());
@@ -32,10 +35,14 @@ int64_t parameter_count(const ActorCritic& network) {
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   int64_t rows = o.shard_rows;
-  const int64_t work = network.cost().multiply_adds;
+  const int64_t work = network.cost().multiply_adds, batch = minibatch_rows(o, context);
   if (rows == 0)
     rows = work > kLargeNetwork ? kLargeShard : std::clamp<int64_t>(kShardWork / work, 64, 1024);
-  return std::min(rows, std::max<int64_t>(64, (minibatch_rows(o, context) + 1) / 2));
+  rows = std::min(rows, std::max<int64_t>(64, (batch + 1) / 2));
+  if (o.shard_rows > 0) return rows;
+  // a minibatch's shards as even as can be: threads end together
+  const int64_t shards = std::max<int64_t>(1, (batch + rows / 2) / rows);
+  return (batch + shards - 1) / shards;
 }
 
 }  // namespace
@@ -66,7 +73,11 @@ bool takes_pairs(const Options& o, const AlgoContext& context, const ActorCritic
 int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   if (runs_on_cuda(context.device)) return context.rows;
   if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
-  return std::min(kMostBlock, thread_rows(o, context, network));
+  const int64_t work = network.cost().multiply_adds;
+  const int64_t rows =
+      work > kLargeNetwork ? kMostBlock : std::clamp(kBlockWork / work, kLeastBlock, kMostBlock);
+  // a shard's memory is enough for it
+  return std::min(rows, thread_rows(o, context, network));
 }
 
 DataPlan planned_data(const Options& o, const AlgoContext& context) {

@@ -195,6 +195,43 @@ HWY_INLINE void add_window_grads(const WindowGrads& g) {
   else window_grad_columns<3, 1>(g);
 }
 
+// rows [images][features] to [feature][16], zeros where there is no image, and back
+HWY_INLINE void rows_to_lanes(const float* rows, int64_t row, int64_t images, int64_t features,
+                              float* to) {
+  for (int64_t f = 0; f < features; ++f)
+    for (int64_t n = 0; n < kImageLanes; ++n)
+      to[f * kImageLanes + n] = n < images ? rows[n * row + f] : 0.f;
+}
+HWY_INLINE void lanes_to_rows(const float* from, int64_t images, int64_t features, float* rows,
+                              int64_t row) {
+  for (int64_t n = 0; n < images; ++n)
+    for (int64_t f = 0; f < features; ++f) rows[n * row + f] = from[f * kImageLanes + n];
+}
+
+// sets what lies left and right of a row's places to 0
+HWY_INLINE void clear_sides(float* row, int64_t floats, int64_t sides) {
+  std::fill_n(row, sides, 0.f);
+  std::fill_n(row + floats - sides, sides, 0.f);
+}
+
+// rows of an image that a window of `rows` rows, `above` of them above row y, sees
+struct Seen {
+  int64_t first, count, cut;  // cut: rows of the window above the image
+};
+HWY_INLINE Seen seen_rows(int64_t y, int64_t above, int64_t rows, int64_t height) {
+  const int64_t first = std::max<int64_t>(0, y - above);
+  return {first, std::min(height, y - above + rows) - first, first - (y - above)};
+}
+
+// what the lanes of sums [count][16] come to, added to `to` [count]
+HWY_INLINE void add_lanes(const float* sums, int64_t count, float* to) {
+  for (int64_t c = 0; c < count; ++c) {
+    PartedSum<float, int(kImageLanes)> over_images[1];
+    over_images[0].add(sums + c * kImageLanes, kImageLanes);
+    add_folded(over_images, to + c);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace maglev
 HWY_AFTER_NAMESPACE();

@@ -2,16 +2,17 @@
 
     cleanrl_ppo.py --source DIR --config RUN/config.yaml --env CartPole-v1 --threads N --speed STEPS
 
-DIR holds a checkout of CleanRL. The script runs as it is. Around it: its TensorBoard writer is
+DIR holds a checkout of CleanRL. The script runs as it is, but on MinAtar, where its Agent of vectors
+gives way to one of the run's convolutional network. Around it: its TensorBoard writer is
 replaced by one that only notes when each update ended (so its log costs nothing here), the wrappers
 that normalise observations and rewards do nothing (ours has them off), and TransformObservation
 gets the argument that Gymnasium 1.x asks for. Prints one JSON object.
 """
 
+import ast
 import contextlib
 import io
 import json
-import runpy
 import sys
 import time
 import types
@@ -21,7 +22,11 @@ import gymnasium
 import run_settings
 import torch
 
-SCRIPTS = {"CartPole-v1": "ppo.py", "Pendulum-v1": "ppo_continuous_action.py"}
+SCRIPTS = {
+    "CartPole-v1": "ppo.py",
+    "Pendulum-v1": "ppo_continuous_action.py",
+    "minatar_breakout": "ppo.py",
+}
 UPDATE_ENDED = "charts/SPS"
 
 
@@ -48,6 +53,53 @@ def untouched(env, *_args, **_named):
     return env
 
 
+def cnn_agent(config: dict):
+    """In the place of the script's Agent: the same methods and first weights, on images."""
+    from minatar_gym import torso
+    from torch.distributions.categorical import Categorical
+
+    def first(layer, scale=2**0.5):
+        torch.nn.init.orthogonal_(layer.weight, scale)
+        torch.nn.init.zeros_(layer.bias)
+        return layer
+
+    class Agent(torch.nn.Module):
+        def __init__(self, envs):
+            super().__init__()
+            self.network, width = torso(config, envs.single_observation_space)
+            for layer in self.network:
+                if hasattr(layer, "weight"):
+                    first(layer)
+            self.actor = first(torch.nn.Linear(width, envs.single_action_space.n), 0.01)
+            self.critic = first(torch.nn.Linear(width, 1), 1.0)
+
+        def get_value(self, x):
+            return self.critic(self.network(x))
+
+        def get_action_and_value(self, x, action=None):
+            hidden = self.network(x)
+            made = Categorical(logits=self.actor(hidden))
+            if action is None:
+                action = made.sample()
+            return action, made.log_prob(action), made.entropy(), self.critic(hidden)
+
+    return Agent
+
+
+def run_script(script: Path, agent):
+    """Runs it as a program; `agent`, if any, is what it knows as Agent."""
+    tree = ast.parse(script.read_text(), str(script))
+    names = {"__name__": "__main__", "__file__": str(script)}
+    # its dataclass of settings looks its module up
+    module = types.ModuleType("__main__")
+    if agent:
+        tree.body = [n for n in tree.body if getattr(n, "name", "") != "Agent"]
+        names["Agent"] = agent
+    module.__dict__.update(names)
+    sys.modules["__main__"] = module
+    exec(compile(tree, str(script), "exec"), module.__dict__)
+
+
 def main():
     parser = run_settings.parser()
     parser.add_argument("--source", type=Path, required=True)
@@ -55,7 +107,10 @@ def main():
     config = run_settings.read(arguments.config, "cleanrl")
     run_settings.constant_rates(config, "cleanrl")
     ours, rows = config["ppo"], run_settings.rows_of(config)
-    if [int(h) for h in ours["network"]["hidden"]] != [64, 64]:
+    agent = None
+    if ours["network"]["kind"] == "cnn":
+        agent = cnn_agent(config)
+    elif [int(h) for h in ours["network"]["hidden"]] != [64, 64]:
         raise SystemExit("[cleanrl] its network is 64-64 tanh")
     torch.set_num_threads(arguments.threads)
     board = types.ModuleType("torch.utils.tensorboard")
@@ -88,7 +143,7 @@ def main():
     sys.argv = [str(script), "--no-cuda", "--no-anneal-lr", "--no-clip-vloss"]
     sys.argv += [f"--{name}={value}" for name, value in settings.items()]
     with contextlib.redirect_stdout(io.StringIO()):
-        runpy.run_path(str(script), run_name="__main__")
+        run_script(script, agent)
     (first_step, first), (last_step, last) = Clock.ended[run_settings.WARM_UP - 1], Clock.ended[-1]
     print(json.dumps({"steps_per_second": (last_step - first_step) / (last - first)}))
 

@@ -25,7 +25,7 @@ MUST_BE = {
     "clip_grad": "global",
     "weight_decay": 0,
 }
-NETWORK_MUST_BE = {"shared": False, "value_head": "plain", "normalize_obs": False}
+NETWORK_MUST_BE = {"value_head": "plain", "normalize_obs": False}
 # updates that pass before the clock starts
 WARM_UP = 2
 
@@ -51,6 +51,9 @@ def read(path: str, peer: str, normalizes: bool = False) -> dict:
                 continue
             if table[name] != value:
                 raise SystemExit(f"[{peer}] has no equivalent of ppo {name}={table[name]}")
+    # layers that policy and value share are mapped where they begin with convolutions
+    if network["shared"] != (network["kind"] == "cnn"):
+        raise SystemExit(f"[{peer}] has no equivalent of a {network['kind']} network shared or not")
     if network["critic_hidden"]:
         raise SystemExit(f"[{peer}] critic_hidden is not mapped")
     return config

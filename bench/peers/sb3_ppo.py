@@ -16,6 +16,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 
 EVALUATION_SEED = 1_000_003
@@ -28,8 +29,33 @@ def schedule(start, end_share):
     return start if share == 1 else lambda left: start * (share + (1 - share) * left)
 
 
+def network_of(config: dict) -> dict:
+    """What SB3 is told of the networks: two of the run's layers, or one cnn before both heads."""
+    network = config["ppo"]["network"]
+    if network["kind"] != "cnn":
+        return {
+            "net_arch": [int(h) for h in network["hidden"]],
+            "activation_fn": ACTIVATIONS[network["activation"]],
+            "log_std_init": float(network["log_std"]),
+        }
+    from minatar_gym import torso
+
+    class Cnn(BaseFeaturesExtractor):
+        def __init__(self, space):
+            layers, width = torso(config, space)
+            super().__init__(space, width)
+            self.layers = layers
+
+        def forward(self, x):
+            return self.layers(x)
+
+    return {"net_arch": [], "features_extractor_class": Cnn, "normalize_images": False}
+
+
 def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
     ours, network = config["ppo"], config["ppo"]["network"]
+    if env_name.startswith("minatar_"):
+        import minatar_gym  # noqa: F401, registers it
     envs = make_vec_env(env_name, n_envs=int(config["env"]["count"]), seed=seed)
     if network["normalize_obs"] or ours["normalize_reward"]:
         envs = VecNormalize(
@@ -52,12 +78,7 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
         vf_coef=float(ours["value_coef"]),
         max_grad_norm=float(ours["max_grad_norm"]) or 1e30,
         target_kl=float(ours["target_kl"]) or None,
-        policy_kwargs={
-            "net_arch": [int(h) for h in network["hidden"]],
-            "activation_fn": ACTIVATIONS[network["activation"]],
-            "log_std_init": float(network["log_std"]),
-            "optimizer_kwargs": {"eps": float(ours["adam_eps"])},
-        },
+        policy_kwargs={**network_of(config), "optimizer_kwargs": {"eps": float(ours["adam_eps"])}},
         seed=seed,
         device="cpu",
     )

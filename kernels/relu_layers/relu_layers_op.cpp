@@ -11,6 +11,7 @@
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"
+#include "kernels/relu_layers/conv_lanes.h"
 
 namespace maglev {
 namespace {
@@ -115,6 +116,83 @@ class WithRelu : public torch::autograd::Function<WithRelu<Layer>> {
   }
 };
 
+// oneDNN fills vectors with channels from here on
+constexpr int64_t kFewOuts = 16;
+
+// whether a layer's images go into lanes: a first layer's, whose inputs need no gradient
+bool suits_lanes(const at::Tensor& x, const at::Tensor& weight) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat && weight.size(0) <= kFewOuts &&
+         weight.size(0) % kOutBlock == 0 && x.size(0) >= kImageLanes &&
+         !(at::GradMode::is_enabled() && x.requires_grad());
+}
+
+ConvLanes lanes_shape(const at::Tensor& x, const at::Tensor& weight) {
+  return {x.size(2), x.size(3), x.size(1), weight.size(0)};
+}
+
+// images and outputs of all panels where gradients will be asked for, else one panel's place
+struct LanesMemory {
+  at::Tensor input, output;
+};
+
+LanesMemory lanes_memory(const ConvLanes& s, int64_t panels, const at::TensorOptions& options) {
+  return {at::empty({panels, s.input()}, options), at::empty({panels, s.output()}, options)};
+}
+
+at::Tensor lanes_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         LanesMemory& memory) {
+  const ConvLanes s = lanes_shape(x, weight);
+  const int64_t B = x.size(0), last = memory.input.size(0) - 1;
+  auto packed = at::empty({s.packed()}, x.options());
+  auto y = at::empty({B, s.outs, s.height, s.width}, x.options(), at::MemoryFormat::ChannelsLast);
+  pack_conv_lanes_cpu(s, weight.const_data_ptr<float>(), packed.data_ptr<float>());
+  for (int64_t first = 0, panel = 0; first < B; first += kImageLanes, ++panel)
+    conv_lanes_forward_cpu(
+        {.shape = s,
+         .packed = packed.const_data_ptr<float>(),
+         .bias = bias.const_data_ptr<float>(),
+         .x = x.const_data_ptr<float>() + first * s.pixels(),
+         .count = std::min(kImageLanes, B - first),
+         .input = memory.input.data_ptr<float>() + std::min(panel, last) * s.input(),
+         .output = memory.output.data_ptr<float>() + std::min(panel, last) * s.output(),
+         .y = y.data_ptr<float>() + first * s.outs * s.places()});
+  return y;
+}
+
+/// A first convolution with its relu, images in lanes.
+class FirstConv : public torch::autograd::Function<FirstConv> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) {
+    const ConvLanes s = lanes_shape(x, weight);
+    auto memory = lanes_memory(s, (x.size(0) + kImageLanes - 1) / kImageLanes, x.options());
+    auto y = lanes_forward(x, weight, bias, memory);
+    context->save_for_backward({memory.input, memory.output});
+    context->saved_data["shape"] = std::vector<int64_t>{s.height, s.width, s.channels, s.outs};
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad) {
+    const auto saved = context->get_saved_variables();
+    const auto sizes = context->saved_data["shape"].toIntVector();
+    const ConvLanes s{sizes[0], sizes[1], sizes[2], sizes[3]};
+    const auto dy = grad[0].contiguous(at::MemoryFormat::ChannelsLast);
+    auto scratch = at::empty({s.output() + s.outs * kImageLanes}, dy.options());
+    auto d_weight = at::zeros({3, 3, s.channels, s.outs}, dy.options());
+    auto d_bias = at::zeros({s.outs}, dy.options());
+    for (int64_t first = 0, panel = 0; first < dy.size(0); first += kImageLanes, ++panel)
+      conv_lanes_backward_cpu({.shape = s,
+                               .input = saved[0].const_data_ptr<float>() + panel * s.input(),
+                               .output = saved[1].const_data_ptr<float>() + panel * s.output(),
+                               .dy = dy.const_data_ptr<float>() + first * s.outs * s.places(),
+                               .count = std::min(kImageLanes, dy.size(0) - first),
+                               .d_weight = d_weight.data_ptr<float>(),
+                               .d_bias = d_bias.data_ptr<float>(),
+                               .scratch = scratch.data_ptr<float>()});
+    return {at::Tensor(), d_weight.permute({3, 2, 0, 1}).contiguous(), d_bias};
+  }
+};
+
 // the same in ATen's words: the reference, and what runs where oneDNN does not
 at::Tensor plain_conv(const at::Tensor& x, const Used& with) {
   return at::conv2d(x, with.weight, with.bias, 1, 1).relu_();
@@ -182,8 +260,28 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
       .flops = 2 * s.B * places * sums * s.O};
 }
 
+// a network's first layer: images are given, gradients asked of its parameters
+KernelCase first_case(const LayerShape& s, at::Device device) {
+  KernelCase made = make_case(s, device);
+  const auto x = made.inputs[0];
+  made.name = "first " + made.name;
+  made.inputs.erase(made.inputs.begin());
+  const auto with_images = [x](const auto& function) {
+    return [x, function](const Tensors& in) {
+      return function({x.to(in[0].scalar_type()), in[0], in[1]});
+    };
+  };
+  made.reference = with_images(made.reference);
+  made.fused = with_images(made.fused);
+  return made;
+}
+
 std::vector<KernelCase> relu_layers_cases(at::Device device) {
   std::vector<KernelCase> list;
+  // whole panels and less, rows that are aligned and rows that are not
+  for (const LayerShape& s : {LayerShape{.B = 256, .C = 4, .H = 10, .W = 10, .O = 16, .low = false},
+                              LayerShape{.B = 21, .C = 3, .H = 5, .W = 4, .O = 12, .low = false}})
+    list.push_back(first_case(s, device));
   for (bool low : {false, true})
     for (const LayerShape& s :
          {LayerShape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
@@ -201,6 +299,13 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
 }  // namespace
 
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer) {
+  if (suits_lanes(x, layer.weight)) {
+    const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
+    const auto weight = layer.weight.contiguous();
+    if (wants_gradients(x, layer)) return FirstConv::apply(image, weight, layer.bias);
+    auto memory = lanes_memory(lanes_shape(image, weight), 1, image.options());
+    return lanes_forward(image, weight, layer.bias, memory);
+  }
   if (!onednn_has(x)) return plain_conv(x, used(x, layer));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))

@@ -13,8 +13,8 @@ struct LayerWeights {
 };
 
 /// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
-/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. On a CPU an
-/// image's result does not depend on the images around it.
+/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. A first layer of up to 16 channels has its images in lanes (conv_lanes.h). On a CPU an image's
+/// result does not depend on the images around it, from 16 on.
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer);
 
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
