@@ -131,7 +131,7 @@ def test_osmesa_is_taken_where_egl_has_no_device(engine, tmp_path):
     package()
     if not ctypes.util.find_library("OSMesa"):
         pytest.skip("OSMesa is not installed")
-    env = {"__EGL_VENDOR_LIBRARY_FILENAMES": str(tmp_path / "none")}
+    env = {"__EGL_VENDOR_LIBRARY_FILENAMES": str(tmp_path / "none"), "MUJOCO_GL": ""}
     words = ["env.observe=image", "env.width=32", "env.height=32", "train.steps=60"]
     train(engine, tmp_path / "run", *words, env=env)
     error = fails(engine, {**env, "MUJOCO_GL": "egl"}, "env.observe=image")

@@ -11,9 +11,15 @@ import numpy as np
 import pytest
 from conftest import BUILD
 
+# asked when dm_control is imported; what other tests start must not see it
+told = "MUJOCO_GL" in os.environ
 os.environ.setdefault("MUJOCO_GL", "egl")
-mujoco = pytest.importorskip("mujoco")
-suite = pytest.importorskip("dm_control.suite")
+try:
+    mujoco = pytest.importorskip("mujoco")
+    suite = pytest.importorskip("dm_control.suite")
+finally:
+    if not told:
+        del os.environ["MUJOCO_GL"]
 
 REPLAY = BUILD / "tests" / "state_replay"
 TASKS = [
