@@ -153,7 +153,7 @@ struct Environment {
     const std::string hash = Domain::model(p.task).hash();
     std::memcpy(assets.model, hash.data(), sizeof assets.model);
     // a machine without OpenGL is told before anything has begun
-    if (p.shows_image()) mujoco::make_gl_context();
+    if (p.shows_image()) mujoco::expect_pictures();
   }
 
   static void reset(const Params& p, const Assets&, State& s, Rng& rng) {

@@ -118,7 +118,7 @@ TEST(Verbs, doctor_prints_the_same_facts_as_text_and_as_json) {
 }
 
 TEST(Verbs, a_wrong_name_is_answered_with_a_near_one) {
-  EXPECT_TRUE(shows(error_of("envs", {"cartpol"}), "did you mean cartpole?"));
+  EXPECT_TRUE(shows(error_of("envs", {"acrobo"}), "did you mean acrobot?"));
   EXPECT_TRUE(shows(error_of("algos", {"pppo"}), "did you mean ppo?"));
   EXPECT_EQ(error_of("kernels", {"test", "gaee"}),
             "[kernels] unknown kernel 'gaee'; did you mean gae?");

@@ -75,10 +75,13 @@ void Dreamer::update(const Batch& batch, Metrics& metrics) {
   const StoredLatents latents = learner_->update(sequences(batch), figures_);
   // the replay takes back the states of rows 1 to T - 1; row T may not have been acted on yet
   const int64_t stored = batch.reward.size(0) - 1;
-  const auto store = [&](StateColumn column, const at::Tensor& states) {
-    batch.extra[column].narrow(0, 1, stored).copy_(states.narrow(0, 0, stored));
-  };
   at::NoGradGuard no_grad;
+  // but those that are no numbers: a sequence would begin there again
+  const auto sound = latents.deter.narrow(0, 0, stored).isfinite().all(-1, /*keepdim=*/true);
+  const auto store = [&](StateColumn column, const at::Tensor& states) {
+    at::Tensor kept = batch.extra[column].narrow(0, 1, stored);
+    kept.copy_(at::where(sound, states.narrow(0, 0, stored), kept));
+  };
   store(kDeterColumn, latents.deter);
   store(kStochColumn, latents.stoch);
   metrics.add(first_metric_, figures_, one_);

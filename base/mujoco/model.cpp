@@ -30,13 +30,14 @@ Model::Model(const std::string& file, ModelShape shape) : path_(suite_file(file)
     std::replace(text.begin(), text.end(), '\n', ' ');
     throw Error("[mujoco] " + path_ + " is no model: " + text + kSuite);
   }
-  const ModelShape found{int(model_->nq), int(model_->nv), int(model_->nu)};
+  const ModelShape found{int(model_->nq), int(model_->nv), int(model_->nu), int(model_->nbody)};
   if (found != shape)
     throw Error("[mujoco] " + path_ + " has " + std::to_string(found.positions) + " positions, " +
-                std::to_string(found.velocities) + " velocities and " +
-                std::to_string(found.controls) + " controls, expected " +
-                std::to_string(shape.positions) + ", " + std::to_string(shape.velocities) +
-                " and " + std::to_string(shape.controls) + kSuite);
+                std::to_string(found.velocities) + " velocities, " +
+                std::to_string(found.controls) + " controls and " + std::to_string(found.bodies) +
+                " bodies, expected " + std::to_string(shape.positions) + ", " +
+                std::to_string(shape.velocities) + ", " + std::to_string(shape.controls) + " and " +
+                std::to_string(shape.bodies) + kSuite);
 }
 
 int Model::find(mjtObj kind, const char* name) const {
@@ -76,8 +77,10 @@ void Simulation::step(int count) {
 }
 
 bool Simulation::diverged() const {
-  return std::any_of(std::begin(data_->warning), std::end(data_->warning),
-                     [](const mjWarningStat& warning) { return warning.number > 0; });
+  // of these the state was put back; others tell of full buffers or inertia and leave it
+  const auto warned = [this](mjtWarning w) { return data_->warning[w].number > 0; };
+  return warned(mjWARN_BADQPOS) || warned(mjWARN_BADQVEL) || warned(mjWARN_BADQACC) ||
+         warned(mjWARN_BADCTRL);
 }
 
 size_t Simulation::saved_numbers(const Model& model) {

@@ -12,6 +12,7 @@ namespace maglev::mujoco {
 /// Numbers of a model that an environment relies on.
 struct ModelShape {
   int positions, velocities, controls;
+  int bodies;  ///< the world among them
   bool operator==(const ModelShape&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "base/mujoco/gl_context.h"
@@ -10,9 +11,9 @@
 namespace maglev::mujoco {
 namespace {
 
-// contexts come and go one at a time: OSMesa's first ones race, and MuJoCo looks OpenGL's functions up
-// into memory of the whole process
-std::mutex changing_contexts;
+// contexts come and go one at a time, while nobody draws: OSMesa's first ones race, and MuJoCo looks
+// OpenGL's functions up into memory of the whole process, which those who draw read
+std::shared_mutex changing_contexts;
 
 // what a thread draws one model with
 class Renderer {
@@ -52,6 +53,7 @@ class Renderer {
   }
 
   void draw(const Simulation& simulation, uint8_t* pixels) {
+    const std::shared_lock lock(changing_contexts);
     gl_->make_current();
     const Library& lib = library();
     mjvCamera camera{};
@@ -82,6 +84,11 @@ class Renderer {
 };
 
 }  // namespace
+
+void expect_pictures() {
+  const std::lock_guard lock(changing_contexts);
+  make_gl_context();
+}
 
 void render(const Model& model, const Simulation& simulation, const PictureOptions& options,
             uint8_t* pixels) {

@@ -18,6 +18,9 @@ struct PictureOptions {
   bool operator==(const PictureOptions&) const = default;
 };
 
+/// Throws Error where this machine has no OpenGL without a window.
+void expect_pictures();
+
 /// Writes the picture [height, width, 3] u8, rows from the top. Throws Error where this machine has
 /// no OpenGL without a window.
 void render(const Model& model, const Simulation& simulation, const PictureOptions& options,

@@ -14,9 +14,11 @@ Batches::Batches(Replay& replay, bool ahead)
 }
 
 const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
+  // nothing counts as drawn where drawing failed
+  const bool begun = std::exchange(drawn_, false);
   if (thread_) thread_->wait();
-  const bool drawn = std::exchange(drawn_, false) && key.base == nullptr && key_.seed == key.seed &&
-                     key_.number == key.number;
+  const bool drawn =
+      begun && key.base == nullptr && key_.seed == key.seed && key_.number == key.number;
   if (drawn) std::swap(buffer_, next_);
   replay_.sample(buffer_, key, pool, drawn ? SampledColumns::rewritten : SampledColumns::all);
   return buffer_.batch;

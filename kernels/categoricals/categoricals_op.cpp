@@ -100,24 +100,22 @@ KernelCase divergence_case(int64_t rows, const CategoricalShape& shape, double f
                 const auto of = [](const at::Tensor& from, const at::Tensor& to) {
                   return (from * (from.log() - to.log())).sum(at::IntArrayRef{1, 2});
                 };
-                return Tensors{of(p, q).detach(), (kToPrior * of(p.detach(), q).clamp_min(free) +
-                                                   kToPosterior * of(p, q.detach()).clamp_min(free))
-                                                      .sum()};
+                return Tensors{of(p, q).detach(), of(p, q).clamp_min(free).sum()};
               },
           .fused =
               [=](const Tensors& in) {
                 at::Tensor d_prior, d_posterior;
                 const auto divergence = run(in, d_prior, d_posterior).first;
-                return Tensors{divergence,
-                               ((kToPrior + kToPosterior) * divergence.clamp_min(free)).sum()};
+                return Tensors{divergence, divergence.clamp_min(free).sum()};
               },
           .backward =
               [=](const Tensors& in, const Tensors& grad) {
                 at::Tensor d_prior, d_posterior;
                 const auto probs = run(in, d_prior, d_posterior).second;
+                // either side has its own weight, which the divergence itself does not
                 auto d_logits = at::empty_like(probs);
-                draw_categories_back(shape, probs, d_posterior, {}, d_logits);
-                return Tensors{d_logits * grad[1], d_prior * grad[1]};
+                draw_categories_back(shape, probs, d_posterior / kToPosterior, {}, d_logits);
+                return Tensors{d_logits * grad[1], d_prior / kToPrior * grad[1]};
               },
           .tolerance = Tolerance::of_sums(4 * S * C + rows + 40),
           .bytes = rows * S * C * 16,

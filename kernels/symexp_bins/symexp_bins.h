@@ -25,7 +25,7 @@ struct TwoBins {
 };
 MAGLEV_HD TwoBins bins_beside(const SymexpBins& bins, float x) {
   const float least = bins.value[0], most = bins.value[bins.count - 1];
-  x = x > least ? (x < most ? x : most) : least;
+  x = x < least ? least : x > most ? most : x;
   // the first bin above x; beyond the last one the last
   int64_t low = 1, high = bins.count - 1;
   while (low < high) {
@@ -34,7 +34,7 @@ MAGLEV_HD TwoBins bins_beside(const SymexpBins& bins, float x) {
     else low = middle + 1;
   }
   const float below = bins.value[low - 1], above = bins.value[low];
-  return {low - 1, (x - below) / (above - below)};
+  return {low - 1, (x - below) / (above - below)};  // of what is no number a share that is none
 }
 
 /// Means under softmax(logits + bias). Each bin is added beside its opposite, so that logits alike on

@@ -35,7 +35,7 @@ def test_groups_of_runs_are_told_apart(engine, tmp_path):
     (pair,) = report["pairs"]
     assert pair["finding"] == "higher" and pair["difference"] == pytest.approx(9.5) and pair["holm_p"] < 0.01
     done = engine("compare", high, low)
-    assert "A is higher than B" in done.stdout and "95 % interval" in done.stdout
+    assert "A is higher than B" in done.stdout and "95 % CI" in done.stdout
 
 
 def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_path):
@@ -84,6 +84,8 @@ def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
         ([run, "--metric", "return_men"], "did you mean return_mean"),
         ([f"{run},{other}"], "is ppo on pendulum, not ppo on cartpole"),
         ([run, "--over", "200"], "--over"),
+        ([run, run], "is given twice"),
+        ([f"{run},{run}/"], "is given twice"),
         ([], "<runs>"),
     ):
         done = engine("compare", *words)

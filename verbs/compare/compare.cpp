@@ -94,17 +94,19 @@ int run(const std::vector<std::string>& words) {
 
   // each by itself
   Json report{{"metric", metric.column}, {"over", metric.over}, {"confidence", kConfidence}};
-  Table table(
-      {"", "runs", ">seeds", ">mean", ">std", "95 % interval", ">middle half", "95 % interval"});
+  Table table({"", "runs", "trained", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM",
+               "95 % CI (bootstrap)"});
   std::vector<std::vector<double>> samples;
   for (const Group& group : groups) {
     const Summary s = summary_of(group);
     samples.push_back(group.values);
-    table.add({label(samples.size() - 1), group.name, std::to_string(group.values.size()),
-               number_text(s.spread.mean), number_text(s.spread.deviation),
-               interval_text(s.spread.interval), number_text(s.middle),
-               interval_text(s.middle_interval)});
+    table.add({label(samples.size() - 1), group.name, group.algo + " on " + group.env, group.steps,
+               std::to_string(group.values.size()), number_text(s.spread.mean),
+               number_text(s.spread.deviation), interval_text(s.spread.interval),
+               number_text(s.middle), interval_text(s.middle_interval)});
     report["groups"].push_back({{"runs", group.runs},
+                                {"algorithm", group.algo},
+                                {"environment", group.env},
                                 {"values", group.values},
                                 {"mean", number(s.spread.mean)},
                                 {"std", number(s.spread.deviation)},
@@ -114,15 +116,16 @@ int run(const std::vector<std::string>& words) {
   }
 
   // and beside each other
-  Table beside({"first", "second", ">difference", "95 % interval", ">Welch p", ">Holm p",
-                ">Hedges g", "verdict"});
+  Table beside(
+      {"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g", "verdict"});
   report["pairs"] = Json::array();
-  for (const Pair& pair : pairs_of(samples, kConfidence)) {
+  const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
+  for (const Pair& pair : pairs) {
     const Group &a = groups[pair.first], &b = groups[pair.second];
     const Finding finding = finding_of(pair, a.values, b.values, kConfidence);
     const std::string verdict =
         verdict_text(pair, finding, label(pair.first), label(pair.second),
-                     std::min(a.values.size(), b.values.size()), kConfidence);
+                     std::min(a.values.size(), b.values.size()), pairs.size(), kConfidence);
     beside.add({label(pair.first), label(pair.second), number_text(pair.welch.difference),
                 interval_text(pair.welch.interval), number_text(pair.welch.p),
                 number_text(pair.holm_p), number_text(pair.effect.g), verdict});
@@ -150,10 +153,16 @@ int run(const std::vector<std::string>& words) {
                      " % of steps")
                         .c_str()
                   : "last row");
-  for (const Group& group : groups)
-    if (group.env != groups.front().env)
-      std::printf("note: %s is on %s, %s on %s\n", group.name.c_str(), group.env.c_str(),
-                  groups.front().name.c_str(), groups.front().env.c_str());
+  const Group& front = groups.front();
+  for (const Group& group : groups) {
+    if (group.env != front.env || group.algo != front.algo || group.steps != front.steps)
+      std::printf("note: %s trained %s for %s steps, %s %s for %s\n", group.name.c_str(),
+                  (group.algo + " on " + group.env).c_str(), group.steps.c_str(),
+                  front.name.c_str(), (front.algo + " on " + front.env).c_str(),
+                  front.steps.c_str());
+    if (!group.unfinished.empty())
+      std::printf("note: %s has not finished\n", group.unfinished.c_str());
+  }
   print(table.text(terminal));
   if (groups.size() > 1) print("\n" + beside.text(terminal));
   return 0;
@@ -164,7 +173,9 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "compare",
           .summary = "whether groups of runs differ: tests and intervals over their seeds",
-          .usage = "compare <runs> [<runs> ...] [--metric NAME] [--over PERCENT]",
+          .usage =
+              "compare <run or seeds>[,...] [<run or seeds>[,...] ...] [--metric NAME] "
+              "[--over PERCENT] [--json]",
           .run = run};
 }
 

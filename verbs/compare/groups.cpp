@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -53,16 +55,30 @@ void add_runs(const std::string& folder, Group& group) {
 
 std::string kind_of(const RunStatus& status) { return status.algo + " on " + status.env; }
 
-void expect_one_kind(Group& group) {
+void look_at_runs(Group& group) {
+  int64_t fewest = std::numeric_limits<int64_t>::max(), most = 0;
   for (const std::string& run : group.runs) {
     if (!path_exists(run + "/run.json")) continue;
     const RunStatus status = read_status(run);
+    fewest = std::min(fewest, status.steps), most = std::max(most, status.steps);
+    if (status.state != "finished" && group.unfinished.empty()) group.unfinished = run;
     if (group.algo.empty()) group.algo = status.algo, group.env = status.env;
     else if (status.algo != group.algo || status.env != group.env)
       throw Error("[compare] runs of one group are alike but for their seeds, and " + run + " is " +
                   kind_of(status) + ", not " + group.algo + " on " + group.env +
                   "; give them as groups of their own");
   }
+  group.steps = std::to_string(most);
+  if (fewest < most) group.steps = std::to_string(fewest) + " to " + group.steps;
+}
+
+// a run is one sample, however often it is named
+void expect_each_once(const std::vector<Group>& groups) {
+  std::set<std::filesystem::path> seen;
+  for (const Group& group : groups)
+    for (const std::string& run : group.runs)
+      if (!seen.insert(std::filesystem::weakly_canonical(run)).second)
+        throw Error("[compare] " + run + " is given twice, and no run counts as two seeds");
 }
 
 double value_of(const std::string& run, const Metric& metric) {
@@ -99,8 +115,9 @@ std::vector<Group> groups_of(const std::vector<std::string>& words) {
     Group& group = groups.emplace_back();
     group.name = word;
     for (const std::string& folder : split_list(word, "a group of runs")) add_runs(folder, group);
-    expect_one_kind(group);
+    look_at_runs(group);
   }
+  expect_each_once(groups);
   return groups;
 }
 

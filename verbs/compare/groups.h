@@ -8,13 +8,16 @@ namespace maglev::verbs::compare {
 
 struct Group {
   std::string name;                 ///< as it was given
-  std::string algo, env;            ///< of its first run
+  std::string algo, env;            ///< of its runs
+  std::string steps;                ///< each took, "8000" or "8000 to 9000"
+  std::string unfinished;           ///< the first run that trains yet or was stopped; empty: none
   std::vector<std::string> runs;    ///< folders
   std::vector<double> values = {};  ///< one a run
 };
 
 /// A group of each word: a folder of several seeds, a run, or several of both by commas. Throws Error
-/// on what is neither, and on a group whose runs are of several algorithms or environments.
+/// on what is neither, on a run that was given already, and on a group whose runs are of several
+/// algorithms or environments.
 std::vector<Group> groups_of(const std::vector<std::string>& words);
 
 /// A figure of a run's metrics.

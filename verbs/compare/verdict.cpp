@@ -1,9 +1,11 @@
 #include "verbs/compare/verdict.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 
+#include "base/statistics/distributions.h"
 #include "base/statistics/power.h"
 
 namespace maglev::verbs::compare {
@@ -55,8 +57,34 @@ Finding finding_of(const Pair& pair, std::span<const double> first, std::span<co
   return pair.welch.difference > 0 ? Finding::higher : Finding::lower;
 }
 
+double finding_alpha(int64_t n, size_t pairs, double confidence) {
+  const double half = t_quantile((1 + confidence) / 2, double(n - 1));
+  const double apart = 2 * t_cdf(-std::sqrt(2.0) * half, 2 * double(n) - 2);
+  return std::min((1 - confidence) / double(std::max<size_t>(1, pairs)), apart);
+}
+
+namespace {
+
+// fewest values each that find `effect` four times in five
+int64_t needed_for(double effect, size_t pairs, double confidence) {
+  constexpr int64_t kMost = 100'000;
+  const auto enough = [&](int64_t n) {
+    return power_of(effect, n, finding_alpha(n, pairs, confidence)) >= kPower;
+  };
+  int64_t high = 2;
+  while (high < kMost && !enough(high)) high = std::min(2 * high, kMost);
+  for (int64_t low = high / 2; high - low > 1;) {
+    const int64_t middle = low + (high - low) / 2;
+    (middle >= 2 && enough(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace
+
 std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
-                         const std::string& second, size_t fewest_values, double confidence) {
+                         const std::string& second, size_t values, size_t pairs,
+                         double confidence) {
   switch (finding) {
     case Finding::higher:
       return first + " is higher than " + second;
@@ -68,14 +96,16 @@ std::string verdict_text(const Pair& pair, Finding finding, const std::string& f
       break;
   }
   std::string text = "no difference is shown";
-  const double alpha = 1 - confidence, effect = pair.effect.g;
-  if (fewest_values >= 2)
-    text += "; " + std::to_string(fewest_values) + " seeds each find one of " +
-            short_number(detectable_effect(int64_t(fewest_values), kPower, alpha)) +
+  const double effect = pair.effect.g;
+  if (values >= 2) {
+    const int64_t n = int64_t(values);
+    text += "; " + std::to_string(n) + " seeds each find one of " +
+            short_number(detectable_effect(n, kPower, finding_alpha(n, pairs, confidence))) +
             " deviations four times in five";
+  }
   if (std::isfinite(effect) && effect != 0)
     text += ", this one of " + short_number(std::abs(effect)) + " would take " +
-            std::to_string(needed_values(effect, kPower, alpha));
+            std::to_string(needed_for(effect, pairs, confidence));
   return text;
 }
 

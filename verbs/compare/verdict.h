@@ -1,6 +1,7 @@
 #pragma once
 // What two groups' figures allow to say.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,13 @@ enum class Finding {
 Finding finding_of(const Pair& pair, std::span<const double> first, std::span<const double> second,
                    double confidence);
 
-/// The finding for people, with what would be needed to know more.
+/// The chance of error that a t-test of n values each may have to be as strict as a finding of higher
+/// or lower is, where `pairs` are tested at once: of two means with like deviations whose intervals
+/// touch, the difference is the root of 2 times as large as one interval's half.
+double finding_alpha(int64_t n, size_t pairs, double confidence);
+
+/// The finding for people, with what would be needed to know more. `values`: on the smaller side.
 std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
-                         const std::string& second, size_t fewest_values, double confidence);
+                         const std::string& second, size_t values, size_t pairs, double confidence);
 
 }  // namespace maglev::verbs::compare

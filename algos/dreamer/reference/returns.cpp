@@ -73,7 +73,9 @@ at::Tensor lambda_returns(const Trajectory& s, double discount, double lambda) {
 at::Tensor moved_range(at::Tensor& range, const at::Tensor& x, double rate) {
   at::NoGradGuard no_grad;
   const auto sorted = std::get<0>(x.flatten().sort());
-  range.lerp_(at::stack({percentile(sorted, 0.05), percentile(sorted, 0.95)}), rate);
+  // a batch that is no numbers moves nothing for good
+  const auto now = at::stack({percentile(sorted, 0.05), percentile(sorted, 0.95)});
+  range.lerp_(at::where(now.isfinite(), now, range), rate);
   return (range[1] - range[0]).clamp_min(1);
 }
 
