@@ -74,7 +74,7 @@ def test_a_suite_that_is_missing_or_broken_is_named_with_what_to_do(engine, copi
     error = fails(engine, env)
     assert f"[mujoco] {model} is no model: XML" in error and "pip install dm_control==1.0.50" in error
     model.write_text("<mujoco><worldbody/></mujoco>")
-    assert "has 0 positions, 0 velocities and 0 controls, expected 2, 2 and 1" in fails(engine, env)
+    assert "has 0 positions, 0 velocities, 0 controls and 1 bodies, expected 2, 2, 1 and 3" in fails(engine, env)
     model.write_text(text.replace('name="slider"', 'name="slider" frozen="yes"'))
     assert "is no model" in fails(engine, env)
     model.unlink()
