@@ -18,10 +18,14 @@ double power_of(double effect, int64_t n, double alpha) {
 }
 
 int64_t needed_values(double effect, double power, double alpha) {
+  return needed_values(effect, power, [alpha](int64_t) { return alpha; });
+}
+
+int64_t needed_values(double effect, double power, const std::function<double(int64_t)>& alpha) {
   MAGLEV_ASSERT(effect != 0, "no number of values finds no difference");
   MAGLEV_ASSERT(power > 0 && power < 1, "a power is a probability");
   constexpr int64_t kMost = 1'000'000;
-  const auto enough = [&](int64_t n) { return power_of(effect, n, alpha) >= power; };
+  const auto enough = [&](int64_t n) { return power_of(effect, n, alpha(n)) >= power; };
   int64_t high = 2;
   while (high < kMost && !enough(high)) high = std::min(2 * high, kMost);
   int64_t low = high / 2;

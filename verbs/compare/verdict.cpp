@@ -63,25 +63,6 @@ double finding_alpha(int64_t n, size_t pairs, double confidence) {
   return std::min((1 - confidence) / double(std::max<size_t>(1, pairs)), apart);
 }
 
-namespace {
-
-// fewest values each that find `effect` four times in five
-int64_t needed_for(double effect, size_t pairs, double confidence) {
-  constexpr int64_t kMost = 100'000;
-  const auto enough = [&](int64_t n) {
-    return power_of(effect, n, finding_alpha(n, pairs, confidence)) >= kPower;
-  };
-  int64_t high = 2;
-  while (high < kMost && !enough(high)) high = std::min(2 * high, kMost);
-  for (int64_t low = high / 2; high - low > 1;) {
-    const int64_t middle = low + (high - low) / 2;
-    (middle >= 2 && enough(middle) ? high : low) = middle;
-  }
-  return high;
-}
-
-}  // namespace
-
 std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
                          const std::string& second, size_t values, size_t pairs,
                          double confidence) {
@@ -97,15 +78,15 @@ std::string verdict_text(const Pair& pair, Finding finding, const std::string& f
   }
   std::string text = "no difference is shown";
   const double effect = pair.effect.g;
+  const auto alpha = [&](int64_t n) { return finding_alpha(n, pairs, confidence); };
   if (values >= 2) {
     const int64_t n = int64_t(values);
     text += "; " + std::to_string(n) + " seeds each find one of " +
-            short_number(detectable_effect(n, kPower, finding_alpha(n, pairs, confidence))) +
-            " deviations four times in five";
+            short_number(detectable_effect(n, kPower, alpha(n))) + " deviations four times in five";
   }
   if (std::isfinite(effect) && effect != 0)
     text += ", this one of " + short_number(std::abs(effect)) + " would take " +
-            std::to_string(needed_for(effect, pairs, confidence));
+            std::to_string(needed_values(effect, kPower, alpha));
   return text;
 }
 

@@ -130,10 +130,20 @@ class Curves {
   at::Tensor truth_, model_;
 };
 
+/// Whether the model was shown row `n` at each step.
+std::vector<bool> seen_steps(const Dreamed& d, int64_t n) {
+  const auto first = d.is_first.select(1, n).to(at::kByte).cpu().contiguous();
+  std::vector<bool> seen(size_t(first.size(0)));
+  for (size_t t = 0; t < seen.size(); ++t)
+    seen[t] = int64_t(t) < d.seen || first.const_data_ptr<uint8_t>()[t] != 0;
+  return seen;
+}
+
 /// What is drawn of a stretch of play, column by column.
 struct Parts {
   std::vector<ImageRows> images;
   std::vector<Curves> curves;
+  std::vector<std::vector<bool>> seen;  ///< of each row, the steps that the model was shown
 };
 
 Parts parts_of(const Dreamed& d) {
@@ -143,16 +153,8 @@ Parts parts_of(const Dreamed& d) {
     if (is_image(d.columns[i])) parts.images.emplace_back(d.truth[i], d.model[i]);
     else parts.curves.emplace_back(d.columns[i].name, d.truth[i], d.model[i], /*row=*/0);
   }
+  for (int64_t n = 0; n < d.is_first.size(1); ++n) parts.seen.push_back(seen_steps(d, n));
   return parts;
-}
-
-/// Whether the model was shown row `n` at each step.
-std::vector<bool> seen_steps(const Dreamed& d, int64_t n) {
-  const auto first = d.is_first.select(1, n).to(at::kByte).cpu().contiguous();
-  std::vector<bool> seen(size_t(first.size(0)));
-  for (size_t t = 0; t < seen.size(); ++t)
-    seen[t] = int64_t(t) < d.seen || first.const_data_ptr<uint8_t>()[t] != 0;
-  return seen;
 }
 
 const char* title_of(const Parts& parts) {
@@ -179,18 +181,18 @@ Canvas sheet(const Parts& parts, int64_t across) {
 Canvas frame(const Dreamed& d, const Parts& parts, int64_t t) {
   const int64_t T = d.is_first.size(0), N = std::min(d.is_first.size(1), kMostRows);
   Canvas canvas = sheet(parts, N);
-  const bool seen = seen_steps(d, 0)[size_t(t)];
+  const bool seen = parts.seen[0][size_t(t)];
   write_text(canvas, {float(kGap), float(kGap)},
              "step " + std::to_string(t) + (seen ? " seen" : " imagined"), 1, edge_of(seen));
   int y = kGap + kLabel + kGap;
   for (const ImageRows& image : parts.images) {
     for (int64_t n = 0; n < N; ++n)
       image.place(canvas, kGap + int(n) * (image.width() + kGap), y, t, n,
-                  edge_of(seen_steps(d, n)[size_t(t)]));
+                  edge_of(parts.seen[size_t(n)][size_t(t)]));
     y += image.height() + kGap;
   }
   for (const Curves& curves : parts.curves) {
-    curves.place(canvas, kGap, y, std::min(t + 1, T), seen_steps(d, 0));
+    curves.place(canvas, kGap, y, std::min(t + 1, T), parts.seen[0]);
     y += curves.height() + kGap;
   }
   return canvas;
@@ -201,7 +203,7 @@ Canvas strip(const Dreamed& d, const Parts& parts) {
   const int64_t T = d.is_first.size(0), across = std::min(T, kStripSteps);
   Canvas canvas = sheet(parts, across);
   write_text(canvas, {float(kGap), float(kGap)}, title_of(parts), 1, kText);
-  const std::vector<bool> seen = seen_steps(d, 0);
+  const std::vector<bool>& seen = parts.seen[0];
   int y = kGap + kLabel + kGap;
   for (const ImageRows& image : parts.images) {
     for (int64_t i = 0; i < across; ++i) {
