@@ -11,13 +11,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from floor import layers
+
 BINS, WINDOW, STAGES = 255, 25, 4
 MULTIPLES = (2, 3, 4, 4)
-
-
-def layers(*widths: int) -> int:
-    """Multiply-adds of fully connected layers for one row."""
-    return sum(a * b for a, b in zip(widths, widths[1:]))
 
 
 @dataclass(frozen=True)

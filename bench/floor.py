@@ -21,8 +21,8 @@ BREAKOUT_SIDE, BREAKOUT_PLANES, BREAKOUT_ACTIONS = 10, 4, 6
 KERNEL = 3 * 3
 
 
-def layers(widths: list) -> int:
-    """Multiply-adds of fully connected layers."""
+def layers(*widths: int) -> int:
+    """Multiply-adds of fully connected layers for one row."""
     return sum(a * b for a, b in zip(widths, widths[1:]))
 
 
@@ -33,19 +33,17 @@ def forward_macs(env: str, network: dict) -> int:
     if env == "goodhart" and network["kind"] == "cnn" and network["shared"]:
         channels = [GOODHART_CHANNELS, *map(int, network["cnn"]["channels"])]
         cells = GOODHART_SIDE**2
-        macs = layers(channels) * KERNEL * cells
-        macs += layers([channels[-1] * cells, *hidden, GOODHART_ACTIONS])
-        return macs + layers([hidden[-1] + GOODHART_CRITIC, *critic, 1])
+        macs = layers(*channels) * KERNEL * cells
+        macs += layers(channels[-1] * cells, *hidden, GOODHART_ACTIONS)
+        return macs + layers(hidden[-1] + GOODHART_CRITIC, *critic, 1)
     if env == "minatar_breakout" and network["kind"] == "cnn" and network["shared"] and not critic:
         channels = [BREAKOUT_PLANES, *map(int, network["cnn"]["channels"])]
         cells = BREAKOUT_SIDE**2
-        macs = layers(channels) * KERNEL * cells
-        return macs + layers([channels[-1] * cells, *hidden, BREAKOUT_ACTIONS + 1])
+        macs = layers(*channels) * KERNEL * cells
+        return macs + layers(channels[-1] * cells, *hidden, BREAKOUT_ACTIONS + 1)
     if env in VECTORS and not network["shared"] and network["kind"] in ("auto", "mlp"):
         observations, outputs = VECTORS[env]
-        return layers([observations, *hidden, outputs]) + layers(
-            [observations, *(critic or hidden), 1]
-        )
+        return layers(observations, *hidden, outputs) + layers(observations, *(critic or hidden), 1)
     raise Unavailable(f"the floor of this network on {env} is not worked out")
 
 

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from floor import layers
+
 DRAWN_Q = 2
 OBSERVATIONS, BINS = 18, 101
-
-
-def layers(*widths: int) -> int:
-    """Multiply-adds of fully connected layers for one row."""
-    return sum(a * b for a, b in zip(widths, widths[1:]))
 
 
 @dataclass(frozen=True)
