@@ -35,6 +35,9 @@ struct ObsColumn {
   std::vector<int64_t> shape = {};  ///< of a stored row, e.g. {4}; {H, W, C} for an image
   Audience audience = Audience::both;
   CellCoding cells = {};
+  /// An i32 column of tokens, which networks embed: number k of the last dimension is in
+  /// [0, vocabulary[k]), and 0 is padding. Empty: plain numbers.
+  std::vector<int64_t> vocabulary = {};
 
   int64_t elements() const {
     int64_t n = 1;
