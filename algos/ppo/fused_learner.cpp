@@ -102,9 +102,11 @@ void FusedLearner::update(const Batch& batch, Metrics& metrics) {
   for (int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
     shuffle(epoch);
     for (const auto& index : minibatches_) step_and_report(batch, index, metrics);
+    if (epoch + 1 < options_.epochs) metrics.passed(epoch);
   }
 
   report_update(metrics);
+  metrics.passed(options_.epochs - 1);
   finish(batch);
 }
 

@@ -57,6 +57,7 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
       metrics.add(first_metric_, at::cat({figures_, at::stack({state_.optimizer->norm(), lr_})}),
                   counts);
     }
+    if (epoch + 1 < options_.epochs) metrics.passed(epoch);
   }
 
   // what is told once an update; where targets do not vary there is nothing to explain
@@ -65,6 +66,7 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
               at::isfinite(explained_variance_).to(at::kFloat));
   metrics.add(behind + 1, at::stack({state_.optimizer->nonfinite(), state_.loss_scale.scale()}),
               at::ones_like(lr_));
+  metrics.passed(options_.epochs - 1);
   state_.epochs_done.add_(options_.epochs);
   finish(batch);
 }

@@ -66,6 +66,7 @@ void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
   learner_->update(sequences(batch), figures_);
   metrics.add(first_metric_, figures_, one_);
+  metrics.passed(0);
 }
 
 }  // namespace maglev::tdmpc2

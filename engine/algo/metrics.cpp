@@ -51,7 +51,21 @@ std::vector<std::pair<std::string, double>> Metrics::take() {
   return means(host.data_ptr<float>());
 }
 
-void Metrics::clear() { sums_.zero_(); }
+void Metrics::clear() {
+  sums_.zero_();
+  if (watcher_) seen_.zero_();
+}
+
+void Metrics::watch(Watcher watcher) {
+  watcher_ = std::move(watcher);
+  if (watcher_) seen_ = sums_.cpu().clone();
+}
+
+void Metrics::tell(int64_t epoch) {
+  const at::Tensor now = sums_.cpu(), pass = now - seen_;
+  seen_.copy_(now);
+  watcher_(epoch, means(pass.const_data_ptr<float>()));
+}
 
 std::vector<std::pair<std::string, double>> Metrics::means(const float* sums) const {
   const float* weights = sums + kCapacity;

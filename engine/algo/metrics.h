@@ -2,6 +2,7 @@
 // Device accumulators of an algorithm's figures: a weighted sum each, read once per flush.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,12 +35,28 @@ class Metrics {
   /// [2, capacity] f32 on the device: sums, weights. Fused code may add there by itself, as add does.
   const at::Tensor& sums() const { return sums_; }
   void clear();
+
+  /// Algorithms say after each pass over an update's data that it is over: passes 0, 1, ..
+  void passed(int64_t epoch) {
+    if (watcher_) tell(epoch);
+  }
+  /// `watcher` is called with the weighted means of each pass alone, as take() gives them; that waits
+  /// for the device each time.
+  using Watcher =
+      std::function<void(int64_t epoch, const std::vector<std::pair<std::string, double>>&)>;
+  void watch(Watcher watcher);
+  bool watched() const { return bool(watcher_); }
+
   /// Of a host copy of sums().
   std::vector<std::pair<std::string, double>> means(const float* sums) const;
 
  private:
+  void tell(int64_t epoch);
+
   std::vector<std::string> names_;
   at::Tensor sums_;  ///< [2, capacity] f32: sums, weights
+  Watcher watcher_;
+  at::Tensor seen_;  ///< as sums_, on the host: what the watcher was told of; undefined without one
 };
 
 }  // namespace maglev

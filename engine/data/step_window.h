@@ -47,6 +47,9 @@ class StepWindow {
   TimeStep& step(int64_t t) { return steps_[size_t(t)]; }
   /// Rewards [rows] f32 of step t < T.
   const at::Tensor& reward(int64_t t) const { return rewards_[size_t(t)]; }
+  /// Whether it ended its episode, or a limit did: [rows] u8.
+  const at::Tensor& terminated(int64_t t) const { return terminated_[size_t(t)]; }
+  const at::Tensor& truncated(int64_t t) const { return truncated_[size_t(t)]; }
   /// Pointers of the environment step that reads step t and writes steps t and t+1.
   const StepIo& io(int64_t t) const { return io_[size_t(t)]; }
   /// Pointers of the very first reset, which writes step 0.

@@ -137,6 +137,18 @@ const at::Tensor& VecEnv::totals() {
   return totals_;
 }
 
+std::vector<RunningEpisode> VecEnv::running_episodes() const {
+  const at::Tensor slots = slots_.cpu();
+  std::vector<RunningEpisode> episodes;
+  for (int64_t i = 0; i < N_; ++i) {
+    const auto& head = *static_cast<const SlotHead*>(slots[i].const_data_ptr());
+    episodes.push_back({.episode_return = double(head.episode_return),
+                        .length = head.episode_length,
+                        .ended = head.needs_reset != 0});
+  }
+  return episodes;
+}
+
 EpisodeTotals VecEnv::take_totals(int64_t begin, int64_t end) {
   EpisodeTotals totals;
   if (slots_.is_cpu()) {

@@ -13,6 +13,13 @@
 
 namespace maglev {
 
+/// How far an episode is.
+struct RunningEpisode {
+  double episode_return = 0;  ///< of the environment's first agent
+  int64_t length = 0;         ///< steps
+  bool ended = false;         ///< the next step begins another
+};
+
 /// On CUDA a host-only environment steps in host memory all the same: actions come down and what a
 /// step wrote goes up, in one transfer each, and a step waits for the device.
 class VecEnv {
@@ -46,6 +53,9 @@ class VecEnv {
   EpisodeTotals take_totals() { return take_totals(0, N_); }
   /// The same of environments [begin, end).
   EpisodeTotals take_totals(int64_t begin, int64_t end);
+
+  /// The episode each environment is in. Waits for a device.
+  std::vector<RunningEpisode> running_episodes() const;
 
   /// Totals of all since the last call as bytes of an EpisodeTotals, [sizeof] u8 on the device,
   /// then cleared. Waits for nothing; valid until the next call.

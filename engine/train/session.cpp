@@ -69,7 +69,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64
       dir_(dir),
       resumed_at_(resumed_at),
       store_(dir.path(), int(trainer.experiment().run.keep)),
-      writer_(open(request)) {
+      writer_(open(request)),
+      hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
   status_ = {.algo = experiment.algo().name,
              .env = experiment.env().name,
@@ -86,6 +87,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64
   }
   dir_.write_status(status_);
   trainer_.stop_when([] { return SignalGuard::leave(); });
+  // before warm-up, which would capture updates that are to be watched; its own are not told
+  if (hooks_.epoch) trainer_.report().metrics().watch([](int64_t, const Figures&) {});
 }
 
 MetricWriter Session::open(const RunRequest& request) {
@@ -119,6 +122,7 @@ RunOutcome Session::run() {
     if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
     push(/*wait=*/true);
     look_for_divergence();
+    if (hooks_.training_end) hooks_.training_end(trainer_);
     const bool finished = trainer_.done() || outcome_ == RunOutcome::finished;
     end(finished ? "finished" : "stopped", status_.message);
     return finished && outcome_ != RunOutcome::diverged ? RunOutcome::finished : outcome_;
@@ -140,12 +144,15 @@ void Session::loop() {
     // what an earlier session saved and did not live to judge
     unjudged_ = store_.unjudged();
   }
+  begin_hooks();
   // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
   if (trainer_.step() == 0) save(/*must=*/true);
   while (!over()) {
     // with a replay graphs come after the first updates
     if (graph_note_ != trainer_.graph_note()) say(graph_note_ = trainer_.graph_note());
+    if (hooks_.iteration_start) hooks_.iteration_start(trainer_.step());
     trainer_.iterate();
+    tell_episodes();
     if (trainer_.flush_due()) {
       look_after_folder();
       trainer_.begin_flush();
@@ -186,7 +193,25 @@ void Session::remember(const std::string& text) {
 }
 
 void Session::push(bool wait) {
-  while (auto row = trainer_.report().next_row(wait)) writer_.push(std::move(*row));
+  while (auto row = trainer_.report().next_row(wait)) {
+    if (hooks_.row) hooks_.row(*row);
+    writer_.push(std::move(*row));
+  }
+}
+
+void Session::begin_hooks() {
+  if (hooks_.epoch) trainer_.report().metrics().watch(hooks_.epoch);
+  if (hooks_.episodes && options().dataset.empty()) episodes_.emplace(trainer_.envs());
+  told_step_ = trainer_.step();
+  if (hooks_.training_start) hooks_.training_start(trainer_);
+}
+
+void Session::tell_episodes() {
+  // an iteration that was cut short by a signal, between updates it owes, has collected nothing
+  if (!episodes_ || trainer_.step() == told_step_) return;
+  told_step_ = trainer_.step();
+  const auto finished = episodes_->read(trainer_.store().window(), told_step_);
+  if (!finished.empty()) hooks_.episodes(finished);
 }
 
 void Session::save(bool must) {

@@ -3,6 +3,7 @@
 // it. Checkpoints, metrics, evaluations, signals, and how it ends.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ class Session {
   void loop();
   /// Rows that have come from the device; with `wait`, also one on its way.
   void push(bool wait);
+  void begin_hooks();
+  void tell_episodes();
   void save(bool must);
   void write_status();
   /// Adds to what run.json says besides the state.
@@ -64,6 +67,9 @@ class Session {
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
   RunStatus status_;
+  Hooks hooks_;
+  std::optional<EpisodeLog> episodes_;  ///< where a hook asks for them
+  int64_t told_step_ = 0;               ///< episodes until then were told
   std::string graph_note_;
   bool warned_ = false, ending_ = false;
   RunOutcome outcome_ = RunOutcome::stopped;  ///< where it ends before its steps are done

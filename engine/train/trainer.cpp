@@ -339,6 +339,10 @@ void Trainer::capture_graphs() {
                   " does work on the host that a captured graph would not repeat";
     return;
   }
+  if (report_.metrics().watched()) {
+    graph_note_ = "iterations run eagerly: a hook reads the figures of each pass";
+    return;
+  }
   // what eager iterations left would stay beside what the graphs take: a second copy of activations
   const DeviceMemory before = device_memory();
   try {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/algo/experiment.h"
+#include "engine/train/hooks.h"
 
 namespace maglev {
 
@@ -15,6 +16,7 @@ struct RunRequest {
   std::vector<std::string> sinks;    ///< names; empty: those on by default
   std::vector<std::string> command;  ///< argv, for reproduce.md
   std::vector<std::string> notes;    ///< said when a new run begins, e.g. by Experiment::settle
+  Hooks hooks = {};                  ///< for programs that embed this
 };
 
 enum class RunOutcome {

@@ -144,6 +144,7 @@ class Reinforce : public Algorithm {
     adam_.clip(/*skip=*/never_);
     adam_.step(lr_, *context_.pool);
     metrics.add(first_metric_, at::stack({loss.detach(), weight.mean()}), at::ones_like(lr_));
+    metrics.passed(0);
   }
 
   void visit_state(StateVisitor& visitor) override {
