@@ -17,7 +17,7 @@ LAYERS = [
     ["engine/device"],
     ["kernels: torch"],
     ["engine/data", "engine/host"],
-    ["engine/nn"],
+    ["engine/nn", "engine/embeddings"],
     ["engine/algo", "networks"],
     ["algos", "engine/run"],
     ["engine/play"],

@@ -158,6 +158,9 @@ int run(const std::vector<std::string>& words) {
   claim_threads();
   auto trained = experiment_of(folder);
   const auto picture = arguments.value("--imagine");
+  for (const char* flag : {"--seen", "--imagined", "--overwrite"})
+    if (!picture && arguments.has(flag))
+      throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
   std::unique_ptr<Animation> drawn;
   if (picture) {
     if (!trained->algo().make_imagination)

@@ -1,0 +1,216 @@
+#include "engine/embeddings/complex.h"
+
+#include <cstring>
+#include <numeric>
+#include <span>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/permute.h"
+#include "base/core/safetensors.h"
+#include "engine/nn/init.h"
+
+namespace maglev {
+namespace {
+
+constexpr double kInitialDeviation = 1e-2, kAdagradEps = 1e-10;
+constexpr const char *kEntities = "entities", *kRelations = "relations", *kConstants = "constants",
+                     *kPredicates = "predicates", *kFormat = "maglev complex embedding 1";
+
+/// Both halves of complex rows.
+std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& rows) {
+  const int64_t D = rows.size(1) / 2;
+  return {rows.narrow(1, 0, D), rows.narrow(1, D, D)};
+}
+
+/// a b, or a conj(b).
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, bool conjugate) {
+  const auto [ar, ai] = parts(a);
+  const auto [br, bi] = parts(b);
+  return conjugate ? at::cat({ar * br + ai * bi, ai * br - ar * bi}, 1)
+                   : at::cat({ar * br - ai * bi, ar * bi + ai * br}, 1);
+}
+
+/// sum |z|^3 of complex rows.
+at::Tensor cubes(const at::Tensor& rows) {
+  const auto [re, im] = parts(rows);
+  return (re * re + im * im + 1e-20).pow(1.5).sum();
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines.push_back(text.substr(begin, end - begin));
+  return lines;
+}
+
+}  // namespace
+
+ComplexEmbedding::ComplexEmbedding(at::Tensor entities, at::Tensor relations, int64_t predicates,
+                                   const std::string& where)
+    : entities_(std::move(entities)), relations_(std::move(relations)), predicates_(predicates) {
+  const bool fits = entities_.dim() == 2 && relations_.dim() == 2 &&
+                    entities_.size(1) == relations_.size(1) && entities_.size(1) % 2 == 0 &&
+                    (relations_.size(0) == predicates || relations_.size(0) == 2 * predicates);
+  if (fits) return;
+  std::string came;
+  for (const at::Tensor* t : {&entities_, &relations_}) {
+    came += came.empty() ? "[" : " and [";
+    for (int64_t i = 0; i < t->dim(); ++i) came += (i ? ", " : "") + std::to_string(t->size(i));
+    came += "]";
+  }
+  throw Error("[" + where +
+              "] entities must be [C, 2 D] and relations [P, 2 D] or [2 P, 2 D] with P = " +
+              std::to_string(predicates) + ", got " + came);
+}
+
+ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts, int64_t constants,
+                                         int64_t predicates, const ComplexOptions& options,
+                                         const std::function<void(int64_t, double)>& told) {
+  if (facts.empty()) throw Error("[embedding] there are no facts to learn from");
+  Initializer init(options.seed);
+  const auto table = [&](int64_t rows) {
+    auto weight = at::zeros({rows, 2 * options.dim});
+    init.normal(weight, kInitialDeviation, 10 * kInitialDeviation);
+    return weight.set_requires_grad(true);
+  };
+  at::Tensor entities = table(constants), relations = table(2 * predicates);
+  at::Tensor squares[2] = {at::zeros_like(entities), at::zeros_like(relations)};
+
+  // every triple, and every triple the other way round under the reciprocal predicate
+  const int64_t count = 2 * int64_t(facts.size());
+  at::Tensor triples = at::empty({count, 3}, at::kLong);
+  auto t = triples.accessor<int64_t, 2>();
+  for (int64_t i = 0; i < int64_t(facts.size()); ++i) {
+    const datalog::Atom& f = facts[size_t(i)];
+    t[2 * i][0] = f.first - 1, t[2 * i][1] = f.predicate - 1, t[2 * i][2] = f.second - 1;
+    t[2 * i + 1][0] = f.second - 1, t[2 * i + 1][1] = predicates + f.predicate - 1;
+    t[2 * i + 1][2] = f.first - 1;
+  }
+
+  at::Tensor order = at::empty({count}, at::kLong);
+  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    const Permutation shuffled(options.seed, uint64_t(epoch), uint64_t(count));
+    int64_t* place = order.data_ptr<int64_t>();
+    for (int64_t i = 0; i < count; ++i) place[i] = int64_t(shuffled(uint64_t(i)));
+    double sum = 0;
+    for (int64_t begin = 0; begin < count; begin += options.batch) {
+      const int64_t B = std::min(options.batch, count - begin);
+      const at::Tensor batch = triples.index_select(0, order.narrow(0, begin, B));
+      const at::Tensor known = entities.index_select(0, batch.select(1, 0)),
+                       relation = relations.index_select(0, batch.select(1, 1)),
+                       target = batch.select(1, 2);
+      // -log p(target | known, relation), with the mean cube of what made the scores
+      const at::Tensor scores = at::mm(product(known, relation, false), entities.t());
+      const at::Tensor fit =
+          (scores.logsumexp(1) - scores.gather(1, target.unsqueeze(1)).squeeze(1)).mean();
+      const at::Tensor size =
+          cubes(known) + cubes(relation) + cubes(entities.index_select(0, target));
+      (fit + options.n3 / double(B) * size).backward();
+      sum += fit.item<double>() * double(B);
+
+      // Adagrad
+      at::NoGradGuard no_grad;
+      at::Tensor* weights[2] = {&entities, &relations};
+      for (int w = 0; w < 2; ++w) {
+        at::Tensor& grad = weights[w]->mutable_grad();
+        squares[w].addcmul_(grad, grad);
+        weights[w]->addcdiv_(grad, squares[w].sqrt().add_(kAdagradEps), -options.lr);
+        grad = at::Tensor();
+      }
+    }
+    if (told) told(epoch, sum / double(count));
+  }
+  return ComplexEmbedding(entities.detach(), relations.detach(), predicates, "embedding");
+}
+
+at::Tensor ComplexEmbedding::query(const at::Tensor& known, const at::Tensor& relation,
+                                   bool conjugate) const {
+  return product(entities_.index_select(0, known - 1), relations_.index_select(0, relation),
+                 conjugate);
+}
+
+at::Tensor ComplexEmbedding::seconds(const at::Tensor& predicate, const at::Tensor& first) const {
+  return at::mm(query(first, predicate - 1, false), entities_.t());
+}
+
+at::Tensor ComplexEmbedding::firsts(const at::Tensor& predicate, const at::Tensor& second) const {
+  // Re<h, r, conj t> = Re(h conj(t conj r)): without reciprocals the same vectors answer
+  const bool reciprocal = relations_.size(0) == 2 * predicates_;
+  const at::Tensor relation = reciprocal ? predicate - 1 + predicates_ : predicate - 1;
+  return at::mm(query(second, relation, !reciprocal), entities_.t());
+}
+
+void ComplexEmbedding::save(const std::string& path, const datalog::Program& program) const {
+  const at::Tensor tables[2] = {entities_.contiguous(), relations_.contiguous()};
+  std::vector<SafeTensorInfo> infos;
+  for (int i = 0; i < 2; ++i)
+    infos.push_back({.name = i ? kRelations : kEntities, .shape = tables[i].sizes().vec()});
+  const std::string temporary = temporary_beside(path);
+  FileWriter out(temporary);
+  write_safetensors(out, infos,
+                    {{"format", kFormat},
+                     {kConstants, joined(program.constants.all())},
+                     {kPredicates, joined(program.predicates.all())}},
+                    [&](size_t i) {
+                      return std::span(static_cast<const std::byte*>(tables[i].const_data_ptr()),
+                                       tables[i].nbytes());
+                    });
+  out.finish();
+  rename_path(temporary, path);
+}
+
+ComplexEmbedding ComplexEmbedding::load(const std::string& path, const datalog::Program& program) {
+  const FileReader file(path);
+  const SafeTensors found = parse_safetensors(file);
+  const auto table = [&](const char* name) {
+    const SafeTensor* info = found.find(name);
+    if (!info || info->dtype != SafeDType::f32 || info->shape.size() != 2)
+      throw Error("[" + path + "] is no embedding: it must hold '" + name + "' F32 [rows, 2 D]" +
+                  (info ? ", got " + info->shape_text() : ", and there is none"));
+    at::Tensor rows = at::empty(info->shape);
+    file.read(info->begin, {static_cast<std::byte*>(rows.data_ptr()), rows.nbytes()});
+    return rows;
+  };
+  // rows by name: another program numbers the same names in another way
+  const auto places = [&](const char* key, const std::vector<std::string>& wanted, int64_t rows) {
+    const auto text = found.metadata.find(key);
+    const std::vector<std::string> names =
+        text == found.metadata.end() ? std::vector<std::string>() : lines_of(text->second);
+    if (int64_t(names.size()) > rows || names.empty())
+      throw Error("[" + path + "] names " + std::to_string(names.size()) + " " + key + " for " +
+                  std::to_string(rows) + " rows; its metadata '" + key +
+                  "' must hold one name a line");
+    datalog::Names index;
+    for (const std::string& name : names) index.add(name);
+    std::vector<int64_t> place;
+    for (const std::string& name : wanted) {
+      const int32_t id = index.find(name);
+      if (id == 0)
+        throw Error("[" + path + "] has no vector for '" + name +
+                    "'; it was trained on another graph: train one on this");
+      place.push_back(id - 1);
+    }
+    return at::tensor(place, at::kLong);
+  };
+  const at::Tensor entities = table(kEntities), relations = table(kRelations);
+  const at::Tensor constant = places(kConstants, program.constants.all(), entities.size(0)),
+                   predicate = places(kPredicates, program.predicates.all(), relations.size(0));
+  const int64_t of_file = int64_t(lines_of(found.metadata.at(kPredicates)).size());
+  at::Tensor chosen = relations.index_select(0, predicate);
+  if (relations.size(0) == 2 * of_file)
+    chosen = at::cat({chosen, relations.index_select(0, predicate + of_file)});
+  return ComplexEmbedding(entities.index_select(0, constant), chosen, program.predicates.size(),
+                          path);
+}
+
+}  // namespace maglev
