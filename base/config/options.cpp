@@ -221,6 +221,7 @@ std::string Field::text() const {
   return std::visit(
       overloaded{[](const bool* m) -> std::string { return *m ? "true" : "false"; },
                  [](const std::string* m) { return quoted(*m); },
+                 [](const TextMember& m) { return quoted(m.bytes); },
                  [](const ChoiceMember& m) { return quoted(m.names.at(m.index(m.member))); },
                  [](const std::vector<int64_t>* m) {
                    std::string text = "[";
@@ -242,6 +243,15 @@ void Field::set(std::string_view text, std::string_view where) {
                           *m = *value;
                         },
                         [&](std::string* m) { *m = std::string(text); },
+                        [&](const TextMember& m) {
+                          if (text.size() >= m.capacity)
+                            reject(where, name,
+                                   "at most " + std::to_string(m.capacity - 1) + " bytes long",
+                                   text);
+                          // zeros to the end: equal texts are equal bytes
+                          std::fill_n(std::copy(text.begin(), text.end(), m.bytes),
+                                      m.capacity - text.size(), '\0');
+                        },
                         [&](const ChoiceMember& m) {
                           const auto index = parse_choice(m.names, text);
                           if (!index)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/config/choice.h"
+#include "base/config/text.h"
 #include "base/core/error.h"
 
 namespace maglev {
@@ -34,7 +35,7 @@ enum class Origin {
 /// One setting: a dotted name bound to a member of a live options struct.
 struct Field {
   using Member = std::variant<bool*, int32_t*, int64_t*, uint64_t*, float*, double*, std::string*,
-                              std::vector<int64_t>*, ChoiceMember>;
+                              std::vector<int64_t>*, ChoiceMember, TextMember>;
   std::string name;
   Member member;
   std::string help;
@@ -65,11 +66,13 @@ class OptionTable {
  public:
   /// Binds `member` under the current section. Supported: bool, int32_t, int64_t, uint64_t, float,
   /// double, std::string, std::vector<int64_t>; enums with names, std::optional of those, and OnOff
-  /// (choice.h).
+  /// (choice.h); Text (text.h).
   template <class T>
   void add(std::string_view name, T& member, std::string help, Rule rule = {}) {
     if constexpr (requires { choice_member(member); })
       add_field(name, choice_member(member), std::move(help), rule);
+    else if constexpr (requires { text_member(member); })
+      add_field(name, text_member(member), std::move(help), rule);
     else add_field(name, Field::Member(&member), std::move(help), rule);
   }
 

@@ -1,5 +1,8 @@
 #include "base/config/options.h"
 
+#include <cstring>
+#include <type_traits>
+
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
@@ -163,6 +166,27 @@ TEST(Options, aliases_of_aliases_are_refused_at_once) {
   OptionTable t;
   a.bind(t);
   EXPECT_TRUE(contains(error_of([&] { t.load_text(bomb, "bomb.yaml"); }), "names more than 20000"));
+}
+
+TEST(Options, text_of_fixed_size_is_kept_whole_or_refused) {
+  struct {
+    Text<8> name = "family";
+  } a, b;
+  static_assert(std::is_trivially_copyable_v<decltype(a)>);
+  OptionTable ta, tb;
+  ta.add("name", a.name, "a name");
+  tb.add("name", b.name, "a name");
+  EXPECT_EQ(ta.find("name")->initial, "family");
+  ta.set("name", "./a: b");
+  tb.load_text(ta.yaml(), "saved");
+  EXPECT_EQ(b.name.view(), "./a: b");
+  EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0);
+  EXPECT_TRUE(contains(error_of([&] { ta.set("name", "families"); }),
+                       "name must be at most 7 bytes long, got 'families'"));
+  EXPECT_EQ(a.name.view(), "./a: b");
+  // what was there is gone to its last byte
+  ta.set("name", "x");
+  EXPECT_EQ(std::string(a.name.bytes, 8), std::string("x\0\0\0\0\0\0\0", 8));
 }
 
 TEST(Options, a_folder_is_no_settings_file) {

@@ -1,0 +1,116 @@
+#pragma once
+// What all proving environments of a run read: the graph as it is searched, every triple that is
+// known to be true, the queries that are asked, and which constants may stand in a false one. One
+// block of bytes without pointers.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/core/error.h"
+#include "base/datalog/graph.h"
+
+namespace maglev::kg {
+
+enum class Split : int32_t { train, valid, test };
+constexpr auto names_of(Split) { return std::array{"train", "valid", "test"}; }
+
+/// Successors of a state where the settings name no number: at most this many.
+constexpr int32_t kMostSuccessors = 256;
+
+struct Assets {
+  int32_t successors;  ///< that a state has room for, the end action's among them
+  int32_t queries;     ///< that are asked
+
+  MAGLEV_HD const datalog::Knowledge& knowledge() const {
+    return *part<datalog::Knowledge>(knowledge_);
+  }
+  /// Facts and the queries of all splits, as facts.
+  MAGLEV_HD const datalog::Knowledge& truths() const { return *part<datalog::Knowledge>(truths_); }
+  /// i in [0, queries).
+  MAGLEV_HD const datalog::Atom& query(int32_t i) const { return part<datalog::Atom>(query_)[i]; }
+  /// Constants that may be a predicate's second argument, for `domain`; none: any constant may.
+  MAGLEV_HD datalog::Range domain_of(int32_t predicate) const {
+    const int32_t* begin = part<int32_t>(domain_begin_);
+    return {begin[predicate - 1], begin[predicate]};
+  }
+  MAGLEV_HD int32_t domain(int32_t i) const { return part<int32_t>(domain_)[i]; }
+
+  int64_t knowledge_, truths_, query_, domain_begin_, domain_;  ///< bytes from this struct
+  int64_t bytes_;                                               ///< all of it
+
+  template <class T>
+  MAGLEV_HD const T* part(int64_t offset) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(this) + offset);
+  }
+};
+
+/// The queries of a split. `with_rules`: only those whose predicate is the head of a rule. Throws
+/// Error when there is none.
+inline std::vector<datalog::Atom> queries_of(const datalog::Graph& graph, Split split,
+                                             bool with_rules) {
+  const datalog::Dataset& data = graph.dataset;
+  std::vector<datalog::Atom> queries = split == Split::train   ? data.train
+                                       : split == Split::valid ? data.valid
+                                                               : data.test;
+  if (with_rules)
+    std::erase_if(queries, [&](const datalog::Atom& query) {
+      return graph.knowledge->rules_of(query.predicate).size() == 0;
+    });
+  if (queries.empty())
+    throw Error("[kg] " + data.name + " has no " + name_of(split) + " query" +
+                (with_rules ? " whose predicate is the head of a rule; give rules, or set "
+                              "env.only_with_rules=false"
+                            : "; choose another env.split"));
+  return queries;
+}
+
+/// Where the parts of the assets lie.
+inline Assets assets_layout(const datalog::Graph& graph, size_t queries) {
+  Assets a{};
+  int64_t end = sizeof(Assets);
+  const auto place = [&](int64_t& part, int64_t bytes) {
+    part = (end + 63) / 64 * 64;
+    end = part + bytes;
+  };
+  int64_t domains = 0;
+  for (const auto& domain : graph.dataset.domains) domains += int64_t(domain.size());
+  place(a.knowledge_, graph.knowledge->bytes_);
+  place(a.truths_, graph.truths->bytes_);
+  place(a.query_, int64_t(queries * sizeof(datalog::Atom)));
+  place(a.domain_begin_, 4 * (graph.knowledge->predicates + 1));
+  place(a.domain_, 4 * domains);
+  a.bytes_ = end;
+  return a;
+}
+
+/// Successors that states have room for: `asked`, or, where that is 0, as many as any goal with a
+/// constant has, and one to stop.
+inline int32_t successors_of(const datalog::Graph& graph, int32_t asked) {
+  if (asked > 0) return asked;
+  return std::clamp(graph.knowledge->bound_fan_out + 1, 2, kMostSuccessors);
+}
+
+/// Writes them to zeroed memory.
+inline void make_assets(const datalog::Graph& graph, const std::vector<datalog::Atom>& queries,
+                        int32_t successors, Assets& a) {
+  a = assets_layout(graph, queries.size());
+  a.successors = successors, a.queries = int32_t(queries.size());
+  auto* const bytes = reinterpret_cast<std::byte*>(&a);
+  std::memcpy(bytes + a.knowledge_, &*graph.knowledge, size_t(graph.knowledge->bytes_));
+  std::memcpy(bytes + a.truths_, &*graph.truths, size_t(graph.truths->bytes_));
+  std::memcpy(bytes + a.query_, queries.data(), queries.size() * sizeof(datalog::Atom));
+  auto* begin = reinterpret_cast<int32_t*>(bytes + a.domain_begin_);
+  auto* domain = reinterpret_cast<int32_t*>(bytes + a.domain_);
+  const auto& domains = graph.dataset.domains;
+  for (size_t i = 0; i < size_t(graph.knowledge->predicates); ++i) {
+    begin[i + 1] = begin[i];
+    if (i < domains.size())
+      for (int32_t constant : domains[i]) domain[begin[i + 1]++] = constant;
+  }
+}
+
+}  // namespace maglev::kg
