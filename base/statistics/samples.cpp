@@ -104,17 +104,36 @@ double interquartile_mean(std::span<const double> values) {
          double(sorted.size() - 2 * out);
 }
 
-Interval interquartile_interval(std::span<const double> values, double confidence,
-                                int64_t resamples, uint64_t seed) {
+namespace {
+
+/// Percentiles of what `statistic` makes of values drawn from `values`, as many, with replacement.
+template <class Statistic>
+Interval bootstrap(std::span<const double> values, double confidence, int64_t resamples,
+                   uint64_t seed, const Statistic& statistic) {
   if (values.size() < 2) return {kUnknown, kUnknown};
-  std::vector<double> means(static_cast<size_t>(resamples)), drawn(values.size());
+  std::vector<double> results(static_cast<size_t>(resamples)), drawn(values.size());
   for (int64_t r = 0; r < resamples; ++r) {
     Rng rng(seed, uint64_t(r), 0);
     for (double& value : drawn) value = values[size_t(rng.below(uint32_t(values.size())))];
-    means[size_t(r)] = interquartile_mean(drawn);
+    results[size_t(r)] = statistic(drawn);
   }
-  std::sort(means.begin(), means.end());
-  return {percentile(means, 1 - upper(confidence)), percentile(means, upper(confidence))};
+  std::sort(results.begin(), results.end());
+  return {percentile(results, 1 - upper(confidence)), percentile(results, upper(confidence))};
+}
+
+}  // namespace
+
+Interval interquartile_interval(std::span<const double> values, double confidence,
+                                int64_t resamples, uint64_t seed) {
+  return bootstrap(values, confidence, resamples, seed,
+                   [](const std::vector<double>& drawn) { return interquartile_mean(drawn); });
+}
+
+Interval mean_interval(std::span<const double> values, double confidence, int64_t resamples,
+                       uint64_t seed) {
+  return bootstrap(values, confidence, resamples, seed, [](const std::vector<double>& drawn) {
+    return std::accumulate(drawn.begin(), drawn.end(), 0.0) / double(drawn.size());
+  });
 }
 
 }  // namespace maglev

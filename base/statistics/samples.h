@@ -51,5 +51,8 @@ double interquartile_mean(std::span<const double> values);
 /// Its percentile interval over `resamples` bootstrap samples, a function of `seed`.
 Interval interquartile_interval(std::span<const double> values, double confidence = 0.95,
                                 int64_t resamples = 10'000, uint64_t seed = 1);
+/// The same of the mean of all.
+Interval mean_interval(std::span<const double> values, double confidence = 0.95,
+                       int64_t resamples = 10'000, uint64_t seed = 1);
 
 }  // namespace maglev

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/core/philox.h"
 #include "base/statistics/distributions.h"
 #include "base/statistics/power.h"
 #include "base/statistics/samples.h"
@@ -140,6 +141,21 @@ TEST(Power, grows_with_values_and_with_the_effect) {
     EXPECT_GE(power_of(effect, n), 0.9);
     EXPECT_LT(n > 2 ? power_of(effect, n - 1) : 0, 0.9);
   }
+}
+
+TEST(Samples, interval_of_a_mean_is_near_the_normal_one) {
+  std::vector<double> values;
+  Rng rng(7, stream_id(Purpose::eval, 9), 0);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 400; ++i) {
+    values.push_back(rng.uniform());
+    sum += values.back(), squares += values.back() * values.back();
+  }
+  const double mean = sum / 400, error = std::sqrt((squares / 400 - mean * mean) / 400);
+  const Interval interval = mean_interval(values);
+  EXPECT_NEAR(interval.low, mean - 1.96 * error, 0.3 * error);
+  EXPECT_NEAR(interval.high, mean + 1.96 * error, 0.3 * error);
+  EXPECT_TRUE(std::isnan(mean_interval({}).low));
 }
 
 }  // namespace
