@@ -166,10 +166,21 @@ struct Kg {
     s.is_false = 0;
     if (negative > 0) corrupt(p, a, s, turn * p.negatives + negative - 1, rng);
 
-    s.steps = 0;
-    s.visited = 0;
-    enter(p, s, &s.query, 1);
-    expand(p, a, s);
+    begin(p, a, s);
+  }
+
+  /// An episode of a query that is given: what reset does without drawing one. For who ranks.
+  MAGLEV_HD static void ask(const Params& p, const Assets& a, State& s, const Atom& query,
+                            bool is_false) {
+    s.query = query;
+    s.is_false = is_false;
+    begin(p, a, s);
+  }
+  /// How the episode of a state ended; kNone: it has not.
+  enum End : int32_t { kNone, kTrue, kFalse, kEnd };
+  MAGLEV_HD static End end_of(const Params& p, const Assets& a, const State& s) {
+    const int32_t end = goal(p, s)[0].predicate - a.knowledge().predicates;
+    return end > 0 ? End(end) : kNone;
   }
 
   MAGLEV_HD static void step(const Params& p, const Assets& a, State& s, const Actions& action,
@@ -181,8 +192,9 @@ struct Kg {
     enter(p, s, next, atoms_of(p, next));
     s.steps += 1;
 
-    const int32_t end = goal(p, s)[0].predicate - a.knowledge().predicates;
-    const bool ended = end > 0 || s.atoms == 0, proved = end == kTrue, stopped = end == kEnd;
+    const End end = end_of(p, a, s);
+    // a state of which no episode has begun may be stepped: it has nothing to prove
+    const bool ended = end != kNone || s.atoms == 0, proved = end == kTrue, stopped = end == kEnd;
     out.terminated = ended;
     out.truncated = !ended && s.steps >= p.max_steps;
     if (out.terminated | out.truncated) {
@@ -191,7 +203,7 @@ struct Kg {
       out.reward[0] = proved ? table.proved[which] : table.failed[which];
       if (p.reward == 5 && stopped && s.is_false) out.reward[0] += p.end_bonus;
     }
-    if (ended) only(p, a, s, end);
+    if (ended) only(p, a, s, end == kNone ? kFalse : end);
     else expand(p, a, s);
 
     if (proved) out.count(s.is_false ? kProvedFalse : kProved, 1.f);
@@ -260,9 +272,6 @@ struct Kg {
   }
 
  private:
-  /// How a proof ends: predicates behind those of the graph.
-  enum End : int32_t { kTrue = 1, kFalse, kEnd };
-
   static const datalog::Graph& graph_of(const Params& p) {
     return datalog::open_graph(std::string(p.data.view()));
   }
@@ -277,6 +286,13 @@ struct Kg {
     int32_t count = 0;
     while (count < p.atoms && atoms[count].predicate != 0) ++count;
     return count;
+  }
+
+  MAGLEV_HD static void begin(const Params& p, const Assets& a, State& s) {
+    s.steps = 0;
+    s.visited = 0;
+    enter(p, s, &s.query, 1);
+    expand(p, a, s);
   }
 
   MAGLEV_HD static kg::Reward rewards(const Params& p) {

@@ -1,0 +1,375 @@
+// maglev rank: how well a run that proves tells true triples from false ones.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <unistd.h>
+
+#include <ATen/ATen.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/terminal.h"
+#include "engine/embeddings/complex.h"
+#include "engine/host/machine.h"
+#include "engine/run/checkpoint.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/stored_experiment.h"
+#include "verbs/arguments.h"
+#include "verbs/rank/questions.h"
+#include "verbs/rank/report.h"
+#include "verbs/rank/trials.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::rank {
+
+VerbEntry entry();
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Grammar grammar() {
+  return {
+      .flags =
+          {{"--split", "NAME", "whose queries: train, valid or test (default test)"},
+           {"--queries", "N", "this many of them, drawn (default: all)"},
+           {"--corruptions", "N", "false candidates of each, drawn, or all (default 100)"},
+           {"--modes", "WHICH",
+            "which argument is asked for: both, head or tail (default: as the run was trained)"},
+           {"--raw", "", "candidates that are known to be true count as false ones too"},
+           {"--rank-type", "RULE",
+            "among equal scores: random, realistic, optimistic or pessimistic (default random)"},
+           {"--actions", "HOW", "mean takes the likeliest, sample draws (default mean)"},
+           {"--embedding", "FILE",
+            "scores of an embedding beside, and both joined (maglev kg embed)"},
+           {"--shortlist", "K",
+            "prove only the K candidates that the embedding puts first; the others follow"},
+           {"--by", "WHAT", "a table more: by mode, predicate or depth"},
+           {"--seed", "S", "of all that is drawn (default 0)"},
+           {"--scores", "FILE", "every candidate with its scores as CSV"},
+           {"--overwrite", "", "replace FILE where it is there already"},
+           {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
+           {"--json", "", "print JSON instead of tables"}},
+      .least = 1,
+      .most = 1,
+      .names = "<run>",
+      .settings = true};
+}
+
+enum class How { mean, sample };
+constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
+enum class By { mode, predicate, depth };
+constexpr auto names_of(By) { return std::array{"mode", "predicate", "depth"}; }
+
+constexpr int64_t kMostCandidates = 20'000'000;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
+  Asked asked;
+  asked.split = arguments.choice<kg::Split>("--split").value_or(asked.split);
+  const auto trained = params.corrupt == kg::Corruption::head   ? Modes::head
+                       : params.corrupt == kg::Corruption::tail ? Modes::tail
+                                                                : Modes::both;
+  asked.modes = arguments.choice<Modes>("--modes").value_or(trained);
+  asked.queries = arguments.integer("--queries", 1, 1'000'000'000).value_or(0);
+  asked.corruptions = 100;
+  if (arguments.value("--corruptions") == "all") asked.corruptions = 0;
+  else if (arguments.has("--corruptions"))
+    asked.corruptions = *arguments.integer("--corruptions", 1, 1'000'000'000);
+  asked.filtered = !arguments.has("--raw");
+  asked.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
+  return asked;
+}
+
+/// log sigmoid of the embedding's score of each candidate.
+std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
+                                          const std::vector<Question>& questions) {
+  std::vector<std::vector<double>> scores;
+  for (const Question& question : questions) {
+    const datalog::Atom& query = question.candidates[0];
+    const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
+    const at::Tensor all =
+        at::log_sigmoid(question.head ? model.firsts(one(query.predicate), one(query.second))
+                                      : model.seconds(one(query.predicate), one(query.first)))[0]
+            .contiguous();
+    auto& row = scores.emplace_back();
+    for (const datalog::Atom& atom : question.candidates)
+      row.push_back(
+          double(all.const_data_ptr<float>()[(question.head ? atom.first : atom.second) - 1]));
+  }
+  return scores;
+}
+
+/// The places of the K best scores.
+std::vector<size_t> best(const std::vector<double>& scores, size_t K) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  order.resize(std::min(K, order.size()));
+  return order;
+}
+
+std::string text(const char* format, double x) {
+  char out[32] = "-";
+  if (std::isfinite(x)) std::snprintf(out, sizeof out, format, x);
+  return out;
+}
+
+/// What a run's policy made of the questions.
+struct Ranking {
+  std::vector<Question> questions;
+  std::vector<std::vector<Trial>> trials;      ///< as candidates
+  std::vector<std::vector<double>> embedding;  ///< likewise; empty without one
+  std::vector<Scoring> scorings;
+  TrialCounts counts;
+  int64_t candidates = 0;
+  double seconds = 0;
+};
+
+/// Proves the candidates: all, or those that the embedding puts first.
+void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t shortlist) {
+  std::vector<datalog::Atom> queries;
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t q = 0; q < r.questions.size(); ++q) {
+    const auto& candidates = r.questions[q].candidates;
+    r.trials.emplace_back(candidates.size());
+    r.candidates += int64_t(candidates.size());
+    std::vector<size_t> chosen(candidates.size());
+    std::iota(chosen.begin(), chosen.end(), 0);
+    if (shortlist > 0) chosen = best(r.embedding[q], shortlist);
+    for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
+  }
+  const double begin = now_s();
+  const std::vector<Trial> trials = prover.prove(queries, mode, seed);
+  r.seconds = now_s() - begin;
+  r.counts = prover.counts();
+  for (size_t i = 0; i < trials.size(); ++i)
+    r.trials[places[i].first][places[i].second] = trials[i];
+}
+
+void score(Ranking& r, size_t shortlist) {
+  const auto each = [&](const char* name, auto&& of) {
+    Scoring& scoring = r.scorings.emplace_back(Scoring{.name = name, .scores = {}});
+    for (size_t q = 0; q < r.questions.size(); ++q) {
+      auto& row = scoring.scores.emplace_back();
+      for (size_t c = 0; c < r.trials[q].size(); ++c) row.push_back(of(q, c));
+    }
+  };
+  if (shortlist == 0)
+    each("proof", [&](size_t q, size_t c) { return proof_score(r.trials[q][c]); });
+  if (r.embedding.empty()) return;
+  each("embedding", [&](size_t q, size_t c) { return r.embedding[q][c]; });
+  // a proof is worth more than any score without one
+  each(shortlist ? "shortlist" : "both", [&](size_t q, size_t c) {
+    return 2 * r.embedding[q][c] + (r.trials[q][c].proved ? 1 : kNotProved);
+  });
+}
+
+std::vector<std::pair<std::string, std::vector<size_t>>> groups_of(
+    const Ranking& r, By by, const datalog::Program& program) {
+  std::map<std::string, std::vector<size_t>> groups;
+  for (size_t q = 0; q < r.questions.size(); ++q) {
+    const Question& question = r.questions[q];
+    const std::string name = by == By::mode ? (question.head ? "head" : "tail")
+                             : by == By::predicate
+                                 ? program.predicates.of(question.candidates[0].predicate)
+                             : question.depth < 0 ? "unknown"
+                                                  : std::to_string(question.depth);
+    groups[name].push_back(q);
+  }
+  return {groups.begin(), groups.end()};
+}
+
+std::vector<std::string> cells(const Figures& f) {
+  return {std::to_string(f.questions),
+          text("%.3f", f.rank.mrr),
+          text("%.3f", f.mrr.low) + " to " + text("%.3f", f.mrr.high),
+          text("%.3f", f.rank.hits1),
+          text("%.3f", f.rank.hits3),
+          text("%.3f", f.rank.hits10),
+          text("%.3f", f.auc_pr),
+          text("%.1f %%", 100 * f.proved_true),
+          text("%.1f %%", 100 * f.proved_false)};
+}
+const std::vector<std::string> kHeadings{">questions", ">MRR",         ">95 %",
+                                         ">Hits@1",    ">@3",          ">@10",
+                                         ">AUC-PR",    ">true proved", ">false proved"};
+
+Json to_json(const Figures& f) {
+  const auto number = [](double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); };
+  return {{"questions", f.questions},
+          {"mrr", f.rank.mrr},
+          {"mrr_interval", {number(f.mrr.low), number(f.mrr.high)}},
+          {"hits1", f.rank.hits1},
+          {"hits3", f.rank.hits3},
+          {"hits10", f.rank.hits10},
+          {"auc_pr", number(f.auc_pr)},
+          {"proved_true", f.proved_true},
+          {"proved_false", f.proved_false}};
+}
+
+/// A CSV field.
+std::string quoted(const std::string& name) {
+  if (name.find_first_of(",\"\n") == std::string::npos) return name;
+  std::string out = "\"";
+  for (char c : name) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_of(const Ranking& r, const datalog::Program& program) {
+  std::string csv = "question,mode,predicate,first,second,true,proved,log_prob,steps";
+  for (const Scoring& scoring : r.scorings) csv += "," + scoring.name;
+  csv += "\n";
+  for (size_t q = 0; q < r.questions.size(); ++q)
+    for (size_t c = 0; c < r.trials[q].size(); ++c) {
+      const datalog::Atom& atom = r.questions[q].candidates[c];
+      const Trial& trial = r.trials[q][c];
+      csv += std::to_string(q) + (r.questions[q].head ? ",head," : ",tail,") +
+             quoted(program.predicates.of(atom.predicate)) + "," +
+             quoted(program.constants.of(atom.first)) + "," +
+             quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
+             (trial.proved ? "1," : "0,") + text("%.6g", double(trial.log_prob)) + "," +
+             std::to_string(trial.steps);
+      for (const Scoring& scoring : r.scorings) csv += "," + text("%.9g", scoring.scores[q][c]);
+      csv += "\n";
+    }
+  return csv;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  const std::string folder = arguments.positional()[0];
+  const auto scores_file = arguments.value("--scores");
+  if (scores_file && path_exists(*scores_file) && !arguments.has("--overwrite"))
+    throw Error("[rank] " + *scores_file + " is there already; give --overwrite to replace it");
+  const auto ties = arguments.choice<Ties>("--rank-type").value_or(Ties::random);
+  const auto by = arguments.choice<By>("--by");
+  const auto how = arguments.choice<How>("--actions").value_or(How::mean);
+  const auto file = arguments.value("--embedding");
+  const size_t shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0));
+  if (shortlist > 0 && !file)
+    throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
+
+  // the run's policy, in its environment but for what was asked to differ
+  claim_threads();
+  auto experiment = experiment_of(folder);
+  for (const auto& setting : arguments.settings()) {
+    if (!setting.starts_with("env.") && !setting.starts_with("threads="))
+      throw Error("[rank] only env.* settings and threads may differ from training, got '" +
+                  setting + "'");
+    experiment->table().override_with(setting);
+  }
+  const Placement placement = place("cpu", experiment->run.threads);
+  ThreadPool pool(placement.threads);
+  const auto policy = experiment->algo().make_policy(experiment->algo_options(),
+                                                     context_of(*experiment, placement, pool));
+  Prover prover(*experiment, *policy, pool);
+  CheckpointStore store(folder, 0);
+  const std::string which = arguments.value("--checkpoint").value_or("latest");
+  const std::string checkpoint = which == "latest" ? store.newest_valid()
+                                 : which == "best" ? store.best()
+                                                   : which;
+  if (checkpoint.empty())
+    throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
+  const CheckpointIdentity identity = load_section(
+      checkpoint, "algo", {.algo = experiment->algo().name, .env = experiment->env().name},
+      [&](StateVisitor& v) { policy->visit_state(v); });
+  policy->publish();
+
+  // questions, embeddings, proofs, scores
+  const datalog::Graph& graph = datalog::open_graph(std::string(prover.params().data.view()));
+  const datalog::Program& program = graph.dataset.program;
+  const Asked asked = asked_of(arguments, prover.params());
+  Ranking r;
+  r.questions = questions_of(graph, asked);
+  int64_t candidates = 0;
+  for (const Question& question : r.questions) candidates += int64_t(question.candidates.size());
+  if (candidates > kMostCandidates)
+    throw Error("[rank] " + std::to_string(candidates) + " candidates are more than " +
+                std::to_string(kMostCandidates) + "; give fewer with --queries or --corruptions");
+  if (file) r.embedding = embedded(ComplexEmbedding::load(*file, program), r.questions);
+  prove(r, prover, how == How::mean ? ActMode::mean : ActMode::sample, asked.seed, shortlist);
+  score(r, shortlist);
+
+  // the figures
+  std::vector<size_t> all(r.questions.size());
+  std::iota(all.begin(), all.end(), 0);
+  Json report{{"run", folder},
+              {"checkpoint", checkpoint},
+              {"step", identity.step},
+              {"candidates", r.candidates},
+              {"different", r.counts.tried},
+              {"milliseconds_per_candidate", 1e3 * r.seconds / double(r.candidates)},
+              {"steps", r.counts.steps},
+              {"successors_dropped", r.counts.dropped},
+              {"goals_too_long", r.counts.too_long}};
+  std::vector<std::string> headings{"scores"};
+  if (by) headings.insert(headings.begin(), names_of(*by)[size_t(*by)]);
+  headings.insert(headings.end(), kHeadings.begin(), kHeadings.end());
+  Table table(headings);
+  for (const Scoring& scoring : r.scorings) {
+    const std::vector<double> ranks = ranks_of(scoring, ties, asked.seed);
+    const auto add = [&](const std::string& group, const std::vector<size_t>& which) {
+      const Figures f = figures_of(which, scoring, ranks, r.trials);
+      std::vector<std::string> row{scoring.name};
+      if (by) row.insert(row.begin(), group);
+      const auto rest = cells(f);
+      row.insert(row.end(), rest.begin(), rest.end());
+      table.add(row);
+      Json& place =
+          group == "all" ? report["scores"][scoring.name] : report["by"][group][scoring.name];
+      place = to_json(f);
+    };
+    add("all", all);
+    if (by)
+      for (const auto& [name, which] : groups_of(r, *by, program)) add(name, which);
+  }
+  if (scores_file) write_atomic(*scores_file, csv_of(r, program));
+  if (arguments.has("--json")) {
+    print(report.dump(2) + "\n");
+    return 0;
+  }
+  std::printf("%s on %s, step %ld: %zu questions, %ld candidates, %ld of them different\n",
+              experiment->algo().name, graph.dataset.name.c_str(), long(identity.step),
+              r.questions.size(), long(r.candidates), long(r.counts.tried));
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  std::printf("%.3g ms a candidate, %.1f steps a proof tried, %d threads\n",
+              1e3 * r.seconds / double(r.candidates),
+              double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
+              placement.threads);
+  if (asked.corruptions > 0)
+    std::printf(
+        "false candidates are %ld a question, drawn: ranks among all are other figures "
+        "(--corruptions all)\n",
+        long(asked.corruptions));
+  if (r.counts.dropped + r.counts.too_long > 0)
+    std::printf(
+        "%ld successors found no room (env.successors), %ld goals were longer than "
+        "env.atoms: some proofs may be missing\n",
+        long(r.counts.dropped), long(r.counts.too_long));
+  if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
+  return 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "rank",
+          .summary = "rank true triples among false ones by a run's proofs",
+          .usage = "rank <run> [--queries N] [--corruptions N|all] [--embedding FILE] ...",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::rank

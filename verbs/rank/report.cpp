@@ -1,0 +1,42 @@
+#include "verbs/rank/report.h"
+
+namespace maglev::verbs::rank {
+
+double proof_score(const Trial& trial) {
+  return double(trial.log_prob) + (trial.proved ? 0 : kNotProved);
+}
+
+std::vector<double> ranks_of(const Scoring& scoring, Ties ties, uint64_t seed) {
+  std::vector<double> ranks;
+  for (size_t q = 0; q < scoring.scores.size(); ++q)
+    ranks.push_back(rank_of(scoring.scores[q], ties, seed + q));
+  return ranks;
+}
+
+Figures figures_of(std::span<const size_t> which, const Scoring& scoring,
+                   const std::vector<double>& ranks,
+                   const std::vector<std::vector<Trial>>& trials) {
+  Figures f;
+  f.questions = int64_t(which.size());
+  std::vector<double> chosen, reciprocal, pooled;
+  std::vector<bool> relevant;
+  double of_true = 0, of_false = 0, others = 0;
+  for (size_t q : which) {
+    chosen.push_back(ranks[q]);
+    reciprocal.push_back(1 / ranks[q]);
+    for (size_t c = 0; c < scoring.scores[q].size(); ++c) {
+      pooled.push_back(scoring.scores[q][c]);
+      relevant.push_back(c == 0);
+      (c ? of_false : of_true) += trials[q][c].proved;
+      others += c > 0;
+    }
+  }
+  f.rank = rank_figures(chosen);
+  f.mrr = mean_interval(reciprocal);
+  f.auc_pr = average_precision(pooled, relevant);
+  f.proved_true = of_true / double(which.size());
+  f.proved_false = others > 0 ? of_false / others : 0;
+  return f;
+}
+
+}  // namespace maglev::verbs::rank

@@ -1,0 +1,41 @@
+#pragma once
+// What the scores of a ranking come to, by way of scoring, argument, predicate and depth.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/statistics/ranking.h"
+#include "base/statistics/samples.h"
+#include "verbs/rank/questions.h"
+#include "verbs/rank/trials.h"
+
+namespace maglev::verbs::rank {
+
+/// One way to score, and what each question's candidates got, the true one first.
+struct Scoring {
+  std::string name;  ///< "proof", "embedding", "both", "shortlist"
+  std::vector<std::vector<double>> scores;
+};
+
+struct Figures {
+  int64_t questions = 0;
+  RankFigures rank{};
+  Interval mrr{};           ///< bootstrap over questions, 95 %
+  double auc_pr = 0;        ///< all candidates of all questions in one list
+  double proved_true = 0;   ///< share of the true queries that were proved
+  double proved_false = 0;  ///< likewise of the others
+};
+
+/// Ranks of the questions by a scoring, in their order.
+std::vector<double> ranks_of(const Scoring& scoring, Ties ties, uint64_t seed);
+
+/// Of the questions that `which` names. `trials` as scores, `ranks` of all questions.
+Figures figures_of(std::span<const size_t> which, const Scoring& scoring,
+                   const std::vector<double>& ranks, const std::vector<std::vector<Trial>>& trials);
+
+/// A proof's score: the log-probability of its actions, and far below for what was not proved.
+double proof_score(const Trial& trial);
+constexpr double kNotProved = -100;
+
+}  // namespace maglev::verbs::rank

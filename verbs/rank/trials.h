@@ -1,0 +1,62 @@
+#pragma once
+// Proofs tried by a run's policy, many queries at once: rows of states that each take the next query
+// when theirs has ended, so that every act is of full rows until none is left. A query's result does
+// not depend on threads: queries are dealt out in parts of fixed size, and a part's rows move
+// together. The same query twice is tried once.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/core/thread_pool.h"
+#include "engine/algo/experiment.h"
+#include "engine/algo/policy.h"
+#include "envs/kg/kg.h"
+
+namespace maglev::verbs::rank {
+
+struct Trial {
+  bool proved = false;
+  float log_prob = 0;  ///< of all actions taken; 0 where the policy does not tell
+  int32_t steps = 0;
+};
+
+struct TrialCounts {
+  int64_t tried = 0;    ///< different queries
+  int64_t steps = 0;    ///< of all of them
+  int64_t dropped = 0;  ///< successors that found no room
+  int64_t too_long = 0;
+};
+
+class Prover {
+ public:
+  /// `experiment` is one of environment kg, whose settings say how deep proofs go. Throws Error for
+  /// another. All outlive it.
+  Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool);
+
+  const Kg::Params& params() const { return *params_; }
+  const Kg::Assets& assets() const { return *assets_; }
+
+  /// Tries each query with the policy's likeliest action (`ActMode::mean`), or drawn ones.
+  std::vector<Trial> prove(std::span<const datalog::Atom> queries, ActMode mode, uint64_t seed);
+  /// Of the last call.
+  const TrialCounts& counts() const { return counts_; }
+
+ private:
+  class Part;
+
+  struct Free {
+    void operator()(Kg::Assets* assets) const;
+  };
+  const Experiment& experiment_;
+  Policy& policy_;
+  ThreadPool& pool_;
+  const Kg::Params* params_;
+  std::unique_ptr<Kg::Assets, Free> assets_;
+  std::vector<ExtraColumn> columns_;
+  int log_prob_ = -1;  ///< which of the columns
+  TrialCounts counts_;
+};
+
+}  // namespace maglev::verbs::rank
