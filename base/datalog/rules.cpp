@@ -127,7 +127,7 @@ void take_prefix(Line& line, TextRule& rule) {
   line.go_to(second + 1);
 }
 
-std::string shortest(double number) {
+std::string confidence_text(double number) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
 }
@@ -194,7 +194,7 @@ RuleFile read_rules(const std::string& path, Program& program) {
 std::string rules_text(const Program& program) {
   std::string text;
   for (const Rule& rule : program.rules)
-    text += (rule.confidence == 1 ? "" : shortest(rule.confidence) + "::") +
+    text += (rule.confidence == 1 ? "" : confidence_text(rule.confidence) + "::") +
             to_text(program, rule) + "\n";
   return text;
 }
