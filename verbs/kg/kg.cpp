@@ -1,4 +1,5 @@
-// maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, says what one is like.
+// maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, trains embeddings, says
+// what one is like.
 
 #include <charconv>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "base/datalog/mine.h"
 #include "base/datalog/stats.h"
 #include "verbs/arguments.h"
+#include "verbs/kg/part.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -172,12 +174,6 @@ int mine(const Arguments& arguments) {
   return 0;
 }
 
-struct Part {
-  VerbEntry verb;  ///< for its errors and help; run is not called
-  Grammar grammar;
-  int (*run)(const Arguments& arguments);
-};
-
 std::vector<Part> parts() {
   const Flag overwrite{"--overwrite", "", "files that are there already are replaced"};
   return {
@@ -208,7 +204,8 @@ std::vector<Part> parts() {
         .least = 1,
         .most = 1,
         .names = "<data>"},
-       mine}};
+       mine},
+      embed_part()};
 }
 
 int run(const std::vector<std::string>& words) {
@@ -233,10 +230,11 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "kg",
-          .summary = "knowledge graphs: what one is like, built-in ones as files, mined rules",
-          .usage = "kg stats|make|mine ...",
-          .run = run};
+  return {
+      .name = "kg",
+      .summary = "knowledge graphs: what one is like, built-in ones as files, rules, embeddings",
+      .usage = "kg stats|make|mine|embed ...",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::kg

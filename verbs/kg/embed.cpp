@@ -1,0 +1,131 @@
+// maglev kg embed: trains an embedding of a graph, which `maglev rank` compares and joins proofs
+// with, and says how well it ranks by itself.
+
+#include <charconv>
+#include <cstdio>
+#include <unistd.h>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "base/core/clock.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/terminal.h"
+#include "base/datalog/graph.h"
+#include "base/statistics/ranking.h"
+#include "engine/embeddings/complex.h"
+#include "engine/host/machine.h"
+#include "verbs/kg/part.h"
+#include "verbs/table.h"
+
+namespace maglev::verbs::kg {
+namespace {
+
+using datalog::Atom;
+
+constexpr double kBetweenLines_s = 5;
+
+double number_of(const Arguments& arguments, const char* flag, double least, double otherwise) {
+  const auto given = arguments.value(flag);
+  if (!given) return otherwise;
+  double number = 0;
+  const char* end = given->data() + given->size();
+  const auto [behind, error] = std::from_chars(given->data(), end, number);
+  if (error != std::errc() || behind != end || !(number >= least && number <= 1e6))
+    throw Error("[kg embed] " + std::string(flag) + " takes a number of at least " +
+                std::to_string(least) + ", got '" + *given + "'");
+  return number;
+}
+
+/// Filtered ranks of queries among all constants, of both arguments; ties by their mean.
+RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
+                   const std::vector<Atom>& queries) {
+  std::vector<double> ranks;
+  for (const Atom& query : queries)
+    for (bool head : {true, false}) {
+      const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
+      const at::Tensor scores = head ? model.firsts(one(query.predicate), one(query.second))
+                                     : model.seconds(one(query.predicate), one(query.first));
+      const float* of = scores.const_data_ptr<float>();
+      const int32_t right = head ? query.first : query.second;
+      std::vector<double> candidates{double(of[right - 1])};
+      for (int32_t c = 1; c <= graph.knowledge->constants; ++c) {
+        Atom other = query;
+        (head ? other.first : other.second) = c;
+        if (graph.truths->find(other) < 0) candidates.push_back(double(of[c - 1]));
+      }
+      ranks.push_back(rank_of(candidates, Ties::realistic));
+    }
+  return rank_figures(ranks);
+}
+
+int embed(const Arguments& arguments) {
+  const auto file = arguments.value("--out");
+  if (!file) throw Error("[kg embed] --out FILE is missing: where the vectors go");
+  if (path_exists(*file) && !arguments.has("--overwrite"))
+    throw Error("[" + *file + "] is there already; name another, or give --overwrite");
+  ComplexOptions options;
+  options.dim = arguments.integer("--dim", 1, 4096).value_or(options.dim);
+  options.epochs = arguments.integer("--epochs", 1, 100'000).value_or(options.epochs);
+  options.batch = arguments.integer("--batch", 1, 1 << 20).value_or(options.batch);
+  options.lr = number_of(arguments, "--lr", 1e-9, options.lr);
+  options.n3 = number_of(arguments, "--n3", 0, options.n3);
+  options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
+
+  // products this large are the library's own threads' work
+  at::set_num_threads(place("cpu", 0).threads);
+  const datalog::Graph& graph = datalog::open_graph(arguments.positional()[0]);
+  const datalog::Dataset& data = graph.dataset;
+  double told = steady_s();
+  const double begin = told;
+  const ComplexEmbedding model = ComplexEmbedding::train(
+      data.train, graph.knowledge->constants, graph.knowledge->predicates, options,
+      [&](int64_t epoch, double loss) {
+        if (epoch + 1 < options.epochs && steady_s() - told < kBetweenLines_s) return;
+        told = steady_s();
+        std::printf("epoch %ld of %ld  loss %.4f  %.1f s\n", long(epoch + 1), long(options.epochs),
+                    loss, told - begin);
+        std::fflush(stdout);
+      });
+  model.save(*file, data.program);
+
+  Table table({"split", ">queries", ">MRR", ">Hits@1", ">@3", ">@10"});
+  for (const auto& [name, queries] :
+       {std::pair("valid", &data.valid), std::pair("test", &data.test)}) {
+    if (queries->empty()) continue;
+    const RankFigures f = ranked(model, graph, *queries);
+    const auto text = [](double x) {
+      char out[16];
+      std::snprintf(out, sizeof out, "%.3f", x);
+      return std::string(out);
+    };
+    table.add({name, std::to_string(queries->size()), text(f.mrr), text(f.hits1), text(f.hits3),
+               text(f.hits10)});
+  }
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  std::printf("ranks among all constants, filtered, both arguments; vectors in %s\n",
+              file->c_str());
+  return 0;
+}
+
+}  // namespace
+
+Part embed_part() {
+  return {{"kg embed", "train an embedding (ComplEx) that ranks triples, for maglev rank",
+           "kg embed <data> --out FILE [--dim N] [--epochs N] ...", nullptr},
+          {.flags = {{"--out", "FILE", "a safetensors file"},
+                     {"--dim", "N", "complex numbers a constant (default 50)"},
+                     {"--epochs", "N", "passes over the training triples (default 50)"},
+                     {"--batch", "N", "questions a step (default 512)"},
+                     {"--lr", "X", "step size of Adagrad (default 0.1)"},
+                     {"--n3", "X", "weight of the nuclear 3-norm (default 0.005)"},
+                     {"--seed", "S", "of first weights and order (default 0)"},
+                     {"--overwrite", "", "FILE is replaced where it is there already"}},
+           .least = 1,
+           .most = 1,
+           .names = "<data>"},
+          embed};
+}
+
+}  // namespace maglev::verbs::kg
