@@ -1,0 +1,139 @@
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "base/core/error.h"
+#include "engine/host/machine.h"
+#include "tests/errors.h"
+#include "verbs/rank/questions.h"
+#include "verbs/rank/report.h"
+#include "verbs/rank/trials.h"
+
+namespace maglev::verbs::rank {
+namespace {
+
+using datalog::Atom;
+
+/// An untrained policy that proves on countries_s1.
+struct Untrained {
+  explicit Untrained(int threads) : pool(threads) {
+    claim_threads();
+    for (const char* setting : {"env.data=countries_s1", "ppo.network.hidden=[32]", "seed=3"})
+      experiment.table().override_with(setting);
+    policy = experiment.algo().make_policy(
+        experiment.algo_options(),
+        context_of(experiment, {.device = at::kCPU, .threads = pool.threads()}, pool));
+    policy->publish();
+  }
+  Experiment experiment{"ppo", "kg"};
+  ThreadPool pool;
+  std::unique_ptr<Policy> policy;
+  const datalog::Graph& graph = datalog::open_graph("countries_s1");
+};
+
+TEST(RankTrials, are_those_of_each_query_alone_whatever_the_threads) {
+  Untrained one(1), three(3);
+  std::vector<Atom> queries = one.graph.dataset.train;
+  queries.insert(queries.end(), one.graph.dataset.test.begin(), one.graph.dataset.test.end());
+  ASSERT_GT(queries.size(), 1000u);
+  Prover prover(one.experiment, *one.policy, one.pool);
+  const auto trials = prover.prove(queries, ActMode::mean, 1);
+  EXPECT_EQ(prover.counts().tried, int64_t(queries.size()));
+  Prover others(three.experiment, *three.policy, three.pool);
+  const auto with_threads = others.prove(queries, ActMode::mean, 1);
+  int64_t proved = 0, steps = 0;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    EXPECT_EQ(trials[i].proved, with_threads[i].proved);
+    EXPECT_EQ(trials[i].log_prob, with_threads[i].log_prob);
+    EXPECT_EQ(trials[i].steps, with_threads[i].steps);
+    proved += trials[i].proved, steps += trials[i].steps;
+    EXPECT_LE(trials[i].steps, 20);
+  }
+  EXPECT_GT(proved, 0);
+  EXPECT_LT(proved, int64_t(queries.size()));
+  EXPECT_EQ(steps, prover.counts().steps);
+  for (size_t i = 0; i < queries.size(); i += 97) {
+    const Trial alone = prover.prove({&queries[i], 1}, ActMode::mean, 1)[0];
+    EXPECT_EQ(alone.proved, trials[i].proved) << i;
+    EXPECT_EQ(alone.steps, trials[i].steps) << i;
+    EXPECT_NEAR(alone.log_prob, trials[i].log_prob, 1e-4) << i;
+  }
+}
+
+TEST(RankTrials, a_query_that_comes_twice_is_tried_once) {
+  Untrained setup(2);
+  const Atom a = setup.graph.dataset.test[0], b = setup.graph.dataset.test[1];
+  Prover prover(setup.experiment, *setup.policy, setup.pool);
+  const auto trials = prover.prove(std::vector<Atom>{a, b, a, a}, ActMode::mean, 1);
+  EXPECT_EQ(prover.counts().tried, 2);
+  EXPECT_EQ(trials[0].log_prob, trials[3].log_prob);
+  EXPECT_EQ(trials[0].steps, trials[2].steps);
+  EXPECT_TRUE(prover.prove({}, ActMode::mean, 1).empty());
+}
+
+TEST(RankTrials, other_environments_are_refused) {
+  Experiment experiment("ppo", "cartpole");
+  Untrained setup(1);
+  EXPECT_TRUE(contains(error_of([&] { Prover(experiment, *setup.policy, setup.pool); }),
+                       "got one of cartpole"));
+}
+
+TEST(RankQuestions, hold_the_true_triple_first_and_none_that_is_known) {
+  const datalog::Graph& graph = datalog::open_graph("family");
+  const auto questions = questions_of(graph, {.queries = 40, .corruptions = 25, .seed = 5});
+  ASSERT_EQ(questions.size(), 80u);
+  for (const Question& q : questions) {
+    ASSERT_EQ(q.candidates.size(), 26u);
+    const Atom& query = q.candidates[0];
+    EXPECT_GE(graph.truths->find(query), 0);
+    std::set<int32_t> seen;
+    for (size_t c = 1; c < q.candidates.size(); ++c) {
+      const Atom& atom = q.candidates[c];
+      EXPECT_LT(graph.truths->find(atom), 0);
+      EXPECT_EQ(atom.predicate, query.predicate);
+      EXPECT_EQ(q.head ? atom.second : atom.first, q.head ? query.second : query.first);
+      EXPECT_TRUE(seen.insert(q.head ? atom.first : atom.second).second);
+    }
+  }
+  // all of them, when all are asked for
+  const auto all = questions_of(graph, {.modes = Modes::tail, .queries = 2});
+  for (const Question& q : all) {
+    int64_t expected = 0;
+    for (int32_t c = 1; c <= graph.knowledge->constants; ++c)
+      expected += graph.truths->find({q.candidates[0].predicate, q.candidates[0].first, c}) < 0;
+    EXPECT_FALSE(q.head);
+    EXPECT_EQ(int64_t(q.candidates.size()), 1 + expected);
+  }
+  const auto raw = questions_of(graph, {.modes = Modes::tail, .queries = 2, .filtered = false});
+  EXPECT_EQ(int64_t(raw[0].candidates.size()), graph.knowledge->constants);
+}
+
+TEST(RankQuestions, stay_within_a_predicates_domain) {
+  const datalog::Graph& graph = datalog::open_graph("countries_s2");
+  const auto questions = questions_of(graph, {.modes = Modes::tail});
+  ASSERT_EQ(questions.size(), graph.dataset.test.size());
+  const auto& domain = graph.dataset.domains[size_t(graph.dataset.test[0].predicate - 1)];
+  ASSERT_FALSE(domain.empty());
+  for (const Question& q : questions)
+    for (const Atom& atom : q.candidates)
+      EXPECT_TRUE(std::find(domain.begin(), domain.end(), atom.second) != domain.end());
+}
+
+TEST(RankReport, puts_proofs_before_what_was_not_proved) {
+  EXPECT_GT(proof_score({.proved = true, .log_prob = -9}), proof_score({.log_prob = -0.1f}));
+  const Scoring scoring{"x", {{3, 1, 2}, {1, 5, 1}}};
+  const auto ranks = ranks_of(scoring, Ties::pessimistic, 0);
+  EXPECT_EQ(ranks, (std::vector<double>{1, 3}));
+  const std::vector<std::vector<Trial>> trials{{{.proved = true}, {}, {}},
+                                               {{}, {.proved = true}, {}}};
+  const std::vector<size_t> both{0, 1}, second{1};
+  const Figures f = figures_of(both, scoring, ranks, trials);
+  EXPECT_DOUBLE_EQ(f.rank.mrr, (1 + 1.0 / 3) / 2);
+  EXPECT_DOUBLE_EQ(f.proved_true, 0.5);
+  EXPECT_DOUBLE_EQ(f.proved_false, 0.25);
+  EXPECT_DOUBLE_EQ(figures_of(second, scoring, ranks, trials).proved_true, 0);
+}
+
+}  // namespace
+}  // namespace maglev::verbs::rank
