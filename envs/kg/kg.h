@@ -132,8 +132,11 @@ struct Kg {
     int32_t too_many, too_long, none_false;
   };
   static size_t state_bytes(const Params& p) {
-    const int64_t S = kg::successors_of(graph_of(p), p.successors);
-    return sizeof(State) + size_t(most_visited(p)) * 8 + size_t((1 + S) * p.atoms) * sizeof(Atom);
+    return state_bytes(p, kg::successors_of(graph_of(p), p.successors));
+  }
+  static size_t state_bytes(const Params& p, int32_t successors) {
+    return sizeof(State) + size_t(most_visited(p)) * sizeof(uint64_t) +
+           size_t(1 + successors) * size_t(p.atoms) * sizeof(Atom);
   }
 
   MAGLEV_HD static uint64_t* visited(State& s) { return reinterpret_cast<uint64_t*>(&s + 1); }
