@@ -134,8 +134,7 @@ Dataset read_folder(const std::string& folder) {
   expect_files(folder);
   Dataset dataset;
   dataset.folder = folder;
-  dataset.name = std::filesystem::path(folder).lexically_normal().filename().string();
-  if (dataset.name.empty() || dataset.name == ".") dataset.name = folder;
+  dataset.name = std::filesystem::weakly_canonical(folder).filename().string();
   const auto file = [&](const char* name) { return folder + "/" + name; };
 
   for (const SplitFile& split : kSplits)
