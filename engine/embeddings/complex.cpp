@@ -1,24 +1,17 @@
 #include "engine/embeddings/complex.h"
 
-#include <cstring>
-#include <numeric>
-#include <span>
-
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
-#include "base/core/file.h"
 #include "base/core/permute.h"
-#include "base/core/safetensors.h"
+#include "base/datalog/vectors.h"
 #include "engine/nn/init.h"
 
 namespace maglev {
 namespace {
 
 constexpr double kInitialDeviation = 1e-2, kAdagradEps = 1e-10;
-constexpr const char *kEntities = "entities", *kRelations = "relations", *kConstants = "constants",
-                     *kPredicates = "predicates", *kFormat = "maglev complex embedding 1";
 
 /// Both halves of complex rows.
 std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& rows) {
@@ -38,19 +31,6 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, bool conjugate) {
 at::Tensor cubes(const at::Tensor& rows) {
   const auto [re, im] = parts(rows);
   return (re * re + im * im + 1e-20).pow(1.5).sum();
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += name + "\n";
-  return text;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
-    lines.push_back(text.substr(begin, end - begin));
-  return lines;
 }
 
 }  // namespace
@@ -151,66 +131,24 @@ at::Tensor ComplexEmbedding::firsts(const at::Tensor& predicate, const at::Tenso
 }
 
 void ComplexEmbedding::save(const std::string& path, const datalog::Program& program) const {
-  const at::Tensor tables[2] = {entities_.contiguous(), relations_.contiguous()};
-  std::vector<SafeTensorInfo> infos;
-  for (int i = 0; i < 2; ++i)
-    infos.push_back({.name = i ? kRelations : kEntities, .shape = tables[i].sizes().vec()});
-  const std::string temporary = temporary_beside(path);
-  FileWriter out(temporary);
-  write_safetensors(out, infos,
-                    {{"format", kFormat},
-                     {kConstants, joined(program.constants.all())},
-                     {kPredicates, joined(program.predicates.all())}},
-                    [&](size_t i) {
-                      return std::span(static_cast<const std::byte*>(tables[i].const_data_ptr()),
-                                       tables[i].nbytes());
-                    });
-  out.finish();
-  rename_path(temporary, path);
+  const auto numbers = [](const at::Tensor& table) {
+    const at::Tensor rows = table.contiguous();
+    return std::vector<float>(rows.const_data_ptr<float>(),
+                              rows.const_data_ptr<float>() + rows.numel());
+  };
+  datalog::write_vectors(path, program,
+                         {.dim = entities_.size(1) / 2,
+                          .constants = numbers(entities_),
+                          .predicates = numbers(relations_)});
 }
 
 ComplexEmbedding ComplexEmbedding::load(const std::string& path, const datalog::Program& program) {
-  const FileReader file(path);
-  const SafeTensors found = parse_safetensors(file);
-  const auto table = [&](const char* name) {
-    const SafeTensor* info = found.find(name);
-    if (!info || info->dtype != SafeDType::f32 || info->shape.size() != 2)
-      throw Error("[" + path + "] is no embedding: it must hold '" + name + "' F32 [rows, 2 D]" +
-                  (info ? ", got " + info->shape_text() : ", and there is none"));
-    at::Tensor rows = at::empty(info->shape);
-    file.read(info->begin, {static_cast<std::byte*>(rows.data_ptr()), rows.nbytes()});
-    return rows;
+  const datalog::Vectors vectors = datalog::read_vectors(path, program);
+  const auto table = [&](const std::vector<float>& numbers) {
+    return at::tensor(numbers).view({-1, 2 * vectors.dim});
   };
-  // rows by name: another program numbers the same names in another way
-  const auto places = [&](const char* key, const std::vector<std::string>& wanted, int64_t rows) {
-    const auto text = found.metadata.find(key);
-    const std::vector<std::string> names =
-        text == found.metadata.end() ? std::vector<std::string>() : lines_of(text->second);
-    if (int64_t(names.size()) > rows || names.empty())
-      throw Error("[" + path + "] names " + std::to_string(names.size()) + " " + key + " for " +
-                  std::to_string(rows) + " rows; its metadata '" + key +
-                  "' must hold one name a line");
-    datalog::Names index;
-    for (const std::string& name : names) index.add(name);
-    std::vector<int64_t> place;
-    for (const std::string& name : wanted) {
-      const int32_t id = index.find(name);
-      if (id == 0)
-        throw Error("[" + path + "] has no vector for '" + name +
-                    "'; it was trained on another graph: train one on this");
-      place.push_back(id - 1);
-    }
-    return at::tensor(place, at::kLong);
-  };
-  const at::Tensor entities = table(kEntities), relations = table(kRelations);
-  const at::Tensor constant = places(kConstants, program.constants.all(), entities.size(0)),
-                   predicate = places(kPredicates, program.predicates.all(), relations.size(0));
-  const int64_t of_file = int64_t(lines_of(found.metadata.at(kPredicates)).size());
-  at::Tensor chosen = relations.index_select(0, predicate);
-  if (relations.size(0) == 2 * of_file)
-    chosen = at::cat({chosen, relations.index_select(0, predicate + of_file)});
-  return ComplexEmbedding(entities.index_select(0, constant), chosen, program.predicates.size(),
-                          path);
+  return ComplexEmbedding(table(vectors.constants), table(vectors.predicates),
+                          program.predicates.size(), path);
 }
 
 }  // namespace maglev

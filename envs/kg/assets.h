@@ -12,6 +12,7 @@
 
 #include "base/core/error.h"
 #include "base/datalog/graph.h"
+#include "base/datalog/vectors.h"
 
 namespace maglev::kg {
 
@@ -39,8 +40,19 @@ struct Assets {
   }
   MAGLEV_HD int32_t domain(int32_t i) const { return part<int32_t>(domain_)[i]; }
 
-  int64_t knowledge_, truths_, query_, domain_begin_, domain_;  ///< bytes from this struct
-  int64_t bytes_;                                               ///< all of it
+  int32_t dim;  ///< D complex numbers of a constant or predicate; 0: there are no vectors
+  /// Real parts [D] of an id's vector, then imaginary ones.
+  MAGLEV_HD const float* constant_vector(int32_t id) const {
+    return part<float>(constant_vectors_) + int64_t(id - 1) * 2 * dim;
+  }
+  MAGLEV_HD const float* predicate_vector(int32_t id) const {
+    return part<float>(predicate_vectors_) + int64_t(id - 1) * 2 * dim;
+  }
+
+  // bytes from this struct
+  int64_t knowledge_, truths_, query_, domain_begin_, domain_, constant_vectors_,
+      predicate_vectors_;
+  int64_t bytes_;  ///< all of it
 
   template <class T>
   MAGLEV_HD const T* part(int64_t offset) const {
@@ -69,7 +81,8 @@ inline std::vector<datalog::Atom> queries_of(const datalog::Graph& graph, Split 
 }
 
 /// Where the parts of the assets lie.
-inline Assets assets_layout(const datalog::Graph& graph, size_t queries) {
+inline Assets assets_layout(const datalog::Graph& graph, size_t queries,
+                            const datalog::Vectors& vectors = {}) {
   Assets a{};
   int64_t end = sizeof(Assets);
   const auto place = [&](int64_t& part, int64_t bytes) {
@@ -83,6 +96,8 @@ inline Assets assets_layout(const datalog::Graph& graph, size_t queries) {
   place(a.query_, int64_t(queries * sizeof(datalog::Atom)));
   place(a.domain_begin_, 4 * (graph.knowledge->predicates + 1));
   place(a.domain_, 4 * domains);
+  place(a.constant_vectors_, 4 * int64_t(vectors.constants.size()));
+  place(a.predicate_vectors_, 4 * int64_t(vectors.predicates.size()));
   a.bytes_ = end;
   return a;
 }
@@ -96,13 +111,16 @@ inline int32_t successors_of(const datalog::Graph& graph, int32_t asked) {
 
 /// Writes them to zeroed memory.
 inline void make_assets(const datalog::Graph& graph, const std::vector<datalog::Atom>& queries,
-                        int32_t successors, Assets& a) {
-  a = assets_layout(graph, queries.size());
-  a.successors = successors, a.queries = int32_t(queries.size());
+                        int32_t successors, Assets& a, const datalog::Vectors& vectors = {}) {
+  a = assets_layout(graph, queries.size(), vectors);
+  a.successors = successors, a.queries = int32_t(queries.size()), a.dim = int32_t(vectors.dim);
   auto* const bytes = reinterpret_cast<std::byte*>(&a);
   std::memcpy(bytes + a.knowledge_, &*graph.knowledge, size_t(graph.knowledge->bytes_));
   std::memcpy(bytes + a.truths_, &*graph.truths, size_t(graph.truths->bytes_));
   std::memcpy(bytes + a.query_, queries.data(), queries.size() * sizeof(datalog::Atom));
+  std::memcpy(bytes + a.constant_vectors_, vectors.constants.data(), 4 * vectors.constants.size());
+  std::memcpy(bytes + a.predicate_vectors_, vectors.predicates.data(),
+              4 * vectors.predicates.size());
   auto* begin = reinterpret_cast<int32_t*>(bytes + a.domain_begin_);
   auto* domain = reinterpret_cast<int32_t*>(bytes + a.domain_);
   const auto& domains = graph.dataset.domains;

@@ -4,6 +4,7 @@
 // makes of it (SLD resolution, the leftmost atom first). Half of the queries are false, so that an
 // agent learns where to stop as well. Whole numbers alone.
 
+#include <cmath>
 #include <cstring>
 
 #include "base/core/permute.h"
@@ -52,6 +53,8 @@ struct Kg {
     bool end_action = true;
     int32_t reward = 4;
     float end_bonus = 0.3f;
+    Text<256> potential = "";
+    float potential_scale = 0.1f, potential_gamma = 0.99f;
 
     static void describe(OptionTable& t, Params& p) {
       t.add("data", p.data, "the graph: a built-in name, or a folder of triples and rules");
@@ -77,6 +80,14 @@ struct Kg {
       t.add("reward", p.reward, "which table of rewards", {.min = 0, .max = 5});
       t.add("end_bonus", p.end_bonus, "of reward 5, for stopping at a false query",
             {.min = 0, .max = 100});
+      t.add("potential", p.potential,
+            "shape rewards by an embedding's scores of the goal: a file of maglev kg embed; empty: "
+            "do not");
+      t.add("potential_scale", p.potential_scale,
+            "the potential is this times the mean log-probability of the goal's ground atoms",
+            {.min = 0, .max = 100});
+      t.add("potential_gamma", p.potential_gamma, "discount of the potential: the algorithm's own",
+            {.min = 0, .max = 1});
     }
 
     static void check(const Params& p) {
@@ -109,12 +120,12 @@ struct Kg {
   static size_t asset_bytes(const Params& p) {
     const datalog::Graph& graph = graph_of(p);
     const auto queries = kg::queries_of(graph, p.split, p.only_with_rules);
-    return size_t(kg::assets_layout(graph, queries.size()).bytes_);
+    return size_t(kg::assets_layout(graph, queries.size(), vectors_of(p)).bytes_);
   }
   static void make_assets(const Params& p, Assets& assets) {
     const datalog::Graph& graph = graph_of(p);
     kg::make_assets(graph, kg::queries_of(graph, p.split, p.only_with_rules),
-                    kg::successors_of(graph, p.successors), assets);
+                    kg::successors_of(graph, p.successors), assets, vectors_of(p));
   }
 
   // Behind it lie hashes of the goals that the proof came through, u64 [most_visited], the goal,
@@ -128,6 +139,7 @@ struct Kg {
     int32_t atoms;       ///< of the goal
     int32_t successors;  ///< of the goal
     int32_t visited;
+    float potential;  ///< of the goal
     // events since the last step
     int32_t too_many, too_long, none_false;
   };
@@ -208,6 +220,12 @@ struct Kg {
     }
     if (ended) only(p, a, s, end == kNone ? kFalse : end);
     else expand(p, a, s);
+    // potential-based (Ng, Harada and Russell 1999): an end has none, a limit keeps its goal's
+    if (a.dim > 0) {
+      const float before = s.potential;
+      s.potential = ended ? 0.f : potential(p, a, s);
+      out.reward[0] += p.potential_gamma * s.potential - before;
+    }
 
     if (proved) out.count(s.is_false ? kProvedFalse : kProved, 1.f);
     if (stopped) out.count(kStopped, 1.f);
@@ -247,6 +265,7 @@ struct Kg {
       }
       return true;
     };
+    if (!std::isfinite(s.potential)) return false;
     if (s.episode == 0 && s.successors == 0) return s.visited == 0 && s.atoms == 0;
     bool good =
         s.episode >= 0 && within(s.is_false, 0, 1) && within(s.steps, 0, p.max_steps) &&
@@ -275,6 +294,13 @@ struct Kg {
   }
 
  private:
+  /// Of the potential; none where there is none.
+  static datalog::Vectors vectors_of(const Params& p) {
+    const std::string file(p.potential.view());
+    return file.empty() ? datalog::Vectors{}
+                        : datalog::read_vectors(file, graph_of(p).dataset.program);
+  }
+
   static const datalog::Graph& graph_of(const Params& p) {
     return datalog::open_graph(std::string(p.data.view()));
   }
@@ -296,6 +322,29 @@ struct Kg {
     s.visited = 0;
     enter(p, s, &s.query, 1);
     expand(p, a, s);
+    s.potential = a.dim > 0 ? potential(p, a, s) : 0.f;
+  }
+
+  /// How likely an embedding thinks the goal: the mean log sigmoid of its ground atoms' scores.
+  MAGLEV_HD static float potential(const Params& p, const Assets& a, const State& s) {
+    const int32_t constants = a.knowledge().constants;
+    float sum = 0;
+    int32_t ground = 0;
+    for (int32_t i = 0; i < s.atoms; ++i) {
+      const Atom& atom = goal(p, s)[i];
+      if (atom.predicate > a.knowledge().predicates || atom.first > constants ||
+          atom.second > constants)
+        continue;
+      // the real part of first * predicate * conj(second), summed (Trouillon et al. 2016)
+      const float *h = a.constant_vector(atom.first), *r = a.predicate_vector(atom.predicate),
+                  *t = a.constant_vector(atom.second);
+      float score = 0;
+      for (int32_t k = 0, m = a.dim; k < a.dim; ++k, ++m)
+        score += (h[k] * r[k] - h[m] * r[m]) * t[k] + (h[k] * r[m] + h[m] * r[k]) * t[m];
+      sum -= score < -30.f ? -score : log1pf(expf(-score));
+      ++ground;
+    }
+    return ground > 0 ? p.potential_scale * sum / float(ground) : 0.f;
   }
 
   MAGLEV_HD static kg::Reward rewards(const Params& p) {

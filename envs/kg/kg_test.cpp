@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <complex>
 #include <functional>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "tests/envs_host.h"
 #include "tests/errors.h"
+#include "tests/folder.h"
 #include "tests/small_graph.h"
 
 namespace maglev {
@@ -622,6 +624,87 @@ TEST(Kg, numbers_stay_within_their_vocabularies) {
 TEST(Kg, one_successor_is_too_little_room) {
   EXPECT_TRUE(contains(error_of([] { HostEnvs(find_env("kg"), 1, 1, {{"successors", "1"}}); }),
                        "env.successors must be 0 or at least 2, got 1"));
+}
+
+/// log sigmoid of Re sum h r conj(t), of the atoms of a goal that have no variable; their mean.
+double mean_log_probability(const datalog::Vectors& v, const Kg::Assets& a, const Atom* goal,
+                            int32_t atoms) {
+  const auto number = [&](const std::vector<float>& rows, int32_t id, int64_t k) {
+    const float* row = rows.data() + (id - 1) * 2 * v.dim;
+    return std::complex<double>(row[k], row[v.dim + k]);
+  };
+  double sum = 0;
+  int count = 0;
+  for (int32_t i = 0; i < atoms; ++i) {
+    const Atom& atom = goal[i];
+    const auto& k = a.knowledge();
+    if (atom.predicate == 0 || atom.predicate > k.predicates) continue;
+    if (atom.first > k.constants || atom.second > k.constants) continue;
+    std::complex<double> score = 0;
+    for (int64_t d = 0; d < v.dim; ++d)
+      score += number(v.constants, atom.first, d) * number(v.predicates, atom.predicate, d) *
+               std::conj(number(v.constants, atom.second, d));
+    sum += -std::log1p(std::exp(-score.real()));
+    ++count;
+  }
+  return count ? sum / count : 0;
+}
+
+TEST(Kg, shapes_rewards_by_the_difference_of_potentials) {
+  const datalog::Graph& graph = datalog::open_graph("countries_s2");
+  Rng rng(3, stream_id(Purpose::eval, 0), 0);
+  datalog::Vectors vectors{.dim = 3};
+  vectors.constants.resize(size_t(graph.knowledge->constants) * 6);
+  vectors.predicates.resize(size_t(graph.knowledge->predicates) * 6);
+  for (auto* rows : {&vectors.constants, &vectors.predicates})
+    for (float& x : *rows) x = rng.uniform(-1, 1);
+  const std::string file = test_folder() + "/vectors.safetensors";
+  datalog::write_vectors(file, graph.dataset.program, vectors);
+
+  Kg::Params plain, shaped;
+  plain.data = shaped.data = "countries_s2";
+  ASSERT_LT(file.size(), sizeof shaped.potential.bytes);
+  std::copy(file.begin(), file.end(), shaped.potential.bytes);
+  shaped.potential_scale = 0.5f, shaped.potential_gamma = 0.9f;
+  const auto room = [](size_t bytes) { return std::vector<std::max_align_t>(bytes / 16 + 1); };
+  struct Side {
+    Kg::Params p;
+    std::vector<std::max_align_t> assets, state;
+    Kg::Assets& a() { return *reinterpret_cast<Kg::Assets*>(assets.data()); }
+    Kg::State& s() { return *reinterpret_cast<Kg::State*>(state.data()); }
+  } sides[2];
+  for (int i : {0, 1}) {
+    Side& side = sides[i];
+    side.p = i ? shaped : plain;
+    side.assets = room(Kg::asset_bytes(side.p)), side.state = room(Kg::state_bytes(side.p));
+    Kg::make_assets(side.p, side.a());
+  }
+  int steps = 0, ends = 0;
+  const auto& queries = graph.dataset.train;
+  for (size_t q = 0; q < queries.size(); q += 5) {
+    for (Side& side : sides) Kg::ask(side.p, side.a(), side.s(), queries[q], false);
+    for (bool over = false; !over; ++steps) {
+      Side& with = sides[1];
+      const double before =
+          0.5 * mean_log_probability(vectors, with.a(), Kg::goal(with.p, with.s()), with.s().atoms);
+      const int32_t action = int32_t(rng.below(uint32_t(with.s().successors)));
+      float reward[2] = {}, events[kMaxEvents] = {};
+      for (int i : {0, 1}) {
+        StepOut out{&reward[i], false, false, events};
+        Kg::step(sides[i].p, sides[i].a(), sides[i].s(), {&action, nullptr}, rng, out);
+        over = out.terminated || out.truncated;
+        if (out.terminated) ends += i;
+      }
+      const bool ended = Kg::end_of(with.p, with.a(), with.s()) != Kg::kNone;
+      const double after =
+          ended ? 0
+                : 0.5 * mean_log_probability(vectors, with.a(), Kg::goal(with.p, with.s()),
+                                             with.s().atoms);
+      EXPECT_NEAR(reward[1] - reward[0], 0.9 * after - before, 1e-5);
+    }
+  }
+  EXPECT_GT(steps, 150);
+  EXPECT_GT(ends, 20);
 }
 
 }  // namespace
