@@ -1,117 +1,238 @@
-// Stand-in until the readers and generators are here.
 #include "base/datalog/dataset.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
 #include "base/core/error.h"
-#include "base/core/philox.h"
+#include "base/core/file.h"
+#include "base/datalog/countries.h"
+#include "base/datalog/family.h"
+#include "base/datalog/knowledge.h"
+#include "base/datalog/mine.h"
+#include "base/datalog/pykeen.h"
+#include "base/datalog/rules.h"
+#include "base/datalog/triples.h"
 
 namespace maglev::datalog {
 namespace {
 
-struct Person {
-  bool male;
-  int32_t father = -1, mother = -1, spouse = -1;
+// of a read graph without rules of its own: enough to prove most of it, few enough to choose from
+constexpr int64_t kMinedPerHead = 20;
+
+Dataset read_pykeen(const std::string& name, const MineOptions& options) {
+  Dataset dataset = open_dataset(pykeen_folder() + "/datasets/" + name);
+  dataset.notes.clear();
+  for (MinedRule& mined : mine_rules(dataset.program, options))
+    dataset.program.rules.push_back(std::move(mined.rule));
+  return dataset;
+}
+
+struct BuiltIn {
+  const char* name;
+  bool drawn;  ///< made from a seed, not read
+  Dataset (*make)(uint64_t seed);
+};
+constexpr BuiltIn kBuiltIn[] = {
+    {"countries_s1", true,
+     [](uint64_t seed) { return make_countries({.stage = 1, .seed = seed}); }},
+    {"countries_s2", true,
+     [](uint64_t seed) { return make_countries({.stage = 2, .seed = seed}); }},
+    {"countries_s3", true,
+     [](uint64_t seed) { return make_countries({.stage = 3, .seed = seed}); }},
+    {"family", true, [](uint64_t seed) { return make_family({.seed = seed}); }},
+    {"kinships", false,
+     [](uint64_t) { return read_pykeen("kinships", {.support = 20, .per_head = kMinedPerHead}); }},
+    {"nations", false,
+     [](uint64_t) {
+       return read_pykeen("nations", {.confidence = .5, .per_head = kMinedPerHead});
+     }},
+    {"umls", false, [](uint64_t) { return read_pykeen("umls", {.per_head = kMinedPerHead}); }},
 };
 
-struct Kinship {
-  const char *male, *female;
+// of the three splits: its file without the end, its queries and their depths
+struct SplitFile {
+  const char* name;
+  std::vector<Atom> Dataset::* queries;
+  std::vector<int32_t> Dataset::* depths;
 };
-constexpr Kinship kParent{"father", "mother"}, kChild{"son", "daughter"},
-    kSibling{"brother", "sister"}, kSpouse{"husband", "wife"}, kUncle{"uncle", "aunt"},
-    kNephew{"nephew", "niece"};
+constexpr SplitFile kSplits[] = {{"train", &Dataset::train, &Dataset::train_depth},
+                                 {"valid", &Dataset::valid, &Dataset::valid_depth},
+                                 {"test", &Dataset::test, &Dataset::test_depth}};
+
+std::string count_of(int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+void note_repeated(Dataset& dataset, const std::string& file, int64_t repeated) {
+  if (repeated)
+    dataset.notes.push_back(file + ": " + count_of(repeated, "line repeats", "lines repeat") +
+                            " another and counts once");
+}
+
+void expect_files(const std::string& folder) {
+  std::string missing;
+  for (const SplitFile& split : kSplits)
+    if (!path_exists(folder + "/" + split.name + ".txt"))
+      missing += (missing.empty() ? "" : ", ") + std::string(split.name) + ".txt";
+  if (missing.empty()) return;
+  const std::vector<std::string> there = list_dir(folder);
+  std::string found;
+  for (size_t i = 0; i < std::min<size_t>(there.size(), 8); ++i)
+    found += (i ? ", " : "") + there[i];
+  throw Error("[" + folder + "] has no " + missing +
+              "; a knowledge graph is a folder with train.txt, valid.txt, test.txt, and rules.txt, "
+              "facts.txt, domains.txt where wanted; found " +
+              (found.empty() ? "nothing" : found + (there.size() > 8 ? ", .." : "")));
+}
+
+std::vector<int32_t> depths_of(const std::string& file, const std::vector<Atom>& queries,
+                               Program& program) {
+  const Triples triples = read_triples(file, program);
+  std::vector<std::pair<uint64_t, size_t>> places;
+  for (size_t i = 0; i < triples.atoms.size(); ++i)
+    places.push_back({hash_of(triples.atoms[i]), i});
+  std::sort(places.begin(), places.end());
+  std::vector<int32_t> depths(queries.size(), -1);
+  for (size_t q = 0; q < queries.size(); ++q)
+    for (auto place = std::lower_bound(places.begin(), places.end(),
+                                       std::pair(hash_of(queries[q]), size_t(0)));
+         place != places.end() && place->first == hash_of(queries[q]); ++place)
+      if (triples.atoms[place->second] == queries[q] && !triples.depths.empty())
+        depths[q] = triples.depths[place->second];
+  return depths;
+}
+
+void read_domains(const std::string& file, Dataset& dataset) {
+  Program domains;
+  for (const Atom& atom : read_triples(file, domains).atoms) {
+    const auto where = [&] { return "[" + file + "] " + to_text(domains, atom) + ": "; };
+    if (domains.predicates.of(atom.predicate) != "domain")
+      throw Error(where() + "expected domain(predicate, constant)");
+    const std::string& name = domains.constants.of(atom.first);
+    const int32_t predicate = dataset.program.predicates.find(name);
+    if (!predicate)
+      throw Error(where() + unknown_name("predicate", name, dataset.program.predicates.all()));
+    dataset.domains.resize(size_t(dataset.program.predicates.size()));
+    dataset.domains[size_t(predicate - 1)].push_back(
+        dataset.program.constants.add(domains.constants.of(atom.second)));
+  }
+}
+
+void read_split(const std::string& file, Dataset& dataset, std::vector<Atom>& queries,
+                std::vector<int32_t>& depths) {
+  Triples triples = read_triples(file + ".txt", dataset.program);
+  const std::string name = std::filesystem::path(file).filename().string();
+  note_repeated(dataset, name + ".txt", triples.repeated);
+  queries = std::move(triples.atoms);
+  depths = std::move(triples.depths);
+  if (path_exists(file + "_depths.txt"))
+    depths = depths_of(file + "_depths.txt", queries, dataset.program);
+}
+
+Dataset read_folder(const std::string& folder) {
+  expect_files(folder);
+  Dataset dataset;
+  dataset.folder = folder;
+  dataset.name = std::filesystem::path(folder).lexically_normal().filename().string();
+  if (dataset.name.empty() || dataset.name == ".") dataset.name = folder;
+  const auto file = [&](const char* name) { return folder + "/" + name; };
+
+  for (const SplitFile& split : kSplits)
+    read_split(file(split.name), dataset, dataset.*split.queries, dataset.*split.depths);
+  if (path_exists(file("facts.txt"))) {
+    Triples facts = read_triples(file("facts.txt"), dataset.program);
+    dataset.program.facts = std::move(facts.atoms);
+    note_repeated(dataset, "facts.txt", facts.repeated);
+  } else {
+    dataset.program.facts = dataset.train;
+  }
+  if (path_exists(file("rules.txt"))) {
+    const RuleFile rules = read_rules(file("rules.txt"), dataset.program);
+    note_repeated(dataset, "rules.txt", rules.repeated);
+    if (rules.without_body)
+      dataset.notes.push_back(
+          "rules.txt: " + count_of(rules.without_body, "rule has", "rules have") +
+          " no body and is left out");
+    expect_predicates(dataset.program, rules);
+  } else {
+    dataset.notes.push_back("no rules.txt: nothing but facts can be proved");
+  }
+  if (path_exists(file("domains.txt"))) read_domains(file("domains.txt"), dataset);
+  dataset.sort_names();
+  return dataset;
+}
 
 }  // namespace
 
+void Dataset::sort_names() {
+  // domains are renumbered as atoms whose first argument is of no account
+  std::vector<Atom> places;
+  for (size_t p = 0; p < domains.size(); ++p)
+    for (int32_t constant : domains[p]) places.push_back({int32_t(p + 1), constant, constant});
+  program.sort_names({&train, &valid, &test, &places});
+  if (domains.empty()) return;
+  domains.assign(size_t(program.predicates.size()), {});
+  for (const Atom& place : places) domains[size_t(place.predicate - 1)].push_back(place.second);
+  for (std::vector<int32_t>& domain : domains) std::sort(domain.begin(), domain.end());
+}
+
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const BuiltIn& built_in : kBuiltIn) names.push_back(built_in.name);
+  return names;
+}
+
+Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed) {
+  for (const BuiltIn& built_in : kBuiltIn) {
+    if (name != built_in.name) continue;
+    if (seed && !built_in.drawn) throw Error("[" + name + "] is read as it is: it has no seed");
+    Dataset dataset = built_in.make(seed.value_or(1));
+    dataset.name = name, dataset.folder.clear();
+    return dataset;
+  }
+  throw Error("[knowledge graph] " + unknown_name("built-in name", name, dataset_names()));
+}
+
 Dataset open_dataset(const std::string& name_or_folder) {
-  if (name_or_folder != "family") throw Error("[data] there is no data set " + name_or_folder);
-  Dataset data{.name = "family"};
-  Program& p = data.program;
-  Rng rng(7, stream_id(Purpose::init, 0), 0);
+  const std::vector<std::string> names = dataset_names();
+  if (std::find(names.begin(), names.end(), name_or_folder) != names.end())
+    return make_dataset(name_or_folder, {});
+  if (std::filesystem::is_directory(name_or_folder)) return read_folder(name_or_folder);
+  throw Error("[knowledge graph] there is no folder '" + name_or_folder + "'; " +
+              unknown_name("built-in name", name_or_folder, names));
+}
 
-  // people
-  std::vector<Person> people;
-  for (int family = 0; family < 70; ++family) {
-    std::vector<std::pair<int32_t, int32_t>> couples;
-    const auto born = [&](bool male, int32_t father, int32_t mother) {
-      people.push_back({male, father, mother});
-      return int32_t(people.size()) - 1;
-    };
-    couples.push_back({born(true, -1, -1), born(false, -1, -1)});
-    for (int generation = 0; generation < 5; ++generation) {
-      std::vector<std::pair<int32_t, int32_t>> next;
-      for (auto [man, woman] : couples) {
-        people[size_t(man)].spouse = woman, people[size_t(woman)].spouse = man;
-        const uint32_t children = 1 + rng.below(4);
-        for (uint32_t c = 0; c < children; ++c) {
-          const bool male = rng.below(2);
-          const int32_t child = born(male, man, woman);
-          if (rng.below(10) < 7) {
-            const int32_t spouse = born(!male, -1, -1);
-            next.push_back(male ? std::pair{child, spouse} : std::pair{spouse, child});
-          }
-        }
-      }
-      couples = next;
-    }
+void write_dataset(const Dataset& dataset, const std::string& folder, bool replace) {
+  const Program& program = dataset.program;
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const SplitFile& split : kSplits) {
+    const std::vector<Atom>& queries = dataset.*split.queries;
+    const std::vector<int32_t>& depths = dataset.*split.depths;
+    files.push_back({split.name + std::string(".txt"), triples_text(program, queries)});
+    if (!depths.empty())
+      files.push_back(
+          {split.name + std::string("_depths.txt"), triples_text(program, queries, depths)});
   }
-  for (size_t i = 0; i < people.size(); ++i) p.constants.add("p" + std::to_string(10000 + i));
+  if (!(program.facts == dataset.train))
+    files.push_back({"facts.txt", triples_text(program, program.facts)});
+  if (!program.rules.empty()) files.push_back({"rules.txt", rules_text(program)});
+  std::string domains;
+  for (size_t p = 0; p < dataset.domains.size(); ++p)
+    for (int32_t constant : dataset.domains[p])
+      domains += "domain(" + quoted_name(program.predicates.of(int32_t(p + 1))) + "," +
+                 quoted_name(program.constants.of(constant)) + ").\n";
+  if (!domains.empty()) files.push_back({"domains.txt", domains});
 
-  // their kinships
-  std::vector<Atom> all;
-  const auto say = [&](const Kinship& k, int32_t a, int32_t b) {
-    const char* name = people[size_t(a)].male ? k.male : k.female;
-    all.push_back({p.predicates.add(name), a + 1, b + 1});
-  };
-  const auto siblings = [&](int32_t a, int32_t b) {
-    return a != b && people[size_t(a)].father >= 0 &&
-           people[size_t(a)].father == people[size_t(b)].father;
-  };
-  const int32_t count = int32_t(people.size());
-  for (int32_t a = 0; a < count; ++a) {
-    const Person& x = people[size_t(a)];
-    if (x.spouse >= 0) say(kSpouse, a, x.spouse);
-    for (int32_t parent : {x.father, x.mother}) {
-      if (parent < 0) continue;
-      say(kParent, parent, a), say(kChild, a, parent);
-      for (int32_t b = 0; b < count; ++b)
-        if (siblings(parent, b)) say(kUncle, b, a), say(kNephew, a, b);
-    }
-    for (int32_t b = 0; b < count; ++b)
-      if (siblings(a, b)) say(kSibling, a, b);
-  }
-  for (const Atom& a : all) {
-    const uint32_t part = rng.below(10);
-    (part < 7 ? data.train : part < 8 ? data.valid : data.test).push_back(a);
-  }
-  p.facts = data.train;
-
-  // rules: the first person's sex is that of the first atom
-  const auto rule = [&](const Kinship& head, const std::vector<Kinship>& body) {
-    for (size_t sexes = 0; sexes < size_t(1) << body.size(); ++sexes) {
-      const auto named = [&](const Kinship& k, size_t i) {
-        return p.predicates.add(sexes >> i & 1 ? k.female : k.male);
-      };
-      const int32_t n = int32_t(body.size());
-      Rule r{.head = {named(head, 0), -1, -2}, .variables = {"X", "Y"}};
-      for (int32_t i = 0; i < n; ++i) {
-        r.body.push_back(
-            {named(body[size_t(i)], size_t(i)), i ? -2 - i : -1, i + 1 < n ? -3 - i : -2});
-        if (i) r.variables.push_back("Z" + std::to_string(i));
-      }
-      p.rules.push_back(r);
-    }
-  };
-  rule(kParent, {kSpouse, kParent}), rule(kParent, {kParent, kSibling});
-  rule(kChild, {kChild, kSpouse}), rule(kChild, {kSibling, kChild});
-  rule(kSibling, {kSibling, kSibling}), rule(kSibling, {kChild, kParent});
-  rule(kUncle, {kSibling, kParent}), rule(kUncle, {kUncle, kSibling});
-  rule(kNephew, {kChild, kSibling}), rule(kNephew, {kSibling, kNephew});
-  rule(kUncle, {kSibling, kParent, kSibling}), rule(kNephew, {kSibling, kChild, kSibling});
-  rule(kSpouse, {kParent, kChild}), rule(kUncle, {kChild, kParent, kParent});
-  rule(kNephew, {kChild, kSibling, kSibling}), rule(kSibling, {kUncle, kNephew, kSibling});
-  rule(kSibling, {kNephew, kUncle});
-
-  p.sort_names({&data.train, &data.valid, &data.test});
-  return data;
+  if (!replace)
+    for (const char* name :
+         {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
+          "train_depths.txt", "valid_depths.txt", "test_depths.txt"})
+      if (path_exists(folder + "/" + name))
+        throw Error("[" + folder + "] has a " + name +
+                    " already; name another folder, or say that it may be replaced");
+  make_dirs(folder);
+  for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
 }
 
 }  // namespace maglev::datalog
