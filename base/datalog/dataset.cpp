@@ -223,13 +223,16 @@ void write_dataset(const Dataset& dataset, const std::string& folder, bool repla
                  quoted_name(program.constants.of(constant)) + ").\n";
   if (!domains.empty()) files.push_back({"domains.txt", domains});
 
-  if (!replace)
-    for (const char* name :
-         {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
-          "train_depths.txt", "valid_depths.txt", "test_depths.txt"})
-      if (path_exists(folder + "/" + name))
-        throw Error("[" + folder + "] has a " + name +
-                    " already; name another folder, or say that it may be replaced");
+  // of an older one nothing may stay
+  for (const char* name :
+       {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
+        "train_depths.txt", "valid_depths.txt", "test_depths.txt"}) {
+    const std::string path = folder + "/" + name;
+    if (!replace && path_exists(path))
+      throw Error("[" + folder + "] has a " + name +
+                  " already; name another folder, or let it be replaced (--overwrite)");
+    if (replace) remove_path(path);
+  }
   make_dirs(folder);
   for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
 }

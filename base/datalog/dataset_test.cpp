@@ -81,7 +81,9 @@ TEST(Dataset, comes_back_as_it_was_written) {
   EXPECT_EQ(read.program.rules.size(), made.program.rules.size());
   EXPECT_TRUE(
       contains(error_of([&] { write_dataset(made, folder, false); }), "has a train.txt already"));
-  EXPECT_NO_THROW(write_dataset(made, folder, true));
+  write_dataset(open_dataset("family"), folder, true);
+  EXPECT_FALSE(path_exists(folder + "/domains.txt")) << "it was the other's";
+  EXPECT_EQ(open_dataset(folder).train, open_dataset("family").train);
 }
 
 TEST(Dataset, what_is_missing_or_unknown_is_named) {
