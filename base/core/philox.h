@@ -19,6 +19,7 @@ enum class Purpose : uint32_t {
   replay = 6,    ///< which sequences a batch takes
   update = 7,    ///< what an update draws: actions, dropout, which heads
   opponent = 8,  ///< which opponent plays, and what a scripted one draws
+  dataset = 9,   ///< what a generator of data draws
 };
 
 struct PhiloxBlock {

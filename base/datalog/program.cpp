@@ -48,15 +48,32 @@ void Program::sort_names(const std::vector<std::vector<Atom>*>& ground) {
     for (Atom& atom : *atoms) renumber(atom);
 }
 
+std::string quoted_name(std::string_view name) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto plain = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || digit(c);
+  };
+  const bool bare =
+      !name.empty() && (std::all_of(name.begin(), name.end(), digit) ||
+                        (name[0] >= 'a' && std::all_of(name.begin(), name.end(), plain)));
+  if (bare) return std::string(name);
+  std::string quoted = "'";
+  for (char c : name) {
+    if (c == '\'' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "'";
+}
+
 std::string to_text(const Program& program, const Atom& atom,
                     const std::vector<std::string>& variables) {
   const auto term = [&](int32_t t) -> std::string {
     if (t < 0) return variables[size_t(-t - 1)];
     if (t > program.constants.size()) return "_" + std::to_string(t - program.constants.size());
-    return program.constants.of(t);
+    return quoted_name(program.constants.of(t));
   };
-  return program.predicates.of(atom.predicate) + "(" + term(atom.first) + "," + term(atom.second) +
-         ")";
+  return quoted_name(program.predicates.of(atom.predicate)) + "(" + term(atom.first) + "," +
+         term(atom.second) + ")";
 }
 
 std::string to_text(const Program& program, const Rule& rule) {

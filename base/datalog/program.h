@@ -62,6 +62,9 @@ struct Program {
   void sort_names(const std::vector<std::vector<Atom>*>& ground = {});
 };
 
+/// A name as readers take it back: in quotes where it has signs, or looks like a variable.
+std::string quoted_name(std::string_view name);
+
 /// "uncle(ann,bob)". A term above the constants is written _1, _2, ..; one below 0 by the name that
 /// `variables` has for it.
 std::string to_text(const Program& program, const Atom& atom,

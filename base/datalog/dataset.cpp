@@ -1,0 +1,201 @@
+#include "base/datalog/dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/datalog/family.h"
+#include "base/datalog/knowledge.h"
+#include "base/datalog/rules.h"
+#include "base/datalog/triples.h"
+
+namespace maglev::datalog {
+namespace {
+
+struct BuiltIn {
+  const char* name;
+  Dataset (*make)();
+};
+constexpr BuiltIn kBuiltIn[] = {
+    {"family", [] { return make_family({}); }},
+};
+
+// of the three splits: its file without the end, its queries and their depths
+struct Split {
+  const char* name;
+  std::vector<Atom> Dataset::* queries;
+  std::vector<int32_t> Dataset::* depths;
+};
+constexpr Split kSplits[] = {{"train", &Dataset::train, &Dataset::train_depth},
+                             {"valid", &Dataset::valid, &Dataset::valid_depth},
+                             {"test", &Dataset::test, &Dataset::test_depth}};
+
+std::string count_of(int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+void note_repeated(Dataset& dataset, const std::string& file, int64_t repeated) {
+  if (repeated)
+    dataset.notes.push_back(file + ": " + count_of(repeated, "line repeats", "lines repeat") +
+                            " another and counts once");
+}
+
+void expect_files(const std::string& folder) {
+  std::string missing;
+  for (const Split& split : kSplits)
+    if (!path_exists(folder + "/" + split.name + ".txt"))
+      missing += (missing.empty() ? "" : ", ") + std::string(split.name) + ".txt";
+  if (missing.empty()) return;
+  const std::vector<std::string> there = list_dir(folder);
+  std::string found;
+  for (size_t i = 0; i < std::min<size_t>(there.size(), 8); ++i)
+    found += (i ? ", " : "") + there[i];
+  throw Error("[" + folder + "] has no " + missing +
+              "; a knowledge graph is a folder with train.txt, valid.txt, test.txt, and rules.txt, "
+              "facts.txt, domains.txt where wanted; found " +
+              (found.empty() ? "nothing" : found + (there.size() > 8 ? ", .." : "")));
+}
+
+std::vector<int32_t> depths_of(const std::string& file, const std::vector<Atom>& queries,
+                               Program& program) {
+  const Triples triples = read_triples(file, program);
+  std::vector<std::pair<uint64_t, size_t>> places;
+  for (size_t i = 0; i < triples.atoms.size(); ++i)
+    places.push_back({hash_of(triples.atoms[i]), i});
+  std::sort(places.begin(), places.end());
+  std::vector<int32_t> depths(queries.size(), -1);
+  for (size_t q = 0; q < queries.size(); ++q)
+    for (auto place = std::lower_bound(places.begin(), places.end(),
+                                       std::pair(hash_of(queries[q]), size_t(0)));
+         place != places.end() && place->first == hash_of(queries[q]); ++place)
+      if (triples.atoms[place->second] == queries[q] && !triples.depths.empty())
+        depths[q] = triples.depths[place->second];
+  return depths;
+}
+
+void read_domains(const std::string& file, Dataset& dataset) {
+  Program domains;
+  for (const Atom& atom : read_triples(file, domains).atoms) {
+    const auto where = [&] { return "[" + file + "] " + to_text(domains, atom) + ": "; };
+    if (domains.predicates.of(atom.predicate) != "domain")
+      throw Error(where() + "expected domain(predicate, constant)");
+    const std::string& name = domains.constants.of(atom.first);
+    const int32_t predicate = dataset.program.predicates.find(name);
+    if (!predicate)
+      throw Error(where() + unknown_name("predicate", name, dataset.program.predicates.all()));
+    dataset.domains.resize(size_t(dataset.program.predicates.size()));
+    dataset.domains[size_t(predicate - 1)].push_back(
+        dataset.program.constants.add(domains.constants.of(atom.second)));
+  }
+}
+
+Dataset read_folder(const std::string& folder) {
+  expect_files(folder);
+  Dataset dataset;
+  dataset.folder = folder;
+  dataset.name = std::filesystem::path(folder).lexically_normal().filename().string();
+  if (dataset.name.empty() || dataset.name == ".") dataset.name = folder;
+  const auto file = [&](const char* name) { return folder + "/" + name; };
+
+  for (const Split& split : kSplits)
+    read_split(file(split.name), dataset, dataset.*split.queries, dataset.*split.depths);
+  if (path_exists(file("facts.txt"))) {
+    Triples facts = read_triples(file("facts.txt"), dataset.program);
+    dataset.program.facts = std::move(facts.atoms);
+    note_repeated(dataset, "facts.txt", facts.repeated);
+  } else {
+    dataset.program.facts = dataset.train;
+  }
+  if (path_exists(file("rules.txt"))) {
+    const RuleFile rules = read_rules(file("rules.txt"), dataset.program);
+    note_repeated(dataset, "rules.txt", rules.repeated);
+    if (rules.without_body)
+      dataset.notes.push_back(
+          "rules.txt: " + count_of(rules.without_body, "rule has", "rules have") +
+          " no body and is left out");
+    expect_predicates(dataset.program, rules);
+  } else {
+    dataset.notes.push_back("no rules.txt: nothing but facts can be proved");
+  }
+  if (path_exists(file("domains.txt"))) read_domains(file("domains.txt"), dataset);
+  dataset.sort_names();
+  return dataset;
+}
+
+}  // namespace
+
+void Dataset::sort_names() {
+  // domains are renumbered as atoms whose first argument is of no account
+  std::vector<Atom> places;
+  for (size_t p = 0; p < domains.size(); ++p)
+    for (int32_t constant : domains[p]) places.push_back({int32_t(p + 1), constant, constant});
+  program.sort_names({&train, &valid, &test, &places});
+  if (domains.empty()) return;
+  domains.assign(size_t(program.predicates.size()), {});
+  for (const Atom& place : places) domains[size_t(place.predicate - 1)].push_back(place.second);
+  for (std::vector<int32_t>& domain : domains) std::sort(domain.begin(), domain.end());
+}
+
+void read_split(const std::string& file, Dataset& dataset, std::vector<Atom>& queries,
+                std::vector<int32_t>& depths) {
+  Triples triples = read_triples(file + ".txt", dataset.program);
+  const std::string name = std::filesystem::path(file).filename().string();
+  note_repeated(dataset, name + ".txt", triples.repeated);
+  queries = std::move(triples.atoms);
+  depths = std::move(triples.depths);
+  if (path_exists(file + "_depths.txt"))
+    depths = depths_of(file + "_depths.txt", queries, dataset.program);
+}
+
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const BuiltIn& built_in : kBuiltIn) names.push_back(built_in.name);
+  return names;
+}
+
+Dataset open_dataset(const std::string& name_or_folder) {
+  for (const BuiltIn& built_in : kBuiltIn) {
+    if (name_or_folder != built_in.name) continue;
+    Dataset dataset = built_in.make();
+    dataset.name = name_or_folder;
+    return dataset;
+  }
+  if (std::filesystem::is_directory(name_or_folder)) return read_folder(name_or_folder);
+  throw Error("[knowledge graph] there is no folder '" + name_or_folder + "', and it is an " +
+              unknown_name("built-in name", name_or_folder, dataset_names()));
+}
+
+void write_dataset(const Dataset& dataset, const std::string& folder, bool replace) {
+  const Program& program = dataset.program;
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const Split& split : kSplits) {
+    const std::vector<Atom>& queries = dataset.*split.queries;
+    const std::vector<int32_t>& depths = dataset.*split.depths;
+    files.push_back({split.name + std::string(".txt"), triples_text(program, queries)});
+    if (!depths.empty())
+      files.push_back(
+          {split.name + std::string("_depths.txt"), triples_text(program, queries, depths)});
+  }
+  if (!(program.facts == dataset.train))
+    files.push_back({"facts.txt", triples_text(program, program.facts)});
+  if (!program.rules.empty()) files.push_back({"rules.txt", rules_text(program)});
+  std::string domains;
+  for (size_t p = 0; p < dataset.domains.size(); ++p)
+    for (int32_t constant : dataset.domains[p])
+      domains += "domain(" + quoted_name(program.predicates.of(int32_t(p + 1))) + "," +
+                 quoted_name(program.constants.of(constant)) + ").\n";
+  if (!domains.empty()) files.push_back({"domains.txt", domains});
+
+  if (!replace)
+    for (const char* name :
+         {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
+          "train_depths.txt", "valid_depths.txt", "test_depths.txt"})
+      if (path_exists(folder + "/" + name))
+        throw Error("[" + folder + "] has a " + name +
+                    " already; name another folder, or say that it may be replaced");
+  make_dirs(folder);
+  for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
+}
+
+}  // namespace maglev::datalog

@@ -1,0 +1,131 @@
+#include "base/datalog/triples.h"
+
+#include <unordered_set>
+
+#include "base/datalog/knowledge.h"
+
+namespace maglev::datalog {
+namespace {
+
+constexpr double kMaxDepth = 1e6;
+
+struct AtomHash {
+  size_t operator()(const Atom& atom) const { return size_t(hash_of(atom)); }
+};
+
+// an atom in Prolog's form has its bracket before any tab
+bool is_tsv(std::string_view line) {
+  const size_t tab = line.find('\t'), bracket = line.find('(');
+  if (tab == std::string_view::npos) return false;
+  return bracket == std::string_view::npos || tab < bracket ||
+         !(trimmed(line).ends_with(')') || trimmed(line).ends_with("."));
+}
+
+int32_t depth_of(const Line& line, const Column& word) {
+  const double depth = number_of(line, word, "a depth, -1 or more", -1, kMaxDepth);
+  if (depth != double(int32_t(depth))) line.fail(word.place, "a depth, a whole number");
+  return int32_t(depth);
+}
+
+class TripleReader {
+ public:
+  TripleReader(Program& program, Triples& to) : program_(program), to_(to) {}
+
+  void read_tsv(const Line& line) {
+    const std::vector<Column> columns = columns_of(line.text());
+    if (columns.size() != 3 && columns.size() != 4)
+      line.complain(0, "expected head, relation and tail between tabs, got " +
+                           std::to_string(columns.size()) +
+                           (columns.size() == 1 ? " column" : " columns"));
+    static constexpr const char* kNames[] = {"a head", "a relation", "a tail"};
+    for (size_t i = 0; i < 3; ++i)
+      if (trimmed(columns[i].text).empty())
+        line.complain(columns[i].place, std::string("expected ") + kNames[i] + ", got nothing");
+    const int32_t depth = columns.size() == 4 ? depth_of(line, columns[3]) : kUnsaid;
+    add(trimmed(columns[1].text), trimmed(columns[0].text), trimmed(columns[2].text), depth);
+  }
+
+  void read_prolog(Line& line) {
+    while (!line.done()) {
+      const TextAtom atom = line.take_atom();
+      for (const TextTerm* term : {&atom.first, &atom.second})
+        if (term->variable)
+          line.complain(term->place, "a fact has constants alone, and " + term->name +
+                                         " is a variable; a constant of that name is written '" +
+                                         term->name + "', in quotes");
+      const bool dot = line.take(".");
+      int32_t depth = kUnsaid;
+      if (!line.done()) {
+        const char c = line.text()[line.place()];
+        if (c == '-' || (c >= '0' && c <= '9')) {
+          const size_t begin = line.place();
+          line.take_number("a depth");
+          depth = depth_of(line, {line.text().substr(begin, line.place() - begin), begin});
+        } else if (!dot) {
+          line.fail(line.text().substr(line.place()).starts_with(":-")
+                        ? "'.' behind the fact: rules stand in rules.txt"
+                        : "'.' behind the fact");
+        }
+      }
+      add(atom.predicate, atom.first.name, atom.second.name, depth);
+    }
+  }
+
+ private:
+  static constexpr int32_t kUnsaid = -2;
+
+  void add(std::string_view predicate, std::string_view first, std::string_view second,
+           int32_t depth) {
+    const Atom atom{program_.predicates.add(predicate), program_.constants.add(first),
+                    program_.constants.add(second)};
+    if (!seen_.insert(atom).second) {
+      ++to_.repeated;
+      return;
+    }
+    to_.atoms.push_back(atom);
+    if (depth != kUnsaid) {
+      to_.depths.resize(to_.atoms.size(), -1);
+      to_.depths.back() = depth;
+    }
+  }
+
+  Program& program_;
+  Triples& to_;
+  std::unordered_set<Atom, AtomHash> seen_;
+};
+
+}  // namespace
+
+Triples parse_triples(const Text& text, Program& program) {
+  Triples triples;
+  TripleReader reader(program, triples);
+  bool begun = false, tsv = false;
+  for_each_line(text, [&](Line& line) {
+    // a comment, which a name of TSV is not taken for
+    const std::string_view bytes = trimmed(line.text());
+    if (bytes.empty() || (bytes[0] == '%' && !(tsv && bytes.find('\t') != bytes.npos))) return;
+    if (!begun) begun = true, tsv = is_tsv(line.text());
+    if (tsv) reader.read_tsv(line);
+    else reader.read_prolog(line);
+  });
+  if (!triples.depths.empty()) triples.depths.resize(triples.atoms.size(), -1);
+  return triples;
+}
+
+Triples read_triples(const std::string& path, Program& program) {
+  const std::string bytes = read_text(path);
+  return parse_triples({path, bytes}, program);
+}
+
+std::string triples_text(const Program& program, const std::vector<Atom>& atoms,
+                         const std::vector<int32_t>& depths) {
+  std::string text;
+  for (size_t i = 0; i < atoms.size(); ++i) {
+    text += to_text(program, atoms[i]) + ".";
+    if (!depths.empty()) text += " " + std::to_string(depths[i]);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace maglev::datalog
