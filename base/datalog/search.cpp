@@ -72,7 +72,11 @@ void Search::advance_breadth() {
 }
 
 void Search::advance_deepening() {
-  if (out_of_limits()) return;
+  if (out_of_limits()) {
+    // what lay behind this iteration's depth would have been searched in the next
+    if (limit_ < options_.depth) report_.too_deep = 0;
+    return;
+  }
   if (stack_.empty()) {
     // the next iteration, unless the last one met no limit
     if (limit_ > 0 && (!report_.too_deep || limit_ == options_.depth)) {

@@ -321,6 +321,7 @@ TEST(Search, says_why_it_found_nothing) {
     const SearchReport nodes = report({2, 1, 9}, {.strategy = strategy, .nodes = 5});
     EXPECT_EQ(nodes.ended, Ended::nodes);
     EXPECT_EQ(nodes.children, 5);
+    EXPECT_EQ(nodes.too_deep, 0);
     // longer goals are dropped and counted
     const SearchReport cut = report({2, 1, 9}, {.strategy = strategy, .how = {.max_atoms = 2}});
     EXPECT_EQ(cut.ended, Ended::searched);
