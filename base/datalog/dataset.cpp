@@ -2,34 +2,63 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/datalog/countries.h"
 #include "base/datalog/family.h"
 #include "base/datalog/knowledge.h"
+#include "base/datalog/mine.h"
+#include "base/datalog/pykeen.h"
 #include "base/datalog/rules.h"
 #include "base/datalog/triples.h"
 
 namespace maglev::datalog {
 namespace {
 
+// of a read graph without rules of its own: enough to prove most of it, few enough to choose from
+constexpr int64_t kMinedPerHead = 20;
+
+Dataset read_pykeen(const std::string& name, const MineOptions& options) {
+  Dataset dataset = open_dataset(pykeen_folder() + "/datasets/" + name);
+  dataset.notes.clear();
+  for (MinedRule& mined : mine_rules(dataset.program, options))
+    dataset.program.rules.push_back(std::move(mined.rule));
+  return dataset;
+}
+
 struct BuiltIn {
   const char* name;
-  Dataset (*make)();
+  bool drawn;  ///< made from a seed, not read
+  Dataset (*make)(uint64_t seed);
 };
 constexpr BuiltIn kBuiltIn[] = {
-    {"family", [] { return make_family({}); }},
+    {"countries_s1", true,
+     [](uint64_t seed) { return make_countries({.stage = 1, .seed = seed}); }},
+    {"countries_s2", true,
+     [](uint64_t seed) { return make_countries({.stage = 2, .seed = seed}); }},
+    {"countries_s3", true,
+     [](uint64_t seed) { return make_countries({.stage = 3, .seed = seed}); }},
+    {"family", true, [](uint64_t seed) { return make_family({.seed = seed}); }},
+    {"kinships", false,
+     [](uint64_t) { return read_pykeen("kinships", {.support = 20, .per_head = kMinedPerHead}); }},
+    {"nations", false,
+     [](uint64_t) {
+       return read_pykeen("nations", {.confidence = .5, .per_head = kMinedPerHead});
+     }},
+    {"umls", false, [](uint64_t) { return read_pykeen("umls", {.per_head = kMinedPerHead}); }},
 };
 
 // of the three splits: its file without the end, its queries and their depths
-struct Split {
+struct SplitFile {
   const char* name;
   std::vector<Atom> Dataset::* queries;
   std::vector<int32_t> Dataset::* depths;
 };
-constexpr Split kSplits[] = {{"train", &Dataset::train, &Dataset::train_depth},
-                             {"valid", &Dataset::valid, &Dataset::valid_depth},
-                             {"test", &Dataset::test, &Dataset::test_depth}};
+constexpr SplitFile kSplits[] = {{"train", &Dataset::train, &Dataset::train_depth},
+                                 {"valid", &Dataset::valid, &Dataset::valid_depth},
+                                 {"test", &Dataset::test, &Dataset::test_depth}};
 
 std::string count_of(int64_t count, const std::string& one, const std::string& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
@@ -37,13 +66,14 @@ std::string count_of(int64_t count, const std::string& one, const std::string& m
 
 void note_repeated(Dataset& dataset, const std::string& file, int64_t repeated) {
   if (repeated)
-    dataset.notes.push_back(file + ": " + count_of(repeated, "line repeats", "lines repeat") +
-                            " another and counts once");
+    dataset.notes.push_back(file + ": " +
+                            count_of(repeated, "line repeats another and is left out",
+                                     "lines repeat others and are left out"));
 }
 
 void expect_files(const std::string& folder) {
   std::string missing;
-  for (const Split& split : kSplits)
+  for (const SplitFile& split : kSplits)
     if (!path_exists(folder + "/" + split.name + ".txt"))
       missing += (missing.empty() ? "" : ", ") + std::string(split.name) + ".txt";
   if (missing.empty()) return;
@@ -90,15 +120,25 @@ void read_domains(const std::string& file, Dataset& dataset) {
   }
 }
 
+void read_split(const std::string& file, Dataset& dataset, std::vector<Atom>& queries,
+                std::vector<int32_t>& depths) {
+  Triples triples = read_triples(file + ".txt", dataset.program);
+  const std::string name = std::filesystem::path(file).filename().string();
+  note_repeated(dataset, name + ".txt", triples.repeated);
+  queries = std::move(triples.atoms);
+  depths = std::move(triples.depths);
+  if (path_exists(file + "_depths.txt"))
+    depths = depths_of(file + "_depths.txt", queries, dataset.program);
+}
+
 Dataset read_folder(const std::string& folder) {
   expect_files(folder);
   Dataset dataset;
   dataset.folder = folder;
-  dataset.name = std::filesystem::path(folder).lexically_normal().filename().string();
-  if (dataset.name.empty() || dataset.name == ".") dataset.name = folder;
+  dataset.name = std::filesystem::weakly_canonical(folder).filename().string();
   const auto file = [&](const char* name) { return folder + "/" + name; };
 
-  for (const Split& split : kSplits)
+  for (const SplitFile& split : kSplits)
     read_split(file(split.name), dataset, dataset.*split.queries, dataset.*split.depths);
   if (path_exists(file("facts.txt"))) {
     Triples facts = read_triples(file("facts.txt"), dataset.program);
@@ -111,9 +151,9 @@ Dataset read_folder(const std::string& folder) {
     const RuleFile rules = read_rules(file("rules.txt"), dataset.program);
     note_repeated(dataset, "rules.txt", rules.repeated);
     if (rules.without_body)
-      dataset.notes.push_back(
-          "rules.txt: " + count_of(rules.without_body, "rule has", "rules have") +
-          " no body and is left out");
+      dataset.notes.push_back("rules.txt: " + count_of(rules.without_body,
+                                                       "rule has no body and is left out",
+                                                       "rules have no body and are left out"));
     expect_predicates(dataset.program, rules);
   } else {
     dataset.notes.push_back("no rules.txt: nothing but facts can be proved");
@@ -137,39 +177,36 @@ void Dataset::sort_names() {
   for (std::vector<int32_t>& domain : domains) std::sort(domain.begin(), domain.end());
 }
 
-void read_split(const std::string& file, Dataset& dataset, std::vector<Atom>& queries,
-                std::vector<int32_t>& depths) {
-  Triples triples = read_triples(file + ".txt", dataset.program);
-  const std::string name = std::filesystem::path(file).filename().string();
-  note_repeated(dataset, name + ".txt", triples.repeated);
-  queries = std::move(triples.atoms);
-  depths = std::move(triples.depths);
-  if (path_exists(file + "_depths.txt"))
-    depths = depths_of(file + "_depths.txt", queries, dataset.program);
-}
-
 std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const BuiltIn& built_in : kBuiltIn) names.push_back(built_in.name);
   return names;
 }
 
-Dataset open_dataset(const std::string& name_or_folder) {
+Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed) {
   for (const BuiltIn& built_in : kBuiltIn) {
-    if (name_or_folder != built_in.name) continue;
-    Dataset dataset = built_in.make();
-    dataset.name = name_or_folder;
+    if (name != built_in.name) continue;
+    if (seed && !built_in.drawn) throw Error("[" + name + "] is read as it is: it has no seed");
+    Dataset dataset = built_in.make(seed.value_or(1));
+    dataset.name = name, dataset.folder.clear();
     return dataset;
   }
+  throw Error("[knowledge graph] " + unknown_name("built-in name", name, dataset_names()));
+}
+
+Dataset open_dataset(const std::string& name_or_folder) {
+  const std::vector<std::string> names = dataset_names();
+  if (std::find(names.begin(), names.end(), name_or_folder) != names.end())
+    return make_dataset(name_or_folder, {});
   if (std::filesystem::is_directory(name_or_folder)) return read_folder(name_or_folder);
-  throw Error("[knowledge graph] there is no folder '" + name_or_folder + "', and it is an " +
-              unknown_name("built-in name", name_or_folder, dataset_names()));
+  throw Error("[knowledge graph] there is no folder '" + name_or_folder + "'; " +
+              unknown_name("built-in name", name_or_folder, names));
 }
 
 void write_dataset(const Dataset& dataset, const std::string& folder, bool replace) {
   const Program& program = dataset.program;
   std::vector<std::pair<std::string, std::string>> files;
-  for (const Split& split : kSplits) {
+  for (const SplitFile& split : kSplits) {
     const std::vector<Atom>& queries = dataset.*split.queries;
     const std::vector<int32_t>& depths = dataset.*split.depths;
     files.push_back({split.name + std::string(".txt"), triples_text(program, queries)});
@@ -187,13 +224,16 @@ void write_dataset(const Dataset& dataset, const std::string& folder, bool repla
                  quoted_name(program.constants.of(constant)) + ").\n";
   if (!domains.empty()) files.push_back({"domains.txt", domains});
 
-  if (!replace)
-    for (const char* name :
-         {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
-          "train_depths.txt", "valid_depths.txt", "test_depths.txt"})
-      if (path_exists(folder + "/" + name))
-        throw Error("[" + folder + "] has a " + name +
-                    " already; name another folder, or say that it may be replaced");
+  // of an older one nothing may stay
+  for (const char* name :
+       {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
+        "train_depths.txt", "valid_depths.txt", "test_depths.txt"}) {
+    const std::string path = folder + "/" + name;
+    if (!replace && path_exists(path))
+      throw Error("[" + folder + "] has a " + name +
+                  " already; name another folder, or let it be replaced (--overwrite)");
+    if (replace) remove_path(path);
+  }
   make_dirs(folder);
   for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
 }

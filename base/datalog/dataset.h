@@ -3,6 +3,7 @@
 // name. Ids go by the order of names, so that they do not depend on which file was read first.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,16 +36,16 @@ struct Dataset {
 /// bad line with file, line and column.
 Dataset open_dataset(const std::string& name_or_folder);
 
+/// A built-in one, drawn with a seed of the caller's; nothing: as open_dataset has it. Throws Error for
+/// a seed where none is drawn from.
+Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed);
+
 /// "family", "countries_s1" to "countries_s3": made by generators with a fixed seed (family.h,
 /// countries.h). "kinships", "nations", "umls": read from PyKEEN's wheel, rules mined (pykeen.h).
 std::vector<std::string> dataset_names();
 
-/// Writes such a folder, made where there is none. Throws Error where it has files of these names
-/// already, unless `replace`.
+/// Writes such a folder, made where there is none. Where it has files of these names already they go,
+/// if `replace`; else throws Error.
 void write_dataset(const Dataset& dataset, const std::string& folder, bool replace);
-
-/// Parts that readers of a whole graph share. Queries of one split and depths that lie beside them.
-void read_split(const std::string& file, Dataset& dataset, std::vector<Atom>& queries,
-                std::vector<int32_t>& depths);
 
 }  // namespace maglev::datalog

@@ -111,11 +111,11 @@ double Line::take_number(const std::string& what) {
 }
 
 void Line::fail(size_t place, const std::string& expected) const {
+  while (place < text_.size() && blank(text_[place])) ++place;
   complain(place, "expected " + expected + ", got " + word_at(text_, place));
 }
 
 void Line::complain(size_t place, const std::string& what) const {
-  while (place < text_.size() && blank(text_[place])) ++place;
   size_t column = 1;
   for (char c : text_.substr(0, place)) column += (c & 0xC0) != 0x80;
   throw Error("[" + std::string(file_) + ":" + std::to_string(number_) + ":" +
