@@ -66,8 +66,9 @@ std::string count_of(int64_t count, const std::string& one, const std::string& m
 
 void note_repeated(Dataset& dataset, const std::string& file, int64_t repeated) {
   if (repeated)
-    dataset.notes.push_back(file + ": " + count_of(repeated, "line repeats", "lines repeat") +
-                            " another and counts once");
+    dataset.notes.push_back(file + ": " +
+                            count_of(repeated, "line repeats another and is left out",
+                                     "lines repeat others and are left out"));
 }
 
 void expect_files(const std::string& folder) {
@@ -150,9 +151,9 @@ Dataset read_folder(const std::string& folder) {
     const RuleFile rules = read_rules(file("rules.txt"), dataset.program);
     note_repeated(dataset, "rules.txt", rules.repeated);
     if (rules.without_body)
-      dataset.notes.push_back(
-          "rules.txt: " + count_of(rules.without_body, "rule has", "rules have") +
-          " no body and is left out");
+      dataset.notes.push_back("rules.txt: " + count_of(rules.without_body,
+                                                       "rule has no body and is left out",
+                                                       "rules have no body and are left out"));
     expect_predicates(dataset.program, rules);
   } else {
     dataset.notes.push_back("no rules.txt: nothing but facts can be proved");

@@ -45,7 +45,7 @@ TEST(Dataset, is_read_from_a_folder) {
   EXPECT_EQ(to_text(dataset.program, dataset.program.rules[0]),
             "uncle(X,Y) :- brother(X,Z), mother(Z,Y).");
   EXPECT_EQ(dataset.notes,
-            (std::vector<std::string>{"train.txt: 1 line repeats another and counts once"}));
+            (std::vector<std::string>{"train.txt: 1 line repeats another and is left out"}));
   EXPECT_TRUE(dataset.test_depth.empty());
   EXPECT_TRUE(dataset.domains.empty());
 }

@@ -28,8 +28,10 @@ TEST(Kg, stats_say_what_a_graph_is_like) {
   const std::string text = output_of({"stats", "countries_s1"});
   EXPECT_TRUE(contains(text, "countries_s1: 271 constants, 4 predicates, 1120 facts, 1 rules"));
   EXPECT_TRUE(contains(text, "24 (100.0 %)"));
+  EXPECT_TRUE(contains(text, "  2: 24\n"));
   const auto report = nlohmann::json::parse(output_of({"stats", "countries_s3", "--json"}));
   EXPECT_EQ(report["splits"]["test"]["by_one_rule"], 0);
+  EXPECT_EQ(report["splits"]["test"]["depths"]["4"], 24);
   EXPECT_EQ(report["by_predicate"]["locatedInSR"]["facts"], 22);
 }
 

@@ -1,0 +1,93 @@
+#include "verbs/prove/all_queries.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/thread_pool.h"
+#include "base/datalog/answers.h"
+#include "base/datalog/knowledge.h"
+#include "verbs/table.h"
+
+namespace maglev::verbs::prove {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+const std::vector<datalog::Atom>& split_of(const datalog::Dataset& data, const std::string& name) {
+  if (name == "train") return data.train;
+  if (name == "valid") return data.valid;
+  if (name == "test") return data.test;
+  throw Error("[--queries] " + unknown_name("split", name, {"train", "valid", "test"}));
+}
+
+/// How many queries are provable in each number of steps from 0; the last: not at all.
+std::vector<int64_t> histogram(const AllAnswers& answers) {
+  std::vector<int64_t> count(size_t(answers.asked.depth) + 2, 0);
+  for (int32_t steps : answers.steps) ++count[steps < 0 ? count.size() - 1 : size_t(steps)];
+  return count;
+}
+
+}  // namespace
+
+AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
+  AllAnswers all{.asked = asked};
+  for (size_t begin = 0; begin <= asked.splits.size();) {
+    const size_t end = std::min(asked.splits.find(',', begin), asked.splits.size());
+    const auto& queries = split_of(data, asked.splits.substr(begin, end - begin));
+    all.queries.insert(all.queries.end(), queries.begin(), queries.end());
+    begin = end + 1;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const datalog::OwnedKnowledge knowledge(data.program);
+  all.index_seconds = seconds_since(begin);
+  ThreadPool pool(asked.threads ? int(asked.threads) : usable_cpus());
+  all.asked.threads = pool.threads();
+  const auto middle = std::chrono::steady_clock::now();
+  all.steps = least_steps(*knowledge, all.queries, asked.depth, asked.exclude_query, pool);
+  all.seconds = seconds_since(middle);
+  return all;
+}
+
+std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers,
+                         const Terminal& terminal) {
+  const std::vector<int64_t> count = histogram(answers);
+  const double total = double(std::max<size_t>(answers.queries.size(), 1));
+  Table table({">steps", ">queries", ">share"});
+  const auto add = [&](const std::string& steps, int64_t queries) {
+    char share[16];
+    std::snprintf(share, sizeof share, "%.1f %%", 100 * double(queries) / total);
+    table.add({steps, std::to_string(queries), share});
+  };
+  for (size_t s = 1; s + 1 < count.size(); ++s) add(std::to_string(s), count[s]);
+  add("none", count.back());
+  char speed[96];
+  std::snprintf(speed, sizeof speed, "%.3g s on %lld thread%s, %.3g queries/s\n", answers.seconds,
+                static_cast<long long>(answers.asked.threads),
+                answers.asked.threads == 1 ? "" : "s", total / answers.seconds);
+  return data.name + ", " + answers.asked.splits + ": " +
+         std::to_string(int64_t(answers.queries.size()) - count.back()) + " of " +
+         std::to_string(answers.queries.size()) + " queries are provable in at most " +
+         std::to_string(answers.asked.depth) + " steps" +
+         (answers.asked.exclude_query ? ", none by itself\n" : "\n") + table.text(terminal) + speed;
+}
+
+std::string answers_json(const datalog::Dataset& data, const AllAnswers& answers) {
+  nlohmann::ordered_json json{{"data", data.name},
+                              {"queries", answers.asked.splits},
+                              {"depth", answers.asked.depth},
+                              {"exclude_query", answers.asked.exclude_query},
+                              {"threads", answers.asked.threads},
+                              {"index_seconds", answers.index_seconds},
+                              {"seconds", answers.seconds},
+                              {"steps", nlohmann::ordered_json::array()}};
+  for (size_t i = 0; i < answers.queries.size(); ++i)
+    json["steps"].push_back({datalog::to_text(data.program, answers.queries[i]), answers.steps[i]});
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace maglev::verbs::prove

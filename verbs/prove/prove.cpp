@@ -1,0 +1,145 @@
+// maglev prove: a proof of a query from a knowledge graph's facts and rules, or why there is none.
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <unistd.h>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/terminal.h"
+#include "base/datalog/dataset.h"
+#include "base/datalog/search.h"
+#include "engine/run/stored_experiment.h"
+#include "verbs/arguments.h"
+#include "verbs/prove/all_queries.h"
+#include "verbs/prove/page.h"
+#include "verbs/prove/query.h"
+#include "verbs/prove/result.h"
+#include "verbs/prove/result_json.h"
+#include "verbs/prove/tree_text.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::prove {
+
+VerbEntry entry();
+
+namespace {
+
+Grammar grammar() {
+  return {.flags = {{"--search", "KIND", "breadth (default), deepening or beam"},
+                    {"--depth", "N", "most steps of a proof (default 20; with --queries 3)"},
+                    {"--nodes", "N", "most goals a search makes (default 1000000)"},
+                    {"--seconds", "S", "most time it takes (default: any)"},
+                    {"--width", "N", "goals a beam keeps a step (default 64)"},
+                    {"--most", "N", "answers to a query with variables (default 10)"},
+                    {"--trees", "", "the proof of every answer"},
+                    {"--exclude-query", "", "the query is not a fact, even where it is one"},
+                    {"--queries", "SPLITS",
+                     "instead of a query: which of train, valid, test (with commas) are provable"},
+                    {"--threads", "N", "for --queries (default: all)"},
+                    {"--json", "", "print JSON"},
+                    {"--html", "FILE", "write a page with the tree drawn"}},
+          .least = 1,
+          .most = 2,
+          .names = "<data> <query>"};
+}
+
+/// The data set of a name, a folder, or a run on one.
+datalog::Dataset data_of(const std::string& name) {
+  if (!path_exists(name + "/run.json")) return datalog::open_dataset(name);
+  const auto experiment = experiment_of(name);
+  const Field* data = experiment->table().find("env.data");
+  if (!data)
+    throw Error("[" + name + "] is a run on " + experiment->env().name +
+                ", which has no knowledge graph; expected a run on kg, a folder or a data set");
+  return datalog::open_dataset(data->text());
+}
+
+double seconds_of(const Arguments& arguments) {
+  const auto text = arguments.value("--seconds");
+  if (!text) return std::numeric_limits<double>::infinity();
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  if (error != std::errc() || end != text->data() + text->size() || !(seconds > 0))
+    throw Error("[prove] --seconds must be a number above 0, got '" + *text + "'");
+  return seconds;
+}
+
+Result search(const datalog::Dataset& data, const Arguments& arguments) {
+  constexpr int64_t kMany = int64_t(1) << 30;
+  Result result{.data = &data, .query = parse_query(arguments.positional()[1], data.program)};
+  const bool open = !result.query.variables.empty();
+  if (open && arguments.has("--exclude-query"))
+    throw Error("[prove] --exclude-query wants a query without variables, got " +
+                query_text(result));
+  datalog::SearchOptions& o = result.options;
+  o.strategy = arguments.choice<datalog::Strategy>("--search").value_or(o.strategy);
+  o.depth = int32_t(arguments.integer("--depth", 1, kMany).value_or(o.depth));
+  o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
+  o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
+  o.seconds = seconds_of(arguments);
+  if (arguments.has("--exclude-query")) o.how.excluded = result.query.atom;
+  const size_t most = open ? size_t(arguments.integer("--most", 1, kMany).value_or(10)) : size_t(1);
+
+  const datalog::OwnedKnowledge knowledge(data.program);
+  const auto begin = std::chrono::steady_clock::now();
+  datalog::Search search(*knowledge, result.query.atom, o);
+  while (result.proofs.size() < most) {
+    auto proof = search.next();
+    if (!proof) break;
+    result.proofs.push_back(std::move(*proof));
+  }
+  result.report = search.report();
+  result.more = open && result.proofs.size() == most;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  const auto splits = arguments.value("--queries");
+  if (splits.has_value() == (arguments.positional().size() == 2))
+    throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
+                std::string(splits ? "both" : "neither"));
+  const datalog::Dataset data = data_of(arguments.positional()[0]);
+  if (!arguments.has("--json"))
+    for (const std::string& note : data.notes) std::fprintf(stderr, "%s\n", note.c_str());
+
+  if (splits) {
+    const AllAnswers answers =
+        answer_all(data, {.splits = *splits,
+                          .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
+                          .exclude_query = arguments.has("--exclude-query"),
+                          .threads = arguments.integer("--threads", 1, 1024).value_or(0)});
+    print(arguments.has("--json") ? answers_json(data, answers)
+                                  : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
+    return 0;
+  }
+
+  const Result result = search(data, arguments);
+  if (const auto page = arguments.value("--html")) write_atomic(*page, result_page(result));
+  print(arguments.has("--json")
+            ? result_json(result)
+            : result_text(result, arguments.has("--trees"), probe_terminal(STDOUT_FILENO)));
+  return result.proofs.empty() ? 1 : 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "prove",
+          .summary = "prove a query from a knowledge graph, or say why it cannot be proved",
+          .usage =
+              "prove <data> <query> [flags]\n       maglev prove <data> --queries SPLITS "
+              "[flags]\n\n"
+              "<data> is a data set's name (family), a folder of one, or a run on kg. A query is "
+              "uncle(ann, bob), or\nuncle(ann, X) for all who are one: names with a capital "
+              "letter are variables unless the data knows them.\nExit status: 0 proved, 1 not, "
+              "2 a mistake; of --queries 0.",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::prove
