@@ -58,6 +58,14 @@ void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
   step.extra[value_column].copy_(network_->value_head().denormalize(out.value));
 }
 
+at::Tensor PpoPolicy::log_probs(const TimeStep& step) {
+  const ActionSpec& action = network_context_.spec.action;
+  if (!action.discrete()) return {};
+  c10::InferenceMode guard;
+  const auto out = forward(*network_, step.obs, {.policy = true, .value = false});
+  return category_log_probs(action, {out.logits, {}, step.mask});
+}
+
 at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {
   const auto out = forward(*network_, obs, {.policy = false, .value = true});
   return network_->value_head().denormalize(out.value);

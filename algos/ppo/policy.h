@@ -29,6 +29,7 @@ class PpoPolicy : public Policy {
   /// Writes actions and, where the row has columns for them, log-probabilities and values in the
   /// reward's units; on panels values are left to the learner, who has all threads for them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
+  at::Tensor log_probs(const TimeStep& step) override;
   int64_t block_rows() const override { return block_rows_; }
   bool capturable() const override { return device_.is_cuda(); }
 

@@ -39,6 +39,14 @@ class Policy {
   /// threads may be here at once, each with a block of its own.
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
+  /// What act would draw from: log-probabilities [rows, categories] f32 of a step's categories, by
+  /// head, without those its mask excludes (-inf). For searches and people who look; changes nothing,
+  /// any number of threads at once. Undefined where actions are numbers, or it cannot tell.
+  virtual at::Tensor log_probs(const TimeStep& step) {
+    (void)step;
+    return {};
+  }
+
   /// Whether act may be captured: its counters are on the device (ActKey::base), it reads nothing
   /// back, and keeps nothing from one call to the next but the carry.
   virtual bool capturable() const { return false; }

@@ -1,6 +1,8 @@
 #include "kernels/policy/distribution_op.h"
 
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -85,6 +87,19 @@ LogProb log_prob(const ActionSpec& spec, const DistParams& p, const at::Tensor& 
     begin += K;
   }
   return out;
+}
+
+at::Tensor category_log_probs(const ActionSpec& spec, const DistParams& p) {
+  const auto logits = masked(p);
+  std::vector<at::Tensor> heads;
+  int64_t begin = 0;
+  for (int64_t K : spec.heads) {
+    heads.push_back(at::log_softmax(logits.narrow(1, begin, K), 1));
+    begin += K;
+  }
+  const auto all = at::cat(heads, 1);
+  return p.mask.defined() ? at::where(p.mask == 0, -std::numeric_limits<double>::infinity(), all)
+                          : all;
 }
 
 }  // namespace maglev

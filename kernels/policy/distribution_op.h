@@ -30,4 +30,8 @@ struct LogProb {
 };
 LogProb log_prob(const ActionSpec& spec, const DistParams& params, const at::Tensor& action);
 
+/// Log-probabilities [B, categories] f32 of each category within its head; -inf where the mask
+/// excludes it. Categorical heads.
+at::Tensor category_log_probs(const ActionSpec& spec, const DistParams& params);
+
 }  // namespace maglev

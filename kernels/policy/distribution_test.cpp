@@ -82,6 +82,25 @@ TEST(Distribution, heads_add_up) {
   EXPECT_TRUE(close(result.entropy, entropy_sum, 1e-6));
 }
 
+TEST(Distribution, all_categories_at_once_are_those_of_each_action) {
+  at::manual_seed(4);
+  ActionSpec spec{.heads = {3, 2}, .masked = true};
+  DistParams params{.logits = at::randn({6, 5}), .mask = at::ones({6, 5}, at::kByte)};
+  params.mask[2][1] = 0, params.mask[4][3] = 0;
+  const auto all = category_log_probs(spec, params);
+  for (int64_t a = 0; a < 3; ++a)
+    for (int64_t b = 0; b < 2; ++b) {
+      const auto action = at::tensor({a, b}, at::kInt).expand({6, 2}).contiguous();
+      const auto expected = log_prob(spec, params, action).log_prob;
+      for (int64_t row = 0; row < 6; ++row) {
+        const double came = (all[row][a] + all[row][3 + b]).item<double>();
+        if (params.mask[row][a].item<int>() && params.mask[row][3 + b].item<int>())
+          EXPECT_NEAR(came, expected[row].item<double>(), 1e-6);
+        else EXPECT_EQ(came, -INFINITY);
+      }
+    }
+}
+
 TEST(Distribution, a_gaussian_equals_its_closed_form) {
   auto spec = gaussian(2);
   auto mean = at::tensor({0.f, 1.f, 2.f, -1.f}).view({2, 2}), log_std = at::tensor({-0.5f, 0.3f});

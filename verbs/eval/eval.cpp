@@ -15,7 +15,7 @@
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
 #include "engine/play/record.h"
-#include "engine/run/checkpoint_store.h"
+#include "engine/play/run_policy.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/eval/dreams.h"
@@ -98,16 +98,6 @@ std::string fixed(double x) {
   return text;
 }
 
-std::string checkpoint_of(const std::string& folder, const std::string& which) {
-  CheckpointStore store(folder, 0);
-  std::string path = which == "latest" ? store.newest_valid()
-                     : which == "best" ? store.best()
-                                       : which;
-  if (path.empty())
-    throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
-  return path;
-}
-
 std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
   if (const auto chosen = arguments.value("--against")) return split_list(*chosen, "--against");
   std::vector<std::string> names;
@@ -155,30 +145,24 @@ int run(const std::vector<std::string>& words) {
   length.seen = arguments.integer("--seen", 1, kMostDreamSteps).value_or(length.seen);
   length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
 
-  claim_threads();
-  auto trained = experiment_of(folder);
   const auto picture = arguments.value("--imagine");
   for (const char* flag : {"--seen", "--imagined", "--overwrite"})
     if (!picture && arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
+
+  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"));
+  const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
   if (picture) {
-    if (!trained->algo().make_imagination)
-      throw Error("[eval] " + std::string(trained->algo().name) +
+    if (!trained.algo().make_imagination)
+      throw Error("[eval] " + std::string(trained.algo().name) +
                   " has no world model whose pictures could be drawn; leave out --imagine");
     drawn = recording_to("eval", *picture, arguments.has("--overwrite"));
   }
-  const std::string checkpoint =
-      checkpoint_of(folder, arguments.value("--checkpoint").value_or("latest"));
-  const Placement placement = place(trained->run.device, trained->run.threads);
-  ThreadPool pool(placement.threads);
-  const auto policy =
-      trained->algo().make_policy(trained->algo_options(), context_of(*trained, placement, pool));
-  // the policy alone: what else the run keeps may be far larger
-  const CheckpointIdentity identity =
-      load_section(checkpoint, "algo", {.algo = trained->algo().name, .env = trained->env().name},
-                   [&](StateVisitor& v) { policy->visit_state(v); });
-  policy->publish();
+  const Placement& placement = run.placement();
+  ThreadPool& pool = run.pool();
+  Policy& policy = run.policy();
+  const std::string& checkpoint = run.checkpoint();
 
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
@@ -190,12 +174,12 @@ int run(const std::vector<std::string>& words) {
 
   nlohmann::json report = {{"run", folder},
                            {"checkpoint", checkpoint},
-                           {"step", identity.step},
+                           {"step", run.identity().step},
                            {"results", nlohmann::json::array()}};
   // what a world model makes of it, before the long work: what cannot be drawn is said now
   std::vector<DreamError> dream_errors;
   if (drawn) {
-    const Dreamed dreamed = dream(*trained, *judged, checkpoint, *policy, placement, pool, length,
+    const Dreamed dreamed = dream(trained, *judged, checkpoint, policy, placement, pool, length,
                                   modes_of(actions).front(), options.seed);
     dream_errors = errors_of(dreamed);
     if (picture->ends_with(".gif")) draw_moving(dreamed, *drawn);
@@ -226,7 +210,7 @@ int run(const std::vector<std::string>& words) {
     options.mode = mode;
     for (const auto& rival : rivals) {
       options.against = rival.get();
-      const EvalResult r = evaluate(*policy, *judged, placement, pool, options);
+      const EvalResult r = evaluate(policy, *judged, placement, pool, options);
       given_up += r.given_up;
       report["results"].push_back(to_json(r));
       std::vector<std::string> cells{r.mode};
@@ -249,8 +233,8 @@ int run(const std::vector<std::string>& words) {
   if (arguments.has("--json")) {
     print(text);
   } else {
-    std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
-                long(identity.step), checkpoint.c_str());
+    std::printf("%s on %s, step %ld, %s\n", trained.algo().name, trained.env().name,
+                long(run.identity().step), checkpoint.c_str());
     print(table.text(probe_terminal(STDOUT_FILENO)));
     for (const DreamError& e : dream_errors)
       std::printf("%s: the world model is off by %.3g where it saw, %.3g where it imagined\n",

@@ -1,8 +1,12 @@
 // maglev prove: a proof of a query from a knowledge graph's facts and rules, or why there is none.
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <unistd.h>
 
 #include "base/core/error.h"
@@ -14,6 +18,7 @@
 #include "verbs/arguments.h"
 #include "verbs/prove/all_queries.h"
 #include "verbs/prove/page.h"
+#include "verbs/prove/policy_scores.h"
 #include "verbs/prove/query.h"
 #include "verbs/prove/result.h"
 #include "verbs/prove/result_json.h"
@@ -28,11 +33,12 @@ VerbEntry entry();
 namespace {
 
 Grammar grammar() {
-  return {.flags = {{"--search", "KIND", "breadth (default), deepening or beam"},
+  return {.flags = {{"--search", "KIND",
+                     "breadth (default), deepening, beam, or policy: a beam by a run's own"},
                     {"--depth", "N", "most steps of a proof (default 20; with --queries 3)"},
                     {"--nodes", "N", "most goals a search makes (default 1000000)"},
                     {"--seconds", "S", "most time it takes (default: any)"},
-                    {"--width", "N", "goals a beam keeps a step (default 64)"},
+                    {"--width", "N", "goals a beam keeps a step (default 64; 1: greedy)"},
                     {"--most", "N", "answers to a query with variables (default 10)"},
                     {"--trees", "", "the proof of every answer"},
                     {"--exclude-query", "", "the query is not a fact, even where it is one"},
@@ -40,7 +46,8 @@ Grammar grammar() {
                      "instead of a query: which of train, valid, test (with commas) are provable"},
                     {"--threads", "N", "for --queries (default: all)"},
                     {"--json", "", "print JSON"},
-                    {"--html", "FILE", "write a page with the tree drawn"}},
+                    {"--html", "FILE", "write a page with the tree drawn"},
+                    {"--overwrite", "", "replace FILE where it is there already"}},
           .least = 1,
           .most = 2,
           .names = "<data> <query>"};
@@ -67,7 +74,7 @@ double seconds_of(const Arguments& arguments) {
   return seconds;
 }
 
-Result search(const datalog::Dataset& data, const Arguments& arguments) {
+Result search(const datalog::Dataset& data, const Arguments& arguments, PolicyScores* policy) {
   constexpr int64_t kMany = int64_t(1) << 30;
   Result result{.data = &data, .query = parse_query(arguments.positional()[1], data.program)};
   const bool open = !result.query.variables.empty();
@@ -75,11 +82,13 @@ Result search(const datalog::Dataset& data, const Arguments& arguments) {
     throw Error("[prove] --exclude-query wants a query without variables, got " +
                 query_text(result));
   datalog::SearchOptions& o = result.options;
-  o.strategy = arguments.choice<datalog::Strategy>("--search").value_or(o.strategy);
+  result.kind = arguments.choice<Kind>("--search").value_or(Kind::breadth);
+  o.strategy = datalog::Strategy(std::min(result.kind, Kind::beam));
   o.depth = int32_t(arguments.integer("--depth", 1, kMany).value_or(o.depth));
   o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
   o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
   o.seconds = seconds_of(arguments);
+  if (policy) o.scores = std::ref(*policy);
   if (arguments.has("--exclude-query")) o.how.excluded = result.query.atom;
   const size_t most = open ? size_t(arguments.integer("--most", 1, kMany).value_or(10)) : size_t(1);
 
@@ -119,8 +128,21 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
 
-  const Result result = search(data, arguments);
-  if (const auto page = arguments.value("--html")) write_atomic(*page, result_page(result));
+  // the policy of a run, where it is what searches
+  const std::string& name = arguments.positional()[0];
+  std::unique_ptr<RunPolicy> run;
+  std::optional<PolicyScores> policy;
+  if (arguments.choice<Kind>("--search") == Kind::policy) {
+    if (!path_exists(name + "/run.json"))
+      throw Error("[prove] --search policy needs a run's folder in the place of " + name);
+    run = std::make_unique<RunPolicy>(name, "latest", std::vector<std::string>{}, "cpu");
+    policy.emplace(*run);
+  }
+  const auto page = arguments.value("--html");
+  if (page && path_exists(*page) && !arguments.has("--overwrite"))
+    throw Error("[prove] " + *page + " is there already; give --overwrite to replace it");
+  const Result result = search(data, arguments, policy ? &*policy : nullptr);
+  if (page) write_atomic(*page, result_page(result));
   print(arguments.has("--json")
             ? result_json(result)
             : result_text(result, arguments.has("--trees"), probe_terminal(STDOUT_FILENO)));

@@ -71,10 +71,10 @@ std::vector<std::string> reasons_of(const Result& result) {
 
 std::string effort_text(const Result& result) {
   const datalog::SearchReport& r = result.report;
-  const char* names[] = {"breadth first", "iterative deepening", "beam"};
+  const char* names[] = {"breadth first", "iterative deepening", "beam", "beam by the policy"};
   char text[160];
   std::snprintf(text, sizeof text, "%s: %lld goal%s resolved, %lld child%s, depth %d, %.3g ms",
-                names[size_t(result.options.strategy)], static_cast<long long>(r.goals),
+                names[size_t(result.kind)], static_cast<long long>(r.goals),
                 r.goals == 1 ? "" : "s", static_cast<long long>(r.children),
                 r.children == 1 ? "" : "ren", r.depth + 1, 1e3 * result.seconds);
   return text;

@@ -1,6 +1,7 @@
 #pragma once
 // What a search gave, and the words for it that text, page and JSON share.
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,14 @@
 
 namespace maglev::verbs::prove {
 
+/// How goals are gone through: the searches there are, and a beam whose scores are a run's policy.
+enum class Kind { breadth, deepening, beam, policy };
+constexpr auto names_of(Kind) { return std::array{"breadth", "deepening", "beam", "policy"}; }
+
 struct Result {
   const datalog::Dataset* data;
   Query query;
+  Kind kind = Kind::breadth;
   datalog::SearchOptions options;
   std::vector<datalog::Proof> proofs;  ///< one for each answer that was asked for
   bool more = false;                   ///< the search was not over: there may be other answers

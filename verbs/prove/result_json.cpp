@@ -68,18 +68,17 @@ std::string result_json(const Result& result) {
   for (const datalog::DeadEnd& end : r.dead_ends)
     dead_ends.push_back({{"atom", datalog::to_text(program, end.atom)}, {"times", end.times}});
   json["reasons"] = reasons_of(result);
-  json["search"] = {
-      {"strategy", names_of(result.options.strategy)[size_t(result.options.strategy)]},
-      {"ended", names_of(r.ended)[size_t(r.ended)]},
-      {"goals", r.goals},
-      {"children", r.children},
-      {"repeated", r.repeated},
-      {"too_deep", r.too_deep},
-      {"too_long", r.too_long},
-      {"off_beam", r.off_beam},
-      {"dead_ends", dead_ends},
-      {"other_dead_ends", r.other_dead_ends},
-      {"seconds", result.seconds}};
+  json["search"] = {{"strategy", names_of(result.kind)[size_t(result.kind)]},
+                    {"ended", names_of(r.ended)[size_t(r.ended)]},
+                    {"goals", r.goals},
+                    {"children", r.children},
+                    {"repeated", r.repeated},
+                    {"too_deep", r.too_deep},
+                    {"too_long", r.too_long},
+                    {"off_beam", r.off_beam},
+                    {"dead_ends", dead_ends},
+                    {"other_dead_ends", r.other_dead_ends},
+                    {"seconds", result.seconds}};
   return json.dump(2, ' ', false, ProofJson::error_handler_t::replace) + "\n";
 }
 

@@ -16,10 +16,7 @@
 #include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "engine/embeddings/complex.h"
-#include "engine/host/machine.h"
-#include "engine/run/checkpoint.h"
-#include "engine/run/checkpoint_store.h"
-#include "engine/run/stored_experiment.h"
+#include "engine/play/run_policy.h"
 #include "verbs/arguments.h"
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
@@ -263,30 +260,13 @@ int run(const std::vector<std::string>& words) {
     throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
 
   // the run's policy, in its environment but for what was asked to differ
-  claim_threads();
-  auto experiment = experiment_of(folder);
-  for (const auto& setting : arguments.settings()) {
+  for (const auto& setting : arguments.settings())
     if (!setting.starts_with("env.") && !setting.starts_with("threads="))
       throw Error("[rank] only env.* settings and threads may differ from training, got '" +
                   setting + "'");
-    experiment->table().override_with(setting);
-  }
-  const Placement placement = place("cpu", experiment->run.threads);
-  ThreadPool pool(placement.threads);
-  const auto policy = experiment->algo().make_policy(experiment->algo_options(),
-                                                     context_of(*experiment, placement, pool));
-  Prover prover(*experiment, *policy, pool);
-  CheckpointStore store(folder, 0);
-  const std::string which = arguments.value("--checkpoint").value_or("latest");
-  const std::string checkpoint = which == "latest" ? store.newest_valid()
-                                 : which == "best" ? store.best()
-                                                   : which;
-  if (checkpoint.empty())
-    throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
-  const CheckpointIdentity identity = load_section(
-      checkpoint, "algo", {.algo = experiment->algo().name, .env = experiment->env().name},
-      [&](StateVisitor& v) { policy->visit_state(v); });
-  policy->publish();
+  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), arguments.settings(),
+                "cpu");
+  Prover prover(run.experiment(), run.policy(), run.pool());
 
   // questions, embeddings, proofs, scores
   const datalog::Graph& graph = datalog::open_graph(std::string(prover.params().data.view()));
@@ -307,8 +287,8 @@ int run(const std::vector<std::string>& words) {
   std::vector<size_t> all(r.questions.size());
   std::iota(all.begin(), all.end(), 0);
   Json report{{"run", folder},
-              {"checkpoint", checkpoint},
-              {"step", identity.step},
+              {"checkpoint", run.checkpoint()},
+              {"step", run.identity().step},
               {"candidates", r.candidates},
               {"different", r.counts.tried},
               {"milliseconds_per_candidate", 1e3 * r.seconds / double(r.candidates)},
@@ -342,13 +322,13 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
   std::printf("%s on %s, step %ld: %zu questions, %ld candidates, %ld of them different\n",
-              experiment->algo().name, graph.dataset.name.c_str(), long(identity.step),
+              run.experiment().algo().name, graph.dataset.name.c_str(), long(run.identity().step),
               r.questions.size(), long(r.candidates), long(r.counts.tried));
   print(table.text(probe_terminal(STDOUT_FILENO)));
   std::printf("%.3g ms a candidate, %.1f steps a proof tried, %d threads\n",
               1e3 * r.seconds / double(r.candidates),
               double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
-              placement.threads);
+              run.placement().threads);
   if (asked.corruptions > 0)
     std::printf(
         "false candidates are %ld a question, drawn: ranks among all are other figures "

@@ -1,0 +1,37 @@
+#include "engine/play/run_policy.h"
+
+#include "base/core/error.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/stored_experiment.h"
+
+namespace maglev {
+
+std::string checkpoint_of(const std::string& folder, const std::string& which) {
+  CheckpointStore store(folder, 0);
+  const std::string path = which == "latest" ? store.newest_valid()
+                           : which == "best" ? store.best()
+                                             : which;
+  if (path.empty())
+    throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
+  return path;
+}
+
+RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
+                     const std::vector<std::string>& settings, const std::string& device) {
+  claim_threads();
+  experiment_ = experiment_of(folder);
+  for (const std::string& setting : settings) experiment_->table().override_with(setting);
+  checkpoint_ = checkpoint_of(folder, which);
+  const RunOptions& run = experiment_->run;
+  placement_ = place(device.empty() ? run.device : device, run.threads);
+  pool_ = std::make_unique<ThreadPool>(placement_.threads);
+  policy_ = experiment_->algo().make_policy(experiment_->algo_options(),
+                                            context_of(*experiment_, placement_, *pool_));
+  // the policy alone: what else the run keeps may be far larger
+  identity_ = load_section(checkpoint_, "algo",
+                           {.algo = experiment_->algo().name, .env = experiment_->env().name},
+                           [&](StateVisitor& v) { policy_->visit_state(v); });
+  policy_->publish();
+}
+
+}  // namespace maglev
