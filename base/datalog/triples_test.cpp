@@ -84,6 +84,18 @@ TEST(Triples, a_mistake_is_named_with_its_place) {
             "[train.txt:1:7] expected a depth, -1 or more, got 'deep'");
   EXPECT_TRUE(
       contains(error_of_triples(std::string_view("p(a,\0).", 7)), "[train.txt:1:5] expected"));
+  EXPECT_TRUE(contains(error_of_triples("p(a,b).\np(Z\xFCrich,b).\n"),
+                       "[train.txt:2:4] expected UTF-8, got the byte 252"));
+}
+
+TEST(Triples, are_utf8) {
+  for (const char* fine :
+       {"\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    EXPECT_EQ(atoms_of("p(" + std::string(fine) + ",b).").size(), 1u) << fine;
+  for (const char* bad : {"\x80", "\xC1\xBF", "\xC2", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xE2\x82",
+                          "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"})
+    EXPECT_TRUE(
+        contains(error_of_triples("p(" + std::string(bad) + ",b)."), ":1:3] expected UTF-8"));
 }
 
 TEST(Triples, one_bad_line_in_a_million_is_found) {
