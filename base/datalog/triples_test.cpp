@@ -39,7 +39,12 @@ TEST(Triples, are_read_as_tsv) {
   EXPECT_EQ(atoms_of("bob\tuncle\tann\nNew York\tin (part of)\t% all\n"),
             (Texts{"uncle(bob,ann)", "'in (part of)'('New York','% all')"}));
   EXPECT_EQ(atoms_of("% a remark\nbob\tuncle\tann\n").size(), 1u);
+  EXPECT_EQ(atoms_of("Mercury (planet)\tpart of\tSol (star)\n"),
+            (Texts{"'part of'('Mercury (planet)','Sol (star)')"}));
+  // tabs as blanks
   EXPECT_EQ(atoms_of("p(a,\tb).\np(c,d).\n"), (Texts{"p(a,b)", "p(c,d)"}));
+  EXPECT_EQ(atoms_of("p(\ta\t,b).\n"), (Texts{"p(a,b)"}));
+  EXPECT_EQ(atoms_of("p(a,b).\t% of\tall\n"), (Texts{"p(a,b)"}));
 }
 
 TEST(Triples, carry_depths_where_there_are_any) {
