@@ -8,7 +8,6 @@
 
 #include "base/datalog/knowledge.h"
 #include "base/datalog/resolve.h"
-#include "base/datalog/stats.h"
 #include "tests/errors.h"
 
 namespace maglev::datalog {

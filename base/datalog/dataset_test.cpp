@@ -127,17 +127,15 @@ TEST(Dataset, pykeens_graphs_are_found_or_the_way_to_them_is_told) {
 }
 
 TEST(Stats, count_what_one_rule_proves) {
-  Dataset dataset = open_dataset(small_folder("stats"));
+  const Dataset dataset = open_dataset(small_folder("stats"));
   const OwnedKnowledge knowledge(dataset.program);
-  const SplitStats test = stats_of(dataset, *knowledge, dataset.test);
+  const auto [train, valid, test] = stats_of(dataset, *knowledge);
   EXPECT_EQ(test.by_one_rule, 1);
   EXPECT_EQ(test.false_queries, 1);
   EXPECT_EQ(test.false_by_one_rule, 0);
-  const SplitStats valid = stats_of(dataset, *knowledge, dataset.valid);
   EXPECT_EQ(valid.by_one_rule, 0);
   EXPECT_EQ(valid.unknown, 1);
   // a fact is not its own proof
-  const SplitStats train = stats_of(dataset, *knowledge, dataset.train);
   EXPECT_EQ(train.facts, 2);
   EXPECT_EQ(train.by_one_rule, 0);
 }

@@ -65,6 +65,32 @@ TEST(Family, relations_are_as_their_definitions_say) {
   EXPECT_EQ(expected, world.all);
 }
 
+TEST(Family, nobody_marries_near_kin_or_twice) {
+  const Dataset dataset = make_family({.families = 6, .generations = 7, .seed = 4});
+  const World world(dataset);
+  std::map<std::string, std::set<std::string>> parents, married;
+  for (const auto& [p, a, b] : world.all) {
+    if (p == "father" || p == "mother") parents[b].insert(a);
+    if (p == "husband" || p == "wife") married[a].insert(b);
+  }
+  const auto grandparents = [&](const std::string& person) {
+    std::set<std::string> result;
+    for (const std::string& parent : parents[person])
+      result.insert(parents[parent].begin(), parents[parent].end());
+    return result;
+  };
+  const auto apart = [](const std::set<std::string>& a, const std::set<std::string>& b) {
+    return std::none_of(a.begin(), a.end(),
+                        [&](const std::string& one) { return b.contains(one); });
+  };
+  EXPECT_GT(married.size(), 20u);
+  for (const auto& [person, others] : married) {
+    ASSERT_EQ(others.size(), 1u) << person;
+    EXPECT_TRUE(apart(parents[person], parents[*others.begin()])) << person;
+    EXPECT_TRUE(apart(grandparents(person), grandparents(*others.begin()))) << person;
+  }
+}
+
 // every instance of every body has its head in the world
 TEST(Family, rules_hold_without_exception) {
   const Dataset dataset = make_family({.families = 20, .generations = 5, .seed = 5});

@@ -8,6 +8,8 @@
 
 #include "base/core/philox.h"
 #include "base/datalog/family.h"
+#include "base/datalog/pykeen.h"
+#include "tests/errors.h"
 
 namespace maglev::datalog {
 namespace {
@@ -112,6 +114,19 @@ TEST(Mine, finds_the_rules_of_families) {
        {"uncle(X,Y) :- brother(X,Z), mother(Z,Y).", "father(X,Y) :- husband(X,Z), mother(Z,Y).",
         "husband(X,Y) :- wife(Y,X).", "niece(X,Y) :- daughter(X,Z), brother(Y,Z)."})
     EXPECT_TRUE(found.contains(rule)) << rule;
+}
+
+// counted apart from this, with dense matrices in numpy
+TEST(Mine, finds_as_many_rules_of_pykeens_graphs_as_another_program) {
+  std::string folder;
+  const std::string error = error_of([&] { folder = pykeen_folder() + "/datasets/"; });
+  if (!error.empty()) GTEST_SKIP() << error;
+  const auto rules = [&](const char* name, const MineOptions& options) {
+    return mine_rules(open_dataset(folder + name).program, options).size();
+  };
+  EXPECT_EQ(rules("umls", {.support = 10, .confidence = 0.3}), 3152u);
+  EXPECT_EQ(rules("kinships", {.support = 20, .confidence = 0.3}), 877u);
+  EXPECT_EQ(rules("nations", {.support = 10, .confidence = 0.5}), 34021u);
 }
 
 TEST(Mine, of_nothing_is_nothing) { EXPECT_TRUE(mine_rules(Program{}, {}).empty()); }

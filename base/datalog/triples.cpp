@@ -1,5 +1,6 @@
 #include "base/datalog/triples.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "base/datalog/knowledge.h"
@@ -13,12 +14,19 @@ struct AtomHash {
   size_t operator()(const Atom& atom) const { return size_t(hash_of(atom)); }
 };
 
-// an atom in Prolog's form has its bracket before any tab
+// an atom in Prolog's form has a bracket before any tab, and tabs within it or behind it alone
 bool is_tsv(std::string_view line) {
   const size_t tab = line.find('\t'), bracket = line.find('(');
-  if (tab == std::string_view::npos) return false;
-  return bracket == std::string_view::npos || tab < bracket ||
-         !(trimmed(line).ends_with(')') || trimmed(line).ends_with("."));
+  if (tab == line.npos) return false;
+  if (bracket == line.npos || tab < bracket) return true;
+  const std::string_view first = line.substr(0, tab);
+  if (std::count(first.begin(), first.end(), '(') != std::count(first.begin(), first.end(), ')'))
+    return false;
+  const std::vector<Column> columns = columns_of(line);
+  return (columns.size() == 3 || columns.size() == 4) &&
+         std::none_of(columns.begin(), columns.end(), [](const Column& column) {
+           return trimmed(column.text).empty() || column.text.starts_with('%');
+         });
 }
 
 int32_t depth_of(const Line& line, const Column& word) {

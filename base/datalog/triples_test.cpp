@@ -39,7 +39,12 @@ TEST(Triples, are_read_as_tsv) {
   EXPECT_EQ(atoms_of("bob\tuncle\tann\nNew York\tin (part of)\t% all\n"),
             (Texts{"uncle(bob,ann)", "'in (part of)'('New York','% all')"}));
   EXPECT_EQ(atoms_of("% a remark\nbob\tuncle\tann\n").size(), 1u);
+  EXPECT_EQ(atoms_of("Mercury (planet)\tpart of\tSol (star)\n"),
+            (Texts{"'part of'('Mercury (planet)','Sol (star)')"}));
+  // tabs as blanks
   EXPECT_EQ(atoms_of("p(a,\tb).\np(c,d).\n"), (Texts{"p(a,b)", "p(c,d)"}));
+  EXPECT_EQ(atoms_of("p(\ta\t,b).\n"), (Texts{"p(a,b)"}));
+  EXPECT_EQ(atoms_of("p(a,b).\t% of\tall\n"), (Texts{"p(a,b)"}));
 }
 
 TEST(Triples, carry_depths_where_there_are_any) {
@@ -84,6 +89,18 @@ TEST(Triples, a_mistake_is_named_with_its_place) {
             "[train.txt:1:7] expected a depth, -1 or more, got 'deep'");
   EXPECT_TRUE(
       contains(error_of_triples(std::string_view("p(a,\0).", 7)), "[train.txt:1:5] expected"));
+  EXPECT_TRUE(contains(error_of_triples("p(a,b).\np(Z\xFCrich,b).\n"),
+                       "[train.txt:2:4] expected UTF-8, got the byte 252"));
+}
+
+TEST(Triples, are_utf8) {
+  for (const char* fine :
+       {"\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    EXPECT_EQ(atoms_of("p(" + std::string(fine) + ",b).").size(), 1u) << fine;
+  for (const char* bad : {"\x80", "\xC1\xBF", "\xC2", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xE2\x82",
+                          "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"})
+    EXPECT_TRUE(
+        contains(error_of_triples("p(" + std::string(bad) + ",b)."), ":1:3] expected UTF-8"));
 }
 
 TEST(Triples, one_bad_line_in_a_million_is_found) {
