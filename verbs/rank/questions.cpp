@@ -10,7 +10,8 @@ namespace maglev::verbs::rank {
 
 std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& asked) {
   const datalog::Dataset& data = graph.dataset;
-  const bool train = asked.split == kg::Split::train, valid = asked.split == kg::Split::valid;
+  const bool train = asked.split == maglev::kg::Split::train,
+             valid = asked.split == maglev::kg::Split::valid;
   const auto& queries = train ? data.train : valid ? data.valid : data.test;
   const auto& depths = train ? data.train_depth : valid ? data.valid_depth : data.test_depth;
   if (queries.empty())

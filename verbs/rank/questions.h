@@ -19,7 +19,7 @@ struct Question {
 };
 
 struct Asked {
-  kg::Split split = kg::Split::test;
+  maglev::kg::Split split = maglev::kg::Split::test;
   Modes modes = Modes::both;
   int64_t queries = 0;      ///< drawn without repetition; 0: all, in their order
   int64_t corruptions = 0;  ///< of each question, likewise; 0: all

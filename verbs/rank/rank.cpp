@@ -73,10 +73,10 @@ double now_s() {
 
 Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
   Asked asked;
-  asked.split = arguments.choice<kg::Split>("--split").value_or(asked.split);
-  const auto trained = params.corrupt == kg::Corruption::head   ? Modes::head
-                       : params.corrupt == kg::Corruption::tail ? Modes::tail
-                                                                : Modes::both;
+  asked.split = arguments.choice<maglev::kg::Split>("--split").value_or(asked.split);
+  const auto trained = params.corrupt == maglev::kg::Corruption::head   ? Modes::head
+                       : params.corrupt == maglev::kg::Corruption::tail ? Modes::tail
+                                                                        : Modes::both;
   asked.modes = arguments.choice<Modes>("--modes").value_or(trained);
   asked.queries = arguments.integer("--queries", 1, 1'000'000'000).value_or(0);
   asked.corruptions = 100;
