@@ -45,6 +45,40 @@ inline EnvSpec cells() {
           .action = {.heads = {6}}};
 }
 
+/// Goals of up to three atoms, each row with a number of successors of its own.
+inline EnvSpec goals() {
+  const std::vector<int64_t> vocabulary{5, 9, 9};
+  return {.observations =
+              {{.name = "state", .dtype = DType::i32, .shape = {3, 3}, .vocabulary = vocabulary},
+               {.name = "successors",
+                .dtype = DType::i32,
+                .shape = {7, 3, 3},
+                .vocabulary = vocabulary}},
+          .action = {.heads = {7}, .masked = true}};
+}
+
+/// Fills rows [.., shape] of a column with random numbers; of tokens [.., S, A, 3] with up to S goals of
+/// up to A atoms in front, of [.., A, 3] with one goal.
+inline void fill_random(at::Tensor rows, const ObsColumn& column) {
+  if (column.vocabulary.empty()) {
+    rows.scalar_type() == at::kByte ? rows.random_(0, 256) : rows.normal_();
+    return;
+  }
+  for (int64_t k = 0; k < rows.size(-1); ++k)
+    rows.select(-1, k).random_(k == 0, column.vocabulary[size_t(k)]);
+  // lists end somewhere: of atoms, and of goals
+  for (int64_t dim = rows.dim() - 2; dim > rows.dim() - 1 - int64_t(column.shape.size()); --dim) {
+    auto sizes = rows.sizes().slice(0, size_t(dim)).vec();
+    const auto count = at::randint(dim == rows.dim() - 2, rows.size(dim) + 1, sizes);
+    const auto there = at::arange(rows.size(dim)) < count.unsqueeze(-1);
+    rows.mul_(there.view([&] {
+      auto to = there.sizes().vec();
+      to.resize(size_t(rows.dim()), 1);
+      return to;
+    }()));
+  }
+}
+
 /// A setting by its name.
 inline void set(ppo::Options& options, const char* name, const char* value) {
   OptionTable table;
@@ -82,7 +116,7 @@ class RandomRollouts {
   const Batch& collect(int64_t i) {
     at::manual_seed(uint64_t(i));
     const Batch& batch = store.batch();
-    for (auto obs : batch.obs) obs.scalar_type() == at::kByte ? obs.random_(0, 256) : obs.normal_();
+    for (size_t c = 0; c < batch.obs.size(); ++c) fill_random(batch.obs[c], spec_.observations[c]);
     if (auto mask = batch.mask; mask.defined()) {
       mask.copy_(at::rand(mask.sizes()) < 0.5);
       for (int64_t h = 0, begin = 0; h < spec_.action.dims();

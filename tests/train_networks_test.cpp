@@ -23,7 +23,8 @@ const std::vector<std::pair<const char*, EnvSpec>>& specs() {
   static const std::vector<std::pair<const char*, EnvSpec>> list{
       {"a vector", vectors()},   {"heads with masks", masked_heads()},
       {"one", one_continuous()}, {"secrets", privileged()},
-      {"pixels", pixels()},      {"cells", cells()}};
+      {"pixels", pixels()},      {"cells", cells()},
+      {"goals", goals()}};
   return list;
 }
 
@@ -33,7 +34,9 @@ std::vector<at::Tensor> observations(const EnvSpec& spec, int64_t rows) {
   for (const auto& o : spec.observations) {
     std::vector<int64_t> sizes{rows};
     sizes.insert(sizes.end(), o.shape.begin(), o.shape.end());
-    columns.push_back(o.dtype == DType::u8 ? at::randint(256, sizes, at::kByte) : at::randn(sizes));
+    constexpr at::ScalarType kTypes[] = {at::kByte, at::kInt, at::kFloat};
+    columns.push_back(at::empty(sizes, kTypes[size_t(o.dtype)]));
+    fill_random(columns.back(), o);
   }
   return columns;
 }

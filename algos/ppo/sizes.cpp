@@ -17,8 +17,9 @@ namespace {
 constexpr int64_t kShardWork = 64'000'000;
 // the same of a block that acts, which makes no gradients
 constexpr int64_t kBlockWork = 16'000'000;
-// rows a shard has where a row costs this many multiply-adds, so that reading weights counts little
-constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
+// rows of a product that a shard has where a row costs this many multiply-adds, so that reading
+// weights counts little; and the least rows of a shard
+constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512, kLeastShard = 64;
 // rows act gets at once, where threads share them
 constexpr int64_t kLeastBlock = 64, kMostBlock = 256;
 
@@ -35,10 +36,12 @@ int64_t parameter_count(const ActorCritic& network) {
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   int64_t rows = o.shard_rows;
-  const int64_t work = network.cost().multiply_adds, batch = minibatch_rows(o, context);
+  const RowCost cost = network.cost();
+  const int64_t work = cost.multiply_adds, batch = minibatch_rows(o, context);
   if (rows == 0)
-    rows = work > kLargeNetwork ? kLargeShard : std::clamp<int64_t>(kShardWork / work, 64, 1024);
-  rows = std::min(rows, std::max<int64_t>(64, (batch + 1) / 2));
+    rows = work > kLargeNetwork ? std::max(kLeastShard, kLargeShard / cost.uses)
+                                : std::clamp<int64_t>(kShardWork / work, kLeastShard, 1024);
+  rows = std::min(rows, std::max(kLeastShard, (batch + 1) / 2));
   if (o.shard_rows > 0) return rows;
   // a minibatch's shards as even as can be: threads end together
   const int64_t shards = std::max<int64_t>(1, (batch + rows / 2) / rows);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 
 #include "engine/device/device.h"
 
@@ -15,6 +16,12 @@ std::vector<Precision> precisions_of(at::Device device) {
   if (capability >= 80) all.insert(all.end(), {Precision::tf32, Precision::bf16});
   if (capability >= 70) all.push_back(Precision::fp16);
   return all;
+}
+
+at::ScalarType product_type(at::Device device) {
+  return at::autocast::is_autocast_enabled(device.type())
+             ? at::autocast::get_autocast_dtype(device.type())
+             : at::kFloat;
 }
 
 void apply_precision(Precision precision, at::Device device, bool deterministic) {

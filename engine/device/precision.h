@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 namespace maglev {
 
@@ -21,6 +22,9 @@ constexpr auto names_of(Precision) { return std::array{"fp32", "tf32", "bf16", "
 /// What `device` computes, fp32 first. A processor without bf16 instructions of its own still does
 /// bf16, slowly.
 std::vector<Precision> precisions_of(at::Device device);
+
+/// What products on `device` are computed in at this place: autocast's type within it, else f32.
+at::ScalarType product_type(at::Device device);
 
 /// Sets torch's global switches for a run on a GPU; nothing on a processor. Call it before anything
 /// is computed there, for libraries read some of them once.

@@ -32,8 +32,10 @@ struct NetworkOutput {
 struct RowCost {
   int64_t multiply_adds = 0;
   int64_t outputs = 0;  ///< numbers that all layers together give
+  int64_t uses = 1;     ///< times it uses the most used weights: rows it is in their products
   RowCost operator+(const RowCost& other) const {
-    return {multiply_adds + other.multiply_adds, outputs + other.outputs};
+    return {multiply_adds + other.multiply_adds, outputs + other.outputs,
+            uses > other.uses ? uses : other.uses};
   }
 };
 /// Of layers that use each of these parameters once a row.

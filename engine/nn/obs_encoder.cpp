@@ -30,6 +30,11 @@ bool shows_image(const EnvSpec& spec) {
   return std::any_of(spec.observations.begin(), spec.observations.end(), is_image);
 }
 
+bool shows_tokens(const EnvSpec& spec) {
+  return std::any_of(spec.observations.begin(), spec.observations.end(),
+                     [](const ObsColumn& o) { return !o.vocabulary.empty(); });
+}
+
 ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
   for (const auto& o : spec.observations) {
     Column column{.spec = o, .norm = nullptr, .policy_table = {}, .critic_table = {}};

@@ -22,6 +22,8 @@ struct NetInput {
 /// Whether the encoder gives an image of this column: of cells or of bytes.
 bool is_image(const ObsColumn& column);
 bool shows_image(const EnvSpec& spec);
+/// Whether a column is of tokens, which stand for something and are no numbers to compute with.
+bool shows_tokens(const EnvSpec& spec);
 
 class ObsEncoder : public torch::nn::Module {
  public:

@@ -55,7 +55,8 @@ Used used(const at::Tensor& x, const LayerWeights& layer) {
 // oneDNN's own kernels for bf16 begin with AVX-512
 bool onednn_has(const at::Tensor& x) {
   static const bool avx512 = at::get_cpu_capability() == "AVX512";
-  return x.is_cpu() && at::hasMKLDNN() && (x.scalar_type() == at::kFloat || avx512);
+  return x.is_cpu() && x.numel() > 0 && at::hasMKLDNN() &&
+         (x.scalar_type() == at::kFloat || avx512);
 }
 
 bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
@@ -71,6 +72,7 @@ struct LayerGrads {
 };
 
 struct Conv {
+  static constexpr bool kRelu = true;
   static at::Tensor forward(const at::Tensor& x, const Used& with) {
     return onednn_conv(x, with.weight, with.bias);
   }
@@ -83,9 +85,11 @@ struct Conv {
   }
 };
 
+template <bool kWithRelu>
 struct Linear {
+  static constexpr bool kRelu = kWithRelu;
   static at::Tensor forward(const at::Tensor& x, const Used& with) {
-    return onednn_linear(x, with.weight, with.bias, "relu");
+    return onednn_linear(x, with.weight, with.bias, kRelu ? "relu" : "none");
   }
   static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
                              bool wants_dx) {
@@ -96,21 +100,21 @@ struct Linear {
   }
 };
 
-/// A layer with its relu, for autograd. Gradients of parameters are f32.
+/// A layer, with its relu where it has one, for autograd. Gradients of parameters are f32.
 template <class Layer>
-class WithRelu : public torch::autograd::Function<WithRelu<Layer>> {
+class OneOperation : public torch::autograd::Function<OneOperation<Layer>> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor&,
                             const at::Tensor&, const Used& with) {
     auto y = Layer::forward(x, with);
-    context->save_for_backward({x, with.weight, y});
+    context->save_for_backward({x, with.weight, Layer::kRelu ? y : at::Tensor()});
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
-    const auto g = at::threshold_backward(grad[0], y, 0);
+    const auto g = Layer::kRelu ? at::threshold_backward(grad[0], y, 0) : grad[0].contiguous();
     const auto [dx, dweight, dbias] = Layer::backward(g, x, weight, context->needs_input_grad(0));
     return {dx, dweight.to(at::kFloat), dbias.to(at::kFloat), {}};
   }
@@ -197,13 +201,24 @@ class FirstConv : public torch::autograd::Function<FirstConv> {
 at::Tensor plain_conv(const at::Tensor& x, const Used& with) {
   return at::conv2d(x, with.weight, with.bias, 1, 1).relu_();
 }
+template <bool kRelu>
 at::Tensor plain_linear(const at::Tensor& x, const Used& with) {
-  return at::linear(x, with.weight, with.bias).relu_();
+  auto y = at::linear(x, with.weight, with.bias);
+  return kRelu ? y.relu_() : y;
+}
+
+template <bool kRelu>
+at::Tensor dense_layer(const at::Tensor& x, const LayerWeights& layer) {
+  const auto with = used(x, layer);
+  if (!onednn_has(x)) return plain_linear<kRelu>(x, with);
+  if (!wants_gradients(x, layer)) return Linear<kRelu>::forward(x, with);
+  return OneOperation<Linear<kRelu>>::apply(x, layer.weight, layer.bias, with);
 }
 
 struct LayerShape {
   int64_t B, C, H, W, O;  ///< H = 0: a linear layer with C inputs
   bool low;
+  bool relu = true;  ///< a linear layer may be without
 };
 
 KernelCase make_case(const LayerShape& s, at::Device device) {
@@ -236,21 +251,22 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
   return {
       .name = (conv ? "conv " + std::to_string(s.C) + "x" + std::to_string(s.H) + "x" +
                           std::to_string(s.W)
-                    : "linear " + std::to_string(s.C)) +
+                    : (s.relu ? "linear " : "linear alone ") + std::to_string(s.C)) +
               " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type,
       .inputs = {x.to(device), weight.to(device), bias.to(device)},
       .reference =
-          [run, conv](const Tensors& in) {
-            return run(in, [conv](const at::Tensor& t, const Used& with) {
-              return conv ? plain_conv(t, with) : plain_linear(t, with);
+          [run, conv, relu = s.relu](const Tensors& in) {
+            return run(in, [=](const at::Tensor& t, const Used& with) {
+              if (conv) return plain_conv(t, with);
+              return relu ? plain_linear<true>(t, with) : plain_linear<false>(t, with);
             });
           },
       .fused =
-          [conv, low = s.low](const Tensors& in) {
+          [conv, low = s.low, relu = s.relu](const Tensors& in) {
             const LayerWeights layer{in[1], in[2], {}, {}};
             auto t = low ? in[0].to(at::kBFloat16) : in[0];
-            return Tensors{
-                (conv ? conv3x3_relu(t, layer) : linear_relu(t, layer)).to(in[0].scalar_type())};
+            const auto one = conv ? conv3x3_relu : relu ? linear_relu : linear_alone;
+            return Tensors{one(t, layer).to(in[0].scalar_type())};
           },
       // over a layer's inputs, and back over outputs or, for weights, over all places; in bf16 the
       // sums are f32's, but what is read, three times, and what is given round each by itself
@@ -288,7 +304,8 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
           LayerShape{.B = 4, .C = 2, .H = 11, .W = 11, .O = 32},
           LayerShape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
           LayerShape{.B = 4, .C = 64, .H = 11, .W = 11, .O = 64},
-          LayerShape{.B = 5, .C = 20, .O = 12}, LayerShape{.B = 16, .C = 968, .O = 128}}) {
+          LayerShape{.B = 5, .C = 20, .O = 12}, LayerShape{.B = 16, .C = 968, .O = 128},
+          LayerShape{.B = 33, .C = 64, .O = 50, .relu = false}}) {
       LayerShape shape = s;
       shape.low = low;
       list.push_back(make_case(shape, device));
@@ -309,17 +326,21 @@ at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer) {
   if (!onednn_has(x)) return plain_conv(x, used(x, layer));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))
-    return WithRelu<Conv>::apply(image, layer.weight, layer.bias, used(x, layer));
+    return OneOperation<Conv>::apply(image, layer.weight, layer.bias, used(x, layer));
   const auto with = used(x, layer);
   return onednn_conv(image, with.weight, with.bias);
 }
 
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {
-  if (!onednn_has(x)) return plain_linear(x, used(x, layer));
-  if (wants_gradients(x, layer))
-    return WithRelu<Linear>::apply(x, layer.weight, layer.bias, used(x, layer));
-  const auto with = used(x, layer);
-  return onednn_linear(x, with.weight, with.bias, "relu");
+  return dense_layer<true>(x, layer);
+}
+
+at::Tensor linear_alone(const at::Tensor& x, const LayerWeights& layer) {
+  return dense_layer<false>(x, layer);
+}
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
+  return onednn_has(x) ? onednn_linear(x, weight, {}, "none") : at::linear(x, weight);
 }
 
 namespace kernels::relu_layers {

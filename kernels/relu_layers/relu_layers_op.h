@@ -20,5 +20,11 @@ at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer);
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
 /// row's result does not depend on the rows around it, from two rows on.
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer);
+/// The same without relu.
+at::Tensor linear_alone(const at::Tensor& x, const LayerWeights& layer);
+
+/// x weight^T, without gradients, for operations that have their own. x [B, F] and weight [O, F], f32 or
+/// bf16 both, any strides.
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight);
 
 }  // namespace maglev

@@ -8,7 +8,10 @@ namespace maglev::networks::mlp {
 NetworkEntry entry() {
   return {.name = "mlp",
           .summary = "fully connected layers",
-          .suits = [](const EnvSpec& spec) { return shows_image(spec) ? Suits::yes : Suits::best; },
+          .suits =
+              [](const EnvSpec& spec) {
+                return shows_image(spec) || shows_tokens(spec) ? Suits::yes : Suits::best;
+              },
           .make = [](const NetworkOptions& options, const NetworkContext& context,
                      Initializer init) -> std::shared_ptr<ActorCritic> {
             const auto trunk = [&](const Trunk::Shape& shape, Initializer& init) {

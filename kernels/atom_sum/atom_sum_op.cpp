@@ -1,0 +1,129 @@
+#include "kernels/atom_sum/atom_sum_op.h"
+
+#include <string>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/core/error.h"
+#include "engine/device/kernel.h"
+
+namespace maglev {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+AtomSum atom_sum_args(const variable_list& t, const AtomSumRule& rule) {
+  return {.goals = t[0].const_data_ptr<int32_t>(),
+          .count = t[0].size(0),
+          .slots = t[0].size(1),
+          .predicates = t[1].const_data_ptr<float>(),
+          .constants = t[2].const_data_ptr<float>(),
+          .width = t[1].size(1),
+          .first_sign = float(rule.first_sign),
+          .second_sign = float(rule.second_sign),
+          .divisor = rule.divisor,
+          .out = nullptr};
+}
+
+class SumOfAtoms : public torch::autograd::Function<SumOfAtoms> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& goals,
+                            const at::Tensor& predicates, const at::Tensor& constants,
+                            const AtomSumRule& rule) {
+    MAGLEV_ASSERT(goals.is_cpu() && goals.is_contiguous() && goals.scalar_type() == at::kInt,
+                  "goals of a processor, i32, that lie together");
+    const variable_list tensors{goals, predicates, constants};
+    auto out = at::empty({goals.size(0), predicates.size(1)}, predicates.options());
+    AtomSum args = atom_sum_args(tensors, rule);
+    args.out = out.data_ptr<float>();
+    atom_sum_cpu(args);
+    context->save_for_backward(tensors);
+    context->saved_data["first_sign"] = rule.first_sign;
+    context->saved_data["second_sign"] = rule.second_sign;
+    context->saved_data["divisor"] = int64_t(rule.divisor);
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad) {
+    const auto saved = context->get_saved_variables();
+    const AtomSumRule rule{context->saved_data["first_sign"].toDouble(),
+                           context->saved_data["second_sign"].toDouble(),
+                           AtomDivisor(context->saved_data["divisor"].toInt())};
+    const auto g = grad[0].contiguous();
+    auto d_predicates = at::zeros_like(saved[1]), d_constants = at::zeros_like(saved[2]);
+    atom_sum_back_cpu({.of = atom_sum_args(saved, rule),
+                       .d_out = g.const_data_ptr<float>(),
+                       .d_predicates = d_predicates.data_ptr<float>(),
+                       .d_constants = d_constants.data_ptr<float>()});
+    return {{}, d_predicates, d_constants, {}};
+  }
+};
+
+KernelCase atom_sum_case(int64_t U, int64_t A, int64_t E, const AtomSumRule& rule) {
+  constexpr int64_t kPredicates = 5, kConstants = 9;
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(U * 100 + E));
+  const auto i32 = at::TensorOptions(at::kInt);
+  // predicates and arguments by turns missing, whole atoms too
+  auto goals = at::stack(
+      {at::randint(kPredicates, {U, A}, gen, i32), at::randint(kConstants, {U, A}, gen, i32),
+       at::randint(kConstants, {U, A}, gen, i32)},
+      2);
+  goals.mul_((goals.select(2, 0) != 0).unsqueeze(2));
+  auto predicates = at::randn({kPredicates, E}, gen), constants = at::randn({kConstants, E}, gen);
+  // row 0 is 0 and stays so: what gradients are asked of are the others
+  const auto with_padding = [](const at::Tensor& rows) {
+    return at::cat({at::zeros({1, rows.size(1)}, rows.options()), rows});
+  };
+  const int64_t rows = goals.count_nonzero().item<int64_t>();
+  return {.name = "U=" + std::to_string(U) + " A=" + std::to_string(A) + " E=" + std::to_string(E) +
+                  " divisor " + std::to_string(int(rule.divisor)),
+          .inputs = {predicates.narrow(0, 1, kPredicates - 1).contiguous(),
+                     constants.narrow(0, 1, kConstants - 1).contiguous()},
+          .reference =
+              [=](const Tensors& in) {
+                return Tensors{
+                    atom_sum_reference(goals, with_padding(in[0]), with_padding(in[1]), rule)};
+              },
+          .fused =
+              [=](const Tensors& in) {
+                return Tensors{atom_sum(goals, with_padding(in[0]), with_padding(in[1]), rule)};
+              },
+          .tolerance = Tolerance::of_sums(3 * A + U * A),
+          .bytes = 4 * (rows * E + U * E + U * A * 3),
+          .flops = 2 * rows * E};
+}
+
+std::vector<KernelCase> atom_sum_cases(at::Device device) {
+  if (!device.is_cpu()) return {};
+  return {atom_sum_case(1, 1, 3, {1, -1, AtomDivisor::one}),
+          atom_sum_case(9, 3, 20, {1, -1, AtomDivisor::slots}),
+          atom_sum_case(33, 6, 250, {-1, -1, AtomDivisor::atoms})};
+}
+
+}  // namespace
+
+at::Tensor atom_sum(const at::Tensor& goals, const at::Tensor& predicates,
+                    const at::Tensor& constants, const AtomSumRule& rule) {
+  return SumOfAtoms::apply(goals, predicates, constants, rule);
+}
+
+at::Tensor atom_sum_reference(const at::Tensor& goals, const at::Tensor& predicates,
+                              const at::Tensor& constants, const AtomSumRule& rule) {
+  const auto r = at::embedding(predicates, goals.select(2, 0), /*padding_idx=*/0);
+  const auto h = at::embedding(constants, goals.select(2, 1), 0);
+  const auto t = at::embedding(constants, goals.select(2, 2), 0);
+  const auto sum = (r + rule.first_sign * h + rule.second_sign * t).sum(1);
+  if (rule.divisor == AtomDivisor::one) return sum;
+  if (rule.divisor == AtomDivisor::slots) return sum / double(goals.size(1));
+  return sum / (goals.select(2, 0) != 0).sum(1, /*keepdim=*/true).clamp_min(1);
+}
+
+namespace kernels::atom_sum {
+KernelEntry entry() {
+  return {"atom_sum", "goals embedded as sums of table rows, a goal's atoms each", atom_sum_cases};
+}
+}  // namespace kernels::atom_sum
+
+}  // namespace maglev

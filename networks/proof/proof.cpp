@@ -1,0 +1,222 @@
+// A policy over the successors of a goal, of which each row has another number: the logit of a
+// successor is the product of its vector with the state's, all made by one tower. Only successors
+// that are there are embedded, equal ones once. docs/knowledge_graphs.md has the formulas.
+
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "engine/device/launch.h"
+#include "engine/nn/network.h"
+#include "kernels/ragged/ragged_op.h"
+#include "networks/proof/goals.h"
+#include "networks/proof/tower.h"
+
+namespace maglev::networks::proof {
+namespace {
+
+enum class Towers { shared, separate };
+constexpr auto names_of(Towers) { return std::array{"shared", "separate"}; }
+enum class DotScale { none, sqrt, l2 };
+constexpr auto names_of(DotScale) { return std::array{"none", "sqrt", "l2"}; }
+
+struct Options {
+  AtomEmbedding atoms = AtomEmbedding::transe;
+  GoalEmbedding goals = GoalEmbedding::mean;
+  int64_t embedding = 64, width = 128, blocks = 2;
+  Towers towers = Towers::shared;
+  DotScale dot = DotScale::sqrt;
+  double temperature = 0.1;
+  bool packed = true, fused_layers = true;
+
+  void describe(OptionTable& t) {
+    t.add("atoms", atoms, "an atom's embedding");
+    t.add("goals", goals, "a goal's, from its atoms'");
+    t.add("embedding", embedding, "size of embeddings, and of what is compared",
+          {.min = 1, .max = 65536, .unit = "numbers"});
+    t.add("width", width, "layers' outputs", {.min = 1, .max = 65536, .unit = "units"});
+    t.add("blocks", blocks, "residual blocks", {.min = 0, .max = 1000, .unit = "blocks"});
+    t.add("towers", towers, "one tower for states and successors, or one each");
+    t.add("dot", dot, "products: as they are, over the root of the size, of unit vectors");
+    t.add("temperature", temperature, "what products of unit vectors are divided by",
+          {.min = 1e-6, .max = 1e6});
+    t.add("packed", packed,
+          "on a processor embed what is there, once; false: every slot, as on a GPU");
+    t.add("fused_layers", fused_layers,
+          "layers and sums of rows as one operation each; false: ATen's");
+  }
+};
+
+// the columns of observations, by name; -1: there is none
+int column_of(const EnvSpec& spec, std::string_view name) {
+  for (size_t i = 0; i < spec.observations.size(); ++i)
+    if (spec.observations[i].name == name) return int(i);
+  return -1;
+}
+
+Suits suits(const EnvSpec& spec) {
+  const int state = column_of(spec, "state"), successors = column_of(spec, "successors");
+  if (spec.observations.size() != 2 || state < 0 || successors < 0) return Suits::no;
+  const ObsColumn &goal = spec.observations[size_t(state)],
+                  &next = spec.observations[size_t(successors)];
+  const bool columns = goal.dtype == DType::i32 && next.dtype == DType::i32 &&
+                       goal.shape.size() == 2 && next.shape.size() == 3 && goal.shape[1] == 3 &&
+                       next.shape[1] == goal.shape[0] && next.shape[2] == 3;
+  const auto& words = goal.vocabulary;
+  const bool vocabulary = words.size() == 3 && words == next.vocabulary && words[1] == words[2];
+  return columns && vocabulary && spec.action.masked &&
+                 spec.action.heads == std::vector<int64_t>{next.shape[0]}
+             ? Suits::best
+             : Suits::no;
+}
+
+class ProofNetwork : public ActorCritic {
+ public:
+  ProofNetwork(const NetworkOptions& options, const NetworkContext& context, Initializer init)
+      : own_(options.own_as<Options>()),
+        state_(size_t(column_of(context.spec, "state"))),
+        successors_(size_t(column_of(context.spec, "successors"))) {
+    const ObsColumn& next = context.spec.observations[successors_];
+    S_ = next.shape[0];
+    const int64_t E = own_.embedding, H = own_.width;
+    embedder_ = register_module(
+        "embedder",
+        std::make_shared<GoalEmbedder>(GoalEmbedder::Shape{.predicates = next.vocabulary[0],
+                                                           .constants = next.vocabulary[1],
+                                                           .atoms = next.shape[1],
+                                                           .width = E},
+                                       own_.atoms, own_.goals, init));
+    const auto body = [&](const char* name) {
+      return register_module(name,
+                             std::make_shared<Body>(embedder_->features(), H, own_.blocks, init));
+    };
+    const auto head = [&](const char* name) {
+      return register_module(
+          name, std::make_shared<Head>(H, std::vector<int64_t>{H, E}, false, kHeadGain, init));
+    };
+    body_ = body("body"), policy_head_ = head("policy_head");
+    if (own_.towers == Towers::separate)
+      next_body_ = body("next_body"), next_head_ = head("next_head");
+    if (!options.shared) critic_body_ = body("critic_body");
+    critic_ = register_module(
+        "critic", std::make_shared<Head>(H, std::vector<int64_t>{H}, true, std::sqrt(2.0), init));
+    value_head_ = register_module(
+        "value_head", make_value_head(options.value_head, H, options.popart_beta, init));
+  }
+
+  NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) override {
+    const at::Tensor &state = columns[state_], &successors = columns[successors_];
+    return own_.packed && !runs_on_cuda(state.device()) ? packed(state, successors, want)
+                                                        : padded(state, successors, want);
+  }
+
+  ValueHead& value_head() const override { return *value_head_; }
+  std::vector<std::string> output_layers() const override {
+    return {"embedder", "policy_head", "next_head", "value_head"};
+  }
+
+  // of a row whose slots are all taken
+  RowCost cost() const override {
+    const auto of = [](const torch::nn::Module& part) { return cost_of(part.parameters()); };
+    const RowCost embedding{embedder_->multiply_adds(), embedder_->features()};
+    const RowCost state = embedding + of(*body_) + of(*policy_head_);
+    const RowCost next = embedding + (next_body_ ? of(*next_body_) + of(*next_head_)
+                                                 : of(*body_) + of(*policy_head_));
+    RowCost row = state + of(*critic_) + of(*value_head_);
+    if (critic_body_) row = row + of(*critic_body_);
+    row.multiply_adds += S_ * next.multiply_adds, row.outputs += S_ * next.outputs;
+    row.uses = 1 + S_;
+    return row;
+  }
+
+ private:
+  // products of few numbers begin near 0, so that successors begin alike
+  static constexpr double kHeadGain = 0.1;
+
+  NetworkOutput packed(const at::Tensor& state, const at::Tensor& successors, Want want) const {
+    // goals of the call, each once; one tower takes states and successors together
+    const bool together = want.policy && !next_body_;
+    PackedGoals rows = pack_goals(state, together ? successors : at::Tensor());
+    const auto embedded = embed(rows.goals);
+    at::Tensor hidden;
+    if (want.policy || !critic_body_) hidden = body_->forward(embedded, own_.fused_layers);
+
+    // rows in the same state have one value
+    NetworkOutput out;
+    if (want.value) {
+      const auto first = [&](const at::Tensor& t) { return t.narrow(0, 0, rows.states); };
+      out.value = (critic_body_ ? value(critic_body_->forward(first(embedded), own_.fused_layers))
+                                : value(first(hidden)))
+                      .index_select(0, rows.state);
+    }
+    if (!want.policy) return out;
+
+    const auto u = compared(*policy_head_, hidden);
+    auto v = u;
+    if (next_body_) {
+      const PackedGoals next = pack_goals({}, successors);
+      v = compared(*next_head_, next_body_->forward(embed(next.goals), own_.fused_layers));
+      rows.successor = next.successor, rows.offsets = next.offsets;
+    }
+    out.logits = ragged_dot(u, v, rows, S_, scale());
+    return out;
+  }
+
+  // the same with every slot embedded
+  NetworkOutput padded(const at::Tensor& state, const at::Tensor& successors, Want want) const {
+    NetworkOutput out;
+    const auto embedded = embed(state);
+    const auto hidden = body_->forward(embedded, own_.fused_layers);
+    if (want.value)
+      out.value = value(critic_body_ ? critic_body_->forward(embedded, own_.fused_layers) : hidden);
+    if (!want.policy) return out;
+
+    const auto u = compared(*policy_head_, hidden).unsqueeze(1);
+    const Body& body = next_body_ ? *next_body_ : *body_;
+    const Head& head = next_head_ ? *next_head_ : *policy_head_;
+    const auto v = compared(head, body.forward(embed(successors.flatten(0, 1)), own_.fused_layers));
+    const auto present = successors.select(3, 0).select(2, 0).ne(0).cumprod(1);
+    out.logits = (scale() * (u * v.view({-1, S_, v.size(1)})).sum(2)).masked_fill(present == 0, 0);
+    return out;
+  }
+
+  at::Tensor embed(const at::Tensor& goals) const {
+    return embedder_->forward(goals, own_.fused_layers);
+  }
+  at::Tensor value(const at::Tensor& hidden) const {
+    return value_head_->forward(critic_->forward(hidden, own_.fused_layers)).to(at::kFloat);
+  }
+  at::Tensor compared(const Head& head, const at::Tensor& hidden) const {
+    const auto x = head.forward(hidden, own_.fused_layers);
+    return own_.dot == DotScale::l2 ? x / x.norm(2, {1}, true).clamp_min(1e-12) : x;
+  }
+  double scale() const {
+    if (own_.dot == DotScale::l2) return 1 / own_.temperature;
+    return own_.dot == DotScale::sqrt ? 1 / std::sqrt(double(own_.embedding)) : 1;
+  }
+
+  const Options own_;
+  size_t state_, successors_;  ///< columns
+  int64_t S_;
+  std::shared_ptr<GoalEmbedder> embedder_;
+  std::shared_ptr<Body> body_, next_body_, critic_body_;  ///< null: body_ takes its place
+  std::shared_ptr<Head> policy_head_, next_head_, critic_;
+  std::shared_ptr<ValueHead> value_head_;
+};
+
+}  // namespace
+
+NetworkEntry entry() {
+  return {
+      .name = "proof",
+      .summary = "products of a state with its successors, of which each row has another number",
+      .needs = "columns state [A, 3] and successors [S, A, 3] of tokens, and an action of S",
+      .suits = suits,
+      .own = own_settings<Options>(),
+      .make = [](const NetworkOptions& options, const NetworkContext& context,
+                 Initializer init) -> std::shared_ptr<ActorCritic> {
+        return std::make_shared<ProofNetwork>(options, context, init);
+      }};
+}
+
+}  // namespace maglev::networks::proof
