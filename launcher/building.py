@@ -27,6 +27,7 @@ from launcher.console import (
     screen,
     write_json,
 )
+from launcher.environment import BY_CHOICE
 
 ENGINE = "maglev-engine"
 # one translation unit with torch's headers takes up to this much memory
@@ -134,7 +135,7 @@ def configuration_of(preset: str, setup: dict) -> tuple[list[str], str]:
     arguments = [
         f"-DCMAKE_MAKE_PROGRAM={setup['ninja']}",
         f"-DMAGLEV_TORCH={setup['torch']}",
-        f"-DMAGLEV_MUJOCO={setup['mujoco']}",
+        *(f"-DMAGLEV_{one.package.upper()}={setup[one.package]}" for one in BY_CHOICE),
         f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}",
     ]
     arguments += shlex.split(os.environ.get("MAGLEV_CMAKE_ARGS", ""))

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 from launcher.console import (
     BUILD,
@@ -241,33 +242,55 @@ def install_python_packages(log) -> Path:
     return Path(package_folder("torch") or "/")
 
 
-def install_mujoco(log) -> str:
-    """Returns the folder of the package mujoco; empty, and a line says why, where it cannot be had.
+class ByChoice(NamedTuple):
+    """Packages of which the engine reads files, and goes on without where they cannot be had."""
 
-    By choice: everything but the environments dmc_* works without. The engine wants its library and the models that
-    lie in dm_control, not what their Python sides import, some of which has no wheels for newer interpreters.
-    """
-    chosen = os.environ.get("MAGLEV_MUJOCO")
+    package: str  # its folder; requirements-<package>.txt says what is fetched, MAGLEV_<PACKAGE> names another
+    name: str
+    gives: str  # what there is not without it
+    proof: str  # a file that the folder has
+    remark: Callable[[], str] = lambda: ""  # what to say once it is there
+
+
+def opengl_remark() -> str:
+    if any(ctypes.util.find_library(name) for name in ("EGL", "OSMesa")):
+        return ""
+    return (
+        "MuJoCo's environments can show numbers; pictures need OpenGL without a window: "
+        f"{by_hand('libegl1 libgl1-mesa-dri')}"
+    )
+
+
+# the library and the models that lie in dm_control, not what their Python sides import, some of which has no wheels for
+# newer interpreters; and text files
+BY_CHOICE = (
+    ByChoice("mujoco", "MuJoCo", "MuJoCo's environments", "libmujoco.so.*", opengl_remark),
+    ByChoice("pykeen", "PyKEEN", "PyKEEN's knowledge graphs", "datasets/umls/train.txt"),
+)
+
+
+def install_by_choice(one: ByChoice, log) -> str:
+    """Returns the package's folder; empty, and a line says why, where it cannot be had."""
+    variable = f"MAGLEV_{one.package.upper()}"
+    chosen = os.environ.get(variable)
     if chosen:
-        if not list(Path(chosen).glob("libmujoco.so.*")):
+        if not list(Path(chosen).glob(one.proof)):
             raise Failure(
-                f"[setup] MAGLEV_MUJOCO={chosen} is no mujoco package: expected "
-                ".../site-packages/mujoco with libmujoco.so.* in it"
+                f"[setup] {variable}={chosen} is no {one.package} package: expected "
+                f".../site-packages/{one.package} with {one.proof} in it"
             )
         return str(Path(chosen).resolve())
     try:
-        why = pip_install(requirement_lines("requirements-mujoco.txt"), log, "MuJoCo", alone=True)
+        wanted = requirement_lines(f"requirements-{one.package}.txt")
+        why = pip_install(wanted, log, one.name, alone=True)
     except Failure as failure:
         why = str(failure)
     if why:
-        screen.say(f"without MuJoCo's environments: {why.removeprefix('[setup] ')}")
+        screen.say(f"without {one.gives}: {why.removeprefix('[setup] ')}")
         return ""
-    if not any(ctypes.util.find_library(name) for name in ("EGL", "OSMesa")):
-        screen.say(
-            "MuJoCo's environments can show numbers; pictures need OpenGL without a window: "
-            f"{by_hand('libegl1 libgl1-mesa-dri')}"
-        )
-    return package_folder("mujoco")
+    if one.remark():
+        screen.say(one.remark())
+    return package_folder(one.package)
 
 
 def tool(name: str, version: tuple[int, ...]) -> str:
@@ -284,7 +307,8 @@ def tool(name: str, version: tuple[int, ...]) -> str:
 def setup_key() -> str:
     return digest(
         SETUP_VERSION,
-        *((HOME / name).read_text() for name in ("requirements.txt", "requirements-mujoco.txt")),
+        (HOME / "requirements.txt").read_text(),
+        *((HOME / f"requirements-{one.package}.txt").read_text() for one in BY_CHOICE),
     )
 
 
@@ -293,7 +317,8 @@ def tests_key() -> str:
 
 
 def setup_is_current(state: dict, tests: bool) -> bool:
-    chosen = {name: os.environ.get(f"MAGLEV_{name.upper()}") for name in ("torch", "mujoco")}
+    names = ("torch", *(one.package for one in BY_CHOICE))
+    chosen = {name: os.environ.get(f"MAGLEV_{name.upper()}") for name in names}
     return (
         state.get("key") == setup_key()
         and (not tests or state.get("tests") == tests_key())
@@ -301,7 +326,7 @@ def setup_is_current(state: dict, tests: bool) -> bool:
             not path or str(Path(path).resolve()) == state.get(name)
             for name, path in chosen.items()
         )
-        and (not state["mujoco"] or os.path.exists(state["mujoco"]))
+        and all(not state[name] or os.path.exists(state[name]) for name in names)
         and all(
             os.path.exists(path)
             for path in (
@@ -320,7 +345,8 @@ def ensure_setup(tests: bool = False, whole: bool = False) -> dict:
     Called with the lock held; returns the state.
     """
     state = read_json(SETUP_STATE)
-    if setup_is_current(state, tests) and (state["mujoco"] or not whole):
+    missing = [one for one in BY_CHOICE if not state.get(one.package)]
+    if setup_is_current(state, tests) and not (whole and missing):
         return state
     if sys.version_info < MIN_PYTHON:
         raise Failure(
@@ -343,11 +369,11 @@ def ensure_setup(tests: bool = False, whole: bool = False) -> dict:
                 "torch": str(torch),
                 "cmake": tool("cmake", MIN_CMAKE),
                 "ninja": tool("ninja", (1,)),
-                "mujoco": install_mujoco(log),
             }
+            state |= {one.package: install_by_choice(one, log) for one in BY_CHOICE}
             write_json(SETUP_STATE, state)
-        elif whole and not state["mujoco"]:
-            state["mujoco"] = install_mujoco(log)
+        elif whole and missing:
+            state |= {one.package: install_by_choice(one, log) for one in missing}
             write_json(SETUP_STATE, state)
         if tests:
             why = pip_install(requirement_lines("requirements-test.txt"), log, "test packages")

@@ -66,8 +66,9 @@ std::string count_of(int64_t count, const std::string& one, const std::string& m
 
 void note_repeated(Dataset& dataset, const std::string& file, int64_t repeated) {
   if (repeated)
-    dataset.notes.push_back(file + ": " + count_of(repeated, "line repeats", "lines repeat") +
-                            " another and counts once");
+    dataset.notes.push_back(file + ": " +
+                            count_of(repeated, "line repeats another and is left out",
+                                     "lines repeat others and are left out"));
 }
 
 void expect_files(const std::string& folder) {
@@ -134,8 +135,7 @@ Dataset read_folder(const std::string& folder) {
   expect_files(folder);
   Dataset dataset;
   dataset.folder = folder;
-  dataset.name = std::filesystem::path(folder).lexically_normal().filename().string();
-  if (dataset.name.empty() || dataset.name == ".") dataset.name = folder;
+  dataset.name = std::filesystem::weakly_canonical(folder).filename().string();
   const auto file = [&](const char* name) { return folder + "/" + name; };
 
   for (const SplitFile& split : kSplits)
@@ -151,9 +151,9 @@ Dataset read_folder(const std::string& folder) {
     const RuleFile rules = read_rules(file("rules.txt"), dataset.program);
     note_repeated(dataset, "rules.txt", rules.repeated);
     if (rules.without_body)
-      dataset.notes.push_back(
-          "rules.txt: " + count_of(rules.without_body, "rule has", "rules have") +
-          " no body and is left out");
+      dataset.notes.push_back("rules.txt: " + count_of(rules.without_body,
+                                                       "rule has no body and is left out",
+                                                       "rules have no body and are left out"));
     expect_predicates(dataset.program, rules);
   } else {
     dataset.notes.push_back("no rules.txt: nothing but facts can be proved");
@@ -224,13 +224,16 @@ void write_dataset(const Dataset& dataset, const std::string& folder, bool repla
                  quoted_name(program.constants.of(constant)) + ").\n";
   if (!domains.empty()) files.push_back({"domains.txt", domains});
 
-  if (!replace)
-    for (const char* name :
-         {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
-          "train_depths.txt", "valid_depths.txt", "test_depths.txt"})
-      if (path_exists(folder + "/" + name))
-        throw Error("[" + folder + "] has a " + name +
-                    " already; name another folder, or say that it may be replaced");
+  // of an older one nothing may stay
+  for (const char* name :
+       {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
+        "train_depths.txt", "valid_depths.txt", "test_depths.txt"}) {
+    const std::string path = folder + "/" + name;
+    if (!replace && path_exists(path))
+      throw Error("[" + folder + "] has a " + name +
+                  " already; name another folder, or let it be replaced (--overwrite)");
+    if (replace) remove_path(path);
+  }
   make_dirs(folder);
   for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
 }

@@ -44,8 +44,8 @@ Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed);
 /// countries.h). "kinships", "nations", "umls": read from PyKEEN's wheel, rules mined (pykeen.h).
 std::vector<std::string> dataset_names();
 
-/// Writes such a folder, made where there is none. Throws Error where it has files of these names
-/// already, unless `replace`.
+/// Writes such a folder, made where there is none. Where it has files of these names already they go,
+/// if `replace`; else throws Error.
 void write_dataset(const Dataset& dataset, const std::string& folder, bool replace);
 
 }  // namespace maglev::datalog

@@ -41,19 +41,18 @@ class RuleAdder {
                                          " atoms in the body, where at most " +
                                          std::to_string(kMaxBody) + " are allowed");
     Rule rule{.confidence = text.confidence};
+    std::vector<std::string> written;
     const auto id_of = [&](const TextTerm& term) -> int32_t {
       if (!term.variable) return program_.constants.add(term.name);
-      auto known = std::find(rule.variables.begin(), rule.variables.end(), term.name);
+      const auto known = std::find(written.begin(), written.end(), term.name);
       // each _ is a variable of its own
-      const bool unnamed = term.name == "_";
-      if (!unnamed && known != rule.variables.end())
-        return -int32_t(known - rule.variables.begin()) - 1;
-      if (rule.variables.size() == size_t(kMaxRuleVariables))
+      if (term.name != "_" && known != written.end()) return -int32_t(known - written.begin()) - 1;
+      if (written.size() == size_t(kMaxRuleVariables))
         line.complain(term.place,
                       "a rule of more than " + std::to_string(kMaxRuleVariables) + " variables");
-      rule.variables.push_back(unnamed ? "_" + std::to_string(rule.variables.size() + 1)
-                                       : term.name);
-      return -int32_t(rule.variables.size());
+      written.push_back(term.name);
+      rule.variables.push_back(variable_name(term.name, rule.variables));
+      return -int32_t(written.size());
     };
     const auto atom_of = [&](const TextAtom& atom) {
       const int32_t first = id_of(atom.first), second = id_of(atom.second);
@@ -82,6 +81,19 @@ class RuleAdder {
     }
   }
 
+  // as our form writes variables, with a capital letter; other forms have others
+  static std::string variable_name(std::string name, const std::vector<std::string>& taken) {
+    if (name[0] >= 'a' && name[0] <= 'z') name[0] = char(name[0] - 'a' + 'A');
+    const bool plain = name != "_" && std::all_of(name.begin(), name.end(), [](char c) {
+                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                (c >= '0' && c <= '9') || c == '_';
+                       });
+    if (!plain || !(name[0] == '_' || (name[0] >= 'A' && name[0] <= 'Z')))
+      name = "V" + std::to_string(taken.size() + 1);
+    while (std::find(taken.begin(), taken.end(), name) != taken.end()) name += "_";
+    return name;
+  }
+
   // names of variables do not count
   static std::string key_of(const Rule& rule) {
     std::string key;
@@ -105,7 +117,7 @@ double confidence_in(const Line& line, const Column& word) {
 void take_prefix(Line& line, TextRule& rule) {
   const std::string_view bytes = line.text();
   const size_t begin = line.place(), first = bytes.find(':', begin), bracket = bytes.find('(');
-  if (first == bytes.npos || (bracket != bytes.npos && first > bracket)) return;
+  if (first == bytes.npos || first > std::min(bracket, bytes.find_first_of("'\"", begin))) return;
   const auto word = [&](size_t from, size_t to) {
     return Column{bytes.substr(from, to - from), from};
   };

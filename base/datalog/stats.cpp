@@ -60,6 +60,61 @@ bool ordered(const Atom& a, const Atom& b) {
   return std::tie(a.predicate, a.first, a.second) < std::tie(b.predicate, b.first, b.second);
 }
 
+/// What the splits of a dataset are counted with.
+class SplitCounter {
+ public:
+  SplitCounter(const Dataset& dataset, const Knowledge& knowledge)
+      : dataset_(dataset),
+        k_(knowledge),
+        known_(dataset.program.facts),
+        has_fact_(size_t(knowledge.constants) + 1) {
+    for (const auto* split : {&dataset.train, &dataset.valid, &dataset.test})
+      known_.insert(known_.end(), split->begin(), split->end());
+    std::sort(known_.begin(), known_.end(), ordered);
+    for (int32_t i = 0; i < k_.facts; ++i)
+      has_fact_[size_t(k_.fact(i).first)] = has_fact_[size_t(k_.fact(i).second)] = 1;
+  }
+
+  SplitStats count(const std::vector<Atom>& queries) const {
+    SplitStats stats{.queries = int64_t(queries.size())};
+    for (size_t i = 0; i < queries.size(); ++i) {
+      const Atom& query = queries[i];
+      stats.by_one_rule += one_rule_proves(k_, query);
+      stats.facts += k_.find(query) >= 0;
+      stats.unknown +=
+          !has_fact_[size_t(query.first)] || !has_fact_[size_t(query.second)] ||
+          (k_.of(query.predicate).size() == 0 && k_.rules_of(query.predicate).size() == 0);
+      const Atom wrong = false_query(query, i);
+      if (!wrong.predicate) continue;
+      ++stats.false_queries;
+      stats.false_by_one_rule += one_rule_proves(k_, wrong);
+    }
+    return stats;
+  }
+
+ private:
+  /// The query with another second constant, in no split; of predicate 0 where none was drawn.
+  Atom false_query(const Atom& query, size_t number) const {
+    static const std::vector<int32_t> kAny;
+    const std::vector<int32_t>& domain =
+        dataset_.domains.empty() ? kAny : dataset_.domains[size_t(query.predicate - 1)];
+    const uint32_t choices = uint32_t(domain.empty() ? size_t(k_.constants) : domain.size());
+    Rng rng(0, stream_id(Purpose::dataset, 2), uint64_t(number) << 16);
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const uint32_t choice = rng.below(choices);
+      const Atom wrong{query.predicate, query.first,
+                       domain.empty() ? int32_t(choice) + 1 : domain[choice]};
+      if (!std::binary_search(known_.begin(), known_.end(), wrong, ordered)) return wrong;
+    }
+    return {};
+  }
+
+  const Dataset& dataset_;
+  const Knowledge& k_;
+  std::vector<Atom> known_;        // all that is said to be true
+  std::vector<uint8_t> has_fact_;  // by constant
+};
+
 }  // namespace
 
 bool one_rule_proves(const Knowledge& knowledge, const Atom& query) {
@@ -70,41 +125,9 @@ bool one_rule_proves(const Knowledge& knowledge, const Atom& query) {
   return false;
 }
 
-SplitStats stats_of(const Dataset& dataset, const Knowledge& knowledge,
-                    const std::vector<Atom>& queries) {
-  SplitStats stats{.queries = int64_t(queries.size())};
-  std::vector<Atom> known = dataset.program.facts;
-  for (const auto* split : {&dataset.train, &dataset.valid, &dataset.test})
-    known.insert(known.end(), split->begin(), split->end());
-  std::sort(known.begin(), known.end(), ordered);
-  std::vector<uint8_t> has_constant(size_t(knowledge.constants) + 1);
-  for (int32_t i = 0; i < knowledge.facts; ++i)
-    has_constant[size_t(knowledge.fact(i).first)] = has_constant[size_t(knowledge.fact(i).second)] =
-        1;
-
-  for (size_t i = 0; i < queries.size(); ++i) {
-    const Atom& query = queries[i];
-    stats.by_one_rule += one_rule_proves(knowledge, query);
-    stats.facts += knowledge.find(query) >= 0;
-    stats.unknown += !has_constant[size_t(query.first)] || !has_constant[size_t(query.second)] ||
-                     (knowledge.of(query.predicate).size() == 0 &&
-                      knowledge.rules_of(query.predicate).size() == 0);
-    static const std::vector<int32_t> kAny;
-    const std::vector<int32_t>& domain =
-        dataset.domains.empty() ? kAny : dataset.domains[size_t(query.predicate - 1)];
-    const uint32_t choices = uint32_t(domain.empty() ? size_t(knowledge.constants) : domain.size());
-    Rng rng(0, stream_id(Purpose::dataset, 2), uint64_t(i) << 16);
-    for (int draw = 0; draw < kDraws; ++draw) {
-      const uint32_t choice = rng.below(choices);
-      const Atom wrong{query.predicate, query.first,
-                       domain.empty() ? int32_t(choice) + 1 : domain[choice]};
-      if (std::binary_search(known.begin(), known.end(), wrong, ordered)) continue;
-      ++stats.false_queries;
-      stats.false_by_one_rule += one_rule_proves(knowledge, wrong);
-      break;
-    }
-  }
-  return stats;
+DatasetStats stats_of(const Dataset& dataset, const Knowledge& knowledge) {
+  const SplitCounter counter(dataset, knowledge);
+  return {counter.count(dataset.train), counter.count(dataset.valid), counter.count(dataset.test)};
 }
 
 }  // namespace maglev::datalog

@@ -23,7 +23,10 @@ struct SplitStats {
 /// Whether one rule whose body is all facts proves a ground query. `query` itself is no fact.
 bool one_rule_proves(const Knowledge& knowledge, const Atom& query);
 
-SplitStats stats_of(const Dataset& dataset, const Knowledge& knowledge,
-                    const std::vector<Atom>& queries);
+struct DatasetStats {
+  SplitStats train, valid, test;
+};
+/// `knowledge` is the dataset's.
+DatasetStats stats_of(const Dataset& dataset, const Knowledge& knowledge);
 
 }  // namespace maglev::datalog

@@ -30,6 +30,42 @@ std::string word_at(std::string_view text, size_t place) {
   return "'" + std::string(text.substr(place, end - place)) + "..'";
 }
 
+// bytes of the character at a place as UTF-8 (RFC 3629); 0: there is none
+size_t character_bytes(std::string_view text, size_t place) {
+  const auto byte = [&](size_t i) { return i < text.size() ? uint8_t(text[i]) : 0u; };
+  const unsigned first = byte(place), second = byte(place + 1);
+  const auto follows = [&](size_t i) { return (byte(place + i) & 0xC0) == 0x80; };
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first < 0xE0) return follows(1) ? 2 : 0;
+  // not the long way round, no surrogates, nothing beyond U+10FFFF
+  if (first >= 0xE0 && first < 0xF0)
+    return follows(1) && follows(2) && !(first == 0xE0 && second < 0xA0) &&
+                   !(first == 0xED && second >= 0xA0)
+               ? 3
+               : 0;
+  if (first >= 0xF0 && first < 0xF5)
+    return follows(1) && follows(2) && follows(3) && !(first == 0xF0 && second < 0x90) &&
+                   !(first == 0xF4 && second >= 0x90)
+               ? 4
+               : 0;
+  return 0;
+}
+
+void expect_text(const Line& line) {
+  const std::string_view bytes = line.text();
+  for (size_t i = 0; i < bytes.size();) {
+    const uint8_t byte = uint8_t(bytes[i]);
+    if (byte < 0x20 && byte != '\t')
+      line.complain(i, "expected text, got the control character " + std::to_string(int(byte)) +
+                           " (is this a text file?)");
+    const size_t length = character_bytes(bytes, i);
+    if (!length)
+      line.complain(i, "expected UTF-8, got the byte " + std::to_string(int(byte)) +
+                           " (a file in another encoding: iconv -t utf-8 converts it)");
+    i += length;
+  }
+}
+
 }  // namespace
 
 bool Line::done() {
@@ -111,11 +147,11 @@ double Line::take_number(const std::string& what) {
 }
 
 void Line::fail(size_t place, const std::string& expected) const {
+  while (place < text_.size() && blank(text_[place])) ++place;
   complain(place, "expected " + expected + ", got " + word_at(text_, place));
 }
 
 void Line::complain(size_t place, const std::string& what) const {
-  while (place < text_.size() && blank(text_[place])) ++place;
   size_t column = 1;
   for (char c : text_.substr(0, place)) column += (c & 0xC0) != 0x80;
   throw Error("[" + std::string(file_) + ":" + std::to_string(number_) + ":" +
@@ -131,10 +167,7 @@ void for_each_line(const Text& text, const std::function<void(Line&)>& read) {
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
     if (bytes.ends_with('\r')) bytes.remove_suffix(1);
     Line line(text.name, number, bytes);
-    for (size_t i = 0; i < bytes.size(); ++i)
-      if (uint8_t(bytes[i]) < 0x20 && bytes[i] != '\t')
-        line.complain(i, "expected text, got the control character " +
-                             std::to_string(int(bytes[i])) + " (is this a text file?)");
+    expect_text(line);
     read(line);
   }
 }

@@ -70,7 +70,7 @@ class Line {
 };
 
 /// Calls `read` with each line: ends are "\n" or "\r\n", the last one may have none, a byte order
-/// mark is passed. Throws Error at a control character.
+/// mark is passed. Throws Error at a control character and at what is no UTF-8.
 void for_each_line(const Text& text, const std::function<void(Line&)>& read);
 
 /// Words of a line between tabs, as they stand, and where they begin.

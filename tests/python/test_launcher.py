@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json"]
-FILES += ["requirements.txt", "requirements-mujoco.txt", "requirements-test.txt"]
+FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-pykeen", "-test")]
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
@@ -201,26 +201,36 @@ def test_wrong_torch_folder_is_refused(fresh):
     assert done.returncode == 2 and "MAGLEV_TORCH=/usr is no torch package" in done.err
 
 
-def test_wrong_mujoco_folder_is_refused(fresh):
-    done = fresh.run("setup", MAGLEV_MUJOCO="/usr")
-    assert done.returncode == 2 and "MAGLEV_MUJOCO=/usr is no mujoco package" in done.err
+BY_CHOICE = {
+    "mujoco": ("MuJoCo's environments", "libmujoco.so.1"),
+    "pykeen": ("PyKEEN's knowledge graphs", "datasets/umls/train.txt"),
+}
 
 
-def test_mujoco_is_by_choice_and_setup_tries_it_again(fresh):
+@pytest.mark.parametrize("package", BY_CHOICE)
+def test_wrong_folder_of_a_package_by_choice_is_refused(fresh, package):
+    name = f"MAGLEV_{package.upper()}"
+    done = fresh.run("setup", **{name: "/usr"})
+    assert done.returncode == 2 and f"{name}=/usr is no {package} package" in done.err
+
+
+@pytest.mark.parametrize("package", BY_CHOICE)
+def test_what_is_by_choice_is_gone_without_and_setup_tries_it_again(fresh, package):
+    gives, proof = BY_CHOICE[package]
     done = fresh.run("train")
     assert done.returncode == 7, done.err
-    assert "without MuJoCo's environments: missing Python packages: mujoco==" in done.err
+    assert f"without {gives}: missing Python packages: {package}==" in done.err
     state = fresh.folder / ".venv" / "maglev.json"
-    assert json.loads(state.read_text())["mujoco"] == ""
-    assert "without MuJoCo" not in fresh.run("train").err, "what is known to be missing is not asked for again"
-    assert "without MuJoCo" in fresh.run("setup").err
-    package = fresh.folder / "simulator" / "mujoco"
-    package.mkdir(parents=True)
-    (package / "libmujoco.so.1").touch()
-    done = fresh.run("setup", MAGLEV_MUJOCO=str(package))
-    assert done.returncode == 0 and json.loads(state.read_text())["mujoco"] == str(package)
-    shutil.rmtree(package)
-    assert "without MuJoCo" in fresh.run("train").err, "what is gone is looked for anew"
+    assert json.loads(state.read_text())[package] == ""
+    assert f"without {gives}" not in fresh.run("train").err, "what is known to be missing is not asked for again"
+    assert f"without {gives}" in fresh.run("setup").err
+    folder = fresh.folder / "elsewhere" / package
+    (folder / proof).parent.mkdir(parents=True)
+    (folder / proof).touch()
+    done = fresh.run("setup", **{f"MAGLEV_{package.upper()}": str(folder)})
+    assert done.returncode == 0 and json.loads(state.read_text())[package] == str(folder)
+    shutil.rmtree(folder)
+    assert f"without {gives}" in fresh.run("train").err, "what is gone is looked for anew"
 
 
 def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(without_numpy):

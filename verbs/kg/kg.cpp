@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <map>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -52,7 +53,28 @@ void refuse_existing(const std::string& path, bool overwrite) {
 struct SplitRow {
   const char* name;
   const std::vector<datalog::Atom>* queries;
+  const std::vector<int32_t>* depths;
+  datalog::SplitStats stats;
 };
+
+// how many queries have a proof of how many steps
+std::map<int32_t, int64_t> by_depth(const std::vector<int32_t>& depths) {
+  std::map<int32_t, int64_t> counts;
+  for (int32_t depth : depths) ++counts[depth];
+  return counts;
+}
+
+// "2: 20, 4: 3, unknown: 1"
+std::string depths_text(const std::vector<int32_t>& depths) {
+  std::string text, unknown;
+  for (const auto& [depth, count] : by_depth(depths)) {
+    const std::string one = ": " + std::to_string(count);
+    if (depth < 0) unknown = "unknown" + one;
+    else text += (text.empty() ? "" : ", ") + std::to_string(depth) + one;
+  }
+  if (!unknown.empty()) text += (text.empty() ? "" : ", ") + unknown;
+  return text.empty() ? "-" : text;
+}
 
 int stats(const Arguments& arguments) {
   const Dataset dataset = datalog::open_dataset(arguments.positional()[0]);
@@ -69,20 +91,24 @@ int stats(const Arguments& arguments) {
               {"notes", dataset.notes}};
 
   Table splits({"split", ">queries", ">proved by one rule", ">of as many false ones", ">are facts",
-                ">of unknown names"});
-  const SplitRow rows[] = {
-      {"train", &dataset.train}, {"valid", &dataset.valid}, {"test", &dataset.test}};
+                ">of unknown names", "queries by depth"});
+  const datalog::DatasetStats counted = datalog::stats_of(dataset, *knowledge);
+  const SplitRow rows[] = {{"train", &dataset.train, &dataset.train_depth, counted.train},
+                           {"valid", &dataset.valid, &dataset.valid_depth, counted.valid},
+                           {"test", &dataset.test, &dataset.test_depth, counted.test}};
   for (const SplitRow& row : rows) {
-    const datalog::SplitStats s = datalog::stats_of(dataset, *knowledge, *row.queries);
+    const datalog::SplitStats& s = row.stats;
     splits.add({row.name, std::to_string(s.queries), share_text(s.by_one_rule, s.queries),
                 share_text(s.false_by_one_rule, s.false_queries), share_text(s.facts, s.queries),
-                std::to_string(s.unknown)});
+                std::to_string(s.unknown), depths_text(*row.depths)});
     report["splits"][row.name] = {{"queries", s.queries},
                                   {"by_one_rule", s.by_one_rule},
                                   {"false_queries", s.false_queries},
                                   {"false_by_one_rule", s.false_by_one_rule},
                                   {"facts", s.facts},
                                   {"unknown", s.unknown}};
+    for (const auto& [depth, count] : by_depth(*row.depths))
+      report["splits"][row.name]["depths"][std::to_string(depth)] = count;
   }
 
   Table predicates({"predicate", ">facts", ">rules", ">train", ">valid", ">test"});

@@ -1,0 +1,54 @@
+"""maglev kg: knowledge graphs as files, as a user calls it."""
+
+import json
+
+
+def kg(engine, *words):
+    done = engine("kg", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_graph_is_made_read_and_mined(engine, tmp_path):
+    folder = tmp_path / "family"
+    assert "19715 facts, 88 rules" in kg(engine, "make", "family", "--out", folder)
+    report = json.loads(kg(engine, "stats", folder, "--json"))
+    assert report["name"] == "family" and report["constants"] == 2420 and report["notes"] == []
+    test = report["splits"]["test"]
+    assert test["queries"] == 5632 and test["by_one_rule"] > 5000 and test["false_by_one_rule"] == 0
+    rules = tmp_path / "rules.txt"
+    kg(engine, "mine", folder, "--support", "30", "--per-head", "0", "--out", rules)
+    assert "uncle(X,Y) :- brother(X,Z), mother(Z,Y)." in rules.read_text()
+    # as rules of the folder they are read again
+    (folder / "rules.txt").write_text(rules.read_text())
+    assert json.loads(kg(engine, "stats", folder, "--json"))["rules"] == rules.read_text().count(":-")
+
+
+def test_a_seed_is_a_graph(engine, tmp_path):
+    for name, seed in (("a", "3"), ("b", "3"), ("c", "4")):
+        kg(engine, "make", "countries_s3", "--out", tmp_path / name, "--seed", seed)
+    texts = {name: (tmp_path / name / "train.txt").read_text() for name in "abc"}
+    assert texts["a"] == texts["b"] != texts["c"]
+
+
+def refused(engine, *words):
+    done = engine("kg", *words)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
+    assert "did you mean family" in refused(engine, "stats", "familly")
+    assert "has no train.txt, valid.txt, test.txt" in refused(engine, "stats", tmp_path)
+    assert "--out DIR is missing" in refused(engine, "make", "family")
+    assert "unknown command 'mined'; did you mean mine" in refused(engine, "mined", "family")
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("p(a,b).\nq(b,c).\n")
+    kg(engine, "stats", tmp_path)
+    (tmp_path / "train.txt").write_text("p(a,b).\n" * 1000 + "p(a).\n")
+    assert "train.txt:1001:1] predicate p with 1 argument" in refused(engine, "stats", tmp_path)
+    (tmp_path / "train.txt").write_text("p(a,b).\nq(b,c).\n")
+    (tmp_path / "rules.txt").write_text("p(X,Y) :- q(X,Z).\n")
+    assert "rules.txt:1:5] an unsafe rule: variable Y" in refused(engine, "stats", tmp_path)
+    (tmp_path / "rules.txt").write_text("p(X,Y) :- qq(X,Y).\n")
+    assert "unknown predicate 'qq'" in refused(engine, "stats", tmp_path)
