@@ -24,6 +24,10 @@ constexpr auto names_of(Corruption) { return std::array{"both", "head", "tail"};
 enum class Order : int32_t { shuffled, in_order };
 constexpr auto names_of(Order) { return std::array{"shuffled", "in_order"}; }
 
+/// Which atom of a goal a step resolves: the first with a constant, or the first.
+enum class Select : int32_t { bound, leftmost };
+constexpr auto names_of(Select) { return std::array{"bound", "leftmost"}; }
+
 /// An episode's last reward: [how it went][0: a true query, 1: a false one].
 struct Reward {
   float proved[2], failed[2];
@@ -47,6 +51,7 @@ struct Kg {
     int32_t max_steps = 20;
     int32_t atoms = 6;
     int32_t successors = 0;
+    kg::Select select = kg::Select::bound;
     int32_t skip_unary = 2;
     bool prune_visited = true;
     bool exclude_query = true;
@@ -71,6 +76,7 @@ struct Kg {
             "most successors of a goal, others are dropped and counted; 0: as many as a goal with "
             "a constant has, at most 256",
             {.min = 0, .max = 65536});
+      t.add("select", p.select, "the atom that a step resolves: the first that has a constant, or the first");
       t.add("skip_unary", p.skip_unary,
             "steps without a choice that are taken at once, one behind the other",
             {.min = 0, .max = 100});
@@ -293,6 +299,40 @@ struct Kg {
     kg::paint(lines, canvas);
   }
 
+  /// One step of resolution. Returns whether the only successor is an end.
+  MAGLEV_HD static bool derive(const Params& p, const Assets& a, State& s) {
+    const datalog::Knowledge& k = a.knowledge();
+    const int32_t room = a.successors - (p.end_action ? 1 : 0);
+    const datalog::Resolve how{.max_atoms = p.atoms,
+                               .excluded = p.exclude_query ? s.query : Atom{}};
+    const Atom* from = goal(p, s);
+    s.successors = 0;
+    bool proved = false;
+    datalog::Child child;
+    const auto keep = [&](const datalog::Child&) {
+      proved = child.size == 0;
+      if (proved) return false;
+      if (s.successors == room) {
+        s.too_many += 1;
+        return true;
+      }
+      if (p.select == kg::Select::bound)
+        datalog::select_bound(child.atoms, child.size, k.constants);
+      datalog::rename_variables(child.atoms, child.size, k.constants);
+      if (p.prune_visited && was_visited(s, datalog::hash_of(child.atoms, child.size))) return true;
+      Atom* to = successor(p, s, s.successors++);
+      for (int32_t i = 0; i < p.atoms; ++i) to[i] = i < child.size ? child.atoms[i] : Atom{};
+      return true;
+    };
+    s.too_long +=
+        datalog::resolve(k, how, from, s.atoms, next_variable(k, from, s.atoms), child, keep);
+
+    // a proof is the one thing to do; where nothing is left there is one way to fail
+    const bool ends = proved || s.successors == 0;
+    if (ends) only(p, a, s, proved ? kTrue : kFalse);
+    return ends;
+  }
+
  private:
   /// Of the potential; none where there is none.
   static datalog::Vectors vectors_of(const Params& p) {
@@ -415,38 +455,6 @@ struct Kg {
       ends = derive(p, a, s);
     }
     if (p.end_action && !ends) append(p, a, s, kEnd);
-  }
-
-  /// One step of resolution. Returns whether the only successor is an end.
-  MAGLEV_HD static bool derive(const Params& p, const Assets& a, State& s) {
-    const datalog::Knowledge& k = a.knowledge();
-    const int32_t room = a.successors - (p.end_action ? 1 : 0);
-    const datalog::Resolve how{.max_atoms = p.atoms,
-                               .excluded = p.exclude_query ? s.query : Atom{}};
-    const Atom* from = goal(p, s);
-    s.successors = 0;
-    bool proved = false;
-    datalog::Child child;
-    const auto keep = [&](const datalog::Child&) {
-      proved = child.size == 0;
-      if (proved) return false;
-      datalog::rename_variables(child.atoms, child.size, k.constants);
-      if (p.prune_visited && was_visited(s, datalog::hash_of(child.atoms, child.size))) return true;
-      if (s.successors == room) {
-        s.too_many += 1;
-        return true;
-      }
-      Atom* to = successor(p, s, s.successors++);
-      for (int32_t i = 0; i < p.atoms; ++i) to[i] = i < child.size ? child.atoms[i] : Atom{};
-      return true;
-    };
-    s.too_long +=
-        datalog::resolve(k, how, from, s.atoms, next_variable(k, from, s.atoms), child, keep);
-
-    // a proof is the one thing to do; where nothing is left there is one way to fail
-    const bool ends = proved || s.successors == 0;
-    if (ends) only(p, a, s, proved ? kTrue : kFalse);
-    return ends;
   }
 
   MAGLEV_HD static int32_t next_variable(const datalog::Knowledge& k, const Atom* atoms,
