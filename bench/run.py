@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import dreamer_cases  # noqa: E402
 import learning_cases  # noqa: E402
 import ppo_cases  # noqa: E402
+import proof_cases  # noqa: E402
 import speed_cases  # noqa: E402
 import tdmpc2_cases  # noqa: E402
 from machine import (  # noqa: E402
@@ -53,6 +54,7 @@ CASES = {
         tdmpc2_cases.replay_write,
         tdmpc2_cases.replay_sample,
         tdmpc2_cases.hockey_env,
+        proof_cases.umls_proofs,
         learning_cases.learning_cartpole,
         learning_cases.learning_pendulum,
         learning_cases.learning_goodhart,

@@ -104,36 +104,27 @@ double interquartile_mean(std::span<const double> values) {
          double(sorted.size() - 2 * out);
 }
 
-namespace {
-
-/// Percentiles of what `statistic` makes of values drawn from `values`, as many, with replacement.
-template <class Statistic>
-Interval bootstrap(std::span<const double> values, double confidence, int64_t resamples,
-                   uint64_t seed, const Statistic& statistic) {
+Interval bootstrap_interval(std::span<const double> values,
+                            double (*statistic)(std::span<const double>), double confidence,
+                            int64_t resamples, uint64_t seed) {
   if (values.size() < 2) return {kUnknown, kUnknown};
-  std::vector<double> results(static_cast<size_t>(resamples)), drawn(values.size());
+  std::vector<double> found(static_cast<size_t>(resamples)), drawn(values.size());
   for (int64_t r = 0; r < resamples; ++r) {
     Rng rng(seed, uint64_t(r), 0);
     for (double& value : drawn) value = values[size_t(rng.below(uint32_t(values.size())))];
-    results[size_t(r)] = statistic(drawn);
+    found[size_t(r)] = statistic(drawn);
   }
-  std::sort(results.begin(), results.end());
-  return {percentile(results, 1 - upper(confidence)), percentile(results, upper(confidence))};
+  std::sort(found.begin(), found.end());
+  return {percentile(found, 1 - upper(confidence)), percentile(found, upper(confidence))};
 }
 
-}  // namespace
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+}
 
 Interval interquartile_interval(std::span<const double> values, double confidence,
                                 int64_t resamples, uint64_t seed) {
-  return bootstrap(values, confidence, resamples, seed,
-                   [](const std::vector<double>& drawn) { return interquartile_mean(drawn); });
-}
-
-Interval mean_interval(std::span<const double> values, double confidence, int64_t resamples,
-                       uint64_t seed) {
-  return bootstrap(values, confidence, resamples, seed, [](const std::vector<double>& drawn) {
-    return std::accumulate(drawn.begin(), drawn.end(), 0.0) / double(drawn.size());
-  });
+  return bootstrap_interval(values, interquartile_mean, confidence, resamples, seed);
 }
 
 }  // namespace maglev

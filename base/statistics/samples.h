@@ -45,14 +45,19 @@ EffectSize hedges_g(std::span<const double> first, std::span<const double> secon
 /// The same p-values where several tests are made at once (Holm, 1979), in their order.
 std::vector<double> holm(std::span<const double> p);
 
+/// The percentile interval of `statistic` over `resamples` bootstrap samples of the values (Efron,
+/// 1979), a function of `seed`; NaN for fewer than two values.
+Interval bootstrap_interval(std::span<const double> values,
+                            double (*statistic)(std::span<const double>), double confidence = 0.95,
+                            int64_t resamples = 10'000, uint64_t seed = 1);
+/// Of at least one value.
+double mean_of(std::span<const double> values);
+
 /// Mean of the middle half: a quarter of the values, rounded down, is left out at each end (Agarwal
 /// et al., "Deep reinforcement learning at the edge of the statistical precipice", 2021).
 double interquartile_mean(std::span<const double> values);
 /// Its percentile interval over `resamples` bootstrap samples, a function of `seed`.
 Interval interquartile_interval(std::span<const double> values, double confidence = 0.95,
                                 int64_t resamples = 10'000, uint64_t seed = 1);
-/// The same of the mean of all.
-Interval mean_interval(std::span<const double> values, double confidence = 0.95,
-                       int64_t resamples = 10'000, uint64_t seed = 1);
 
 }  // namespace maglev

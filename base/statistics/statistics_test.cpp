@@ -152,10 +152,10 @@ TEST(Samples, interval_of_a_mean_is_near_the_normal_one) {
     sum += values.back(), squares += values.back() * values.back();
   }
   const double mean = sum / 400, error = std::sqrt((squares / 400 - mean * mean) / 400);
-  const Interval interval = mean_interval(values);
+  const Interval interval = bootstrap_interval(values, mean_of);
   EXPECT_NEAR(interval.low, mean - 1.96 * error, 0.3 * error);
   EXPECT_NEAR(interval.high, mean + 1.96 * error, 0.3 * error);
-  EXPECT_TRUE(std::isnan(mean_interval({}).low));
+  EXPECT_TRUE(std::isnan(bootstrap_interval({}, mean_of).low));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Figures figures_of(std::span<const size_t> which, const Scoring& scoring,
     }
   }
   f.rank = rank_figures(chosen);
-  f.mrr = mean_interval(reciprocal);
+  f.mrr = bootstrap_interval(reciprocal, mean_of);
   f.auc_pr = average_precision(pooled, relevant);
   f.proved_true = of_true / double(which.size());
   f.proved_false = others > 0 ? of_false / others : 0;
