@@ -48,7 +48,7 @@ struct ActionStep {
 class Core {
  public:
   /// `networks` with bound gradients.
-  Core(const ModelShape& shape, const Networks& networks, const MixInputs& mix);
+  Core(const ModelShape& shape, const Networks& networks, const MixInputs& mix, WeightRows& rows);
 
   /// What actions add to `mixed` [R, D].
   void add_action(ActionStep& step, at::Tensor& mixed) const;
@@ -58,8 +58,9 @@ class Core {
   DenseWeights from_deter, from_stoch, from_action;
   NormWeights deter_norm, stoch_norm, action_norm, mix_norm;
   Weight mix, mix_bias, gates, gates_bias;
-  at::Tensor mix_blocks;                   ///< [blocks, width, width], of h in its block
-  at::Tensor mix_blocks_back, gates_back;  ///< transposed, as the way back multiplies
+  at::Tensor mix_blocks, mix_blocks_back;       ///< [blocks, width, width], of h in its block
+  at::Tensor gates_forward, gates_back;         ///< [blocks, width, 3 * width] and its transposes
+  at::Tensor mix_states_back, mix_action_back;  ///< transposes of what the inputs mix in
   const MixInputs* mix_inputs;
 };
 

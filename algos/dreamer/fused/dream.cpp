@@ -28,19 +28,20 @@ StackRows some_looks(const Options& o, int64_t n, at::Device device, int64_t slo
 }  // namespace
 
 Dream::Dream(const Options& o, const ModelShape& s, const Networks& networks,
-             const Head& slow_value, const Core& core, const at::Tensor& bins, int64_t n)
-    : policy(*networks.policy, {n, o.imagination + 1}),
-      value(*networks.value, all_looks(o, n, bins.device())),
-      reward(*networks.reward, some_looks(o, n, bins.device(), 2)),
-      going_on(*networks.going_on, some_looks(o, n, bins.device(), 2)),
+             const Head& slow_value, const Core& core, WeightRows& weights, const at::Tensor& bins,
+             int64_t n)
+    : policy(*networks.policy, {n, o.imagination + 1}, weights),
+      value(*networks.value, all_looks(o, n, bins.device()), weights),
+      reward(*networks.reward, some_looks(o, n, bins.device(), 2), weights),
+      going_on(*networks.going_on, some_looks(o, n, bins.device(), 2), weights),
       H_(o.imagination),
       n_(n),
       looks_(look_count(H_ + 1, bins.device())),
       actions_(s),
       categoricals_{.S = s.stoch, .C = s.classes, .unimix = s.unimix},
       core_(&core),
-      slow_(slow_value, some_looks(o, n, bins.device(), 1)),
-      prior_(*networks.rssm->named_children()["prior"], {n, 1}),
+      slow_(slow_value, some_looks(o, n, bins.device(), 1), weights),
+      prior_(*networks.rssm->named_children()["prior"], {n, 1}, weights),
       bins_(bins) {
   const auto f32 = bins.options();
   const int64_t D = s.deter, F = s.feature(), U = s.hidden, g = s.blocks, w = D / g;

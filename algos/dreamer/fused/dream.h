@@ -24,7 +24,8 @@ struct DreamNoise {
 class Dream {
  public:
   Dream(const Options& options, const ModelShape& shape, const Networks& networks,
-        const Head& slow_value, const Core& core, const at::Tensor& bins, int64_t n);
+        const Head& slow_value, const Core& core, WeightRows& rows, const at::Tensor& bins,
+        int64_t n);
 
   /// From features [n, F] on.
   void imagine(const at::Tensor& start, const DreamNoise& noise);

@@ -5,24 +5,27 @@
 
 #include "kernels/gru/gru_op.h"
 #include "kernels/norm_silu/norm_silu_op.h"
+#include "kernels/products/products_op.h"
 
 namespace maglev::dreamer {
 
-Scan::Scan(const ModelShape& s, const Networks& networks, const Core& core, int64_t T, int64_t R)
+Scan::Scan(const ModelShape& s, const Networks& networks, const Core& core, WeightRows& rows_of,
+           const StackRows& steps)
     : shape_(s),
       categoricals_{.S = s.stoch, .C = s.classes, .unimix = s.unimix},
       core_(&core),
-      posterior_(dense_of(*networks.rssm, "posterior.hidden.dense0")),
-      posterior_out_(dense_of(*networks.rssm, "posterior.out")),
+      posterior_(dense_of(*networks.rssm, "posterior.hidden.dense0", rows_of)),
+      posterior_out_(dense_of(*networks.rssm, "posterior.out", rows_of)),
       posterior_norm_(norm_of(*networks.rssm, "posterior.hidden.norm0")),
-      by_deter_(posterior_.weight.narrow(1, 0, s.deter)),
-      by_token_(posterior_.weight.narrow(1, s.deter, s.token())),
-      by_deter_forward_(by_deter_.t()),
-      states_back_(core.mix_inputs->states.t()),
-      T_(T),
-      R_(R) {
+      by_deter_(posterior_.forward.narrow(0, 0, s.deter)),
+      by_token_(posterior_.forward.narrow(0, s.deter, s.token())),
+      by_deter_back_(posterior_.back.narrow(1, 0, s.deter)),
+      by_token_back_(posterior_.back.narrow(1, s.deter, s.token())),
+      T_(steps.slots),
+      R_(steps.rows) {
   const auto f32 = posterior_.weight.options();
-  const int64_t N = T * R, F = s.feature(), D = s.deter, Z = s.flat_stoch(), U = s.hidden;
+  const int64_t T = T_, R = R_, N = T * R, F = s.feature(), D = s.deter, Z = s.flat_stoch(),
+                U = s.hidden;
   const int64_t g = s.blocks, w = D / g;
   const auto rows = [&](int64_t n) { return at::empty({N, n}, f32); };
   features_ = at::empty({T + 1, R, F}, f32);
@@ -120,7 +123,7 @@ void Scan::begin(const ScanInputs& in) {
 
   // tokens and actions of all steps; nothing leads to the first step of an episode
   tokens_ = in.tokens;
-  at::mm_out(pre_, tokens_, by_token_.t());
+  write_product(pre_, tokens_, by_token_);
   at::mul_out(action_.bounded, in.action.flatten(0, 1).clamp(-1, 1), keep_.view({T_ * R_, 1}));
   core_->add_action(action_, mixed_);
   d_features_.zero_();
@@ -134,9 +137,9 @@ void Scan::forward(const ScanInputs& in) {
     at::mul_out(s.masked, s.before, s.keep);
     core_->advance(s.core);
     // the posterior of h and the token, which is there already
-    at::addmm_out(s.pre, s.pre, s.core.next, by_deter_forward_);
+    add_product(s.pre, s.core.next, by_deter_);
     norm_silu_(s.pre, {}, posterior_.bias, posterior_norm_.scale, kNormEps, s.active, s.inverse);
-    at::mm_out(logits_, s.active, posterior_out_.transposed);
+    write_product(logits_, s.active, posterior_out_.forward);
     draw_categories(categoricals_, logits_, posterior_out_.bias, in.uniforms[t],
                     {s.probs, s.one_hot, s.category});
   }
@@ -145,28 +148,27 @@ void Scan::forward(const ScanInputs& in) {
 void Scan::step_back(Step& s) const {
   const Core& core = *core_;
   const CoreStep& c = s.core;
-  at::Tensor d_masked_deter = d_masked_deter_, d_masked_stoch = d_masked_stoch_;
+  at::Tensor d_masked_deter = d_masked_deter_;
   at::Tensor d_block = d_block_;
   // from the draw through the posterior to h
   draw_categories_back(categoricals_, s.probs, s.d_one_hot, s.d_probs, s.d_logits);
-  at::mm_out(s.d_active, s.d_logits, posterior_out_.weight);
+  write_product(s.d_active, s.d_logits, posterior_out_.back);
   norm_silu_back({s.pre, s.inverse, posterior_norm_.scale, s.d_active}, s.d_pre, s.d_active);
-  at::addmm_out(s.d_next, s.d_next, s.d_pre, by_deter_);
+  add_product(s.d_next, s.d_pre, by_deter_back_);
   // through the gates and the mixing layer
   gru_back({c.gates, core.gates_bias.value, c.h}, s.d_next, s.d_gates, d_masked_deter);
-  at::bmm_out(d_block, s.d_gates, core.gates_back);
+  write_product(d_block, s.d_gates, core.gates_back);
   norm_silu_back({c.mixed, c.inverse_mixed, core.mix_norm.scale, d_block}, s.d_mixed,
                  s.mixed_terms);
-  at::bmm_out(d_block, s.d_mixed_blocks, core.mix_blocks_back);
-  at::Tensor(d_masked_blocks_).add_(d_block);
+  add_product(d_masked_blocks_, s.d_mixed_blocks, core.mix_blocks_back);
   // and through what both states give to all blocks
-  at::mm_out(s.d_states, s.d_mixed, states_back_);
+  write_product(s.d_states, s.d_mixed, core.mix_states_back);
   norm_silu_back({c.pre_deter, c.inverse_deter, core.deter_norm.scale, s.d_deter}, s.d_pre_deter,
                  s.d_deter);
   norm_silu_back({c.pre_stoch, c.inverse_stoch, core.stoch_norm.scale, s.d_stoch}, s.d_pre_stoch,
                  s.d_stoch);
-  at::addmm_out(d_masked_deter, d_masked_deter, s.d_pre_deter, core.from_deter.weight);
-  at::mm_out(d_masked_stoch, s.d_pre_stoch, core.from_stoch.weight);
+  add_product(d_masked_deter, s.d_pre_deter, core.from_deter.back);
+  write_product(d_masked_stoch_, s.d_pre_stoch, core.from_stoch.back);
   at::addcmul_out(s.d_before, s.d_before, d_masked_, s.keep);
 }
 
@@ -185,8 +187,8 @@ void Scan::add_gradients(const at::Tensor& ones) {
   const Core& core = *core_;
   const int64_t N = T_ * R_, D = shape_.deter, Z = shape_.flat_stoch(), U = shape_.hidden;
   const int64_t g = shape_.blocks, w = D / g;
-  const auto add = [](at::Tensor to, const at::Tensor& d, const at::Tensor& x) {
-    at::addmm_out(to, to, d.t(), x);
+  const auto add = [](const at::Tensor& to, const at::Tensor& d, const at::Tensor& x) {
+    add_product(to, d.t(), x);
   };
   const auto sum = [&](at::Tensor to, const at::Tensor& rows) { add_rows(to, rows, ones); };
   const auto masked = masked_.view({N, D + Z});
@@ -197,11 +199,10 @@ void Scan::add_gradients(const at::Tensor& ones) {
   add(posterior_.d_weight.narrow(1, 0, D), d_pre_, deter_);
   add(posterior_.d_weight.narrow(1, D, shape_.token()), d_pre_, tokens_);
   sum(posterior_.d_bias, d_pre_), sum(posterior_norm_.d_scale, d_active_);
-  at::mm_out(d_tokens_, d_pre_, by_token_);
+  write_product(d_tokens_, d_pre_, by_token_back_);
 
   // gates, a product a block
-  at::Tensor d_gates_weight = core.gates.gradient;
-  at::baddbmm_out(d_gates_weight, d_gates_weight, active_.transpose(1, 2), d_gates_);
+  add_product(core.gates.gradient, active_.transpose(1, 2), d_gates_);
   core.gates_bias.gradient.view({g, 3 * w}).add_(d_gates_.sum(1));
 
   // the mixing layer: a block's own part of h, and the three inputs
@@ -226,7 +227,7 @@ void Scan::action_back(BackScratch& scratch) {
   const int64_t N = T_ * R_, U = shape_.hidden;
   at::Tensor d = scratch.d.narrow(0, 0, N * U).view({N, U});
   at::Tensor d_pre = scratch.d_pre.narrow(0, 0, N * U).view({N, U});
-  at::mm_out(d, d_mixed_, core_->mix_inputs->action.t());
+  write_product(d, d_mixed_, core_->mix_action_back);
   norm_silu_back({action_.pre, action_.inverse, norm.scale, d}, d_pre, d);
   dense.add_gradients(d_pre, action_.bounded, scratch.ones);
   add_rows(norm.d_scale, d, scratch.ones);

@@ -26,7 +26,8 @@ struct ScanInputs {
 
 class Scan {
  public:
-  Scan(const ModelShape& shape, const Networks& networks, const Core& core, int64_t T, int64_t R);
+  Scan(const ModelShape& shape, const Networks& networks, const Core& core, WeightRows& rows,
+       const StackRows& steps);
 
   void forward(const ScanInputs& in);
   /// From the gradients of features and of the posterior's probabilities, d_probs [T * R, S * C], on;
@@ -66,8 +67,8 @@ class Scan {
   const Core* core_;
   DenseWeights posterior_, posterior_out_;
   NormWeights posterior_norm_;
-  at::Tensor by_deter_, by_token_;  ///< the posterior's first weights, of h and of the token
-  at::Tensor by_deter_forward_, states_back_;  ///< transposed: of h, and of what both states mix in
+  at::Tensor by_deter_, by_token_;            ///< the posterior's first weights, of h and the token
+  at::Tensor by_deter_back_, by_token_back_;  ///< and transposed
   int64_t T_, R_;
 
   // what the loop leaves, rows of all steps one behind another

@@ -12,7 +12,8 @@
 namespace maglev::dreamer {
 
 Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const Head& slow_value,
-             const MixInputs& mix, const at::Tensor& bins, const ShardPlace& place)
+             const MixInputs& mix, WeightRows& weights, const at::Tensor& bins,
+             const ShardPlace& place)
     : options_(o.options),
       shape_(o.shape),
       networks_(std::move(networks)),
@@ -24,11 +25,11 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       dream_rows_(rows_ * double(o.options.imagination)),
       bins_(bins),
       scratch_(n_ * o.options.imagination, std::max(o.shape.units, o.shape.hidden), bins.options()),
-      core_(o.shape, *networks_, mix),
+      core_(o.shape, *networks_, mix, weights),
       sight_(o.shape, *networks_),
-      scan_(o.shape, *networks_, core_, T_, place.count),
-      prior_(*networks_->rssm->named_children()["prior"], {n_, 1}),
-      dream_(o.options, o.shape, *networks_, slow_value, core_, bins, n_) {
+      scan_(o.shape, *networks_, core_, weights, {.rows = place.count, .slots = T_}),
+      prior_(*networks_->rssm->named_children()["prior"], {n_, 1}, weights),
+      dream_(o.options, o.shape, *networks_, slow_value, core_, weights, bins, n_) {
   const auto f32 = bins.options();
   const int64_t H = options_.imagination;
   divergence_ = at::empty({n_}, f32), d_probs_ = at::empty({n_, shape_.flat_stoch()}, f32);
@@ -83,7 +84,7 @@ void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, Stored
   learn_values();
   learn_heads(batch);
   set(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
-                                     scan_.d_feature()));
+                                  scan_.d_feature()));
   scan_.back(d_probs_, scratch_);
   sight_.encode_back(scan_.d_tokens());
 }

@@ -29,7 +29,7 @@ class Shard {
  public:
   /// `networks`: with bound gradients.
   Shard(const LearnerOptions& options, std::shared_ptr<Networks> networks, const Head& slow_value,
-        const MixInputs& mix, const at::Tensor& bins, const ShardPlace& place);
+        const MixInputs& mix, WeightRows& weights, const at::Tensor& bins, const ShardPlace& place);
 
   /// Everything but the policy's loss. Writes its part of the states.
   void learn_model(const Sequences& batch, const UpdateNoise& noise, StoredLatents& latents);
