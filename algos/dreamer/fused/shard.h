@@ -48,7 +48,6 @@ class Shard {
   Options options_;
   ModelShape shape_;
   std::shared_ptr<Networks> networks_;
-  ActionDistribution actions_;
   ShardPlace place_;
   int64_t T_, n_;             ///< n_: rows, of all steps
   double rows_, dream_rows_;  ///< of the whole batch, by which means divide
@@ -59,7 +58,7 @@ class Shard {
   Scan scan_;
   Stack prior_;
   Dream dream_;
-  at::Tensor divergence_, d_probs_, loss_, weight_, replayed_logits_, replayed_returns_;
+  at::Tensor divergence_, d_probs_, loss_, entropy_, weight_, replayed_logits_, replayed_returns_;
 };
 
 }  // namespace maglev::dreamer

@@ -48,7 +48,7 @@ void Stack::forward(int64_t s, const at::Tensor& x) {
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
     write_product(slot.pre[l], *in, layer.dense.forward);
-    norm_silu_(slot.pre[l], {}, layer.dense.bias, layer.norm.scale, kNormEps, slot.active[l],
+    norm_silu_(slot.pre[l], layer.dense.bias, layer.norm.scale, kNormEps, slot.active[l],
                slot.inverse[l]);
     in = &slot.active[l];
   }
