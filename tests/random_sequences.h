@@ -13,14 +13,15 @@ namespace maglev::dreamer {
 
 /// Sizes of a small Dreamer.
 struct Setting {
-  int64_t B = 6, T = 5, H = 3, side = 16;
+  int64_t B = 6, T = 5, H = 3, side = 16, blocks = 4;
   bool images = false, categories = false;
   int threads = 1;
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
   Options o;
-  o.deter = 24, o.hidden = 10, o.classes = 4, o.stoch = 5, o.blocks = 4, o.depth = 4, o.units = 12;
+  o.deter = 24, o.hidden = 10, o.classes = 4, o.stoch = 5, o.blocks = setting.blocks, o.depth = 4,
+  o.units = 12;
   o.batch = setting.B, o.length = setting.T, o.imagination = setting.H;
   o.lr = 1e-3, o.warmup = 0, o.free_nats = 0.3;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},

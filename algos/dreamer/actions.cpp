@@ -4,10 +4,10 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/action_head/action_head.h"
+
 namespace maglev::dreamer {
 namespace {
-
-constexpr double kLeastStd = 0.1, kMostStd = 1, kFirstStd = 2;
 
 struct Normal {
   at::Tensor mean, std;
@@ -16,7 +16,8 @@ struct Normal {
 Normal normal_of(const at::Tensor& head) {
   const auto parts = head.chunk(2, -1);
   return {at::tanh(parts[0]),
-          (kMostStd - kLeastStd) * at::sigmoid(parts[1] + kFirstStd) + kLeastStd};
+          (kMostActionStd - kLeastActionStd) * at::sigmoid(parts[1] + kFirstActionStd) +
+              kLeastActionStd};
 }
 
 at::Tensor side_by_side(const std::vector<at::Tensor>& parts) {

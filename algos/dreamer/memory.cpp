@@ -70,9 +70,11 @@ std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& conte
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   const int64_t parameters = parameter_count(shape);
-  // gradients and two moments: by lanes, or with the four that a step in ATen makes anew
+  // gradients and two moments: by lanes, beside weights and their transposes in rows on a processor;
+  // or with the four that a step in ATen makes anew
   const bool fused = use_fused({.options = o, .shape = shape}, context.device);
-  const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) : 4);
+  const int64_t in_rows = context.device.is_cpu() ? 2 : 0;
+  const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) + in_rows : 4);
   std::vector<MemoryPart> parts{{"parameters", kF32 * parameters},
                                 {"gradients and optimiser", kF32 * copies * parameters},
                                 {"activations of an update", kF32 * update_elements(o, shape)}};

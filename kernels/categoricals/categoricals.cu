@@ -35,6 +35,9 @@ __global__ void draw(CategoricalDraw a) {
     drawn += end <= uniform;
   }
   for (int64_t c = 0; c < C; ++c) one_hot[c] = c == drawn ? 1.f : 0.f;
+  if (a.carried.data)
+    for (int64_t c = 0; c < C; ++c)
+      a.carried.of(r)[s * C + c] = c == drawn ? a.carried.keep[r] : 0.f;
   if (a.category) a.category[e] = uint8_t(drawn);
 }
 
@@ -48,6 +51,7 @@ __global__ void back(CategoricalBack a) {
   float dot = 0;
   for (int64_t c = 0; c < C; ++c) {
     d_logits[c] = d_one_hot[c] + (a.d_probs ? a.d_probs[e * C + c] : 0.f);
+    if (a.d_carried.data) d_logits[c] += a.d_carried.of(r)[s * C + c] * a.d_carried.keep[r];
     dot += (probs[c] - floor) * d_logits[c];
   }
   dot *= a.of.unmixed();

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/core/hd.h"
+#include "kernels/gru/carried.h"
 
 namespace maglev {
 
@@ -26,7 +27,8 @@ struct CategoricalDraw {
   float* probs;                ///< [rows][S * C], written
   float* one_hot;              ///< [rows][one_hot_row], S * C of each written
   int64_t one_hot_row;
-  uint8_t* category;  ///< [rows][S], written; null: not wanted
+  uint8_t* category;            ///< [rows][S], written; null: not wanted
+  Carried<float> carried = {};  ///< written, of one_hot
 };
 
 struct CategoricalBack {
@@ -35,8 +37,9 @@ struct CategoricalBack {
   const float*
       d_one_hot;  ///< [rows][d_one_hot_row]: of the draw, which is that of the probabilities
   int64_t d_one_hot_row;
-  const float* d_probs;  ///< [rows][S * C], added; null: none
-  float* d_logits;       ///< [rows][S * C], written
+  const float* d_probs;                 ///< [rows][S * C], added; null: none
+  Carried<const float> d_carried = {};  ///< added to d_one_hot, times keep
+  float* d_logits;                      ///< [rows][S * C], written
 };
 
 /// Of posterior and prior: divergence = sum of p log(p / q) of a row. Where it is `free` or more, its

@@ -57,6 +57,8 @@ void draw_rows(const CategoricalDraw& a) {
     float *probs = a.probs + r * S * C, *one_hot = a.one_hot + r * a.one_hot_row;
     mixed_probs(a.of, a.logits + r * S * C, a.bias, probs);
     std::fill_n(one_hot, S * C, 0.f);
+    float* carried = a.carried.data ? a.carried.of(r) : nullptr;
+    if (carried) std::fill_n(carried, S * C, 0.f);
     for (int64_t s = 0; s < S; ++s) {
       // how many categories end below the uniform; the last one ends where all do
       const float uniform = a.uniforms[r * S + s];
@@ -67,6 +69,7 @@ void draw_rows(const CategoricalDraw& a) {
         drawn += end <= uniform;
       }
       one_hot[s * C + drawn] = 1.f;
+      if (carried) carried[s * C + drawn] = a.carried.keep[r];
       if (a.category) a.category[r * S + s] = uint8_t(drawn);
     }
   }
@@ -79,6 +82,8 @@ void back_rows(const CategoricalBack& a) {
     std::copy_n(a.d_one_hot + r * a.d_one_hot_row, count, d);
     if (a.d_probs)
       for (int64_t i = 0; i < count; ++i) d[i] += a.d_probs[r * count + i];
+    if (a.d_carried.data)
+      for (int64_t i = 0; i < count; ++i) d[i] += a.d_carried.of(r)[i] * a.d_carried.keep[r];
     back_through_mixture(a.of, a.probs + r * count, d);
   }
 }

@@ -30,9 +30,12 @@ KernelCase draw_case(int64_t rows, const CategoricalShape& shape, at::Device dev
   const auto bias = at::randn({S * C}, gen).to(device);
   const auto uniforms = at::rand({rows, S}, gen).to(device);
   const auto f32 = logits.options();
-  const auto run = [=](const at::Tensor& in, at::Tensor& one_hot, at::Tensor& category) {
+  const auto keep = (at::rand({rows}, gen) < 0.7).to(at::kFloat).to(device);
+  const auto run = [=](const at::Tensor& in, at::Tensor& one_hot, at::Tensor& category,
+                       at::Tensor& carried) {
     auto probs = at::empty({rows, S * C}, f32);
-    draw_categories(shape, in, bias, uniforms, {probs, one_hot, category});
+    carried = at::empty({rows, S * C}, f32);
+    draw_categories(shape, in, bias, uniforms, {probs, one_hot, category, {carried, keep}});
     return probs;
   };
   return {.name = categorical_name("draw", rows, shape),
@@ -44,25 +47,27 @@ KernelCase draw_case(int64_t rows, const CategoricalShape& shape, at::Device dev
                 const auto ends = still.narrow(-1, 0, C - 1).cumsum(-1);
                 const auto drawn = (ends <= uniforms.unsqueeze(-1)).sum(-1);
                 const auto classes = at::arange(C, drawn.options());
-                return Tensors{probs.flatten(1),
-                               (drawn.unsqueeze(-1) == classes).to(at::kFloat).flatten(1),
-                               drawn.to(at::kFloat)};
+                const auto one_hot = (drawn.unsqueeze(-1) == classes).to(at::kFloat).flatten(1);
+                return Tensors{probs.flatten(1), one_hot, drawn.to(at::kFloat),
+                               one_hot * keep.unsqueeze(1)};
               },
           .fused =
               [=](const Tensors& in) {
                 auto one_hot = at::empty({rows, S * C}, f32);
                 auto category = at::empty({rows, S}, f32.dtype(at::kByte));
-                const auto probs = run(in[0], one_hot, category);
-                return Tensors{probs, one_hot, category.to(at::kFloat)};
+                at::Tensor carried;
+                const auto probs = run(in[0], one_hot, category, carried);
+                return Tensors{probs, one_hot, category.to(at::kFloat), carried};
               },
           .backward =
               [=](const Tensors& in, const Tensors& grad) {
                 auto one_hot = at::empty({rows, S * C}, f32), d_logits = at::empty_like(in[0]);
-                at::Tensor none;
-                const auto probs = run(in[0], one_hot, none);
-                // one half by the draw, the other beside it
-                const auto half = (0.5 * grad[0]).contiguous();
-                draw_categories_back(shape, probs, half, half, d_logits);
+                at::Tensor none, carried;
+                const auto probs = run(in[0], one_hot, none, carried);
+                // a part by the draw, one beside it, and one carried where rows are kept
+                const auto part = (0.25 * grad[0]).contiguous();
+                const auto rest = (grad[0] - part * (1 + keep.unsqueeze(1))).contiguous();
+                draw_categories_back(shape, probs, part, rest, d_logits, {part, keep});
                 return Tensors{d_logits};
               },
           .tolerance = Tolerance::of_sums(2 * C + 20),
@@ -140,7 +145,8 @@ std::vector<KernelCase> categorical_cases(at::Device device) {
 void draw_categories(const CategoricalShape& shape, const at::Tensor& logits,
                      const at::Tensor& bias, const at::Tensor& uniforms, DrawnCategories drawn) {
   const at::Device device =
-      device_of("categoricals", logits, bias, uniforms, drawn.probs, drawn.one_hot, drawn.category);
+      device_of("categoricals", logits, bias, uniforms, drawn.probs, drawn.one_hot, drawn.category,
+                drawn.carried.rows, drawn.carried.keep);
   MAGLEV_ASSERT(logits.is_contiguous() && uniforms.is_contiguous(), "rows lie one behind another");
   const CategoricalDraw args{
       .of = categoricals_of(shape, drawn.probs),
@@ -150,20 +156,23 @@ void draw_categories(const CategoricalShape& shape, const at::Tensor& logits,
       .probs = drawn.probs.data_ptr<float>(),
       .one_hot = drawn.one_hot.data_ptr<float>(),
       .one_hot_row = drawn.one_hot.stride(0),
-      .category = drawn.category.defined() ? drawn.category.data_ptr<uint8_t>() : nullptr};
+      .category = drawn.category.defined() ? drawn.category.data_ptr<uint8_t>() : nullptr,
+      .carried = carried_of<float>(drawn.carried)};
   launch<categorical_draw_cuda>("categoricals", device, categorical_draw_cpu, args);
 }
 
 void draw_categories_back(const CategoricalShape& shape, const at::Tensor& probs,
                           const at::Tensor& d_one_hot, const at::Tensor& d_probs,
-                          at::Tensor& d_logits) {
-  const at::Device device = device_of("categoricals", probs, d_one_hot, d_probs, d_logits);
+                          at::Tensor& d_logits, const CarriedRows& d_carried) {
+  const at::Device device = device_of("categoricals", probs, d_one_hot, d_probs, d_logits,
+                                      d_carried.rows, d_carried.keep);
   const CategoricalBack args{
       .of = categoricals_of(shape, probs),
       .probs = probs.const_data_ptr<float>(),
       .d_one_hot = d_one_hot.const_data_ptr<float>(),
       .d_one_hot_row = d_one_hot.stride(0),
       .d_probs = d_probs.defined() ? d_probs.const_data_ptr<float>() : nullptr,
+      .d_carried = carried_of<const float>(d_carried),
       .d_logits = d_logits.data_ptr<float>()};
   launch<categorical_back_cuda>("categoricals", device, categorical_back_cpu, args);
 }

@@ -30,7 +30,9 @@ __global__ void next_of(GruArgs a) {
   if (e >= a.rows * a.blocks * a.width) return;
   const GatesOf x(a, e);
   const float h = a.h[x.r * a.h_row + x.place];
-  a.next[x.r * a.next_row + x.place] = x.update * (x.candidate - h) + h;
+  const float next = x.update * (x.candidate - h) + h;
+  a.next[x.r * a.next_row + x.place] = next;
+  if (a.carried.data) a.carried.of(x.r)[x.place] = next * a.carried.keep[x.r];
 }
 
 __global__ void back_of(GruBack b) {
@@ -39,7 +41,8 @@ __global__ void back_of(GruBack b) {
   if (e >= a.rows * a.blocks * a.width) return;
   const GatesOf x(a, e);
   const float h = a.h[x.r * a.h_row + x.place];
-  const float d_next = b.d_next[x.r * b.d_next_row + x.place];
+  float d_next = b.d_next[x.r * b.d_next_row + x.place];
+  if (b.d_carried.data) d_next += b.d_carried.of(x.r)[x.place] * b.d_carried.keep[x.r];
   float* d_gates = b.d_gates + x.block * b.d_gates_block + x.r * b.d_gates_row + x.gate;
   const float through_tanh = d_next * x.update * (1.f - x.candidate * x.candidate);
   d_gates[0] = through_tanh * x.second * x.reset * (1.f - x.reset);

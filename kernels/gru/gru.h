@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "base/core/hd.h"
+#include "kernels/gru/carried.h"
 
 namespace maglev {
 
@@ -19,13 +19,15 @@ struct GruArgs {
   int64_t h_row;
   float* next;  ///< [rows][next_row], written
   int64_t next_row;
+  Carried<float> carried = {};  ///< written, of `next`
 };
 
 struct GruBack {
-  GruArgs forward;      ///< as it was; `next` is not read
+  GruArgs forward;      ///< as it was; neither `next` nor what is carried is read
   const float* d_next;  ///< [rows][d_next_row]
   int64_t d_next_row;
-  float* d_gates;  ///< laid out as gates, by strides of its own; written
+  Carried<const float> d_carried = {};  ///< added times keep; may lie where d_h does
+  float* d_gates;                       ///< laid out as gates, by strides of its own; written
   int64_t d_gates_block, d_gates_row;
   float* d_h;  ///< [rows][d_h_row], written: by the way past the gates
   int64_t d_h_row;

@@ -42,13 +42,16 @@ HWY_INLINE void for_each_gate(D d, const GruArgs& a, const Work& work) {
 
 void gru_rows(const GruArgs& a) {
   const hn::ScalableTag<float> d;
-  for_each_gate(d, a,
-                [&](int64_t r, int64_t g, int64_t i, auto part, auto, auto, auto candidate,
-                    auto update) HWY_ATTR {
-                  const auto h = part.load(a.h + r * a.h_row + g * a.width + i);
-                  part.store(hn::MulAdd(update, candidate - h, h),
-                             a.next + r * a.next_row + g * a.width + i);
-                });
+  for_each_gate(
+      d, a,
+      [&](int64_t r, int64_t g, int64_t i, auto part, auto, auto, auto candidate, auto update)
+          HWY_ATTR {
+            const auto h = part.load(a.h + r * a.h_row + g * a.width + i);
+            const auto next = hn::MulAdd(update, candidate - h, h);
+            part.store(next, a.next + r * a.next_row + g * a.width + i);
+            if (a.carried.data)
+              part.store(next * hn::Set(d, a.carried.keep[r]), a.carried.of(r) + g * a.width + i);
+          });
 }
 
 void gru_back_rows(const GruBack& b) {
@@ -61,7 +64,10 @@ void gru_back_rows(const GruBack& b) {
                     auto candidate, auto update) HWY_ATTR {
                   const int64_t place = g * w + i;
                   const auto h = part.load(a.h + r * a.h_row + place);
-                  const auto d_next = part.load(b.d_next + r * b.d_next_row + place);
+                  auto d_next = part.load(b.d_next + r * b.d_next_row + place);
+                  if (b.d_carried.data)
+                    d_next = hn::MulAdd(part.load(b.d_carried.of(r) + place),
+                                        hn::Set(d, b.d_carried.keep[r]), d_next);
                   float* d_gates = b.d_gates + g * b.d_gates_block + r * b.d_gates_row + i;
                   const auto through_tanh =
                       d_next * update * hn::NegMulAdd(candidate, candidate, one);

@@ -35,24 +35,26 @@ KernelCase gru_case(int64_t rows, int64_t blocks, int64_t width, at::Device devi
   const auto randn = [&](at::IntArrayRef sizes) { return at::randn(sizes, gen).to(device); };
   const auto gates = randn({blocks, rows, 3 * width}), bias = randn({blocks * 3 * width});
   const auto h = randn({rows, blocks * width});
+  const auto keep = (at::rand({rows}, gen) < 0.7).to(at::kFloat).to(device);
   return {.name = "rows=" + std::to_string(rows) + " h=" + std::to_string(blocks) + "x" +
                   std::to_string(width),
           .inputs = {gates, h},
           .reference =
               [=](const Tensors& in) {
-                return Tensors{
-                    gru_reference(in[0] + bias.to(in[0].dtype()).view({blocks, 1, -1}), in[1])};
+                const auto next =
+                    gru_reference(in[0] + bias.to(in[0].dtype()).view({blocks, 1, -1}), in[1]);
+                return Tensors{next, next * keep.to(next.dtype()).unsqueeze(1)};
               },
           .fused =
               [=](const Tensors& in) {
-                auto next = at::empty_like(h);
-                gru({in[0], bias, in[1]}, next);
-                return Tensors{next};
+                auto next = at::empty_like(h), carried = at::empty_like(h);
+                gru({in[0], bias, in[1]}, next, {carried, keep});
+                return Tensors{next, carried};
               },
           .backward =
               [=](const Tensors& in, const Tensors& grad) {
-                auto d_gates = at::empty_like(gates), d_h = at::empty_like(h);
-                gru_back({in[0], bias, in[1]}, grad[0].contiguous(), d_gates, d_h);
+                auto d_gates = at::empty_like(gates), d_h = grad[1].clone();
+                gru_back({in[0], bias, in[1]}, grad[0].contiguous(), d_gates, d_h, {d_h, keep});
                 return Tensors{d_gates, d_h};
               },
           .tolerance = 2e-6,
@@ -67,18 +69,23 @@ std::vector<KernelCase> gru_cases(at::Device device) {
 
 }  // namespace
 
-void gru(const GruInputs& in, at::Tensor& next) {
-  const at::Device device = device_of("gru", in.gates, in.bias, in.h, next);
+void gru(const GruInputs& in, at::Tensor& next, const CarriedRows& carried) {
+  const at::Device device =
+      device_of("gru", in.gates, in.bias, in.h, next, carried.rows, carried.keep);
   GruArgs args = gru_args(in);
   args.next = next.data_ptr<float>(), args.next_row = next.stride(0);
+  args.carried = carried_of<float>(carried);
   launch<gru_cuda>("gru", device, gru_cpu, args);
 }
 
-void gru_back(const GruInputs& in, const at::Tensor& d_next, at::Tensor& d_gates, at::Tensor& d_h) {
-  const at::Device device = device_of("gru", in.gates, in.bias, in.h, d_next, d_gates, d_h);
+void gru_back(const GruInputs& in, const at::Tensor& d_next, at::Tensor& d_gates, at::Tensor& d_h,
+              const CarriedRows& d_carried) {
+  const at::Device device = device_of("gru", in.gates, in.bias, in.h, d_next, d_gates, d_h,
+                                      d_carried.rows, d_carried.keep);
   const GruBack args{.forward = gru_args(in),
                      .d_next = d_next.const_data_ptr<float>(),
                      .d_next_row = d_next.stride(0),
+                     .d_carried = carried_of<const float>(d_carried),
                      .d_gates = d_gates.data_ptr<float>(),
                      .d_gates_block = d_gates.stride(0),
                      .d_gates_row = d_gates.stride(1),

@@ -277,7 +277,7 @@ bool any_gradient(const Tensors& parameters) {
 }
 
 // a norm over the channels of x [N, C, H, W] at each place, with SiLU
-at::Tensor norm_silu_reference(const at::Tensor& x, const at::Tensor& scale) {
+at::Tensor tower_norm_silu(const at::Tensor& x, const at::Tensor& scale) {
   const auto last = x.permute({0, 2, 3, 1});
   return at::silu(at::rms_norm(last, {last.size(3)}, scale, kTowerEps)).permute({0, 3, 1, 2});
 }
@@ -291,7 +291,7 @@ at::Tensor same_convolution(const at::Tensor& x, const Tensors& parameters, size
 at::Tensor image_encoder_reference(const at::Tensor& images, const Tensors& parameters) {
   auto x = (images.to(parameters[0].dtype()) / 255 - 0.5).permute({0, 3, 1, 2});
   for (size_t i = 0; i < parameters.size(); i += kPerStage)
-    x = norm_silu_reference(at::max_pool2d(same_convolution(x, parameters, i), {2, 2}),
+    x = tower_norm_silu(at::max_pool2d(same_convolution(x, parameters, i), {2, 2}),
                             parameters[i + 2]);
   return x.permute({0, 2, 3, 1}).flatten(1);
 }
@@ -301,7 +301,7 @@ at::Tensor image_decoder_reference(const at::Tensor& x, const Tensors& parameter
   for (size_t i = 0; i < parameters.size(); i += kPerStage) {
     image = at::upsample_nearest2d(image, {2 * image.size(2), 2 * image.size(3)});
     image = same_convolution(image, parameters, i);
-    if (i + 2 < parameters.size()) image = norm_silu_reference(image, parameters[i + 2]);
+    if (i + 2 < parameters.size()) image = tower_norm_silu(image, parameters[i + 2]);
   }
   return at::sigmoid(image).permute({0, 2, 3, 1});
 }

@@ -15,12 +15,11 @@ __device__ int64_t row_of_warp() {
 __global__ void forward_rows(NormSiluArgs a) {
   const int64_t r = row_of_warp(), count = a.blocks * a.width;
   if (r >= a.rows) return;
-  const int64_t first = threadIdx.x % kWarpThreads;
+  const int64_t first = threadIdx.x % kWarpThreads, group = r % a.groups * count;
   float squares = 0;
   for (int64_t j = first; j < count; j += kWarpThreads) {
     const int64_t g = j / a.width, i = j % a.width;
-    float v = a.x.block(r, g)[i] + a.bias[j];
-    if (a.addend.data) v += a.addend.block(r, g)[i];
+    const float v = a.x.block(r, g)[i] + a.bias[group + j];
     a.x.block(r, g)[i] = v;
     squares += v * v;
   }
@@ -28,7 +27,7 @@ __global__ void forward_rows(NormSiluArgs a) {
   if (first == 0) a.inverse[r] = inverse;
   for (int64_t j = first; j < count; j += kWarpThreads) {
     const int64_t g = j / a.width, i = j % a.width;
-    const float y = a.x.block(r, g)[i] * inverse * a.scale[j];
+    const float y = a.x.block(r, g)[i] * inverse * a.scale[group + j];
     a.out.block(r, g)[i] = y / (1.f + expf(-y));
   }
 }
@@ -36,17 +35,17 @@ __global__ void forward_rows(NormSiluArgs a) {
 __global__ void backward_rows(NormSiluBack a) {
   const int64_t r = row_of_warp(), count = a.blocks * a.width;
   if (r >= a.rows) return;
-  const int64_t first = threadIdx.x % kWarpThreads;
+  const int64_t first = threadIdx.x % kWarpThreads, group = r % a.groups * count;
   const float inverse = a.inverse[r];
   float dot = 0;
   for (int64_t j = first; j < count; j += kWarpThreads) {
     const int64_t g = j / a.width, i = j % a.width;
-    const float v = a.pre.block(r, g)[i], normed = v * inverse, y = normed * a.scale[j];
+    const float v = a.pre.block(r, g)[i], normed = v * inverse, y = normed * a.scale[group + j];
     const float s = 1.f / (1.f + expf(-y));
     const float dy = a.d_out.block(r, g)[i] * s * (y * (1.f - s) + 1.f);
     a.d_scale.block(r, g)[i] = dy * normed;
-    a.d_pre.block(r, g)[i] = dy * a.scale[j];
-    dot += dy * a.scale[j] * v;
+    a.d_pre.block(r, g)[i] = dy * a.scale[group + j];
+    dot += dy * a.scale[group + j] * v;
   }
   const float mean = inverse * inverse * warp_sum(dot) / float(count);
   for (int64_t j = first; j < count; j += kWarpThreads) {

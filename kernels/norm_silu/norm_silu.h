@@ -1,7 +1,7 @@
 #pragma once
 // SiLU behind a root-mean-square norm (Zhang and Sennrich, "Root mean square layer normalization",
 // 2019), of products that lack their bias yet, and its gradients. Dreamer's layers end so.
-//   pre = x + addend + bias        out = silu(pre * inverse * scale)
+//   pre = x + bias        out = silu(pre * inverse * scale)
 //   inverse = 1 / sqrt(mean(pre^2) + eps) over all elements of a row
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct BlockRows {
 };
 
 struct NormSiluArgs {
-  int64_t rows, blocks, width;    ///< of `blocks * width` elements
-  BlockRows<float> x;             ///< becomes pre
-  BlockRows<const float> addend;  ///< of null data: none
-  const float *bias, *scale;      ///< [blocks * width]
+  int64_t rows, blocks, width;  ///< of `blocks * width` elements
+  BlockRows<float> x;           ///< becomes pre
+  int64_t groups;               ///< row r takes bias and scale r % groups
+  const float *bias, *scale;    ///< [groups][blocks * width]
   float eps;
   BlockRows<float> out;  ///< written
   float* inverse;        ///< [rows], written
@@ -34,6 +34,7 @@ struct NormSiluArgs {
 struct NormSiluBack {
   int64_t rows, blocks, width;
   BlockRows<const float> pre;
+  int64_t groups;
   const float *inverse, *scale;
   BlockRows<const float> d_out;
   BlockRows<float> d_pre;    ///< written; its sum over rows is the bias's gradient

@@ -23,17 +23,18 @@ using RowTag = RowSum::D;
 
 void norm_silu_rows(const NormSiluArgs& a) {
   const RowTag d;
-  const float count = float(a.blocks * a.width);
+  const int64_t elements = a.blocks * a.width;
+  const float count = float(elements);
   const auto one = hn::Set(d, 1.f);
   for (int64_t r = 0; r < a.rows; ++r) {
+    const float* row_bias = a.bias + r % a.groups * elements;
+    const float* row_scale = a.scale + r % a.groups * elements;
     RowSum squares;
     for (int64_t g = 0; g < a.blocks; ++g) {
       float* x = a.x.block(r, g);
-      const float* addend = a.addend.data ? a.addend.block(r, g) : nullptr;
-      const float* bias = a.bias + g * a.width;
+      const float* bias = row_bias + g * a.width;
       for_each_vector(d, a.width, [&](int64_t i, auto part) HWY_ATTR {
-        auto v = part.load(x + i) + part.load(bias + i);
-        if (addend) v = v + part.load(addend + i);
+        const auto v = part.load(x + i) + part.load(bias + i);
         part.store(v, x + i);
         auto& sum = squares.of(int(i / RowSum::kLanes));
         sum = hn::MulAdd(v, v, sum);
@@ -43,7 +44,7 @@ void norm_silu_rows(const NormSiluArgs& a) {
     a.inverse[r] = inverse;
     const auto by = hn::Set(d, inverse);
     for (int64_t g = 0; g < a.blocks; ++g) {
-      const float *x = a.x.block(r, g), *scale = a.scale + g * a.width;
+      const float *x = a.x.block(r, g), *scale = row_scale + g * a.width;
       float* out = a.out.block(r, g);
       for_each_vector(d, a.width, [&](int64_t i, auto part) HWY_ATTR {
         const auto y = part.load(x + i) * by * part.load(scale + i);
@@ -55,15 +56,17 @@ void norm_silu_rows(const NormSiluArgs& a) {
 
 void norm_silu_back_rows(const NormSiluBack& a) {
   const RowTag d;
-  const float count = float(a.blocks * a.width);
+  const int64_t elements = a.blocks * a.width;
+  const float count = float(elements);
   const auto one = hn::Set(d, 1.f);
   for (int64_t r = 0; r < a.rows; ++r) {
+    const float* row_scale = a.scale + r % a.groups * elements;
     const float inverse = a.inverse[r];
     const auto by = hn::Set(d, inverse);
     RowSum dot;
     // through SiLU, and what the norm's mean has of each element
     for (int64_t g = 0; g < a.blocks; ++g) {
-      const float *x = a.pre.block(r, g), *scale = a.scale + g * a.width;
+      const float *x = a.pre.block(r, g), *scale = row_scale + g * a.width;
       const float* d_out = a.d_out.block(r, g);
       float *d_pre = a.d_pre.block(r, g), *d_scale = a.d_scale.block(r, g);
       for_each_vector(d, a.width, [&](int64_t i, auto part) HWY_ATTR {

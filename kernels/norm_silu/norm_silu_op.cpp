@@ -32,84 +32,101 @@ NormSiluSizes norm_silu_sizes(const at::Tensor& rows, const at::Tensor& other) {
   return {rows.size(-2), blocks, rows.dim() == 3 ? rows.size(2) : count / blocks};
 }
 
-// as the recurrent model has it: products whose blocks come apart
-KernelCase norm_silu_case(int64_t rows, int64_t blocks, int64_t width, at::Device device) {
+struct NormSiluShape {
+  int64_t rows, blocks, width, groups = 1;
+};
+
+// as the recurrent model has it: what goes on may be cut into blocks, inputs take turns
+KernelCase norm_silu_case(const NormSiluShape& s, at::Device device) {
   constexpr double kEps = 1e-4;
+  const auto [rows, blocks, width, groups] = s;
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows * 100 + width));
   const int64_t n = blocks * width;
   const auto randn = [&](at::IntArrayRef sizes) { return at::randn(sizes, gen).to(device); };
-  const auto x = randn({rows, n}), bias = 0.5 * randn({n}), scale = 1 + 0.3 * randn({n});
-  const auto addend = blocks > 1 ? randn({blocks, rows, width}) : at::Tensor();
-  const auto run = [=](const Tensors& in, at::Tensor& pre, at::Tensor& inverse) {
-    auto out = blocks > 1 ? at::empty_like(addend) : at::empty_like(x);
-    pre = in[0].detach().clone(), inverse = at::empty({rows}, x.options());
-    norm_silu_(pre, addend, in[1], in[2], kEps, out, inverse);
-    return out;
+  const auto x = randn({rows, n}), bias = 0.5 * randn({groups, n});
+  const auto scale = 1 + 0.3 * randn({groups, n});
+  // rows [rows, n] as [blocks, rows, width] and back
+  const auto cut = [rows = rows, blocks = blocks, width = width](const at::Tensor& t) {
+    if (blocks == 1) return t.contiguous();
+    return t.reshape({rows, blocks, width}).transpose(0, 1).contiguous();
   };
-  // [blocks, rows, width] as [rows, n]
-  const auto side_by_side = [=](const at::Tensor& t) {
+  const auto joined = [rows = rows, n](const at::Tensor& t) {
     return t.dim() == 3 ? t.transpose(0, 1).reshape({rows, n}) : t;
   };
+  const auto run = [=](const Tensors& in, at::Tensor& pre, at::Tensor& inverse) {
+    auto out = at::empty_like(cut(x));
+    pre = in[0].detach().clone(), inverse = at::empty({x.size(0)}, x.options());
+    norm_silu_(pre, in[1], in[2], kEps, out, inverse);
+    return out;
+  };
+  // rows of each group by themselves
+  const auto by_group = [rows = rows, groups = groups, n](const at::Tensor& t) {
+    return t.view({rows / groups, groups, n});
+  };
   return {.name = "rows=" + std::to_string(rows) + " n=" + std::to_string(blocks) + "x" +
-                  std::to_string(width),
+                  std::to_string(width) + (groups > 1 ? " groups=" + std::to_string(groups) : ""),
           .inputs = {x, bias, scale},
           .reference =
               [=](const Tensors& in) {
-                auto pre = in[0] + in[1];
-                if (addend.defined()) pre = pre + side_by_side(addend).to(pre.dtype());
-                return Tensors{norm_silu_reference(pre, in[2], kEps)};
+                const auto pre = by_group(in[0]) + in[1];
+                Tensors of_groups;
+                for (int64_t k = 0; k < in[1].size(0); ++k)
+                  of_groups.push_back(norm_silu_reference(pre.select(1, k), in[2][k], kEps));
+                return Tensors{at::stack(of_groups, 1).view(in[0].sizes())};
               },
           .fused =
               [=](const Tensors& in) {
                 at::Tensor pre, inverse;
-                return Tensors{side_by_side(run(in, pre, inverse))};
+                return Tensors{joined(run(in, pre, inverse))};
               },
           .backward =
               [=](const Tensors& in, const Tensors& grad) {
                 at::Tensor pre, inverse;
                 run(in, pre, inverse);
                 auto d_pre = at::empty_like(pre), d_scale = at::empty_like(pre);
-                // blocks come back as they went
-                const auto d_out =
-                    blocks > 1 ? grad[0].reshape({rows, blocks, width}).transpose(0, 1).contiguous()
-                               : grad[0].contiguous();
-                norm_silu_back({pre, inverse, in[2], d_out}, d_pre, d_scale);
-                return Tensors{d_pre, d_pre.sum(0), d_scale.sum(0)};
+                norm_silu_back({pre, inverse, in[2], cut(grad[0])}, d_pre, d_scale);
+                return Tensors{d_pre, by_group(d_pre).sum(0), by_group(d_scale).sum(0)};
               },
           .tolerance = Tolerance::of_sums(2 * n + rows + 20),
-          .bytes = rows * n * (blocks > 1 ? 16 : 12),
+          .bytes = rows * n * 12,
           .flops = rows * n * 24,
           .repeat_fused =
-              [=, pre = x.clone(), out = at::empty_like(blocks > 1 ? addend : x),
+              [=, pre = x.clone(), out = at::empty_like(cut(x)),
                inverse = at::empty({rows}, x.options())]() mutable {
-                norm_silu_(pre, addend, bias, scale, kEps, out, inverse);
+                norm_silu_(pre, bias, scale, kEps, out, inverse);
               }};
 }
 
 std::vector<KernelCase> norm_silu_cases(at::Device device) {
   // a single element is its sign whatever it is: nothing would be left of its gradient
-  return {norm_silu_case(1, 1, 3, device), norm_silu_case(5, 1, 7, device),
-          norm_silu_case(3, 4, 5, device), norm_silu_case(8, 8, 64, device),
-          norm_silu_case(64, 1, 64, device)};
+  std::vector<KernelCase> cases;
+  for (const NormSiluShape& s : {NormSiluShape{1, 1, 3},
+                                 {5, 1, 7},
+                                 {3, 4, 5},
+                                 {8, 8, 64},
+                                 {64, 1, 64},
+                                 {12, 1, 9, 3},
+                                 {1024, 1, 64, 2}})
+    cases.push_back(norm_silu_case(s, device));
+  return cases;
 }
 
 }  // namespace
 
-void norm_silu_(at::Tensor& x, const at::Tensor& addend, const at::Tensor& bias,
-                const at::Tensor& scale, double eps, at::Tensor& out, at::Tensor& inverse) {
-  const at::Device device = device_of("norm_silu", x, addend, bias, scale, out, inverse);
+void norm_silu_(at::Tensor& x, const at::Tensor& bias, const at::Tensor& scale, double eps,
+                at::Tensor& out, at::Tensor& inverse) {
+  const at::Device device = device_of("norm_silu", x, bias, scale, out, inverse);
   const NormSiluSizes s = norm_silu_sizes(x, out);
-  NormSiluArgs args{.rows = s.rows,
-                    .blocks = s.blocks,
-                    .width = s.width,
-                    .x = block_rows_of<float>(x, s),
-                    .addend = {},
-                    .bias = bias.const_data_ptr<float>(),
-                    .scale = scale.const_data_ptr<float>(),
-                    .eps = float(eps),
-                    .out = block_rows_of<float>(out, s),
-                    .inverse = inverse.data_ptr<float>()};
-  if (addend.defined()) args.addend = block_rows_of<const float>(addend, s);
+  const NormSiluArgs args{.rows = s.rows,
+                          .blocks = s.blocks,
+                          .width = s.width,
+                          .x = block_rows_of<float>(x, s),
+                          .groups = scale.numel() / (s.blocks * s.width),
+                          .bias = bias.const_data_ptr<float>(),
+                          .scale = scale.const_data_ptr<float>(),
+                          .eps = float(eps),
+                          .out = block_rows_of<float>(out, s),
+                          .inverse = inverse.data_ptr<float>()};
   launch<norm_silu_cuda>("norm_silu", device, norm_silu_cpu, args);
 }
 
@@ -121,6 +138,7 @@ void norm_silu_back(const NormSiluGrad& a, at::Tensor& d_pre, at::Tensor& d_scal
                           .blocks = s.blocks,
                           .width = s.width,
                           .pre = block_rows_of<const float>(a.pre, s),
+                          .groups = a.scale.numel() / (s.blocks * s.width),
                           .inverse = a.inverse.const_data_ptr<float>(),
                           .scale = a.scale.const_data_ptr<float>(),
                           .d_out = block_rows_of<const float>(a.d_out, s),

@@ -6,13 +6,13 @@ namespace maglev {
 /// Every tensor f32 on one device, in which a row's elements lie together, or those of a block:
 /// [rows, n] with any stride between rows, or [blocks, rows, n / blocks] with any strides before the
 /// last.
-///   x       product, [rows, n]; becomes pre = x + addend + bias
-///   addend  undefined: none
+///   x       product, [rows, n]; becomes pre = x + bias
+///   bias, scale  [n], or [groups, n]: rows take turns among them
 ///   out     silu(pre * inverse * scale), written
 ///   inverse [rows], written: 1 / sqrt(mean(pre^2) + eps)
 /// Graph-safe.
-void norm_silu_(at::Tensor& x, const at::Tensor& addend, const at::Tensor& bias,
-                const at::Tensor& scale, double eps, at::Tensor& out, at::Tensor& inverse);
+void norm_silu_(at::Tensor& x, const at::Tensor& bias, const at::Tensor& scale, double eps,
+                at::Tensor& out, at::Tensor& inverse);
 
 /// What norm_silu_ left, and the gradient of `out`.
 struct NormSiluGrad {

@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "engine/device/launch.h"
+#include "kernels/action_head/action_head_op.h"
 #include "kernels/symexp_bins/symexp_bins_op.h"
 
 namespace maglev::dreamer {
@@ -28,52 +29,53 @@ StackRows some_looks(const Options& o, int64_t n, at::Device device, int64_t slo
 }  // namespace
 
 Dream::Dream(const Options& o, const ModelShape& s, const Networks& networks,
-             const Head& slow_value, const Core& core, const at::Tensor& bins, int64_t n)
-    : policy(*networks.policy, {n, o.imagination + 1}),
-      value(*networks.value, all_looks(o, n, bins.device())),
-      reward(*networks.reward, some_looks(o, n, bins.device(), 2)),
-      going_on(*networks.going_on, some_looks(o, n, bins.device(), 2)),
+             const Head& slow_value, const Core& core, WeightRows& weights, const at::Tensor& bins,
+             int64_t n)
+    : policy(*networks.policy, {n, o.imagination + 1}, weights),
+      value(*networks.value, all_looks(o, n, bins.device()), weights),
+      reward(*networks.reward, some_looks(o, n, bins.device(), 2), weights),
+      going_on(*networks.going_on, some_looks(o, n, bins.device(), 2), weights),
       H_(o.imagination),
       n_(n),
       looks_(look_count(H_ + 1, bins.device())),
-      actions_(s),
+      choices_(s.heads.empty() ? at::Tensor() : at::tensor(s.heads, at::kLong).to(bins.device())),
       categoricals_{.S = s.stoch, .C = s.classes, .unimix = s.unimix},
       core_(&core),
-      slow_(slow_value, some_looks(o, n, bins.device(), 1)),
-      prior_(*networks.rssm->named_children()["prior"], {n, 1}),
+      slow_(slow_value, some_looks(o, n, bins.device(), 1), weights),
+      prior_(*networks.rssm->named_children()["prior"], {n, 1}, weights),
       bins_(bins) {
   const auto f32 = bins.options();
-  const int64_t D = s.deter, F = s.feature(), U = s.hidden, g = s.blocks, w = D / g;
+  const int64_t D = s.deter, F = s.feature(), g = s.blocks, w = D / g;
   const auto steps = [&](int64_t count) { return at::zeros({count, n}, f32); };
   const auto rows = [&](int64_t width) { return at::empty({n, width}, f32); };
   feature_ = at::empty({(H_ + 1) * n, F}, f32), action_ = at::empty({H_ + 1, n, s.actions}, f32);
   reward_mean_ = steps(H_ + 1), going_on_logit_ = steps(H_ + 1), terminated_ = steps(H_ + 1);
   value_mean_ = steps(H_ + 1), slow_mean_ = steps(H_ + 1);
   probs_ = rows(s.flat_stoch());
-  action_step_ = {.bounded = rows(s.actions),
-                  .pre = rows(U),
-                  .active = rows(U),
-                  .inverse = at::empty({n}, f32)};
-
   // one step's products, in which all steps take turns
-  const at::Tensor states = rows(2 * U), inverse = at::empty({n}, f32);
-  CoreStep shared{.pre_deter = rows(U),
-                  .pre_stoch = rows(U),
-                  .deter = states.narrow(1, 0, U),
-                  .stoch = states.narrow(1, U, U),
-                  .states = states,
-                  .inverse_deter = inverse,
-                  .inverse_stoch = inverse,
-                  .inverse_mixed = inverse,
-                  .mixed = rows(D),
-                  .block = at::empty({g, n, w}, f32),
-                  .active = at::empty({g, n, w}, f32),
-                  .gates = at::empty({g, n, 3 * w}, f32)};
+  const CoreInputs inputs(n, 3, s.hidden, f32);
+  const auto blocks = [&](const at::Tensor& x) { return x.unflatten(1, {g, w}).transpose(0, 1); };
+  const at::Tensor mixed = rows(D);
+  const CoreStep shared{.h = {},
+                        .z = {},
+                        .h_blocks = {},
+                        .bounded = rows(s.actions),
+                        .inputs = inputs,
+                        .pre_deter = inputs.column(inputs.pre, 0),
+                        .pre_stoch = inputs.column(inputs.pre, 1),
+                        .pre_action = inputs.column(inputs.pre, 2),
+                        .mixed = mixed,
+                        .mixed_blocks = blocks(mixed),
+                        .inverse_mixed = at::empty({n}, f32),
+                        .active = at::empty({g, n, w}, f32),
+                        .gates = at::empty({g, n, 3 * w}, f32),
+                        .next = {},
+                        .carried = {}};
   for (int64_t t = 0; t <= H_; ++t) {
     const auto feature = [&](int64_t step) { return feature_.narrow(0, step * n, n); };
     Step step{.core = shared, .feature = feature(t), .action = action_[t]};
     step.core.h = step.feature.narrow(1, 0, D), step.core.z = step.feature.narrow(1, D, F - D);
-    step.core.h_blocks = step.core.h.unflatten(1, {g, w}).transpose(0, 1);
+    step.core.h_blocks = blocks(step.core.h);
     if (t < H_) {
       step.core.next = feature(t + 1).narrow(1, 0, D);
       step.one_hot = feature(t + 1).narrow(1, D, F - D);
@@ -109,10 +111,8 @@ void Dream::look(int64_t l) {
 void Dream::advance(int64_t t, const DreamNoise& noise) {
   Step& s = steps_[size_t(t)];
   policy.forward(t, s.feature);
-  s.action.copy_(actions_.draw(policy.out(t) + policy.bias(), noise.action[t]));
+  draw_actions({policy.out(t), policy.bias(), choices_}, noise.action[t], s.action, s.core.bounded);
   if (t == H_) return;
-  at::clamp_out(action_step_.bounded, s.action, -1, 1);
-  core_->add_action(action_step_, s.core.mixed);
   core_->advance(s.core);
   prior_.forward(0, s.core.next);
   draw_categories(categoricals_, prior_.out(0), prior_.bias(), noise.prior[t],

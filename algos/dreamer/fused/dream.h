@@ -6,7 +6,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "algos/dreamer/actions.h"
 #include "algos/dreamer/fused/core.h"
 #include "algos/dreamer/fused/stack.h"
 #include "algos/dreamer/networks.h"
@@ -24,7 +23,8 @@ struct DreamNoise {
 class Dream {
  public:
   Dream(const Options& options, const ModelShape& shape, const Networks& networks,
-        const Head& slow_value, const Core& core, const at::Tensor& bins, int64_t n);
+        const Head& slow_value, const Core& core, WeightRows& rows, const at::Tensor& bins,
+        int64_t n);
 
   /// From features [n, F] on.
   void imagine(const at::Tensor& start, const DreamNoise& noise);
@@ -35,6 +35,8 @@ class Dream {
   const at::Tensor& terminated() const { return terminated_; }    ///< [H + 1, n]
   const at::Tensor& value_mean() const { return value_mean_; }    ///< [H + 1, n]
   const at::Tensor& slow_mean() const { return slow_mean_; }      ///< [H, n]
+  /// As action_head's operations want it.
+  const at::Tensor& choices() const { return choices_; }
 
   /// The heads as they were left: policy and value of all steps, the others of the first n rows.
   Stack policy, value, reward, going_on;
@@ -55,14 +57,13 @@ class Dream {
 
   int64_t H_, n_;
   int64_t looks_;  ///< a step at a time while it is in the cache, on a device all
-  ActionDistribution actions_;
+  at::Tensor choices_;
   CategoricalShape categoricals_;
   const Core* core_;
   Stack slow_, prior_;
   at::Tensor bins_;
   at::Tensor feature_, action_, reward_mean_, going_on_logit_, terminated_, value_mean_, slow_mean_;
   at::Tensor probs_;
-  ActionStep action_step_;
   std::vector<Step> steps_;
   std::vector<Look> look_;
 };

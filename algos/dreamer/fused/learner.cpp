@@ -73,8 +73,8 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
         .count = count,
         .returns = returns_.narrow(0, H * T * first, H * T * count).view({H, T * count}),
         .figures = parts_[s]};
-    shards_.push_back(
-        std::make_unique<Shard>(o, std::move(networks), *state.slow_value, mix_, bins, place));
+    shards_.push_back(std::make_unique<Shard>(o, std::move(networks), *state.slow_value, mix_,
+                                              weights_, bins, place));
   }
 }
 
@@ -121,6 +121,7 @@ at::Tensor FusedLearner::gradients(const Sequences& batch) {
                 "batches are of the settings' size");
   draw_noise();
   mix_.pack();
+  weights_.copy();
   each_shard([&](int64_t s) {
     lanes_[s].zero_();
     shards_[size_t(s)]->learn_model(batch, noise_, latents_);

@@ -44,6 +44,7 @@ class FusedLearner : public Learner {
   UpdateNoise noise_;
   StoredLatents latents_;
   MixInputs mix_;
+  WeightRows weights_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 

@@ -49,8 +49,8 @@ TEST_P(FusedLearnerParity, an_update_leaves_what_autograd_leaves) {
     EXPECT_TRUE(at::equal(ours.stoch, theirs.stoch));
     for (int64_t f = 0; f < int64_t(kFigures); ++f)
       EXPECT_TRUE(close(fused.figures[f], reference.figures[f], 2e-4))
-          << figure_names(Objective::reconstruction)[size_t(f)] << " " << fused.figures[f].item<float>() << " "
-          << reference.figures[f].item<float>();
+          << figure_names(Objective::reconstruction)[size_t(f)] << " "
+          << fused.figures[f].item<float>() << " " << reference.figures[f].item<float>();
   }
   const auto before = Made<FusedLearner>(GetParam()).state.params.data();
   EXPECT_GT((fused.state.params.data() - before).abs().max().item<float>(), 1e-4f);

@@ -26,7 +26,8 @@ struct ScanInputs {
 
 class Scan {
  public:
-  Scan(const ModelShape& shape, const Networks& networks, const Core& core, int64_t T, int64_t R);
+  Scan(const ModelShape& shape, const Networks& networks, const Core& core, WeightRows& rows,
+       const StackRows& steps);
 
   void forward(const ScanInputs& in);
   /// From the gradients of features and of the posterior's probabilities, d_probs [T * R, S * C], on;
@@ -49,15 +50,16 @@ class Scan {
   /// Views of one step.
   struct Step {
     CoreStep core;
-    at::Tensor before, masked, keep;  ///< features [R, F] before, without what an end cuts; [R, 1]
     at::Tensor pre, active, inverse, probs, one_hot, category;  ///< of the posterior
-    at::Tensor d_before, d_feature, d_next, d_one_hot, d_logits, d_active, d_pre;
+    CarriedRows one_hot_on, d_h_on, d_one_hot_on;  ///< to the next step, and back from there
+    at::Tensor d_next, d_one_hot, d_logits, d_active, d_pre;
     at::Tensor d_probs, d_gates, d_mixed, d_mixed_blocks, mixed_terms;
-    at::Tensor d_states, d_deter, d_stoch, d_pre_deter, d_pre_stoch;
+    CoreInputs d_inputs;  ///< gradients in the places of what they are of
+    at::Tensor d_pre_deter, d_pre_stoch;
   };
   void begin(const ScanInputs& in);
   void make_steps();
-  void step_back(Step& step) const;
+  void step_back(Step& step);
   void add_gradients(const at::Tensor& ones);
   void action_back(BackScratch& scratch);
 
@@ -66,20 +68,22 @@ class Scan {
   const Core* core_;
   DenseWeights posterior_, posterior_out_;
   NormWeights posterior_norm_;
-  at::Tensor by_deter_, by_token_;  ///< the posterior's first weights, of h and of the token
-  at::Tensor by_deter_forward_, states_back_;  ///< transposed: of h, and of what both states mix in
+  at::Tensor by_deter_, by_token_;            ///< the posterior's first weights, of h and the token
+  at::Tensor by_deter_back_, by_token_back_;  ///< and transposed
   int64_t T_, R_;
 
   // what the loop leaves, rows of all steps one behind another
-  at::Tensor features_, feature_, deter_;  ///< [T + 1, R, F], the first before the first step
-  at::Tensor masked_, keep_;
+  at::Tensor feature_, deter_;
+  at::Tensor masked_, keep_;  ///< [T, R, F], states before a step without what an end cuts; [T, R]
   ActionStep action_;
-  at::Tensor pre_deter_, pre_stoch_, states_, inverse_, mixed_, block_, active_, gates_;
+  CoreInputs inputs_;
+  at::Tensor inverse_, mixed_, active_, gates_;
   at::Tensor pre_, posterior_active_, logits_, probs_, category_;
   // and the loop back
-  at::Tensor d_features_, d_feature_, d_deter_, d_masked_, d_block_;
+  at::Tensor d_feature_, d_deter_, d_masked_, d_block_;
   at::Tensor d_logits_, d_active_, d_pre_, d_gates_, d_mixed_, mixed_terms_;
-  at::Tensor d_states_, d_pre_deter_, d_pre_stoch_, d_tokens_;
+  CoreInputs d_inputs_;
+  at::Tensor d_mix_, d_tokens_;  ///< d_mix_ [3 * hidden, D], of the weights the inputs have
   at::Tensor d_masked_deter_, d_masked_stoch_, d_masked_blocks_;
   at::Tensor tokens_;
   std::vector<Step> steps_;

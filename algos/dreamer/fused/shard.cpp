@@ -6,17 +6,18 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "kernels/action_head/action_head_op.h"
 #include "kernels/lambda_returns/lambda_returns_op.h"
 #include "kernels/symexp_bins/symexp_bins_op.h"
 
 namespace maglev::dreamer {
 
 Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const Head& slow_value,
-             const MixInputs& mix, const at::Tensor& bins, const ShardPlace& place)
+             const MixInputs& mix, WeightRows& weights, const at::Tensor& bins,
+             const ShardPlace& place)
     : options_(o.options),
       shape_(o.shape),
       networks_(std::move(networks)),
-      actions_(o.shape),
       place_(place),
       T_(o.options.length),
       n_(T_ * place.count),
@@ -24,15 +25,16 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       dream_rows_(rows_ * double(o.options.imagination)),
       bins_(bins),
       scratch_(n_ * o.options.imagination, std::max(o.shape.units, o.shape.hidden), bins.options()),
-      core_(o.shape, *networks_, mix),
+      core_(o.shape, *networks_, mix, weights),
       sight_(o.shape, *networks_),
-      scan_(o.shape, *networks_, core_, T_, place.count),
-      prior_(*networks_->rssm->named_children()["prior"], {n_, 1}),
-      dream_(o.options, o.shape, *networks_, slow_value, core_, bins, n_) {
+      scan_(o.shape, *networks_, core_, weights, {.rows = place.count, .slots = T_}),
+      prior_(*networks_->rssm->named_children()["prior"], {n_, 1}, weights),
+      dream_(o.options, o.shape, *networks_, slow_value, core_, weights, bins, n_) {
   const auto f32 = bins.options();
   const int64_t H = options_.imagination;
   divergence_ = at::empty({n_}, f32), d_probs_ = at::empty({n_, shape_.flat_stoch()}, f32);
-  loss_ = at::empty({H * n_}, f32), weight_ = at::empty({H + 1, n_}, f32);
+  loss_ = at::empty({H * n_}, f32), entropy_ = at::empty_like(loss_);
+  weight_ = at::empty({H + 1, n_}, f32);
   replayed_logits_ = at::empty({n_ - place.count, kBins}, f32);
   replayed_returns_ = at::empty({T_ - 1, place.count}, f32);
 }
@@ -83,7 +85,7 @@ void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, Stored
   learn_values();
   learn_heads(batch);
   set(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
-                                     scan_.d_feature()));
+                                  scan_.d_feature()));
   scan_.back(d_probs_, scratch_);
   sight_.encode_back(scan_.d_tokens());
 }
@@ -177,23 +179,21 @@ void Shard::learn_heads(const Sequences& batch) {
 void Shard::learn_policy(const at::Tensor& range) {
   at::NoGradGuard no_grad;
   const Options& o = options_;
-  const int64_t H = o.imagination, rows = H * n_;
-  const auto first = [H](const at::Tensor& x) { return x.narrow(0, 0, H); };
-  const auto advantage = (place_.returns - first(dream_.value_mean())) / range;
-  at::Tensor head = dream_.policy.all_out().narrow(0, 0, rows) + dream_.policy.bias();
-  {
-    at::AutoGradMode with_grad(true);
-    head.set_requires_grad(true);
-    const auto of_steps = head.view({H, n_, -1});
-    const auto entropy = actions_.entropy(of_steps);
-    const auto gain =
-        actions_.log_prob(of_steps, first(dream_.action())) * advantage + o.entropy_coef * entropy;
-    const auto loss = -(o.policy_coef / dream_rows_) * (first(weight_) * gain).sum();
-    loss.backward();
-    set(kPolicy, loss.detach());
-    set(kEntropy, entropy.detach().sum() / dream_rows_);
-  }
-  dream_.policy.back(head.grad(), dream_.feature().narrow(0, 0, rows), scratch_);
+  const int64_t rows = o.imagination * n_;
+  const auto first = [rows](const at::Tensor& x) { return x.flatten().narrow(0, 0, rows); };
+  at::Tensor head = dream_.policy.all_out().narrow(0, 0, rows);
+  action_loss({head, dream_.policy.bias(), dream_.choices()},
+              {.action = dream_.action().flatten(0, 1).narrow(0, 0, rows),
+               .returns = first(place_.returns),
+               .value = first(dream_.value_mean()),
+               .weight = first(weight_),
+               .range = range,
+               .factor = o.policy_coef / dream_rows_,
+               .entropy_coef = o.entropy_coef},
+              loss_, entropy_, head);
+  set(kPolicy, loss_.sum());
+  set(kEntropy, entropy_.sum() / dream_rows_);
+  dream_.policy.back(head, dream_.feature().narrow(0, 0, rows), scratch_);
 }
 
 }  // namespace maglev::dreamer

@@ -29,7 +29,7 @@ class Shard {
  public:
   /// `networks`: with bound gradients.
   Shard(const LearnerOptions& options, std::shared_ptr<Networks> networks, const Head& slow_value,
-        const MixInputs& mix, const at::Tensor& bins, const ShardPlace& place);
+        const MixInputs& mix, WeightRows& weights, const at::Tensor& bins, const ShardPlace& place);
 
   /// Everything but the policy's loss. Writes its part of the states.
   void learn_model(const Sequences& batch, const UpdateNoise& noise, StoredLatents& latents);
@@ -48,7 +48,6 @@ class Shard {
   Options options_;
   ModelShape shape_;
   std::shared_ptr<Networks> networks_;
-  ActionDistribution actions_;
   ShardPlace place_;
   int64_t T_, n_;             ///< n_: rows, of all steps
   double rows_, dream_rows_;  ///< of the whole batch, by which means divide
@@ -59,7 +58,7 @@ class Shard {
   Scan scan_;
   Stack prior_;
   Dream dream_;
-  at::Tensor divergence_, d_probs_, loss_, weight_, replayed_logits_, replayed_returns_;
+  at::Tensor divergence_, d_probs_, loss_, entropy_, weight_, replayed_logits_, replayed_returns_;
 };
 
 }  // namespace maglev::dreamer

@@ -5,6 +5,7 @@
 
 #include "algos/dreamer/layers.h"
 #include "kernels/norm_silu/norm_silu_op.h"
+#include "kernels/products/products_op.h"
 
 namespace maglev::dreamer {
 
@@ -13,7 +14,8 @@ BackScratch::BackScratch(int64_t rows, int64_t width, const at::TensorOptions& o
       d_pre(at::empty_like(d)),
       ones(at::ones({rows}, options)) {}
 
-Stack::Stack(const torch::nn::Module& head, const StackRows& r) : last_(dense_of(head, "out")) {
+Stack::Stack(const torch::nn::Module& head, const StackRows& r, WeightRows& weights)
+    : last_(dense_of(head, "out", weights)) {
   const auto parameters = head.named_parameters();
   const auto f32 = last_.weight.options();
   const int64_t all = r.rows * r.slots;
@@ -21,7 +23,8 @@ Stack::Stack(const torch::nn::Module& head, const StackRows& r) : last_(dense_of
     return std::string("hidden.") + kind + std::to_string(layer);
   };
   for (size_t l = 0; parameters.contains(name("dense", l) + ".weight"); ++l) {
-    Layer layer{.dense = dense_of(head, name("dense", l)), .norm = norm_of(head, name("norm", l))};
+    Layer layer{.dense = dense_of(head, name("dense", l), weights),
+                .norm = norm_of(head, name("norm", l))};
     const int64_t units = layer.dense.weight.size(0);
     layer.pre = at::empty({all, units}, f32), layer.active = at::empty_like(layer.pre);
     layer.inverse = at::empty({all}, f32);
@@ -44,12 +47,12 @@ void Stack::forward(int64_t s, const at::Tensor& x) {
   const at::Tensor* in = &x;
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
-    at::mm_out(slot.pre[l], *in, layer.dense.transposed);
-    norm_silu_(slot.pre[l], {}, layer.dense.bias, layer.norm.scale, kNormEps, slot.active[l],
+    write_product(slot.pre[l], *in, layer.dense.forward);
+    norm_silu_(slot.pre[l], layer.dense.bias, layer.norm.scale, kNormEps, slot.active[l],
                slot.inverse[l]);
     in = &slot.active[l];
   }
-  at::mm_out(slot.out, *in, last_.transposed);
+  write_product(slot.out, *in, last_.forward);
 }
 
 void Stack::back(const at::Tensor& d_out, const at::Tensor& x, BackScratch& scratch,
@@ -59,7 +62,7 @@ void Stack::back(const at::Tensor& d_out, const at::Tensor& x, BackScratch& scra
   const auto first = [R](const at::Tensor& t) { return t.narrow(0, 0, R); };
   last_.add_gradients(d_out, first(layers_.back().active), scratch.ones);
   const at::Tensor* d_product = &d_out;
-  const at::Tensor* weight = &last_.weight;
+  const at::Tensor* weight = &last_.back;
   at::Tensor d_pre;
   for (size_t l = layers_.size(); l-- > 0;) {
     Layer& layer = layers_[l];
@@ -69,14 +72,14 @@ void Stack::back(const at::Tensor& d_out, const at::Tensor& x, BackScratch& scra
     };
     // of what the layer gives, then of its product; the scale's parts take the first one's place
     at::Tensor d = sized(scratch.d);
-    at::mm_out(d, *d_product, *weight);
+    write_product(d, *d_product, *weight);
     d_pre = sized(scratch.d_pre);
     norm_silu_back({first(layer.pre), first(layer.inverse), layer.norm.scale, d}, d_pre, d);
     add_rows(layer.norm.d_scale, d, scratch.ones);
     layer.dense.add_gradients(d_pre, l > 0 ? first(layers_[l - 1].active) : x, scratch.ones);
-    d_product = &d_pre, weight = &layer.dense.weight;
+    d_product = &d_pre, weight = &layer.dense.back;
   }
-  if (d_x.defined()) at::addmm_out(d_x, d_x, *d_product, *weight);
+  if (d_x.defined()) add_product(d_x, *d_product, *weight);
 }
 
 }  // namespace maglev::dreamer

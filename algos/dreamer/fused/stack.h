@@ -28,7 +28,7 @@ struct StackRows {
 class Stack {
  public:
   /// Of a Head, as a module with bound gradients.
-  Stack(const torch::nn::Module& head, const StackRows& rows);
+  Stack(const torch::nn::Module& head, const StackRows& rows, WeightRows& weights);
 
   /// x [rows, in], of which a row's elements lie together.
   void forward(int64_t slot, const at::Tensor& x);

@@ -3,8 +3,23 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "kernels/products/products_op.h"
 
 namespace maglev::dreamer {
+
+at::Tensor WeightRows::of(const at::Tensor& weight) {
+  for (const Copy& c : copies_)
+    if (c.from.data_ptr() == weight.data_ptr() && c.from.sizes() == weight.sizes() &&
+        c.from.strides() == weight.strides())
+      return c.to;
+  copies_.push_back({weight, aligned_rows(weight)});
+  return copies_.back().to;
+}
+
+void WeightRows::copy() {
+  for (Copy& c : copies_)
+    if (!c.to.is_same(c.from)) c.to.copy_(c.from);
+}
 
 Weight weight_of(const torch::nn::Module& module, const std::string& name) {
   const auto parameters = module.named_parameters();
@@ -13,10 +28,12 @@ Weight weight_of(const torch::nn::Module& module, const std::string& name) {
   return {found->detach(), found->grad()};
 }
 
-DenseWeights dense_of(const torch::nn::Module& module, const std::string& name) {
+DenseWeights dense_of(const torch::nn::Module& module, const std::string& name, WeightRows& rows) {
   const Weight weight = weight_of(module, name + ".weight"),
                bias = weight_of(module, name + ".bias");
-  return {weight.value, bias.value, weight.gradient, bias.gradient, weight.value.t()};
+  return {
+      weight.value,         bias.value, weight.gradient, bias.gradient, rows.of(weight.value.t()),
+      rows.of(weight.value)};
 }
 
 NormWeights norm_of(const torch::nn::Module& module, const std::string& name) {
@@ -30,7 +47,7 @@ void add_rows(at::Tensor& sum, const at::Tensor& rows, const at::Tensor& ones) {
 
 void DenseWeights::add_gradients(const at::Tensor& d_product, const at::Tensor& x,
                                  const at::Tensor& ones) {
-  at::addmm_out(d_weight, d_weight, d_product.t(), x);
+  add_product(d_weight, d_product.t(), x);
   add_rows(d_bias, d_product, ones);
 }
 

@@ -100,10 +100,13 @@ Imagined ReferenceLoss::imagine(const Latent& starts, const UpdateNoise& noise) 
 at::Tensor ReferenceLoss::value_loss(const at::Tensor& feature, const at::Tensor& target) const {
   at::Tensor code;
   {
+    // what the critic should say, as two-hot codes: the lambda returns R_t, and the slow network's
+    // values, which keep it from running after itself
     at::NoGradGuard no_grad;
     const auto slow = binned_mean(slow_value_->forward(feature), bins_);
     code = two_hot_code(target, bins_) + options_.slow_coef * two_hot_code(slow, bins_);
   }
+  // critic (eq. 5): -ln p(R_t | s_t), the cross-entropy of its bins
   return cross_entropy(networks_->value->forward(feature), code);
 }
 
@@ -114,15 +117,21 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
   const auto first = [H](const at::Tensor& x) { return x.narrow(0, 0, H); };
   // a step counts by the chance that it is reached, the first one included
   const auto weight = first(at::cumprod(1 - imagined.terminated, 0));
+
+  // advantages (R_t - v(s_t)) / max(1, S), S the moving range of returns from the 5th to the 95th
+  // percentile (eq. 7)
   terms.range = moved_range(range, imagined.returns, o.range_rate);
   const auto advantage = (imagined.returns - first(imagined.value)) / terms.range;
 
+  // actor (eq. 6): -(advantage ln p(a_t | s_t) + eta entropy), by likelihood ratios for any actions
   const auto feature = first(imagined.feature);
   const auto head = networks_->policy->forward(feature);
   const auto entropy = actions_.entropy(head);
   const auto gain =
       actions_.log_prob(head, first(imagined.action)) * advantage + o.entropy_coef * entropy;
   terms.policy = o.policy_coef * -(weight * gain).mean();
+
+  // critic (eq. 5), to the lambda returns of the same steps
   terms.value = o.value_coef * (weight * value_loss(feature, imagined.returns)).mean();
   terms.entropy = entropy.detach().mean();
   terms.mean_return = imagined.returns.mean();
@@ -131,7 +140,8 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
 void ReferenceLoss::replay_value_loss(const Sequences& batch, const at::Tensor& returns,
                                       Terms& terms) const {
   const int64_t T = batch.reward.size(0);
-  // rewards that were got, and behind them what was imagined; gradients reach the world model
+  // critic (eq. 5) on what was replayed: rewards that were got, and behind them what was imagined;
+  // gradients reach the world model
   const auto target = lambda_returns({.reward = batch.reward,
                                       .value = returns,
                                       .terminated = batch.terminated,

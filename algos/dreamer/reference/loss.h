@@ -1,6 +1,7 @@
 #pragma once
 // The loss of Dreamer V3 as it is written down, by autograd: the world model on replayed sequences,
 // actor and critic in what it imagines from them. In any precision, so that tests can ask for f64.
+// Equations are numbered as in arXiv 2301.04104v2.
 
 #include <ATen/core/Tensor.h>
 
