@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/file.h"
+#include "base/metrics/rows.h"
 #include "base/metrics/sink.h"
 
 namespace maglev::sinks::jsonl {
@@ -43,14 +44,7 @@ std::string line_of(const MetricRow& row) {
   return line + "}\n";
 }
 
-std::string path_in(const std::string& dir) { return dir + "/metrics.jsonl"; }
-
-// a line that is a row; null: it is none
-nlohmann::json row_of(std::string_view line) {
-  auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, /*throws=*/false);
-  const bool is_row = json.is_object() && json.contains("step") && json["step"].is_number_integer();
-  return is_row ? json : nlohmann::json();
-}
+std::string path_in(const std::string& dir) { return dir + "/" + kMetricsFile; }
 
 // a new run begins with an empty file, a continued one with the rows up to its checkpoint
 std::string prepared(const RunInfo& info) {
@@ -60,9 +54,9 @@ std::string prepared(const RunInfo& info) {
     if (there) write_atomic(path, "");
     return path;
   }
+  MetricReader reader;
   const auto kept = [&](std::string_view line) {
-    const auto row = row_of(line);
-    return !row.is_null() && row["step"].get<int64_t>() <= info.resumed_at;
+    return reader.read(line) && reader.step() <= double(info.resumed_at);
   };
   // a line at a time: the file of a long run may be larger than memory
   uint64_t bytes = 0;
@@ -79,11 +73,9 @@ std::string prepared(const RunInfo& info) {
 }
 
 void read_back(const std::string& dir, const std::function<void(const PastRow&)>& row) {
-  if (!path_exists(path_in(dir))) return;
-  read_lines(path_in(dir), [&](std::string_view line) {
-    const auto json = row_of(line);
-    if (!json.is_null() && json.contains("return_mean") && json["return_mean"].is_number())
-      row({.step = json["step"], .return_mean = json["return_mean"]});
+  each_metric_row(dir, [&](const MetricReader& read) {
+    const double mean = read.value("return_mean");
+    if (!std::isnan(mean)) row({.step = int64_t(read.step()), .return_mean = mean});
   });
 }
 

@@ -8,10 +8,9 @@
 #include <thread>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/metrics/rows.h"
 #include "verbs/child.h"
 
 namespace maglev::verbs::bench {
@@ -57,12 +56,12 @@ Speed speed_of(const std::string& metrics) {
   int64_t first_step = 0;
   double first_seconds = 0;
   int64_t rows = 0;
+  MetricReader reader;
   for (size_t begin = 0, end; (end = metrics.find('\n', begin)) != std::string::npos;
        begin = end + 1) {
-    const auto row =
-        nlohmann::json::parse(metrics.begin() + ptrdiff_t(begin), metrics.begin() + ptrdiff_t(end));
-    const int64_t step = row.at("step");
-    const double seconds = row.at("seconds");
+    if (!reader.read(std::string_view(metrics).substr(begin, end - begin))) continue;
+    const int64_t step = int64_t(reader.step());
+    const double seconds = reader.value("seconds");
     if (rows++ == 0) {
       first_step = step;
       first_seconds = seconds;
@@ -83,14 +82,14 @@ Speed measure_training(const std::vector<std::string>& words, double seconds) {
   command.insert(command.end(), {"--sinks", "jsonl", "--out", run});
   Child child(command, log);
   while (child.running()) {
-    const Speed speed = speed_of(text_of(run + "/metrics.jsonl"));
+    const Speed speed = speed_of(text_of(run + "/" + kMetricsFile));
     if (speed.seconds >= seconds && speed.updates >= 2) break;
     std::this_thread::sleep_for(kPoll);
   }
   child.signal(SIGINT);
   const int status = child.wait();
   if (status != 0 && status != kStopped) throw Error(last_line(text_of(log)));
-  return speed_of(text_of(run + "/metrics.jsonl"));
+  return speed_of(text_of(run + "/" + kMetricsFile));
 }
 
 }  // namespace maglev::verbs::bench

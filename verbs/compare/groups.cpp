@@ -3,35 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <set>
-
-#include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/split.h"
+#include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::compare {
 namespace {
 
-using JsonRow = nlohmann::json;
-
-std::string metrics_of(const std::string& run) { return run + "/metrics.jsonl"; }
-
-/// Calls `take` with each whole row; a last line that a kill cut off is none.
-template <class Take>
-void each_row(const std::string& run, const Take& take) {
-  std::ifstream file(metrics_of(run));
-  std::string line;
-  while (std::getline(file, line)) {
-    const JsonRow row = JsonRow::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (row.is_object() && row.contains("step") && row["step"].is_number()) take(row);
-  }
-}
+std::string metrics_of(const std::string& run) { return run + "/" + kMetricsFile; }
 
 void add_runs(const std::string& folder, Group& group) {
   const auto missing = [&](const std::string& what) {
@@ -85,11 +70,11 @@ double value_of(const std::string& run, const Metric& metric) {
   std::vector<std::pair<double, double>> found;  // step and value
   std::set<std::string> columns;
   double last_step = 0;
-  each_row(run, [&](const JsonRow& row) {
-    last_step = std::max(last_step, row["step"].get<double>());
-    for (const auto& [name, value] : row.items()) columns.insert(name);
-    if (const auto at = row.find(metric.column); at != row.end() && at->is_number())
-      found.emplace_back(row["step"].get<double>(), at->get<double>());
+  each_metric_row(run, [&](const MetricReader& row) {
+    last_step = std::max(last_step, row.step());
+    if (columns.size() < row.columns().size())
+      columns = {row.columns().begin(), row.columns().end()};
+    if (row.has(metric.column)) found.emplace_back(row.step(), row.value(metric.column));
   });
   if (!columns.contains(metric.column))
     throw Error("[compare] " + run + ": " +
@@ -124,7 +109,7 @@ std::vector<Group> groups_of(const std::vector<std::string>& words) {
 std::string usual_column(const std::vector<Group>& groups) {
   const auto evaluated = [](const std::string& run) {
     bool has = false;
-    each_row(run, [&](const JsonRow& row) { has |= row.contains("eval/return_mean"); });
+    each_metric_row(run, [&](const MetricReader& row) { has |= row.has("eval/return_mean"); });
     return has;
   };
   for (const Group& group : groups)

@@ -1,0 +1,307 @@
+"""maglev watch: the server as a client meets it, and the page in a browser."""
+
+import contextlib
+import http.client
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from browser import Browser
+from conftest import ENGINE, HOME
+
+TIMES = {"time/environment": 0.2, "time/policy": 0.3, "time/learn": 0.45, "time/copy": 0.01}
+
+
+@contextlib.contextmanager
+def watching(*words):
+    """The address of `maglev watch` with these words; it must end in order."""
+    server = subprocess.Popen([ENGINE, "watch", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = server.stdout.readline()
+        assert "http://" in line, server.stderr.read()
+        yield re.search(r"http://\S+", line)[0]
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(10) == 0
+
+
+def get(url, path, **parameters):
+    answer = get_raw(url, path + ("?" + urlencode(parameters) if parameters else ""))
+    assert answer[0] == 200, answer
+    return json.loads(answer[2])
+
+
+def get_raw(url, target, headers=None, method="GET"):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection.request(method, target, headers=headers or {})
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), body
+
+
+def make_run(folder, rows=50, state="finished", seed=1, lr=3e-4, started=1.0, gain=1.0):
+    folder.mkdir(parents=True)
+    status = {"algo": "ppo", "env": "cartpole", "state": state, "steps": 100 * rows, "total_steps": 100 * rows}
+    status |= {"return_mean": gain * rows, "started": started, "ended": 2.0, "updated": 2.0, "pid": 1, "host": "elsewhere", "message": ""}
+    (folder / "run.json").write_text(json.dumps(status))
+    (folder / "config.yaml").write_text(f"seed: {seed}\nppo:\n  lr: {lr}\n  epochs: 4\n")
+    with (folder / "metrics.jsonl").open("w") as file:
+        for i in range(rows):
+            row = {"step": 100 * (i + 1), "seconds": 0.1 * i, "steps_per_second": 1000.0, "return_mean": gain * i + 3 * math.sin(seed + i / 3)}
+            row |= {"episodes": i, "loss/entropy": 1 / (1 + i), "loss/explained_variance": i / rows, "events/food_per_1k": i % 7, **TIMES}
+            file.write(json.dumps(row) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(engine, tmp_path_factory):
+    """A small real run."""
+    run = tmp_path_factory.mktemp("watch") / "runs" / "real"
+    done = engine("train", "ppo", "cartpole", "train.steps=20000", "train.log_every=2000", "--sinks", "jsonl", "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def test_a_real_run_is_served(trained):
+    with watching(trained.parent, "--port", "0") as url:
+        (run,) = get(url, "/api/runs")["runs"]
+        assert run["name"] == "real" and run["state"] == "finished" and run["env"] == "cartpole"
+        assert get(url, "/api/settings", run="real")["settings"]["ppo.epochs"].isdigit()
+        curves = get(url, "/api/curves", run="real", points=100)
+        rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+        assert curves["rows"] == len(rows) and curves["read"] == 1 and curves["damaged"] == 0
+        speed = curves["columns"]["steps_per_second"]
+        assert speed["step"] == [row["step"] for row in rows]
+        assert speed["mean"] == pytest.approx([row["steps_per_second"] for row in rows], rel=1e-5)
+        assert speed["seconds"] == pytest.approx([row["seconds"] for row in rows], rel=1e-5)
+        assert set(curves["columns"]) == {key for row in rows for key in row} - {"step", "seconds"}
+        # asked again with what came before, only what may still change comes
+        more = get(url, "/api/curves", run="real", points=100, generation=curves["generation"], **{"from": curves["next"]})
+        assert len(more["columns"].get("steps_per_second", {"step": []})["step"]) <= 1
+        status, headers, page = get_raw(url, "/")
+        assert status == 200 and headers["Content-Type"].startswith("text/html") and "<main>" in page
+        assert "uPlot (v1.6" in get_raw(url, "/uPlot.iife.min.js")[2]
+
+
+def test_pages_name_only_what_is_in_the_program():
+    for folder in ("base/web/page", "verbs/watch/page"):
+        for file in (HOME / folder).iterdir():
+            text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+            assert "://" not in text and '"//' not in text, f"{file} names another machine"
+
+
+def test_others_are_refused(trained):
+    with watching(trained, "--port", "0") as url:
+        port = urlsplit(url).port
+        assert get_raw(url, "/api/runs", {"Host": f"evil.example:{port}"})[0] == 403
+        assert get_raw(url, "/api/runs", {"Origin": "http://evil.example"})[0] == 403
+        assert get_raw(url, "/api/runs", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "empty"})[0] == 403
+        assert get_raw(url, "/api/runs", method="POST")[0] == 405
+        # nothing but runs that are listed
+        for run in ("/etc", "../real", "real", ""):
+            assert get_raw(url, "/api/settings?" + urlencode({"run": run}))[0] == 404
+        assert get_raw(url, "/etc/passwd")[0] == 404
+        name = str(trained)
+        for question in ("points=x", "axis=step&low=x", "axis=y"):
+            path = "/api/part" if "axis" in question else "/api/curves"
+            assert get_raw(url, f"{path}?{question}&" + urlencode({"run": name}))[0] == 404
+    with watching(trained, "--port", "0", "--host", "0.0.0.0") as url:
+        here = f"http://127.0.0.1:{urlsplit(url).port}"
+        assert get_raw(here, "/")[0] == 401
+        status, headers, _ = get_raw(here, "/?" + urlsplit(url).query)
+        assert status == 303 and headers["Location"] == "/"
+        assert get_raw(here, "/", {"Cookie": headers["Set-Cookie"].split(";")[0]})[0] == 200
+
+
+def test_mistakes_are_one_message(engine, trained, tmp_path):
+    done = engine("watch", tmp_path / "none")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is no folder; name a run" in done.stderr
+    done = engine("watch", tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "holds no run" in done.stderr
+    with watching(trained, "--port", "0") as url:
+        port = urlsplit(url).port
+        done = engine("watch", trained, "--port", port)
+        assert done.returncode == 2 and f"port {port} of 127.0.0.1 is in use; give another" in done.stderr
+    done = engine("watch", trained, "--host", "192.0.2.1")
+    assert done.returncode == 2 and "cannot be listened at" in done.stderr
+
+
+def test_a_file_that_grows_breaks_and_is_mended(tmp_path):
+    run = make_run(tmp_path / "runs" / "a", rows=20)
+    metrics = run / "metrics.jsonl"
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        assert get(url, "/api/curves", run="a")["rows"] == 20
+        with metrics.open("a") as file:
+            file.write('{"step": 2100, "return_m')
+        answer = get(url, "/api/curves", run="a")
+        assert (answer["rows"], answer["damaged"]) == (20, 0)
+        with metrics.open("a") as file:
+            file.write('ean": 5}\n{"step": broken}\n')
+        answer = get(url, "/api/curves", run="a")
+        assert (answer["rows"], answer["damaged"], answer["named"]) == (21, 1, ['line 22: {"step": broken}'])
+        # a resumed run leaves out what was behind its checkpoint
+        kept = metrics.read_text().splitlines(keepends=True)[:10]
+        (run / "new").write_text("".join(kept))
+        os.replace(run / "new", metrics)
+        assert get(url, "/api/curves", run="a")["rows"] == 10
+
+
+def test_a_thousand_runs_are_listed_and_only_those_asked_for_are_read(tmp_path):
+    for i in range(1000):
+        make_run(tmp_path / f"arm-{i // 100}" / f"run-{i}", rows=1, seed=i)
+    with watching(tmp_path, "--port", "0") as url:
+        begin = time.monotonic()
+        runs = get(url, "/api/runs")["runs"]
+        assert len(runs) == 1000 and time.monotonic() - begin < 5
+        assert {run["name"] for run in runs} >= {"arm-0/run-0", "arm-9/run-999"}
+        assert get(url, "/api/curves", run="arm-3/run-345")["rows"] == 1
+
+
+@pytest.fixture
+def browser(tmp_path):
+    made = Browser(tmp_path / "profile")
+    yield made
+    made.close()
+
+
+def charts(browser):
+    return browser.run("[...document.querySelectorAll('.panel')].map((p) => p.dataset.column)")
+
+
+def drawn(column):
+    return f"document.querySelector('[data-column=\"{column}\"] canvas')"
+
+
+def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
+    for seed in (1, 2, 3):
+        make_run(tmp_path / "runs" / f"slow/seed-{seed}", seed=seed, gain=0.5)
+    make_run(tmp_path / "runs" / "fast", seed=1, lr=1e-3, started=9.0)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        assert browser.run("document.querySelectorAll('#list li').length") == 4
+        assert charts(browser)[0] == "return_mean"
+        assert {"loss/entropy", "loss/explained_variance", "events/food_per_1k", "steps_per_second"} <= set(charts(browser))
+        legend = browser.run("[...document.querySelectorAll('#legend li')].map((e) => e.textContent)")
+        assert legend == ["fast", "slow/seed-* (3 seeds)"]
+        settings = browser.run("document.querySelector('#settings table').innerText")
+        assert "ppo.lr" in settings and "seed" in settings and "epochs" not in settings
+        assert "learn 45 %" in browser.run("document.querySelector('#time-shares').innerText")
+        # apart, over time, smoothed
+        browser.run("document.querySelector('#group').click()")
+        assert browser.run("document.querySelectorAll('#legend li').length") == 4
+        browser.run("(axis => { axis.value = 'seconds'; axis.dispatchEvent(new Event('change')) })(document.querySelector('#axis'))")
+        assert "axis=seconds" in browser.run("location.hash") and "seeds=apart" in browser.run("location.hash")
+        browser.run("(s => { s.value = 0.9; s.dispatchEvent(new Event('input')) })(document.querySelector('#smoothing'))")
+        browser.wait(drawn("return_mean"))
+        # search and choice
+        browser.press("/")
+        assert browser.run("document.activeElement.id") == "search"
+        browser.call("Input.insertText", text="slow 3")
+        assert browser.run("[...document.querySelectorAll('#list .name')].map((e) => e.textContent)") == ["slow/seed-3"]
+        browser.run("document.querySelector('#choose').click()")
+        assert browser.run("document.querySelectorAll('#legend li').length") == 1
+        assert not browser.faults()
+        assert all(address.startswith((url, "data:", "about:")) for address in browser.addresses())
+
+
+def test_a_range_is_zoomed_by_mouse_and_keys(browser, tmp_path):
+    make_run(tmp_path / "runs" / "long", rows=6000)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        box = browser.run("(({x, y, width, height}) => [x, y, width, height])(document.querySelector('[data-column=\"return_mean\"] .u-over').getBoundingClientRect())")
+        browser.drag(box[0] + box[2] * 0.25, box[0] + box[2] * 0.5, box[1] + box[3] / 2)
+        browser.wait("!document.querySelector('#whole').disabled")
+        # finer points of the part are fetched
+        for _ in range(50):
+            parts = [a for a in browser.addresses() if "/api/part" in a]
+            if parts:
+                break
+            time.sleep(0.1)
+            browser.run("0")
+        low, high = (float(re.search(rf"{name}=([\d.]+)", parts[0])[1]) for name in ("low", "high"))
+        assert low == pytest.approx(150_000, rel=0.03) and high == pytest.approx(300_000, rel=0.03)
+        part = get(url, "/api/part", run="long", axis="step", low=low, high=high, points=800)
+        whole = get(url, "/api/curves", run="long", points=400)
+        inside = [x for x in whole["columns"]["return_mean"]["step"] if low <= x <= high]
+        finer = [x for x in part["columns"]["return_mean"]["step"] if low <= x <= high]
+        assert len(finer) > 2 * len(inside) > 50
+        browser.run("document.querySelector('[data-column=\"loss/entropy\"] .chart').focus()")
+        browser.press("-")
+        browser.press("ArrowRight")
+        assert not browser.run("document.querySelector('#whole').disabled")
+        browser.press("0")
+        assert browser.run("document.querySelector('#whole').disabled")
+        assert not browser.faults()
+
+
+def test_a_training_run_is_seen_as_it_goes(browser, tmp_path):
+    run = tmp_path / "runs" / "live"
+    train = subprocess.Popen(
+        [ENGINE, "train", "ppo", "cartpole", "train.steps=100000000", "train.log_every=20000", "threads=1", "--sinks", "jsonl", "--out", str(run)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not (run / "metrics.jsonl").exists() or (run / "metrics.jsonl").stat().st_size == 0:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        with watching(tmp_path / "runs", "--port", "0") as url:
+            browser.open(url)
+            label = "document.querySelector('[data-column=\"episodes\"] .chart')?.getAttribute('aria-label')"
+            browser.wait(f"(document.querySelector('[data-column=\"return_mean\"]') && document.querySelector('#state').textContent.includes('1 training'))")
+            browser.run("document.querySelector('[data-column=\"episodes\"]').scrollIntoView()")
+            first = browser.wait(label)
+            browser.wait(f"{label} !== {json.dumps(first)}")
+            assert not browser.faults()
+    finally:
+        train.send_signal(signal.SIGINT)
+        train.wait(60)
+
+
+def test_a_folder_of_a_thousand_runs_is_searched(browser, tmp_path):
+    for i in range(1000):
+        make_run(tmp_path / "runs" / f"run-{i}", rows=2, seed=i)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait("document.querySelectorAll('#list li').length === 200")
+        assert "800 more" in browser.run("document.querySelector('#more').textContent")
+        browser.run("document.querySelector('#search').focus()")
+        browser.call("Input.insertText", text="run-77")
+        assert browser.run("document.querySelectorAll('#list li').length") == 11
+        # the runs that are shown at first, and no others
+        asked = {a for a in browser.addresses() if "/api/curves" in a}
+        assert len({re.search(r"run=([^&]+)", a)[1] for a in asked}) <= 6
+
+
+def test_the_page_is_for_everybody(browser, tmp_path):
+    """Narrow, dark, and what axe-core finds."""
+    for seed in (1, 2):
+        make_run(tmp_path / "runs" / f"seed-{seed}", seed=seed)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.resize(380, 800)
+        browser.open(url)
+        browser.wait("document.querySelectorAll('.panel').length > 5")
+        assert browser.run("document.documentElement.scrollWidth") <= 380
+        browser.resize(1280, 900)
+        light = browser.run("getComputedStyle(document.body).backgroundColor")
+        browser.colours("dark")
+        assert browser.run("getComputedStyle(document.body).backgroundColor") != light
+        axe = os.environ.get("MAGLEV_AXE")
+        if not axe:
+            pytest.skip("axe-core is not here: set MAGLEV_AXE to its axe.min.js")
+        for scheme in ("light", "dark"):
+            browser.colours(scheme)
+            browser.run(Path(axe).read_text() + "; 0")
+            found = browser.run("axe.run().then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.html).slice(0, 3)]))")
+            assert not [fault for fault in found if fault[0] in ("serious", "critical")], found
