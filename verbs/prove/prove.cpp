@@ -3,6 +3,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <unistd.h>
 
 #include "base/core/error.h"
@@ -57,6 +58,22 @@ datalog::Dataset data_of(const std::string& name) {
   return datalog::open_dataset(data->text());
 }
 
+/// A flag that would be without effect is a mistake.
+void expect_flags(const Arguments& arguments) {
+  const auto refuse = [&](const char* flag, const char* why) {
+    if (arguments.has(flag)) throw Error(std::string("[prove] ") + flag + " " + why);
+  };
+  if (arguments.has("--queries")) {
+    for (const char* flag :
+         {"--search", "--nodes", "--seconds", "--width", "--most", "--trees", "--html"})
+      refuse(flag, "goes with a query; --queries answers all of them exhaustively");
+  } else {
+    refuse("--threads", "goes with --queries; one query is searched by one thread");
+  }
+  if (arguments.choice<datalog::Strategy>("--search") != datalog::Strategy::beam)
+    refuse("--width", "goes with --search beam");
+}
+
 double seconds_of(const Arguments& arguments) {
   const auto text = arguments.value("--seconds");
   if (!text) return std::numeric_limits<double>::infinity();
@@ -104,9 +121,10 @@ int run(const std::vector<std::string>& words) {
   if (splits.has_value() == (arguments.positional().size() == 2))
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
+  expect_flags(arguments);
   const datalog::Dataset data = data_of(arguments.positional()[0]);
   if (!arguments.has("--json"))
-    for (const std::string& note : data.notes) std::fprintf(stderr, "%s\n", note.c_str());
+    for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
   if (splits) {
     const AllAnswers answers =
