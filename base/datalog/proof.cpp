@@ -35,6 +35,7 @@ class Derivation {
     else take_rule(first, move.rule, step);
     goal_.insert(goal_.end(), rest.begin(), rest.end());
     strike_facts(step);
+    select();
     proof_.steps.push_back(std::move(step));
   }
 
@@ -114,6 +115,15 @@ class Derivation {
       if (fact) step.struck.push_back(open.node);
       return fact;
     });
+  }
+
+  /// The order of the goal, as resolve leaves it.
+  void select() {
+    if (!how_.select_bound) return;
+    const auto bound = std::find_if(goal_.begin(), goal_.end(), [&](const OpenAtom& open) {
+      return !variable(now(open.atom.first)) || !variable(now(open.atom.second));
+    });
+    if (bound != goal_.end()) std::rotate(goal_.begin(), bound, bound + 1);
   }
 
   const Knowledge& k_;

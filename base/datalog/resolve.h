@@ -18,7 +18,8 @@ struct Resolve {
   /// Never used as a fact, neither to resolve with nor to prune: the query, so that one which is a
   /// fact itself has to be proved by others. A predicate of 0: none.
   Atom excluded = {};
-  bool prune = true;  ///< ground atoms that are facts are taken out of children
+  bool prune = true;          ///< ground atoms that are facts are taken out of children
+  bool select_bound = false;  ///< children begin with their first atom that has a constant
 };
 
 /// A variable of the goal, and what the step put in its place.
@@ -69,6 +70,18 @@ MAGLEV_HD bool append(const Knowledge& k, const Resolve& how, const Atom& atom, 
   return true;
 }
 
+/// Moves the first atom with a constant to the front, so that the next step takes a list of facts by
+/// that constant and not all of a predicate's. Any choice of the next atom leads to the same proofs
+/// (Lloyd, Foundations of Logic Programming, 1987: independence of the computation rule).
+MAGLEV_HD void select_bound(Atom* goal, int32_t atoms, int32_t constants) {
+  int32_t i = 0;
+  while (i < atoms && goal[i].first > constants && goal[i].second > constants) ++i;
+  if (i == 0 || i == atoms) return;
+  const Atom bound = goal[i];
+  for (; i > 0; --i) goal[i] = goal[i - 1];
+  goal[0] = bound;
+}
+
 /// Calls emit(const Child&) -> bool for each child of `goal`, `atoms` of 1 to max_atoms; facts first,
 /// sorted as Knowledge has them, then rules in the program's order; until emit gives false. A
 /// variable of the goal is in [constants + 1, next_variable). Returns how many children were
@@ -89,6 +102,11 @@ MAGLEV_HD int32_t resolve(const Knowledge& k, const Resolve& how, const Atom* go
     return true;
   };
 
+  const auto take = [&] {
+    if (how.select_bound) select_bound(child.atoms, child.size, k.constants);
+    return emit(child);
+  };
+
   // facts: the shortest list that has all which match
   const int32_t only = bound_first && bound_second ? k.find(first) : -1;
   const Range places = bound_first && bound_second ? Range{only, only < 0 ? only : only + 1}
@@ -104,7 +122,7 @@ MAGLEV_HD int32_t resolve(const Knowledge& k, const Resolve& how, const Atom* go
         !u.unify(first.second, fact.second))
       continue;
     if (!append_rest(u)) ++dropped;
-    else if (!emit(child)) return dropped;
+    else if (!take()) return dropped;
   }
 
   // rules: variables of the rule take the goal's terms, or new variables
@@ -136,21 +154,9 @@ MAGLEV_HD int32_t resolve(const Knowledge& k, const Resolve& how, const Atom* go
       fits = append(k, how, {a.predicate, one, two}, child);
     }
     if (!fits || !append_rest(u)) ++dropped;
-    else if (!emit(child)) return dropped;
+    else if (!take()) return dropped;
   }
   return dropped;
-}
-
-/// Moves the first atom with a constant to the front, so that the next step takes a list of facts by
-/// that constant and not all of a predicate's. Any choice of the next atom leads to the same proofs
-/// (Lloyd, Foundations of Logic Programming, 1987: independence of the computation rule).
-MAGLEV_HD void select_bound(Atom* goal, int32_t atoms, int32_t constants) {
-  int32_t i = 0;
-  while (i < atoms && goal[i].first > constants && goal[i].second > constants) ++i;
-  if (i == 0 || i == atoms) return;
-  const Atom bound = goal[i];
-  for (; i > 0; --i) goal[i] = goal[i - 1];
-  goal[0] = bound;
 }
 
 /// Numbers the variables of a goal from constants + 1 on, in the order in which they occur: goals

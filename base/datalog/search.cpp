@@ -32,8 +32,6 @@ Search::Search(const Knowledge& k, const Atom& query, SearchOptions options)
   if (options_.strategy == Strategy::breadth) goals_[0].left = options_.depth;
 }
 
-Search::~Search() = default;
-
 std::optional<Proof> Search::next() {
   while (ready_.empty() && report_.ended == Ended::not_yet) switch (options_.strategy) {
       case Strategy::breadth:

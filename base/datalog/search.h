@@ -64,8 +64,6 @@ constexpr auto names_of(Ended) {
 struct DeadEnd {
   Atom atom;
   int64_t times;
-
-  bool operator==(const DeadEnd&) const = default;
 };
 constexpr size_t kMostDeadEnds = 8;
 
@@ -80,8 +78,6 @@ struct SearchReport {
   int32_t depth = 0;     ///< of the deepest goal that was resolved, from 0
   std::vector<DeadEnd> dead_ends;  ///< the first kMostDeadEnds distinct ones
   int64_t other_dead_ends = 0;     ///< how often a goal ended at another
-
-  bool operator==(const SearchReport&) const = default;
 };
 
 /// One search. Answers come when they are asked for: work is done in next() alone.
@@ -90,7 +86,6 @@ class Search {
   /// A variable of the query is above the constants, both the same or not. `k` outlives the search.
   /// Throws Error for a limit below 1.
   Search(const Knowledge& k, const Atom& query, SearchOptions options);
-  ~Search();
 
   /// The proof of the next answer; nothing when there is no more, see report().
   std::optional<Proof> next();

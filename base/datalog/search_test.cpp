@@ -161,7 +161,7 @@ std::map<std::string, int> answers_of(const Program& p, const Knowledge& k, cons
 
 TEST(Search, finds_what_a_prover_of_words_finds_in_as_many_steps_by_every_strategy) {
   ThreadPool pool(2);
-  int proved = 0, compared = 0, decided = 0;
+  int proved = 0, compared = 0, decided = 0, alike = 0;
   for (uint64_t seed = 0; seed < 5000; ++seed) {
     const Program p = random_program(seed);
     const OwnedKnowledge k(p);
@@ -202,6 +202,16 @@ TEST(Search, finds_what_a_prover_of_words_finds_in_as_many_steps_by_every_strate
     // what is searched to the end is all that follows
     if (ended == Ended::searched) {
       ++decided;
+      // whichever atom is resolved, the same follows, in other numbers of steps
+      SearchOptions bound{.depth = 3 * depth, .nodes = 20'000};
+      bound.how.excluded = excluded, bound.how.select_bound = true;
+      Ended of_bound;
+      const auto others = answers_of(p, *k, query, bound, &of_bound);
+      for (const auto& [answer, steps] : others) EXPECT_TRUE(wanted.contains(answer)) << seed;
+      if (of_bound == Ended::searched) {
+        ++alike;
+        EXPECT_EQ(others.size(), wanted.size()) << seed;
+      }
       const auto model = least_model(p, excluded);
       for (int32_t a = 1; a <= c; ++a)
         for (int32_t b = 1; b <= c; ++b) {
@@ -218,6 +228,7 @@ TEST(Search, finds_what_a_prover_of_words_finds_in_as_many_steps_by_every_strate
   EXPECT_GT(compared, 4000);
   EXPECT_GT(proved, 2000);
   EXPECT_GT(decided, 1000);
+  EXPECT_GT(alike, 1000);
 }
 
 TEST(Answers, least_steps_are_the_depth_of_the_first_proof_for_any_threads) {

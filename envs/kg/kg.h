@@ -76,7 +76,8 @@ struct Kg {
             "most successors of a goal, others are dropped and counted; 0: as many as a goal with "
             "a constant has, at most 256",
             {.min = 0, .max = 65536});
-      t.add("select", p.select, "the atom that a step resolves: the first that has a constant, or the first");
+      t.add("select", p.select,
+            "the atom that a step resolves: the first that has a constant, or the first");
       t.add("skip_unary", p.skip_unary,
             "steps without a choice that are taken at once, one behind the other",
             {.min = 0, .max = 100});
@@ -304,7 +305,8 @@ struct Kg {
     const datalog::Knowledge& k = a.knowledge();
     const int32_t room = a.successors - (p.end_action ? 1 : 0);
     const datalog::Resolve how{.max_atoms = p.atoms,
-                               .excluded = p.exclude_query ? s.query : Atom{}};
+                               .excluded = p.exclude_query ? s.query : Atom{},
+                               .select_bound = p.select == kg::Select::bound};
     const Atom* from = goal(p, s);
     s.successors = 0;
     bool proved = false;
@@ -316,8 +318,6 @@ struct Kg {
         s.too_many += 1;
         return true;
       }
-      if (p.select == kg::Select::bound)
-        datalog::select_bound(child.atoms, child.size, k.constants);
       datalog::rename_variables(child.atoms, child.size, k.constants);
       if (p.prune_visited && was_visited(s, datalog::hash_of(child.atoms, child.size))) return true;
       Atom* to = successor(p, s, s.successors++);

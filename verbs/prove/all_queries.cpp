@@ -1,5 +1,6 @@
 #include "verbs/prove/all_queries.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 

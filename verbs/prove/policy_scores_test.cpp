@@ -53,8 +53,10 @@ TEST(PolicyScores, are_what_the_policy_thinks_in_the_environment) {
     std::vector<std::vector<datalog::Atom>> children;
     datalog::Child child;
     bool proved = false;
-    datalog::resolve(assets.knowledge(), {.excluded = queries[q]}, &queries[q], 1,
-                     assets.knowledge().constants + 1, child, [&](const datalog::Child&) {
+    const datalog::Resolve how{.excluded = queries[q],
+                               .select_bound = p.select == maglev::kg::Select::bound};
+    datalog::resolve(assets.knowledge(), how, &queries[q], 1, assets.knowledge().constants + 1,
+                     child, [&](const datalog::Child&) {
                        proved = proved || child.size == 0;
                        children.emplace_back(child.atoms, child.atoms + child.size);
                        return true;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <unistd.h>
@@ -64,6 +65,22 @@ datalog::Dataset data_of(const std::string& name) {
   return datalog::open_dataset(data->text());
 }
 
+/// A flag that would be without effect is a mistake.
+void expect_flags(const Arguments& arguments) {
+  const auto refuse = [&](const char* flag, const char* why) {
+    if (arguments.has(flag)) throw Error(std::string("[prove] ") + flag + " " + why);
+  };
+  if (arguments.has("--queries")) {
+    for (const char* flag : {"--search", "--nodes", "--seconds", "--width", "--most", "--trees",
+                             "--html", "--overwrite"})
+      refuse(flag, "goes with a query; --queries answers all of them exhaustively");
+  } else {
+    refuse("--threads", "goes with --queries; one query is searched by one thread");
+  }
+  if (arguments.choice<Kind>("--search").value_or(Kind::breadth) < Kind::beam)
+    refuse("--width", "goes with --search beam or policy");
+}
+
 double seconds_of(const Arguments& arguments) {
   const auto text = arguments.value("--seconds");
   if (!text) return std::numeric_limits<double>::infinity();
@@ -88,7 +105,10 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
   o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
   o.seconds = seconds_of(arguments);
-  if (policy) o.scores = std::ref(*policy);
+  if (policy) {
+    o.scores = std::ref(*policy);
+    o.how.select_bound = policy->params().select == maglev::kg::Select::bound;
+  }
   if (arguments.has("--exclude-query")) o.how.excluded = result.query.atom;
   const size_t most = open ? size_t(arguments.integer("--most", 1, kMany).value_or(10)) : size_t(1);
 
@@ -113,9 +133,10 @@ int run(const std::vector<std::string>& words) {
   if (splits.has_value() == (arguments.positional().size() == 2))
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
+  expect_flags(arguments);
   const datalog::Dataset data = data_of(arguments.positional()[0]);
   if (!arguments.has("--json"))
-    for (const std::string& note : data.notes) std::fprintf(stderr, "%s\n", note.c_str());
+    for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
   if (splits) {
     const AllAnswers answers =
