@@ -1,8 +1,8 @@
 #pragma once
 // Proving queries of a knowledge graph as a game (docs/knowledge_graphs.md): a state is a goal, a
 // list of atoms that are left to prove; an action chooses one of the goals that a fact or a rule
-// makes of it (SLD resolution, the leftmost atom first). Half of the queries are false, so that an
-// agent learns where to stop as well. Whole numbers alone.
+// makes of it, one step of SLD resolution. Half of the queries are false, so that an agent learns
+// where to stop as well. Whole numbers alone.
 
 #include <cstring>
 
@@ -73,7 +73,8 @@ struct Kg {
             "most successors of a goal, others are dropped and counted; 0: as many as a goal with "
             "a constant has, at most 256",
             {.min = 0, .max = 65536});
-      t.add("select", p.select, "the atom that a step resolves: the first that has a constant, or the first");
+      t.add("select", p.select,
+            "the atom that a step resolves: the first that has a constant, or the first");
       t.add("skip_unary", p.skip_unary,
             "steps without a choice that are taken at once, one behind the other",
             {.min = 0, .max = 100});
