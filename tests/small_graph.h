@@ -1,39 +1,36 @@
 #pragma once
 // Knowledge graphs of a few lines, for tests: "father(ann,bob). uncle(X,Y) :- brother(X,Z),
-// father(Z,Y)." Names that begin with a capital are variables of a rule.
+// father(Z,Y)."
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/core/error.h"
 #include "base/datalog/program.h"
+#include "base/datalog/text.h"
 
 namespace maglev::datalog {
 
-/// Reads what it is given to the end, adding names as it meets them.
+/// Names are numbered as they are met.
 class SmallGraph {
  public:
   explicit SmallGraph(std::string_view text) {
-    text_ = text;
-    for (skip_blanks(); !text_.empty(); skip_blanks()) {
+    for (Line line("test", 1, text); !line.done();) {
       Rule rule;
-      rule.head = atom(rule);
-      if (take(":-")) rule.body = atoms(rule);
-      expect(".");
+      rule.head = atom(line, rule);
+      if (line.take(":-")) rule.body = atoms(line, rule);
+      line.expect(".", "'.'");
       if (rule.body.empty() && rule.variables.empty()) program.facts.push_back(rule.head);
       else program.rules.push_back(rule);
     }
   }
 
-  /// "uncle(ann,X)": variables are numbered behind the constants, in the order of their names'
-  /// occurrence.
+  /// "uncle(ann,X), father(X,Y)": variables are numbered behind the constants.
   std::vector<Atom> goal(std::string_view text) {
-    text_ = text;
+    Line line("test", 1, text);
     Rule named;
-    std::vector<Atom> goal = atoms(named);
+    std::vector<Atom> goal = atoms(line, named);
     for (Atom& a : goal)
       for (int32_t* term : {&a.first, &a.second})
         if (*term < 0) *term = program.constants.size() - *term;
@@ -43,49 +40,23 @@ class SmallGraph {
   Program program;
 
  private:
-  void skip_blanks() {
-    while (!text_.empty() && std::isspace(static_cast<unsigned char>(text_[0])))
-      text_.remove_prefix(1);
-  }
-  bool take(std::string_view word) {
-    skip_blanks();
-    if (!text_.starts_with(word)) return false;
-    text_.remove_prefix(word.size());
-    return true;
-  }
-  void expect(std::string_view word) {
-    if (!take(word))
-      throw Error("expected '" + std::string(word) + "' at '" + std::string(text_) + "'");
-  }
-  std::string name() {
-    skip_blanks();
-    size_t end = 0;
-    while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])))) ++end;
-    if (end == 0) throw Error("expected a name at '" + std::string(text_) + "'");
-    const std::string word(text_.substr(0, end));
-    text_.remove_prefix(end);
-    return word;
-  }
-  int32_t term(Rule& rule) {
-    const std::string word = name();
-    if (!std::isupper(static_cast<unsigned char>(word[0]))) return program.constants.add(word);
+  int32_t term(const TextTerm& read, Rule& rule) {
+    if (!read.variable) return program.constants.add(read.name);
     auto& known = rule.variables;
-    const auto place = std::find(known.begin(), known.end(), word) - known.begin();
-    if (place == std::ssize(known)) known.push_back(word);
+    const auto place = std::find(known.begin(), known.end(), read.name) - known.begin();
+    if (place == std::ssize(known)) known.push_back(read.name);
     return int32_t(-place - 1);
   }
-  Atom atom(Rule& rule) {
-    Atom a{.predicate = program.predicates.add(name())};
-    expect("("), a.first = term(rule), expect(","), a.second = term(rule), expect(")");
-    return a;
+  Atom atom(Line& line, Rule& rule) {
+    const TextAtom read = line.take_atom();
+    return {program.predicates.add(read.predicate), term(read.first, rule),
+            term(read.second, rule)};
   }
-  std::vector<Atom> atoms(Rule& rule) {
-    std::vector<Atom> list{atom(rule)};
-    while (take(",")) list.push_back(atom(rule));
+  std::vector<Atom> atoms(Line& line, Rule& rule) {
+    std::vector<Atom> list{atom(line, rule)};
+    while (line.take(",")) list.push_back(atom(line, rule));
     return list;
   }
-
-  std::string_view text_;
 };
 
 }  // namespace maglev::datalog

@@ -16,7 +16,7 @@ namespace {
 
 using Triple = std::tuple<int32_t, int32_t, int32_t>;
 
-Program random_program(uint64_t seed, int32_t constants, int32_t predicates, int32_t facts) {
+Program scattered_facts(uint64_t seed, int32_t constants, int32_t predicates, int32_t facts) {
   Rng rng(seed, stream_id(Purpose::env, 0), 0);
   Program p;
   for (int32_t i = 0; i < constants; ++i) p.constants.add("c" + std::to_string(i));
@@ -29,7 +29,7 @@ Program random_program(uint64_t seed, int32_t constants, int32_t predicates, int
 
 TEST(Knowledge, finds_the_facts_of_every_pattern) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
-    const Program p = random_program(seed, 1 + int32_t(seed), 4, int32_t(10 * seed));
+    const Program p = scattered_facts(seed, 1 + int32_t(seed), 4, int32_t(10 * seed));
     const OwnedKnowledge k(p);
     std::set<Triple> facts;
     for (const Atom& f : p.facts) facts.insert({f.predicate, f.first, f.second});
@@ -66,7 +66,7 @@ TEST(Knowledge, finds_the_facts_of_every_pattern) {
 
 // the original cut predicates of many facts off
 TEST(Knowledge, has_every_fact_of_a_large_predicate) {
-  const Program p = random_program(1, 400, 1, 35000);
+  const Program p = scattered_facts(1, 400, 1, 35000);
   const OwnedKnowledge k(p);
   std::set<Triple> facts;
   for (const Atom& f : p.facts) facts.insert({f.predicate, f.first, f.second});
@@ -77,7 +77,7 @@ TEST(Knowledge, has_every_fact_of_a_large_predicate) {
 
 TEST(Knowledge, says_how_many_children_a_goal_can_have) {
   SmallGraph graph(
-      "p(a,b). p(a,c). p(a,d). p(b,d). q(a,a).\n"
+      "p(a,b). p(a,c). p(a,d). p(b,d). q(a,a). "
       "p(X,Y) :- q(X,Y). p(X,Y) :- q(Y,X). r(X,Y) :- p(X,Y). q(X,Y) :- p(X,Z), p(Z,W), p(W,Y).");
   const OwnedKnowledge k(graph.program);
   EXPECT_EQ(k->fan_out, 4 + 2);
@@ -86,7 +86,7 @@ TEST(Knowledge, says_how_many_children_a_goal_can_have) {
 }
 
 TEST(Knowledge, is_bytes_that_may_lie_anywhere) {
-  const Program p = random_program(3, 50, 4, 500);
+  const Program p = scattered_facts(3, 50, 4, 500);
   const OwnedKnowledge k(p);
   ASSERT_EQ(knowledge_bytes(p), k->bytes_);
   std::vector<std::max_align_t> elsewhere(size_t(k->bytes_) / sizeof(std::max_align_t) + 1);

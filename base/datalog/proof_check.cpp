@@ -92,7 +92,7 @@ class ProofCheck {
     return last == proof_.tree[size_t(node)].atom;
   }
 
-  /// The steps walk the tree: a goal is a list of nodes, each step replaces the first by its body,
+  /// The steps walk the tree: a goal is a list of nodes, each step replaces one by its body,
   /// and what is struck out is a leaf.
   std::string fault_of_steps() {
     for (const ProofStep& step : proof_.steps)
@@ -104,7 +104,10 @@ class ProofCheck {
       const ProofStep& step = proof_.steps[s];
       const std::string where = "step " + std::to_string(s + 1) + ": ";
       if (goal.empty()) return where + "there was nothing left to prove";
-      if (step.node != goal[0]) return where + "not the first atom of the goal";
+      // any atom may be resolved next; it comes to the front
+      const auto chosen = std::find(goal.begin(), goal.end(), step.node);
+      if (chosen == goal.end()) return where + "not an atom of the goal";
+      std::rotate(goal.begin(), chosen, chosen + 1);
       if (step.goal.size() != goal.size()) return where + "a goal of another length";
       for (size_t i = 0; i < goal.size(); ++i)
         if (!stands_for(step.goal[i], goal[i])) return where + "an atom of the goal is another";

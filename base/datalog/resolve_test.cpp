@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/core/philox.h"
+#include "base/datalog/dataset.h"
 #include "tests/small_graph.h"
 
 namespace maglev::datalog {
@@ -201,16 +202,22 @@ class RandomCase {
   int32_t constants_, predicates_;
 };
 
+/// All of a program, named.
+Oracle oracle_of(const Program& p, const Resolve& how) {
+  Oracle oracle{.max_atoms = size_t(how.max_atoms), .prune = how.prune};
+  for (const Atom& fact : p.facts) oracle.facts.insert(named(p, fact));
+  for (const Rule& r : p.rules)
+    oracle.rules.push_back({named(p, r.head), named(p, r.body.data(), int32_t(r.body.size()))});
+  if (how.excluded.predicate) oracle.excluded = named(p, how.excluded);
+  return oracle;
+}
+
 TEST(Resolve, gives_the_children_that_trying_every_fact_and_rule_gives) {
   int64_t children = 0, dropped = 0, proofs = 0, excluded = 0;
   for (uint64_t seed = 0; seed < 20000; ++seed) {
     const RandomCase c(seed);
     const Program& p = c.program;
-    Oracle oracle{.max_atoms = size_t(c.how.max_atoms), .prune = c.how.prune};
-    for (const Atom& fact : p.facts) oracle.facts.insert(named(p, fact));
-    for (const Rule& r : p.rules)
-      oracle.rules.push_back({named(p, r.head), named(p, r.body.data(), int32_t(r.body.size()))});
-    if (c.how.excluded.predicate) oracle.excluded = named(p, c.how.excluded);
+    Oracle oracle = oracle_of(p, c.how);
     oracle.resolve(named(p, c.goal.data(), int32_t(c.goal.size())));
 
     const OwnedKnowledge knowledge(p);
@@ -226,6 +233,36 @@ TEST(Resolve, gives_the_children_that_trying_every_fact_and_rule_gives) {
   EXPECT_GT(dropped, 1000);
   EXPECT_GT(proofs, 1000);
   EXPECT_GT(excluded, 1000);
+}
+
+// along random walks from queries of graphs that are shipped
+TEST(Resolve, gives_the_children_of_trying_everything_on_built_in_graphs_too) {
+  for (const char* name : {"family", "countries_s1", "countries_s3"}) {
+    const Dataset data = open_dataset(name);
+    const Program& p = data.program;
+    const OwnedKnowledge k(p);
+    Rng rng(5, stream_id(Purpose::env, 1), 0);
+    int64_t children = 0;
+    Resolve how{.max_atoms = 6};
+    Oracle oracle = oracle_of(p, how);
+    for (int walk = 0; walk < 12; ++walk) {
+      std::vector<Atom> goal{data.test[rng.below(uint32_t(data.test.size()))]};
+      how.excluded = goal[0], oracle.excluded = named(p, goal[0]);
+      for (int depth = 0; depth < 6 && !goal.empty(); ++depth) {
+        oracle.children.clear(), oracle.dropped = 0;
+        oracle.resolve(named(p, goal.data(), int32_t(goal.size())));
+        const Step step = step_of(p, *k, how, goal);
+        ASSERT_EQ(step.children, oracle.children) << name;
+        ASSERT_EQ(step.dropped, oracle.dropped) << name;
+        children += std::ssize(step.in_order);
+        if (step.in_order.empty()) break;
+        const Child& next = step.in_order[rng.below(uint32_t(step.in_order.size()))];
+        goal.assign(next.atoms, next.atoms + next.size);
+        rename_variables(goal.data(), next.size, k->constants);
+      }
+    }
+    EXPECT_GT(children, 20) << name;
+  }
 }
 
 TEST(Resolve, takes_facts_in_their_order_and_then_rules_in_the_programs) {
@@ -286,6 +323,20 @@ TEST(Resolve, a_query_proves_neither_itself_nor_a_later_atom) {
   // without the exclusion the fact proves it, and so does the rule
   const Step plain = step_of(graph.program, *k, {}, goal);
   EXPECT_EQ(plain.children, (std::multiset<std::string>{"", ""}));
+}
+
+TEST(SelectBound, brings_the_first_atom_with_a_constant_to_the_front) {
+  SmallGraph graph("p(a,b).");
+  const auto selected = [&](const char* text) {
+    auto goal = graph.goal(text);
+    select_bound(goal.data(), int32_t(goal.size()), graph.program.constants.size());
+    return goal;
+  };
+  // X, Y and Z are 3, 4 and 5
+  EXPECT_EQ(selected("p(X,Y), p(Y,Z), p(Z,a), p(b,X)"),
+            (std::vector<Atom>{{1, 5, 1}, {1, 3, 4}, {1, 4, 5}, {1, 2, 3}}));
+  EXPECT_EQ(selected("p(a,Y), p(b,b)"), graph.goal("p(a,Y), p(b,b)"));
+  EXPECT_EQ(selected("p(X,Y), p(Y,X)"), graph.goal("p(X,Y), p(Y,X)"));
 }
 
 TEST(RenameVariables, numbers_them_in_the_order_in_which_they_occur) {

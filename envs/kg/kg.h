@@ -1,8 +1,8 @@
 #pragma once
 // Proving queries of a knowledge graph as a game (docs/knowledge_graphs.md): a state is a goal, a
 // list of atoms that are left to prove; an action chooses one of the goals that a fact or a rule
-// makes of it (SLD resolution, the leftmost atom first). Half of the queries are false, so that an
-// agent learns where to stop as well. Whole numbers alone.
+// makes of it, one step of SLD resolution. Half of the queries are false, so that an agent learns
+// where to stop as well. Whole numbers alone.
 
 #include <cmath>
 #include <cstring>

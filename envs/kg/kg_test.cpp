@@ -119,7 +119,7 @@ class Game {
 };
 
 constexpr const char* kUncles =
-    "brother(bob,ann). mother(ann,cid). brother(tom,bob). father(bob,dan). mother(ann,eve).\n"
+    "brother(bob,ann). mother(ann,cid). brother(tom,bob). father(bob,dan). mother(ann,eve). "
     "uncle(X,Y) :- brother(X,Z), mother(Z,Y). uncle(X,Y) :- brother(X,Z), father(Z,Y).";
 
 // how an episode goes
@@ -338,10 +338,35 @@ TEST(Kg, a_proof_by_the_last_of_many_facts_is_found) {
     many += " q(c" + std::to_string(i) + ",d" + std::to_string(i) + ").";
   many += " r(d9999,y). r(z,z).";
   Kg::Params p = plain();
-  p.successors = 8;
+  p.successors = 8, p.select = kg::Select::leftmost;
   Game game(many, "p(x,y)", p);
   game.step(0);
   EXPECT_EQ(game.successors(), Texts{"proved"});
+}
+
+TEST(Kg, the_atom_that_is_resolved_is_the_first_with_a_constant_or_the_first) {
+  const char* program = "p(X,Y) :- e(X,X), q(Z,W), r(W,Y). e(x,x). q(a,b). q(c,d). r(b,y). r(e,y).";
+  Game bound(program, "p(x,y)");
+  bound.choose("r(_1,y) q(_2,_1)");
+  EXPECT_EQ(bound.successors(), (Texts{"q(_1,b)", "q(_1,e)", "stopped"}));
+  Kg::Params p = plain();
+  p.select = kg::Select::leftmost;
+  Game leftmost(program, "p(x,y)", p);
+  leftmost.choose("q(_1,_2) r(_2,y)");
+  EXPECT_EQ(leftmost.successors(), Texts{"proved"});
+}
+
+TEST(Kg, nothing_is_dropped_for_want_of_room_on_built_in_graphs) {
+  for (const char* data : {"family", "countries_s1", "countries_s2", "countries_s3"}) {
+    HostEnvs envs(find_env("kg"), 64, 3, {{"data", data}});
+    envs.reset();
+    Rng actions(6, stream_id(Purpose::act, 0), 0);
+    for (int t = 0; t < 2000; ++t) envs.random_actions(actions), envs.step();
+    const EpisodeTotals totals = envs.take_totals();
+    EXPECT_GT(totals.events[Kg::kProved], 100) << data;
+    EXPECT_EQ(totals.events[Kg::kTooMany], 0) << data;
+    EXPECT_EQ(totals.events[Kg::kNoneFalse], 0) << data;
+  }
 }
 
 TEST(Kg, the_observation_is_the_goal_its_successors_and_zeros) {
