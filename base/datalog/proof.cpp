@@ -16,7 +16,8 @@ struct OpenAtom {
 /// Replays a derivation without renaming: a variable stands for the same all along.
 class Derivation {
  public:
-  Derivation(const Knowledge& k, const Resolve& how, const Atom& query) : k_(k), how_(how) {
+  Derivation(const Knowledge& k, const Resolve& how, const Atom& query, Selection selection)
+      : k_(k), how_(how), selection_(selection) {
     proof_.query = query;
     goal_ = {{query, 0}};
     proof_.tree.push_back({.atom = query});
@@ -26,6 +27,7 @@ class Derivation {
 
   void take(const Move& move) {
     MAGLEV_ASSERT(!goal_.empty(), "a proof goes on behind its end");
+    if (selection_ == Selection::bound) put_bound_first();
     ProofStep step{.node = goal_[0].node};
     for (const OpenAtom& open : goal_) step.goal.push_back(now(open.atom));
     const OpenAtom first = goal_[0];
@@ -62,6 +64,14 @@ class Derivation {
   int32_t new_variable() {
     value_.push_back(0);
     return next_++;
+  }
+
+  void put_bound_first() {
+    const auto bound = std::find_if(goal_.begin(), goal_.end(), [&](const OpenAtom& open) {
+      const Atom a = now(open.atom);
+      return !variable(a.first) || !variable(a.second);
+    });
+    if (bound != goal_.end()) std::rotate(goal_.begin(), bound, bound + 1);
   }
 
   void match(int32_t a, int32_t b, ProofStep& step) {
@@ -118,6 +128,7 @@ class Derivation {
 
   const Knowledge& k_;
   const Resolve& how_;
+  const Selection selection_;
   Proof proof_;
   std::vector<OpenAtom> goal_;
   std::vector<int32_t> value_;  ///< of each variable; 0: none yet
@@ -127,8 +138,8 @@ class Derivation {
 }  // namespace
 
 Proof prove_along(const Knowledge& k, const Resolve& how, const Atom& query,
-                  std::span<const Move> moves) {
-  Derivation derivation(k, how, query);
+                  std::span<const Move> moves, Selection selection) {
+  Derivation derivation(k, how, query, selection);
   for (const Move& move : moves) derivation.take(move);
   return derivation.finish();
 }

@@ -7,10 +7,12 @@
 // The depth of a proof is the number of its steps: one for each rule, and one for each fact that
 // binds a variable of the goal. A ground atom that is a fact is struck out of the goal where it
 // appears and costs no step, but for the query. The environment, the searches and least_steps all
-// count so.
+// count so, each for its selection of the atom that a step resolves.
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/datalog/knowledge.h"
@@ -23,9 +25,15 @@ struct Move {
   int32_t fact = -1, rule = -1;
 };
 
+/// Which atom of a goal a step resolves: the first; or the first with a constant (select_bound), as the
+/// environment does, so that no goal has all facts of a predicate for children. Both prove the same,
+/// but not always in as many steps: which facts bind a variable differs.
+enum class Selection { leftmost, bound };
+constexpr auto names_of(Selection) { return std::array<std::string_view, 2>{"leftmost", "bound"}; }
+
 /// One step of resolution on the first atom of a goal.
 struct ProofStep {
-  std::vector<Atom> goal;         ///< before the step, leftmost first
+  std::vector<Atom> goal;         ///< before the step, the atom that it resolves first
   int32_t node = 0;               ///< which node of the tree its first atom is
   std::vector<Binding> bindings;  ///< variables of goals, and what the step put in their place
   std::vector<int32_t> struck;    ///< nodes of the facts that were struck out after it
@@ -50,6 +58,6 @@ struct Proof {
 /// `how`'s goals: constants + 1 on. `how` as for resolve; its max_atoms is not asked. A move that
 /// does not fit its goal, or moves that end elsewhere than in the empty goal, are our mistake.
 Proof prove_along(const Knowledge& k, const Resolve& how, const Atom& query,
-                  std::span<const Move> moves);
+                  std::span<const Move> moves, Selection selection = Selection::leftmost);
 
 }  // namespace maglev::datalog

@@ -92,8 +92,8 @@ class ProofCheck {
     return last == proof_.tree[size_t(node)].atom;
   }
 
-  /// The steps walk the tree: a goal is a list of nodes, each step replaces the first by its body,
-  /// and what is struck out is a leaf.
+  /// The steps walk the tree: a goal is a list of nodes, each step puts one of them first and its
+  /// body in its place, and what is struck out is a leaf.
   std::string fault_of_steps() {
     for (const ProofStep& step : proof_.steps)
       for (const Binding& b : step.bindings)
@@ -103,8 +103,9 @@ class ProofCheck {
     for (size_t s = 0; s < proof_.steps.size(); ++s) {
       const ProofStep& step = proof_.steps[s];
       const std::string where = "step " + std::to_string(s + 1) + ": ";
-      if (goal.empty()) return where + "there was nothing left to prove";
-      if (step.node != goal[0]) return where + "not the first atom of the goal";
+      const auto selected = std::find(goal.begin(), goal.end(), step.node);
+      if (selected == goal.end()) return where + "resolves what is not left to prove";
+      std::rotate(goal.begin(), selected, selected + 1);
       if (step.goal.size() != goal.size()) return where + "a goal of another length";
       for (size_t i = 0; i < goal.size(); ++i)
         if (!stands_for(step.goal[i], goal[i])) return where + "an atom of the goal is another";

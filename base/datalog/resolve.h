@@ -141,6 +141,18 @@ MAGLEV_HD int32_t resolve(const Knowledge& k, const Resolve& how, const Atom* go
   return dropped;
 }
 
+/// Moves the first atom with a constant to the front, so that the next step takes a list of facts by
+/// that constant and not all of a predicate's. Any choice of the next atom leads to the same proofs
+/// (Lloyd, Foundations of Logic Programming, 1987: independence of the computation rule).
+MAGLEV_HD void select_bound(Atom* goal, int32_t atoms, int32_t constants) {
+  int32_t i = 0;
+  while (i < atoms && goal[i].first > constants && goal[i].second > constants) ++i;
+  if (i == 0 || i == atoms) return;
+  const Atom bound = goal[i];
+  for (; i > 0; --i) goal[i] = goal[i - 1];
+  goal[0] = bound;
+}
+
 /// Numbers the variables of a goal from constants + 1 on, in the order in which they occur: goals
 /// that differ in names of variables alone become one, and ids stay below constants + 2 atoms + 1.
 /// Returns the next free variable.
@@ -149,7 +161,8 @@ MAGLEV_HD int32_t rename_variables(Atom* goal, int32_t atoms, int32_t constants)
   const auto rename = [&](int32_t& term) {
     if (term <= constants) return;
     int32_t i = 0;
-    while (i < count && seen[i] != term) ++i;
+    for (; i < count; ++i)
+      if (seen[i] == term) break;
     if (i == count) seen[count++] = term;
     term = constants + 1 + i;
   };

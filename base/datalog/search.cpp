@@ -47,7 +47,7 @@ std::optional<Proof> Search::next() {
   if (ready_.empty()) return std::nullopt;
   const Found first = std::move(ready_.front());
   ready_.pop_front();
-  return prove_along(k_, options_.how, query_, first.moves);
+  return prove_along(k_, options_.how, query_, first.moves, options_.selection);
 }
 
 bool Search::out_of_limits() {
@@ -177,6 +177,7 @@ void Search::expand(int64_t place, int32_t left) {
           Atom below[kMaxAtoms];
           below[0] = answer;
           std::copy_n(c.atoms, c.size, below + 1);
+          if (options_.selection == Selection::bound) select_bound(below + 1, c.size, k_.constants);
           rename_variables(below, c.size + 1, k_.constants);
           const int32_t id = intern(below, c.size + 1);
           // deepening asks when it gets there: it may have been searched less deep

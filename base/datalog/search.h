@@ -45,6 +45,7 @@ void score_fewest_atoms(std::span<const Expansion> expansions, std::span<float> 
 
 struct SearchOptions {
   Strategy strategy = Strategy::breadth;
+  Selection selection = Selection::leftmost;
   int32_t depth = 20;         ///< steps of a proof, at most
   int64_t nodes = 1'000'000;  ///< children made by resolution, at most: bounds time and memory
   double seconds = std::numeric_limits<double>::infinity();

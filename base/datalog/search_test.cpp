@@ -1,5 +1,6 @@
 #include "base/datalog/search.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -55,7 +56,7 @@ class WordProver {
  public:
   using Words = std::vector<std::array<std::string, 3>>;
 
-  WordProver(const Program& p, const Atom& without) {
+  WordProver(const Program& p, const Atom& without, Selection selection) : selection_(selection) {
     for (const Atom& f : p.facts)
       if (!(f == without)) facts_.insert(words(p, f, {}));
     for (const Rule& r : p.rules) {
@@ -97,7 +98,13 @@ class WordProver {
     return {p.predicates.of(a.predicate), word(a.first), word(a.second)};
   }
 
-  void resolve(Words rule, const Words& goal, std::set<Words>& next) const {
+  void resolve(Words rule, Words goal, std::set<Words>& next) const {
+    // the first atom, or the first that has a constant; the answer at the end is none
+    for (size_t i = 0; selection_ == Selection::bound && i + 1 < goal.size(); ++i)
+      if (goal[i][1][0] != '?' || goal[i][2][0] != '?') {
+        std::rotate(goal.begin(), goal.begin() + int64_t(i), goal.begin() + int64_t(i) + 1);
+        break;
+      }
     for (auto& atom : rule)
       for (int i : {1, 2})
         if (atom[size_t(i)][0] == '?') atom[size_t(i)] += "'";
@@ -130,6 +137,7 @@ class WordProver {
     next.insert(child);
   }
 
+  Selection selection_;
   std::set<std::array<std::string, 3>> facts_;
   std::vector<Words> rules_;
 };
@@ -176,11 +184,13 @@ TEST(Search, finds_what_a_prover_of_words_finds_in_as_many_steps_by_every_strate
     if (query.first <= c && query.second > c) query.second = c + 1;
     const Atom excluded = rng.below(2) ? p.facts[0] : Atom{};
 
+    const Selection selection = rng.below(2) ? Selection::bound : Selection::leftmost;
     bool complete;
-    const auto wanted = WordProver(p, excluded).answers(words_of(p, query), depth, 3000, complete);
+    const auto wanted =
+        WordProver(p, excluded, selection).answers(words_of(p, query), depth, 3000, complete);
     if (!complete) continue;
     ++compared;
-    SearchOptions options{.depth = depth};
+    SearchOptions options{.selection = selection, .depth = depth};
     options.how.excluded = excluded;
     Ended ended;
     EXPECT_EQ(answers_of(p, *k, query, options, &ended), wanted) << seed;

@@ -30,6 +30,9 @@ namespace {
 
 Grammar grammar() {
   return {.flags = {{"--search", "KIND", "breadth (default), deepening or beam"},
+                    {"--select", "KIND",
+                     "which atom a step resolves: leftmost (default); bound: the first with a "
+                     "constant, as the environment kg"},
                     {"--depth", "N", "most steps of a proof (default 20; with --queries 3)"},
                     {"--nodes", "N", "most goals a search makes (default 1000000)"},
                     {"--seconds", "S", "most time it takes (default: any)"},
@@ -65,7 +68,7 @@ void expect_flags(const Arguments& arguments) {
   };
   if (arguments.has("--queries")) {
     for (const char* flag :
-         {"--search", "--nodes", "--seconds", "--width", "--most", "--trees", "--html"})
+         {"--search", "--select", "--nodes", "--seconds", "--width", "--most", "--trees", "--html"})
       refuse(flag, "goes with a query; --queries answers all of them exhaustively");
   } else {
     refuse("--threads", "goes with --queries; one query is searched by one thread");
@@ -93,6 +96,7 @@ Result search(const datalog::Dataset& data, const Arguments& arguments) {
                 query_text(result));
   datalog::SearchOptions& o = result.options;
   o.strategy = arguments.choice<datalog::Strategy>("--search").value_or(o.strategy);
+  o.selection = arguments.choice<datalog::Selection>("--select").value_or(o.selection);
   o.depth = int32_t(arguments.integer("--depth", 1, kMany).value_or(o.depth));
   o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
   o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
