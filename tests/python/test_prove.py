@@ -76,6 +76,8 @@ def test_variables_enumerate_answers_each_once(engine, family, search):
     assert answers("uncle(carl, X)") == (["uncle(carl,'Zoe B')", "uncle(carl,bob)"], False)
     assert answers("uncle(X, finn)") == (["uncle(emil,finn)"], False)
     everyone, _ = answers("uncle(A, B)")
+    bound, _ = answers("uncle(A, B)", "--select", "bound")
+    assert sorted(bound) == sorted(everyone)
     assert sorted(everyone) == ["uncle(carl,'Zoe B')", "uncle(carl,bob)", "uncle(emil,finn)"]
     assert answers("uncle(A, B)", "--most", 2) == (everyone[:2], True)
     assert answers("uncle(A, A)") == ([], False)

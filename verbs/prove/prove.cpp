@@ -36,6 +36,9 @@ namespace {
 Grammar grammar() {
   return {.flags = {{"--search", "KIND",
                      "breadth (default), deepening, beam, or policy: a beam by a run's own"},
+                    {"--select", "KIND",
+                     "which atom a step resolves: leftmost (default; of policy as it was trained); "
+                     "bound: the first with a constant, as the environment kg"},
                     {"--depth", "N", "most steps of a proof (default 20; with --queries 3)"},
                     {"--nodes", "N", "most goals a search makes (default 1000000)"},
                     {"--seconds", "S", "most time it takes (default: any)"},
@@ -71,8 +74,8 @@ void expect_flags(const Arguments& arguments) {
     if (arguments.has(flag)) throw Error(std::string("[prove] ") + flag + " " + why);
   };
   if (arguments.has("--queries")) {
-    for (const char* flag : {"--search", "--nodes", "--seconds", "--width", "--most", "--trees",
-                             "--html", "--overwrite"})
+    for (const char* flag : {"--search", "--select", "--nodes", "--seconds", "--width", "--most",
+                             "--trees", "--html", "--overwrite"})
       refuse(flag, "goes with a query; --queries answers all of them exhaustively");
   } else {
     refuse("--threads", "goes with --queries; one query is searched by one thread");
@@ -105,10 +108,10 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
   o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
   o.seconds = seconds_of(arguments);
-  if (policy) {
-    o.scores = std::ref(*policy);
-    o.how.select_bound = policy->params().select == maglev::kg::Select::bound;
-  }
+  if (policy) o.scores = std::ref(*policy);
+  const auto trained = policy ? policy->params().select : maglev::kg::Select::leftmost;
+  o.how.select_bound = arguments.choice<maglev::kg::Select>("--select").value_or(trained) ==
+                       maglev::kg::Select::bound;
   if (arguments.has("--exclude-query")) o.how.excluded = result.query.atom;
   const size_t most = open ? size_t(arguments.integer("--most", 1, kMany).value_or(10)) : size_t(1);
 
