@@ -177,7 +177,7 @@ def charts(browser):
 
 
 def drawn(column):
-    return f"document.querySelector('[data-column=\"{column}\"] canvas')"
+    return f"document.querySelector('[data-column=\"{column}\"] canvas') !== null"
 
 
 def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
@@ -258,8 +258,10 @@ def test_a_training_run_is_seen_as_it_goes(browser, tmp_path):
             time.sleep(0.1)
         with watching(tmp_path / "runs", "--port", "0") as url:
             browser.open(url)
-            label = "document.querySelector('[data-column=\"episodes\"] .chart')?.getAttribute('aria-label')"
-            browser.wait(f"(document.querySelector('[data-column=\"return_mean\"]') && document.querySelector('#state').textContent.includes('1 training'))")
+            # "episodes: live 1200", once it is drawn
+            label = "(document.querySelector('[data-column=\"episodes\"] .chart').getAttribute('aria-label').match(/live .*/) ?? [''])[0]"
+            browser.wait(drawn("return_mean"))
+            assert browser.run("document.querySelector('#state').textContent") == "1 runs, 1 training"
             browser.run("document.querySelector('[data-column=\"episodes\"]').scrollIntoView()")
             first = browser.wait(label)
             browser.wait(f"{label} !== {json.dumps(first)}")

@@ -1,7 +1,7 @@
 // One panel: a column's curves by uPlot, their values in words below.
 import { colour, duration, element, short } from "/page.js";
 
-const HEIGHT = 180;
+const HEIGHT = 170;
 const STEP = 0.25; // of the range, a key
 
 export class Chart {
@@ -64,7 +64,7 @@ export class Chart {
       series,
       bands,
       axes: [
-        { ...lines, space: 70, values: (_, all) => all.map(axis === "step" ? short : duration) },
+        { ...lines, space: 70, size: 26, values: (_, all) => all.map(axis === "step" ? short : duration) },
         { ...lines, size: 56, values: (_, all) => all.map(short) },
       ],
       cursor: {

@@ -2,6 +2,7 @@
 import { ask } from "/page.js";
 
 const POINTS = 400;
+const RECENT = 20;
 const MEMBERS = ["step", "seconds", "low", "high", "mean"];
 
 function empty() {
@@ -82,9 +83,10 @@ export class RunCurves {
     return { x: column(0), mean: column(1), low: column(2), high: column(3) };
   }
 
-  /** The newest figure of a column; undefined: none. */
-  last(name) {
-    return this.columns.get(name)?.mean.at(-1);
+  /** Mean of a column's newest points, for one row alone may be short; undefined: none. */
+  recent(name) {
+    const newest = this.columns.get(name)?.mean.slice(-RECENT);
+    return newest?.length ? newest.reduce((a, b) => a + b) / newest.length : undefined;
   }
 }
 

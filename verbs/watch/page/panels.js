@@ -62,11 +62,11 @@ export class Panels {
   }
 }
 
-/** A bar a run: shares of its last row's time. */
+/** A bar a run: shares of time over its newest points. */
 export function draw_times(runs) {
   const bars = [];
   for (const run of runs) {
-    const shares = TIMES.map((name) => run.last(name) ?? 0);
+    const shares = TIMES.map((name) => run.recent(name) ?? 0);
     const sum = shares.reduce((a, b) => a + b, 0);
     if (sum <= 0) continue;
     const rest = Math.max(0, 1 - sum);
@@ -80,7 +80,7 @@ export function draw_times(runs) {
       bar.append(piece);
       const mark = element("span", { class: "swatch" });
       mark.style.borderColor = piece.style.background;
-      words.append(mark, `${parts[i]} ${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %  `);
+      words.append(element("span", {}, mark, `${parts[i]} ${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`));
     });
     bars.push(element("div", { class: "share" }, element("span", { class: "name" }, run.name), bar, words));
   }

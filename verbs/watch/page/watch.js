@@ -39,7 +39,8 @@ function keep() {
 }
 
 function shown() {
-  return [...open.values()].filter((run) => chosen.has(run.name) && run.settings);
+  const runs = [...open.values()].filter((run) => chosen.has(run.name) && run.settings);
+  return runs.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
 function draw() {
