@@ -14,7 +14,7 @@ namespace maglev::dreamer {
 /// Sizes of a small Dreamer.
 struct Setting {
   int64_t B = 6, T = 5, H = 3, side = 16, blocks = 4;
-  bool images = false, categories = false;
+  bool images = false, categories = false, redundancy = false;
   int threads = 1;
 };
 
@@ -23,6 +23,7 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
   o.deter = 24, o.hidden = 10, o.classes = 4, o.stoch = 5, o.blocks = setting.blocks, o.depth = 4,
   o.units = 12;
   o.batch = setting.B, o.length = setting.T, o.imagination = setting.H;
+  if (setting.redundancy) o.objective = Objective::redundancy;
   o.lr = 1e-3, o.warmup = 0, o.free_nats = 0.3;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
                .action = {.low = {-1, -1}, .high = {1, 1}}};

@@ -31,15 +31,13 @@ int64_t shard_count(int64_t batch, at::Device device) {
 }
 
 bool use_fused(const LearnerOptions& o, at::Device device) {
-  const std::string obstacle = FusedLearner::obstacle(o, device);
+  const std::string obstacle = FusedLearner::obstacle(device);
   if (o.options.fused.value_or(false) && !obstacle.empty())
     throw Error("[dreamer] dreamer.fused=on cannot be: " + obstacle + "; use auto");
   return o.options.fused.value_or(true) && obstacle.empty();
 }
 
-std::string FusedLearner::obstacle(const LearnerOptions& o, at::Device device) {
-  if (o.options.objective != Objective::reconstruction)
-    return "redundancy is over all rows of a batch, and shards see their own";
+std::string FusedLearner::obstacle(at::Device device) {
   if (!has_kernels_for(device)) return "this build has no kernels for the device";
   return "";
 }
@@ -62,17 +60,26 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
   returns_ = at::empty({H * T * B}, f32);
   parts_ = at::zeros({lanes_.size(0), int64_t(kFigures)}, f32);
   const auto bins = symexp_bins(f32);
+  if (!o.shape.decodes)
+    for (at::Tensor* t : {&projected_, &token_, &d_projected_})
+      *t = at::zeros({T * B, o.shape.token()}, f32);
   for (int64_t s = 0; s < lanes_.size(0); ++s) {
     const int64_t first = s * each, count = std::min(each, B - first);
     // a replica reads the shared weights, and its gradients are a lane
     auto networks = std::make_shared<Networks>(o.shape, Initializer::none());
     networks->to(f32.device());
     state.params.bind(*state.networks, *networks, lanes_[s]);
+    const auto rows = [&](const at::Tensor& all) {
+      return all.defined() ? all.narrow(0, T * first, T * count) : all;
+    };
     const ShardPlace place{
         .first = first,
         .count = count,
         .returns = returns_.narrow(0, H * T * first, H * T * count).view({H, T * count}),
-        .figures = parts_[s]};
+        .figures = parts_[s],
+        .projected = rows(projected_),
+        .token = rows(token_),
+        .d_projected = rows(d_projected_)};
     shards_.push_back(std::make_unique<Shard>(o, std::move(networks), *state.slow_value, mix_,
                                               weights_, bins, place));
   }
@@ -114,6 +121,17 @@ void FusedLearner::draw_noise() {
   });
 }
 
+void FusedLearner::learn_agreement() {
+  at::AutoGradMode with_grad(true);
+  const Options& o = options_.options;
+  auto projected = projected_.detach();
+  projected.set_requires_grad(true);
+  const auto loss = o.redundancy_coef * redundancy_loss(projected, token_, o.off_diagonal);
+  loss.backward();
+  d_projected_.copy_(projected.grad());
+  parts_[0][kObservation].copy_(loss.detach());
+}
+
 at::Tensor FusedLearner::gradients(const Sequences& batch) {
   at::NoGradGuard no_grad;
   const Options& o = options_.options;
@@ -122,13 +140,20 @@ at::Tensor FusedLearner::gradients(const Sequences& batch) {
   draw_noise();
   mix_.pack();
   weights_.copy();
+  // without a decoder the way back through the states waits for the whole batch
+  const bool decodes = options_.shape.decodes;
   each_shard([&](int64_t s) {
     lanes_[s].zero_();
     shards_[size_t(s)]->learn_model(batch, noise_, latents_);
+    if (decodes) shards_[size_t(s)]->learn_states();
   });
   // the range of all returns, in which advantages are measured
   scale_ = moved_range(state_->range, returns_, o.range_rate);
-  each_shard([&](int64_t s) { shards_[size_t(s)]->learn_policy(scale_); });
+  if (!decodes) learn_agreement();
+  each_shard([&](int64_t s) {
+    shards_[size_t(s)]->learn_policy(scale_);
+    if (!decodes) shards_[size_t(s)]->learn_states();
+  });
   state_->optimizer.reduce(lanes_, {}, *options_.pool);
   return state_->optimizer.gradient();
 }

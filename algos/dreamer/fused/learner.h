@@ -20,8 +20,8 @@ namespace maglev::dreamer {
 
 class FusedLearner : public Learner {
  public:
-  /// Why an update of these options cannot run so, in a few words; empty when it can.
-  static std::string obstacle(const LearnerOptions& options, at::Device device);
+  /// Why an update cannot run so on `device`, in a few words; empty when it can.
+  static std::string obstacle(at::Device device);
 
   FusedLearner(const LearnerOptions& options, LearnerState& state);
 
@@ -34,13 +34,16 @@ class FusedLearner : public Learner {
 
  private:
   void draw_noise();
+  /// Without a decoder: the loss over the whole batch's projections and tokens, and its gradient.
+  void learn_agreement();
   template <class Work>
   void each_shard(const Work& work);
 
   LearnerOptions options_;
   LearnerState* state_;
-  at::Tensor lanes_, parts_;    ///< [shards, P], [shards, kFigures]
-  at::Tensor returns_, scale_;  ///< [H * T * B]; what returns were divided by
+  at::Tensor lanes_, parts_;                    ///< [shards, P], [shards, kFigures]
+  at::Tensor returns_, scale_;                  ///< [H * T * B]; what returns were divided by
+  at::Tensor projected_, token_, d_projected_;  ///< [T * B, E], shard after shard; or undefined
   UpdateNoise noise_;
   StoredLatents latents_;
   MixInputs mix_;

@@ -1,5 +1,7 @@
 #include "algos/dreamer/fused/learner.h"
 
+#include <utility>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -62,12 +64,17 @@ TEST_P(FusedLearnerParity, an_update_leaves_what_autograd_leaves) {
 INSTANTIATE_TEST_SUITE_P(Settings, FusedLearnerParity,
                          testing::Values(Setting{}, Setting{.B = 1, .T = 4, .categories = true},
                                          Setting{.B = 9, .T = 8},
-                                         Setting{.B = 5, .images = true, .categories = true}));
+                                         Setting{.B = 5, .images = true, .categories = true},
+                                         Setting{.B = 9, .redundancy = true},
+                                         Setting{.B = 5, .images = true, .redundancy = true}));
 
 TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
-  for (bool images : {false, true}) {
-    Made<FusedLearner> one({.B = 13, .images = images});
-    Made<FusedLearner> three({.B = 13, .images = images, .threads = 3});
+  for (const auto& [images, redundancy] :
+       {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}}) {
+    Setting setting{.B = 13, .images = images, .redundancy = redundancy};
+    Made<FusedLearner> one(setting);
+    setting.threads = 3;
+    Made<FusedLearner> three(setting);
     for (uint64_t seed : {3, 4}) {
       one.learner.update(sequences(one.options, seed), one.figures);
       three.learner.update(sequences(three.options, seed), three.figures);

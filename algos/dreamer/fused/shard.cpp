@@ -8,6 +8,7 @@
 
 #include "kernels/action_head/action_head_op.h"
 #include "kernels/lambda_returns/lambda_returns_op.h"
+#include "kernels/products/products_op.h"
 #include "kernels/symexp_bins/symexp_bins_op.h"
 
 namespace maglev::dreamer {
@@ -32,6 +33,11 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       dream_(o.options, o.shape, *networks_, slow_value, core_, weights, bins, n_) {
   const auto f32 = bins.options();
   const int64_t H = options_.imagination;
+  if (networks_->projector) {
+    projector_ = weight_of(*networks_->projector, "weight");
+    projector_forward_ = weights.of(projector_.value.t());
+    projector_back_ = weights.of(projector_.value);
+  }
   divergence_ = at::empty({n_}, f32), d_probs_ = at::empty({n_, shape_.flat_stoch()}, f32);
   loss_ = at::empty({H * n_}, f32), entropy_ = at::empty_like(loss_);
   weight_ = at::empty({H + 1, n_}, f32);
@@ -52,7 +58,8 @@ void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, Stored
   const Observation seen = Observation{part(batch.seen.image), part(batch.seen.vector)}.rows();
 
   // states of all steps
-  scan_.forward({.tokens = sight_.encode(seen),
+  const auto tokens = sight_.encode(seen);
+  scan_.forward({.tokens = tokens,
                  .action = part(batch.action),
                  .is_first = part(batch.is_first),
                  .deter = sequences(batch.deter),
@@ -84,8 +91,22 @@ void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, Stored
   learn_replayed_values(batch);
   learn_values();
   learn_heads(batch);
-  set(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
-                                  scan_.d_feature()));
+  if (networks_->decoder) {
+    set(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
+                                    scan_.d_feature()));
+  } else {
+    // which agree over all rows of the batch, and so over all shards
+    write_product(place_.projected, scan_.feature(), projector_forward_);
+    place_.token.copy_(tokens);
+  }
+}
+
+void Shard::learn_states() {
+  at::NoGradGuard no_grad;
+  if (networks_->projector) {
+    add_product(scan_.d_feature(), place_.d_projected, projector_back_);
+    add_product(projector_.gradient, place_.d_projected.t(), scan_.feature());
+  }
   scan_.back(d_probs_, scratch_);
   sight_.encode_back(scan_.d_tokens());
 }

@@ -23,6 +23,9 @@ struct ShardPlace {
   int64_t first, count;  ///< sequences [first, first + count) of the batch
   at::Tensor returns;    ///< [H, T * count], written
   at::Tensor figures;    ///< [kFigures]: parts of the batch's figures, those that are sums
+  /// [T * count, E] each, where there is no decoder: what the states say of the tokens, and these, are
+  /// written; the gradient of the first is read.
+  at::Tensor projected, token, d_projected;
 };
 
 class Shard {
@@ -31,10 +34,13 @@ class Shard {
   Shard(const LearnerOptions& options, std::shared_ptr<Networks> networks, const Head& slow_value,
         const MixInputs& mix, WeightRows& weights, const at::Tensor& bins, const ShardPlace& place);
 
-  /// Everything but the policy's loss. Writes its part of the states.
+  /// Everything that needs no other shard's rows, but the way back through the states. Writes its
+  /// part of the states.
   void learn_model(const Sequences& batch, const UpdateNoise& noise, StoredLatents& latents);
-  /// The policy's, with returns in units of `range` (a scalar).
+  /// The policy, with returns in units of `range` (a scalar).
   void learn_policy(const at::Tensor& range);
+  /// From the gradients that met in the features, and d_projected, back to what was seen.
+  void learn_states();
 
  private:
   void learn_divergence();
@@ -58,6 +64,8 @@ class Shard {
   Scan scan_;
   Stack prior_;
   Dream dream_;
+  Weight projector_;  ///< features to tokens, where there is no decoder
+  at::Tensor projector_forward_, projector_back_;
   at::Tensor divergence_, d_probs_, loss_, entropy_, weight_, replayed_logits_, replayed_returns_;
 };
 
