@@ -73,6 +73,7 @@ const std::vector<DeviceRun>& device_runs() {
         "ppo.weight_decay=0.01"}},
       {"a_gated_network", "ppo", "pendulum", {"ppo.network.kind=gated"}},
       {"a_residual_network", "ppo", "cartpole", {"ppo.network.kind=residual"}},
+      {"successors", "ppo", "ring", {}},
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
       {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},
       {"images_of_a_world_model", "tdmpc2", "points", together(kSmallPlans, {"env.image=true"})},

@@ -18,8 +18,9 @@ constexpr int64_t kShardWork = 64'000'000;
 // the same of a block that acts, which makes no gradients
 constexpr int64_t kBlockWork = 16'000'000;
 // rows of a product that a shard has where a row costs this many multiply-adds, so that reading
-// weights counts little; and the least rows of a shard
-constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512, kLeastShard = 64;
+// weights counts little; and the least rows of a shard, of these and of others
+constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
+constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
 // rows act gets at once, where threads share them
 constexpr int64_t kLeastBlock = 64, kMostBlock = 256;
 
@@ -39,7 +40,7 @@ int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCri
   const RowCost cost = network.cost();
   const int64_t work = cost.multiply_adds, batch = minibatch_rows(o, context);
   if (rows == 0)
-    rows = work > kLargeNetwork ? std::max(kLeastShard, kLargeShard / cost.uses)
+    rows = work > kLargeNetwork ? std::max(kLeastLargeShard, kLargeShard / cost.uses)
                                 : std::clamp<int64_t>(kShardWork / work, kLeastShard, 1024);
   rows = std::min(rows, std::max(kLeastShard, (batch + 1) / 2));
   if (o.shard_rows > 0) return rows;

@@ -95,6 +95,12 @@ std::vector<KernelCase> ragged_cases(at::Device device) {
 
 }  // namespace
 
+int64_t packed_size(int64_t count) {
+  // a few rows more cost less than code for one more size
+  const int64_t step = count <= 512 ? 16 : 64;
+  return (count + step - 1) / step * step;
+}
+
 PackedGoals pack_goals(const at::Tensor& states, const at::Tensor& successors) {
   const at::Tensor& any = states.defined() ? states : successors;
   MAGLEV_ASSERT(any.is_cpu() && any.scalar_type() == at::kInt, "goals of a processor, i32");
@@ -124,7 +130,8 @@ PackedGoals pack_goals(const at::Tensor& states, const at::Tensor& successors) {
   }
   // at most half full
   const int64_t table_size = int64_t(std::bit_ceil(uint64_t(2 * most + 1)));
-  auto table = at::empty({table_size}, i32), goals = at::empty({most, columns.width}, i32);
+  auto table = at::empty({table_size}, i32);
+  auto goals = at::empty({packed_size(most), columns.width}, i32);
   const auto place = [](const at::Tensor& t) {
     return t.defined() ? t.data_ptr<int32_t>() : nullptr;
   };
@@ -135,8 +142,10 @@ PackedGoals pack_goals(const at::Tensor& states, const at::Tensor& successors) {
                                               .successor = place(packed.successor),
                                               .table = table.data_ptr<int32_t>(),
                                               .table_size = table_size});
-  packed.goals = goals.narrow(0, 0, counts.all).view({counts.all, any.size(-2), any.size(-1)});
-  packed.states = counts.states;
+  const int64_t size = packed_size(counts.all);
+  goals.narrow(0, counts.all, size - counts.all).zero_();
+  packed.goals = goals.narrow(0, 0, size).view({size, any.size(-2), any.size(-1)});
+  packed.states = counts.states, packed.all = counts.all;
   return packed;
 }
 

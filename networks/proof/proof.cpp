@@ -144,7 +144,9 @@ class ProofNetwork : public ActorCritic {
     // rows in the same state have one value
     NetworkOutput out;
     if (want.value) {
-      const auto first = [&](const at::Tensor& t) { return t.narrow(0, 0, rows.states); };
+      const auto first = [&](const at::Tensor& t) {
+        return t.narrow(0, 0, packed_size(rows.states));
+      };
       out.value = (critic_body_ ? value(critic_body_->forward(first(embedded), own_.fused_layers))
                                 : value(first(hidden)))
                       .index_select(0, rows.state);

@@ -149,8 +149,10 @@ TEST(Proof, goals_are_packed_each_once_in_the_order_they_occur) {
   const PackedGoals packed = pack_goals(states, successors);
   EXPECT_TRUE(at::equal(packed.goals.index_select(0, packed.state), states));
   EXPECT_TRUE(at::equal(packed.goals.index_select(0, packed.successor), there));
-  EXPECT_EQ(packed.goals.size(0), std::get<0>(at::unique_dim(all, 0)).size(0));
-  EXPECT_LT(packed.goals.size(0), all.size(0)) << "nothing occurred twice";
+  EXPECT_EQ(packed.all, std::get<0>(at::unique_dim(all, 0)).size(0));
+  EXPECT_EQ(packed.goals.size(0), packed_size(packed.all));
+  EXPECT_EQ(packed.goals.slice(0, packed.all).abs().sum().item<int64_t>(), 0);
+  EXPECT_LT(packed.all, all.size(0)) << "nothing occurred twice";
   EXPECT_EQ(packed.states, std::get<0>(at::unique_dim(states, 0)).size(0));
   EXPECT_TRUE(at::equal(packed.offsets.slice(0, 1), present.sum(1).cumsum(0).to(at::kInt)));
   // numbers grow where a goal is new

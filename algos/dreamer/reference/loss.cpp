@@ -106,7 +106,7 @@ at::Tensor ReferenceLoss::value_loss(const at::Tensor& feature, const at::Tensor
     const auto slow = binned_mean(slow_value_->forward(feature), bins_);
     code = two_hot_code(target, bins_) + options_.slow_coef * two_hot_code(slow, bins_);
   }
-  // critic (eq. 5): -ln p(R_t | s_t), the cross-entropy of its bins
+  // critic: -ln p(R_t | s_t), the cross-entropy of its bins
   return cross_entropy(networks_->value->forward(feature), code);
 }
 
@@ -119,11 +119,11 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
   const auto weight = first(at::cumprod(1 - imagined.terminated, 0));
 
   // advantages (R_t - v(s_t)) / max(1, S), S the moving range of returns from the 5th to the 95th
-  // percentile (eq. 7)
+  // percentile
   terms.range = moved_range(range, imagined.returns, o.range_rate);
   const auto advantage = (imagined.returns - first(imagined.value)) / terms.range;
 
-  // actor (eq. 6): -(advantage ln p(a_t | s_t) + eta entropy), by likelihood ratios for any actions
+  // actor: -(advantage ln p(a_t | s_t) + eta entropy), by likelihood ratios for any actions
   const auto feature = first(imagined.feature);
   const auto head = networks_->policy->forward(feature);
   const auto entropy = actions_.entropy(head);
@@ -131,7 +131,7 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
       actions_.log_prob(head, first(imagined.action)) * advantage + o.entropy_coef * entropy;
   terms.policy = o.policy_coef * -(weight * gain).mean();
 
-  // critic (eq. 5), to the lambda returns of the same steps
+  // critic, to the lambda returns of the same steps
   terms.value = o.value_coef * (weight * value_loss(feature, imagined.returns)).mean();
   terms.entropy = entropy.detach().mean();
   terms.mean_return = imagined.returns.mean();
@@ -140,7 +140,7 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
 void ReferenceLoss::replay_value_loss(const Sequences& batch, const at::Tensor& returns,
                                       Terms& terms) const {
   const int64_t T = batch.reward.size(0);
-  // critic (eq. 5) on what was replayed: rewards that were got, and behind them what was imagined;
+  // critic on what was replayed: rewards that were got, and behind them what was imagined;
   // gradients reach the world model
   const auto target = lambda_returns({.reward = batch.reward,
                                       .value = returns,
