@@ -10,12 +10,14 @@
 // view never lags.
 
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "base/core/error.h"
 #include "base/env/env.h"
 #include "envs/goodhart/packed_torus.h"
 #include "envs/goodhart/paint.h"
+#include "envs/goodhart/seekers.h"
 
 namespace maglev {
 
@@ -171,6 +173,32 @@ struct Goodhart {
     return spec;
   }
 
+  static std::span<const Bot> bots() {
+    static constexpr Bot table[] = {
+        {.name = "omniscient_seeker",
+         .summary = "knows the truth: to the nearest food, around poison",
+         .state_bytes = 0,
+         .begin = nullptr,
+         .act =
+             [](const BotTurn& turn) {
+               const auto& p = *static_cast<const Params*>(turn.params);
+               turn.discrete[0] = goodhart::move_by(
+                   goodhart::omniscient_step(seen_by(turn), kFood, kPoison, turn.rng), p.max_move);
+             }},
+        {.name = "proxy_seeker",
+         .summary = "follows the proxy: to what is most interesting",
+         .state_bytes = 0,
+         .begin = nullptr,
+         .act = [](const BotTurn& turn) {
+           const auto& p = *static_cast<const Params*>(turn.params);
+           turn.discrete[0] = goodhart::move_by(
+               goodhart::proxy_step(seen_by(turn), {0, p.food_interest, p.poison_interest, 0},
+                                    turn.rng),
+               p.max_move);
+         }}};
+    return table;
+  }
+
   MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {
     const PackedTorus world = world_of(p, s);
     // a slot's first episode begins its stream; only then is there no world to keep
@@ -289,6 +317,11 @@ struct Goodhart {
   }
 
  private:
+  static goodhart::StoredWindow seen_by(const BotTurn& turn) {
+    return {reinterpret_cast<const uint8_t*>(turn.obs[0]),
+            static_cast<const Params*>(turn.params)->view};
+  }
+
   static constexpr CellAt kNowhere{-1, -1};
 
   /// A count within its range as -1 .. 1.
