@@ -182,14 +182,19 @@ TEST_F(Acting_on_cuda, that_an_evaluation_replays_gives_the_returns_of_one_that_
     policy->publish();
     Eager called(*policy);
     const auto judged = [&](Policy& judge) {
-      const Game game{
-          .env = experiment.env(), .spec = spec_, .placement = placement, .pool = pool_, .rows = 6};
+      const Game game{.env = experiment.env(),
+                      .params = experiment.env_params(),
+                      .spec = spec_,
+                      .placement = placement,
+                      .pool = pool_,
+                      .rows = 6};
       PolicyPlayer same(judge, "policy", ActMode::sample);
       const auto bot =
           std::string(against) == "idle" ? make_player(against, game, ActMode::sample) : nullptr;
       Player* rival = bot ? bot.get() : *against ? &same : nullptr;
-      return evaluate(judge, experiment, placement, pool_,
-                      {.episodes = 12, .envs = 6, .mode = ActMode::sample, .against = rival});
+      PolicyPlayer judged_one(judge, "judged", ActMode::sample);
+      return evaluate(judged_one, game_of(experiment, placement, pool_),
+                      {.episodes = 12, .envs = 6, .against = rival});
     };
     const EvalResult replayed = judged(*policy), plain = judged(called);
     EXPECT_EQ(replayed.returns, plain.returns) << against;

@@ -175,9 +175,11 @@ TEST_P(AnAlgorithm, leaves_a_policy_that_acts_without_the_learner) {
   load_section(path, "algo", identity(), [&](StateVisitor& v) { policy->visit_state(v); });
   policy->publish();
   for (ActMode mode : {ActMode::mean, ActMode::sample}) {
-    const EvalOptions options{.steps = 60, .envs = 3, .mode = mode};
-    const auto alone = evaluate(*policy, *made, placement, pool, options);
-    const auto learner = evaluate(run->algorithm().policy(), *made, placement, pool, options);
+    const auto judged = [&](Policy& one) {
+      PolicyPlayer player(one, "policy", mode);
+      return evaluate(player, game_of(*made, placement, pool), {.steps = 60, .envs = 3});
+    };
+    const auto alone = judged(*policy), learner = judged(run->algorithm().policy());
     EXPECT_GT(alone.steps, 0);
     EXPECT_EQ(alone.steps, learner.steps);
     EXPECT_EQ(alone.returns, learner.returns);

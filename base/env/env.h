@@ -52,15 +52,23 @@ struct ObsOut {
   }
 };
 
-/// A scripted player: plays one agent of an environment from what that agent observes. Continuous
-/// actions.
+/// What a scripted player goes by at one time step, and where it writes what its agent does.
+struct BotTurn {
+  const void* params;           ///< the environment's Params
+  void* state;                  ///< what it remembers
+  const std::byte* const* obs;  ///< a row of each observation column
+  Rng& rng;
+  int32_t* discrete;  ///< [dims], one of the two is set, as in Actions
+  float* continuous;
+};
+
+/// A scripted player: plays one agent of an environment from what that agent observes.
 struct Bot {
   const char* name;
   const char* summary;
   size_t state_bytes;  ///< of what it remembers through an episode; trivially copyable, at most 64
-  void (*begin)(void* state, Rng& rng);  ///< at an episode's first observation
-  /// `obs` is a row of each observation column; writes `action` [dims].
-  void (*act)(void* state, const std::byte* const* obs, Rng& rng, float* action);
+  void (*begin)(void* state, Rng& rng);  ///< at an episode's first observation; null: nothing to do
+  void (*act)(const BotTurn& turn);      ///< writes all dims of the action
 };
 constexpr size_t kMaxBotState = 64;
 

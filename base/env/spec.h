@@ -26,6 +26,9 @@ struct CellCoding {
   std::vector<float> policy = {};  ///< [codes, channels]
   std::vector<float> critic =
       {};  ///< [codes, channels], what the critic sees besides; empty: nothing more
+  /// [codes], what is left of each code once a rollout is learned from, as of a buffer that cannot
+  /// hold what was seen; empty: every code as it was.
+  std::vector<uint8_t> kept = {};
 };
 
 /// One named observation column, one row per agent.

@@ -42,8 +42,8 @@ void summarise(EvalResult& result, const std::vector<double>& lengths) {
 
 }  // namespace
 
-EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placement& placement,
-                    ThreadPool& pool, const EvalOptions& options) {
+EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options) {
+  const at::Device device = game.placement.device;
   const auto begin = std::chrono::steady_clock::now();
   const int64_t N = options.envs > 0
                         ? options.envs
@@ -51,20 +51,20 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   if (options.steps == 0 && options.episodes < 1)
     throw Error("[eval] needs at least 1 episode or 1 step, got " +
                 std::to_string(options.episodes));
-  VecEnv envs(experiment.env(), experiment.env_params(), N, options.seed, placement.device, pool,
+  VecEnv envs(game.env, game.params, N, options.seed, device, game.pool,
               /*first_env=*/0, /*learners=*/options.against ? 1 : 0);
   const EnvSpec& spec = envs.spec();
   const int64_t agents = envs.agents();
-  const int64_t block = block_rows(policy.block_rows(), envs.rows(), agents);
-  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, placement.device);
-  const Carry carry = policy.initial_carry(envs.rows());
+  const int64_t block = block_rows(player.block_rows(), envs.rows(), agents);
+  Rollout store(spec, {.T = 1, .rows = envs.rows(), .block_rows = block}, {}, device);
+  const Carry carry = player.initial_carry(envs.rows());
   std::vector<Carry> carries;
   for (const TimeStep& part : store.step(0).blocks)
     carries.push_back(carry.rows(part.first, part.rows()));
   StepIo first_io = store.first_io(), io = store.io(0);
   std::optional<Rivals> rivals;
   if (options.against) {
-    rivals.emplace(envs.entry(), spec, N, placement.device, options.seed);
+    rivals.emplace(envs.entry(), spec, N, device, options.seed);
     rivals->add(*options.against);
     rivals->attach(first_io, /*first=*/true);
     rivals->attach(io, /*first=*/false);
@@ -72,14 +72,14 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
   envs.reset(first_io);
 
   // a time step in two stages, between which rivals act; a replayed one counts on the device
-  GraphPool graphs(placement.device);
+  GraphPool graphs(device);
   RepeatedStage acting("act"), stepping("step");
-  const bool replayed = graphs.captures() && policy.capturable();
-  const at::Tensor time = at::zeros({1}, at::TensorOptions(at::kLong).device(placement.device));
+  const bool replayed = graphs.captures() && player.capturable();
+  const at::Tensor time = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
   ActKey key{.seed = options.seed, .purpose = Purpose::eval};
   if (replayed) key.base = time.const_data_ptr<int64_t>();
   const auto act = [&](int64_t b) {
-    policy.act(store.step(0).blocks[size_t(b)], carries[size_t(b)], options.mode, key);
+    player.act(store.step(0).blocks[size_t(b)], carries[size_t(b)], key);
   };
   const auto act_all = [&] {
     for (size_t b = 0; b < carries.size(); ++b) act(int64_t(b));
@@ -90,14 +90,14 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
     store.roll_over();
     time.add_(1);
   };
-  HostCopy seen(placement.device);
+  HostCopy seen(device);
   const Batch& batch = store.batch();
 
   // episodes each environment still owes; a run of steps owes none
   std::vector<int64_t> owed(size_t(N), 0);
   for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
   int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
-  EvalResult result{.mode = name_of(options.mode), .seed = options.seed, .envs = N};
+  EvalResult result{.seed = options.seed, .envs = N};
   std::vector<std::vector<double>> returns(static_cast<size_t>(N));
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
@@ -106,13 +106,24 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
     owed[size_t(env)] = 0;
     --open;
   };
+  // what the environment counted since its last life ended is this one's
+  const auto tell = [&](int64_t env, bool terminated, bool truncated) {
+    const EpisodeTotals own = envs.take_totals(env, env + 1);
+    add(totals, own);
+    options.life({.row = env * agents,
+                  .steps = own.steps,
+                  .terminated = terminated,
+                  .truncated = truncated,
+                  .events = std::span(own.events).first(spec.events.size()),
+                  .last = store.step(0)});
+  };
   for (int64_t t = 0; open > 0 && (options.steps == 0 || t * N < options.steps); ++t) {
     if (options.stop && options.stop(t)) break;
     if (replayed) {
       acting.run(graphs, act_all);
     } else {
       key.step = t;
-      pool.run(int64_t(carries.size()), act);
+      game.pool.run(int64_t(carries.size()), act);
     }
     if (rivals) rivals->act(t);
     if (envs.transfers()) step();
@@ -140,12 +151,18 @@ EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placemen
         close(i);
         continue;
       }
-      returns[size_t(i)].push_back(running[size_t(i)]);
-      lengths.push_back(length[size_t(i)]);
+      if (options.life && options.steps > 0) {
+        tell(i, terminated[row], truncated[row]);
+      } else {
+        returns[size_t(i)].push_back(running[size_t(i)]);
+        lengths.push_back(length[size_t(i)]);
+      }
       running[size_t(i)] = length[size_t(i)] = 0;
       if (options.steps == 0 && --owed[size_t(i)] == 0) close(i);
     }
   }
+  for (int64_t i = 0; options.life && options.steps > 0 && i < N; ++i)
+    if (length[size_t(i)] > 0) tell(i, false, false);
   if (options.steps > 0) add(totals, envs.take_totals());
 
   for (const auto& r : returns) result.returns.insert(result.returns.end(), r.begin(), r.end());

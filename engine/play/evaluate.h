@@ -1,22 +1,29 @@
 #pragma once
-// One protocol for judging a policy: fixed seeds, frozen normalisers, environments of its own.
+// One protocol for judging a player: fixed seeds, frozen normalisers, environments of its own.
 // Training never notices.
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "engine/algo/algorithm.h"
-#include "engine/algo/experiment.h"
-#include "engine/host/machine.h"
 #include "engine/play/player.h"
 
 namespace maglev {
 
 /// Environments at once, unless more are asked for.
 constexpr int64_t kMostEvalEnvs = 256;
+
+/// An episode of an evaluation, whole or as far as it came when a run of steps ended.
+struct Life {
+  int64_t row;                     ///< of its environment's first agent in the columns
+  int64_t steps;                   ///< transitions
+  bool terminated, truncated;      ///< neither: it was going on
+  std::span<const double> events;  ///< what it counted, by EnvSpec::events
+  const TimeStep& last;            ///< all rows; of this one the episode's last observation
+};
 
 struct EvalOptions {
   int64_t episodes =
@@ -28,19 +35,20 @@ struct EvalOptions {
   /// the others its environment owes.
   int64_t longest_episode = 100'000;
   uint64_t seed = 1'000'003;
-  ActMode mode = ActMode::mean;
-  /// Plays every environment's second agent; null: the policy plays all agents.
+  /// Plays every environment's second agent; null: the player plays all agents.
   Player* against = nullptr;
+  /// In a run of steps: hears of each life, by time and environment, instead of their returns being
+  /// kept, so that memory does not grow with steps. Waits for a device at each.
+  std::function<void(const Life&)> life = {};
   /// Asked before every time step `t`: where it says so, what has ended by then is the result.
   std::function<bool(int64_t t)> stop = {};
 };
 
 struct EvalResult {
-  std::string mode;  ///< "mean" or "sample"
   uint64_t seed = 0;
   int64_t envs = 0, episodes = 0, steps = 0;
   int64_t given_up = 0;  ///< episodes that were to count and did not end
-  /// Over finished episodes; NaN when none finished.
+  /// Over finished episodes; NaN when none finished, or lives were told of instead.
   double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
   std::vector<std::pair<std::string, double>> events_per_1k;
   int64_t wins = 0, draws = 0, losses = 0;  ///< of the episodes, against a player
@@ -48,9 +56,8 @@ struct EvalResult {
   double seconds = 0;
 };
 
-/// Evaluates `policy` on `experiment`'s environment. Throws Error on settings that contradict each
-/// other.
-EvalResult evaluate(Policy& policy, const Experiment& experiment, const Placement& placement,
-                    ThreadPool& pool, const EvalOptions& options);
+/// Evaluates `player` in `game`, where it plays all agents unless another one does. Throws Error on
+/// options that contradict each other. The same to the bit for any number of threads.
+EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options);
 
 }  // namespace maglev

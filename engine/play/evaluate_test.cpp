@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
 
 namespace maglev {
@@ -16,7 +17,8 @@ EvalResult judged(const std::vector<std::string>& settings, const EvalOptions& o
   auto policy = experiment.algo().make_policy(experiment.algo_options(),
                                               context_of(experiment, placement, pool));
   policy->publish();
-  return evaluate(*policy, experiment, placement, pool, options);
+  PolicyPlayer player(*policy, "policy", ActMode::mean);
+  return evaluate(player, game_of(experiment, placement, pool), options);
 }
 
 TEST(Evaluate, an_episode_that_never_ends_is_given_up) {

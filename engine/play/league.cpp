@@ -32,6 +32,7 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
   const RunOptions& run = experiment.run;
   const AlgoContext context = context_of(experiment, placement, pool);
   const Game game{.env = experiment.env(),
+                  .params = experiment.env_params(),
                   .spec = context.spec,
                   .placement = placement,
                   .pool = pool,

@@ -63,9 +63,10 @@ TEST(League, a_heavy_player_is_rated_above_an_idle_one_and_a_learner_beats_both)
   const auto table = trainer.league()->table();
   EXPECT_GT(row_of(table, "heavy").elo, row_of(table, "idle").elo);
   EXPECT_GT(trainer.league()->elo(), row_of(table, "idle").elo);
-  BotPlayer idle(trainer.envs().entry().bots[0], "idle");
-  const EvalResult r = evaluate(trainer.algorithm().policy(), *experiment, trainer.placement(),
-                                trainer.pool(), {.episodes = 50, .against = &idle});
+  BotPlayer idle(trainer.envs().entry().bots[0], "idle", experiment->env_params());
+  PolicyPlayer learner(trainer.algorithm().policy(), "learner", ActMode::mean);
+  const EvalResult r = evaluate(learner, game_of(*experiment, trainer.placement(), trainer.pool()),
+                                {.episodes = 50, .against = &idle});
   EXPECT_EQ(r.wins + r.draws + r.losses, 50);
   EXPECT_GE(r.wins, 45);
 }

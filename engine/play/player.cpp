@@ -28,40 +28,124 @@ bool same_columns(const EnvSpec& a, const EnvSpec& b) {
          a.action.heads == b.action.heads && a.action.dims() == b.action.dims();
 }
 
+/// The rows of a time step in host memory, for players that are scripted there.
+class HostRows {
+ public:
+  HostRows(const TimeStep& step, const ActKey& key) : key_(key), first_row_(step.first) {
+    for (const auto& column : step.obs) obs_.push_back(column.cpu());
+    first_ = step.is_first.cpu();
+    if (key.rows)
+      index_ = at::from_blob(const_cast<int64_t*>(key.rows), {step.rows()},
+                             step.is_first.options().dtype(at::kLong))
+                   .cpu();
+    action_ = step.action.cpu();
+    flags_ = first_.const_data_ptr<uint8_t>();
+    for (const auto& column : obs_) {
+      columns_.push_back(static_cast<const std::byte*>(column.const_data_ptr()));
+      row_bytes_.push_back(int64_t(column.nbytes()) / step.rows());
+    }
+    if (action_.scalar_type() == at::kInt) discrete_ = action_.data_ptr<int32_t>();
+    else continuous_ = action_.data_ptr<float>();
+  }
+
+  bool first(int64_t r) const { return flags_[r] != 0; }
+  Rng rng(int64_t r, uint64_t counters_a_step) const {
+    const int64_t index = index_.defined() ? index_.const_data_ptr<int64_t>()[r] : first_row_ + r;
+    return {key_.seed, stream_id(key_.purpose, uint64_t(index)),
+            uint64_t(key_.step) * counters_a_step};
+  }
+  void observe(int64_t r, const std::byte** columns) const {
+    for (size_t c = 0; c < columns_.size(); ++c) columns[c] = columns_[c] + r * row_bytes_[c];
+  }
+  int32_t* discrete(int64_t r) const { return discrete_ ? discrete_ + r * dims() : nullptr; }
+  float* continuous(int64_t r) const { return continuous_ ? continuous_ + r * dims() : nullptr; }
+  /// To the device the rows are on.
+  void put_back(TimeStep& step) const {
+    if (!step.action.is_cpu()) step.action.copy_(action_);
+  }
+
+ private:
+  int64_t dims() const { return action_.size(1); }
+
+  ActKey key_;
+  int64_t first_row_;
+  std::vector<at::Tensor> obs_;
+  at::Tensor first_, index_, action_;
+  const uint8_t* flags_;
+  std::vector<const std::byte*> columns_;
+  std::vector<int64_t> row_bytes_;
+  int32_t* discrete_ = nullptr;
+  float* continuous_ = nullptr;
+};
+
+/// One of `n` categories, of those `allowed` where there is such a list.
+int32_t draw(Rng& rng, int64_t n, const uint8_t* allowed) {
+  const auto choice = int64_t(rng.below(uint32_t(n)));
+  for (int64_t k = 0; allowed && k < n; ++k)
+    if (allowed[(choice + k) % n]) return int32_t((choice + k) % n);
+  return int32_t(choice);
+}
+
 }  // namespace
+
+Game game_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool) {
+  return {.env = experiment.env(),
+          .params = experiment.env_params(),
+          .spec = experiment.spec(),
+          .placement = placement,
+          .pool = pool,
+          .rows = experiment.learning_rows()};
+}
 
 Carry BotPlayer::initial_carry(int64_t rows) {
   return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};
 }
 
 void BotPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
-  std::vector<at::Tensor> obs;
-  for (const auto& column : step.obs) obs.push_back(column.cpu());
-  const at::Tensor first = step.is_first.cpu();
-  at::Tensor rows;
-  if (key.rows)
-    rows = at::from_blob(const_cast<int64_t*>(key.rows), {step.rows()},
-                         step.is_first.options().dtype(at::kLong))
-               .cpu();
-  at::Tensor action = step.action.is_cpu() ? step.action : step.action.cpu();
+  const HostRows rows(step, key);
+  auto* states = carry.parts[0].data_ptr<uint8_t>();
   for (int64_t r = 0; r < step.rows(); ++r) {
-    void* state = carry.parts[0].data_ptr<uint8_t>() + r * int64_t(kMaxBotState);
-    const int64_t index = rows.defined() ? rows.const_data_ptr<int64_t>()[r] : step.first + r;
-    Rng rng(key.seed, stream_id(key.purpose, uint64_t(index)), uint64_t(key.step) * kCountersAStep);
-    if (first.const_data_ptr<uint8_t>()[r]) bot_->begin(state, rng);
+    void* state = states + r * int64_t(kMaxBotState);
+    Rng rng = rows.rng(r, kCountersAStep);
+    if (rows.first(r) && bot_->begin) bot_->begin(state, rng);
     const std::byte* columns[kMaxObsColumns] = {};
-    for (size_t c = 0; c < obs.size(); ++c)
-      columns[c] = static_cast<const std::byte*>(obs[c].const_data_ptr()) +
-                   r * int64_t(obs[c].nbytes()) / step.rows();
-    float chosen[kMaxSplitActionDims] = {};
-    bot_->act(state, columns, rng, chosen);
-    std::copy_n(chosen, action.size(1), action.data_ptr<float>() + r * action.size(1));
+    rows.observe(r, columns);
+    bot_->act({.params = params_,
+               .state = state,
+               .obs = columns,
+               .rng = rng,
+               .discrete = rows.discrete(r),
+               .continuous = rows.continuous(r)});
   }
-  if (!step.action.is_cpu()) step.action.copy_(action);
+  rows.put_back(step);
+}
+
+void RandomPlayer::act(TimeStep& step, Carry&, const ActKey& key) {
+  const HostRows rows(step, key);
+  const at::Tensor mask = step.mask.defined() ? step.mask.cpu() : step.mask;
+  const ActionSpec& action = spec_.action;
+  const int64_t dims = action.dims();
+  for (int64_t r = 0; r < step.rows(); ++r) {
+    Rng rng = rows.rng(r, uint64_t(dims));
+    int64_t before = 0;  // categories of the heads before
+    for (int64_t d = 0; d < dims; ++d) {
+      if (!action.discrete()) {
+        rows.continuous(r)[d] = rng.uniform(action.low[size_t(d)], action.high[size_t(d)]);
+        continue;
+      }
+      const int64_t n = action.heads[size_t(d)];
+      rows.discrete(r)[d] = draw(
+          rng, n,
+          mask.defined() ? mask.const_data_ptr<uint8_t>() + r * mask.size(1) + before : nullptr);
+      before += n;
+    }
+  }
+  rows.put_back(step);
 }
 
 void PolicyPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
   const int64_t most = policy_->block_rows();
+  if (step.rows() <= most) return policy_->act(step, carry, mode_, key);
   for (int64_t begin = 0; begin < step.rows(); begin += most) {
     const int64_t count = std::min(most, step.rows() - begin);
     TimeStep part = cut_rows(step, begin, count);
@@ -93,14 +177,23 @@ RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode) 
 
 RunPlayer::~RunPlayer() = default;
 
+std::vector<std::string> scripted_players(const EnvEntry& env) {
+  std::vector<std::string> names;
+  for (const Bot& bot : env.bots) names.emplace_back(bot.name);
+  names.emplace_back(RandomPlayer::kRandom);
+  return names;
+}
+
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode) {
   for (const Bot& bot : game.env.bots)
-    if (name == bot.name) return std::make_unique<BotPlayer>(bot, name);
+    if (name == bot.name) return std::make_unique<BotPlayer>(bot, name, game.params);
+  if (name == RandomPlayer::kRandom) return std::make_unique<RandomPlayer>(game.spec);
   if (is_run(name)) return std::make_unique<RunPlayer>(name, game, mode);
-  std::string bots;
-  for (const Bot& bot : game.env.bots) bots += std::string(bots.empty() ? "" : ", ") + bot.name;
+  std::string known;
+  for (const std::string& one : scripted_players(game.env))
+    known += (known.empty() ? "" : ", ") + one;
   throw Error("[player] '" + name + "' is neither a scripted player of " + game.env.name + " (" +
-              (bots.empty() ? "it has none" : bots) + ") nor the folder of a run");
+              known + ") nor the folder of a run");
 }
 
 }  // namespace maglev

@@ -1,10 +1,12 @@
 #pragma once
-// Someone who plays agents of an environment: a scripted bot, or a policy that does not learn.
-// Play, evaluation and the league all see opponents as this.
+// Someone who plays agents of an environment: at random, a scripted bot, or a policy that does not
+// learn. Play, evaluation and the league all see players as this.
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/core/thread_pool.h"
 #include "base/env/entry.h"
@@ -16,11 +18,16 @@ namespace maglev {
 /// What a player is to play.
 struct Game {
   const EnvEntry& env;
+  const void* params;  ///< the environment's; outlive its players
   EnvSpec spec;
   Placement placement;
   ThreadPool& pool;  ///< whose threads call the player
   int64_t rows = 1;  ///< at once, at most
 };
+
+class Experiment;
+/// What `experiment` is about. It, and `pool`, outlive the players.
+Game game_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool);
 
 class Player {
  public:
@@ -28,28 +35,48 @@ class Player {
   virtual ~Player() = default;
 
   const std::string& name() const { return name_; }
+  /// Rows that act is best given at once; fixed, so that threads never show in a result.
+  virtual int64_t block_rows() const { return 64; }
   /// What it remembers of `rows` rows from step to step.
   virtual Carry initial_carry(int64_t rows) = 0;
   /// Whether act may be captured (Policy::capturable).
   virtual bool capturable() const { return false; }
-  /// Writes row.action of any number of rows. With `key`, whose purpose is opponent, and a row's
-  /// index every number is drawn: who else plays changes nothing.
+  /// Writes row.action of any number of rows. With `key` and a row's index every number is drawn:
+  /// who else plays changes nothing. Several threads may be here at once, each with rows and a carry
+  /// of its own.
   virtual void act(TimeStep& step, Carry& carry, const ActKey& key) = 0;
 
  private:
   std::string name_;
 };
 
+/// Even over the range, or over the categories that are allowed: a player every environment has. On
+/// the CPU whatever device the rows are on.
+class RandomPlayer : public Player {
+ public:
+  explicit RandomPlayer(const EnvSpec& spec) : Player(kRandom), spec_(spec) {}
+  static constexpr const char* kRandom = "random";
+
+  Carry initial_carry(int64_t) override { return {}; }
+  void act(TimeStep& step, Carry& carry, const ActKey& key) override;
+
+ private:
+  EnvSpec spec_;
+};
+
 /// A scripted player of an environment, on the CPU whatever device the rows are on.
 class BotPlayer : public Player {
  public:
-  BotPlayer(const Bot& bot, std::string name) : Player(std::move(name)), bot_(&bot) {}
+  /// `params` are the environment's, and outlive this.
+  BotPlayer(const Bot& bot, std::string name, const void* params)
+      : Player(std::move(name)), bot_(&bot), params_(params) {}
 
   Carry initial_carry(int64_t rows) override;
   void act(TimeStep& step, Carry& carry, const ActKey& key) override;
 
  private:
   const Bot* bot_;
+  const void* params_;
 };
 
 /// A policy as it stands. Does not own it.
@@ -58,6 +85,7 @@ class PolicyPlayer : public Player {
   PolicyPlayer(Policy& policy, std::string name, ActMode mode)
       : Player(std::move(name)), policy_(&policy), mode_(mode) {}
 
+  int64_t block_rows() const override { return policy_->block_rows(); }
   Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
   bool capturable() const override { return policy_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override;
@@ -75,6 +103,7 @@ class RunPlayer : public Player {
   RunPlayer(const std::string& folder, const Game& game, ActMode mode);
   ~RunPlayer() override;
 
+  int64_t block_rows() const override { return player_->block_rows(); }
   Carry initial_carry(int64_t rows) override { return player_->initial_carry(rows); }
   bool capturable() const override { return player_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override {
@@ -82,13 +111,14 @@ class RunPlayer : public Player {
   }
 
  private:
-  std::unique_ptr<class Experiment> experiment_;
+  std::unique_ptr<Experiment> experiment_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<PolicyPlayer> player_;
 };
 
-/// A player by name: one of the environment's bots, or the folder of a run. Throws Error that lists
-/// the bots.
+/// Players an environment offers by name: its bots, then `random`.
+std::vector<std::string> scripted_players(const EnvEntry& env);
+/// A player by name: a scripted one, or the folder of a run. Throws Error that lists the former.
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode);
 
 }  // namespace maglev

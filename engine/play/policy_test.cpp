@@ -39,11 +39,12 @@ TEST(Policy, made_alone_acts_as_the_learner_whatever_settings_of_learning_say) {
     load_section(path, "algo", identity, [&](StateVisitor& v) { policy->visit_state(v); });
     policy->publish();
     for (ActMode mode : {ActMode::mean, ActMode::sample}) {
-      const EvalOptions options{.episodes = 4, .mode = mode};
-      const auto learner = evaluate(trainer.algorithm().policy(), experiment, trainer.placement(),
-                                    trainer.pool(), options);
-      const auto alone =
-          evaluate(*policy, experiment, trainer.placement(), trainer.pool(), options);
+      const auto returns_of = [&](Policy& one) {
+        PolicyPlayer player(one, "policy", mode);
+        return evaluate(player, game_of(experiment, trainer.placement(), trainer.pool()),
+                        {.episodes = 4});
+      };
+      const auto learner = returns_of(trainer.algorithm().policy()), alone = returns_of(*policy);
       EXPECT_EQ(learner.returns, alone.returns) << settings[0];
       EXPECT_EQ(learner.episodes, 4) << settings[0];
     }

@@ -35,7 +35,7 @@ Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
                                           context_of(experiment, placement_, pool_));
   if (experiment.env().agents == 2)
     for (const Bot& bot : experiment.env().bots)
-      rivals_.push_back(std::make_unique<BotPlayer>(bot, bot.name));
+      rivals_.push_back(std::make_unique<BotPlayer>(bot, bot.name, experiment.env_params()));
   // nobody to meet
   if (rivals_.empty()) rivals_.push_back(nullptr);
 }
@@ -69,14 +69,14 @@ void Evaluation::judge() {
   policy_->publish();
   verdict_.row.step = identity.step;
   verdict_.row.seconds = identity.seconds;
+  PolicyPlayer judged(*policy_, "learner", ActMode::mean);
   std::vector<EvalResult> results;
   double score = 0, games = 0;
   for (const auto& rival : rivals_) {
     results.push_back(
-        evaluate(*policy_, *experiment_, placement_, pool_,
+        evaluate(judged, game_of(*experiment_, placement_, pool_),
                  {.episodes = experiment_->run.eval_episodes,
                   .seed = kSeed,
-                  .mode = ActMode::mean,
                   .against = rival.get(),
                   .stop = [this](int64_t t) { return t >= kMostEpisodeSteps || stop_.load(); }}));
     const EvalResult& r = results.back();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -22,16 +24,38 @@ int64_t batch_bytes(const ReplayShape& shape, const EnvSpec& spec, const DataPla
   return (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
 }
 
+/// What is left of each byte of packed cells when not every code is kept, [256] u8.
+at::Tensor kept_bytes(const CellCoding& cells) {
+  at::Tensor table = at::empty({256}, at::kByte);
+  const int codes = 1 << cells.bits;
+  for (int byte = 0; byte < 256; ++byte) {
+    int left = 0;
+    for (int shift = 0; shift < 8; shift += cells.bits)
+      left |= int(cells.kept[size_t((byte >> shift) % codes)]) << shift;
+    table.data_ptr<uint8_t>()[byte] = uint8_t(left);
+  }
+  return table;
+}
+
 class RolloutStore : public Store {
  public:
   RolloutStore(const EnvSpec& spec, const DataPlan& plan, const RolloutShape& window,
                at::Device device)
-      : rollout_(spec, window, plan.columns, device) {}
+      : rollout_(spec, window, plan.columns, device) {
+    for (size_t c = 0; c < spec.observations.size(); ++c)
+      if (const CellCoding& cells = spec.observations[c].cells; !cells.kept.empty())
+        lossy_.emplace_back(rollout_.batch().obs[c].narrow(0, 0, window.T),
+                            kept_bytes(cells).to(device));
+  }
 
   StepWindow& window() override { return rollout_.window(); }
   const Batch& collected() override { return rollout_.batch(); }
   int64_t due(int64_t, int64_t) override { return 1; }
-  const Batch& batch(const ReplayKey&, ThreadPool&) override { return rollout_.batch(); }
+  const Batch& batch(const ReplayKey&, ThreadPool&) override {
+    for (auto& [column, kept] : lossy_)
+      column.copy_(kept.index_select(0, column.flatten().to(at::kInt)).view_as(column));
+    return rollout_.batch();
+  }
   void learned() override { rollout_.roll_over(); }
   void visit_state(StateVisitor& visitor) override {
     visitor.section("rollout", [&](StateVisitor& v) { rollout_.visit_state(v); });
@@ -41,6 +65,9 @@ class RolloutStore : public Store {
 
  private:
   Rollout rollout_;
+  /// Columns whose codes are not all kept, without the row acting goes on from, and what is left of
+  /// each byte.
+  std::vector<std::pair<at::Tensor, at::Tensor>> lossy_;
 };
 
 class ReplayStore : public Store {

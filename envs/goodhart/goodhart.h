@@ -10,12 +10,14 @@
 // view never lags.
 
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "base/core/error.h"
 #include "base/env/env.h"
 #include "envs/goodhart/packed_torus.h"
 #include "envs/goodhart/paint.h"
+#include "envs/goodhart/seekers.h"
 
 namespace maglev {
 
@@ -37,14 +39,15 @@ struct Goodhart {
   }
   enum class Energy : int32_t { by_mode, live, frozen };
   friend constexpr auto names_of(Energy) { return std::array{"by_mode", "live", "frozen"}; }
-  enum Cell : uint32_t { kEmpty, kFood, kPoison };
+  /// kLost: poison as it is learned from with uint8_rollout; never in a world.
+  enum Cell : uint32_t { kEmpty, kFood, kPoison, kLost };
 
   struct Params {
     Mode mode = Mode::truth;
     int32_t width = 128, height = 128;
     int32_t view = 5, max_move = 1, max_steps = 512;
     int32_t min_food = 64, max_food = 256, min_poison = 64, max_poison = 256;
-    bool respawn = true, keep_world = false, privileged = true;
+    bool respawn = true, keep_world = false, privileged = true, uint8_rollout = false;
     Energy energy = Energy::by_mode;
     float energy_start = 1.f, move_cost = 0.01f, food_energy = 1.f, poison_energy = -2.f;
     float food_interest = 1.f, poison_interest = 0.5f;
@@ -70,6 +73,10 @@ struct Goodhart {
       t.add("keep_world", p.keep_world,
             "keep counts and layout between episodes, move only the agent");
       t.add("privileged", p.privileged, "give the critic the true view and the densities");
+      t.add(
+          "uint8_rollout", p.uint8_rollout,
+          "learn from what a buffer of whole numbers would keep: poison of 0.5 is seen as 0.5 and "
+          "learned from as 0, as the original trainer does");
       t.add("energy", p.energy,
             "whether energy changes and its lack kills; proxy freezes it by mode");
       t.add("energy_start", p.energy_start, "energy at the start of an episode",
@@ -108,6 +115,11 @@ struct Goodhart {
         throw Error("[env] env.max_food + env.max_poison and the agent must fit the " +
                     text(p.width) + " x " + text(p.height) + " = " + text(cells) + " cells, got " +
                     text(items) + " items; lower them or enlarge the world");
+      if (p.uint8_rollout && p.food_interest != std::trunc(p.food_interest))
+        throw Error(
+            "[env] env.uint8_rollout wants env.food_interest whole, so that only poison is "
+            "lost, got " +
+            std::to_string(p.food_interest));
       const int32_t side = p.width < p.height ? p.width : p.height;
       if (p.view >= side)
         throw Error("[env] env.view must be below the shorter side of the world, " + text(side) +
@@ -143,11 +155,17 @@ struct Goodhart {
   static EnvSpec spec(const Params& p) {
     const int64_t side = 2 * p.view + 1;
     // [codes, channels]; code 3 does not occur
-    const std::vector<float> truth{0, 0, 1, 0, 0, 1, 0, 0};
-    const std::vector<float> interest{
+    std::vector<float> truth{0, 0, 1, 0, 0, 1, 0, 0};
+    std::vector<float> interest{
         0, 0, p.food_interest, p.food_interest, p.poison_interest, p.poison_interest, 0, 0};
     const std::vector<float> alike{0, 0, 1, 1, 1, 1, 0, 0};
     const bool sees_truth = p.mode == Mode::truth || p.mode == Mode::handhold;
+    // unless poison is learned from as something else than was seen; what is 0 or 1 loses nothing
+    const bool loses = p.uint8_rollout && !sees_truth && p.mode != Mode::blind;
+    if (loses) {
+      interest[6] = interest[7] = std::trunc(p.poison_interest);
+      truth[7] = 1;
+    }
 
     EnvSpec spec;
     spec.observations.push_back(
@@ -160,7 +178,9 @@ struct Goodhart {
                    .policy = sees_truth              ? truth
                              : p.mode == Mode::blind ? alike
                                                      : interest,
-                   .critic = p.privileged && !sees_truth ? truth : std::vector<float>{}}});
+                   .critic = p.privileged && !sees_truth ? truth : std::vector<float>{},
+                   .kept = loses ? std::vector<uint8_t>{kEmpty, kFood, kLost, kLost}
+                                 : std::vector<uint8_t>{}}});
     if (p.privileged)
       spec.observations.push_back(
           {.name = "density", .dtype = DType::f32, .shape = {2}, .audience = Audience::critic});
@@ -169,6 +189,32 @@ struct Goodhart {
     spec.max_steps = p.max_steps;
     spec.events = {"food", "poison", "deaths", "energy"};
     return spec;
+  }
+
+  static std::span<const Bot> bots() {
+    static constexpr Bot table[] = {
+        {.name = "omniscient_seeker",
+         .summary = "knows the truth: to the nearest food, around poison",
+         .state_bytes = 0,
+         .begin = nullptr,
+         .act =
+             [](const BotTurn& turn) {
+               const auto& p = *static_cast<const Params*>(turn.params);
+               turn.discrete[0] = goodhart::move_by(
+                   goodhart::omniscient_step(seen_by(turn), kFood, kPoison, turn.rng), p.max_move);
+             }},
+        {.name = "proxy_seeker",
+         .summary = "follows the proxy: to what is most interesting",
+         .state_bytes = 0,
+         .begin = nullptr,
+         .act = [](const BotTurn& turn) {
+           const auto& p = *static_cast<const Params*>(turn.params);
+           turn.discrete[0] = goodhart::move_by(
+               goodhart::proxy_step(seen_by(turn), {0, p.food_interest, p.poison_interest, 0},
+                                    turn.rng),
+               p.max_move);
+         }}};
+    return table;
   }
 
   MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {
@@ -289,6 +335,11 @@ struct Goodhart {
   }
 
  private:
+  static goodhart::StoredWindow seen_by(const BotTurn& turn) {
+    return {reinterpret_cast<const uint8_t*>(turn.obs[0]),
+            static_cast<const Params*>(turn.params)->view};
+  }
+
   static constexpr CellAt kNowhere{-1, -1};
 
   /// A count within its range as -1 .. 1.

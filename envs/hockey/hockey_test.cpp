@@ -310,8 +310,12 @@ Tally play_bots(const char* one, const char* two, int64_t games, const char* fai
   while (tally.games() < games) {
     for (int64_t i = 0; i < count; ++i) {
       const std::byte* row = rink.obs<std::byte>(0, i);
-      bot->act(states[size_t(i)].data(), &row, rng,
-               &rink.actions_f32[size_t(i * rink.io().action_dims)]);
+      bot->act({.params = rink.batch().params,
+                .state = states[size_t(i)].data(),
+                .obs = &row,
+                .rng = rng,
+                .discrete = nullptr,
+                .continuous = &rink.actions_f32[size_t(i * rink.io().action_dims)]});
     }
     rink.step();
     for (int64_t i = 0; i < count; ++i) {

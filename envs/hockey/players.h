@@ -16,9 +16,10 @@ constexpr Bot bot(const char* name, const char* summary) {
           .state_bytes = sizeof(Opponent),
           .begin = [](void* state, Rng& rng) { static_cast<Opponent*>(state)->begin(rng); },
           .act =
-              [](void* state, const std::byte* const* obs, Rng& rng, float* action) {
-                static_cast<Opponent*>(state)->act(strong, reinterpret_cast<const float*>(obs[0]),
-                                                   rng, action);
+              [](const BotTurn& turn) {
+                static_cast<Opponent*>(turn.state)
+                    ->act(strong, reinterpret_cast<const float*>(turn.obs[0]), turn.rng,
+                          turn.continuous);
               }};
 }
 

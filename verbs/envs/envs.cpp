@@ -1,11 +1,11 @@
 // maglev envs: the environments of this build, what they show and take, and their settings.
 
-#include <cstddef>
 #include <cstdio>
 #include <unistd.h>
 
 #include "base/config/options.h"
 #include "base/env/entry.h"
+#include "base/env/env_params.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -84,31 +84,10 @@ std::string solved_text(const EnvSpec& spec) {
   return spec.solved_at != 0 ? joined(std::vector<double>{spec.solved_at}) : "-";
 }
 
-// an environment's settings at their defaults
-class Defaults {
- public:
-  explicit Defaults(const EnvEntry& entry)
-      : entry_(&entry),
-        bytes_((entry.params_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
-    entry.make_params(bytes_.data());
-  }
-  EnvSpec spec() const { return entry_->spec(bytes_.data()); }
-  int64_t asset_bytes() const { return int64_t(entry_->asset_bytes(bytes_.data())); }
-  std::string settings() {
-    OptionTable table;
-    table.section("env", [this](OptionTable& t) { entry_->describe(t, bytes_.data()); });
-    return table.help();
-  }
-
- private:
-  const EnvEntry* entry_;
-  std::vector<std::max_align_t> bytes_;
-};
-
 void print_all() {
   Table table({"name", "observations", "actions", ">limit", ">solved at", "what it is"});
   for (const EnvEntry& entry : env_table()) {
-    const EnvSpec spec = Defaults(entry).spec();
+    const EnvSpec spec = entry.spec(EnvParams(entry, {}).get());
     table.add({entry.name, observations_text(spec), actions_text(spec.action), limit_text(spec),
                solved_text(spec), entry.summary});
   }
@@ -120,8 +99,8 @@ void print_all() {
 }
 
 void print_one(const EnvEntry& entry) {
-  Defaults defaults(entry);
-  const EnvSpec spec = defaults.spec();
+  const EnvParams defaults(entry, {});
+  const EnvSpec spec = entry.spec(defaults.get());
   std::string text = std::string(entry.name) + ": " + entry.summary + "\n\n";
   for (const ObsColumn& column : spec.observations)
     text += "  observation  " + full_column_text(column) + "\n";
@@ -131,14 +110,16 @@ void print_one(const EnvEntry& entry) {
   text += "  solved at    " +
           (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";
   for (const std::string& event : spec.events) text += "  event        " + event + "\n";
-  if (const int64_t bytes = defaults.asset_bytes())
+  for (const Bot& bot : entry.bots)
+    text += std::string("  player       ") + bot.name + ": " + bot.summary + "\n";
+  if (const size_t bytes = entry.asset_bytes(defaults.get()))
     text += "  assets       " + std::to_string(bytes) + " bytes that all environments share\n";
   text += std::string("  runs on      CPU threads") +
           (entry.host_only   ? ", also beside a network on CUDA"
            : entry.step_cuda ? ", CUDA"
                              : "") +
           "\n";
-  const std::string settings = defaults.settings();
+  const std::string settings = defaults.table().help();
   text += settings.empty() ? "\nIt has no settings.\n"
                            : "\nsettings, as name=value of maglev train:\n\n" + settings;
   print(text);

@@ -1,4 +1,4 @@
-// maglev eval: judges a run's policy under one fixed protocol.
+// maglev eval: judges a run's policy, or a player of an environment, under one fixed protocol.
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,12 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "base/core/terminal.h"
+#include "base/env/env_params.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
 #include "engine/play/record.h"
 #include "engine/play/run_policy.h"
+#include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/eval/dreams.h"
@@ -60,8 +62,8 @@ Grammar grammar() {
                {"--overwrite", "", "replace FILE where it is there already"},
                {"--json", "", "print JSON instead of a table"}},
           .least = 1,
-          .most = 1,
-          .names = "<run>",
+          .most = 2,
+          .names = "<run> | <environment> <player>",
           .settings = true};
 }
 
@@ -73,10 +75,10 @@ nlohmann::json number(double x) {
   return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
 }
 
-nlohmann::json to_json(const EvalResult& r) {
+nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
   nlohmann::json events = nlohmann::json::object();
   for (const auto& [name, value] : r.events_per_1k) events[name] = number(value);
-  return {{"actions", r.mode},
+  return {{"actions", actions},
           {"seed", r.seed},
           {"envs", r.envs},
           {"episodes", r.episodes},
@@ -127,24 +129,70 @@ Dreamed dream(const Experiment& trained, const Experiment& judged, const std::st
           .seen = length.seen};
 }
 
-int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, grammar());
-  if (arguments.help()) return arguments.print_help();
-  const std::string folder = arguments.positional()[0];
-  const Actions actions = arguments.choice<Actions>("--actions").value_or(Actions::both);
-  if (arguments.has("--episodes") && arguments.has("--steps"))
-    throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
-  EvalOptions options;
-  options.episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(options.episodes);
-  options.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
-  options.envs = arguments.integer("--envs", 1, 1 << 20).value_or(0);
-  options.seed =
-      uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(int64_t(options.seed)));
+/// A player and how its actions are chosen.
+struct Judged {
+  std::string actions;
+  std::unique_ptr<Player> player;
+};
 
-  DreamLength length;
-  length.seen = arguments.integer("--seen", 1, kMostDreamSteps).value_or(length.seen);
-  length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
+/// Judges each of them, in games of two against each rival, and adds the results to `report`.
+/// Returns the table for people.
+Table judge(const std::vector<Judged>& all, const std::vector<std::unique_ptr<Player>>& rivals,
+            const Game& game, EvalOptions options, nlohmann::json& report, int64_t& given_up) {
+  std::vector<std::string> headings{"actions"};
+  if (!rivals.empty()) headings.insert(headings.end(), {"against", ">won", ">drawn", ">lost"});
+  headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
+  for (const auto& event : game.spec.events) headings.push_back(">" + event + "/1k");
+  Table table(headings);
+  std::vector<Player*> met;
+  for (const auto& rival : rivals) met.push_back(rival.get());
+  if (met.empty()) met.push_back(nullptr);
+  report["results"] = nlohmann::json::array();
+  for (const Judged& one : all)
+    for (Player* rival : met) {
+      options.against = rival;
+      const EvalResult r = evaluate(*one.player, game, options);
+      given_up += r.given_up;
+      report["results"].push_back(to_json(r, one.actions));
+      std::vector<std::string> cells{one.actions};
+      if (rival) {
+        auto& row = report["results"].back();
+        row["against"] = rival->name();
+        row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
+        cells.push_back(rival->name());
+        for (int64_t n : {r.wins, r.draws, r.losses}) cells.push_back(std::to_string(n));
+      }
+      cells.push_back(std::to_string(r.episodes));
+      for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
+        cells.push_back(fixed(x));
+      for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
+      table.add(cells);
+    }
+  return table;
+}
 
+/// In games of two each scripted player unless others are named; elsewhere nobody.
+std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const Game& game) {
+  std::vector<std::unique_ptr<Player>> rivals;
+  for (const std::string& name : rival_names(arguments, game.env))
+    rivals.push_back(make_player(name, game, ActMode::sample));
+  return rivals;
+}
+
+/// What people see: a line on what was judged, and the table.
+void show(const std::string& what, const Table& table, int64_t given_up,
+          const EvalOptions& options) {
+  std::printf("%s\n", what.c_str());
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  if (given_up > 0)
+    std::printf(
+        "%ld episodes had not ended after %ld steps and do not count; "
+        "--steps N judges by steps instead\n",
+        long(given_up), long(options.longest_episode));
+}
+
+int judge_run(const Arguments& arguments, const std::string& folder, Actions actions,
+              EvalOptions options, const DreamLength& length) {
   const auto picture = arguments.value("--imagine");
   for (const char* flag : {"--seen", "--imagined", "--overwrite"})
     if (!picture && arguments.has(flag))
@@ -166,16 +214,10 @@ int run(const std::vector<std::string>& words) {
 
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
-  for (const auto& setting : arguments.settings()) {
-    if (!setting.starts_with("env."))
-      throw Error("[eval] only env.* settings may differ from training, got '" + setting + "'");
-    judged->table().override_with(setting);
-  }
+  for (const auto& setting : arguments.settings()) judged->table().override_with(setting);
 
-  nlohmann::json report = {{"run", folder},
-                           {"checkpoint", checkpoint},
-                           {"step", run.identity().step},
-                           {"results", nlohmann::json::array()}};
+  nlohmann::json report = {
+      {"run", folder}, {"checkpoint", checkpoint}, {"step", run.identity().step}};
   // what a world model makes of it, before the long work: what cannot be drawn is said now
   std::vector<DreamError> dream_errors;
   if (drawn) {
@@ -189,62 +231,25 @@ int run(const std::vector<std::string>& words) {
       report["world_model"][e.column] = {{"error_seen", number(e.seen)},
                                          {"error_imagined", number(e.imagined)}};
   }
-  // whom it meets: in games of two each scripted player, elsewhere nobody
-  std::vector<std::unique_ptr<Player>> rivals;
-  const Game game{.env = judged->env(),
-                  .spec = judged->spec(),
-                  .placement = placement,
-                  .pool = pool,
-                  .rows = context_of(*judged, placement, pool).rows};
-  for (const std::string& name : rival_names(arguments, judged->env()))
-    rivals.push_back(make_player(name, game, ActMode::sample));
-  const bool games = !rivals.empty();
-  if (!games) rivals.push_back(nullptr);
-  std::vector<std::string> headings{"actions"};
-  if (games) headings.insert(headings.end(), {"against", ">won", ">drawn", ">lost"});
-  headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
-  for (const auto& event : judged->spec().events) headings.push_back(">" + event + "/1k");
-  Table table(headings);
+  const Game game = game_of(*judged, placement, pool);
+  std::vector<Judged> all;
+  for (ActMode mode : modes_of(actions))
+    all.push_back(
+        {name_of(mode), std::make_unique<PolicyPlayer>(policy, trained.algo().name, mode)});
   int64_t given_up = 0;
-  for (ActMode mode : modes_of(actions)) {
-    options.mode = mode;
-    for (const auto& rival : rivals) {
-      options.against = rival.get();
-      const EvalResult r = evaluate(policy, *judged, placement, pool, options);
-      given_up += r.given_up;
-      report["results"].push_back(to_json(r));
-      std::vector<std::string> cells{r.mode};
-      if (rival) {
-        auto& row = report["results"].back();
-        row["against"] = rival->name();
-        row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
-        cells.push_back(rival->name());
-        for (int64_t n : {r.wins, r.draws, r.losses}) cells.push_back(std::to_string(n));
-      }
-      cells.push_back(std::to_string(r.episodes));
-      for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
-        cells.push_back(fixed(x));
-      for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
-      table.add(cells);
-    }
-  }
+  const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
   // what was found out is shown first: the folder may be one that cannot be written
   const std::string text = report.dump(2) + "\n";
   if (arguments.has("--json")) {
     print(text);
   } else {
-    std::printf("%s on %s, step %ld, %s\n", trained.algo().name, trained.env().name,
-                long(run.identity().step), checkpoint.c_str());
-    print(table.text(probe_terminal(STDOUT_FILENO)));
+    show(std::string(trained.algo().name) + " on " + trained.env().name + ", step " +
+             std::to_string(run.identity().step) + ", " + checkpoint,
+         table, given_up, options);
     for (const DreamError& e : dream_errors)
       std::printf("%s: the world model is off by %.3g where it saw, %.3g where it imagined\n",
                   e.column.c_str(), e.seen, e.imagined);
     if (drawn) std::printf("drawn to %s\n", picture->c_str());
-    if (given_up > 0)
-      std::printf(
-          "%ld episodes had not ended after %ld steps and do not count; "
-          "--steps N judges by steps instead\n",
-          long(given_up), long(options.longest_episode));
   }
   try {
     write_atomic(folder + "/eval.json", text);
@@ -255,14 +260,80 @@ int run(const std::vector<std::string>& words) {
   return 0;
 }
 
+/// A player that no run here is judged by: scripted, or a run on another's environment.
+int judge_player(const Arguments& arguments, const std::string& env, const std::string& name,
+                 Actions actions, const EvalOptions& options) {
+  for (const char* flag : {"--imagine", "--checkpoint"})
+    if (arguments.has(flag))
+      throw Error("[eval] " + std::string(flag) + " is for a run by itself; leave it out");
+  const EnvEntry& entry = find_env(env);
+  const EnvParams params(entry, arguments.settings());
+  const Placement placement = place("auto", 0);
+  ThreadPool pool(placement.threads);
+  const Game game{.env = entry,
+                  .params = params.get(),
+                  .spec = entry.spec(params.get()),
+                  .placement = placement,
+                  .pool = pool,
+                  .rows = kMostEvalEnvs};
+  const auto scripted = scripted_players(entry);
+  std::vector<Judged> all;
+  // a script has one way to play
+  if (std::ranges::find(scripted, name) != scripted.end())
+    all.push_back({"scripted", make_player(name, game, ActMode::sample)});
+  else
+    for (ActMode mode : modes_of(actions))
+      all.push_back({name_of(mode), make_player(name, game, mode)});
+  nlohmann::json report = {{"environment", entry.name}, {"player", name}};
+  int64_t given_up = 0;
+  const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
+  if (arguments.has("--json")) print(report.dump(2) + "\n");
+  else show(name + " on " + entry.name, table, given_up, options);
+  return 0;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  const Actions actions = arguments.choice<Actions>("--actions").value_or(Actions::both);
+  if (arguments.has("--episodes") && arguments.has("--steps"))
+    throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
+  EvalOptions options;
+  options.episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(options.episodes);
+  options.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
+  options.envs = arguments.integer("--envs", 1, 1 << 20).value_or(0);
+  options.seed =
+      uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(int64_t(options.seed)));
+  DreamLength length;
+  length.seen = arguments.integer("--seen", 1, kMostDreamSteps).value_or(length.seen);
+  length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
+  for (const auto& setting : arguments.settings())
+    if (!setting.starts_with("env."))
+      throw Error("[eval] only env.* settings may differ from training, got '" + setting + "'");
+
+  claim_threads();
+  const auto& names = arguments.positional();
+  if (names.size() == 2) return judge_player(arguments, names[0], names[1], actions, options);
+  for (const EnvEntry& env : env_table())
+    if (names[0] == env.name && !is_run(names[0])) {
+      std::string players;
+      for (const std::string& name : scripted_players(env))
+        players += (players.empty() ? "" : ", ") + name;
+      throw Error("[eval] " + names[0] + " is an environment; say who plays it: " + players +
+                  " or the folder of a run");
+    }
+  return judge_run(arguments, names[0], actions, options, length);
+}
+
 }  // namespace
 
 VerbEntry entry() {
   return {.name = "eval",
-          .summary = "judge a run's policy: fixed seeds, mean and sampled actions",
+          .summary = "judge a run's policy, or a player of an environment: fixed seeds",
           .usage =
-              "eval <run> [--episodes N | --steps N] [--actions mean|sample|both] "
-              "[env.setting=value ...]",
+              "eval <run> | <environment> <player> [--episodes N | --steps N] "
+              "[--actions mean|sample|both] [env.setting=value ...]\n"
+              "  a player is one of the environment's scripted ones, random or the folder of a run",
           .run = run};
 }
 

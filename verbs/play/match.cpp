@@ -7,45 +7,11 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/env/env_params.h"
 #include "engine/play/rivals.h"
 
 namespace maglev {
 namespace {
-
-/// Even over the range, or over the categories that are allowed.
-class RandomPlayer : public Player {
- public:
-  explicit RandomPlayer(const EnvSpec& spec) : Player("random"), spec_(spec) {}
-
-  Carry initial_carry(int64_t) override { return {}; }
-  void act(TimeStep& step, Carry&, const ActKey& key) override {
-    const int64_t dims = spec_.action.dims();
-    for (int64_t r = 0; r < step.rows(); ++r) {
-      Rng rng(key.seed, stream_id(key.purpose, uint64_t(key.row(step.first, r))),
-              uint64_t(key.step) * uint64_t(dims));
-      int64_t before = 0;  // categories of the heads before
-      for (int64_t d = 0; d < dims; ++d) {
-        if (!spec_.action.discrete()) {
-          step.action.data_ptr<float>()[r * dims + d] =
-              rng.uniform(spec_.action.low[size_t(d)], spec_.action.high[size_t(d)]);
-          continue;
-        }
-        const int64_t n = spec_.action.heads[size_t(d)];
-        int64_t choice = rng.below(uint32_t(n));
-        if (step.mask.defined()) {
-          const uint8_t* allowed =
-              step.mask.const_data_ptr<uint8_t>() + r * step.mask.size(1) + before;
-          for (int64_t tries = 0; tries < n && !allowed[choice]; ++tries) choice = (choice + 1) % n;
-        }
-        step.action.data_ptr<int32_t>()[r * dims + d] = int32_t(choice);
-        before += n;
-      }
-    }
-  }
-
- private:
-  EnvSpec spec_;
-};
 
 /// A person: two axes by directions, a third by turning, a fourth by fire.
 class HumanPlayer : public Player {
@@ -76,12 +42,6 @@ class HumanPlayer : public Player {
   bool turned_;
 };
 
-template <class T>
-std::vector<std::max_align_t> bytes_for(T bytes) {
-  return std::vector<std::max_align_t>((size_t(bytes) + sizeof(std::max_align_t) - 1) /
-                                       sizeof(std::max_align_t));
-}
-
 std::string number(float x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", double(x));
@@ -94,27 +54,22 @@ Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
              const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
              uint64_t seed)
     : entry_(&entry), seed_(seed) {
-  std::vector<std::max_align_t> params = bytes_for(entry.params_bytes);
-  entry.make_params(params.data());
-  OptionTable table;
-  table.section("env", [&](OptionTable& t) { entry.describe(t, params.data()); });
-  for (const std::string& setting : settings) table.override_with(setting);
-  env_ = std::make_unique<HostBatch>(entry, params.data(), 1, seed);
-  spec_ = entry.spec(params.data());
+  const EnvParams params(entry, settings);
+  env_ = std::make_unique<HostBatch>(entry, params.get(), 1, seed);
+  spec_ = entry.spec(params.get());
 
   const int64_t agents = entry.agents;
   store_ = std::make_unique<Rollout>(spec_, RolloutShape{.T = 1, .rows = agents, .block_rows = 1},
                                      std::vector<ExtraColumn>{}, at::kCPU);
   const Game game{.env = entry,
+                  .params = env_->batch().params,
                   .spec = spec_,
                   .placement = {.device = at::kCPU, .threads = pool_.threads()},
                   .pool = pool_,
                   .rows = 1};
   for (int64_t a = 0; a < agents; ++a) {
     const std::string& name = names[size_t(a)];
-    if (name == "random") {
-      players_.push_back(std::make_unique<RandomPlayer>(spec_));
-    } else if (name == "human") {
+    if (name == "human") {
       if (spec_.action.discrete())
         throw Error("[play] a human plays continuous actions; those of " + std::string(entry.name) +
                     " are categories; name another player");

@@ -77,8 +77,8 @@ TEST(Play, a_recording_says_who_plays_the_score_and_the_clock) {
 
 TEST(Play, a_run_is_called_by_the_last_part_of_its_folder) {
   const auto& bot = find_env("tug").bots[0];
-  EXPECT_EQ(short_name(BotPlayer(bot, "runs/best one/")), "best one");
-  EXPECT_EQ(short_name(BotPlayer(bot, "idle")), "idle");
+  EXPECT_EQ(short_name(BotPlayer(bot, "runs/best one/", nullptr)), "best one");
+  EXPECT_EQ(short_name(BotPlayer(bot, "idle", nullptr)), "idle");
 }
 
 TEST(Play, names_the_players_there_are) {

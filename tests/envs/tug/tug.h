@@ -38,8 +38,8 @@ struct Tug {
             .begin = [](void* state,
                         Rng& rng) { *static_cast<float*>(state) = rng.uniform(0.f, 0.05f); },
             .act =
-                [](void* state, const std::byte* const*, Rng&, float* action) {
-                  action[0] = float(kTenths) / 10 + *static_cast<float*>(state);
+                [](const BotTurn& turn) {
+                  turn.continuous[0] = float(kTenths) / 10 + *static_cast<float*>(turn.state);
                 }};
   }
   static std::span<const Bot> bots() {

@@ -1,0 +1,31 @@
+#pragma once
+// An environment's settings by themselves, where nothing trains: play, players that are judged.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/config/options.h"
+#include "base/env/entry.h"
+
+namespace maglev {
+
+class EnvParams {
+ public:
+  /// The defaults, then `settings`, env.name=value. Throws Error on settings there are none of, on
+  /// wrong ones, and on those that contradict each other.
+  EnvParams(const EnvEntry& entry, const std::vector<std::string>& settings);
+
+  EnvParams(const EnvParams&) = delete;
+  EnvParams& operator=(const EnvParams&) = delete;
+
+  const void* get() const { return params_.data(); }
+  /// What they are: env.* options.
+  const OptionTable& table() const { return table_; }
+
+ private:
+  std::vector<std::max_align_t> params_;
+  OptionTable table_;
+};
+
+}  // namespace maglev
