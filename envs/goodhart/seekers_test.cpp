@@ -18,13 +18,13 @@ const std::vector<std::pair<std::string, std::string>> kEmptyWorld{
 
 /// One agent in the middle of an empty world, and what lies around it.
 struct Meadow : HostEnvs {
-  explicit Meadow(const std::vector<std::pair<std::string, std::string>>& settings = {})
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  explicit Meadow(const Settings& settings = {})
       : HostEnvs(find_env("goodhart"), 1, 1, with(settings)) {
     reset();
     here().x = here().y = 20;
   }
-  static std::vector<std::pair<std::string, std::string>> with(
-      const std::vector<std::pair<std::string, std::string>>& settings) {
+  static Settings with(const Settings& settings) {
     auto all = kEmptyWorld;
     all.insert(all.end(), settings.begin(), settings.end());
     return all;
@@ -128,7 +128,7 @@ TEST(Seekers, the_omniscient_never_steps_on_poison_where_there_is_another_way) {
 }
 
 TEST(Seekers, the_proxy_does_not_go_where_interest_is_below_nothing) {
-  Meadow meadow({{"poison_interest", "-2"}});
+  Meadow meadow(Meadow::Settings{{"poison_interest", "-2"}});
   meadow.put(0, 1, Goodhart::kPoison);
   std::set<std::pair<int, int>> steps;
   for (uint64_t draw = 0; draw < 100; ++draw) {
