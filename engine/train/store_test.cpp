@@ -7,14 +7,14 @@
 namespace maglev {
 namespace {
 
-constexpr int64_t kT = 3, kRows = 4;
+constexpr int64_t kT = 3, kStoredRows = 4;
 
 /// A rollout store of the Goodhart grid whose windows hold every byte somewhere.
 struct Filled {
   explicit Filled(const std::vector<std::string>& settings) : experiment("ppo", "goodhart") {
     for (const auto& setting : settings) experiment.table().override_with(setting);
     store = make_store(experiment.run, experiment.spec(), {.collect_steps = kT},
-                       {.T = kT, .rows = kRows, .block_rows = kRows}, {.device = at::kCPU});
+                       {.T = kT, .rows = kStoredRows, .block_rows = kStoredRows}, {.device = at::kCPU});
     windows = store->rollout()->batch().obs[0];
     windows.copy_((at::arange(windows.numel(), at::kLong) * 37).view_as(windows));
     before = windows.clone();
