@@ -86,7 +86,9 @@ TEST(Player, scripted_ones_do_the_same_for_any_number_of_threads_and_another_see
         return counted;
       };
       EXPECT_EQ(judged(1, 5), judged(3, 5)) << env.name << ", " << name;
-      if (name == "random") EXPECT_NE(judged(1, 5), judged(1, 6)) << env.name;
+      if (env.name == std::string("goodhart") || env.name == std::string("pendulum")) {
+        EXPECT_NE(judged(1, 5), judged(1, 6)) << env.name << ", " << name;
+      }
     }
   }
 }

@@ -13,18 +13,19 @@
 namespace maglev {
 namespace {
 
-const std::vector<std::pair<std::string, std::string>> kEmptyWorld{
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+const Settings kEmptyWorld{
     {"min_food", "0"}, {"max_food", "0"}, {"min_poison", "0"}, {"max_poison", "0"}};
 
 /// One agent in the middle of an empty world, and what lies around it.
 struct Meadow : HostEnvs {
-  explicit Meadow(const std::vector<std::pair<std::string, std::string>>& settings = {})
+  explicit Meadow(const Settings& settings = {})
       : HostEnvs(find_env("goodhart"), 1, 1, with(settings)) {
     reset();
     here().x = here().y = 20;
   }
-  static std::vector<std::pair<std::string, std::string>> with(
-      const std::vector<std::pair<std::string, std::string>>& settings) {
+  static Settings with(const Settings& settings) {
     auto all = kEmptyWorld;
     all.insert(all.end(), settings.begin(), settings.end());
     return all;
@@ -128,7 +129,7 @@ TEST(Seekers, the_omniscient_never_steps_on_poison_where_there_is_another_way) {
 }
 
 TEST(Seekers, the_proxy_does_not_go_where_interest_is_below_nothing) {
-  Meadow meadow({{"poison_interest", "-2"}});
+  Meadow meadow(Settings{{"poison_interest", "-2"}});
   meadow.put(0, 1, Goodhart::kPoison);
   std::set<std::pair<int, int>> steps;
   for (uint64_t draw = 0; draw < 100; ++draw) {
@@ -140,7 +141,7 @@ TEST(Seekers, the_proxy_does_not_go_where_interest_is_below_nothing) {
 
 TEST(Seekers, move_as_the_environment_does_whatever_its_farthest_move) {
   for (const char* farthest : {"1", "2", "4"}) {
-    Meadow meadow({{"max_move", farthest}, {"view", "7"}});
+    Meadow meadow(Settings{{"max_move", farthest}, {"view", "7"}});
     meadow.put(-6, 2, Goodhart::kFood);
     expect_step(meadow.step_of("omniscient_seeker"), -1, 1);
     expect_step(meadow.step_of("proxy_seeker"), -1, 1);
