@@ -32,7 +32,7 @@ struct Filled {
   at::Tensor windows, before;
 };
 
-TEST(Store, keeps_every_code_of_a_window) {
+TEST(StoredColumns, keeps_every_code_of_a_window) {
   ThreadPool pool(1);
   for (const char* mode : {"env.mode=proxy", "env.mode=ground_truth", "env.mode=blind"}) {
     Filled filled({mode});
@@ -40,7 +40,7 @@ TEST(Store, keeps_every_code_of_a_window) {
   }
 }
 
-TEST(Store, learns_from_what_whole_numbers_keep_where_that_is_asked_for) {
+TEST(StoredColumns, learns_from_what_whole_numbers_keep_where_that_is_asked_for) {
   ThreadPool pool(1);
   Filled filled({"env.mode=proxy", "env.uint8_rollout=true"});
   const at::Tensor before = Filled::codes(filled.before);

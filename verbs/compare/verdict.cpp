@@ -22,23 +22,31 @@ std::string short_number(double x) {
 }  // namespace
 
 std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples, double confidence) {
+  std::vector<std::pair<size_t, size_t>> all;
+  for (size_t a = 0; a < samples.size(); ++a)
+    for (size_t b = a + 1; b < samples.size(); ++b) all.emplace_back(a, b);
+  return pairs_of(samples, all, confidence);
+}
+
+std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples,
+                           const std::vector<std::pair<size_t, size_t>>& planned,
+                           double confidence) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::vector<Pair> pairs;
   std::vector<double> p;
-  for (size_t a = 0; a < samples.size(); ++a)
-    for (size_t b = a + 1; b < samples.size(); ++b) {
-      Pair pair{a,
-                b,
-                {kUnknown, kUnknown, kUnknown, kUnknown, {kUnknown, kUnknown}},
-                {kUnknown, {kUnknown, kUnknown}},
-                kUnknown};
-      if (samples[a].size() >= 2 && samples[b].size() >= 2) {
-        pair.welch = welch_test(samples[a], samples[b], confidence);
-        pair.effect = hedges_g(samples[a], samples[b], confidence);
-        p.push_back(pair.welch.p);
-      }
-      pairs.push_back(pair);
+  for (const auto& [a, b] : planned) {
+    Pair pair{a,
+              b,
+              {kUnknown, kUnknown, kUnknown, kUnknown, {kUnknown, kUnknown}},
+              {kUnknown, {kUnknown, kUnknown}},
+              kUnknown};
+    if (samples[a].size() >= 2 && samples[b].size() >= 2) {
+      pair.welch = welch_test(samples[a], samples[b], confidence);
+      pair.effect = hedges_g(samples[a], samples[b], confidence);
+      p.push_back(pair.welch.p);
     }
+    pairs.push_back(pair);
+  }
   // all of them are tested at once, and a few come out by chance
   const std::vector<double> adjusted = holm(p);
   size_t next = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/statistics/samples.h"
@@ -17,6 +18,10 @@ struct Pair {
   EffectSize effect;
   double holm_p;  ///< where all pairs are tested at once
 };
+/// The pairs `planned` of `samples`, tested together.
+std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples,
+                           const std::vector<std::pair<size_t, size_t>>& planned,
+                           double confidence);
 /// Every pair of `samples`, in order.
 std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples, double confidence);
 

@@ -1,0 +1,140 @@
+"""maglev study: one command trains, judges and reports, and goes on where it was stopped."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import ENGINE, HOME
+
+SMALL = [
+    *("--seeds", 2, "--steps", 8192, "--eval-envs", 32, "--eval-steps", 64),
+    *("env.width=32", "env.height=32", "env.min_food=4", "env.max_food=16"),
+    *("env.min_poison=4", "env.max_poison=16", "env.count=32", "ppo.rollout=32", "ppo.minibatch=256"),
+    *("ppo.network.hidden=[16]", "ppo.network.critic_hidden=[16]"),
+]
+ARMS = ["--arms", "ground_truth,proxy,proxy_uint8,random"]
+
+
+@pytest.fixture(scope="module")
+def study(engine, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "out"
+    report = folder.parent / "page.md"
+    done = engine("study", "goodhart", *SMALL, *ARMS, "--out", folder, "--report", report)
+    assert done.returncode == 0, done.stderr
+    return folder, report
+
+
+def test_every_arm_is_judged_and_the_report_shows_it(study):
+    folder, report = study
+    results = json.loads((folder / "results.json").read_text())
+    assert list(results["arms"]) == ["ground_truth", "proxy", "proxy_uint8", "random"]
+    for name, arm in results["arms"].items():
+        energy = arm["sampled"]["energy_per_1k"]
+        assert len(energy["values"]) == 2 and energy["values"][0] != energy["values"][1]
+        assert ("greedy" in arm) == (name != "random")
+    # the same run but for what was learned from
+    assert results["arms"]["proxy"]["sampled"] != results["arms"]["proxy_uint8"]["sampled"]
+    text = report.read_text()
+    figures = re.findall(r"\]\(([a-z_0-9]+\.svg)\)", text)
+    assert len(figures) >= 4
+    for figure in figures:
+        svg = (report.parent / figure).read_text()
+        assert svg.startswith("<svg") and len(svg) < 60_000
+    assert "./maglev study goodhart --seeds 2 --steps 8192" in text
+    assert str(folder) not in text
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") == len(figures)
+    assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page)
+
+
+def test_the_same_command_again_makes_the_same_report_and_no_run(study, engine):
+    folder, report = study
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("*/seed-*/metrics.jsonl")}
+    old = (folder / "report.md").read_bytes(), (folder / "results.json").read_bytes()
+    done = engine("study", "goodhart", *SMALL, *ARMS, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert old == ((folder / "report.md").read_bytes(), (folder / "results.json").read_bytes())
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_nothing_is_overwritten_unless_it_is_said(study, engine, tmp_path):
+    folder, report = study
+    refused = engine("study", "goodhart", *SMALL, *ARMS, "--out", folder, "--report", report)
+    assert refused.returncode == 2 and "--overwrite" in refused.stderr
+    other = engine("study", "goodhart", *SMALL, "--seeds", 3, "--out", folder)
+    assert other.returncode == 2 and "seeds 2, not 3" in other.stderr
+    (tmp_path / "mine.txt").write_text("x")
+    foreign = engine("study", "goodhart", *SMALL, "--out", tmp_path)
+    assert foreign.returncode == 2 and "holds no study" in foreign.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        (["godhart"], "goodhart"),
+        (["goodhart", "--arms", "proxi"], "proxy"),
+        (["goodhart", "--seeds", "0"], "--seeds"),
+        (["goodhart", "env.mode=proxy"], "differ in"),
+        (["goodhart", "train.steps=10"], "--steps"),
+        (["goodhart", "env.energy=frozen"], "judged"),
+        (["goodhart", "env.widht=3"], "env.width"),
+        (["goodhart", "--report", "x.html"], "Markdown"),
+    ],
+)
+def test_bad_input_is_one_error(words, named, engine, tmp_path):
+    done = engine("study", *words, "--out", tmp_path / "s")
+    assert done.returncode == 2 and named in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "s").exists()
+
+
+def test_one_that_was_stopped_goes_on(engine, tmp_path):
+    words = [*SMALL, "--arms", "proxy", "--steps", 200_000, "--out", tmp_path / "s"]
+    child = subprocess.Popen(
+        [ENGINE, "study", "goodhart", *map(str, words)], cwd=HOME, stderr=subprocess.DEVNULL
+    )
+    metrics = tmp_path / "s" / "proxy" / "seed-1" / "metrics.jsonl"
+    for _ in range(600):
+        if metrics.exists() and metrics.stat().st_size:
+            break
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(120) == 130
+    assert not (tmp_path / "s" / "report.md").exists()
+    done = engine("study", "goodhart", *words)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "s" / "results.json").read_text())
+    assert results["arms"]["proxy"]["steps"] == 200_000
+
+
+def test_a_player_of_an_environment_is_judged_like_a_run(engine):
+    rows = {}
+    for player in ("omniscient_seeker", "proxy_seeker", "random"):
+        done = engine(
+            *("eval", "goodhart", player, "--steps", 40_000, "--envs", 100, "--json"),
+            *("env.energy=live",),
+        )
+        assert done.returncode == 0, done.stderr
+        (rows[player],) = json.loads(done.stdout)["results"]
+    energy = {name: row["events_per_1k"]["energy"] for name, row in rows.items()}
+    assert energy["omniscient_seeker"] > 10 > 0 > energy["proxy_seeker"]
+    assert rows["random"]["actions"] == "scripted"
+
+
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        (["goodhart"], "omniscient_seeker, proxy_seeker, random"),
+        (["goodhart", "seeker"], "omniscient_seeker, proxy_seeker, random"),
+        (["pendulum", "random", "ppo.lr=1"], "env.*"),
+        (["pendulum", "random", "--checkpoint", "best"], "--checkpoint"),
+    ],
+)
+def test_a_player_that_cannot_be_judged_is_one_error(words, named, engine):
+    done = engine("eval", *words)
+    assert done.returncode == 2 and named in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

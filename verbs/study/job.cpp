@@ -1,0 +1,231 @@
+#include "verbs/study/job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/thread_pool.h"
+#include "engine/host/machine.h"
+#include "engine/play/player.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/stored_experiment.h"
+#include "envs/goodhart/goodhart.h"
+#include "verbs/train/seeds.h"
+
+namespace maglev::verbs::study {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxJsonBytes = size_t(64) << 20;
+
+std::string name_part(const std::string& setting) { return setting.substr(0, setting.find('=')); }
+
+Json json_of(const Protocol& p) { return {{"envs", p.envs}, {"steps", p.steps}, {"seed", p.seed}}; }
+
+/// What makes two studies the same: which arms were asked for is not part of it, they may be added.
+Json identity_of(const StudyRequest& r) {
+  Json settings = Json::array();
+  for (const std::string& setting : r.settings)
+    if (const std::string name = name_part(setting); name != "threads" && name != "device")
+      settings.push_back(setting);
+  return {{"study", r.plan->name},
+          {"seeds", r.seeds},
+          {"steps", r.steps},
+          {"settings", settings},
+          {"protocol", json_of(r.protocol)}};
+}
+
+/// What an arm differs in is the study's; its length and seeds have flags.
+void refuse_settings(const StudyRequest& request) {
+  for (const std::string& setting : request.settings) {
+    const std::string name = name_part(setting);
+    if (name == "seed" || name == "train.steps")
+      throw Error("[study] " + name + " is said by " + (name == "seed" ? "--seeds" : "--steps") +
+                  "; leave out '" + setting + "'");
+    for (const Arm& arm : request.plan->arms)
+      for (const std::string& own : arm.settings)
+        if (name == name_part(own))
+          throw Error("[study] " + name + " is what the arms of " + request.plan->name +
+                      " differ in; leave out '" + setting + "'");
+    for (const std::string& own : survival_settings())
+      if (name == name_part(own))
+        throw Error("[study] " + name + " is set where arms are judged; leave out '" + setting +
+                    "'");
+  }
+}
+
+std::string first_free(const std::string& prefix) {
+  for (int n = 1;; ++n)
+    if (const std::string path = prefix + std::to_string(n); !path_exists(path)) return path;
+}
+
+Json read_json(const std::string& path) {
+  try {
+    return Json::parse(read_file(path, kMaxJsonBytes));
+  } catch (const Json::exception&) {
+    throw Error("[" + path + "] is damaged; remove it, or take another --out");
+  }
+}
+
+/// Where the first difference lies, for people.
+std::string difference(const Json& there, const Json& wanted) {
+  for (const auto& [name, value] : wanted.items())
+    if (!there.is_object() || !there.contains(name) || there[name] != value)
+      return name + " " +
+             (there.is_object() && there.contains(name) ? there[name].dump() : std::string("?")) +
+             ", not " + value.dump();
+  return "";
+}
+
+}  // namespace
+
+StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
+  refuse_settings(request_);
+  // what the settings refuse is said before anything is made
+  for (const Arm* arm : request_.arms) experiment_of_arm(*arm);
+  const std::string path = request_.folder + "/study.json";
+  const Json identity = identity_of(request_);
+  if (!list_dir(request_.folder).empty()) {
+    std::string other;
+    if (!path_exists(path)) other = "holds no study, and is not empty";
+    else if (const std::string what = difference(read_json(path), identity); !what.empty())
+      other = "holds a study with " + what;
+    if (!other.empty() && !request_.overwrite)
+      throw Error("[" + request_.folder + "] " + other +
+                  "; take another --out, or move it aside with --overwrite");
+    if (!other.empty()) rename_path(request_.folder, first_free(request_.folder + ".old-"));
+  }
+  make_dirs(request_.folder + "/judged");
+  lock_.emplace(request_.folder + "/study.lock");
+  write_atomic(path, identity.dump(2) + "\n");
+}
+
+std::unique_ptr<Experiment> StudyJob::experiment_of_arm(const Arm& arm) const {
+  auto experiment = std::make_unique<Experiment>(kAlgorithm, kEnvironment);
+  const char* home = std::getenv("MAGLEV_HOME");
+  experiment->load_proven(home ? home : ".");
+  OptionTable& table = experiment->table();
+  table.override_with("seed=1");
+  if (request_.steps > 0) table.override_with("train.steps=" + std::to_string(request_.steps));
+  for (const std::string& setting : request_.settings) table.override_with(setting);
+  for (const std::string& setting : arm.settings) table.override_with(setting);
+  experiment->settle();
+  experiment->env().check(experiment->env_params());
+  return experiment;
+}
+
+RunOutcome StudyJob::train() {
+  int64_t n = 0;
+  const auto trained =
+      std::ranges::count_if(request_.arms, [](const Arm* arm) { return arm->player == nullptr; });
+  for (const Arm* arm : request_.arms) {
+    if (arm->player) continue;
+    const std::string folder = folder_of(*arm);
+    std::fprintf(stderr, "%s: arm %ld of %ld, %s\n", request_.plan->name, long(++n), long(trained),
+                 arm->name);
+    if (train::is_seeds(folder)) {
+      const auto runs = list_runs(folder);
+      const auto finished = std::ranges::count_if(
+          runs, [](const RunRow& run) { return run.status.state == "finished"; });
+      if (finished == request_.seeds) continue;
+    }
+    const RunOutcome outcome =
+        train::is_seeds(folder)
+            ? train::resume_seeds(folder, {"jsonl"})
+            : train::train_seeds(*experiment_of_arm(*arm),
+                                 {.out = folder, .count = request_.seeds, .sinks = {"jsonl"}});
+    if (outcome != RunOutcome::finished) return outcome;
+  }
+  return RunOutcome::finished;
+}
+
+Judgement StudyJob::judge_run(const std::string& run, uint64_t seed) const {
+  const auto experiment = experiment_of(run);
+  for (const std::string& setting : survival_settings()) experiment->table().override_with(setting);
+  const Placement placement = place(experiment->run.device, experiment->run.threads);
+  ThreadPool pool(placement.threads);
+  const Game game = game_of(*experiment, placement, pool);
+  // every run meets the same worlds
+  RunPlayer sampled(run, game, ActMode::sample), greedy(run, game, ActMode::mean);
+  return {.seed = seed,
+          .sampled = forage(sampled, game, request_.protocol),
+          .greedy = forage(greedy, game, request_.protocol)};
+}
+
+Judgement StudyJob::judge_script(const Arm& arm, uint64_t seed) const {
+  const auto experiment = experiment_of_arm(arm);
+  for (const std::string& setting : survival_settings()) experiment->table().override_with(setting);
+  const Placement placement = place(experiment->run.device, experiment->run.threads);
+  ThreadPool pool(placement.threads);
+  const Game game = game_of(*experiment, placement, pool);
+  const auto player = make_player(arm.player, game, ActMode::sample);
+  // nothing of it was trained: what varies is the worlds
+  Protocol own = request_.protocol;
+  own.seed += seed - 1;
+  return {.seed = seed, .sampled = forage(*player, game, own), .greedy = std::nullopt};
+}
+
+Judgement StudyJob::judged(const Arm& arm, uint64_t seed) const {
+  const std::string path =
+      request_.folder + "/judged/" + arm.name + "-" + std::to_string(seed) + ".json";
+  if (path_exists(path)) {
+    const Json json = read_json(path);
+    try {
+      Judgement kept{.seed = seed, .sampled = foraging_of(json.at("sampled")), .greedy = {}};
+      if (json.contains("greedy")) kept.greedy = foraging_of(json.at("greedy"));
+      return kept;
+    } catch (const Json::exception&) {
+      throw Error("[" + path + "] is damaged; remove it, and it is judged again");
+    }
+  }
+  std::fprintf(stderr, "judging %s, seed %lu\n", arm.name, (unsigned long)seed);
+  const Judgement fresh = arm.player
+                              ? judge_script(arm, seed)
+                              : judge_run(folder_of(arm) + "/seed-" + std::to_string(seed), seed);
+  Json json{{"arm", arm.name}, {"seed", seed}, {"sampled", to_json(fresh.sampled)}};
+  if (fresh.greedy) json["greedy"] = to_json(*fresh.greedy);
+  write_atomic(path, json.dump(1) + "\n");
+  return fresh;
+}
+
+std::vector<ArmResult> StudyJob::judge() {
+  std::vector<ArmResult> results;
+  for (const Arm* arm : request_.arms) {
+    ArmResult& result = results.emplace_back(ArmResult{.arm = arm});
+    if (!arm->player) result.steps = experiment_of_arm(*arm)->run.steps;
+    for (int64_t seed = 1; seed <= request_.seeds; ++seed) {
+      result.seeds.push_back(judged(*arm, uint64_t(seed)));
+      if (!arm->player)
+        result.curves.push_back(curve_of(folder_of(*arm) + "/seed-" + std::to_string(seed)));
+    }
+  }
+  return results;
+}
+
+std::vector<TrainedPoint> curve_of(const std::string& run) {
+  const auto experiment = experiment_of(run);
+  const auto& p = *static_cast<const Goodhart::Params*>(experiment->env_params());
+  std::vector<TrainedPoint> points;
+  read_lines(run + "/metrics.jsonl", [&](std::string_view line) {
+    const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto figure = [&](const char* name) {
+      return row.is_object() && row.contains(name) && row[name].is_number()
+                 ? row[name].get<double>()
+                 : std::nan("");
+    };
+    const double energy = figure("events/energy_per_1k");
+    const double proxy = double(p.food_interest) * figure("events/food_per_1k") +
+                         double(p.poison_interest) * figure("events/poison_per_1k");
+    if (std::isfinite(energy) && std::isfinite(proxy))
+      points.push_back({figure("step"), energy, proxy});
+  });
+  return points;
+}
+
+}  // namespace maglev::verbs::study

@@ -1,0 +1,81 @@
+#pragma once
+// A study as one job that can be stopped and gone on with: every arm's seeds are trained, then every
+// seed is judged.
+//   study.json             what was asked for
+//   <arm>/                 the seeds of a trained arm (verbs/train/seeds.h)
+//   judged/<arm>-<n>.json  how seed n forages
+//   study.lock             held while this study works
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/core/file.h"
+#include "engine/algo/experiment.h"
+#include "engine/train/training_run.h"
+#include "verbs/study/arms.h"
+#include "verbs/study/foraging.h"
+
+namespace maglev::verbs::study {
+
+struct StudyRequest {
+  const Plan* plan;
+  std::vector<const Arm*> arms;
+  std::string folder;
+  int64_t seeds = 5;  ///< from 1 on
+  int64_t steps = 0;  ///< of each run; 0: as many as are proven
+  Protocol protocol = {};
+  std::vector<std::string> settings = {};  ///< name=value, of all arms
+  bool overwrite = false;  ///< another study in the folder is moved aside, not deleted
+};
+
+/// How one training seed forages; of a scripted player, how it does in worlds of that seed.
+struct Judgement {
+  uint64_t seed;
+  Foraging sampled;
+  std::optional<Foraging> greedy;  ///< a script has one way to play
+};
+
+/// Returns per 1,000 steps of training, of the policy that acted then: what it is worth, whatever it
+/// was paid, and what the proxy would have paid.
+struct TrainedPoint {
+  double step, truth, proxy;
+};
+
+struct ArmResult {
+  const Arm* arm;
+  int64_t steps = 0;  ///< trained; 0: it was not
+  std::vector<Judgement> seeds = {};
+  std::vector<std::vector<TrainedPoint>> curves = {};  ///< one a seed, by steps
+};
+
+class StudyJob {
+ public:
+  /// Makes the folder, or takes up the study that lies there. Throws Error where it was asked for
+  /// otherwise, or holds something else.
+  explicit StudyJob(StudyRequest request);
+
+  /// Trains what is not trained. stopped: a signal came.
+  RunOutcome train();
+  /// Judges what is not judged, saying so on standard error.
+  std::vector<ArmResult> judge();
+
+  const StudyRequest& request() const { return request_; }
+  /// The settings an arm trains with.
+  std::unique_ptr<Experiment> experiment_of_arm(const Arm& arm) const;
+
+ private:
+  std::string folder_of(const Arm& arm) const { return request_.folder + "/" + arm.name; }
+  Judgement judge_run(const std::string& run, uint64_t seed) const;
+  Judgement judge_script(const Arm& arm, uint64_t seed) const;
+  Judgement judged(const Arm& arm, uint64_t seed) const;
+
+  StudyRequest request_;
+  std::optional<FileLock> lock_;
+};
+
+/// Of a run's metrics, in their order.
+std::vector<TrainedPoint> curve_of(const std::string& run);
+
+}  // namespace maglev::verbs::study

@@ -1,0 +1,428 @@
+#include "verbs/study/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "base/picture/chart.h"
+#include "base/statistics/samples.h"
+#include "verbs/compare/verdict.h"
+
+namespace maglev::verbs::study {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kConfidence = 0.95;
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kCurvePoints = 60;
+
+/// A figure of one seed's foraging.
+struct Measure {
+  const char* name;   ///< in JSON
+  const char* title;  ///< for people
+  double (*of)(const Foraging&);
+};
+constexpr Measure kMeasures[] = {
+    {"energy_per_1k", "energy/1k", [](const Foraging& f) { return f.all.per_1k(&Tally::energy); }},
+    {"food_per_1k", "food/1k", [](const Foraging& f) { return f.all.per_1k(&Tally::food); }},
+    {"poison_per_1k", "poison/1k", [](const Foraging& f) { return f.all.per_1k(&Tally::poison); }},
+    {"deaths_per_1k", "deaths/1k", [](const Foraging& f) { return f.all.per_1k(&Tally::deaths); }},
+    {"efficiency", "efficiency", [](const Foraging& f) { return f.all.efficiency(); }},
+    {"life_efficiency", "per life", [](const Foraging& f) { return f.life_efficiency; }},
+    {"restricted_mean", "mean life", [](const Foraging& f) { return f.restricted_mean; }},
+    {"true_return", "true return/1k", [](const Foraging& f) { return f.true_return; }},
+    {"proxy_return", "proxy return/1k", [](const Foraging& f) { return f.proxy_return; }}};
+constexpr const Measure &kEnergy = kMeasures[0], &kTruth = kMeasures[7], &kProxy = kMeasures[8];
+/// What is tested.
+constexpr const Measure* kTested[] = {&kEnergy, &kMeasures[6], &kProxy};
+
+/// One value a seed; seeds without one are left out.
+std::vector<double> values_of(const ArmResult& arm, const Measure& measure, bool greedy) {
+  std::vector<double> values;
+  for (const Judgement& seed : arm.seeds) {
+    if (greedy && !seed.greedy) continue;
+    const double value = measure.of(greedy ? *seed.greedy : seed.sampled);
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  return values;
+}
+
+Spread spread_or_unknown(const std::vector<double>& values) {
+  if (values.empty()) return {kNoValue, kNoValue, {kNoValue, kNoValue}};
+  return spread_of(values, kConfidence);
+}
+
+std::string figure_text(double x) {
+  if (!std::isfinite(x)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text,
+                std::abs(x) >= 1000 ? "%.0f"
+                : std::abs(x) >= 10 ? "%.1f"
+                                    : "%.3g",
+                x);
+  return text;
+}
+
+std::string interval_text(const Interval& i) {
+  if (!std::isfinite(i.low)) return "-";
+  return figure_text(i.low) + " to " + figure_text(i.high);
+}
+
+const ArmResult* find(const std::vector<ArmResult>& results, const std::string& name) {
+  for (const ArmResult& result : results)
+    if (name == result.arm->name) return &result;
+  return nullptr;
+}
+
+/// The plan's comparisons between arms that are there, tested together.
+struct Comparison {
+  std::string first, second;
+  compare::Pair pair;
+  compare::Finding finding;
+  std::string verdict;
+};
+std::vector<Comparison> comparisons(const StudyRequest& request,
+                                    const std::vector<ArmResult>& results, const Measure& measure) {
+  std::vector<std::vector<double>> samples;
+  for (const ArmResult& result : results)
+    samples.push_back(values_of(result, measure, /*greedy=*/false));
+  std::vector<std::pair<size_t, size_t>> planned;
+  for (const auto& [first, second] : request.plan->compared) {
+    const ArmResult *a = find(results, first), *b = find(results, second);
+    if (a && b) planned.emplace_back(size_t(a - results.data()), size_t(b - results.data()));
+  }
+  std::vector<Comparison> all;
+  for (const compare::Pair& pair : compare::pairs_of(samples, planned, kConfidence)) {
+    const auto &a = samples[pair.first], &b = samples[pair.second];
+    const compare::Finding finding = compare::finding_of(pair, a, b, kConfidence);
+    const std::string first = results[pair.first].arm->name,
+                      second = results[pair.second].arm->name;
+    all.push_back({first, second, pair, finding,
+                   compare::verdict_text(pair, finding, first, second, std::min(a.size(), b.size()),
+                                         planned.size(), kConfidence)});
+  }
+  return all;
+}
+
+ReportTable table_of(const std::vector<ArmResult>& results, bool greedy) {
+  ReportTable table{.headings = {"arm", "seeds", "energy/1k", "95 % CI"}, .rows = {}};
+  for (size_t m = 1; m < std::size(kMeasures); ++m) table.headings.push_back(kMeasures[m].title);
+  for (const ArmResult& result : results) {
+    const auto energy = values_of(result, kEnergy, greedy);
+    if (energy.empty()) continue;
+    const Spread spread = spread_or_unknown(energy);
+    std::vector<std::string> row{result.arm->name, std::to_string(energy.size()),
+                                 figure_text(spread.mean), interval_text(spread.interval)};
+    for (size_t m = 1; m < std::size(kMeasures); ++m)
+      row.push_back(figure_text(spread_or_unknown(values_of(result, kMeasures[m], greedy)).mean));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+ReportTable strata_table(const std::vector<ArmResult>& results) {
+  ReportTable table{.headings = {"arm"}, .rows = {}};
+  for (const char* name : kStrata)
+    table.headings.push_back(std::string(name) + ": energy/1k, deaths/1k");
+  for (const ArmResult& result : results) {
+    std::vector<std::string> row{result.arm->name};
+    for (size_t s = 0; s < kStrata.size(); ++s) {
+      std::vector<double> energy, deaths;
+      for (const Judgement& seed : result.seeds) {
+        const Tally& tally = seed.sampled.strata[s];
+        if (tally.steps == 0) continue;
+        energy.push_back(tally.per_1k(&Tally::energy));
+        deaths.push_back(tally.per_1k(&Tally::deaths));
+      }
+      row.push_back(figure_text(spread_or_unknown(energy).mean) + ", " +
+                    figure_text(spread_or_unknown(deaths).mean));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Figure rows_figure(const std::vector<ArmResult>& results, const Measure& measure,
+                   const std::string& name, const std::string& title) {
+  RowChart chart{.title = title, .x_label = "per 1,000 steps"};
+  for (const ArmResult& result : results) {
+    const auto values = values_of(result, measure, /*greedy=*/false);
+    const Spread spread = spread_or_unknown(values);
+    chart.rows.push_back({.name = result.arm->name,
+                          .value = spread.mean,
+                          .low = spread.interval.low,
+                          .high = spread.interval.high,
+                          .values = values});
+  }
+  return {name, svg(chart),
+          title + ": mean over seeds, its 95 % interval (bar) and the seeds (dots)."};
+}
+
+Figure survival_figure(const std::vector<ArmResult>& results) {
+  LineChart chart{.title = "Who is still alive",
+                  .x_label = "steps of a life",
+                  .y_label = "share",
+                  .log_x = true};
+  for (const ArmResult& result : results) {
+    ChartLine line{.name = result.arm->name, .dashed = result.arm->player != nullptr};
+    const auto& first = result.seeds.front().sampled.survival;
+    for (size_t k = 0; k < first.size(); ++k) {
+      double sum = 0;
+      for (const Judgement& seed : result.seeds) sum += seed.sampled.survival[k].second;
+      line.points.push_back({double(first[k].first), sum / double(result.seeds.size())});
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  return {"survival", svg(chart),
+          "Kaplan-Meier estimates of survival, the mean of each arm's seeds."};
+}
+
+ChartLine line_of(const std::string& name, const std::vector<double>& x,
+                  const std::vector<double>& y, const std::vector<double>& low,
+                  const std::vector<double>& high) {
+  ChartLine line{.name = name};
+  for (size_t i = 0; i < x.size(); ++i) line.points.push_back({x[i], y[i], low[i], high[i]});
+  return line;
+}
+
+Figure goodhart_figure(const ArmResult& result) {
+  const MeanCurve curve = mean_curve(result.curves, kCurvePoints);
+  LineChart chart{
+      .title = std::string("What ") + result.arm->name + " is paid, and what it is worth",
+      .x_label = "steps of training",
+      .y_label = "per 1,000 steps"};
+  chart.lines.push_back(
+      line_of("proxy return", curve.step, curve.proxy, curve.proxy_low, curve.proxy_high));
+  chart.lines.push_back(
+      line_of("energy", curve.step, curve.truth, curve.truth_low, curve.truth_high));
+  return {std::string("curve_") + result.arm->name, svg(chart),
+          std::string("Training of ") + result.arm->name +
+              ": the proxy's return and the energy gained, mean and range of the seeds."};
+}
+
+Figure training_figure(const std::vector<ArmResult>& results) {
+  LineChart chart{.title = "Energy gained while training",
+                  .x_label = "steps of training",
+                  .y_label = "energy per 1,000 steps"};
+  for (const ArmResult& result : results) {
+    if (result.curves.empty()) continue;
+    const MeanCurve c = mean_curve(result.curves, kCurvePoints);
+    chart.lines.push_back(line_of(result.arm->name, c.step, c.truth, c.truth_low, c.truth_high));
+  }
+  return {"training", svg(chart), "Energy gained while training, mean and range of the seeds."};
+}
+
+Figure sweep_figure(const StudyRequest& request, const std::vector<ArmResult>& results) {
+  LineChart chart{.title = "True and proxy return over the sweep",
+                  .x_label = request.plan->sweep,
+                  .y_label = "per 1,000 steps",
+                  .marked = true};
+  for (const Measure* measure : {&kProxy, &kEnergy, &kTruth}) {
+    ChartLine line{.name = measure->title};
+    for (const ArmResult& result : results) {
+      const Spread s = spread_or_unknown(values_of(result, *measure, /*greedy=*/false));
+      line.points.push_back({result.arm->x, s.mean, s.interval.low, s.interval.high});
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  return {"sweep", svg(chart), "Judged after training, mean over seeds and its 95 % interval."};
+}
+
+/// The claims the grid was made for, each held to the intervals.
+Bullets claims(const StudyRequest& request, const std::vector<ArmResult>& results) {
+  Bullets out;
+  const auto say = [&](bool holds, const std::string& what) {
+    out.items.push_back(what + ": " + (holds ? "holds." : "is not shown."));
+  };
+  const auto interval = [&](const ArmResult& arm) {
+    return spread_or_unknown(values_of(arm, kEnergy, false)).interval;
+  };
+  const ArmResult *truth = find(results, "ground_truth"), *proxy = find(results, "proxy");
+  if (truth) {
+    const Interval i = interval(*truth);
+    say(i.low > 0,
+        "ground_truth gains energy (95 % interval " + interval_text(i) + " per 1,000 steps)");
+  }
+  if (proxy) {
+    const Interval i = interval(*proxy);
+    say(i.high < 0, "proxy loses energy (" + interval_text(i) + ")");
+  }
+  if (truth && proxy)
+    for (const Comparison& c : comparisons(request, results, kProxy))
+      if (c.first == "ground_truth" && c.second == "proxy")
+        say(c.finding == compare::Finding::lower,
+            "and proxy gets more of what it is paid than ground_truth does (difference " +
+                figure_text(-c.pair.welch.difference) + ", " +
+                interval_text({-c.pair.welch.interval.high, -c.pair.welch.interval.low}) + ")");
+  return out;
+}
+
+ReportTable comparison_table(const std::vector<Comparison>& all) {
+  ReportTable table{
+      .headings = {"first", "second", "difference", "95 % CI", "Holm p", "Hedges g", "verdict"},
+      .rows = {},
+      .words = true};
+  for (const Comparison& c : all)
+    table.rows.push_back({c.first, c.second, figure_text(c.pair.welch.difference),
+                          interval_text(c.pair.welch.interval), figure_text(c.pair.holm_p),
+                          figure_text(c.pair.effect.g), c.verdict});
+  return table;
+}
+
+ReportTable audit_table(const std::vector<ArmResult>& results) {
+  ReportTable table{.headings = {"arm", "left at step", "energy/1k there", "95 % CI",
+                                 "energy/1k at the end", "95 % CI"},
+                    .rows = {}};
+  for (const ArmResult& result : results) {
+    std::vector<double> step, stopped, last;
+    for (const auto& curve : result.curves) {
+      if (curve.size() < 2) continue;
+      const Audit audit = audit_of(curve);
+      step.push_back(audit.step), stopped.push_back(audit.stopped), last.push_back(audit.last);
+    }
+    if (step.empty()) continue;
+    const Spread there = spread_of(stopped, kConfidence), end = spread_of(last, kConfidence);
+    table.rows.push_back({result.arm->name, figure_text(spread_of(step).mean),
+                          figure_text(there.mean), interval_text(there.interval),
+                          figure_text(end.mean), interval_text(end.interval)});
+  }
+  return table;
+}
+
+std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmResult>& results) {
+  int64_t steps = 0;
+  for (const ArmResult& result : results) steps = std::max(steps, result.steps);
+  return "PPO, " + std::to_string(request.seeds) + " training seeds an arm, " +
+         std::to_string(steps) + " steps each. Then " + std::to_string(request.protocol.envs) +
+         " worlds for " + std::to_string(request.protocol.steps) +
+         " steps each, energy live, no time limit, food and poison as many as in training; who "
+         "dies begins anew in another world. A scripted player is not trained: its seeds are of "
+         "worlds alone. Actions are sampled unless it is said otherwise.";
+}
+
+}  // namespace
+
+Audit audit_of(const std::vector<TrainedPoint>& curve) {
+  size_t best = 0;
+  for (size_t i = 1; i + 1 < curve.size(); ++i)
+    if (curve[i].truth > curve[best].truth) best = i;
+  return {curve[best].step, curve[best + 1].truth, curve.back().truth};
+}
+
+MeanCurve mean_curve(const std::vector<std::vector<TrainedPoint>>& curves, size_t points) {
+  size_t rows = std::numeric_limits<size_t>::max();
+  for (const auto& curve : curves) rows = std::min(rows, curve.size());
+  MeanCurve out;
+  const size_t stretches = std::min(points, rows);
+  for (size_t s = 0; s < stretches; ++s) {
+    const size_t begin = s * rows / stretches, end = (s + 1) * rows / stretches;
+    // of each seed, the mean of the stretch
+    std::vector<double> truth, proxy;
+    for (const auto& curve : curves) {
+      double t = 0, p = 0;
+      for (size_t i = begin; i < end; ++i) t += curve[i].truth, p += curve[i].proxy;
+      truth.push_back(t / double(end - begin)), proxy.push_back(p / double(end - begin));
+    }
+    const auto mean = [](const std::vector<double>& v) {
+      return std::accumulate(v.begin(), v.end(), 0.0) / double(v.size());
+    };
+    out.step.push_back(curves.front()[end - 1].step);
+    out.truth.push_back(mean(truth)), out.proxy.push_back(mean(proxy));
+    out.truth_low.push_back(std::ranges::min(truth));
+    out.truth_high.push_back(std::ranges::max(truth));
+    out.proxy_low.push_back(std::ranges::min(proxy));
+    out.proxy_high.push_back(std::ranges::max(proxy));
+  }
+  return out;
+}
+
+Page report_of(const StudyRequest& request, const std::vector<ArmResult>& results,
+               const std::string& command) {
+  Page page{.title = std::string("Study: ") + request.plan->name, .parts = {}};
+  const auto add = [&](auto part) { page.parts.emplace_back(std::move(part)); };
+  add(Paragraph{std::string(request.plan->summary) + "."});
+  add(CommandLine{command});
+  add(Paragraph{how_it_was_made(request, results)});
+  if (const Bullets found = claims(request, results); !found.items.empty()) add(found);
+
+  add(Heading{"What they gain"});
+  add(table_of(results, /*greedy=*/false));
+  add(Paragraph{
+      "Efficiency is food among all that was eaten; per life it is the mean over lives that ate "
+      "something. Mean life is restricted to the steps that were looked at (Kaplan-Meier). True "
+      "return is energy less what death costs, proxy return the interestingness of what was "
+      "eaten."});
+  add(rows_figure(results, kEnergy, "energy", "Energy gained"));
+  if (request.plan->sweep) add(sweep_figure(request, results));
+  add(survival_figure(results));
+  if (const ReportTable greedy = table_of(results, /*greedy=*/true); !greedy.rows.empty()) {
+    add(Paragraph{"The same with the likeliest action in place of a drawn one:"});
+    add(greedy);
+  }
+
+  add(Heading{"Compared"});
+  for (const Measure* measure : kTested) {
+    const auto all = comparisons(request, results, *measure);
+    if (all.empty()) continue;
+    add(Paragraph{std::string("By ") + measure->title +
+                  ": Welch's test over seeds, all of this table together (Holm); \"higher\" only "
+                  "where the intervals of the two means are apart as well."});
+    add(comparison_table(all));
+  }
+
+  const bool trained = std::ranges::any_of(
+      results, [](const ArmResult& r) { return !r.curves.empty() && !r.curves.front().empty(); });
+  if (trained) {
+    add(Heading{"While they learn"});
+    for (const char* name : {"proxy", "proxy_mortal"})
+      if (const ArmResult* arm = find(results, name)) add(goodhart_figure(*arm));
+    add(training_figure(results));
+    add(Paragraph{
+        "Stopping early by an audit of the truth: each run is left where a row of its metrics "
+        "showed the most energy gained, and judged by the row after, which did not choose it."});
+    add(audit_table(results));
+  }
+
+  add(Heading{"By how much the worlds hold"});
+  add(strata_table(results));
+  return page;
+}
+
+Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results) {
+  const auto real = [](double x) { return std::isfinite(x) ? Json(x) : Json(); };
+  Json json{{"study", request.plan->name}, {"arms", Json::object()}, {"compared", Json::object()}};
+  for (const ArmResult& result : results) {
+    Json& arm = json["arms"][result.arm->name];
+    arm["steps"] = result.steps;
+    for (const bool greedy : {false, true})
+      for (const Measure& measure : kMeasures) {
+        const auto values = values_of(result, measure, greedy);
+        if (values.empty()) continue;
+        const Spread s = spread_of(values, kConfidence);
+        arm[greedy ? "greedy" : "sampled"][measure.name] = {
+            {"values", values},
+            {"mean", s.mean},
+            {"std", real(s.deviation)},
+            {"interval", {real(s.interval.low), real(s.interval.high)}}};
+      }
+  }
+  for (const Measure* measure : kTested)
+    for (const Comparison& c : comparisons(request, results, *measure))
+      json["compared"][measure->name].push_back(
+          {{"first", c.first},
+           {"second", c.second},
+           {"difference", real(c.pair.welch.difference)},
+           {"interval", {real(c.pair.welch.interval.low), real(c.pair.welch.interval.high)}},
+           {"welch_p", real(c.pair.welch.p)},
+           {"holm_p", real(c.pair.holm_p)},
+           {"hedges_g", real(c.pair.effect.g)},
+           {"verdict", c.verdict}});
+  return json;
+}
+
+}  // namespace maglev::verbs::study

@@ -1,0 +1,137 @@
+// maglev study: a whole experiment as one command, with a report.
+
+#include <cstdio>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/split.h"
+#include "engine/host/machine.h"
+#include "verbs/arguments.h"
+#include "verbs/study/job.h"
+#include "verbs/study/report.h"
+#include "verbs/table.h"
+#include "verbs/train/seeds.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::study {
+
+VerbEntry entry();
+
+namespace {
+
+Grammar grammar() {
+  return {.flags = {{"--seeds", "N", "training seeds of each arm, from 1 on (default 5)"},
+                    {"--steps", "N", "steps of each run (default: as many as are proven)"},
+                    {"--arms", "NAMES", "by commas (default: all of the study)"},
+                    {"--out", "DIR", "folder of runs and report (default runs/study-<study>)"},
+                    {"--report", "FILE",
+                     "write the report to FILE.md and its figures beside it as well"},
+                    {"--eval-envs", "N", "worlds each run is judged in (default 256)"},
+                    {"--eval-steps", "N", "steps in each of them (default 4096)"},
+                    {"--overwrite", "",
+                     "move another study in DIR aside, and replace the files of --report"}},
+          .least = 1,
+          .most = 1,
+          .names = "<study>",
+          .settings = true};
+}
+
+/// What makes it again, without where it lies here and how many threads it had.
+std::string command_of(const StudyRequest& request, const std::string& arms) {
+  std::string text = std::string("./maglev study ") + request.plan->name + " --seeds " +
+                     std::to_string(request.seeds);
+  if (request.steps > 0) text += " --steps " + std::to_string(request.steps);
+  if (!arms.empty()) text += " --arms " + arms;
+  const Protocol usual;
+  if (request.protocol.envs != usual.envs)
+    text += " --eval-envs " + std::to_string(request.protocol.envs);
+  if (request.protocol.steps != usual.steps)
+    text += " --eval-steps " + std::to_string(request.protocol.steps);
+  for (const std::string& setting : request.settings)
+    if (!setting.starts_with("threads=")) text += " " + setting;
+  return text;
+}
+
+/// Where the report goes besides: its path without .md. Throws Error where it may not.
+std::string report_stem(const Arguments& arguments) {
+  const auto file = arguments.value("--report");
+  if (!file) return "";
+  if (!file->ends_with(".md"))
+    throw Error("[study] --report wants a Markdown file, e.g. docs/study.md, got '" + *file + "'");
+  if (path_exists(*file) && !arguments.has("--overwrite"))
+    throw Error("[study] " + *file + " is there already; --overwrite replaces it");
+  return file->substr(0, file->size() - 3);
+}
+
+/// `stem`.md, and its figures as `stem`_<figure>.svg.
+void write_markdown(const Page& page, const std::string& stem) {
+  make_dirs(parent_of(stem));
+  const std::string prefix = stem + "_";
+  for (const auto& part : page.parts)
+    if (const auto* figure = std::get_if<Figure>(&part))
+      write_atomic(prefix + figure->name + ".svg", figure->svg);
+  write_atomic(stem + ".md", markdown(page, std::filesystem::path(prefix).filename().string()));
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) {
+    arguments.print_help();
+    for (const Plan& plan : plans()) {
+      print("\n" + std::string(plan.name) + ": " + plan.summary + "\n");
+      for (const Arm& arm : plan.arms)
+        print("  " + std::string(arm.name) + (*arm.summary ? ": " : "") + arm.summary + "\n");
+    }
+    return 0;
+  }
+  claim_threads();
+  const std::string stem = report_stem(arguments);
+  const Plan& plan = find_plan(arguments.positional()[0]);
+  const std::string arms = arguments.value("--arms").value_or("");
+  StudyRequest request{
+      .plan = &plan,
+      .arms = chosen_arms(plan, split_list(arms, "--arms")),
+      .folder = arguments.value("--out").value_or("runs/study-" + std::string(plan.name)),
+      .settings = arguments.settings(),
+      .overwrite = arguments.has("--overwrite")};
+  request.seeds = arguments.integer("--seeds", 1, 1000).value_or(request.seeds);
+  request.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
+  Protocol& protocol = request.protocol;
+  protocol.envs = arguments.integer("--eval-envs", 1, 1 << 20).value_or(protocol.envs);
+  protocol.steps = arguments.integer("--eval-steps", 1, 1 << 24).value_or(protocol.steps);
+
+  StudyJob job(std::move(request));
+  if (job.train() != RunOutcome::finished) {
+    std::fprintf(stderr, "stopped; the same command goes on\n");
+    return train::kStopped;
+  }
+  const std::vector<ArmResult> results = job.judge();
+  const StudyRequest& made = job.request();
+  const Page page = report_of(made, results, command_of(made, arms));
+  write_atomic(made.folder + "/results.json", json_of(made, results).dump(2) + "\n");
+  write_atomic(made.folder + "/report.html", html(page));
+  write_markdown(page, made.folder + "/report");
+  if (!stem.empty()) write_markdown(page, stem);
+  for (const auto& part : page.parts)
+    if (const auto* found = std::get_if<Bullets>(&part))
+      for (const std::string& item : found->items) print(item + "\n");
+  print("report: " + made.folder + "/report.html\n");
+  return 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "study",
+          .summary = "a whole experiment as one job: trains, judges, compares, reports",
+          .usage =
+              "study <study> [--seeds N] [--steps N] [--arms NAMES] [--out DIR] "
+              "[setting=value ...]\n"
+              "  stopped, it goes on by the same command",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::study
