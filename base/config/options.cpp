@@ -233,6 +233,14 @@ std::string Field::text() const {
       member);
 }
 
+std::string Field::plain() const {
+  if (const auto* text = std::get_if<std::string*>(&member)) return **text;
+  if (const auto* text = std::get_if<TextMember>(&member)) return text->bytes;
+  if (const auto* choice = std::get_if<ChoiceMember>(&member))
+    return std::string(choice->names.at(choice->index(choice->member)));
+  return text();
+}
+
 void Field::set(std::string_view text, std::string_view where) {
   auto check_range = [&](double value) {
     if (!(value >= rule.min && value <= rule.max)) reject(where, name, range_text(rule), text);

@@ -45,6 +45,8 @@ struct Field {
 
   /// The value as YAML text that parses back to the same value.
   std::string text() const;
+  /// The same as it is given on a command line: without quotes.
+  std::string plain() const;
   /// Parses, checks the range and stores. Throws Error that begins with `where`.
   void set(std::string_view text, std::string_view where);
 };

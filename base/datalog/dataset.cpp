@@ -224,18 +224,23 @@ void write_dataset(const Dataset& dataset, const std::string& folder, bool repla
                  quoted_name(program.constants.of(constant)) + ").\n";
   if (!domains.empty()) files.push_back({"domains.txt", domains});
 
-  // of an older one nothing may stay
-  for (const char* name :
-       {"train.txt", "valid.txt", "test.txt", "facts.txt", "rules.txt", "domains.txt",
-        "train_depths.txt", "valid_depths.txt", "test_depths.txt"}) {
+  // of an older one nothing may stay in use: what the new one has no file for is put aside
+  const char* names[] = {"train.txt",        "valid.txt",        "test.txt",
+                         "facts.txt",        "rules.txt",        "domains.txt",
+                         "train_depths.txt", "valid_depths.txt", "test_depths.txt"};
+  for (const char* name : names) {
     const std::string path = folder + "/" + name;
     if (!replace && path_exists(path))
       throw Error("[" + folder + "] has a " + name +
                   " already; name another folder, or let it be replaced (--overwrite)");
-    if (replace) remove_path(path);
   }
   make_dirs(folder);
   for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
+  for (const char* name : names) {
+    const std::string path = folder + "/" + name;
+    const bool written = std::ranges::any_of(files, [&](const auto& f) { return f.first == name; });
+    if (!written && path_exists(path)) rename_path(path, path + ".old");
+  }
 }
 
 }  // namespace maglev::datalog

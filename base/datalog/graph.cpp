@@ -1,7 +1,6 @@
 #include "base/datalog/graph.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,16 +19,6 @@ Program truths_of(const Dataset& data) {
   return program;
 }
 
-/// When a file of a folder was last changed; the smallest time where there is none, as for a
-/// built-in name.
-std::filesystem::file_time_type changed(const std::string& folder) {
-  auto newest = std::filesystem::file_time_type::min();
-  std::error_code none;
-  for (const auto& file : std::filesystem::directory_iterator(folder, none))
-    newest = std::max(newest, std::filesystem::last_write_time(file, none));
-  return newest;
-}
-
 }  // namespace
 
 Graph::Graph(Dataset opened)
@@ -37,12 +26,20 @@ Graph::Graph(Dataset opened)
 
 const Graph& open_graph(const std::string& name_or_folder) {
   static std::mutex mutex;
-  static std::map<std::pair<std::string, std::filesystem::file_time_type>, std::unique_ptr<Graph>>
-      graphs;
+  static std::map<std::string, std::unique_ptr<Graph>> graphs;
   const std::lock_guard lock(mutex);
-  auto& graph = graphs[{name_or_folder, changed(name_or_folder)}];
+  auto& graph = graphs[name_or_folder];
   if (!graph) graph = std::make_unique<Graph>(open_dataset(name_or_folder));
   return *graph;
+}
+
+const Vectors& open_vectors(const std::string& file, const Program& program) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, const Program*>, std::unique_ptr<Vectors>> opened;
+  const std::lock_guard lock(mutex);
+  auto& vectors = opened[{file, &program}];
+  if (!vectors) vectors = std::make_unique<Vectors>(read_vectors(file, program));
+  return *vectors;
 }
 
 }  // namespace maglev::datalog

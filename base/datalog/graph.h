@@ -1,11 +1,12 @@
 #pragma once
 // A data set opened for searching, once a process: who asks again, for sizes, for assets or for
-// names, gets the same one, until a file of its folder is changed.
+// names, gets the same one, whatever has become of its files since.
 
 #include <string>
 
 #include "base/datalog/dataset.h"
 #include "base/datalog/knowledge.h"
+#include "base/datalog/vectors.h"
 
 namespace maglev::datalog {
 
@@ -20,5 +21,8 @@ struct Graph {
 /// Throws Error as open_dataset does. The graph stays for as long as the process. Threads may ask at
 /// once.
 const Graph& open_graph(const std::string& name_or_folder);
+
+/// Likewise the vectors of a file, for an opened graph's program.
+const Vectors& open_vectors(const std::string& file, const Program& program);
 
 }  // namespace maglev::datalog

@@ -1,7 +1,8 @@
 #pragma once
-// One step of SLD resolution (Kowalski 1974; selection of the leftmost atom): from a goal, a list of
-// atoms to prove, to every goal that a fact or a rule makes of it. Whole numbers alone, so that host
-// and device agree to the bit. The environment, the search and the tests all step through here.
+// One step of SLD resolution (Kowalski 1974): from a goal, a list of atoms to prove, to every goal
+// that a fact or a rule makes of it. Its first atom is resolved; Resolve::select_bound says which
+// that is. Whole numbers alone, so that host and device agree to the bit. The environment, the search
+// and the tests all step through here.
 
 #include <cstdint>
 

@@ -1,5 +1,6 @@
 #include "base/datalog/vectors.h"
 
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -31,13 +32,18 @@ NamedRows read_rows(const FileReader& file, const SafeTensors& found, const char
                     const char* names) {
   const std::string& path = file.path();
   const SafeTensor* info = found.find(tensor);
-  if (!info || info->dtype != SafeDType::f32 || info->shape.size() != 2 || info->shape[1] % 2)
+  if (!info || info->dtype != SafeDType::f32 || info->shape.size() != 2 || info->shape[1] < 2 ||
+      info->shape[1] % 2)
     throw Error("[" + path + "] holds no vectors: it must have '" + tensor + "' F32 [rows, 2 D]" +
                 (info ? ", got " + info->shape_text() : ", and there is none"));
   NamedRows result;
   result.rows = info->shape[0], result.width = info->shape[1];
   result.numbers.resize(size_t(result.rows * result.width));
   file.read(info->begin, std::as_writable_bytes(std::span(result.numbers)));
+  for (float x : result.numbers)
+    if (!std::isfinite(x))
+      throw Error("[" + path + "] '" + tensor +
+                  "' holds a number that is not finite; train it anew with a smaller --lr");
   const auto text = found.metadata.find(names);
   if (text != found.metadata.end())
     for (size_t begin = 0, end; (end = text->second.find('\n', begin)) != std::string::npos;

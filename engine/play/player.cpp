@@ -21,11 +21,13 @@ constexpr uint64_t kCountersAStep = 64;
 
 bool same_columns(const EnvSpec& a, const EnvSpec& b) {
   const auto same = [](const ObsColumn& x, const ObsColumn& y) {
-    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape &&
+           x.vocabulary == y.vocabulary;
   };
   return a.observations.size() == b.observations.size() &&
          std::equal(a.observations.begin(), a.observations.end(), b.observations.begin(), same) &&
-         a.action.heads == b.action.heads && a.action.dims() == b.action.dims();
+         a.action.heads == b.action.heads && a.action.dims() == b.action.dims() &&
+         a.action.masked == b.action.masked;
 }
 
 /// The rows of a time step in host memory, for players that are scripted there.
@@ -156,12 +158,17 @@ void PolicyPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
   }
 }
 
+void expect_same_columns(const Experiment& trained, const std::string& folder,
+                         const EnvSpec& spec) {
+  if (same_columns(trained.spec(), spec)) return;
+  throw Error("[player] the run " + folder + " was trained on " + trained.env().name +
+              ", whose observations or actions differ from the game's; take a run of the same "
+              "environment and env.* settings");
+}
+
 RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode) : Player(folder) {
   experiment_ = experiment_of(folder);
-  if (!same_columns(experiment_->spec(), game.spec))
-    throw Error("[player] the run " + folder + " was trained on " + experiment_->env().name +
-                ", whose observations or actions differ from the game's; take a run of the same "
-                "environment and env.* settings");
+  expect_same_columns(*experiment_, folder, game.spec);
   const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
   if (checkpoint.empty())
     throw Error("[player] " + folder + " holds no valid checkpoint; train longer or resume it");

@@ -118,6 +118,10 @@ class RunPlayer : public Player {
 
 /// Players an environment offers by name: its bots, then `random`.
 std::vector<std::string> scripted_players(const EnvEntry& env);
+/// Throws Error unless a run's policy can play in an environment that shows and takes `spec`.
+void expect_same_columns(const class Experiment& trained, const std::string& folder,
+                         const EnvSpec& spec);
+
 /// A player by name: a scripted one, or the folder of a run. Throws Error that lists the former.
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode);
 

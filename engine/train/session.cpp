@@ -122,14 +122,16 @@ RunOutcome Session::run() {
     if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
     push(/*wait=*/true);
     look_for_divergence();
-    if (hooks_.training_end) hooks_.training_end(trainer_);
     const bool finished = trainer_.done() || outcome_ == RunOutcome::finished;
     end(finished ? "finished" : "stopped", status_.message);
-    return finished && outcome_ != RunOutcome::diverged ? RunOutcome::finished : outcome_;
+    if (finished && outcome_ != RunOutcome::diverged) outcome_ = RunOutcome::finished;
   } catch (const std::exception& e) {
     end("failed", e.what());
     throw;
   }
+  // whatever it does, the run is as it ended
+  if (hooks_.training_end) hooks_.training_end(trainer_);
+  return outcome_;
 }
 
 void Session::warm_up() {

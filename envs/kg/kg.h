@@ -273,9 +273,15 @@ struct Kg {
       return true;
     };
     if (!std::isfinite(s.potential)) return false;
-    if (s.episode == 0 && s.successors == 0) return s.visited == 0 && s.atoms == 0;
+    // no episode has begun
+    if (s.episode == 0 && s.successors == 0)
+      return s.visited == 0 && s.atoms == 0 && s.is_false == 0 && s.steps == 0 &&
+             atoms_of(p, goal(p, s)) == 0 && atoms_of(p, successor(p, s, 0)) == 0;
+    for (int32_t count : {s.too_many, s.too_long, s.none_false})
+      if (!within(count, 0, 1 << 30)) return false;
     bool good =
-        s.episode >= 0 && within(s.is_false, 0, 1) && within(s.steps, 0, p.max_steps) &&
+        within(s.episode, 0, int64_t(1) << 62) && within(s.is_false, 0, 1) &&
+        within(s.steps, 0, p.max_steps) &&
         within(s.visited, 1, most_visited(p) - (p.max_steps - s.steps) * (1 + p.skip_unary)) &&
         within(s.successors, 1, a.successors) && within(s.query.predicate, 1, k.predicates) &&
         within(s.query.first, 1, k.constants) && within(s.query.second, 1, k.constants) &&
@@ -335,10 +341,10 @@ struct Kg {
 
  private:
   /// Of the potential; none where there is none.
-  static datalog::Vectors vectors_of(const Params& p) {
+  static const datalog::Vectors& vectors_of(const Params& p) {
+    static const datalog::Vectors none;
     const std::string file(p.potential.view());
-    return file.empty() ? datalog::Vectors{}
-                        : datalog::read_vectors(file, graph_of(p).dataset.program);
+    return file.empty() ? none : datalog::open_vectors(file, graph_of(p).dataset.program);
   }
 
   static const datalog::Graph& graph_of(const Params& p) {

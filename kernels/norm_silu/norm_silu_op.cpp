@@ -117,6 +117,8 @@ void norm_silu_(at::Tensor& x, const at::Tensor& bias, const at::Tensor& scale, 
                 at::Tensor& out, at::Tensor& inverse) {
   const at::Device device = device_of("norm_silu", x, bias, scale, out, inverse);
   const NormSiluSizes s = norm_silu_sizes(x, out);
+  MAGLEV_ASSERT(bias.numel() == scale.numel() && bias.is_contiguous() && scale.is_contiguous(),
+                "a bias and a scale for each group");
   const NormSiluArgs args{.rows = s.rows,
                           .blocks = s.blocks,
                           .width = s.width,

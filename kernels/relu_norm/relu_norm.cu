@@ -15,7 +15,9 @@ __global__ void forward_rows(ReluNormArgs a) {
   float* z = a.z + r * a.width;
   float sum = 0, squares = 0;
   for (int64_t i = first; i < a.width; i += kWarpThreads) {
-    z[i] = fmaxf(0.f, z[i] + a.bias[i]);
+    // not fmaxf, which would make 0 of what is not a number
+    const float v = z[i] + a.bias[i];
+    z[i] = v < 0.f ? 0.f : v;
     sum += z[i];
   }
   const float mean = warp_sum(sum) / float(a.width);

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/core/error.h"
 #include "engine/device/launch.h"
 #include "engine/nn/network.h"
 #include "kernels/ragged/ragged_op.h"
@@ -160,6 +161,7 @@ class ProofNetwork : public ActorCritic {
       v = compared(*next_head_, next_body_->forward(embed(next.goals), own_.fused_layers));
       rows.successor = next.successor, rows.offsets = next.offsets;
     }
+    MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
     out.logits = ragged_dot(u, v, rows, S_, scale());
     return out;
   }

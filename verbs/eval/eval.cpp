@@ -215,6 +215,7 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
   // the environment may be asked to differ from training, e.g. env.energy=true
   auto judged = experiment_of(folder);
   for (const auto& setting : arguments.settings()) judged->table().override_with(setting);
+  expect_same_columns(trained, folder, judged->spec());
 
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", checkpoint}, {"step", run.identity().step}};
@@ -263,7 +264,7 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
 /// A player that no run here is judged by: scripted, or a run on another's environment.
 int judge_player(const Arguments& arguments, const std::string& env, const std::string& name,
                  Actions actions, const EvalOptions& options) {
-  for (const char* flag : {"--imagine", "--checkpoint"})
+  for (const char* flag : {"--imagine", "--seen", "--imagined", "--overwrite", "--checkpoint"})
     if (arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " is for a run by itself; leave it out");
   const EnvEntry& entry = find_env(env);

@@ -201,7 +201,7 @@ int mine(const Arguments& arguments) {
 }
 
 std::vector<Part> parts() {
-  const Flag overwrite{"--overwrite", "", "files that are there already are replaced"};
+  const Flag overwrite{"--overwrite", "", "files that are there already are replaced; others of a graph become NAME.old"};
   return {
       {{"kg stats", "how large a graph is, and how much of it one rule proves",
         "kg stats <data> [--json]", nullptr},

@@ -66,7 +66,7 @@ Request request_of(const Arguments& arguments) {
     request.env = &trained->env();
     for (const Field& field : trained->table().fields())
       if (field.name.starts_with("env.") && field.name != "env.count")
-        request.settings.push_back(field.name + "=" + field.text());
+        request.settings.push_back(field.name + "=" + field.plain());
     request.names.push_back(first);
   } else {
     request.env = &find_env(first);

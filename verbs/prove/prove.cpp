@@ -42,6 +42,8 @@ Grammar grammar() {
                     {"--depth", "N", "most steps of a proof (default 20; with --queries 3)"},
                     {"--nodes", "N", "most goals a search makes (default 1000000)"},
                     {"--seconds", "S", "most time it takes (default: any)"},
+                    {"--checkpoint", "WHICH",
+                     "of policy: latest, best or a checkpoint's folder (default latest)"},
                     {"--width", "N", "goals a beam keeps a step (default 64; 1: greedy)"},
                     {"--most", "N", "answers to a query with variables (default 10)"},
                     {"--trees", "", "the proof of every answer"},
@@ -65,7 +67,7 @@ datalog::Dataset data_of(const std::string& name) {
   if (!data)
     throw Error("[" + name + "] is a run on " + experiment->env().name +
                 ", which has no knowledge graph; expected a run on kg, a folder or a data set");
-  return datalog::open_dataset(data->text());
+  return datalog::open_dataset(data->plain());
 }
 
 /// A flag that would be without effect is a mistake.
@@ -82,6 +84,9 @@ void expect_flags(const Arguments& arguments) {
   }
   if (arguments.choice<Kind>("--search").value_or(Kind::breadth) < Kind::beam)
     refuse("--width", "goes with --search beam or policy");
+  if (arguments.choice<Kind>("--search") != Kind::policy)
+    refuse("--checkpoint", "goes with --search policy");
+  if (!arguments.has("--html")) refuse("--overwrite", "goes with --html FILE");
 }
 
 double seconds_of(const Arguments& arguments) {
@@ -159,7 +164,8 @@ int run(const std::vector<std::string>& words) {
   if (arguments.choice<Kind>("--search") == Kind::policy) {
     if (!path_exists(name + "/run.json"))
       throw Error("[prove] --search policy needs a run's folder in the place of " + name);
-    run = std::make_unique<RunPolicy>(name, "latest", std::vector<std::string>{}, "cpu");
+    run = std::make_unique<RunPolicy>(name, arguments.value("--checkpoint").value_or("latest"),
+                                      std::vector<std::string>{}, "cpu");
     policy.emplace(*run);
   }
   const auto page = arguments.value("--html");

@@ -175,7 +175,8 @@ void score(Ranking& r, size_t shortlist) {
 
 std::vector<std::pair<std::string, std::vector<size_t>>> groups_of(
     const Ranking& r, By by, const datalog::Program& program) {
-  std::map<std::string, std::vector<size_t>> groups;
+  // by number, so that a depth of 10 comes behind 2; what is unknown last
+  std::map<std::pair<int64_t, std::string>, std::vector<size_t>> groups;
   for (size_t q = 0; q < r.questions.size(); ++q) {
     const Question& question = r.questions[q];
     const std::string name = by == By::mode ? (question.head ? "head" : "tail")
@@ -183,9 +184,12 @@ std::vector<std::pair<std::string, std::vector<size_t>>> groups_of(
                                  ? program.predicates.of(question.candidates[0].predicate)
                              : question.depth < 0 ? "unknown"
                                                   : std::to_string(question.depth);
-    groups[name].push_back(q);
+    const bool unknown = by == By::depth && question.depth < 0;
+    groups[{unknown ? INT64_MAX : by == By::depth ? question.depth : 0, name}].push_back(q);
   }
-  return {groups.begin(), groups.end()};
+  std::vector<std::pair<std::string, std::vector<size_t>>> named;
+  for (auto& [key, which] : groups) named.emplace_back(key.second, std::move(which));
+  return named;
 }
 
 std::vector<std::string> cells(const Figures& f) {
@@ -225,7 +229,7 @@ std::string quoted(const std::string& name) {
 }
 
 std::string csv_of(const Ranking& r, const datalog::Program& program) {
-  std::string csv = "question,mode,predicate,first,second,true,proved,log_prob,steps";
+  std::string csv = "question,mode,predicate,first,second,true,tried,proved,log_prob,steps";
   for (const Scoring& scoring : r.scorings) csv += "," + scoring.name;
   csv += "\n";
   for (size_t q = 0; q < r.questions.size(); ++q)
@@ -236,8 +240,8 @@ std::string csv_of(const Ranking& r, const datalog::Program& program) {
              quoted(program.predicates.of(atom.predicate)) + "," +
              quoted(program.constants.of(atom.first)) + "," +
              quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
-             (trial.proved ? "1," : "0,") + text("%.6g", double(trial.log_prob)) + "," +
-             std::to_string(trial.steps);
+             (trial.steps > 0 ? "1," : "0,") + (trial.proved ? "1," : "0,") +
+             text("%.6g", double(trial.log_prob)) + "," + std::to_string(trial.steps);
       for (const Scoring& scoring : r.scorings) csv += "," + text("%.9g", scoring.scores[q][c]);
       csv += "\n";
     }
@@ -256,6 +260,8 @@ int run(const std::vector<std::string>& words) {
   const auto how = arguments.choice<How>("--actions").value_or(How::mean);
   const auto file = arguments.value("--embedding");
   const size_t shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0));
+  if (arguments.has("--overwrite") && !scores_file)
+    throw Error("[rank] --overwrite goes with --scores FILE");
   if (shortlist > 0 && !file)
     throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
 
@@ -301,20 +307,19 @@ int run(const std::vector<std::string>& words) {
   Table table(headings);
   for (const Scoring& scoring : r.scorings) {
     const std::vector<double> ranks = ranks_of(scoring, ties, asked.seed);
-    const auto add = [&](const std::string& group, const std::vector<size_t>& which) {
+    const auto add = [&](const std::string& group, const std::vector<size_t>& which, bool part) {
       const Figures f = figures_of(which, scoring, ranks, r.trials);
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
       const auto rest = cells(f);
       row.insert(row.end(), rest.begin(), rest.end());
       table.add(row);
-      Json& place =
-          group == "all" ? report["scores"][scoring.name] : report["by"][group][scoring.name];
+      Json& place = !part ? report["scores"][scoring.name] : report["by"][group][scoring.name];
       place = to_json(f);
     };
-    add("all", all);
+    add("all", all, /*part=*/false);
     if (by)
-      for (const auto& [name, which] : groups_of(r, *by, program)) add(name, which);
+      for (const auto& [name, which] : groups_of(r, *by, program)) add(name, which, /*part=*/true);
   }
   if (scores_file) write_atomic(*scores_file, csv_of(r, program));
   if (arguments.has("--json")) {

@@ -65,6 +65,8 @@ class Prover::Part {
            ActKey key) {
     const int64_t rows = int64_t(trial_of_row_.size());
     Carry carry = prover_.policy_.initial_carry(rows);
+    MAGLEV_ASSERT(carry.parts.empty(),
+                  "rows change their queries: a policy that remembers would mix them");
     size_t next = 0;
     active_ = 0;
     while (active_ < rows && next < queries.size()) take(active_++, next++, queries);
