@@ -1,6 +1,5 @@
 #include "base/datalog/graph.h"
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
