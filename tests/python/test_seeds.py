@@ -95,7 +95,9 @@ def test_seeds_that_were_stopped_go_on(engine, tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert f"./maglev train --resume {folder}" in out
-    assert json.loads((folder / "seeds.json").read_text())["seeds"][0]["state"] == "stopped"
+    # one had begun for certain; the other may have been told before it did
+    states = [seed["state"] for seed in json.loads((folder / "seeds.json").read_text())["seeds"]]
+    assert "stopped" in states and set(states) <= {"stopped", "waiting"}
     done = engine("train", "--resume", folder, timeout_s=300)
     assert done.returncode == 0, done.stderr
     result = json.loads((folder / "seeds.json").read_text())
