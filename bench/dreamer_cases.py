@@ -1,4 +1,4 @@
-"""Dreamer V3's update beside r2dreamer's PyTorch code."""
+"""Dreamer V3's update beside r2dreamer's PyTorch code and the official code in JAX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dreamer_floor
 import floor
 import tdmpc2_floor
 from machine import commit, cores
-from measure import HOME, PEER_PYTHON, Unavailable, compare, execute
+from measure import HOME, PEER_PYTHON, VENV, Unavailable, compare, execute
 from programs import PEERS, peer_version
 from tdmpc2_cases import called, repeats
 
@@ -21,14 +21,21 @@ def dreamer_update(options) -> list:
             command = [program, "--threads", threads, *repeats(options), config.name]
             ours = called("maglev", command)
             others, absent = [called("autograd", [*command, "--plain"])], []
-            if options.r2dreamer:
-                peer = [PEER_PYTHON, PEERS / "r2dreamer_update.py", "--repo", options.r2dreamer,
-                        "--threads", threads, *repeats(options)]  # fmt: skip
-                version = f"{commit(options.r2dreamer)}, torch {peer_version('torch', PEER_PYTHON)}"
+            for name, repo, python, library in (
+                ("r2dreamer", options.r2dreamer, PEER_PYTHON, "torch"),
+                ("dreamerv3", options.dreamerv3, VENV / "jax" / "bin" / "python", "jax"),
+            ):
+                if not repo:
+                    absent.append({"name": name, "why": f"no --{name} was given"})
+                    continue
+                try:
+                    version = f"{commit(repo)}, {library} {peer_version(library, python)}"
+                except Unavailable as why:
+                    absent.append({"name": name, "why": str(why)})
+                    continue
+                peer = [python, PEERS / f"{name}_update.py", "--repo", repo, "--threads", threads]
                 pixels = ["--pixels"] if config.side else []
-                others.append(called("r2dreamer", [*peer, *pixels], version=version))
-            else:
-                absent.append({"name": "r2dreamer", "why": "no --r2dreamer was given"})
+                others.append(called(name, [*peer, *repeats(options), *pixels], version=version))
             result = compare(ours, others, options.pairs, options.say)
             result["missing"] += absent
             notes = ["figures are updates a second"]

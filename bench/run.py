@@ -94,13 +94,14 @@ def arguments() -> argparse.Namespace:
         ("--goodhart", "the original Goodhart trainer"),
         ("--tdmpc2", "the official TD-MPC2"),
         ("--r2dreamer", "r2dreamer"),
+        ("--dreamerv3", "the official Dreamer V3"),
         ("--hockey", "the original hockey environment"),
     ):
         parser.add_argument(name, type=Path, metavar="DIR", help=f"a checkout of {what}")
     chosen = parser.parse_args()
     if chosen.pairs < 1 or chosen.seeds < 1:
         parser.error("--pairs and --seeds must be at least 1")
-    for name in ("cleanrl", "rl_tools", "goodhart", "tdmpc2", "r2dreamer", "hockey"):
+    for name in ("cleanrl", "rl_tools", "goodhart", "tdmpc2", "r2dreamer", "dreamerv3", "hockey"):
         folder = getattr(chosen, name)
         if folder and not folder.is_dir():
             parser.error(f"--{name.replace('_', '-')}: {folder} is no folder")

@@ -49,6 +49,15 @@ factory_pip install "$(pinned torch)" "$(pinned pyyaml)" 'numpy<2' 'gymnasium<1'
   factory_pip install --no-deps "$(pinned sample-factory)" ||
   lacks sample-factory "pip could not install $(pinned sample-factory) (log: $log)"
 
+# The official Dreamer V3 pins JAX and asks for older numpy: a house of its own. Of what it requires,
+# what its learner imports.
+jax=$venv/jax
+[ -x $jax/bin/python ] || "$python" -m venv $jax || exit 1
+$jax/bin/python -m pip --disable-pip-version-check --no-input install "$(pinned jax)" "$(pinned ninjax)" \
+  "$(pinned elements)" "$(pinned portal)" "$(pinned granular)" 'numpy<2' chex einops jaxtyping optax scope tqdm \
+  colored_traceback ruamel.yaml >> "$log" 2>&1 ||
+  lacks dreamerv3 "pip could not install $(pinned jax) (log: $log)"
+
 # PufferLib is published as source, and its set-up fetches more from the net and builds every game.
 # Its cartpole is one header: pip only unpacks the source here, our driver is compiled against it.
 program=$venv/puffer_cartpole
