@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/core/hash.h"
+
 namespace maglev::datalog {
 namespace {
 
@@ -19,10 +21,24 @@ Program truths_of(const Dataset& data) {
   return program;
 }
 
+/// What ids stand for.
+std::string hash_of_names(const Program& program) {
+  Hash hash;
+  for (const Names* names : {&program.predicates, &program.constants}) {
+    const int32_t count = names->size();
+    hash.add(&count, sizeof count);
+    for (const std::string& name : names->all()) hash.add_text(name);
+  }
+  return hash.hex();
+}
+
 }  // namespace
 
 Graph::Graph(Dataset opened)
-    : dataset(std::move(opened)), knowledge(dataset.program), truths(truths_of(dataset)) {}
+    : dataset(std::move(opened)),
+      knowledge(dataset.program),
+      truths(truths_of(dataset)),
+      names(hash_of_names(dataset.program)) {}
 
 const Graph& open_graph(const std::string& name_or_folder) {
   static std::mutex mutex;

@@ -16,6 +16,7 @@ struct Graph {
   Dataset dataset;
   OwnedKnowledge knowledge;  ///< facts and rules
   OwnedKnowledge truths;     ///< every triple that is known: facts and the queries of all splits
+  std::string names;         ///< hash of the predicates' and constants' names, in order
 };
 
 /// Throws Error as open_dataset does. The graph stays for as long as the process. Threads may ask at

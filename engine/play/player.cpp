@@ -22,7 +22,7 @@ constexpr uint64_t kCountersAStep = 64;
 bool same_columns(const EnvSpec& a, const EnvSpec& b) {
   const auto same = [](const ObsColumn& x, const ObsColumn& y) {
     return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape &&
-           x.vocabulary == y.vocabulary;
+           x.vocabulary == y.vocabulary && x.tokens == y.tokens;
   };
   return a.observations.size() == b.observations.size() &&
          std::equal(a.observations.begin(), a.observations.end(), b.observations.begin(), same) &&
@@ -175,8 +175,7 @@ RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode) 
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);
   context.rows = game.rows;
   policy_ = experiment_->algo().make_policy(experiment_->algo_options(), context);
-  load_section(checkpoint, "algo",
-               {.algo = experiment_->algo().name, .env = experiment_->env().name},
+  load_section(checkpoint, "algo", identity_of(*experiment_),
                [&](StateVisitor& v) { policy_->visit_state(v); });
   policy_->publish();
   player_ = std::make_unique<PolicyPlayer>(*policy_, folder, mode);

@@ -28,8 +28,7 @@ RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
   policy_ = experiment_->algo().make_policy(experiment_->algo_options(),
                                             context_of(*experiment_, placement_, *pool_));
   // the policy alone: what else the run keeps may be far larger
-  identity_ = load_section(checkpoint_, "algo",
-                           {.algo = experiment_->algo().name, .env = experiment_->env().name},
+  identity_ = load_section(checkpoint_, "algo", identity_of(*experiment_),
                            [&](StateVisitor& v) { policy_->visit_state(v); });
   policy_->publish();
 }

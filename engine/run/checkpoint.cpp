@@ -216,6 +216,11 @@ void check_identity(const std::string& dir, const CheckpointIdentity& identity,
     throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
                 ", this run is " + expected.algo + " on " + expected.env +
                 "; choose a checkpoint of the same algorithm and environment");
+  // one of before tokens were told has none
+  if (!identity.tokens.empty() && !expected.tokens.empty() && identity.tokens != expected.tokens)
+    throw Error("[" + dir + "] was trained on other names than " + expected.env +
+                " has now: its policy's tokens would stand for other things; give it the data it "
+                "was trained on, or train anew");
 }
 
 std::string step_name(int64_t step) {

@@ -19,7 +19,7 @@ using VisitState = std::function<void(StateVisitor&)>;
 std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity,
                             const VisitState& visit);
 
-/// Verifies every byte of the checkpoint folder `dir`, then its algorithm and environment against
+/// Verifies every byte of the checkpoint folder `dir`, then its algorithm, environment and tokens against
 /// `expected` (other fields are not compared), then all names, dtypes and shapes against the live
 /// state; only then copies into the live tensors, whatever their device, and numbers and texts.
 /// Returns what the checkpoint says of itself. Throws Error, with nothing live changed; but where a

@@ -165,6 +165,20 @@ TEST_F(Checkpoint, another_environment_is_one_error_that_names_both) {
   EXPECT_TRUE(contains(error, "ppo on cartpole") && contains(error, "ppo on pendulum")) << error;
 }
 
+TEST_F(Checkpoint, other_tokens_are_refused_and_none_fit_any) {
+  State state;
+  CheckpointIdentity trained = identity(1);
+  trained.tokens = "00aa";
+  const std::string path = save_checkpoint(dir_, trained, state.visit());
+  CheckpointIdentity now = identity(1);
+  load_checkpoint(path, now, state.visit());
+  now.tokens = trained.tokens;
+  EXPECT_EQ(load_checkpoint(path, now, state.visit()).tokens, "00aa");
+  now.tokens = "00ab";
+  EXPECT_TRUE(contains(error_of([&] { load_checkpoint(path, now, state.visit()); }),
+                       "was trained on other names than cartpole"));
+}
+
 TEST_F(Checkpoint, names_and_shapes_that_differ_are_listed_and_nothing_live_is_touched) {
   State saved;
   saved.change(2);

@@ -93,7 +93,8 @@ Json without_hash(const Manifest& m) {
                    {"updates", who.updates},
                    {"return_mean", real_text(who.return_mean)},
                    {"seconds", real_text(who.seconds)}};
-  // only where it is so: manifests of before this value existed keep their text
+  // only where they say something: manifests of before these values existed keep their text
+  if (!who.tokens.empty()) identity["tokens"] = who.tokens;
   if (who.evaluate) identity["evaluate"] = true;
   return {{"format", kFormat},
           {"format_version", kFormatVersion},
@@ -119,6 +120,7 @@ Manifest from_json(const Json& json) {
                 .updates = who.at("updates"),
                 .return_mean = real_value(who.at("return_mean")),
                 .seconds = real_value(who.at("seconds")),
+                .tokens = who.value("tokens", ""),
                 .evaluate = who.value("evaluate", false)};
   m.sequence = json.at("sequence");
   m.state.integers = json.at("integers").get<std::map<std::string, int64_t>>();

@@ -24,7 +24,9 @@ struct CheckpointIdentity {
   int64_t step = 0;               ///< environment steps
   int64_t updates = 0;
   double return_mean = std::numeric_limits<double>::quiet_NaN();  ///< NaN: no episode has ended
-  double seconds = 0;     ///< of training so far, over all sessions
+  double seconds = 0;  ///< of training so far, over all sessions
+  std::string tokens =
+      {};                 ///< what observations' tokens stood for (ObsColumn::tokens); empty: none
   bool evaluate = false;  ///< it is to be evaluated; see CheckpointStore::unjudged
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/hash.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 
@@ -39,6 +40,18 @@ std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
                 "run again");
   experiment->table().load_text(identity.options_yaml, folder + "/checkpoints");
   return experiment;
+}
+
+CheckpointIdentity identity_of(const Experiment& experiment) {
+  CheckpointIdentity identity{.algo = experiment.algo().name, .env = experiment.env().name};
+  Hash tokens;
+  bool any = false;
+  for (const ObsColumn& column : experiment.spec().observations) {
+    tokens.add_text(column.tokens);
+    any |= !column.tokens.empty();
+  }
+  if (any) identity.tokens = tokens.hex();
+  return identity;
 }
 
 }  // namespace maglev

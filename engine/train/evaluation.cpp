@@ -8,6 +8,7 @@
 #include "base/core/error.h"
 #include "engine/device/device.h"
 #include "engine/run/checkpoint.h"
+#include "engine/run/stored_experiment.h"
 
 namespace maglev {
 namespace {
@@ -63,8 +64,7 @@ void Evaluation::begin(const std::string& checkpoint) {
 void Evaluation::judge() {
   const auto begin = std::chrono::steady_clock::now();
   const CheckpointIdentity identity =
-      load_section(verdict_.checkpoint, "algo",
-                   {.algo = experiment_->algo().name, .env = experiment_->env().name},
+      load_section(verdict_.checkpoint, "algo", identity_of(*experiment_),
                    [&](StateVisitor& v) { policy_->visit_state(v); });
   policy_->publish();
   verdict_.row.step = identity.step;

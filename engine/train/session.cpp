@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/core/version.h"
+#include "engine/run/stored_experiment.h"
 
 namespace maglev {
 namespace {
@@ -223,16 +224,15 @@ void Session::save(bool must) {
   writer_.flush();
   // a device has told nothing since the last flush
   trainer_.report().expect_finite(trainer_.step());
-  const CheckpointIdentity identity{.algo = experiment.algo().name,
-                                    .env = experiment.env().name,
-                                    .engine_version = kEngineVersion,
-                                    .torch_version = TORCH_VERSION,
-                                    .options_yaml = experiment.table().yaml(),
-                                    .step = trainer_.step(),
-                                    .updates = trainer_.updates(),
-                                    .return_mean = trainer_.report().settled_return_mean(),
-                                    .seconds = trainer_.report().seconds(),
-                                    .evaluate = evaluation_due()};
+  CheckpointIdentity identity = identity_of(experiment);
+  identity.engine_version = kEngineVersion;
+  identity.torch_version = TORCH_VERSION;
+  identity.options_yaml = experiment.table().yaml();
+  identity.step = trainer_.step();
+  identity.updates = trainer_.updates();
+  identity.return_mean = trainer_.report().settled_return_mean();
+  identity.seconds = trainer_.report().seconds();
+  identity.evaluate = evaluation_due();
   const std::string step = count_text(trainer_.step());
   std::string path, trouble;
   try {

@@ -144,9 +144,8 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error("[" + folder +
                 "] holds no valid checkpoint to resume from; start the run again with the command "
                 "in reproduce.md");
-  const CheckpointIdentity identity =
-      load_checkpoint(*checkpoint, {.algo = experiment->algo().name, .env = experiment->env().name},
-                      [&](StateVisitor& v) { trainer.visit_state(v); });
+  const CheckpointIdentity identity = load_checkpoint(
+      *checkpoint, identity_of(*experiment), [&](StateVisitor& v) { trainer.visit_state(v); });
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);

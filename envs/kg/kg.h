@@ -113,12 +113,16 @@ struct Kg {
     const int64_t predicates = graph.knowledge->predicates + 4,
                   terms = graph.knowledge->constants + 2 * A + 1;
     const std::vector<int64_t> vocabulary{predicates, terms, terms};
-    return {.observations =
-                {{.name = "state", .dtype = DType::i32, .shape = {A, 3}, .vocabulary = vocabulary},
-                 {.name = "successors",
-                  .dtype = DType::i32,
-                  .shape = {S, A, 3},
-                  .vocabulary = vocabulary}},
+    return {.observations = {{.name = "state",
+                              .dtype = DType::i32,
+                              .shape = {A, 3},
+                              .vocabulary = vocabulary,
+                              .tokens = graph.names},
+                             {.name = "successors",
+                              .dtype = DType::i32,
+                              .shape = {S, A, 3},
+                              .vocabulary = vocabulary,
+                              .tokens = graph.names}},
             .action = {.heads = {S}, .masked = true},
             .max_steps = p.max_steps,
             .events = {"proved", "proved_false", "stopped", "too_many", "too_long", "none_false"}};

@@ -52,3 +52,16 @@ def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
     assert "rules.txt:1:5] an unsafe rule: variable Y" in refused(engine, "stats", tmp_path)
     (tmp_path / "rules.txt").write_text("p(X,Y) :- qq(X,Y).\n")
     assert "unknown predicate 'qq'" in refused(engine, "stats", tmp_path)
+
+
+def test_a_policy_is_of_the_names_it_was_trained_on(engine, tmp_path):
+    folder, run = tmp_path / "graph", tmp_path / "run"
+    kg(engine, "make", "countries_s1", "--out", folder)
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", f"env.data={folder}", *small, "--out", run)
+    assert done.returncode == 0, done.stderr
+    # as many constants as before, of which one is called otherwise and so stands elsewhere
+    for text in folder.glob("*.txt"):
+        text.write_text(text.read_text().replace("country_244", "a_country"))
+    done = engine("eval", run, "--episodes", "8")
+    assert done.returncode == 2 and "was trained on other names than kg has now" in done.stderr

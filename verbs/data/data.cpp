@@ -33,7 +33,7 @@ int run(const std::vector<std::string>& words) {
   const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
   if (checkpoint.empty())
     throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
-  load_checkpoint(checkpoint, {.algo = experiment->algo().name, .env = experiment->env().name},
+  load_checkpoint(checkpoint, identity_of(*experiment),
                   [&](StateVisitor& v) { trainer.visit_state(v); });
   const int64_t rows =
       write_dataset(file, experiment->env().name, trainer.envs().spec(), *trainer.store().replay());

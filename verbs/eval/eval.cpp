@@ -116,7 +116,7 @@ Dreamed dream(const Experiment& trained, const Experiment& judged, const std::st
               const DreamLength& length, ActMode mode, uint64_t seed) {
   const auto model =
       trained.algo().make_imagination(trained.algo_options(), context_of(trained, placement, pool));
-  load_section(checkpoint, "algo", {.algo = trained.algo().name, .env = trained.env().name},
+  load_section(checkpoint, "algo", identity_of(trained),
                [&](StateVisitor& v) { model->visit_state(v); });
   const int64_t envs = std::max<int64_t>(1, kDreamRows / judged.env().agents);
   const Batch play = record_play(
