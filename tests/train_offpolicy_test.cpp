@@ -324,8 +324,9 @@ TEST_F(Dataset, of_several_files_is_all_of_them) {
   const auto spec = experiment_->spec();
   DataPlan plan{.collect_steps = 1};
   plan.replay = ReplayPlan{.length = 3};
-  const auto one = load_dataset(files(path_), spec, plan, at::kCPU);
-  const auto two = load_dataset(files(path_ + "," + path_), spec, plan, at::kCPU);
+  const auto one = load_dataset(files(path_), spec, plan, {.device = at::kCPU, .threads = 1});
+  const auto two =
+      load_dataset(files(path_ + "," + path_), spec, plan, {.device = at::kCPU, .threads = 1});
   EXPECT_EQ(one->counters().now + 1, rows_);
   EXPECT_EQ(two->counters().end, 2 * one->counters().end);
 }
@@ -334,11 +335,18 @@ TEST_F(Dataset, that_does_not_fit_says_what_it_lacks) {
   const auto pendulum = Experiment("linear_q", "pendulum").spec();
   DataPlan plan{.collect_steps = 1};
   plan.replay = ReplayPlan{.length = 3};
-  expect_error([&] { load_dataset(files(path_), pendulum, plan, at::kCPU); },
-               "'obs.vector' must be F32 [N, 3] with N = " + std::to_string(rows_));
-  expect_error([&] { load_dataset(files(path_ + "x"), pendulum, plan, at::kCPU); }, path_ + "x");
+  expect_error(
+      [&] { load_dataset(files(path_), pendulum, plan, {.device = at::kCPU, .threads = 1}); },
+      "'obs.vector' must be F32 [N, 3] with N = " + std::to_string(rows_));
+  expect_error(
+      [&] { load_dataset(files(path_ + "x"), pendulum, plan, {.device = at::kCPU, .threads = 1}); },
+      path_ + "x");
   plan.columns = {{.name = "value"}};
-  expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, at::kCPU); }, "value");
+  expect_error(
+      [&] {
+        load_dataset(files(path_), experiment_->spec(), plan, {.device = at::kCPU, .threads = 1});
+      },
+      "value");
 }
 
 TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_with_a_note) {
@@ -353,8 +361,9 @@ TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_wi
     // the last bit of a mantissa, or of a byte: nothing else would notice
     changed[tensor.begin + tensor.bytes / 8 * 4] ^= 1;
     write_atomic(path_, changed);
-    expect_error([&] { load_dataset(files(path_), spec, plan, at::kCPU); },
-                 "'" + tensor.name + "' does not match the hash");
+    expect_error(
+        [&] { load_dataset(files(path_), spec, plan, {.device = at::kCPU, .threads = 1}); },
+        "'" + tensor.name + "' does not match the hash");
   }
   std::filesystem::remove(path_);
   FileWriter out(path_);
@@ -363,7 +372,10 @@ TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_wi
     return std::as_bytes(std::span(content)).subspan(tensor.begin, tensor.bytes);
   });
   out.finish();
-  EXPECT_EQ(load_dataset(files(path_), spec, plan, at::kCPU)->counters().now + 1, rows_);
+  EXPECT_EQ(
+      load_dataset(files(path_), spec, plan, {.device = at::kCPU, .threads = 1})->counters().now +
+          1,
+      rows_);
   ASSERT_EQ(dataset_notes(files(path_)).size(), 1u);
   EXPECT_TRUE(contains(dataset_notes(files(path_))[0], "no hashes"));
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Which device and how many threads a run uses, and why.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct Placement {
   std::string device_why, threads_why;
   Precision precision = Precision::fp32;
   std::string precision_why = "";
+  /// Memory of a device that is planned for without being there; 0: the device is asked.
+  int64_t device_bytes = 0;
 };
 
 /// What there is to choose from: torch's CUDA devices, and whether this build has kernels for them.

@@ -206,7 +206,7 @@ std::vector<std::string> dataset_notes(const RunOptions& run) {
 }
 
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
-                                     const DataPlan& plan, at::Device device) {
+                                     const DataPlan& plan, const Placement& placement) {
   if (!plan.columns.empty())
     throw Error("[dataset] the algorithm learns from columns that it adds itself ('" +
                 plan.columns[0].name +
@@ -220,8 +220,9 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
 
   ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});
   shape.capacity = rows + shape.length + 3;
-  auto replay = std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, device,
-                                         ring_memory(run, Replay::bytes(spec, shape, {}), device));
+  auto replay =
+      std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, placement.device,
+                               ring_memory(run, Replay::bytes(spec, shape, {}), placement));
   int64_t begin = 0;
   for (const DatasetFile& part : parts) {
     std::map<std::string, at::Tensor> small;

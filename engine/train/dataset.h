@@ -29,7 +29,7 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
 /// All rows of the files of train.dataset as one replay of one environment row; capacities do not
 /// matter. Throws Error that names file and column where something does not fit `spec` or its hash.
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
-                                     const DataPlan& plan, at::Device device);
+                                     const DataPlan& plan, const Placement& placement);
 
 /// Rows in the files of train.dataset.
 int64_t dataset_rows(const RunOptions& run);

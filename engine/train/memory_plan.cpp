@@ -99,7 +99,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       }
       result.capacity = shape.capacity;
       result.replay = Replay::bytes(spec, shape, plan.columns);
-      const RingMemory memory = ring_memory(run, result.replay, placement.device);
+      const RingMemory memory = ring_memory(run, result.replay, placement);
       if (!memory.folder.empty()) {
         result.memory.disk = Replay::observed_bytes(spec, shape);
         result.replay -= result.memory.disk;
@@ -139,6 +139,9 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
   if (run.memory_limit != "auto") {
     plan.limit = parse_bytes(run.memory_limit);
     plan.limit_why = "train.memory_limit";
+  } else if (placement.device_bytes > 0) {
+    plan.limit = placement.device_bytes;
+    plan.limit_why = "all of it";
   } else if (placement.device.is_cuda()) {
     plan.limit = free_device_bytes();
     plan.limit_why = "free on " + placement.device.str();

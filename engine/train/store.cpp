@@ -80,7 +80,7 @@ class ReplayStore : public Store {
         replay_(
             spec, replay_shape(run, plan_, window), plan.columns, placement.device,
             ring_memory(run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
-                        placement.device)),
+                        placement)),
         batches_(replay_, prefetches(run, batch_bytes(replay_.shape(), spec, plan), placement)) {}
 
   StepWindow& window() override { return replay_.window(); }
@@ -130,7 +130,7 @@ class DatasetStore : public Store {
  public:
   DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
                const Placement& placement)
-      : replay_(load_dataset(run, spec, plan, placement.device)),
+      : replay_(load_dataset(run, spec, plan, placement)),
         batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan), placement)) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
@@ -176,14 +176,16 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
   return shape;
 }
 
-RingMemory ring_memory(const RunOptions& run, int64_t bytes, at::Device device) {
+RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement) {
+  const at::Device device = placement.device;
   if (!device.is_cuda()) return {.folder = run.replay_folder};
   if (!run.replay_folder.empty())
     throw Error(
         "[train] train.replay_folder is for a processor, on " + device.str() +
         " a ring lies on the device or in pinned memory (train.replay_memory); leave it out");
   if (run.replay_memory) return {.pinned = *run.replay_memory == ReplayMemory::pinned};
-  return {.pinned = double(bytes) > kDeviceShare * double(free_device_bytes())};
+  const int64_t free = placement.device_bytes ? placement.device_bytes : free_device_bytes();
+  return {.pinned = double(bytes) > kDeviceShare * double(free)};
 }
 
 bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement) {

@@ -50,7 +50,7 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const Ro
 /// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned memory
 /// as train.replay_memory says, auto: where it would take more than 40 % of the device's free memory.
 /// Throws Error for a folder on a GPU.
-RingMemory ring_memory(const RunOptions& run, int64_t bytes, at::Device device);
+RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement);
 
 /// Whether batches of `bytes` are drawn ahead by a thread of their own: as train.prefetch says; auto:
 /// where they are large and there are threads to share the work. Never on a GPU, whose stream draws.

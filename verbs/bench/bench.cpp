@@ -18,6 +18,7 @@
 #include "verbs/bench/run_child.h"
 #include "verbs/bench/signature.h"
 #include "verbs/bench/stages.h"
+#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -32,11 +33,6 @@ constexpr int64_t kDefaultMilliseconds = 500;  // of each case of replay
 constexpr int64_t kSignedUpdates = 100;
 // more than any measurement takes
 constexpr const char* kEndless = "1000000000000";
-
-std::string home() {
-  const char* set = std::getenv("MAGLEV_HOME");
-  return set ? set : ".";
-}
 
 struct Measured {
   Stage stage;
@@ -122,9 +118,7 @@ int timeline(const Arguments& arguments) {
         "[bench] timeline wants <algorithm> <environment>, e.g. bench timeline ppo cartpole");
   const std::string algo = arguments.positional()[1], env = arguments.positional()[2];
   Experiment experiment(algo, env);
-  if (!arguments.has("--bare")) experiment.load_proven(home());
-  if (auto file = arguments.value("--config")) experiment.table().load(*file);
-  for (const std::string& setting : arguments.settings()) experiment.table().override_with(setting);
+  load_settings(experiment, arguments, arguments.settings());
   const Placement placement = place(experiment.run.device, experiment.run.threads);
   const bool on_cuda = placement.device.is_cuda();
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
@@ -185,14 +179,14 @@ int replay(const Arguments& arguments) {
     print(replay_lines(figures));
     return 0;
   }
-  const std::string python = home() + "/.venv-bench/bin/python";
+  const std::string python = home_folder() + "/.venv-bench/bin/python";
   std::string missing;
   if (access(python.c_str(), X_OK) != 0) {
     missing = "numpy and TorchRL are left out: there is no .venv-bench; bench/setup.sh makes it\n";
   } else {
     for (const char* peer : {"numpy", "torchrl"}) {
       const auto theirs =
-          measure_peer(python, home() + "/bench/peers/" + peer + "_storage.py", seconds);
+          measure_peer(python, home_folder() + "/bench/peers/" + peer + "_storage.py", seconds);
       figures.insert(figures.end(), theirs.begin(), theirs.end());
     }
   }
@@ -216,7 +210,7 @@ int run(const std::vector<std::string>& words) {
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   if (arguments.has("--signature")) {
-    for (const Signature& one : signatures(kSignedUpdates, home()))
+    for (const Signature& one : signatures(kSignedUpdates, home_folder()))
       print(one.algo + " " + one.hash + "\n");
     return 0;
   }

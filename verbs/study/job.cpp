@@ -15,6 +15,7 @@
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "envs/goodhart/goodhart.h"
+#include "verbs/settings.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::study {
@@ -108,8 +109,7 @@ StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
 
 std::unique_ptr<Experiment> StudyJob::experiment_of_arm(const Arm& arm) const {
   auto experiment = std::make_unique<Experiment>(kAlgorithm, kEnvironment);
-  const char* home = std::getenv("MAGLEV_HOME");
-  experiment->load_proven(home ? home : ".");
+  experiment->load_proven(home_folder());
   OptionTable& table = experiment->table();
   table.override_with("seed=1");
   if (request_.steps > 0) table.override_with("train.steps=" + std::to_string(request_.steps));

@@ -1,14 +1,13 @@
 // maglev train: trains an agent, or continues a run.
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 
 #include "base/core/error.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
+#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/train/seeds.h"
 #include "verbs/verb.h"
@@ -47,18 +46,6 @@ int exit_status(RunOutcome outcome) {
   return outcome == RunOutcome::finished   ? 0
          : outcome == RunOutcome::diverged ? kDiverged
                                            : kStopped;
-}
-
-// defaults, then what is proven, then --config, then the words; returns the path of what is proven
-std::string load_settings(Experiment& experiment, const Arguments& arguments,
-                          const std::vector<std::string>& words) {
-  const char* home = std::getenv("MAGLEV_HOME");
-  const std::string root = home ? home : ".";
-  std::string proven;
-  if (!arguments.has("--bare")) proven = experiment.load_proven(root);
-  if (auto file = arguments.value("--config")) experiment.table().load(*file);
-  for (const auto& word : words) experiment.table().override_with(word);
-  return proven.empty() ? "" : std::filesystem::relative(proven, root).string();
 }
 
 int run(const std::vector<std::string>& words) {

@@ -1,0 +1,72 @@
+"""maglev plan: memory of a run before it runs, as a user calls it."""
+
+import json
+
+import pytest
+
+
+def planned(engine, *words):
+    done = engine("plan", *words, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_plan_is_what_a_run_is_held_to(engine, tmp_path):
+    settings = ["env.count=16", "threads=1"]
+    status, plan = planned(engine, "ppo", "cartpole", *settings)
+    assert status == 0 and plan["fits"] and plan["device"] == "cpu"
+    assert sum(plan["parts"].values()) == plan["total"] < plan["limit"]
+    run = tmp_path / "run"
+    done = engine("train", "ppo", "cartpole", *settings, "train.steps=2048", "--out", run)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run / "memory.json").read_text())["parts"] == plan["parts"]
+
+
+@pytest.mark.parametrize("algo, env", [("ppo", "cartpole"), ("tdmpc2", "pendulum")])
+def test_what_is_too_large_is_told_what_would_fit(engine, algo, env):
+    words = [algo, env, "threads=1", "--memory", "4MiB"]
+    status, plan = planned(engine, *words, "env.count=4096")
+    assert status == 1 and not plan["fits"] and plan["limit"] == 4 << 20
+    sizes = [size for size in plan["sizes"] if size["fits"]]
+    for size in sizes[:2]:
+        assert 0 < size["fits"] < size["now"]
+        name = size["setting"]
+        others = [] if name == "env.count" else ["env.count=4096"]
+        status, changed = planned(engine, *words, *others, f"{name}={size['fits']}")
+        assert status == 0 and changed["total"] == size["bytes"]
+        status, _ = planned(engine, *words, *others, f"{name}={2 * size['fits']}")
+        assert status == 1
+
+
+def test_what_fits_is_told_how_far_it_can_grow(engine):
+    status, plan = planned(engine, "ppo", "cartpole", "threads=1", "--memory", "1G")
+    rows = {size["setting"]: size for size in plan["sizes"]}
+    count = rows["env.count"]
+    assert status == 0 and count["fits"] > count["now"]
+    words = ["ppo", "cartpole", "threads=1", "--memory", "1G"]
+    assert planned(engine, *words, f"env.count={count['fits']}")[1]["total"] == count["bytes"]
+    assert planned(engine, *words, f"env.count={2 * count['fits']}")[0] == 1
+
+
+def test_a_gpu_need_not_be_there(engine):
+    small = planned(engine, "tdmpc2", "pendulum", "--device", "t4")[1]
+    large = planned(engine, "tdmpc2", "pendulum", "--device", "h200")[1]
+    assert small["device"] == "t4" and small["limit"] < large["limit"]
+    assert small["parts"] == large["parts"] and "libraries" in small["parts"]
+    # a replay that is large for the device lies in the host's memory
+    wide = ["tdmpc2", "pendulum", "train.replay_capacity=60000000", "train.steps=60000000"]
+    assert planned(engine, *wide, "--device", "t4")[1]["pinned"] > 0
+    assert planned(engine, *wide, "--device", "h200")[1]["pinned"] == 0
+
+
+def test_mistakes_are_one_line_each(engine):
+    for words, said in [
+        (["ppo", "cartpole", "--device", "h300"], "plan also knows"),
+        (["ppo", "cartpole", "--memory", "8X"], "a size is a number"),
+        (["ppo"], "<algorithm> <environment>"),
+        (["ppo", "cartpol"], "did you mean cartpole"),
+        (["ppo", "cartpole", "train.memory_limit=none"], "there is no limit"),
+    ]:
+        done = engine("plan", *words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1 and done.stdout == ""

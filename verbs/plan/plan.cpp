@@ -1,0 +1,165 @@
+// maglev plan: what a run will hold, part by part, before it runs; on devices that are not here too.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/core/terminal.h"
+#include "engine/host/system.h"
+#include "engine/train/memory_plan.h"
+#include "verbs/arguments.h"
+#include "verbs/plan/devices.h"
+#include "verbs/plan/sizes.h"
+#include "verbs/settings.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::plan {
+
+VerbEntry entry();
+
+namespace {
+
+constexpr int kDoesNotFit = 1;
+
+std::string device_names() {
+  std::string names = "auto, cpu, cuda, cuda:<index>";
+  for (const NamedDevice& device : named_devices()) names += std::string(", ") + device.name;
+  return names;
+}
+
+// where the run is planned for; one of named_devices() is told as a CUDA device of its memory
+Placement placement_of(const std::string& name, const RunOptions& run) {
+  for (const NamedDevice& device : named_devices()) {
+    if (name != device.name) continue;
+    Placement placement = place("cpu", run.threads);
+    placement.device = at::Device(at::kCUDA, 0);
+    placement.device_bytes = device.bytes;
+    placement.device_why = "planned for, whether it is here or not";
+    return placement;
+  }
+  try {
+    return place(name, run.threads, run.precision);
+  } catch (const Error& why) {
+    throw Error(std::string(why.what()) + "; plan also knows " + device_names());
+  }
+}
+
+std::string count_of(int64_t n) {
+  std::string digits = std::to_string(n), text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+struct Planned {
+  std::string algo, env, device;
+  MemoryPlan memory;
+  std::vector<Size> sizes;
+
+  bool fits() const { return memory.total() <= memory.limit; }
+};
+
+std::string text_of(const Planned& planned, const Terminal& terminal) {
+  const MemoryPlan& memory = planned.memory;
+  std::string text = planned.algo + " on " + planned.env + ", " + planned.device + ": " +
+                     bytes_text(memory.total()) + (planned.fits() ? " of " : ", more than ") +
+                     bytes_text(memory.limit) + " (" + memory.limit_why + ")\n\n";
+  Table parts({"part", ">size", ">share"});
+  for (const MemoryPart& part : memory.parts) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%.1f %%",
+                  100 * double(part.bytes) / double(std::max<int64_t>(1, memory.total())));
+    parts.add({part.name, bytes_text(part.bytes), share});
+  }
+  text += parts.text(terminal);
+  if (memory.pinned > 0)
+    text += "besides: replay " + bytes_text(memory.pinned) + " in pinned memory of the host\n";
+  if (memory.disk > 0)
+    text += "besides: observations of the replay " + bytes_text(memory.disk) + " on a disk\n";
+  if (planned.sizes.empty()) return text;
+
+  text += planned.fits() ? "\nhow far each setting can be doubled, all else as it is\n"
+                         : "\nwhat each setting would have to be, all else as it is\n";
+  Table sizes({"setting", ">now", ">fits", ">then"});
+  for (const Size& size : planned.sizes)
+    sizes.add({size.setting, count_of(size.now), size.fits ? count_of(size.fits) : "none does",
+               size.fits ? bytes_text(size.bytes) : "-"});
+  return text + sizes.text(terminal);
+}
+
+std::string json_of(const Planned& planned) {
+  const MemoryPlan& memory = planned.memory;
+  nlohmann::ordered_json json{{"algorithm", planned.algo},
+                              {"environment", planned.env},
+                              {"device", planned.device},
+                              {"total", memory.total()},
+                              {"limit", memory.limit},
+                              {"limit_why", memory.limit_why},
+                              {"fits", planned.fits()},
+                              {"pinned", memory.pinned},
+                              {"disk", memory.disk},
+                              {"parts", nlohmann::json::object()},
+                              {"sizes", nlohmann::json::array()}};
+  for (const MemoryPart& part : memory.parts) json["parts"][part.name] = part.bytes;
+  for (const Size& size : planned.sizes)
+    json["sizes"].push_back(
+        {{"setting", size.setting}, {"now", size.now}, {"fits", size.fits}, {"bytes", size.bytes}});
+  return json.dump(2) + "\n";
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(
+      entry(), words,
+      {.flags =
+           {{"--memory", "SIZE", "the limit, e.g. 8G (default: what is free there)"},
+            {"--device", "NAME",
+             "auto, cpu, cuda, or a GPU that need not be here, e.g. h200 (default: the setting "
+             "device)"},
+            {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
+            {"--bare", "", "do not load the proven settings"},
+            {"--json", "", "as JSON"}},
+       .least = 2,
+       .most = 2,
+       .names = "<algorithm> <environment>",
+       .settings = true});
+  if (arguments.help()) return arguments.print_help();
+  claim_threads();
+  Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
+  load_settings(experiment, arguments, arguments.settings());
+  for (const std::string& note : experiment.settle())
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  if (auto limit = arguments.value("--memory"))
+    experiment.table().override_with("train.memory_limit=" + *limit);
+
+  const std::string device = arguments.value("--device").value_or(experiment.run.device);
+  const Placement placement = placement_of(device, experiment.run);
+  Planned planned{.algo = arguments.positional()[0],
+                  .env = arguments.positional()[1],
+                  .device = placement.device_bytes ? device : placement.device.str(),
+                  .memory = plan_memory(experiment, placement)};
+  if (planned.memory.limit == 0)
+    throw Error("[plan] there is no limit to hold the plan to; give one with --memory, e.g. 8G");
+  planned.sizes = sizes_of(experiment, placement, planned.memory);
+  print(arguments.has("--json") ? json_of(planned)
+                                : text_of(planned, probe_terminal(STDOUT_FILENO)));
+  return planned.fits() ? 0 : kDoesNotFit;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {
+      .name = "plan",
+      .summary = "what a run will hold in memory, before it runs",
+      .usage = "plan <algorithm> <environment> [setting=value ...] [--memory 8G] [--device h200]",
+      .run = run};
+}
+
+}  // namespace maglev::verbs::plan

@@ -1,0 +1,83 @@
+#include "verbs/plan/sizes.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/core/error.h"
+
+namespace maglev::verbs::plan {
+namespace {
+
+// a setting that adds less than this share when it is doubled is not worth a line
+constexpr double kLeastShare = 0.01;
+// doublings that are tried
+constexpr int kMostSteps = 40;
+
+std::optional<int64_t> whole_number(const Field& field) {
+  if (auto* value = std::get_if<int64_t*>(&field.member)) return **value;
+  if (auto* value = std::get_if<int32_t*>(&field.member)) return **value;
+  return std::nullopt;
+}
+
+// what the run would hold with one setting changed; none where it cannot be
+std::optional<int64_t> bytes_with(const Experiment& experiment, const Placement& placement,
+                                  const Field& field, int64_t value) {
+  if (double(value) < field.rule.min || double(value) > field.rule.max) return std::nullopt;
+  try {
+    Experiment changed(experiment.algo().name, experiment.env().name);
+    for (const Field& f : experiment.table().fields())
+      changed.table().set(f.name, f.plain(), "plan", Origin::command_line);
+    changed.table().set(field.name, std::to_string(value), "plan", Origin::command_line);
+    changed.settle();
+    return plan_memory(changed, placement).total();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placement,
+                           const MemoryPlan& plan) {
+  std::vector<std::pair<int64_t, Size>> found;
+  for (const Field& field : experiment.table().fields()) {
+    const auto now = whole_number(field);
+    if (!now || *now <= 0) continue;
+    const auto with = [&](int64_t value) {
+      return bytes_with(experiment, placement, field, value);
+    };
+    const auto twice = with(2 * *now);
+    // one that may not grow can still be what is too large
+    const auto half = twice ? std::nullopt : with(*now / 2);
+    const int64_t change = twice ? *twice - plan.total() : half ? plan.total() - *half : 0;
+    if (double(change) < kLeastShare * double(plan.total())) continue;
+
+    Size size{.setting = field.name, .now = *now};
+    if (plan.total() <= plan.limit) {
+      size.fits = *now, size.bytes = plan.total();
+      for (int k = 0; k < kMostSteps; ++k) {
+        const auto bytes = with(2 * size.fits);
+        if (!bytes || *bytes > plan.limit) break;
+        size.fits *= 2, size.bytes = *bytes;
+      }
+    } else {
+      for (int64_t value = *now / 2; value >= 1; value /= 2) {
+        const auto bytes = with(value);
+        if (!bytes) break;
+        if (*bytes > plan.limit) continue;
+        size.fits = value, size.bytes = *bytes;
+        break;
+      }
+    }
+    found.emplace_back(change, size);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Size> sizes;
+  for (auto& [change, size] : found) sizes.push_back(std::move(size));
+  return sizes;
+}
+
+}  // namespace maglev::verbs::plan

@@ -1,0 +1,20 @@
+#pragma once
+// The settings of a command that takes <algorithm> <environment> [name=value ...].
+
+#include <string>
+#include <vector>
+
+#include "engine/algo/experiment.h"
+#include "verbs/arguments.h"
+
+namespace maglev {
+
+/// The checkout whose configs/ hold the proven settings: MAGLEV_HOME, else the working directory.
+std::string home_folder();
+
+/// Into `experiment`, each before the next: what is proven (unless --bare), the file of --config,
+/// `words`. Returns the proven file as it is found from the checkout; empty: there is none. Throws Error.
+std::string load_settings(Experiment& experiment, const Arguments& arguments,
+                          const std::vector<std::string>& words);
+
+}  // namespace maglev
