@@ -3,12 +3,13 @@
 // ATen's. And the rate of f32 matrix products in the same run.
 //
 //   proof_throughput [--repeats 3] [--threads N] [--rollout 128] [--epochs 5] [--shard 0]
-//                    [--successors 12] [packed] [padded] [plain]
+//                    [--successors 12] [SETTING=VALUE ..] [packed] [padded] [plain]
 //
 // The network and sizes are those of a published run: 128 environments, minibatches of 1024, 130 slots
 // for goals of 6 atoms, embeddings of 250, 8 blocks of 256; 1 and geometrically many successors up to
-// the mean given, the last of them the end. A line of JSON a way. Times are the least over the repeats, in
-// turn: wall clock, and processor time of all threads. Cost is linear in rollout and epochs; every slot
+// the mean given, the last of them the end. Settings are those of ppo.network.proof, in place of these.
+// A line of JSON a way. Times are the least over the repeats, in turn: wall clock, and processor time of
+// all threads. Cost is linear in rollout and epochs; every slot
 // embedded takes ten times as long, so measure it with few.
 
 #include <algorithm>
@@ -41,6 +42,7 @@ struct Setup {
   int64_t rollout = 128, epochs = 5, shard = 0;
   double successors = 12;
   std::vector<std::string> ways;
+  std::vector<std::pair<std::string, std::string>> settings;
 };
 
 double seconds(clockid_t clock) {
@@ -111,6 +113,7 @@ class Contender {
                               {"proof.packed", way == "packed" ? "true" : "false"},
                               {"proof.fused_layers", way == "plain" ? "false" : "true"}})
       table.set("network." + std::string(key), value);
+    for (const auto& [key, value] : setup.settings) table.set("network.proof." + key, value);
     const EnvSpec spec = goals_spec();
     ppo_ = std::make_unique<ppo::Ppo>(
         options,
@@ -175,6 +178,8 @@ void run(const std::vector<std::string>& words) {
     else if (word == "--epochs") setup.epochs = int64_t(next());
     else if (word == "--shard") setup.shard = int64_t(next());
     else if (word == "--successors") setup.successors = next();
+    else if (const size_t sign = word.find('='); sign != std::string::npos)
+      setup.settings.emplace_back(word.substr(0, sign), word.substr(sign + 1));
     else if (word == "packed" || word == "padded" || word == "plain") setup.ways.push_back(word);
     else throw Error("[proof_throughput] " + word + " is none of packed, padded, plain");
   }
@@ -187,19 +192,22 @@ void run(const std::vector<std::string>& words) {
   for (int r = 0; r < setup.repeats; ++r)
     for (auto& c : contenders) c->learn();
   for (const auto& c : contenders) {
-    // there and back, of the embedded goals of each row, its state among them; the critic's body
-    const double layers = 250 * 256 + 8. * 256 * 256, head = 256 * 256 + 256. * 250;
-    const double goals = 1 + (c->name == "packed" ? c->successors() : double(kSlots));
-    const double rows = double(setup.rollout * kRows * setup.epochs);
-    const double flop = 6 * rows * (goals * (layers + head) + layers + 256 * 256);
     std::printf(
         "{\"way\": \"%s\", \"threads\": %d, \"rollout\": %lld, \"epochs\": %lld, \"successors\": "
-        "%.2f, "
-        "\"ms\": %.1f, \"cpu_ms\": %.1f, \"gflop\": %.1f, \"product_gflops\": %.1f, "
-        "\"share_of_bound_cpu\": %.3f}\n",
+        "%.2f, \"ms\": %.1f, \"cpu_ms\": %.1f",
         c->name.c_str(), threads, (long long)(setup.rollout), (long long)(setup.epochs),
-        c->successors(), c->wall_ * 1e3, c->cpu_ * 1e3, flop * 1e-9, product_rate() * 1e-9,
-        flop / product_rate() / c->cpu_);
+        c->successors(), c->wall_ * 1e3, c->cpu_ * 1e3);
+    // of the sizes above there and back: the embedded goals of each row, its state among them; the
+    // critic's body
+    if (setup.settings.empty()) {
+      const double layers = 250 * 256 + 8. * 256 * 256, head = 256 * 256 + 256. * 250;
+      const double goals = 1 + (c->name == "packed" ? c->successors() : double(kSlots));
+      const double rows = double(setup.rollout * kRows * setup.epochs);
+      const double flop = 6 * rows * (goals * (layers + head) + layers + 256 * 256);
+      std::printf(", \"gflop\": %.1f, \"product_gflops\": %.1f, \"share_of_bound_cpu\": %.3f",
+                  flop * 1e-9, product_rate() * 1e-9, flop / product_rate() / c->cpu_);
+    }
+    std::puts("}");
     std::fflush(stdout);
   }
 }

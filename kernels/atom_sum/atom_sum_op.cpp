@@ -27,6 +27,21 @@ AtomSum atom_sum_args(const variable_list& t, const AtomSumRule& rule) {
           .out = nullptr};
 }
 
+// an environment may show other numbers than its vocabulary has: they must not be read as rows
+void expect_known(const AtomSum& a, int64_t predicates, int64_t constants) {
+  const auto is_known = [&](const int32_t* atom) {
+    return uint32_t(atom[0]) < uint64_t(predicates) && uint32_t(atom[1]) < uint64_t(constants) &&
+           uint32_t(atom[2]) < uint64_t(constants);
+  };
+  for (const int32_t *atom = a.goals, *end = atom + a.count * a.slots * 3; atom != end; atom += 3)
+    if (!is_known(atom))
+      throw Error("[atom_sum] predicates must be below " + std::to_string(predicates) +
+                  " and arguments below " + std::to_string(constants) + ", got " +
+                  std::to_string(atom[0]) + "(" + std::to_string(atom[1]) + ", " +
+                  std::to_string(atom[2]) +
+                  "): an environment's columns must keep to their vocabulary");
+}
+
 class SumOfAtoms : public torch::autograd::Function<SumOfAtoms> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& goals,
@@ -37,6 +52,7 @@ class SumOfAtoms : public torch::autograd::Function<SumOfAtoms> {
     const variable_list tensors{goals, predicates, constants};
     auto out = at::empty({goals.size(0), predicates.size(1)}, predicates.options());
     AtomSum args = atom_sum_args(tensors, rule);
+    expect_known(args, predicates.size(0), constants.size(0));
     args.out = out.data_ptr<float>();
     atom_sum_cpu(args);
     context->save_for_backward(tensors);

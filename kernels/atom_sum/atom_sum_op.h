@@ -12,7 +12,7 @@ struct AtomSumRule {
 };
 
 /// goals [U, A, 3] i32, tables [.., E] f32 with gradients, of a processor -> [U, E] f32. Row 0 of a
-/// table counts nothing and has no gradient.
+/// table counts nothing and has no gradient. Throws Error where a goal has a number that is no row.
 at::Tensor atom_sum(const at::Tensor& goals, const at::Tensor& predicates,
                     const at::Tensor& constants, const AtomSumRule& rule);
 

@@ -24,17 +24,20 @@ constexpr auto names_of(DotScale) { return std::array{"none", "sqrt", "l2"}; }
 struct Options {
   AtomEmbedding atoms = AtomEmbedding::transe;
   GoalEmbedding goals = GoalEmbedding::mean;
-  int64_t embedding = 64, width = 128, blocks = 2;
+  int64_t embedding = 64, heads = 1, width = 128, blocks = 2;
   Towers towers = Towers::shared;
   DotScale dot = DotScale::sqrt;
   double temperature = 0.1;
   bool packed = true, fused_layers = true;
+  int64_t room = 0;
 
   void describe(OptionTable& t) {
     t.add("atoms", atoms, "an atom's embedding");
     t.add("goals", goals, "a goal's, from its atoms'");
     t.add("embedding", embedding, "size of embeddings, and of what is compared",
           {.min = 1, .max = 65536, .unit = "numbers"});
+    t.add("heads", heads, "of attention and transformer, which they share vectors among",
+          {.min = 1, .max = 1024, .unit = "heads"});
     t.add("width", width, "layers' outputs", {.min = 1, .max = 65536, .unit = "units"});
     t.add("blocks", blocks, "residual blocks", {.min = 0, .max = 1000, .unit = "blocks"});
     t.add("towers", towers, "one tower for states and successors, or one each");
@@ -43,8 +46,12 @@ struct Options {
           {.min = 1e-6, .max = 1e6});
     t.add("packed", packed,
           "on a processor embed what is there, once; false: every slot, as on a GPU");
+    t.add("room", room,
+          "successors there is room for, of a row on average; 0: as many as there are on a "
+          "processor, every slot on a GPU",
+          {.min = 0, .max = 65536, .unit = "successors"});
     t.add("fused_layers", fused_layers,
-          "layers and sums of rows as one operation each; false: ATen's");
+          "layers, sums of rows and attention as one operation each; false: ATen's");
   }
 };
 
@@ -85,7 +92,8 @@ class ProofNetwork : public ActorCritic {
         std::make_shared<GoalEmbedder>(GoalEmbedder::Shape{.predicates = next.vocabulary[0],
                                                            .constants = next.vocabulary[1],
                                                            .atoms = next.shape[1],
-                                                           .width = E},
+                                                           .width = E,
+                                                           .heads = own_.heads},
                                        own_.atoms, own_.goals, init));
     const auto body = [&](const char* name) {
       return register_module(name,
@@ -107,6 +115,8 @@ class ProofNetwork : public ActorCritic {
 
   NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) override {
     const at::Tensor &state = columns[state_], &successors = columns[successors_];
+    MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
+    if (own_.packed && own_.room > 0) return roomed(state, successors, want);
     return own_.packed && !runs_on_cuda(state.device()) ? packed(state, successors, want)
                                                         : padded(state, successors, want);
   }
@@ -116,23 +126,26 @@ class ProofNetwork : public ActorCritic {
     return {"embedder", "policy_head", "next_head", "value_head"};
   }
 
-  // of a row whose slots are all taken
+  // of a row whose slots are all taken, or that has its share of a room
   RowCost cost() const override {
     const auto of = [](const torch::nn::Module& part) { return cost_of(part.parameters()); };
-    const RowCost embedding{embedder_->multiply_adds(), embedder_->features()};
+    const RowCost embedding{embedder_->multiply_adds(), embedder_->outputs()};
     const RowCost state = embedding + of(*body_) + of(*policy_head_);
     const RowCost next = embedding + (next_body_ ? of(*next_body_) + of(*next_head_)
                                                  : of(*body_) + of(*policy_head_));
     RowCost row = state + of(*critic_) + of(*value_head_);
     if (critic_body_) row = row + of(*critic_body_);
-    row.multiply_adds += S_ * next.multiply_adds, row.outputs += S_ * next.outputs;
-    row.uses = 1 + S_;
+    const int64_t slots = own_.packed && own_.room > 0 ? room_of(kPlannedRows) / kPlannedRows : S_;
+    row.multiply_adds += slots * next.multiply_adds, row.outputs += slots * next.outputs;
+    row.uses = 1 + slots;
     return row;
   }
 
  private:
   // products of few numbers begin near 0, so that successors begin alike
   static constexpr double kHeadGain = 0.1;
+  // a call has at least so many where its cost matters
+  static constexpr int64_t kPlannedRows = 64;
 
   NetworkOutput packed(const at::Tensor& state, const at::Tensor& successors, Want want) const {
     // goals of the call, each once; one tower takes states and successors together
@@ -161,8 +174,50 @@ class ProofNetwork : public ActorCritic {
       v = compared(*next_head_, next_body_->forward(embed(next.goals), own_.fused_layers));
       rows.successor = next.successor, rows.offsets = next.offsets;
     }
-    MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
     out.logits = ragged_dot(u, v, rows, S_, scale());
+    return out;
+  }
+
+  // places for the successors of B rows: the number of a row's deviates by half its slots at most,
+  // of B rows that do not depend on each other by sqrt(B) of that; two such deviations are kept free
+  int64_t room_of(int64_t B) const {
+    const auto spare = int64_t(std::ceil(std::sqrt(double(B)))) * S_;
+    return std::min(B * S_, B * own_.room + spare);
+  }
+
+  // the same in a room of fixed size, without asking how many there are. Successors for whom there
+  // is none have no number for a logit, which a run stops at
+  NetworkOutput roomed(const at::Tensor& state, const at::Tensor& successors, Want want) const {
+    const int64_t B = state.size(0), room = room_of(B);
+    NetworkOutput out;
+    const bool together = want.policy && !next_body_;
+    at::Tensor present, number, goals;
+    if (want.policy) {
+      // successors by their numbers, row after row; behind the last one any goal
+      present = successors.select(3, 0).select(2, 0).ne(0).cumprod(1).flatten();
+      number = present.cumsum(0);
+      const auto slot = at::searchsorted(number, at::arange(1, room + 1, number.options()));
+      goals = successors.flatten(0, 1).index_select(0, slot.clamp_max(B * S_ - 1));
+    }
+    const auto embedded = embed(together ? at::cat({state, goals}) : state);
+    at::Tensor hidden;
+    if (want.policy || !critic_body_) hidden = body_->forward(embedded, own_.fused_layers);
+    if (want.value) {
+      const auto states = [&](const at::Tensor& t) { return t.narrow(0, 0, B); };
+      out.value = value(critic_body_ ? critic_body_->forward(states(embedded), own_.fused_layers)
+                                     : states(hidden));
+    }
+    if (!want.policy) return out;
+
+    const auto all = compared(*policy_head_, hidden);
+    const auto u = all.narrow(0, 0, B).unsqueeze(1);
+    const auto v =
+        together ? all.narrow(0, B, room)
+                 : compared(*next_head_, next_body_->forward(embed(goals), own_.fused_layers));
+    const auto of_slots = v.index_select(0, (number - 1).clamp(0, room - 1)).view({B, S_, -1});
+    out.logits = (scale() * (u * of_slots).sum(2))
+                     .masked_fill(present.eq(0).view({B, S_}), 0)
+                     .masked_fill((present * number).gt(room).view({B, S_}), NAN);
     return out;
   }
 
