@@ -51,4 +51,4 @@ def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
     (tmp_path / "rules.txt").write_text("p(X,Y) :- q(X,Z).\n")
     assert "rules.txt:1:5] an unsafe rule: variable Y" in refused(engine, "stats", tmp_path)
     (tmp_path / "rules.txt").write_text("p(X,Y) :- qq(X,Y).\n")
-    assert "unknown predicate 'qq'" in refused(engine, "stats", tmp_path)
+    assert "rules.txt:1:11] in p(X,Y) :- qq(X,Y). unknown predicate 'qq'" in refused(engine, "stats", tmp_path)
