@@ -55,6 +55,7 @@ CASES = {
         tdmpc2_cases.replay_sample,
         tdmpc2_cases.hockey_env,
         proof_cases.umls_proofs,
+        proof_cases.family_ranking,
         learning_cases.learning_cartpole,
         learning_cases.learning_pendulum,
         learning_cases.learning_goodhart,

@@ -102,7 +102,7 @@ TEST(Dataset, what_is_missing_or_unknown_is_named) {
 TEST(Dataset, a_rule_of_an_unknown_predicate_is_refused) {
   const std::string folder = small_folder("slip");
   write_atomic(folder + "/rules.txt", "uncle(X,Y) :- brothr(X,Z), mother(Z,Y).\n");
-  EXPECT_TRUE(contains(error_of([&] { open_dataset(folder); }), "rules.txt:1] in uncle(X,Y)"));
+  EXPECT_TRUE(contains(error_of([&] { open_dataset(folder); }), "rules.txt:1:15] in uncle(X,Y)"));
 }
 
 TEST(Dataset, pykeens_graphs_are_found_or_the_way_to_them_is_told) {

@@ -109,6 +109,12 @@ class RuleAdder {
   std::unordered_set<std::string> seen_;
 };
 
+RulePlace place_of(const Text& text, const Line& line, const TextRule& rule) {
+  RulePlace place{std::string(text.name), line.number(), {}};
+  for (const TextAtom& atom : rule.body) place.columns.push_back(line.column(atom.place));
+  return place;
+}
+
 double confidence_in(const Line& line, const Column& word) {
   return number_of(line, word, "a confidence from 0 to 1", 0, 1);
 }
@@ -192,7 +198,7 @@ RuleFile parse_rules(const Text& text, Program& program) {
                                                      : parse_own_rule(line, rule);
     if (!is_rule) return;
     if (rule.body.empty()) ++file.without_body;
-    else if (adder.add(line, rule)) file.places.push_back({std::string(text.name), line.number()});
+    else if (adder.add(line, rule)) file.places.push_back(place_of(text, line, rule));
     else ++file.repeated;
   });
   return file;
@@ -216,17 +222,21 @@ void expect_predicates(const Program& program, const RuleFile& file) {
   for (const Atom& fact : program.facts) has[size_t(fact.predicate)] = 1;
   for (const Rule& rule : program.rules) has[size_t(rule.head.predicate)] = 1;
   const size_t before = program.rules.size() - file.places.size();
-  for (size_t i = 0; i < file.places.size(); ++i)
-    for (const Atom& atom : program.rules[before + i].body) {
-      if (has[size_t(atom.predicate)]) continue;
+  for (size_t i = 0; i < file.places.size(); ++i) {
+    const RulePlace& place = file.places[i];
+    const Rule& rule = program.rules[before + i];
+    for (size_t b = 0; b < rule.body.size(); ++b) {
+      const int32_t predicate = rule.body[b].predicate;
+      if (has[size_t(predicate)]) continue;
       std::vector<std::string> known;
       for (int32_t p = 1; p <= program.predicates.size(); ++p)
         if (has[size_t(p)]) known.push_back(program.predicates.of(p));
-      throw Error("[" + file.places[i].file + ":" + std::to_string(file.places[i].line) + "] in " +
-                  to_text(program, program.rules[before + i]) + " " +
-                  unknown_name("predicate", program.predicates.of(atom.predicate), known) +
+      throw Error("[" + place.file + ":" + std::to_string(place.line) + ":" +
+                  std::to_string(place.columns[b]) + "] in " + to_text(program, rule) + " " +
+                  unknown_name("predicate", program.predicates.of(predicate), known) +
                   "; no fact and no rule's head has it, so the rule can never be used");
     }
+  }
 }
 
 }  // namespace maglev::datalog

@@ -30,6 +30,7 @@ struct TextRule {
 struct RulePlace {
   std::string file;
   int64_t line = 0;
+  std::vector<size_t> columns;  ///< of each atom of the body, in characters from 1
 };
 
 struct RuleFile {

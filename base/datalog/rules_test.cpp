@@ -131,9 +131,10 @@ TEST(Rules, a_predicate_that_nothing_has_is_refused) {
       {"rules.txt", "kin(X,Y) :- mother(X,Y).\np(X,Y) :- kin(Y,X).\np(X,Y) :- p(Y,X).\n"}, program);
   EXPECT_NO_THROW(expect_predicates(program, fine));
   const RuleFile file = parse_rules({"rules.txt", "\nkin(X,Y) :- motherr(Y,X).\n"}, program);
-  EXPECT_EQ(error_of([&] { expect_predicates(program, file); }),
-            "[rules.txt:2] in kin(X,Y) :- motherr(Y,X). unknown predicate 'motherr'; did you mean "
-            "mother?; no fact and no rule's head has it, so the rule can never be used");
+  EXPECT_EQ(
+      error_of([&] { expect_predicates(program, file); }),
+      "[rules.txt:2:13] in kin(X,Y) :- motherr(Y,X). unknown predicate 'motherr'; did you mean "
+      "mother?; no fact and no rule's head has it, so the rule can never be used");
 }
 
 TEST(Rules, come_back_as_they_were_written) {

@@ -152,10 +152,14 @@ void Line::fail(size_t place, const std::string& expected) const {
 }
 
 void Line::complain(size_t place, const std::string& what) const {
+  throw Error("[" + std::string(file_) + ":" + std::to_string(number_) + ":" +
+              std::to_string(column(place)) + "] " + what);
+}
+
+size_t Line::column(size_t place) const {
   size_t column = 1;
   for (char c : text_.substr(0, place)) column += (c & 0xC0) != 0x80;
-  throw Error("[" + std::string(file_) + ":" + std::to_string(number_) + ":" +
-              std::to_string(column) + "] " + what);
+  return column;
 }
 
 void for_each_line(const Text& text, const std::function<void(Line&)>& read) {

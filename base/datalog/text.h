@@ -40,6 +40,8 @@ class Line {
   int64_t number() const { return number_; }
   std::string_view text() const { return text_; }
   size_t place() const { return place_; }
+  /// Of a place in the line, in characters from 1.
+  size_t column(size_t place) const;
   void go_to(size_t place) { place_ = place; }
 
   /// Whether nothing but blanks and a comment is left.

@@ -51,7 +51,7 @@ def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
     (tmp_path / "rules.txt").write_text("p(X,Y) :- q(X,Z).\n")
     assert "rules.txt:1:5] an unsafe rule: variable Y" in refused(engine, "stats", tmp_path)
     (tmp_path / "rules.txt").write_text("p(X,Y) :- qq(X,Y).\n")
-    assert "unknown predicate 'qq'" in refused(engine, "stats", tmp_path)
+    assert "rules.txt:1:11] in p(X,Y) :- qq(X,Y). unknown predicate 'qq'" in refused(engine, "stats", tmp_path)
 
 
 def test_a_policy_is_of_the_names_it_was_trained_on(engine, tmp_path):
@@ -65,3 +65,20 @@ def test_a_policy_is_of_the_names_it_was_trained_on(engine, tmp_path):
         text.write_text(text.read_text().replace("country_244", "a_country"))
     done = engine("eval", run, "--episodes", "8")
     assert done.returncode == 2 and "was trained on other names than kg has now" in done.stderr
+
+
+def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
+    run, vectors = tmp_path / "run", tmp_path / "vectors.safetensors"
+    done = engine("train", "ppo", "kg", "env.data=countries_s1", "train.steps=4096", "--out", run)
+    assert done.returncode == 0, done.stderr
+    kg(engine, "embed", "countries_s1", "--out", vectors, "--epochs", "1", "--dim", "4")
+    # five regions a question, of which two are proved
+    asked = ("rank", run, "--modes", "tail", "--corruptions", "all", "--embedding", vectors)
+    ranked = json.loads(engine(*asked, "--shortlist", "2", "--json").stdout)
+    assert (ranked["candidates"], ranked["tried"], ranked["different"]) == (5 * 24, 2 * 24, 2 * 24)
+    each, of_all = ranked["milliseconds_per_candidate"], ranked["milliseconds_per_candidate_of_all"]
+    assert abs(each * 2 / 5 / of_all - 1) < 1e-9
+    assert "48 of 120 candidates tried: " in engine(*asked, "--shortlist", "2").stdout
+    assert " of 120 candidates tried" not in engine(*asked).stdout
+    # a graph is not written over a run
+    assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")

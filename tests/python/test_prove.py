@@ -183,6 +183,8 @@ def test_all_queries_are_counted_by_steps(engine, family):
     done = engine("prove", family, "--queries", "test", "--depth", 4)
     assert done.returncode == 0, done.stderr
     assert "small, test: 2 of 3 queries are provable in at most 4 steps" in done.stdout
+    # of mother no rule tells, of uncle one
+    assert "1 more may need more steps: --depth 5\n" in done.stdout
     steps = dict(json.loads(engine("prove", family, "--queries", "test", "--json").stdout)["steps"])
     assert steps == {"uncle(carl,bob)": 2, "uncle(bob,carl)": -1, "mother(dora,bob)": 1}
     report = json.loads(engine("prove", family, "--queries", "test", "--json", "--exclude-query").stdout)

@@ -15,6 +15,7 @@
 #include "base/datalog/knowledge.h"
 #include "base/datalog/mine.h"
 #include "base/datalog/stats.h"
+#include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
 #include "verbs/kg/part.h"
 #include "verbs/table.h"
@@ -148,6 +149,9 @@ int make(const Arguments& arguments) {
   const std::string& name = arguments.positional()[0];
   const auto folder = arguments.value("--out");
   if (!folder) throw Error("[kg make] --out DIR is missing: where the files go");
+  if (is_run(*folder))
+    throw Error("[" + *folder +
+                "] holds a run, which a graph's files would mix with; name another");
   std::optional<uint64_t> seed;
   if (const auto given = arguments.integer("--seed", 0, INT64_MAX)) seed = uint64_t(*given);
   const Dataset dataset = datalog::make_dataset(name, seed);
@@ -201,7 +205,9 @@ int mine(const Arguments& arguments) {
 }
 
 std::vector<Part> parts() {
-  const Flag overwrite{"--overwrite", "", "files that are there already are replaced; others of a graph become NAME.old"};
+  const Flag overwrite{
+      "--overwrite", "",
+      "files that are there already are replaced; others of a graph become NAME.old"};
   return {
       {{"kg stats", "how large a graph is, and how much of it one rule proves",
         "kg stats <data> [--json]", nullptr},

@@ -1,10 +1,12 @@
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/core/file.h"
 #include "base/datalog/dataset.h"
 #include "base/datalog/rules.h"
 #include "tests/errors.h"
@@ -43,6 +45,16 @@ TEST(Kg, what_is_made_is_read_again_and_not_overwritten) {
                        "--overwrite"));
   output_of({"make", "countries_s2", "--out", folder, "--overwrite"});
   EXPECT_TRUE(contains(error_of([] { entry().run({"make", "family"}); }), "--out DIR is missing"));
+}
+
+TEST(Kg, a_runs_folder_is_not_made_a_graph) {
+  const std::string folder = test_folder() + "/run";
+  std::filesystem::create_directories(folder);
+  write_atomic(folder + "/run.json", "{}");
+  EXPECT_TRUE(contains(
+      error_of([&] { entry().run({"make", "countries_s2", "--out", folder, "--overwrite"}); }),
+      "holds a run"));
+  EXPECT_FALSE(path_exists(folder + "/train.txt"));
 }
 
 TEST(Kg, mined_rules_are_read_again) {

@@ -51,6 +51,9 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
   const auto middle = std::chrono::steady_clock::now();
   all.steps = least_steps(*knowledge, all.queries, asked.depth, asked.exclude_query, pool);
   all.seconds = seconds_since(middle);
+  for (size_t i = 0; i < all.queries.size(); ++i)
+    all.may_need_more +=
+        all.steps[i] < 0 && knowledge->rules_of(all.queries[i].predicate).size() > 0;
   return all;
 }
 
@@ -66,6 +69,10 @@ std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers
   };
   for (size_t s = 1; s + 1 < count.size(); ++s) add(std::to_string(s), count[s]);
   add("none", count.back());
+  std::string more;
+  if (answers.may_need_more > 0)
+    more = std::to_string(answers.may_need_more) + " more may need more steps: --depth " +
+           std::to_string(answers.asked.depth + 1) + "\n";
   char speed[96];
   std::snprintf(speed, sizeof speed, "%.3g s on %lld thread%s, %.3g queries/s\n", answers.seconds,
                 static_cast<long long>(answers.asked.threads),
@@ -74,7 +81,8 @@ std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers
          std::to_string(int64_t(answers.queries.size()) - count.back()) + " of " +
          std::to_string(answers.queries.size()) + " queries are provable in at most " +
          std::to_string(answers.asked.depth) + " steps" +
-         (answers.asked.exclude_query ? ", none by itself\n" : "\n") + table.text(terminal) + speed;
+         (answers.asked.exclude_query ? ", none by itself\n" : "\n") + table.text(terminal) + more +
+         speed;
 }
 
 std::string answers_json(const datalog::Dataset& data, const AllAnswers& answers) {
@@ -85,6 +93,7 @@ std::string answers_json(const datalog::Dataset& data, const AllAnswers& answers
                               {"threads", answers.asked.threads},
                               {"index_seconds", answers.index_seconds},
                               {"seconds", answers.seconds},
+                              {"may_need_more_steps", answers.may_need_more},
                               {"steps", nlohmann::ordered_json::array()}};
   for (size_t i = 0; i < answers.queries.size(); ++i)
     json["steps"].push_back({datalog::to_text(data.program, answers.queries[i]), answers.steps[i]});

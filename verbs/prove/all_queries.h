@@ -21,6 +21,7 @@ struct AllAnswers {
   AllQueries asked;
   std::vector<datalog::Atom> queries;
   std::vector<int32_t> steps;  ///< of each, -1: not provable
+  int64_t may_need_more = 0;   ///< not provable in so few steps, though a rule is about them
   double index_seconds = 0;    ///< to order facts and rules
   double seconds = 0;          ///< to answer
 };
