@@ -1,6 +1,5 @@
-"""Exhaustive proving beside SWI-Prolog: the same queries, rules and steps, and the same answers or no figure.
-Ranking by greedy proofs at the published prover's protocol.
-"""
+"""Provers of knowledge graphs: exhaustive beside SWI-Prolog, with the same answers or no figure; trained beside
+stable-baselines3; the environment alone, and ranking, beside nobody."""
 
 from __future__ import annotations
 
@@ -9,8 +8,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from measure import HOME, Contender, Unavailable, compare, execute, shown
-from programs import PEERS, need, train
+from machine import cores
+from measure import HOME, PEER_PYTHON, Contender, Unavailable, compare, execute, shown
+from ppo_cases import TRIAL_UPDATES, our_run, sampled
+from programs import PEERS, need, peer_command, peer_version, train
 
 
 def umls_proofs(options) -> list:
@@ -68,6 +69,64 @@ def one_of(options, data: Path, splits: str, depth: int, exclude: bool) -> dict:
         **result,
         "notes": ["every program gives the same number of steps for every query"],
     }
+
+
+REPORT = HOME / "configs" / "ppo" / "kg_report.yaml"
+SLOTS = 130  # successors that the published prover pads to
+
+
+def prover_ppo(options) -> list:
+    """The published prover's training step on family, collecting and learning: successors packed,
+    every slot embedded, and stable-baselines3's PPO with masks.
+
+    8 time steps an update stand in for its 128: the work a step is the same.
+    """
+    options.say("prover_ppo")
+    count, rollout, epochs = (16, 8, 1) if options.quick else (128, 8, 5)
+    rows = count * rollout
+    words = ["ppo", "kg", "--bare", "--config", REPORT, f"env.count={count}", f"env.successors={SLOTS}"]
+    words += [f"ppo.rollout={rollout}", f"ppo.minibatch={rows}", f"ppo.epochs={epochs}", f"train.log_every={rows}"]
+    run = options.folder / "prover_ppo"
+    ours = our_run(options, run, words, rows, trial=TRIAL_UPDATES)
+    every_slot = [*words, "ppo.network.proof.packed=false"]
+    padded = our_run(options, options.folder / "prover_padded", every_slot, rows, trial=TRIAL_UPDATES)
+    padded.name = "maglev, every slot"
+    peers, absent = [padded], []
+    if not options.peers or "stable-baselines3" in options.peers:
+        try:
+            program = need(options.programs.beside("env_pipe"))
+
+            def command_for(threads, updates):
+                return peer_command("sb3_prover_ppo.py", run, program, threads, "--speed", updates * rows)
+
+            version = peer_version("sb3_contrib", PEER_PYTHON, "sb3-contrib")
+            peers.append(sampled(options, "stable-baselines3", version, command_for, rows))
+        except Unavailable as why:
+            absent.append({"name": "stable-baselines3", "why": str(why)})
+    result = compare(ours, peers, options.pairs, options.say)
+    result["missing"] += absent
+    variant = f"family, {SLOTS} slots, {count} environments x {rollout} steps, {epochs} epochs, minibatch {rows}"
+    return [{"variant": f"{variant}, {cores()} cores", **result, "notes": []}]
+
+
+def kg_env(options) -> list:
+    """The environment without a policy: derivations of the goals of 128 environments, and steps."""
+    options.say("kg_env")
+    seconds = 0.02 if options.quick else 0.5
+    results = []
+    for select in ("bound", "leftmost"):
+        command = [options.programs.beside("proving_throughput"), "--seconds", seconds, "--repeats", 1]
+        command.append(f"select={select}")
+        for what in ("derivations_per_second", "steps_per_second"):
+
+            def sample(command=command, what=what) -> float:
+                return execute([need(command[0]), *command[1:]]).report()[what]
+
+            result = compare(Contender("maglev", shown(command), sample), [], options.pairs, options.say)
+            told = what.replace("_per_second", "/s")
+            variant = f"family, select={select}, 128 environments: {told} of one thread's processor time"
+            results.append({"variant": variant, **result, "notes": []})
+    return results
 
 
 def family_ranking(options) -> list:

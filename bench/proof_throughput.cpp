@@ -1,20 +1,20 @@
-// Milliseconds of PPO's update with the network `proof` on goals whose rows have another number of
-// successors each: packed, beside the same network with every slot embedded, by the same layers and by
-// ATen's. And the rate of f32 matrix products in the same run.
+// Milliseconds of PPO's update with the network `proof` on goals of the graph `family`, whose rows have
+// another number of successors each: packed, beside the same network with every slot embedded, by the
+// same layers and by ATen's. And the rate of f32 matrix products in the same run.
 //
 //   proof_throughput [--repeats 3] [--threads N] [--rollout 128] [--epochs 5] [--shard 0]
-//                    [--successors 12] [SETTING=VALUE ..] [packed] [padded] [plain]
+//                    [SETTING=VALUE ..] [packed] [padded] [plain]
 //
 // The network and sizes are those of a published run: 128 environments, minibatches of 1024, 130 slots
-// for goals of 6 atoms, embeddings of 250, 8 blocks of 256; 1 and geometrically many successors up to
-// the mean given, the last of them the end. Settings are those of ppo.network.proof, in place of these.
-// A line of JSON a way. Times are the least over the repeats, in turn: wall clock, and processor time of
-// all threads. Cost is linear in rollout and epochs; every slot
-// embedded takes ten times as long, so measure it with few.
+// for goals of 6 atoms, embeddings of 250, 8 blocks of 256. Goals are those that random play meets; rows
+// that only reset are learned from as any. Settings are those of ppo.network.proof, in place of these.
+// A line of JSON a way. Times are the least over the repeats,
+// in turn: wall clock, and processor time of all threads. Cost is linear in rollout and epochs; every
+// slot embedded takes many times as long, so measure it with few.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <iostream>
 #include <memory>
@@ -29,18 +29,18 @@
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
 #include "kernels/relu_layers/relu_layers_op.h"
+#include "tests/envs_host.h"
 
 namespace maglev {
 namespace {
 
-constexpr int64_t kRows = 128, kAtoms = 6, kSlots = 130;
-// a graph of families: 12 relations and what ends a proof, 2968 people and variables
-constexpr int64_t kRelations = 12, kPredicates = kRelations + 4, kConstants = 2968 + 2 * kAtoms + 1;
+constexpr int64_t kRows = 128, kSlots = 130;
+// random play behind which episodes begin at all times
+constexpr int64_t kPlayedBefore = 50;
 
 struct Setup {
   int repeats = 3, threads = 0;
   int64_t rollout = 128, epochs = 5, shard = 0;
-  double successors = 12;
   std::vector<std::string> ways;
   std::vector<std::pair<std::string, std::string>> settings;
 };
@@ -51,49 +51,34 @@ double seconds(clockid_t clock) {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-EnvSpec goals_spec() {
-  const std::vector<int64_t> vocabulary{kPredicates, kConstants, kConstants};
-  return {.observations = {{.name = "state",
-                            .dtype = DType::i32,
-                            .shape = {kAtoms, 3},
-                            .vocabulary = vocabulary},
-                           {.name = "successors",
-                            .dtype = DType::i32,
-                            .shape = {kSlots, kAtoms, 3},
-                            .vocabulary = vocabulary}},
-          .action = {.heads = {kSlots}, .masked = true}};
+std::unique_ptr<HostEnvs> make_envs() {
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  return std::make_unique<HostEnvs>(find_env("kg"), kRows, 1,
+                                    Settings{{"successors", std::to_string(kSlots)}});
 }
 
-// goals [.., A, 3] of one to three atoms
-void fill_goals(at::Tensor goals) {
-  goals.select(-1, 0).random_(1, kRelations + 1);
-  for (int64_t k : {1, 2}) goals.select(-1, k).random_(1, kConstants);
-  auto sizes = goals.sizes().vec();
-  sizes.resize(sizes.size() - 2);
-  const auto atoms = at::randint(1, 4, sizes);
-  goals.mul_((at::arange(kAtoms) < atoms.unsqueeze(-1)).unsqueeze(-1));
-}
-
-void fill(const Batch& batch, double mean) {
-  at::manual_seed(1);
-  auto state = batch.obs[0], successors = batch.obs[1];
-  fill_goals(state), fill_goals(successors);
-  // 1 + geometric with this mean, cut at the slots
-  const auto uniform = at::rand(batch.mask.sizes().slice(0, 2));
-  const auto count = (1 + at::floor(at::log(uniform.clamp_min(1e-7)) / std::log(1 - 1 / mean)))
-                         .clamp_max(double(kSlots))
-                         .to(at::kLong)
-                         .unsqueeze(-1);
-  const auto present = at::arange(kSlots) < count, last = at::arange(kSlots) == count - 1;
-  successors.mul_((present & ~last).unsqueeze(-1).unsqueeze(-1));
-  successors.select(-1, 0).select(-1, 0).masked_fill_(last, kPredicates - 1);
-  batch.mask.copy_(present);
-  batch.action.zero_();
+// what the environments show and random play of those that are offered
+void fill(const Batch& batch, HostEnvs& envs) {
+  const auto copy = [](const at::Tensor& to, const void* from) {
+    std::memcpy(to.data_ptr(), from, to.nbytes());
+  };
+  Rng rng(1, stream_id(Purpose::act, 0), 0);
+  const auto play = [&] { envs.random_actions(rng), envs.step(); };
+  envs.reset();
+  for (int64_t t = 0; t < kPlayedBefore; ++t) play();
+  for (int64_t t = 0; t < batch.mask.size(0); ++t) {
+    for (size_t c = 0; c < batch.obs.size(); ++c)
+      copy(batch.obs[c][t], envs.obs<std::byte>(int(c), 0));
+    copy(batch.mask[t], envs.mask.data()), copy(batch.is_first[t], envs.is_first.data());
+    if (t == batch.reward.size(0)) break;
+    play();
+    copy(batch.action[t], envs.actions_i32.data()), copy(batch.reward[t], envs.reward.data());
+    copy(batch.terminated[t], envs.terminated.data()),
+        copy(batch.truncated[t], envs.truncated.data());
+  }
   const auto log_prob = batch.extra[ppo::log_prob_column];
-  log_prob.copy_(-count.squeeze(-1).narrow(0, 0, log_prob.size(0)).to(at::kFloat).log());
+  log_prob.copy_(-batch.mask.narrow(0, 0, log_prob.size(0)).to(at::kFloat).sum(2).log());
   batch.extra[ppo::value_column].zero_();
-  batch.reward.copy_(at::randn(batch.reward.sizes()));
-  for (auto flags : {batch.terminated, batch.truncated, batch.is_first}) flags.zero_();
 }
 
 /// One way to learn, and the rollout it learns from.
@@ -114,7 +99,8 @@ class Contender {
                               {"proof.fused_layers", way == "plain" ? "false" : "true"}})
       table.set("network." + std::string(key), value);
     for (const auto& [key, value] : setup.settings) table.set("network.proof." + key, value);
-    const EnvSpec spec = goals_spec();
+    const auto envs = make_envs();
+    const EnvSpec& spec = envs->spec();
     ppo_ = std::make_unique<ppo::Ppo>(
         options,
         AlgoContext{
@@ -123,7 +109,7 @@ class Contender {
     store_ = std::make_unique<Rollout>(
         spec, RolloutShape{.T = setup.rollout, .rows = kRows, .block_rows = plan.block_rows},
         plan.columns, at::kCPU);
-    fill(store_->batch(), setup.successors);
+    fill(store_->batch(), *envs);
   }
 
   void learn() {
@@ -177,7 +163,6 @@ void run(const std::vector<std::string>& words) {
     else if (word == "--rollout") setup.rollout = int64_t(next());
     else if (word == "--epochs") setup.epochs = int64_t(next());
     else if (word == "--shard") setup.shard = int64_t(next());
-    else if (word == "--successors") setup.successors = next();
     else if (const size_t sign = word.find('='); sign != std::string::npos)
       setup.settings.emplace_back(word.substr(0, sign), word.substr(sign + 1));
     else if (word == "packed" || word == "padded" || word == "plain") setup.ways.push_back(word);

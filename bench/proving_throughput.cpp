@@ -4,8 +4,8 @@
 //
 //   proving_throughput [--seconds 0.3] [--repeats 5] [name=value ...]      settings of environment kg
 //
-// Medians over the repeats, in a thread's own processor time, so that other programs count little.
-// For steps on several threads see env_throughput kg.
+// A line of JSON: medians over the repeats, in a thread's own processor time, so that other programs
+// count little. For steps on several threads see env_throughput kg.
 
 #include <algorithm>
 #include <cstdio>
@@ -111,9 +111,10 @@ void run(const std::vector<std::string>& words) {
     speeds.push_back(measurement.steps_per_second(seconds));
   }
   const auto [derivation, successors] = median(derivations);
-  std::printf("one derivation of %lld goals  %.4f ms, %.1f successors a goal\n",
-              static_cast<long long>(kCount), 1e3 * derivation, successors);
-  std::printf("steps a second               %.0f thousand, one thread\n", 1e-3 * median(speeds));
+  std::printf(
+      "{\"goals\": %lld, \"derivation_ms\": %.4f, \"derivations_per_second\": %.0f, "
+      "\"successors\": %.2f, \"steps_per_second\": %.0f}\n",
+      static_cast<long long>(kCount), 1e3 * derivation, 1 / derivation, successors, median(speeds));
 }
 
 }  // namespace

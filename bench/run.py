@@ -56,6 +56,8 @@ CASES = {
         tdmpc2_cases.hockey_env,
         proof_cases.umls_proofs,
         proof_cases.family_ranking,
+        proof_cases.prover_ppo,
+        proof_cases.kg_env,
         learning_cases.learning_cartpole,
         learning_cases.learning_pendulum,
         learning_cases.learning_goodhart,

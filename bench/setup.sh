@@ -20,7 +20,7 @@ lacks() {
 # torch first, so that nothing else chooses its build
 pip install "$(pinned torch)" numpy ||
   lacks torch "pip could not install $(pinned torch) (log: $log)"
-for peer in stable-baselines3 envpool; do
+for peer in stable-baselines3 sb3-contrib envpool; do
   pip install "$(pinned $peer)" "$(pinned torch)" numpy "$(pinned gymnasium)" "$(pinned pyyaml)" ||
     lacks $peer "pip could not install $(pinned $peer) (log: $log)"
 done

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "base/config/other_names.h"
 #include "base/core/error.h"
+#include "base/core/file.h"
 
 namespace maglev {
 namespace {
@@ -127,6 +129,29 @@ std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, in
     throw Error(where() + std::string(flag) + " must be a whole number from " +
                 std::to_string(min) + " to " + std::to_string(max) + ", got '" + *text + "'");
   return number;
+}
+
+std::optional<double> Arguments::number(std::string_view flag, double min, double max) const {
+  const auto text = value(flag);
+  if (!text) return std::nullopt;
+  double number = 0;
+  const char* end = text->data() + text->size();
+  const auto [behind, error] = std::from_chars(text->data(), end, number);
+  if (error == std::errc() && behind == end && number >= min && number <= max) return number;
+  char bounds[64];
+  std::snprintf(bounds, sizeof bounds, "%g to %g", min, max);
+  throw Error(where() + std::string(flag) + " must be a number from " + bounds + ", got '" + *text +
+              "'");
+}
+
+std::optional<std::string> Arguments::output(std::string_view flag) const {
+  const auto file = value(flag);
+  if (!file) return std::nullopt;
+  if (std::filesystem::is_directory(*file))
+    throw Error(where() + *file + " is a folder; name a file for " + std::string(flag));
+  if (path_exists(*file) && !has("--overwrite"))
+    throw Error(where() + *file + " is there already; name another, or replace it by --overwrite");
+  return file;
 }
 
 std::optional<size_t> Arguments::name_index(std::string_view flag,

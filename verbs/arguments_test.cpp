@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "tests/errors.h"
+#include "tests/folder.h"
 
 namespace maglev {
 namespace {
@@ -18,7 +20,9 @@ const VerbEntry kVerb{.name = "train",
 Grammar grammar() {
   return {.flags = {{"--out", "DIR", "run folder"},
                     {"--json", "", "as JSON"},
-                    {"--episodes", "N", "episodes"}},
+                    {"--episodes", "N", "episodes"},
+                    {"--rate", "X", "learning rate"},
+                    {"--overwrite", "", "replace what is there"}},
           .least = 1,
           .most = 2,
           .names = "<algorithm> <environment>",
@@ -79,6 +83,29 @@ TEST(Arguments, whole_numbers_are_checked) {
   EXPECT_EQ(parse({"ppo"}).integer("--episodes", 1, 100), std::nullopt);
   for (const char* bad : {"0", "101", "1.5", "ten", "", "-3"})
     EXPECT_THROW(parse({"ppo", "--episodes", bad}).integer("--episodes", 1, 100), Error) << bad;
+}
+
+TEST(Arguments, a_number_is_one_from_its_range_or_answered) {
+  EXPECT_EQ(parse({"ppo", "--rate", "2.5e-1"}).number("--rate", 0, 1), 0.25);
+  EXPECT_EQ(parse({"ppo"}).number("--rate", 0, 1), std::nullopt);
+  for (const char* bad : {"-0.1", "1.1", "half", "0.5x", "nan", "inf"})
+    EXPECT_EQ(maglev::error_of([&] { parse({"ppo", "--rate", bad}).number("--rate", 0, 1); }),
+              "[train] --rate must be a number from 0 to 1, got '" + std::string(bad) + "'");
+}
+
+TEST(Arguments, an_output_is_no_folder_and_is_replaced_only_where_so_asked) {
+  const std::string file = test_folder() + "/arguments_output";
+  const auto output = [&](const std::string& path, const char* last) {
+    return parse({"ppo", "--out", path, last}).output("--out");
+  };
+  EXPECT_EQ(output(file, "--json"), file);
+  write_atomic(file, "kept");
+  EXPECT_EQ(maglev::error_of([&] { output(file, "--json"); }),
+            "[train] " + file + " is there already; name another, or replace it by --overwrite");
+  EXPECT_EQ(output(file, "--overwrite"), file);
+  EXPECT_EQ(maglev::error_of([&] { output(test_folder(), "--overwrite"); }),
+            "[train] " + test_folder() + " is a folder; name a file for --out");
+  EXPECT_EQ(parse({"ppo"}).output("--out"), std::nullopt);
 }
 
 enum class Colour { red, green };

@@ -8,9 +8,8 @@
 
 namespace maglev::verbs {
 
-/// A moving picture for `verb` to be written to `file`, where there may be one. Throws Error when the
-/// file is there and `overwrite` is false, when it is a folder, or cannot be made.
-std::unique_ptr<Animation> recording_to(const std::string& verb, const std::string& file,
-                                        bool overwrite);
+/// A moving picture to be written to `file`, where there may be one. Throws Error when it cannot be
+/// made.
+std::unique_ptr<Animation> recording_to(const std::string& file);
 
 }  // namespace maglev::verbs

@@ -1,6 +1,7 @@
 #pragma once
-// Reads what sb3_fixture.py writes: lines "option <name> <value>", "number <name> <i>", "tensor
-// <name> <dtype> <ndim> <sizes>" up to "end", then the tensors' bytes in that order.
+// Reads what sb3_fixture.py writes: lines "option <name> <value>", "reference <name> <value>" (an
+// option that the reference has besides), "number <name> <i>", "tensor <name> <dtype> <ndim> <sizes>"
+// up to "end", then the tensors' bytes in that order.
 
 #include <fstream>
 #include <map>
@@ -15,7 +16,7 @@
 namespace maglev {
 
 struct CaseFile {
-  std::vector<std::pair<std::string, std::string>> options;
+  std::vector<std::pair<std::string, std::string>> options, reference;
   std::map<std::string, int64_t> numbers;
   std::map<std::string, at::Tensor> tensors;
 
@@ -28,10 +29,10 @@ struct CaseFile {
       std::istringstream words(line);
       std::string kind, name, dtype;
       words >> kind >> name;
-      if (kind == "option") {
+      if (kind == "option" || kind == "reference") {
         std::string value;
         std::getline(words >> std::ws, value);
-        options.emplace_back(name, value);
+        (kind == "option" ? options : reference).emplace_back(name, value);
       } else if (kind == "number") {
         words >> numbers[name];
       } else {
@@ -41,6 +42,7 @@ struct CaseFile {
         for (auto& s : sizes) words >> s;
         tensors[name] = at::empty(sizes, dtype == "f32"   ? at::kFloat
                                          : dtype == "f64" ? at::kDouble
+                                         : dtype == "i32" ? at::kInt
                                          : dtype == "i64" ? at::kLong
                                                           : at::kByte);
         order.push_back(name);

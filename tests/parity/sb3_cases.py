@@ -2,6 +2,9 @@
 
 A case names an environment of sb3_fixture.py and arguments of stable_baselines3.PPO that differ from DEFAULTS; the fixture
 says the same in this engine's settings. A schedule is (value at the start, share of it left at the end).
+
+Cases whose names begin with prover_ are the same arguments on this engine's environment kg, with the network `proof`, of
+which `network` has the options. docs/ppo.md says which case shows what.
 """
 
 ITERATIONS = 3
@@ -41,6 +44,49 @@ CASES = {
     "gaussian_value_clip": dict(env="pendulum", gamma=0.9, clip_range_vf=0.5, max_grad_norm=5.0),
     "many_heads": dict(env="heads", ent_coef=0.01),
     "masked": dict(env="masked", ent_coef=0.02),
+}
+
+# Half of the episodes are cut at the limit. A row goes through some ten goals' towers, each with LayerNorms that make much
+# of little: small steps keep what rounding leaves small.
+PROVER = dict(env="kg", net="prover", env_settings=dict(data="family", max_steps=4, skip_unary=1), n_steps=32,
+              network=dict(embedding=8, width=20, blocks=1), learning_rate=2e-3, clip_range=0.02, adam_eps=1e-4)
+SMALLER_STEPS = {
+    "lambda_zero": dict(learning_rate=2e-3, clip_range=0.02),
+    "target_kl_stops": dict(target_kl=1e-4, learning_rate=4e-3),
+    "learning_rate_to_a_tenth": dict(learning_rate=(4e-3, 0.1)),
+    "learning_rate_to_zero": dict(learning_rate=(4e-3, 0.0)),
+    "clip_to_a_quarter": dict(clip_range=(0.04, 0.25)),
+    "batch_beyond_the_buffer": dict(n_epochs=4),
+    "tiny_gradient_clip": dict(max_grad_norm=1e-2, learning_rate=5e-3),
+    "hot": dict(learning_rate=6e-3),
+}
+ON_THE_PROVER = [
+    "base", "lambda_one", "lambda_zero", "last_minibatch_short", "batch_beyond_the_buffer", "one_environment",
+    "many_environments", "advantage_as_it_is", "value_clip", "value_weight_two", "entropy_bonus",
+    "target_kl_stops", "tiny_gradient_clip", "wide_gradient_clip", "learning_rate_to_a_tenth", "learning_rate_to_zero",
+    "clip_to_a_quarter", "hot",
+]
+CASES |= {f"prover_{name}": PROVER | CASES[name] | SMALLER_STEPS.get(name, {}) for name in ON_THE_PROVER}
+CASES |= {
+    # normalised advantages of one row are not a number in sb3-contrib, which lacks stable-baselines3's exception
+    "prover_last_minibatch_of_one_row": PROVER | dict(batch_size=127, normalize_advantage=False),
+    "prover_shared_body": PROVER | dict(network=PROVER["network"] | dict(shared="true", goals="sum", dot="none")),
+    "prover_separate_towers": PROVER | dict(network=PROVER["network"] | dict(
+        towers="separate", atoms="sum", goals="masked_mean", dot="l2", temperature=0.5)),
+    # facts in a row and one rule: whatever the goal, there is one thing to do
+    "prover_without_a_choice": PROVER | dict(ent_coef=0.02, env_settings=dict(
+        data="chain", max_steps=3, skip_unary=0, end_action="false")),
+}
+
+# graphs that are no built-in ones: files of a folder
+GRAPHS = {
+    "chain": {
+        "facts.txt": "".join(f"next(n{i}, n{i + 1}).\n" for i in range(9)) + "reach(n9, n9).\n",
+        "rules.txt": "reach(X,Y) :- next(X,Z), reach(Z,Y).\n",
+        "train.txt": "".join(f"reach(n{i}, n9).\n" for i in range(9)),
+        "valid.txt": "reach(n0, n9).\n",
+        "test.txt": "reach(n0, n9).\n",
+    },
 }
 
 

@@ -8,20 +8,28 @@ sb3_replay feeds the recorded rollouts and permutations to this engine's PPO and
 
 import pathlib
 import sys
+import tempfile
 import warnings
 
 import gymnasium as gym
 import numpy as np
 import torch
-from sb3_cases import CASES, ITERATIONS, settings
+from sb3_cases import CASES, GRAPHS, ITERATIONS, settings
 from sb3_contrib import MaskablePPO
+from sb3_envs import PipeEnvs
+from sb3_prover import NETWORK, ProverPolicy, our_name
 from stable_baselines3 import PPO
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
 
 HEADS = {"cartpole": [2], "pendulum": [], "heads": [3, 2, 4], "masked": [5], "pixels": [3]}
-SAFE_EDGE = 2e-6
-DTYPES = {"float32": "f32", "int64": "i64", "uint8": "u8"}
+# how near a ratio may come to its clip, and what goes into a ReLU to 0
+SAFE_CLIP, SAFE_RELU = 2e-6, 5e-7
+FOLDER = tempfile.TemporaryDirectory()  # of graphs, as long as this program runs
+DTYPES = {"float32": "f32", "int32": "i32", "int64": "i64", "uint8": "u8"}
+# what the networks' plain ways are asked for with, beside ppo.fused=false
+REFERENCE = {"cnn": {"network.cnn.fused_layers": "false"},
+             "prover": {"network.proof.packed": "false", "network.proof.fused_layers": "false"}}
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 
 
@@ -61,6 +69,24 @@ class Walk(gym.Env):
         return self.observe(), reward, end < 0.05, 0.03 < end < 0.1, {}
 
 
+def graph_folder(name):
+    """A built-in graph's name, or a folder of one of GRAPHS."""
+    if name not in GRAPHS:
+        return name
+    folder = pathlib.Path(FOLDER.name) / name
+    folder.mkdir(exist_ok=True)
+    for file, text in GRAPHS[name].items():
+        (folder / file).write_text(text)
+    return folder
+
+
+def make_envs(c, seed):
+    if c["env"] == "kg":
+        own = c["env_settings"]
+        return PipeEnvs("kg", c["n_envs"], seed, own | dict(data=graph_folder(own["data"])))
+    return DummyVecEnv([lambda: make_env(c["env"])] * c["n_envs"])
+
+
 def make_env(name):
     if name == "cartpole":
         return gym.make("CartPole-v1", max_episode_steps=20)
@@ -69,23 +95,30 @@ def make_env(name):
     return Walk(name)
 
 
+def columns(obs):
+    """Copies of an observation's columns by name."""
+    return {k: v.copy() for k, v in (obs if isinstance(obs, dict) else {"observation": obs}).items()}
+
+
 class Recorder(VecEnvWrapper):
     """Keeps what the environments gave, before the algorithm changes it in place."""
 
     def reset(self):
         first = self.venv.reset()
-        self.obs, self.steps = [first.copy()], []
+        self.obs, self.steps = [columns(first)], []
         return first
 
     def step_wait(self):
         obs, reward, done, infos = self.venv.step_wait()
         truncated = np.array([bool(i.get("TimeLimit.truncated", False)) for i in infos])
-        final = np.zeros_like(obs)
+        final = {name: np.zeros_like(column) for name, column in columns(obs).items()}
         for n in np.flatnonzero(done):
-            final[n] = infos[n]["terminal_observation"]
+            for name, column in columns(infos[n]["terminal_observation"]).items():
+                final[name][n] = column
         self.steps.append(dict(reward=reward.astype(np.float32), terminated=(done & ~truncated).astype(np.uint8),
-                               truncated=truncated.astype(np.uint8), final_obs=final))
-        self.obs.append(obs.copy())
+                               truncated=truncated.astype(np.uint8))
+                          | {f"final_obs/{name}": column for name, column in final.items()})
+        self.obs.append(columns(obs))
         return obs, reward, done, infos
 
 
@@ -115,7 +148,9 @@ class Convolutions(BaseFeaturesExtractor):
         return x.permute(0, 2, 3, 1).flatten(1)
 
 
-def policy_arguments(c):
+def policy_arguments(c, envs):
+    if c["net"] == "prover":
+        return dict(vocabulary=envs.vocabulary, network=c["network"], optimizer_kwargs=dict(eps=c["adam_eps"]))
     activation = ACTIVATIONS[c["activation"]]
     arguments = dict(activation_fn=activation, net_arch=dict(pi=[32, 24], vf=[32, 24]),
                      optimizer_kwargs=dict(eps=c["adam_eps"]))
@@ -130,6 +165,8 @@ def policy_arguments(c):
 
 def weights(policy, net):
     """Parameters under this engine's names."""
+    if net == "prover":
+        return {our_name(name): value.detach().numpy().copy() for name, value in policy.named_parameters()}
     ours = {"action_net": "policy", "value_net": "value_head.", "log_std": "log_std"}
     layers = {"shared": [("features_extractor.fc", "policy_trunk.fc0"), ("mlp_extractor.value_net.0", "critic.fc0")],
               "cnn": [*((f"mlp_extractor.{p}_net.0", f"{p}_trunk.fc0") for p in ("policy", "value")),
@@ -150,18 +187,22 @@ def weights(policy, net):
 class Spy:
     """Records one train(): the permutations drawn, and per minibatch the figures standing in its local variables."""
 
-    def __init__(self, model):
-        self.model, self.permutations, self.figures, self.norms = model, [], [], []
-        self.edge = np.inf  # how near a ratio or a value came to where its clip begins
+    def __init__(self, model, watch_relus):
+        self.model, self.watch_relus = model, watch_relus
+        self.permutations, self.figures, self.norms = [], [], []
+        self.edge = np.inf  # how near anything came to an edge, in the distances that are safe
 
     def note(self, frame):
         v = frame.f_locals
         moved = [(v["ratio"] - 1, v["clip_range"])]
         if "clip_range_vf" in v:
             moved.append((v["values"] - v["rollout_data"].old_values, v["clip_range_vf"]))
-        self.edge = min(self.edge, *((by.abs() - clip).abs().min().item() for by, clip in moved))
+        self.edge = min(self.edge, *((by.abs() - clip).abs().min().item() / SAFE_CLIP for by, clip in moved))
         self.figures.append([torch.as_tensor(v[name]).item() for name in (
             "policy_loss", "value_loss", "entropy_loss", "approx_kl_div", "clip_fraction", "loss")])
+
+    def note_relu(self, module, inputs):
+        self.edge = min(self.edge, inputs[0].abs().min().item() / SAFE_RELU)
 
     def run(self, train):
         permutation, zero_grad = np.random.permutation, self.model.policy.optimizer.zero_grad
@@ -188,6 +229,9 @@ class Spy:
                 self.explained_variance = value
             return record(key, value, *args, **kwargs)
 
+        # pictures have too many pixels for none of them to be near 0
+        relus = [m for m in self.model.policy.modules() if isinstance(m, torch.nn.ReLU)] if self.watch_relus else []
+        hooks = [m.register_forward_pre_hook(self.note_relu) for m in relus]
         np.random.permutation, self.model.policy.optimizer.zero_grad = recorded_permutation, noting_zero_grad
         torch.nn.utils.clip_grad_norm_, self.model.logger.record = noting_clip, noting_record
         try:
@@ -195,20 +239,23 @@ class Spy:
         finally:
             np.random.permutation, torch.nn.utils.clip_grad_norm_ = permutation, clip
             del self.model.policy.optimizer.zero_grad, self.model.logger.record
+            for hook in hooks:
+                hook.remove()
 
 
 def iteration(model, recorder, net):
     """One train() of `model`: its inputs and its results by name, and its Spy's edge."""
     buffer, S = model.rollout_buffer, model.n_steps
     out = {name: np.stack([step[name] for step in recorder.steps[-S:]]) for name in recorder.steps[-1]}
-    out["obs"] = np.stack(recorder.obs[-S - 1:])  # the last one bootstraps
+    for name in recorder.obs[-1]:
+        out[f"obs/{name}"] = np.stack([obs[name] for obs in recorder.obs[-S - 1:]])  # the last one bootstraps
     discrete = isinstance(model.action_space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete))
     out["action"] = buffer.actions.astype(np.int64 if discrete else np.float32)
     if hasattr(buffer, "action_masks"):
         out["mask"] = buffer.action_masks.astype(np.uint8)
-    for name in ("values", "log_probs", "advantages", "returns"):
+    for name in ("values", "log_probs", "rewards", "advantages", "returns"):
         out[name] = getattr(buffer, name).astype(np.float32).copy()
-    spy = Spy(model)
+    spy = Spy(model, watch_relus=net != "cnn")
     spy.run(type(model).train.__get__(model))
     out["permutations"] = np.stack(spy.permutations).astype(np.int64)
     out["figures"] = np.array(spy.figures, np.float32)
@@ -223,7 +270,10 @@ def our_options(c):
     pair = lambda v: v if isinstance(v, tuple) else (v, 1.0)  # noqa: E731
     (lr, lr_end), (clip, clip_end) = pair(c["learning_rate"]), pair(c["clip_range"])
     network = {"apart": {"hidden": "[32, 24]"}, "shared": {"hidden": "[32]", "shared": "true", "critic_hidden": "[16]"},
-               "cnn": {"hidden": "[16]", "cnn.channels": "[4, 6]"}}[c["net"]]
+               "cnn": {"hidden": "[16]", "cnn.channels": "[4, 6]"}, "prover": {}}[c["net"]]
+    if c["net"] == "prover":
+        prover = NETWORK | c["network"]
+        network = {"kind": "proof", "shared": prover.pop("shared")} | {f"proof.{k}": v for k, v in prover.items()}
     return {
         "epochs": c["n_epochs"], "lr": lr, "lr_end": lr_end, "clip": clip, "clip_end": clip_end, "gamma": c["gamma"],
         "lambda": c["gae_lambda"], "value_clip": c["clip_range_vf"] or 0, "value_coef": c["vf_coef"],
@@ -237,27 +287,32 @@ def our_options(c):
 def run_case(name):
     """Options, numbers and tensors of a case's file.
 
-    A row that stands on the edge of a clip falls to either side by rounding alone, and from there two correct programs
-    part. Such a recording is made again from another seed; about one in thirty is.
+    A row that stands on the edge of a clip falls to either side by rounding alone, as does what a ReLU lets through, and
+    from there two correct programs part. Such a recording is made again from another seed.
     """
     c = settings(name)
     for seed in range(c["seed"], c["seed"] + 20):
         tensors, edge = record(c, seed)
-        if edge > SAFE_EDGE:
+        if edge > 1:
             return our_options(c), {"iterations": ITERATIONS, "steps": c["n_steps"], "envs": c["n_envs"],
                                     "batch_size": c["batch_size"]}, tensors
-    raise RuntimeError(f"{name}: every recording has a row on the edge of a clip")
+    raise RuntimeError(f"{name}: every recording has a row on an edge")
+
+
+def masked(c):
+    return c["env"] in ("masked", "kg")
 
 
 def record(c, seed):
-    recorder = Recorder(DummyVecEnv([lambda: make_env(c["env"])] * c["n_envs"]))
+    envs = make_envs(c, seed)
+    recorder = Recorder(envs)
     schedule = lambda v: (lambda left: v[0] * (v[1] + (1 - v[1]) * left)) if isinstance(v, tuple) else v  # noqa: E731
     same = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range_vf", "ent_coef", "vf_coef",
             "max_grad_norm", "target_kl", "normalize_advantage")
-    algorithm = MaskablePPO if c["env"] == "masked" else PPO
-    kind = "CnnPolicy" if c["net"] == "cnn" else "MlpPolicy"
+    algorithm = MaskablePPO if masked(c) else PPO
+    kind = {"cnn": "CnnPolicy", "prover": ProverPolicy}.get(c["net"], "MlpPolicy")
     model = algorithm(kind, recorder, learning_rate=schedule(c["learning_rate"]), clip_range=schedule(c["clip_range"]),
-                      policy_kwargs=policy_arguments(c), device="cpu", seed=seed, **{k: c[k] for k in same})
+                      policy_kwargs=policy_arguments(c, envs), device="cpu", seed=seed, **{k: c[k] for k in same})
     tensors = {f"initial/{k}": v for k, v in weights(model.policy, c["net"]).items()}
     done = []
 
@@ -268,7 +323,9 @@ def record(c, seed):
     model.learn(ITERATIONS * c["n_steps"] * c["n_envs"])
     for k, (result, _) in enumerate(done):
         tensors |= {f"{k}/{key}": value for key, value in result.items()}
-    tensors["heads"] = np.array(HEADS[c["env"]], np.int64)
+    tensors["heads"] = np.array([envs.action_space.n] if c["env"] == "kg" else HEADS[c["env"]], np.int64)
+    tensors["vocabulary"] = np.array(getattr(envs, "vocabulary", []), np.int64)
+    envs.close()
     return tensors, min(edge for _, edge in done)
 
 
@@ -279,18 +336,25 @@ def expect_exercised(name, tensors):
 
     c = settings(name)
     assert total("truncated") > 0, f"{name}: no episode was cut off"
-    assert sum(tensors[f"{k}/figures"][:, 4].sum() for k in range(ITERATIONS)) > 0, f"{name}: no ratio was clipped"
+    choices = True
+    if masked(c):
+        allowed = np.stack([tensors[f"{k}/mask"].sum(-1) for k in range(ITERATIONS)])
+        assert np.any(allowed == 1), f"{name}: no row with one allowed action"
+        choices = np.any(allowed > 1)
+        assert choices == (name != "prover_without_a_choice"), f"{name}: at most {allowed.max()} actions are allowed"
+    clipped = sum(tensors[f"{k}/figures"][:, 4].sum() for k in range(ITERATIONS))
+    # without a choice every ratio is 1
+    assert (clipped > 0) == choices, f"{name}: a share of {clipped} of ratios was clipped"
     stopped = sum(np.isnan(tensors[f"{k}/grad_norms"]).sum() for k in range(ITERATIONS))
     assert (stopped > 0) == (c["target_kl"] is not None), f"{name}: target_kl stopped {stopped} updates"
-    if c["env"] == "masked":
-        single = sum((tensors[f"{k}/mask"].sum(-1) == 1).sum() for k in range(ITERATIONS))
-        assert single > 0, f"{name}: no row with one allowed action"
 
 
-def write(path, options, numbers, tensors):
+def write(path, options, reference, numbers, tensors):
     with open(path, "wb") as file:
         for key, value in options.items():
             file.write(f"option {key} {value}\n".encode())
+        for key, value in reference.items():
+            file.write(f"reference {key} {value}\n".encode())
         for key, value in numbers.items():
             file.write(f"number {key} {value}\n".encode())
         for key, value in tensors.items():
@@ -309,7 +373,7 @@ def main():
     for name in sys.argv[2:] or CASES:
         options, numbers, tensors = run_case(name)
         expect_exercised(name, tensors)
-        write(folder / f"{name}.case", options, numbers, tensors)
+        write(folder / f"{name}.case", options, REFERENCE.get(settings(name)["net"], {}), numbers, tensors)
 
 
 if __name__ == "__main__":

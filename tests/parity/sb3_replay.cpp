@@ -30,13 +30,25 @@ namespace {
 
 constexpr double kTolerance = 1e-5;
 
+std::vector<int64_t> numbers_of(const at::Tensor& t) {
+  return {t.data_ptr<int64_t>(), t.data_ptr<int64_t>() + t.numel()};
+}
+
 EnvSpec spec_of(const CaseFile& c) {
-  const auto &obs = c["0/obs"], &heads = c["heads"];
-  ObsColumn column{.name = "observation",
-                   .dtype = obs.scalar_type() == at::kByte ? DType::u8 : DType::f32};
-  column.shape.assign(obs.sizes().begin() + 2, obs.sizes().end());
-  EnvSpec spec{.observations = {column}};
-  spec.action.heads.assign(heads.data_ptr<int64_t>(), heads.data_ptr<int64_t>() + heads.numel());
+  const auto& heads = c["heads"];
+  EnvSpec spec;
+  const std::string prefix = "0/obs/";
+  for (const auto& [name, obs] : c.tensors) {
+    if (name.rfind(prefix, 0) != 0) continue;
+    ObsColumn column{.name = name.substr(prefix.size()),
+                     .dtype = obs.scalar_type() == at::kByte  ? DType::u8
+                              : obs.scalar_type() == at::kInt ? DType::i32
+                                                              : DType::f32,
+                     .vocabulary = numbers_of(c["vocabulary"])};
+    column.shape.assign(obs.sizes().begin() + 2, obs.sizes().end());
+    spec.observations.push_back(column);
+  }
+  spec.action.heads = numbers_of(heads);
   if (!spec.action.discrete()) {
     spec.action.low.assign(size_t(c["0/action"].size(2)), -1.f);
     spec.action.high.assign(spec.action.low.size(), 1.f);
@@ -67,14 +79,21 @@ int64_t padded_steps(const CaseFile& c) {
 
 LaidOut lay_out(const CaseFile& c, const EnvSpec& spec, int64_t iteration, int64_t T) {
   const int64_t S = c.numbers.at("steps"), N = c.numbers.at("envs");
-  auto in = [&](const char* name) { return c[std::to_string(iteration) + "/" + name]; };
-  const auto obs = in("obs"), final_obs = in("final_obs"), action = in("action"),
-             reward = in("reward");
+  auto in = [&](const std::string& name) { return c[std::to_string(iteration) + "/" + name]; };
+  const auto action = in("action"), reward = in("reward");
   const auto terminated = in("terminated"), truncated = in("truncated");
-  auto sizes = obs.sizes().vec();
-  sizes[0] = T + 1;
   Batch b;
-  b.obs = {at::zeros(sizes, obs.options())};
+  std::vector<at::Tensor> obs, final_obs;
+  for (const ObsColumn& column : spec.observations) {
+    obs.push_back(in("obs/" + column.name));
+    final_obs.push_back(in("final_obs/" + column.name));
+    auto sizes = obs.back().sizes().vec();
+    sizes[0] = T + 1;
+    b.obs.push_back(at::zeros(sizes, obs.back().options()));
+  }
+  const auto show = [&](int64_t row, int64_t n, const std::vector<at::Tensor>& columns, int64_t t) {
+    for (size_t i = 0; i < columns.size(); ++i) b.obs[i][row][n].copy_(columns[i][t][n]);
+  };
   if (spec.action.masked) b.mask = at::ones({T + 1, N, spec.action.categories()}, at::kByte);
   b.is_first = at::zeros({T + 1, N}, at::kByte);
   b.action = at::zeros({T, N, spec.action.dims()}, spec.action.discrete() ? at::kInt : at::kFloat);
@@ -87,7 +106,7 @@ LaidOut lay_out(const CaseFile& c, const EnvSpec& spec, int64_t iteration, int64
     int64_t row = 0;
     for (int64_t t = 0; t < S; ++t, ++row) {
       real[n * S + t] = row * N + n;
-      b.obs[0][row][n].copy_(obs[t][n]);
+      show(row, n, obs, t);
       if (spec.action.masked) b.mask[row][n].copy_(in("mask")[t][n]);
       b.action[row][n].copy_(action[t][n]);
       b.reward[row][n] = reward[t][n];
@@ -95,13 +114,13 @@ LaidOut lay_out(const CaseFile& c, const EnvSpec& spec, int64_t iteration, int64
       b.truncated[row][n] = truncated[t][n];
       if (!at::bitwise_or(terminated[t][n], truncated[t][n]).item<uint8_t>()) continue;
       ++row;
-      b.obs[0][row][n].copy_(final_obs[t][n]);
+      show(row, n, final_obs, t);
       if (row < T) b.is_first[row + 1][n] = 1;
     }
     // the row behind the last step bootstraps; rows after it begin episodes that nothing is learnt
     // from
     for (int64_t end = row; row <= T; ++row) {
-      b.obs[0][row][n].copy_(obs[S][n]);
+      show(row, n, obs, S);
       if (row > end) b.is_first[row][n] = 1;
     }
   }
@@ -134,6 +153,8 @@ class Replay {
     OptionTable table;
     options.describe(table);
     for (const auto& [name, value] : c.options) table.set(name, value, "case file");
+    if (!fused)
+      for (const auto& [name, value] : c.reference) table.set(name, value, "case file");
     const int64_t N = c.numbers.at("envs"), buffer = c.numbers.at("steps") * N;
     minibatch_ = std::min(c.numbers.at("batch_size"), buffer);
     options.rollout = T_;
@@ -171,6 +192,12 @@ class Replay {
     compare_steps("log_probs", batch.extra[0]);
     ppo_->learner().prepare(batch);
     compare_steps("advantages", ppo_->learner().results().advantage);
+    // behind an episode's last step nothing follows: its advantage is its reward, with the value it
+    // was cut off from, less its own value
+    const auto ends = at::bitwise_or(theirs("terminated"), theirs("truncated")).t().reshape(-1);
+    const auto rewards =
+        steps(ppo_->learner().results().advantage + batch.extra[1].narrow(0, 0, T_));
+    differences_.add("last_rewards", rewards * ends, theirs("rewards").t().reshape(-1) * ends);
     compare_steps("returns", ppo_->learner().results().returns);
     differences_.add("explained_variance", ppo_->learner().results().explained_variance,
                      theirs("explained_variance"));
@@ -209,15 +236,22 @@ class Replay {
   }
 
   // what collecting would have written beside the recorded actions
-  void act(Batch& batch) const {
+  void act(Batch& batch) {
     auto& network = ppo_->policy().network();
-    auto out = network.forward({batch.obs[0].flatten(0, 1)}, {.policy = true, .value = true});
+    std::vector<at::Tensor> columns;
+    for (const auto& column : batch.obs) columns.push_back(column.flatten(0, 1));
+    auto out = network.forward(columns, {.policy = true, .value = true});
     batch.extra[1].copy_(network.value_head().denormalize(out.value).view_as(batch.extra[1]));
     const int64_t count = batch.reward.numel();
     DistParams dist{out.logits.narrow(0, 0, count), network.log_std(), {}};
     if (batch.mask.defined()) dist.mask = batch.mask.flatten(0, 1).narrow(0, 0, count);
-    batch.extra[0].copy_(
-        log_prob(spec_.action, dist, batch.action.flatten(0, 1)).log_prob.view_as(batch.extra[0]));
+    const auto drawn = log_prob(spec_.action, dist, batch.action.flatten(0, 1));
+    batch.extra[0].copy_(drawn.log_prob.view_as(batch.extra[0]));
+    if (!spec_.action.masked) return;
+    // where one action is allowed there is no doubt, to the bit
+    const auto doubt =
+        at::where(dist.mask.sum(1) == 1, drawn.log_prob.abs() + drawn.entropy.abs(), at::zeros({}));
+    differences_.add("one_action", doubt, at::zeros_like(doubt));
   }
 
   const CaseFile& case_;

@@ -193,7 +193,7 @@ void show(const std::string& what, const Table& table, int64_t given_up,
 
 int judge_run(const Arguments& arguments, const std::string& folder, Actions actions,
               EvalOptions options, const DreamLength& length) {
-  const auto picture = arguments.value("--imagine");
+  const auto picture = arguments.output("--imagine");
   for (const char* flag : {"--seen", "--imagined", "--overwrite"})
     if (!picture && arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
@@ -205,7 +205,7 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
     if (!trained.algo().make_imagination)
       throw Error("[eval] " + std::string(trained.algo().name) +
                   " has no world model whose pictures could be drawn; leave out --imagine");
-    drawn = recording_to("eval", *picture, arguments.has("--overwrite"));
+    drawn = recording_to(*picture);
   }
   const Placement& placement = run.placement();
   ThreadPool& pool = run.pool();

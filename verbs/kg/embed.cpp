@@ -1,7 +1,6 @@
 // maglev kg embed: trains an embedding of a graph, which `maglev rank` compares and joins proofs
 // with, and says how well it ranks by itself.
 
-#include <charconv>
 #include <cstdio>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
-#include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "base/datalog/graph.h"
 #include "base/statistics/ranking.h"
@@ -25,18 +23,6 @@ namespace {
 using datalog::Atom;
 
 constexpr double kBetweenLines_s = 5;
-
-double number_of(const Arguments& arguments, const char* flag, double least, double otherwise) {
-  const auto given = arguments.value(flag);
-  if (!given) return otherwise;
-  double number = 0;
-  const char* end = given->data() + given->size();
-  const auto [behind, error] = std::from_chars(given->data(), end, number);
-  if (error != std::errc() || behind != end || !(number >= least && number <= 1e6))
-    throw Error("[kg embed] " + std::string(flag) + " takes a number of at least " +
-                std::to_string(least) + ", got '" + *given + "'");
-  return number;
-}
 
 /// Filtered ranks of queries among all constants, of both arguments; ties by their mean.
 RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
@@ -61,16 +47,14 @@ RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
 }
 
 int embed(const Arguments& arguments) {
-  const auto file = arguments.value("--out");
+  const auto file = arguments.output("--out");
   if (!file) throw Error("[kg embed] --out FILE is missing: where the vectors go");
-  if (path_exists(*file) && !arguments.has("--overwrite"))
-    throw Error("[" + *file + "] is there already; name another, or give --overwrite");
   ComplexOptions options;
   options.dim = arguments.integer("--dim", 1, 4096).value_or(options.dim);
   options.epochs = arguments.integer("--epochs", 1, 100'000).value_or(options.epochs);
   options.batch = arguments.integer("--batch", 1, 1 << 20).value_or(options.batch);
-  options.lr = number_of(arguments, "--lr", 1e-9, options.lr);
-  options.n3 = number_of(arguments, "--n3", 0, options.n3);
+  options.lr = arguments.number("--lr", 1e-9, 1e6).value_or(options.lr);
+  options.n3 = arguments.number("--n3", 0, 1e6).value_or(options.n3);
   options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
 
   // products this large are the library's own threads' work

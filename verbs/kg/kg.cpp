@@ -1,7 +1,6 @@
 // maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, trains embeddings, says
 // what one is like.
 
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <unistd.h>
@@ -46,11 +45,6 @@ std::string decimal(double x) {
 
 void print_notes(const Dataset& dataset) {
   for (const std::string& note : dataset.notes) print("note: " + note + "\n");
-}
-
-void refuse_existing(const std::string& path, bool overwrite) {
-  if (!overwrite && path_exists(path))
-    throw Error("[" + path + "] is there already; name another, or give --overwrite");
 }
 
 struct SplitRow {
@@ -162,23 +156,12 @@ int make(const Arguments& arguments) {
   return 0;
 }
 
-double confidence_of(const std::string& text) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [behind, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || behind != end || !(number >= 0 && number <= 1))
-    throw Error("[kg mine] --confidence takes a number from 0 to 1, got '" + text + "'");
-  return number;
-}
-
 int mine(const Arguments& arguments) {
   datalog::MineOptions options{.per_head = 20};
   options.support = arguments.integer("--support", 1, INT32_MAX).value_or(options.support);
-  if (const auto given = arguments.value("--confidence"))
-    options.confidence = confidence_of(*given);
+  options.confidence = arguments.number("--confidence", 0, 1).value_or(options.confidence);
   options.per_head = arguments.integer("--per-head", 0, INT32_MAX).value_or(options.per_head);
-  const auto file = arguments.value("--out");
-  if (file) refuse_existing(*file, arguments.has("--overwrite"));
+  const auto file = arguments.output("--out");
   const Dataset dataset = datalog::open_dataset(arguments.positional()[0]);
   const auto rules = datalog::mine_rules(dataset.program, options);
   if (!file) {

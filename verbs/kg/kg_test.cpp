@@ -67,7 +67,7 @@ TEST(Kg, mined_rules_are_read_again) {
   EXPECT_TRUE(contains(error_of([&] { entry().run({"mine", "family", "--out", file}); }),
                        "is there already"));
   EXPECT_TRUE(contains(error_of([] { entry().run({"mine", "family", "--confidence", "2"}); }),
-                       "takes a number from 0 to 1"));
+                       "must be a number from 0 to 1, got '2'"));
 }
 
 TEST(Kg, an_unknown_command_is_answered_with_a_near_one) {

@@ -132,11 +132,11 @@ int run(const std::vector<std::string>& words) {
         "UTF-8 for input and output; play there, or name another player");
   std::unique_ptr<Animation> recording;
   int64_t recorded = 0;  // pictures
-  const auto file = arguments.value("--record");
+  const auto file = arguments.output("--record");
   if (file && !env.paint)
     throw Error("[play] " + std::string(env.name) +
                 " has no picture to record; leave out --record");
-  if (file) recording = recording_to("play", *file, arguments.has("--overwrite"));
+  if (file) recording = recording_to(*file);
 
   claim_threads();
   std::vector<std::string> results;

@@ -1,11 +1,9 @@
 // maglev prove: a proof of a query from a knowledge graph's facts and rules, or why there is none.
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <unistd.h>
@@ -89,16 +87,6 @@ void expect_flags(const Arguments& arguments) {
   if (!arguments.has("--html")) refuse("--overwrite", "goes with --html FILE");
 }
 
-double seconds_of(const Arguments& arguments) {
-  const auto text = arguments.value("--seconds");
-  if (!text) return std::numeric_limits<double>::infinity();
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-  if (error != std::errc() || end != text->data() + text->size() || !(seconds > 0))
-    throw Error("[prove] --seconds must be a number above 0, got '" + *text + "'");
-  return seconds;
-}
-
 Result search(const datalog::Dataset& data, const Arguments& arguments, PolicyScores* policy) {
   constexpr int64_t kMany = int64_t(1) << 30;
   Result result{.data = &data, .query = parse_query(arguments.positional()[1], data.program)};
@@ -112,7 +100,7 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   o.depth = int32_t(arguments.integer("--depth", 1, kMany).value_or(o.depth));
   o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
   o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
-  o.seconds = seconds_of(arguments);
+  o.seconds = arguments.number("--seconds", 1e-9, 1e9).value_or(o.seconds);
   if (policy) o.scores = std::ref(*policy);
   const auto trained = policy ? policy->params().select : maglev::kg::Select::leftmost;
   o.how.select_bound = arguments.choice<maglev::kg::Select>("--select").value_or(trained) ==
@@ -168,9 +156,7 @@ int run(const std::vector<std::string>& words) {
                                       std::vector<std::string>{}, "cpu");
     policy.emplace(*run);
   }
-  const auto page = arguments.value("--html");
-  if (page && path_exists(*page) && !arguments.has("--overwrite"))
-    throw Error("[prove] " + *page + " is there already; give --overwrite to replace it");
+  const auto page = arguments.output("--html");
   const Result result = search(data, arguments, policy ? &*policy : nullptr);
   if (page) write_atomic(*page, result_page(result));
   print(arguments.has("--json")

@@ -254,9 +254,7 @@ int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
   const std::string folder = arguments.positional()[0];
-  const auto scores_file = arguments.value("--scores");
-  if (scores_file && path_exists(*scores_file) && !arguments.has("--overwrite"))
-    throw Error("[rank] " + *scores_file + " is there already; give --overwrite to replace it");
+  const auto scores_file = arguments.output("--scores");
   const auto ties = arguments.choice<Ties>("--rank-type").value_or(Ties::random);
   const auto by = arguments.choice<By>("--by");
   const auto how = arguments.choice<How>("--actions").value_or(How::mean);

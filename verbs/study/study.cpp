@@ -57,12 +57,10 @@ std::string command_of(const StudyRequest& request, const std::string& arms) {
 
 /// Where the report goes besides: its path without .md. Throws Error where it may not.
 std::string report_stem(const Arguments& arguments) {
-  const auto file = arguments.value("--report");
+  const auto file = arguments.output("--report");
   if (!file) return "";
   if (!file->ends_with(".md"))
     throw Error("[study] --report wants a Markdown file, e.g. docs/study.md, got '" + *file + "'");
-  if (path_exists(*file) && !arguments.has("--overwrite"))
-    throw Error("[study] " + *file + " is there already; --overwrite replaces it");
   return file->substr(0, file->size() - 3);
 }
 
