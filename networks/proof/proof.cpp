@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
 #include "engine/device/launch.h"
@@ -116,9 +117,12 @@ class ProofNetwork : public ActorCritic {
   NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) override {
     const at::Tensor &state = columns[state_], &successors = columns[successors_];
     MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
-    if (own_.packed && own_.room > 0) return roomed(state, successors, want);
-    return own_.packed && !runs_on_cuda(state.device()) ? packed(state, successors, want)
-                                                        : padded(state, successors, want);
+    const bool device = runs_on_cuda(state.device());
+    // where nothing is learned a processor counts instead: evaluations meet goals of any kind
+    if (own_.packed && own_.room > 0 && (device || at::GradMode::is_enabled()))
+      return roomed(state, successors, want);
+    return own_.packed && !device ? packed(state, successors, want)
+                                  : padded(state, successors, want);
   }
 
   ValueHead& value_head() const override { return *value_head_; }

@@ -10,7 +10,6 @@
 
 #include "engine/nn/autocast.h"
 #include "engine/nn/network.h"
-#include "engine/run/checkpoint.h"
 #include "engine/train/trainer.h"
 #include "kernels/ragged/ragged_op.h"
 #include "tests/close.h"
@@ -133,17 +132,20 @@ INSTANTIATE_TEST_SUITE_P(Rooms, ProofWays, testing::Values("0", "4"), [](const a
 });
 
 TEST(Proof, successors_beyond_the_room_are_seen_in_the_logits_and_in_no_other) {
-  at::NoGradGuard no_grad;
   auto columns = proof_rows(70, 4);
   // every slot taken: 70 * 7 successors, of which 70 * 1 + 9 * 7 find room
   fill_goals_whole(columns[1]);
   const auto all = proof_network({})->forward(columns, {});
-  const auto some = proof_network({{"proof.room", "1"}})->forward(columns, {});
+  const auto small = proof_network({{"proof.room", "1"}});
+  const auto some = small->forward(columns, {});
   const auto bound = Tolerance::of_sums(4 * sums_of(*proof_network({})));
   EXPECT_TRUE(close(some.value, all.value, bound));
   const auto flat = some.logits.flatten();
   EXPECT_TRUE(close(flat.narrow(0, 0, 133), all.logits.flatten().narrow(0, 0, 133), bound));
   EXPECT_TRUE(flat.narrow(0, 133, 490 - 133).isnan().all().item<bool>());
+  // where nothing is learned a processor has room for all
+  at::NoGradGuard no_grad;
+  EXPECT_TRUE(close(small->forward(columns, {}).logits, all.logits, bound));
 }
 
 TEST(Proof, padding_has_no_gradient_and_begins_at_zero) {
@@ -219,21 +221,18 @@ TEST(Proof, in_bf16_it_is_near_what_it_is_in_f32) {
   }
 }
 
-// a minibatch of the ring's has some 750 successors
-TEST(Proof, a_room_that_is_too_small_moves_no_weight_and_is_reported) {
+// a row of the ring has two successors and more
+TEST(Proof, a_room_that_is_too_small_is_reported_and_leaves_the_weights_numbers) {
   Experiment experiment("ppo", "ring");
   for (const char* setting :
        {"env.count=32", "ppo.rollout=32", "ppo.minibatch=256", "ppo.network.proof.room=1"})
     experiment.table().override_with(setting);
   Trainer run(experiment, {.device = at::kCPU, .threads = 2});
-  const auto weights = [&] {
-    return state_hash([&](StateVisitor& v) { run.algorithm().policy().visit_state(v); });
-  };
-  const auto before = weights();
   run.iterate();
   run.flush();
-  EXPECT_EQ(weights(), before);
   EXPECT_NE(run.report().divergence(), "");
+  for (const auto& p : dynamic_cast<ppo::Ppo&>(run.algorithm()).policy().network().parameters())
+    EXPECT_TRUE(at::isfinite(p).all().item<bool>());
 }
 
 // giving up, wrong ways and tolls: by chance one proof in five ends well
