@@ -95,6 +95,25 @@ def test_what_mattered_sums_to_what_was_asked(runs, env, of):
             assert len(frames[4]["mean"]) == len(frames[4]["deviation"]) == 1
 
 
+def test_world_models_show_what_they_can(engine, tmp_path):
+    for algo, env in (("tdmpc2", "pendulum"), ("dreamer", "cartpole")):
+        done = engine("train", algo, env, "--sinks", "jsonl", "--out", tmp_path / algo, "train.steps=64")
+        assert done.returncode == 0, done.stderr
+    with serving("play", tmp_path / "tdmpc2", "--web", "--port", 0) as url:
+        frame = game(url, 3)[2]
+        assert len(frame["mean"]) == 1 and -2 <= frame["mean"][0] <= 2 and "probs" not in frame
+        insight = get(url, "/api/insight", n=2, of="value")
+        assert [layer["name"] for layer in insight["layers"]] == ["latent"]
+        assert insight["asked"] == pytest.approx(frame["value"], rel=1e-3, abs=1e-5)
+        (vector,) = insight["inputs"]
+        assert vector["shape"] == [3] and len(vector["integrated"]) == 3
+    with serving("play", tmp_path / "dreamer", "--web", "--port", 0) as url:
+        frame = game(url, 3)[2]
+        assert sum(frame["probs"]) == pytest.approx(1, abs=2e-3) and "value" not in frame
+        insight = get(url, "/api/insight", n=2)
+        assert [layer["name"] for layer in insight["layers"]] == ["state"] and not insight["inputs"]
+
+
 def test_who_is_no_policy_has_a_page_too(engine):
     with serving("play", "hockey_duel", "weak", "strong", "--web", "--port", 0) as url:
         about = get(url, "/api/about")
