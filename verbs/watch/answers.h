@@ -41,6 +41,8 @@ class OpenCurves {
   /// The same of the rows whose `axis`, "step" or "seconds", lies between low and high, read from the
   /// file by itself. Throws Error for a request that is none.
   std::string part_json(const std::string& folder, const HttpRequest& request);
+  /// Files that are open.
+  size_t count() const { return open_.size(); }
 
  private:
   struct Open {
