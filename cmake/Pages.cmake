@@ -27,7 +27,7 @@ function(maglev_pages target namespace function header)
       math(EXPR count "${count} + 1")
     endforeach()
   endforeach()
-  set(path ${MAGLEV_GENERATED}/${target}_pages.cpp)
+  set(path ${MAGLEV_GENERATED}/${function}.cpp)
   set(content "// Written by CMake from ${ARGN}.
 #include <array>
 

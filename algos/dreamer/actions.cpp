@@ -9,17 +9,6 @@
 namespace maglev::dreamer {
 namespace {
 
-struct Normal {
-  at::Tensor mean, std;
-};
-
-Normal normal_of(const at::Tensor& head) {
-  const auto parts = head.chunk(2, -1);
-  return {at::tanh(parts[0]),
-          (kMostActionStd - kLeastActionStd) * at::sigmoid(parts[1] + kFirstActionStd) +
-              kLeastActionStd};
-}
-
 at::Tensor side_by_side(const std::vector<at::Tensor>& parts) {
   return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
 }
@@ -68,6 +57,13 @@ void Columns::to_environment(const at::Tensor& action, at::Tensor& out) const {
   }
 }
 
+ActionDistribution::Normal ActionDistribution::normal(const at::Tensor& head) const {
+  const auto parts = head.chunk(2, -1);
+  return {at::tanh(parts[0]),
+          (kMostActionStd - kLeastActionStd) * at::sigmoid(parts[1] + kFirstActionStd) +
+              kLeastActionStd};
+}
+
 std::vector<at::Tensor> ActionDistribution::log_probs(const at::Tensor& head) const {
   std::vector<at::Tensor> all;
   for (const auto& logits : head.split_with_sizes(heads_, -1))
@@ -77,8 +73,8 @@ std::vector<at::Tensor> ActionDistribution::log_probs(const at::Tensor& head) co
 
 at::Tensor ActionDistribution::draw(const at::Tensor& head, const at::Tensor& numbers) const {
   if (heads_.empty()) {
-    const Normal normal = normal_of(head);
-    return normal.mean + normal.std * numbers;
+    const auto [mean, std] = normal(head);
+    return mean + std * numbers;
   }
   std::vector<at::Tensor> parts;
   for (const auto& log_probs : log_probs(head)) {
@@ -90,7 +86,7 @@ at::Tensor ActionDistribution::draw(const at::Tensor& head, const at::Tensor& nu
 }
 
 at::Tensor ActionDistribution::mode(const at::Tensor& head) const {
-  if (heads_.empty()) return normal_of(head).mean;
+  if (heads_.empty()) return normal(head).mean;
   std::vector<at::Tensor> parts;
   for (const auto& log_probs : log_probs(head))
     parts.push_back(one_hot(log_probs.argmax(-1), log_probs.size(-1), head.options()));
@@ -99,15 +95,15 @@ at::Tensor ActionDistribution::mode(const at::Tensor& head) const {
 
 at::Tensor ActionDistribution::log_prob(const at::Tensor& head, const at::Tensor& action) const {
   if (heads_.empty()) {
-    const Normal normal = normal_of(head);
-    const auto deviations = (action - normal.mean) / normal.std;
-    return (-0.5 * deviations.square() - normal.std.log() - 0.5 * std::log(2 * M_PI)).sum(-1);
+    const auto [mean, std] = normal(head);
+    const auto deviations = (action - mean) / std;
+    return (-0.5 * deviations.square() - std.log() - 0.5 * std::log(2 * M_PI)).sum(-1);
   }
   return (side_by_side(log_probs(head)) * action).sum(-1);
 }
 
 at::Tensor ActionDistribution::entropy(const at::Tensor& head) const {
-  if (heads_.empty()) return (normal_of(head).std.log() + 0.5 * std::log(2 * M_PI * M_E)).sum(-1);
+  if (heads_.empty()) return (normal(head).std.log() + 0.5 * std::log(2 * M_PI * M_E)).sum(-1);
   const auto all = side_by_side(log_probs(head));
   return -(all.exp() * all).sum(-1);
 }

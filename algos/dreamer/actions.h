@@ -23,6 +23,8 @@ class Columns {
   at::Tensor to_model(const at::Tensor& action) const;
   /// Writes what [N, A] f32 is to the environment into action [N, dims].
   void to_environment(const at::Tensor& action, at::Tensor& out) const;
+  /// What a deviation [A] f32 of a continuous action is there.
+  at::Tensor deviation(const at::Tensor& std) const { return half_ * std; }
 
  private:
   std::vector<size_t> images_, vectors_;
@@ -50,10 +52,15 @@ class ActionDistribution {
   /// [...], of actions [..., A].
   at::Tensor log_prob(const at::Tensor& head, const at::Tensor& action) const;
   at::Tensor entropy(const at::Tensor& head) const;
+  /// Of each head's categories, [..., categories].
+  std::vector<at::Tensor> log_probs(const at::Tensor& head) const;
+  /// Where continuous: [..., A] each.
+  struct Normal {
+    at::Tensor mean, std;
+  };
+  Normal normal(const at::Tensor& head) const;
 
  private:
-  std::vector<at::Tensor> log_probs(const at::Tensor& head) const;
-
   std::vector<int64_t> heads_;
 };
 

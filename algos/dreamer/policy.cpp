@@ -95,6 +95,27 @@ void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey
   step.extra[kStochColumn].copy_(category);
 }
 
+std::optional<Explanation> DreamerPolicy::explain(const TimeStep& step, const Carry& carry,
+                                                  std::optional<Asked>) {
+  c10::InferenceMode guard;
+  // what act has left: the state after the row was seen
+  const Carry row = carry.rows(0, 1);
+  const auto stoch = one_hot(row.parts[1], shape_.classes, params_.data().options()).flatten(1);
+  const auto head = networks_->policy->forward(Latent{row.parts[0], stoch}.feature());
+  Explanation found;
+  if (actions_.takes_normals()) {
+    const auto [mean, std] = actions_.normal(head);
+    at::Tensor shown = at::empty_like(step.action.narrow(0, 0, 1));
+    columns_.to_environment(mean, shown);
+    found.mean = shown[0];
+    found.deviation = columns_.deviation(std[0]);
+  } else {
+    found.log_probs = at::cat(actions_.log_probs(head), 1)[0];
+  }
+  found.layers.push_back({"state", row.parts[0]});
+  return found;
+}
+
 void DreamerPolicy::visit_state(StateVisitor& visitor) { networks_->visit_acting(visitor); }
 
 void DreamerPolicy::publish(const at::Tensor& params) {

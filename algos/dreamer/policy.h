@@ -37,6 +37,9 @@ class DreamerPolicy : public Policy {
   Carry initial_carry(int64_t rows) const override;
   /// The states are drawn in both modes; mode mean takes the most likely action of them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
+  /// The distribution of the row's state, and its recurrent part h. No value: that is the learner's.
+  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
+                                     std::optional<Asked> asked) override;
   void visit_state(StateVisitor& visitor) override;
   /// Acts from now on by the first of `params` [P] f32, laid out as Networks'.
   void publish(const at::Tensor& params);

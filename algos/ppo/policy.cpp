@@ -1,14 +1,28 @@
 #include "algos/ppo/policy.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
 #include "algos/ppo/sizes.h"
+#include "engine/data/step_window.h"
 #include "engine/nn/autocast.h"
 #include "kernels/policy/distribution_op.h"
 #include "kernels/policy/policy_op.h"
 
 namespace maglev::ppo {
+
+namespace {
+
+// where the categories of an action [heads] i32 stand among those of all heads: [heads] i64
+at::Tensor place_of(const ActionSpec& spec, const at::Tensor& action) {
+  std::vector<int64_t> begin(1, 0);
+  for (int64_t categories : spec.heads) begin.push_back(begin.back() + categories);
+  begin.pop_back();
+  return action.to(at::kLong) + at::tensor(begin, action.options().dtype(at::kLong));
+}
+
+}  // namespace
 
 NetworkContext network_context(const AlgoContext& context) {
   return {.spec = context.spec,
@@ -64,6 +78,54 @@ at::Tensor PpoPolicy::log_probs(const TimeStep& step) {
   c10::InferenceMode guard;
   const auto out = forward(*network_, step.obs, {.policy = true, .value = false});
   return category_log_probs(action, {out.logits, {}, step.mask});
+}
+
+std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&,
+                                              std::optional<Asked> asked) {
+  at::NoGradGuard no_grad;
+  const ActionSpec& action = network_context_.spec.action;
+  const TimeStep row = cut_rows(step, 0, 1);
+  const auto seen = network_->encode(row.obs);
+  Explanation found;
+  const NetworkOutput out =
+      seen ? network_->look(*seen, &found.layers) : forward(*network_, row.obs, {});
+  if (action.discrete()) {
+    found.log_probs = category_log_probs(action, {out.logits, {}, row.mask})[0];
+  } else {
+    found.mean = out.logits[0];
+    found.deviation = network_->log_std().detach().exp();
+  }
+  found.value = network_->value_head().denormalize(out.value)[0].item<double>();
+  if (!asked || !seen) return found;
+
+  // of what the policy sees; the critic's own inputs stay as they are
+  std::vector<at::Tensor> inputs;
+  std::string vectors;
+  for (const ObsColumn& column : network_context_.spec.observations) {
+    if (is_image(column)) found.inputs.push_back({.name = column.name});
+    else if (column.audience == Audience::both)
+      vectors += (vectors.empty() ? "" : ", ") + column.name;
+  }
+  if (seen->policy.image.defined()) inputs.push_back(seen->policy.image);
+  if (seen->policy.vector.defined()) {
+    inputs.push_back(seen->policy.vector);
+    found.inputs.push_back({.name = vectors});
+  }
+  // the categories that were taken, or the mean that is farthest from 0
+  const at::Tensor taken =
+      action.discrete() ? place_of(action, row.action[0]) : found.mean.abs().argmax().view({1});
+  attribute(found, inputs, [&](const std::vector<at::Tensor>& x) {
+    EncodedObs changed = *seen;
+    size_t next = 0;
+    for (at::Tensor* part : {&changed.policy.image, &changed.policy.vector})
+      if (part->defined()) *part = x[next++];
+    if (changed.privileged.defined())
+      changed.privileged = changed.privileged.expand({x[0].size(0), -1});
+    const NetworkOutput of_rows = network_->look(changed, nullptr);
+    return *asked == Asked::value ? network_->value_head().denormalize(of_rows.value)
+                                  : of_rows.logits.index_select(1, taken).sum(1);
+  });
+  return found;
 }
 
 at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {

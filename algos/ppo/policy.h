@@ -30,6 +30,8 @@ class PpoPolicy : public Policy {
   /// reward's units; on panels values are left to the learner, who has all threads for them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
   at::Tensor log_probs(const TimeStep& step) override;
+  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
+                                     std::optional<Asked> asked) override;
   int64_t block_rows() const override { return block_rows_; }
   bool capturable() const override { return device_.is_cuda(); }
 

@@ -9,8 +9,10 @@
 #include "algos/tdmpc2/policy_prior.h"
 #include "algos/tdmpc2/reference/planner.h"
 #include "base/core/error.h"
+#include "engine/data/step_window.h"
 #include "engine/nn/autocast.h"
 #include "kernels/noise/noise_op.h"
+#include "kernels/two_hot/two_hot_op.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -214,6 +216,45 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   }
   // from [-1, 1] to the environment's bounds
   step.action.copy_(columns_.to_environment(action));
+}
+
+std::optional<Explanation> Tdmpc2Policy::explain(const TimeStep& step, const Carry&,
+                                                 std::optional<Asked> asked) {
+  at::NoGradGuard no_grad;
+  const TimeStep row = cut_rows(step, 0, 1);
+  const at::Tensor task = columns_.task(row.obs), e = model_->embedding(task);
+  const at::Tensor seen = columns_.seen(row.obs, 1);
+  // an image unmoved: its middle place
+  const at::Tensor latent =
+      shape_.image() ? model_->encode_image(seen, at::full({1, 2}, 0.5, params_.data().options()))
+                     : model_->encode(seen, e);
+  const at::Tensor action = columns_.to_model(row.action);
+  const StackedMlp q = model_->stacked_q();
+  // of rows of latents [rows, D], all of this row's task
+  const auto of_rows = [](const at::Tensor& one, const at::Tensor& rows) {
+    return one.defined() ? one.expand({rows.size(0), one.size(1)}) : one;
+  };
+  const auto value = [&](const at::Tensor& z) {
+    return two_hot_value_reference(stacked_forward(q, joined(z, of_rows(action, z), of_rows(e, z))),
+                                   kTwoHot)
+        .mean(0);
+  };
+  const auto prior = [&](const at::Tensor& z) {
+    return at::tanh(model_->policy(z, of_rows(e, z)).narrow(1, 0, shape_.actions));
+  };
+  Explanation found;
+  const at::Tensor mean = prior(latent);
+  found.mean = columns_.to_environment(masked(mean, task))[0];
+  found.value = value(latent)[0].item<double>();
+  found.layers.push_back({"latent", latent});
+  if (!asked || shape_.image()) return found;
+  found.inputs.push_back({.name = "vector"});
+  const auto farthest = mean[0].abs().argmax().view({1});
+  attribute(found, {seen}, [&](const std::vector<at::Tensor>& x) {
+    const at::Tensor z = model_->encode(x[0], of_rows(e, x[0]));
+    return *asked == Asked::value ? value(z) : prior(z).index_select(1, farthest).squeeze(1);
+  });
+  return found;
 }
 
 void Tdmpc2Policy::visit_state(StateVisitor& visitor) {

@@ -18,6 +18,8 @@ constexpr size_t kLongestLine = 16 << 20;
 constexpr uint64_t kSampleOver = 32 << 20;
 constexpr size_t kSampleBytes = 16 << 10;
 constexpr size_t kNamedBytes = 80;
+/// A first row: no two runs have the same seconds in it.
+constexpr uint64_t kHeadBytes = 512;
 
 std::string text_at(const FileReader& file, uint64_t begin, uint64_t bytes) {
   std::string text(size_t(bytes), '\0');
@@ -64,7 +66,9 @@ void MetricIndex::read(double budget_s) {
   }
   const FileReader file(path_);
   // a run that is resumed leaves out rows behind its checkpoint: another file, or a shorter one
-  const bool same = device_ == uint64_t(info.st_dev) && node_ == uint64_t(info.st_ino);
+  const bool same = device_ == uint64_t(info.st_dev) && node_ == uint64_t(info.st_ino) &&
+                    file.bytes() >= head_.size() && text_at(file, 0, head_.size()) == head_;
+  head_ = text_at(file, 0, std::min(file.bytes(), kHeadBytes));
   device_ = uint64_t(info.st_dev), node_ = uint64_t(info.st_ino);
   const uint64_t end = std::min(file.bytes(), part_.end);
   const uint64_t now = end > part_.begin ? end - part_.begin : 0;
@@ -184,6 +188,12 @@ const std::vector<MetricIndex::Cell>& MetricIndex::cells_of(std::string_view col
   const auto& names = columns();
   const size_t number = size_t(std::find(names.begin(), names.end(), column) - names.begin());
   return number < cells_.size() ? cells_[number] : none;
+}
+
+size_t MetricIndex::memory() const {
+  size_t bytes = sizeof *this;
+  for (const std::vector<Cell>& cells : cells_) bytes += cells.capacity() * sizeof(Cell);
+  return bytes;
 }
 
 uint64_t MetricIndex::point_bytes(size_t points) const {

@@ -53,6 +53,8 @@ class MetricIndex {
   int64_t rows() const { return rows_; }
   int64_t damaged() const { return damaged_; }
   const std::vector<DamagedLine>& named() const { return named_; }
+  /// Bytes of memory it holds.
+  size_t memory() const;
   /// How often reading began anew.
   int64_t restarts() const { return restarts_; }
 
@@ -89,6 +91,7 @@ class MetricIndex {
   std::string path_;
   Stretch part_;
   uint64_t device_ = 0, node_ = 0;  ///< which file the path was
+  std::string head_ = {};           ///< and what it began with: systems give a node's number again
   uint64_t bytes_ = 0;              ///< of the part, when it was looked at last
   uint64_t position_ = 0;  ///< of the next line that is not read exactly, from the part's begin
   uint64_t width_ = 0;     ///< bytes of a bucket

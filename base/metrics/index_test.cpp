@@ -189,6 +189,24 @@ TEST_F(IndexedFile, a_large_file_is_seen_whole_before_it_is_read) {
   EXPECT_EQ(rows_of(whole.curve("return_mean", whole.point_bytes(400))), 2 * kRows);
 }
 
+// a file of the same name, as large or larger, may be given the number that was the old one's
+TEST_F(IndexedFile, another_file_in_the_same_place_is_read_anew) {
+  append(row_text(1, 1) + row_text(2, 2));
+  MetricIndex index(path_);
+  index.read(1);
+  std::ofstream(path_, std::ios::in | std::ios::out) << row_text(3, 3);
+  append(row_text(4, 4));
+  index.read(1);
+  EXPECT_EQ(index.rows(), 3);
+  EXPECT_EQ(index.restarts(), 1);
+  EXPECT_EQ(index.curve("return_mean", index.point_bytes(400)).front().mean, 3);
+  // one that only grows is not
+  append(row_text(5, 5));
+  index.read(1);
+  EXPECT_EQ(index.rows(), 4);
+  EXPECT_EQ(index.restarts(), 1);
+}
+
 TEST_F(IndexedFile, a_line_without_end_takes_no_memory) {
   append(row_text(1, 1) + std::string(40 << 20, 'x') + "\n" + row_text(2, 2));
   MetricIndex index(path_);

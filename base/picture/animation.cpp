@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/core/error.h"
-#include "base/core/file.h"
 
 namespace maglev {
 namespace {
@@ -35,13 +34,14 @@ void Animation::add(const Canvas& frame, int milliseconds) {
 
 void Animation::finish() {
   if (!last_) throw Error("[" + path_ + "] has no frame to write; play at least one step");
-  write_atomic(path_, file(last_->width(), last_->height(), frames_));
+  write(last_->width(), last_->height(), frames_);
 }
 
 std::unique_ptr<Animation> make_animation(const std::string& path) {
   if (path.ends_with(".png") || path.ends_with(".apng")) return make_png(path);
   if (path.ends_with(".gif")) return make_gif(path);
-  throw Error("[record] the file must end in .png or .gif, got '" + path + "'");
+  if (path.ends_with(".mp4")) return make_mp4(path);
+  throw Error("[record] the file must end in .png, .gif or .mp4, got '" + path + "'");
 }
 
 }  // namespace maglev

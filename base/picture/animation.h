@@ -1,6 +1,6 @@
 #pragma once
-// Moving pictures as files: animated PNG (lossless) and GIF (256 colours a frame). Only what
-// changes from frame to frame is stored.
+// Moving pictures as files: animated PNG (lossless) and GIF (256 colours a frame), of which only what
+// changes from frame to frame is stored, and MP4 by the program ffmpeg, where that is there.
 
 #include <memory>
 #include <string>
@@ -14,7 +14,8 @@ struct Patch {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-/// Frames in memory until finish(). All frames have the first one's size.
+/// Frames that become a file in finish(), and until then lie in memory, or with ffmpeg. All have the
+/// first one's size.
 class Animation {
  public:
   virtual ~Animation() = default;
@@ -28,8 +29,9 @@ class Animation {
  protected:
   explicit Animation(std::string path) : path_(std::move(path)) {}
   virtual void encode(const Canvas& frame, const Patch& patch, int milliseconds) = 0;
-  /// The file's bytes.
-  virtual std::string file(int width, int height, int frames) const = 0;
+  /// Writes what was encoded to path().
+  virtual void write(int width, int height, int frames) = 0;
+  const std::string& path() const { return path_; }
 
  private:
   std::string path_;
@@ -37,10 +39,15 @@ class Animation {
   int frames_ = 0;
 };
 
-/// By the path's ending, .png or .gif. Throws Error for any other.
+/// By the path's ending, .png, .gif or .mp4. Throws Error for any other.
 std::unique_ptr<Animation> make_animation(const std::string& path);
 
 std::unique_ptr<Animation> make_png(const std::string& path);
 std::unique_ptr<Animation> make_gif(const std::string& path);
+/// All frames are shown as long as the first one. Throws Error where there is no ffmpeg.
+std::unique_ptr<Animation> make_mp4(const std::string& path);
+
+/// A picture that does not move, as the bytes of a PNG file.
+std::string still_png(const Canvas& picture);
 
 }  // namespace maglev

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "base/core/file.h"
 #include "base/picture/animation.h"
 
 namespace maglev {
@@ -121,10 +122,12 @@ class Gif : public Animation {
     for (const Rgb& c : picture.palette) frames_ += {char(c.r), char(c.g), char(c.b)};
     frames_ += '\x08' + lzw(picture.indices);
   }
-  std::string file(int width, int height, int) const override {
-    return "GIF89a" + little_endian(width) + little_endian(height) + std::string("\x70\0\0", 3) +
-           // repeats without end
-           std::string("\x21\xFF\x0BNETSCAPE2.0\x03\x01\0\0\0", 19) + frames_ + ';';
+  void write(int width, int height, int) override {
+    write_atomic(path(), "GIF89a" + little_endian(width) + little_endian(height) +
+                             std::string("\x70\0\0", 3) +
+                             // repeats without end
+                             std::string("\x21\xFF\x0BNETSCAPE2.0\x03\x01\0\0\0", 19) + frames_ +
+                             ';');
   }
 
   std::string frames_;

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/picture/animation.h"
 
 namespace maglev {
@@ -44,6 +45,13 @@ std::string packed(const Canvas& frame, const Patch& patch) {
   return out;
 }
 
+/// A file of these chunks, of 8 bits each of red, green and blue.
+std::string png_of(int width, int height, const std::string& chunks) {
+  const std::string header = big_endian(uint32_t(width), 4) + big_endian(uint32_t(height), 4) +
+                             std::string("\x08\x02\x00\x00\x00", 5);
+  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunks + chunk("IEND", "");
+}
+
 class Png : public Animation {
  public:
   explicit Png(const std::string& path) : Animation(path) {}
@@ -60,13 +68,10 @@ class Png : public Animation {
     const std::string data = packed(frame, patch);
     chunks_ += first ? chunk("IDAT", data) : chunk("fdAT", big_endian(sequence_++, 4) + data);
   }
-  std::string file(int width, int height, int frames) const override {
-    // 8 bits each of red, green and blue
-    const std::string header = big_endian(uint32_t(width), 4) + big_endian(uint32_t(height), 4) +
-                               std::string("\x08\x02\x00\x00\x00", 5);
-    return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) +
-           chunk("acTL", big_endian(uint32_t(frames), 4) + big_endian(0, 4)) + chunks_ +
-           chunk("IEND", "");
+  void write(int width, int height, int frames) override {
+    write_atomic(path(), png_of(width, height,
+                                chunk("acTL", big_endian(uint32_t(frames), 4) + big_endian(0, 4)) +
+                                    chunks_));
   }
 
   std::string chunks_;
@@ -76,5 +81,10 @@ class Png : public Animation {
 }  // namespace
 
 std::unique_ptr<Animation> make_png(const std::string& path) { return std::make_unique<Png>(path); }
+
+std::string still_png(const Canvas& picture) {
+  const Patch whole{0, 0, picture.width(), picture.height()};
+  return png_of(picture.width(), picture.height(), chunk("IDAT", packed(picture, whole)));
+}
 
 }  // namespace maglev

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <arpa/inet.h>
 #include <sys/random.h>
 
 #include "base/core/error.h"
@@ -16,8 +17,12 @@ std::string_view name_of(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
+// a name could be pointed anywhere; these addresses lead to this machine alone
 bool is_own_name(std::string_view name) {
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
+  in_addr v4{};
+  if (::inet_pton(AF_INET, std::string(name).c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> 24 == 127;
+  return name == "localhost" || name == "[::1]";
 }
 
 // as long for a wrong one as for a right one

@@ -62,11 +62,11 @@ int status_of(const WebAccess& access, const std::string& target, const std::str
 TEST(WebAccess, is_for_pages_of_this_server_alone) {
   const WebAccess access;
   const auto status = [&](const std::string& headers) { return status_of(access, "/", headers); };
-  for (const char* host : {"localhost:80", "127.0.0.1:9", "[::1]:9", "localhost"})
+  for (const char* host : {"localhost:80", "127.0.0.1:9", "127.0.0.2:9", "[::1]:9", "localhost"})
     EXPECT_EQ(status("Host: " + std::string(host) + "\r\n"), 200) << host;
   // a name that was pointed at this machine
-  for (const char* host :
-       {"evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]", ""})
+  for (const char* host : {"evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example",
+                           "128.0.0.1", "[::2]", ""})
     EXPECT_EQ(status("Host: " + std::string(host) + "\r\n"), 403) << host;
   EXPECT_EQ(status(""), 400);
   EXPECT_EQ(status("Host: localhost\r\nHost: evil.example\r\n"), 400);

@@ -52,6 +52,22 @@ std::string shown_name(const std::string& host) {
   return name;
 }
 
+// While it lives no signal reaches this thread, nor those that it starts.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 WebServer::WebServer(const WebOptions& options, WebHandler handler)
@@ -59,11 +75,14 @@ WebServer::WebServer(const WebOptions& options, WebHandler handler)
   listen_at(options);
   stop_ = ::eventfd(0, EFD_CLOEXEC);
   // signals are for the program's own thread
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  accepts_ = std::thread([this] { accept_all(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const NoSignals blocked;
+  try {
+    accepts_ = std::thread([this] { accept_all(); });
+  } catch (const std::system_error& e) {
+    ::close(listener_);
+    ::close(stop_);
+    throw Error("[web] no thread to serve with: " + std::string(e.what()));
+  }
 }
 
 WebServer::~WebServer() {

@@ -3,11 +3,13 @@
 // an Algorithm has a Policy; play, evaluation and past selves have one without it.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "base/env/act_key.h"
+#include "engine/algo/explanation.h"
 #include "engine/data/batch.h"
 #include "engine/data/state.h"
 
@@ -45,6 +47,15 @@ class Policy {
   virtual at::Tensor log_probs(const TimeStep& step) {
     (void)step;
     return {};
+  }
+
+  /// What it makes of the first row of a step it acted in, with the carry that act left, in ATen in
+  /// f32, and what of the observation `asked` came from. For people who look; changes nothing. None:
+  /// it cannot tell.
+  virtual std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
+                                             std::optional<Asked> asked) {
+    (void)step, (void)carry, (void)asked;
+    return std::nullopt;
   }
 
   /// Whether act may be captured: its counters are on the device (ActKey::base), it reads nothing

@@ -1,6 +1,12 @@
 #include "engine/nn/actor_critic.h"
 
+#include "base/core/error.h"
+
 namespace maglev {
+
+NetworkOutput ActorCritic::look(const EncodedObs&, std::vector<LayerOutput>*) {
+  assert_failed("look()", "whoever encodes looks", __FILE__, __LINE__);
+}
 
 RowCost cost_of(const std::vector<at::Tensor>& parameters) {
   RowCost cost;

@@ -14,6 +14,7 @@
 #include <torch/nn/module.h>
 
 #include "engine/nn/normalizer.h"
+#include "engine/nn/obs_encoder.h"
 #include "engine/nn/value_head.h"
 #include "kernels/mlp/mlp.h"
 
@@ -25,6 +26,12 @@ struct NetworkOutput {
       /// [B, categories] f32, or the mean [B, dims] of continuous actions; undefined if not asked
       logits;
   at::Tensor value;  ///< [B] f32, normalised units of the value head; undefined if not asked
+};
+
+/// What a layer gives, for people who look.
+struct LayerOutput {
+  std::string name;   ///< "policy 1"
+  at::Tensor output;  ///< [B, ...]
 };
 
 /// What one row costs in a forward pass: shards are sized by the first, memory is planned by the
@@ -64,6 +71,14 @@ class ActorCritic : public torch::nn::Module {
   };
   /// columns: [B, shape] each, as stored. Keeps nothing of a call for the next.
   virtual NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) = 0;
+  /// forward in two parts, for people who look: what the layers see of observations, and the outputs
+  /// of that, whose gradients reach it. The layers' outputs are added to `layers`. None: it sees no
+  /// plain numbers.
+  virtual std::optional<EncodedObs> encode(const std::vector<at::Tensor>& columns) const {
+    (void)columns;
+    return std::nullopt;
+  }
+  virtual NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers);
   /// Where the value comes from: one of this module's own, whose weight PopArt may rescale.
   virtual ValueHead& value_head() const = 0;
   /// A parameter [dims] f32 for continuous actions; undefined for categorical ones.

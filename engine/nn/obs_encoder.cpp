@@ -64,9 +64,8 @@ ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
   }
 }
 
-ObsEncoder::Output ObsEncoder::forward(const std::vector<at::Tensor>& columns,
-                                       bool want_privileged) const {
-  Output out;
+EncodedObs ObsEncoder::forward(const std::vector<at::Tensor>& columns, bool want_privileged) const {
+  EncodedObs out;
   for (size_t i = 0; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
     const ObsColumn& spec = column.spec;

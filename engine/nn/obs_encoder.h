@@ -17,6 +17,20 @@ namespace maglev {
 struct NetInput {
   at::Tensor image;   ///< [B, C, H, W] f32, channels-last in memory
   at::Tensor vector;  ///< [B, D] f32
+  /// Not null: trunks add what each of their layers gives, for people who look.
+  std::vector<at::Tensor>* layers = nullptr;
+
+  /// What a layer gave, as it goes on.
+  const at::Tensor& noted(const at::Tensor& x) const {
+    if (layers) layers->push_back(x);
+    return x;
+  }
+};
+
+/// What the encoder makes of observations.
+struct EncodedObs {
+  NetInput policy;        ///< what policy and critic see
+  at::Tensor privileged;  ///< [B, P], what only the critic sees besides; undefined where P = 0
 };
 
 /// Whether the encoder gives an image of this column: of cells or of bytes.
@@ -30,13 +44,8 @@ class ObsEncoder : public torch::nn::Module {
   /// `normalize`: standardise f32 columns by running statistics.
   ObsEncoder(const EnvSpec& spec, bool normalize);
 
-  /// columns: [B, shape] each, as stored. `policy` is what both may see, `privileged` [B, P] what
-  /// only the critic sees besides (undefined when P = 0).
-  struct Output {
-    NetInput policy;
-    at::Tensor privileged;
-  };
-  Output forward(const std::vector<at::Tensor>& columns, bool want_privileged) const;
+  /// columns: [B, shape] each, as stored.
+  EncodedObs forward(const std::vector<at::Tensor>& columns, bool want_privileged) const;
 
   /// Takes observations of times 0 to T of columns [.., rows, shape] into the running statistics.
   void absorb(const std::vector<at::Tensor>& columns, int64_t T);

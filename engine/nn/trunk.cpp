@@ -54,7 +54,7 @@ DenseTrunk::DenseTrunk(const Shape& shape, const std::vector<int64_t>& hidden,
 at::Tensor DenseTrunk::forward(const NetInput& input, const at::Tensor& extra) {
   auto x = side_by_side(input, extra);
   for (const auto& layer : layers_)
-    x = activate(linear(x, layer.weight, layer.bias), nonlinearity_);
+    x = input.noted(activate(linear(x, layer.weight, layer.bias), nonlinearity_));
   return x;
 }
 

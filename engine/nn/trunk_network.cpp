@@ -37,14 +37,33 @@ TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, I
 }
 
 NetworkOutput TrunkNetwork::forward(const std::vector<at::Tensor>& columns, Want want) {
-  const auto in = encoder_->forward(columns, want.value);
+  return outputs(encoder_->forward(columns, want.value), want, {});
+}
+
+NetworkOutput TrunkNetwork::look(const EncodedObs& seen, std::vector<LayerOutput>* layers) {
+  std::vector<at::Tensor> policy, value;
+  const NetworkOutput out = outputs(seen, {}, {&policy, &value});
+  const auto add = [&](const std::string& name, const std::vector<at::Tensor>& from) {
+    for (const at::Tensor& output : from)
+      layers->push_back({name + " " + std::to_string(&output - from.data() + 1), output});
+  };
+  if (layers) add(value_trunk_ ? "policy" : "shared", policy), add("value", value);
+  return out;
+}
+
+NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes notes) const {
+  const auto noting = [&](std::vector<at::Tensor>* layers) {
+    return NetInput{seen.policy.image, seen.policy.vector, layers};
+  };
   NetworkOutput out;
   at::Tensor features;
-  if (want.policy || !value_trunk_) features = policy_trunk_->forward(in.policy, {});
+  if (want.policy || !value_trunk_) features = policy_trunk_->forward(noting(notes.policy), {});
   if (want.policy) out.logits = linear(features, policy_weight_, policy_bias_);
   if (want.value) {
-    auto values = value_trunk_ ? value_trunk_->forward(in.policy, in.privileged) : features;
-    values = critic_->forward({{}, values}, value_trunk_ ? at::Tensor() : in.privileged);
+    auto values =
+        value_trunk_ ? value_trunk_->forward(noting(notes.value), seen.privileged) : features;
+    values =
+        critic_->forward({{}, values, notes.value}, value_trunk_ ? at::Tensor() : seen.privileged);
     out.value = value_head_->forward(values);
   }
   return out;

@@ -18,6 +18,10 @@ class TrunkNetwork : public ActorCritic {
                const MakeTrunk& make);
 
   NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) override;
+  std::optional<EncodedObs> encode(const std::vector<at::Tensor>& columns) const override {
+    return encoder_->forward(columns, /*want_privileged=*/true);
+  }
+  NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers) override;
   ValueHead& value_head() const override { return *value_head_; }
   at::Tensor log_std() const override { return log_std_; }
   void absorb(const std::vector<at::Tensor>& columns, int64_t T) override;
@@ -31,6 +35,12 @@ class TrunkNetwork : public ActorCritic {
   void share_rounded(const ActorCritic& original) override;
 
  private:
+  /// What the layers give on the way is added to these, where not null.
+  struct Notes {
+    std::vector<at::Tensor>*policy = nullptr, *value = nullptr;
+  };
+  NetworkOutput outputs(const EncodedObs& seen, Want want, Notes notes) const;
+
   std::shared_ptr<ObsEncoder> encoder_;
   std::shared_ptr<Trunk> policy_trunk_, value_trunk_;  ///< value_trunk_ null when shared
   std::shared_ptr<DenseTrunk> critic_;

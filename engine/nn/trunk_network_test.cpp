@@ -101,8 +101,7 @@ std::vector<Variant> variants() {
           {"cnn on cells", cells(), with([](auto& o) { o.activation = HiddenActivation::relu; })},
           {"cnn on cells in bf16", cells(),
            with([](auto& o) { o.activation = HiddenActivation::relu; }), true},
-          {"cnn on cells by ATen", cells(),
-           with([](auto& o) {
+          {"cnn on cells by ATen", cells(), with([](auto& o) {
              o.activation = HiddenActivation::relu;
              set(o, "cnn.fused_layers", "false");
            })},
@@ -133,8 +132,8 @@ TEST(TrunkNetwork, how_many_rows_come_together_changes_a_row_by_rounding_alone) 
   for (const auto& v : variants()) {
     const auto network = made(v.spec, v.options, v.bf16);
     const int64_t layers = int64_t(network->parameters().size()) / 2;
-    const auto rounding = v.bf16 ? Tolerance::of_sums(layers, kRoundBf16)
-                                         : Tolerance::of_sums(sums_of(*network));
+    const auto rounding =
+        v.bf16 ? Tolerance::of_sums(layers, kRoundBf16) : Tolerance::of_sums(sums_of(*network));
     const auto columns = observations(v.spec, 256);
     const auto whole = network->forward(columns, {});
     // a part's rows in the place of the whole's: few rows alone may all be small
@@ -163,6 +162,22 @@ TEST(TrunkNetwork, asked_for_one_output_gives_it_alone_and_unchanged) {
     EXPECT_TRUE(close(policy.logits, both.logits, 0)) << v.name;
     EXPECT_TRUE(close(value.value, both.value, 0)) << v.name;
     EXPECT_FALSE(policy.value.defined() || value.logits.defined()) << v.name;
+  }
+}
+
+TEST(TrunkNetwork, looked_at_gives_the_same_and_what_its_layers_gave) {
+  at::NoGradGuard no_grad;
+  for (const auto& v : variants()) {
+    const auto network = made(v.spec, v.options, v.bf16);
+    const auto columns = observations(v.spec, 16);
+    const auto out = network->forward(columns, {});
+    std::vector<LayerOutput> layers;
+    const auto seen = network->look(network->encode(columns).value(), &layers);
+    EXPECT_TRUE(close(seen.logits, out.logits, 0)) << v.name;
+    EXPECT_TRUE(close(seen.value, out.value, 0)) << v.name;
+    ASSERT_GE(layers.size(), 2u) << v.name;
+    EXPECT_EQ(layers[0].name, v.options.shared ? "shared 1" : "policy 1") << v.name;
+    for (const LayerOutput& layer : layers) EXPECT_EQ(layer.output.size(0), 16) << v.name;
   }
 }
 

@@ -45,6 +45,12 @@ class Player {
   /// who else plays changes nothing. Several threads may be here at once, each with rows and a carry
   /// of its own.
   virtual void act(TimeStep& step, Carry& carry, const ActKey& key) = 0;
+  /// As Policy's; who is no policy explains nothing.
+  virtual std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
+                                             std::optional<Asked> asked) {
+    (void)step, (void)carry, (void)asked;
+    return std::nullopt;
+  }
 
  private:
   std::string name_;
@@ -89,6 +95,10 @@ class PolicyPlayer : public Player {
   Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
   bool capturable() const override { return policy_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override;
+  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
+                                     std::optional<Asked> asked) override {
+    return policy_->explain(step, carry, asked);
+  }
 
  private:
   Policy* policy_;
@@ -108,6 +118,10 @@ class RunPlayer : public Player {
   bool capturable() const override { return player_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override {
     player_->act(step, carry, key);
+  }
+  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
+                                     std::optional<Asked> asked) override {
+    return player_->explain(step, carry, asked);
   }
 
  private:

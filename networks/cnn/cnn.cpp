@@ -52,9 +52,9 @@ class ConvTrunk : public Trunk {
       return low_ && x.defined() ? x.to(at::kBFloat16) : x;
     };
     NetInput seen{in(input.image), in(input.vector)};
-    for (const auto& layer : conv_) seen.image = activated(seen.image, layer);
+    for (const auto& layer : conv_) seen.image = input.noted(activated(seen.image, layer));
     auto x = side_by_side(seen, in(extra));
-    for (const auto& layer : dense_) x = activated(x, layer);
+    for (const auto& layer : dense_) x = input.noted(activated(x, layer));
     return low_ ? x.to(at::kFloat) : x;
   }
 

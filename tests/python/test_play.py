@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import shutil
 import struct
 import subprocess
 import termios
@@ -46,6 +47,60 @@ def test_recordings_hold_every_step_and_both_formats_the_same_picture(engine, tm
     # ice, both rackets and the puck
     colours = {tuple(c) for c in shown["png"][0].reshape(-1, 3)}
     assert {(247, 249, 251), (235, 98, 53), (70, 130, 190), (20, 20, 20)} <= colours
+
+
+def with_path(folder):
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def test_without_ffmpeg_an_mp4_is_refused_before_the_match(engine, tmp_path):
+    done = engine("play", "cartpole", "--record", tmp_path / "game.mp4", env={"PATH": str(tmp_path)})
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "needs the program ffmpeg" in done.stderr and ".gif or .png" in done.stderr
+    assert "episode" not in done.stdout and not list(tmp_path.iterdir())
+
+
+def test_ffmpeg_is_given_every_picture(engine, tmp_path):
+    """A program in its place writes down what it gets."""
+    program = tmp_path / "bin" / "ffmpeg"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho \"$@\" > {tmp_path}/words\nfor last; do :; done\ncat > \"${{last#file:}}\"\n")
+    program.chmod(0o755)
+    words = ("play", "cartpole", "--seed", 2, "env.max_steps=7", "--fps", 25)
+    done = engine(*words, "--record", tmp_path / "game.mp4", env=with_path(program.parent))
+    assert done.returncode == 0, done.stderr
+    assert engine(*words, "--record", tmp_path / "game.png").returncode == 0
+    shown, _ = frames(tmp_path / "game.png")
+    assert (tmp_path / "game.mp4").read_bytes() == shown.tobytes()
+    assert f"-video_size {shown.shape[2]}x{shown.shape[1]} -framerate 1000/40 " in (tmp_path / "words").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "game.mp4", "game.png", "words"]
+
+
+def test_what_ffmpeg_complains_of_is_told(engine, tmp_path):
+    program = tmp_path / "bin" / "ffmpeg"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho no such codec >&2\nexit 1\n")
+    program.chmod(0o755)
+    done = engine("play", "cartpole", "--record", tmp_path / "game.mp4", env=with_path(program.parent))
+    assert done.returncode == 2 and "it said: no such codec" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="ffmpeg is not installed")
+def test_an_mp4_holds_every_step(engine, tmp_path):
+    words = ("play", "hockey_duel", "weak", "strong", "--seed", 5, "env.max_steps=20")
+    for ending in ("mp4", "png"):
+        assert engine(*words, "--record", tmp_path / f"game.{ending}").returncode == 0
+    raw = subprocess.run(
+        ["ffmpeg", "-loglevel", "error", "-i", tmp_path / "game.mp4", "-f", "rawvideo", "-pix_fmt", "rgb24", "-"],
+        capture_output=True,
+        check=True,
+    ).stdout
+    lossless, _ = frames(tmp_path / "game.png")
+    shown = np.frombuffer(raw, np.uint8).reshape(-1, *lossless.shape[1:])
+    assert len(shown) == len(lossless)
+    # lossy, and of colours a quarter as many
+    assert np.abs(shown.astype(int) - lossless).mean() < 4
 
 
 def test_a_run_plays_from_its_folder(engine, tmp_path):
@@ -133,7 +188,7 @@ def test_an_environment_without_a_picture_is_told_in_words(examples):
         (["hockey", "human"], "a terminal in colour"),
         (["hockey", "wek"], "weak, strong"),
         (["hockey", "weak", "weak"], "has 1 player, got 2"),
-        (["hockey", "--record", "game.mp4"], ".png or .gif"),
+        (["hockey", "--record", "game.avi"], ".png, .gif or .mp4"),
         (["hockey", "env.oponent=weak"], "did you mean env.opponent"),
         (["hocky"], "did you mean hockey"),
     ],

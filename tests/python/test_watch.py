@@ -1,7 +1,6 @@
 """maglev watch: the server as a client meets it, and the page in a browser."""
 
-import contextlib
-import http.client
+import functools
 import json
 import math
 import os
@@ -15,36 +14,12 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from browser import Browser
 from conftest import ENGINE, HOME
+from serving import get, get_raw, serving
 
 TIMES = {"time/environment": 0.2, "time/policy": 0.3, "time/learn": 0.45, "time/copy": 0.01}
 
 
-@contextlib.contextmanager
-def watching(*words):
-    """The address of `maglev watch` with these words; it must end in order."""
-    server = subprocess.Popen([ENGINE, "watch", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        line = server.stdout.readline()
-        assert "http://" in line, server.stderr.read()
-        yield re.search(r"http://\S+", line)[0]
-    finally:
-        server.send_signal(signal.SIGINT)
-        assert server.wait(10) == 0
-
-
-def get(url, path, **parameters):
-    answer = get_raw(url, path + ("?" + urlencode(parameters) if parameters else ""))
-    assert answer[0] == 200, answer
-    return json.loads(answer[2])
-
-
-def get_raw(url, target, headers=None, method="GET"):
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
-    connection.request(method, target, headers=headers or {})
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, dict(answer.getheaders()), body
+watching = functools.partial(serving, "watch")
 
 
 def make_run(folder, rows=50, state="finished", seed=1, lr=3e-4, started=1.0, gain=1.0):
@@ -92,7 +67,7 @@ def test_a_real_run_is_served(trained):
 
 
 def test_pages_name_only_what_is_in_the_program():
-    for folder in ("base/web/page", "verbs/watch/page"):
+    for folder in ("base/web/page", "verbs/watch/page", "verbs/play/page"):
         for file in (HOME / folder).iterdir():
             text = file.read_text().replace("http://www.w3.org/2000/svg", "")
             assert "://" not in text and '"//' not in text, f"{file} names another machine"
@@ -113,6 +88,9 @@ def test_others_are_refused(trained):
         for question in ("points=x", "axis=step&low=x", "axis=y"):
             path = "/api/part" if "axis" in question else "/api/curves"
             assert get_raw(url, f"{path}?{question}&" + urlencode({"run": name}))[0] == 404
+    # any loopback address is this machine's own
+    with watching(trained, "--port", "0", "--host", "127.0.0.2") as url:
+        assert "//127.0.0.2:" in url and get_raw(url, "/")[0] == 200
     with watching(trained, "--port", "0", "--host", "0.0.0.0") as url:
         here = f"http://127.0.0.1:{urlsplit(url).port}"
         assert get_raw(here, "/")[0] == 401

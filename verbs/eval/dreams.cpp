@@ -19,7 +19,7 @@ constexpr int kLeastPicture = 64;
 constexpr int64_t kStripSteps = 16, kMostRows = 6, kMostCurves = 12;
 constexpr int kCurveWidth = 360, kCurveHeight = 56;
 
-bool is_image(const ObsColumn& column) {
+bool is_pixels(const ObsColumn& column) {
   return column.dtype == DType::u8 && column.shape.size() == 3;
 }
 
@@ -150,7 +150,7 @@ Parts parts_of(const Dreamed& d) {
   Parts parts;
   for (size_t i = 0; i < d.columns.size(); ++i) {
     if (!d.model[i].defined()) continue;
-    if (is_image(d.columns[i])) parts.images.emplace_back(d.truth[i], d.model[i]);
+    if (is_pixels(d.columns[i])) parts.images.emplace_back(d.truth[i], d.model[i]);
     else parts.curves.emplace_back(d.columns[i].name, d.truth[i], d.model[i], /*row=*/0);
   }
   for (int64_t n = 0; n < d.is_first.size(1); ++n) parts.seen.push_back(seen_steps(d, n));

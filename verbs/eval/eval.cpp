@@ -225,8 +225,8 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
     const Dreamed dreamed = dream(trained, *judged, checkpoint, policy, placement, pool, length,
                                   modes_of(actions).front(), options.seed);
     dream_errors = errors_of(dreamed);
-    if (picture->ends_with(".gif")) draw_moving(dreamed, *drawn);
-    else draw_strip(dreamed, *drawn);
+    if (picture->ends_with("png")) draw_strip(dreamed, *drawn);
+    else draw_moving(dreamed, *drawn);
     drawn->finish();
     for (const DreamError& e : dream_errors)
       report["world_model"][e.column] = {{"error_seen", number(e.seen)},

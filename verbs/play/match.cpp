@@ -118,6 +118,28 @@ void Match::count_win(const float* reward) {
 
 void Match::paint(Canvas& canvas) const { entry_->paint(env_->batch(), 0, canvas); }
 
+Match::Turn Match::turn(size_t agent) {
+  const TimeStep& acted = store_->step(0).blocks[agent];
+  const auto copied = [](const at::Tensor& t) { return t.defined() ? t.clone() : t; };
+  Turn turn{.step = {.first = acted.first,
+                     .mask = copied(acted.mask),
+                     .is_first = copied(acted.is_first),
+                     .action = copied(acted.action)}};
+  for (const at::Tensor& column : acted.obs) turn.step.obs.push_back(copied(column));
+  for (const at::Tensor& part : carries_[agent].parts) turn.carry.parts.push_back(copied(part));
+  return turn;
+}
+
+std::vector<float> Match::rewards() const {
+  const float* reward = store_->batch().reward.const_data_ptr<float>();
+  return {reward, reward + players_.size()};
+}
+
+std::vector<float> Match::action() const {
+  const at::Tensor action = store_->batch().action[0][0].to(at::kFloat);
+  return {action.const_data_ptr<float>(), action.const_data_ptr<float>() + action.numel()};
+}
+
 std::string Match::last_step() const {
   const Batch& batch = store_->batch();
   std::string text = "step " + std::to_string(steps_) + "  action";

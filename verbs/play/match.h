@@ -27,12 +27,24 @@ class Match {
   bool step();
   /// Of the last step.
   bool episode_over() const { return episode_over_; }
+  /// What a player acted on in the last step, and with which memory: a copy, for later questions.
+  struct Turn {
+    TimeStep step;
+    Carry carry;
+  };
+  Turn turn(size_t agent);
+  /// Of the last step, agent by agent.
+  std::vector<float> rewards() const;
+  /// Of the last step, [dims] of agent 0.
+  std::vector<float> action() const;
+
   /// Draws the present state; the environment must have a picture.
   void paint(Canvas& canvas) const;
   /// The last step of agent 0 in words: action, reward, numbers it sees.
   std::string last_step() const;
 
   const EnvEntry& entry() const { return *entry_; }
+  const EnvSpec& spec() const { return spec_; }
   const std::vector<std::unique_ptr<Player>>& players() const { return players_; }
   int64_t steps() const { return steps_; }  ///< of this episode
   int64_t episodes() const { return episodes_; }

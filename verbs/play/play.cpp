@@ -1,5 +1,5 @@
-// maglev play: shows an episode or a match in the terminal, records it, and lets a person take
-// part.
+// maglev play: shows an episode or a match in the terminal or on a page, records it, and lets a
+// person take part.
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +19,7 @@
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"
 #include "verbs/play/screen.h"
+#include "verbs/play/serve.h"
 #include "verbs/play/signals.h"
 #include "verbs/recording.h"
 #include "verbs/table.h"
@@ -32,20 +33,28 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kPort = 8421;  // beside watch's
 constexpr int kRecordWidth = 600, kRecordHeight = 500;
 
 Grammar grammar() {
-  return {.flags = {{"--episodes", "N", "episodes (default 1)"},
-                    {"--seed", "S", "seed of the environment and of what players draw (default 1)"},
-                    {"--fps", "N", "steps a second (default 50)"},
-                    {"--fast", "", "as fast as it goes"},
-                    {"--record", "FILE", "write a moving picture: FILE.png (animated PNG) or .gif"},
-                    {"--overwrite", "", "replace a recording that is there already"},
-                    {"--actions", "HOW", "mean (default) or sample, of trained policies"}},
-          .least = 1,
-          .most = 65,
-          .names = "<environment | run> [player ...]",
-          .settings = true};
+  return {
+      .flags = {{"--episodes", "N", "episodes (default 1)"},
+                {"--seed", "S", "seed of the environment and of what players draw (default 1)"},
+                {"--fps", "N", "steps a second (default 50)"},
+                {"--fast", "", "as fast as it goes"},
+                {"--record", "FILE",
+                 "write a moving picture: FILE.png (animated PNG), .gif, or .mp4 with ffmpeg"},
+                {"--overwrite", "", "replace a recording that is there already"},
+                {"--actions", "HOW", "mean (default) or sample, of trained policies"},
+                {"--web", "", "a live page in a browser in place of the terminal"},
+                {"--port", "N", "where the page is served (default 8421); 0: any that is free"},
+                {"--host", "ADDRESS",
+                 "who can reach the page (default 127.0.0.1, this machine alone); elsewhere the "
+                 "address that is printed holds a token"}},
+      .least = 1,
+      .most = 65,
+      .names = "<environment | run> [player ...]",
+      .settings = true};
 }
 
 /// What is played: an environment with settings, and the players that were named.
@@ -123,6 +132,31 @@ int run(const std::vector<std::string>& words) {
   const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
   const int64_t fps = arguments.integer("--fps", 1, 1000).value_or(50);
 
+  if (arguments.has("--web")) {
+    for (const char* flag : {"--episodes", "--fps", "--fast", "--record", "--overwrite"})
+      if (arguments.has(flag))
+        throw Error("[play] " + std::string(flag) +
+                    " is for the terminal, and --web for a page; leave one out");
+    if (!env.paint)
+      throw Error("[play] " + std::string(env.name) +
+                  " has no picture to show on a page; leave out --web");
+    if (std::count(names.begin(), names.end(), "human") > 0)
+      throw Error("[play] a human plays at the terminal; leave out --web");
+    claim_threads();
+    serve(
+        [&](const GameKey& key) {
+          return std::make_unique<Match>(env, request.settings, names, nullptr, key.mode,
+                                         uint64_t(key.seed));
+        },
+        {.seed = seed, .mode = actions},
+        {.host = arguments.value("--host").value_or("127.0.0.1"),
+         .port = int(arguments.integer("--port", 0, 65535).value_or(kPort))});
+    return 0;
+  }
+  for (const char* flag : {"--port", "--host"})
+    if (arguments.has(flag))
+      throw Error("[play] " + std::string(flag) + " says where a page is served; add --web");
+
   const bool human = std::count(names.begin(), names.end(), "human") > 0;
   const Terminal terminal = probe_terminal(STDOUT_FILENO);
   const bool watched = env.paint && terminal.live && terminal.colour && terminal.unicode;
@@ -196,13 +230,15 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "play",
-          .summary = "watch an environment or a match in the terminal, record it, or take part",
-          .usage =
-              "play <environment | run> [player ...] [env.setting=value ...]\n"
-              "  a run plays on its own environment; a player is one of the environment's "
-              "scripted ones, the folder of a run, random or human",
-          .run = run};
+  return {
+      .name = "play",
+      .summary =
+          "watch an environment or a match in the terminal or a browser, record it, or take part",
+      .usage =
+          "play <environment | run> [player ...] [env.setting=value ...]\n"
+          "  a run plays on its own environment; a player is one of the environment's "
+          "scripted ones, the folder of a run, random or human",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::play

@@ -1,13 +1,13 @@
 #include "verbs/watch/answers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
 #include "base/core/error.h"
+#include "base/web/answer.h"
 
 namespace maglev::verbs::watch {
 namespace {
@@ -15,33 +15,10 @@ namespace {
 using PageJson = nlohmann::ordered_json;
 
 constexpr double kRead_s = 0.2;
-constexpr size_t kMostOpen = 48;
 constexpr int64_t kMostPoints = 4096;
-
-// what a picture shows of it
-void add_number(std::string& text, double value, int digits) {
-  char number[32];
-  if (!std::isfinite(value)) {
-    text += "null";
-  } else {
-    text.append(number, std::to_chars(number, number + sizeof number, value,
-                                      std::chars_format::general, digits)
-                            .ptr);
-  }
-}
 
 std::string quoted_text(const std::string& text) {
   return PageJson(text).dump(-1, ' ', false, PageJson::error_handler_t::replace);
-}
-
-template <class T>
-T asked_number(const HttpRequest& request, const char* name, T otherwise) {
-  const std::string_view text = request.asked(name);
-  T value = otherwise;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!text.empty() && (read.ec != std::errc() || read.ptr != text.data() + text.size()))
-    throw Error("[watch] " + std::string(name) + "=" + std::string(text) + " is no number");
-  return value;
 }
 
 size_t asked_points(const HttpRequest& request) {
@@ -144,7 +121,14 @@ MetricIndex& OpenCurves::index_of(const std::string& folder) {
     open_.splice(open_.begin(), open_, found);
   } else {
     open_.push_front({folder, MetricIndex(metrics_path(folder))});
-    if (open_.size() > kMostOpen) open_.pop_back();
+  }
+  open_.front().index.read(kRead_s);
+  // what was asked for longest ago makes room
+  size_t bytes = 0;
+  for (auto open = open_.begin(); open != open_.end();) {
+    bytes += open->index.memory();
+    const bool stays = open == open_.begin() || bytes <= most_bytes_;
+    open = stays ? std::next(open) : open_.erase(open);
   }
   return open_.front().index;
 }
@@ -152,9 +136,7 @@ MetricIndex& OpenCurves::index_of(const std::string& folder) {
 std::string OpenCurves::curves_json(const std::string& folder, const HttpRequest& request) {
   const size_t points = asked_points(request);
   const std::lock_guard lock(mutex_);
-  MetricIndex& index = index_of(folder);
-  index.read(kRead_s);
-  return index_json(index, points, request);
+  return index_json(index_of(folder), points, request);
 }
 
 std::string OpenCurves::part_json(const std::string& folder, const HttpRequest& request) {
@@ -165,9 +147,7 @@ std::string OpenCurves::part_json(const std::string& folder, const HttpRequest& 
   Stretch stretch;
   {
     const std::lock_guard lock(mutex_);
-    MetricIndex& whole = index_of(folder);
-    whole.read(kRead_s);
-    stretch = whole.where(axis, low, high);
+    stretch = index_of(folder).where(axis, low, high);
   }
   MetricIndex part(metrics_path(folder), stretch);
   part.read(kRead_s);

@@ -24,9 +24,12 @@ std::string runs_json(const std::vector<RunRow>& rows);
 /// {"settings": {"ppo.lr": "0.0003"}}. Throws Error where config.yaml is none.
 std::string settings_json(const std::string& yaml);
 
-/// Metric files that are open: the last ones that were asked for.
+/// Metric files that are open: the last ones that were asked for, as many as `most_bytes` of memory
+/// hold, and the last one anyway.
 class OpenCurves {
  public:
+  explicit OpenCurves(size_t most_bytes = size_t(256) << 20) : most_bytes_(most_bytes) {}
+
   /// Reads on in the run's metrics and answers:
   ///   generation     changes when points were joined or the file was replaced: all points come anew
   ///   next           ask from here the next time
@@ -38,6 +41,8 @@ class OpenCurves {
   /// The same of the rows whose `axis`, "step" or "seconds", lies between low and high, read from the
   /// file by itself. Throws Error for a request that is none.
   std::string part_json(const std::string& folder, const HttpRequest& request);
+  /// Files that are open.
+  size_t count() const { return open_.size(); }
 
  private:
   struct Open {
@@ -45,8 +50,10 @@ class OpenCurves {
     MetricIndex index;
   };
 
+  /// Read on.
   MetricIndex& index_of(const std::string& folder);
 
+  const size_t most_bytes_;
   std::mutex mutex_;
   std::list<Open> open_;  ///< the one that was asked last first
 };

@@ -44,6 +44,7 @@ class ResidualTrunk : public Trunk {
       x = activate(through(stage.first, x), f_);
       for (const auto& block : stage.blocks)
         x = x + through(block.out, activate(through(block.in, x), f_));
+      input.noted(x);
     }
     return x;
   }

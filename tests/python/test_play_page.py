@@ -1,0 +1,259 @@
+"""maglev play --web: the server as a client meets it, and the page in a browser."""
+
+import base64
+import io
+import json
+import os
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+import pytest
+from browser import Browser
+from PIL import Image
+from serving import get, get_raw, serving
+
+SMALL = {
+    "cartpole": ("ppo", "ppo.rollout=32", "env.count=8", "ppo.network.hidden=[16,16]"),
+    "pendulum": ("ppo", "ppo.rollout=32", "env.count=8", "ppo.network.hidden=[16]"),
+    "goodhart": ("ppo", "ppo.rollout=16", "env.count=8", "env.width=32", "env.height=32", "env.view=3", "env.max_steps=40"),
+}
+GOODHART = ("env.max_food=64", "env.max_poison=64", "ppo.network.cnn.channels=[8]", "ppo.network.hidden=[16]")
+
+
+@pytest.fixture(scope="module")
+def runs(engine, tmp_path_factory):
+    """A small run of each environment."""
+    folder = tmp_path_factory.mktemp("play")
+    for env, (algo, *settings) in SMALL.items():
+        more = GOODHART if env == "goodhart" else ()
+        done = engine("train", algo, env, "--bare", "--sinks", "jsonl", "--out", folder / env, "train.steps=256", *settings, *more)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def game(url, count, **key):
+    """The first steps of a game."""
+    frames = []
+    while len(frames) < count:
+        frames += get(url, "/api/frames", **{"from": len(frames), "count": count - len(frames)}, **key)["frames"]
+    return frames
+
+
+def test_the_page_plays_what_the_terminal_plays(engine, runs):
+    told = engine("play", runs / "cartpole", "--seed", 4, "env.max_steps=30").stdout
+    with serving("play", runs / "cartpole", "--web", "--port", 0, "--seed", 4, "env.max_steps=30") as url:
+        frames = game(url, 31)
+        last = next(frame for frame in frames if frame["over"])
+        assert f"episode 1: {last['step']} steps" in told and f" {last['returns'][0]:.2f}" in told
+        assert [frame["n"] for frame in frames] == list(range(31))
+        for frame in frames:
+            if frame["acted"]:
+                assert sum(frame["probs"]) == pytest.approx(1, abs=2e-3) and len(frame["probs"]) == 2
+                # the most likely one
+                assert frame["probs"][int(frame["action"][0])] == max(frame["probs"])
+                assert np.isfinite(frame["value"])
+        picture = Image.open(io.BytesIO(base64.b64decode(frames[0]["picture"].split(",")[1])))
+        assert picture.size == (540, 450) and len(picture.convert("RGB").getcolors(1 << 20)) > 2
+        # the same again, another seed, drawn actions: games of their own
+        assert game(url, 31) == frames
+        assert game(url, 5, seed=5) != frames[:5]
+        drawn = game(url, 31, actions="sample")
+        assert any(frame["acted"] and frame["probs"][int(frame["action"][0])] < 0.5 for frame in drawn)
+
+
+def of_places(tensor):
+    return np.array(tensor, dtype=float)
+
+
+@pytest.mark.parametrize("env", SMALL)
+@pytest.mark.parametrize("of", ["action", "value"])
+def test_what_mattered_sums_to_what_was_asked(runs, env, of):
+    with serving("play", runs / env, "--web", "--port", 0) as url:
+        frames = game(url, 6)
+        insight = get(url, "/api/insight", n=4, of=of)
+        assert insight["layers"] and insight["inputs"]
+        for layer in insight["layers"]:
+            assert len(layer["values"]) == layer["shape"][0]
+        sum_of_all = 0
+        for part in insight["inputs"]:
+            places = int(np.prod(part["shape"][-2:] if len(part["shape"]) == 3 else part["shape"]))
+            assert len(part["seen"]) == np.prod(part["shape"])
+            assert len(part["gradient"]) == len(part["integrated"]) == places
+            assert np.any(of_places(part["gradient"]) != 0)
+            sum_of_all += sum(part["integrated"])
+        difference = insight["asked"] - insight["baseline"]
+        # four digits of each number, and the rule's own error, which explanation_test.cpp bounds
+        scale = sum(abs(v) for part in insight["inputs"] for v in part["integrated"])
+        assert abs(sum_of_all - difference) <= 0.02 * scale + 1e-4
+        if of == "value":
+            assert insight["asked"] == pytest.approx(frames[4]["value"], rel=1e-3, abs=1e-5)
+        if env == "goodhart":
+            assert insight["inputs"][0]["name"] == "window" and insight["inputs"][0]["shape"] == [2, 7, 7]
+            assert len(frames[4]["probs"]) == 8
+        if env == "pendulum":
+            assert len(frames[4]["mean"]) == len(frames[4]["deviation"]) == 1
+
+
+def test_world_models_show_what_they_can(engine, tmp_path):
+    for algo, env in (("tdmpc2", "pendulum"), ("dreamer", "cartpole")):
+        done = engine("train", algo, env, "--sinks", "jsonl", "--out", tmp_path / algo, "train.steps=64")
+        assert done.returncode == 0, done.stderr
+    with serving("play", tmp_path / "tdmpc2", "--web", "--port", 0) as url:
+        frame = game(url, 3)[2]
+        assert len(frame["mean"]) == 1 and -2 <= frame["mean"][0] <= 2 and "probs" not in frame
+        insight = get(url, "/api/insight", n=2, of="value")
+        assert [layer["name"] for layer in insight["layers"]] == ["latent"]
+        assert insight["asked"] == pytest.approx(frame["value"], rel=1e-3, abs=1e-5)
+        (vector,) = insight["inputs"]
+        assert vector["shape"] == [3] and len(vector["integrated"]) == 3
+    with serving("play", tmp_path / "dreamer", "--web", "--port", 0) as url:
+        frame = game(url, 3)[2]
+        assert sum(frame["probs"]) == pytest.approx(1, abs=2e-3) and "value" not in frame
+        insight = get(url, "/api/insight", n=2)
+        assert [layer["name"] for layer in insight["layers"]] == ["state"] and not insight["inputs"]
+
+
+def test_who_is_no_policy_has_a_page_too(engine):
+    with serving("play", "hockey_duel", "weak", "strong", "--web", "--port", 0) as url:
+        about = get(url, "/api/about")
+        assert about["players"] == ["weak", "strong"] and about["env"] == "hockey_duel" and not about["heads"]
+        frames = game(url, 4)
+        assert len(frames[0]["rewards"]) == 2 and "probs" not in frames[0] and "mean" not in frames[0]
+        assert get(url, "/api/insight", n=1) == {"layers": [], "inputs": []}
+
+
+def test_only_what_is_asked_rightly_is_answered(runs):
+    with serving("play", runs / "cartpole", "--web", "--port", 0) as url:
+        for question in ("seed=x", "seed=-1", "actions=greedy", "from=1e9"):
+            assert get_raw(url, "/api/frames?" + question)[0] == 404, question
+        status, _, text = get_raw(url, "/api/insight?n=99999")
+        assert status == 404 and "step 99999 is not kept" in text
+        assert "action or value" in get_raw(url, "/api/insight?n=0&of=luck")[2]
+        # however much is wanted, an answer is bounded
+        assert len(get(url, "/api/frames", **{"from": 10**15, "count": 10**15})["frames"]) <= 64
+        assert get_raw(url, "/api/frames", {"Origin": "http://evil.example"})[0] == 403
+        assert get_raw(url, "/api/frames", {"Host": "evil.example"})[0] == 403
+        assert get_raw(url, "/api/frames", method="POST")[0] == 405
+        assert get_raw(url, "/api/nothing")[0] == 404
+
+
+def test_mistakes_are_one_message(engine, examples, runs, tmp_path):
+    def said(done):
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    assert "nowhere" in said(engine("play", tmp_path / "nowhere", "--web"))
+    (tmp_path / "empty").mkdir()
+    assert "empty" in said(engine("play", tmp_path / "empty", "--web"))
+    assert "--record is for the terminal" in said(engine("play", "cartpole", "--web", "--record", tmp_path / "a.gif"))
+    assert "add --web" in said(engine("play", "cartpole", "--port", 0))
+    assert "a human plays at the terminal" in said(engine("play", "hockey", "human", "--web"))
+    assert "no picture" in said(examples("play", "points", "--web"))
+    with serving("play", "cartpole", "--web", "--port", 0) as url:
+        port = urlsplit(url).port
+        assert f"port {port} of 127.0.0.1 is in use; give another" in said(engine("play", "cartpole", "--web", "--port", port))
+
+
+@pytest.fixture
+def browser(tmp_path):
+    made = Browser(tmp_path / "profile")
+    yield made
+    made.close()
+
+
+def shown(browser):
+    """The number of the step that is shown."""
+    return int(browser.run("document.querySelector('#place').value"))
+
+
+def text(selector):
+    return f"(document.querySelector({json.dumps(selector)})?.innerText ?? '')"
+
+
+def test_the_page_plays_pauses_and_goes_back(browser, runs):
+    with serving("play", runs / "cartpole", "--web", "--port", 0, "--seed", 3) as url:
+        browser.open(url)
+        browser.wait("document.querySelector('#picture')?.naturalWidth === 540")
+        assert "cartpole" in browser.run(text("#about"))
+        # it plays by itself
+        first = shown(browser)
+        browser.wait(f"Number(document.querySelector('#place').value) > {first + 3}")
+        browser.press(" ")
+        assert browser.run(text("#toggle")) == "play"
+        at = shown(browser)
+        browser.run("new Promise((done) => setTimeout(done, 400))")
+        assert shown(browser) == at
+        # keys and buttons go step by step, and what they show is that step
+        browser.press("ArrowRight")
+        browser.wait(f"Number(document.querySelector('#place').value) === {at + 1}")
+        browser.press("ArrowLeft")
+        browser.press("ArrowLeft")
+        assert shown(browser) == at - 1
+        browser.run("document.querySelector('#forward').click()")
+        assert shown(browser) == at
+        frame = game(url, at + 1, seed=3)[at]
+        assert browser.run("document.querySelector('#picture').src") == frame["picture"]
+        assert browser.run(text("[data-name=step]")).startswith(f"{frame['step']} of episode {frame['episode']}")
+        browser.press("Home")
+        assert shown(browser) == 0 and browser.run("document.querySelector('#back').disabled")
+        browser.press("End")
+        assert shown(browser) >= at
+        # speed
+        speed = int(browser.run("document.querySelector('#speed').value"))
+        browser.press("+")
+        faster = int(browser.run("document.querySelector('#speed').value"))
+        browser.press("-")
+        assert faster > speed == int(browser.run("document.querySelector('#speed').value"))
+        # another game, which the address keeps
+        browser.run("(s => { s.value = 8; document.querySelector('#actions').value = 'sample'; s.form.requestSubmit() })(document.querySelector('#seed'))")
+        assert browser.run("location.hash") == "#" + urlencode({"seed": 8, "actions": "sample"})
+        other = game(url, 1, seed=8, actions="sample")[0]["picture"]
+        browser.wait(f"document.querySelector('#picture').src === {json.dumps(other)}")
+        assert not browser.faults()
+        assert all(address.startswith((url, "data:", "about:")) for address in browser.addresses())
+
+
+def test_the_page_shows_what_the_policy_makes_of_it(browser, runs):
+    with serving("play", runs / "goodhart", "--web", "--port", 0) as url:
+        browser.open(url)
+        browser.wait("document.querySelectorAll('#layers canvas').length > 1")
+        browser.press(" ")
+        assert browser.run("document.querySelectorAll('#bars li').length") == 8
+        assert browser.run("document.querySelectorAll('#bars .taken').length") == 1
+        browser.wait("document.querySelector('#value canvas') !== null")
+        seen = browser.run("[...document.querySelectorAll('#inputs canvas')].map((c) => [c.width, c.height, c.getAttribute('aria-label')])")
+        assert [size[:2] for size in seen] == [[7, 7], [7, 7]] and "what mattered" in seen[1][2]
+        assert "nothing is seen" in browser.run(text("#sum"))
+        browser.run("(s => { s.value = 'gradient'; s.dispatchEvent(new Event('change')) })(document.querySelector('#how'))")
+        browser.wait(f"{text('#sum')}.includes('would rise')")
+        browser.run("(s => { s.value = 'value'; s.dispatchEvent(new Event('change')) })(document.querySelector('#of'))")
+        browser.wait(f"{text('#sum')}.startsWith('The value')")
+        assert not browser.faults()
+    with serving("play", runs / "pendulum", "--web", "--port", 0) as url:
+        browser.open(url)
+        browser.wait("document.querySelectorAll('#inputs .mattered li').length === 3")
+        assert "±" in browser.run(text("#bars"))
+        assert not browser.faults()
+
+
+def test_the_page_is_for_everybody(browser, runs):
+    """Narrow, dark, and what axe-core finds."""
+    with serving("play", runs / "goodhart", "--web", "--port", 0) as url:
+        browser.resize(380, 800)
+        browser.open(url)
+        browser.wait("document.querySelectorAll('#layers canvas').length > 1")
+        browser.press(" ")
+        assert browser.run("document.documentElement.scrollWidth") <= 380
+        browser.resize(1280, 900)
+        light = browser.run("getComputedStyle(document.body).backgroundColor")
+        browser.colours("dark")
+        assert browser.run("getComputedStyle(document.body).backgroundColor") != light
+        axe = os.environ.get("MAGLEV_AXE")
+        if not axe:
+            pytest.skip("axe-core is not here: set MAGLEV_AXE to its axe.min.js")
+        for scheme in ("light", "dark"):
+            browser.colours(scheme)
+            browser.run(Path(axe).read_text() + "; 0")
+            found = browser.run("axe.run().then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.html).slice(0, 3)]))")
+            assert not [fault for fault in found if fault[0] in ("serious", "critical")], found
