@@ -129,6 +129,22 @@ std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, in
   return number;
 }
 
+std::optional<double> Arguments::real(std::string_view flag, double min, double max) const {
+  const auto text = value(flag);
+  if (!text) return std::nullopt;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  // what is not a number compares with nothing
+  if (error != std::errc() || end != text->data() + text->size() ||
+      !(number >= min && number <= max)) {
+    char range[64];
+    std::snprintf(range, sizeof range, "%g to %g", min, max);
+    throw Error(where() + std::string(flag) + " must be a number from " + range + ", got '" +
+                *text + "'");
+  }
+  return number;
+}
+
 std::optional<size_t> Arguments::name_index(std::string_view flag,
                                             const std::vector<std::string>& names) const {
   const auto text = value(flag);

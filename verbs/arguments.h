@@ -58,6 +58,8 @@ class Arguments {
   std::optional<std::string> value(std::string_view flag) const;
   /// The same as a whole number in [min, max]. Throws Error when it is not one.
   std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
+  /// The same as a number in [min, max]. Throws Error when it is not one.
+  std::optional<double> real(std::string_view flag, double min, double max) const;
   /// The same as a member of an enum with names. Throws Error with near names when it is none.
   template <Choice E>
   std::optional<E> choice(std::string_view flag) const {
