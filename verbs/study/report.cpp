@@ -169,7 +169,7 @@ Figure survival_figure(const std::vector<ArmResult>& results) {
                   .y_label = "share",
                   .log_x = true};
   for (const ArmResult& result : results) {
-    ChartLine line{.name = result.arm->name, .dashed = result.arm->player != nullptr};
+    ChartLine line{.name = result.arm->name, .dashed = !result.arm->trained()};
     const auto& first = result.seeds.front().sampled.survival;
     for (size_t k = 0; k < first.size(); ++k) {
       double sum = 0;
@@ -379,7 +379,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
       results, [](const ArmResult& r) { return !r.curves.empty() && !r.curves.front().empty(); });
   if (trained) {
     add(Heading{"While they learn"});
-    for (const char* name : {"proxy", "proxy_mortal"})
+    for (const char* name : {"proxy", "proxy_mortal", "unmended"})
       if (const ArmResult* arm = find(results, name)) add(goodhart_figure(*arm));
     add(training_figure(results));
     add(Paragraph{
