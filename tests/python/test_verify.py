@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 SMALL_WORLD = [
-    *("env.width=32", "env.height=32", "env.min_food=16", "env.max_food=32"),
+    *("env.width=32", "env.height=32", "env.min_food=8", "env.max_food=16"),
     *("env.min_poison=8", "env.max_poison=16", "env.count=64", "ppo.rollout=64", "ppo.minibatch=1024"),
     "ppo.network.hidden=[64,64]",
 ]
@@ -29,7 +29,7 @@ def verified(engine, run):
 def forager(engine, tmp_path_factory):
     """A trained one: what it learned is what the grid is about."""
     folder = tmp_path_factory.mktemp("verify") / "forager"
-    return trained(engine, folder, "goodhart", "train.steps=400000", *SMALL_WORLD)
+    return trained(engine, folder, "goodhart", "train.steps=600000")
 
 
 def test_a_trained_forager_passes_every_check(forager, engine):
@@ -42,20 +42,20 @@ def test_a_trained_forager_passes_every_check(forager, engine):
 
 def test_who_knows_the_truth_gains_by_it_and_who_follows_the_proxy_is_paid_and_loses(forager, engine, tmp_path):
     # the thesis, by trained policies
-    run = trained(engine, tmp_path / "proxy", "goodhart", "env.mode=proxy", "train.steps=400000", *SMALL_WORLD)
+    run = trained(engine, tmp_path / "proxy", "goodhart", "env.mode=proxy", "train.steps=600000")
     outcomes, report = verified(engine, run)
     assert outcomes["better than random"] == outcomes["towards food"] == "passed", report["checks"]
-    assert outcomes["off poison"] == "skipped"
+    assert outcomes["off poison"] == "skipped" and outcomes["survival"] == "failed", report["checks"]
     gained = {}
     for name, folder in (("truth", forager), ("proxy", run)):
-        words = ("--steps", 100_000, "--envs", 64, "--actions", "sample", "--json", "env.energy=live")
-        done = engine("eval", folder, *words)
+        words = ("--steps", 100_000, "--envs", 64, "--actions", "sample", "--json")
+        done = engine("eval", folder, *words, "env.energy=live", "env.keep_world=true")
         assert done.returncode == 0, done.stderr
         (row,) = json.loads(done.stdout)["results"]
         gained[name] = row["events_per_1k"]
     assert gained["truth"]["energy"] > 20 > 0 > gained["proxy"]["energy"], gained
     interest = {name: row["food"] + 0.5 * row["poison"] for name, row in gained.items()}
-    assert interest["proxy"] > 0.8 * interest["truth"] and gained["proxy"]["poison"] > 5 * gained["truth"]["poison"]
+    assert interest["proxy"] > interest["truth"] and gained["proxy"]["poison"] > 5 * gained["truth"]["poison"]
 
 
 def test_a_rollout_that_loses_what_was_seen_is_found(engine, tmp_path):

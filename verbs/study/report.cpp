@@ -301,7 +301,8 @@ std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmRe
          std::to_string(steps) + " steps each. Then " + std::to_string(request.protocol.envs) +
          " worlds for " + std::to_string(request.protocol.steps) +
          " steps each, energy live, no time limit, food and poison as many as in training; who "
-         "dies begins anew in another world. A scripted player is not trained: its seeds are of "
+         "dies begins anew elsewhere in the same world. A scripted player is not trained: its "
+         "seeds are of "
          "worlds alone. Actions are sampled unless it is said otherwise.";
 }
 

@@ -14,7 +14,7 @@
 namespace maglev::verbs::verify {
 namespace {
 
-// at random a quarter is right towards food, seven in eight beside poison
+// at random three in eight are right towards food, seven in eight beside poison
 constexpr double kTowardsFood = 0.75, kOffPoison = 0.95;
 constexpr int64_t kFollowedSteps = 128, kFollowedEnvs = 32;
 constexpr study::Protocol kSurvival{.envs = 64, .steps = 2048};

@@ -6,6 +6,7 @@
 namespace maglev::verbs::verify {
 namespace {
 
+int32_t square_of(CellAt d) { return d.x * d.x + d.y * d.y; }
 int32_t far_of(CellAt d) { return std::max(std::abs(d.x), std::abs(d.y)); }
 
 /// The 8 directions.
@@ -56,7 +57,7 @@ CellAt move_of(int32_t action, int32_t max_move) {
 
 bool nears_food(const View& view, CellAt move) {
   const CellAt food = view.cells.front().first;
-  return far_of({food.x - move.x, food.y - move.y}) < far_of(food);
+  return square_of({food.x - move.x, food.y - move.y}) < square_of(food);
 }
 
 bool keeps_off_poison(const View& view, CellAt move) {

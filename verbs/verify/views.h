@@ -26,7 +26,7 @@ std::vector<uint8_t> packed(const View& view, int32_t radius);
 /// The move an action makes; the inverse of goodhart::move_by.
 CellAt move_of(int32_t action, int32_t max_move);
 
-/// The first cell of the view is nearer afterwards, by the longer of its two distances.
+/// The first cell of the view is nearer afterwards, as the crow flies.
 bool nears_food(const View& view, CellAt move);
 bool keeps_off_poison(const View& view, CellAt move);
 
