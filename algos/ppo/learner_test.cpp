@@ -63,6 +63,7 @@ const std::vector<Setting>& settings() {
       {"gradient by module",
        [](Options& o) { o.max_grad_norm = 0.05, o.clip_grad = ppo::ClipGrad::per_module; }},
       {"target KL", [](Options& o) { o.target_kl = 1e-5; }},
+      {"leash", [](Options& o) { o.leash = 0.5; }},
       {"muon", [](Options& o) { o.optimizer = ppo::OptimizerKind::muon; }},
       {"weight decay", [](Options& o) { o.weight_decay = 1; }},
       {"adam eps", [](Options& o) { o.adam_eps = 1e-2; }},

@@ -34,6 +34,10 @@ void Options::describe(OptionTable& t) {
   t.add("clip_grad", clip_grad, "one norm over all parameters, or one a module");
   t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never",
         {.min = 0, .max = 100, .unit = "nats"});
+  t.add("leash", leash,
+        "reward a step costs for each nat its action is likelier than by the policy the run began "
+        "with (train.init_from, else as initialised); 0: free",
+        {.min = 0, .max = 1e6});
   t.add("optimizer", optimizer,
         "adam, or muon: matrices of hidden layers by Muon, everything else by Adam");
   t.add("adam_eps", adam_eps, "epsilon of Adam", {.min = 0, .max = 1});

@@ -40,6 +40,7 @@ struct Options {
   double max_grad_norm = 0.5;
   ClipGrad clip_grad = ClipGrad::global;
   double target_kl = 0;
+  double leash = 0;
   OptimizerKind optimizer = OptimizerKind::adam;
   double adam_eps = 1e-5;
   double weight_decay = 0;

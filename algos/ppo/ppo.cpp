@@ -21,13 +21,21 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
       state_(options, context, policy_),
       learner_(make_learner(options, context, policy_, state_)) {
   options.check(context.rows);
+  if (options.leash > 0) leash_ = std::make_unique<Leash>(options, context);
 }
 
-void Ppo::update(const Batch& batch, Metrics& metrics) { learner_->update(batch, metrics); }
+void Ppo::update(const Batch& batch, Metrics& metrics) {
+  learner_->update(leash_ ? leash_->applied(batch, metrics) : batch, metrics);
+}
 
 void Ppo::visit_state(StateVisitor& visitor) {
   policy_.visit_state(visitor);
   state_.visit(visitor);
+  if (leash_) visitor.section("leash", [&](StateVisitor& v) { leash_->visit_state(v); });
+}
+
+void Ppo::follow_networks() {
+  if (leash_) leash_->hold(policy_);
 }
 
 }  // namespace maglev::ppo

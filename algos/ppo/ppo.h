@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "algos/ppo/learner.h"
+#include "algos/ppo/leash.h"
 #include "algos/ppo/policy.h"
 
 namespace maglev::ppo {
@@ -19,6 +20,7 @@ class Ppo : public Algorithm {
   PpoPolicy& policy() override { return policy_; }
   void update(const Batch& batch, Metrics& metrics) override;
   void visit_state(StateVisitor& visitor) override;
+  void follow_networks() override;
 
   /// For tests, which drive its stages.
   Learner& learner() { return *learner_; }
@@ -28,6 +30,7 @@ class Ppo : public Algorithm {
   PpoPolicy policy_;
   LearnerState state_;
   std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Leash> leash_;  ///< null: free
 };
 
 }  // namespace maglev::ppo

@@ -112,10 +112,14 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t row = 6 * f32 + 8;
   // in pairs each weight twice, straight and turned, and each activation, both ways
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
-  return {{"parameters and optimiser", (3 + pairs) * f32 * parameters},
-          {"gradients", lanes * f32 * parameters},
-          {"activations", (3 + pairs) * f32 * working * shard * network.cost().outputs},
-          {"advantages and targets", o.rollout * context.rows * row}};
+  std::vector<MemoryPart> parts{
+      {"parameters and optimiser", (3 + pairs) * f32 * parameters},
+      {"gradients", lanes * f32 * parameters},
+      {"activations", (3 + pairs) * f32 * working * shard * network.cost().outputs},
+      {"advantages and targets", o.rollout * context.rows * row}};
+  // the policy it is held by; rewards, drift, valid
+  if (o.leash > 0) parts.push_back({"leash", f32 * (parameters + 3 * o.rollout * context.rows)});
+  return parts;
 }
 
 std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContext& context) {

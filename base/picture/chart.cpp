@@ -67,7 +67,7 @@ struct Axis {
     for (double k : {5., 2., 1.})
       if (k * decade >= rough) step = k * decade;
     for (double k = std::ceil(low / step); k * step <= high + 1e-9 * step; k += 1)
-      found.push_back(k * step);
+      found.push_back(k * step + 0.);  // no tick is -0
     return found;
   }
 };
@@ -88,7 +88,7 @@ std::string open(double height, const std::string& title) {
          px(height) + "\" width=\"" + px(kWidth) +
          "\" font-family=\"sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"" +
          escaped(title) + "\">\n<rect width=\"" + px(kWidth) + "\" height=\"" + px(height) +
-         "\" fill=\"#fff\"/>\n<text x=\"12\" y=\"20\" font-size=\"14\" fill=\"#222\">" +
+         "\" fill=\"#fff\"/>\n<text x=\"12\" y=\"14\" font-size=\"14\" fill=\"#222\">" +
          escaped(title) + "</text>\n";
 }
 

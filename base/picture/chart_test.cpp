@@ -28,6 +28,13 @@ TEST(Chart, draws_a_line_and_leaves_out_what_is_not_finite) {
   for (const char* bad : {"nan", "inf"}) EXPECT_EQ(text.find(bad), std::string::npos);
 }
 
+TEST(Chart, nothing_is_minus_nothing) {
+  LineChart chart{.title = "", .x_label = "", .y_label = ""};
+  chart.lines.push_back({.name = "l", .points = {{-1, -20}, {1, 130}}});
+  EXPECT_EQ(count(svg(chart), ">-0<"), 0);
+  EXPECT_EQ(count(svg(chart), ">0<"), 2);
+}
+
 TEST(Chart, the_largest_value_lies_highest_and_a_band_around_its_line) {
   LineChart chart{.title = "", .x_label = "", .y_label = ""};
   chart.lines.push_back({.name = "l", .points = {{0, 0, -1, 1}, {10, 10, 9, 11}}});

@@ -83,7 +83,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "when a figure or a gradient is not finite: warn once and go on, or save and stop with "
           "exit status 3");
     t.add("init_from", run.init_from,
-          "folder of a run whose newest networks a new run begins with; empty: initialised");
+          "folder of a run whose newest networks a new run begins with, or of several seeds, whose "
+          "own each seed takes; empty: initialised");
   });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});

@@ -8,8 +8,8 @@
 #include "base/core/error.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/step_window.h"
+#include "engine/play/run_policy.h"
 #include "engine/run/checkpoint.h"
-#include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 
@@ -166,12 +166,12 @@ void expect_same_columns(const Experiment& trained, const std::string& folder,
               "environment and env.* settings");
 }
 
-RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode) : Player(folder) {
+RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode,
+                     const std::string& which)
+    : Player(folder) {
   experiment_ = experiment_of(folder);
   expect_same_columns(*experiment_, folder, game.spec);
-  const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
-  if (checkpoint.empty())
-    throw Error("[player] " + folder + " holds no valid checkpoint; train longer or resume it");
+  const std::string checkpoint = checkpoint_of(folder, which);
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);
   context.rows = game.rows;
   policy_ = experiment_->algo().make_policy(experiment_->algo_options(), context);

@@ -105,12 +105,13 @@ class PolicyPlayer : public Player {
   ActMode mode_;
 };
 
-/// The policy of a run, from its newest checkpoint.
+/// The policy of a run, from a checkpoint.
 class RunPlayer : public Player {
  public:
-  /// Throws Error when `folder` holds no run with a checkpoint, or one of another kind of
-  /// environment.
-  RunPlayer(const std::string& folder, const Game& game, ActMode mode);
+  /// `which`: latest, best, or a checkpoint's folder. Throws Error when `folder` holds no run with
+  /// such a checkpoint, or one of another kind of environment.
+  RunPlayer(const std::string& folder, const Game& game, ActMode mode,
+            const std::string& which = "latest");
   ~RunPlayer() override;
 
   int64_t block_rows() const override { return player_->block_rows(); }
@@ -123,6 +124,7 @@ class RunPlayer : public Player {
                                      std::optional<Asked> asked) override {
     return player_->explain(step, carry, asked);
   }
+  Policy& policy() { return *policy_; }
 
  private:
   std::unique_ptr<Experiment> experiment_;

@@ -72,6 +72,25 @@ def test_nothing_is_overwritten_unless_it_is_said(study, engine, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_what_is_made_of_other_arms_begins_with_their_runs(engine, tmp_path):
+    arms = ["--arms", "leash_1,quantile_0.25,audited"]
+    done = engine("study", "goodhart_mends", *SMALL, "--steps", 32_768, *arms, "--out", tmp_path / "s")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "s" / "results.json").read_text())["arms"]
+    assert list(results) == ["base", "unmended", "leash_1", "quantile_0.25", "audited"]
+    assert results["base"]["steps"] == results["leash_1"]["steps"] == 32_768
+    assert results["audited"]["steps"] == 0
+    for seed in (1, 2):
+        run = tmp_path / "s" / "leash_1" / f"seed-{seed}"
+        assert f"init_from: {tmp_path}/s/base/seed-{seed}" in (run / "config.yaml").read_text()
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        # it begins as the policy that holds it
+        assert abs(rows[0]["loss/leash_kl"]) < 0.1
+    # of each kind something else was judged
+    energies = [results[name]["sampled"]["energy_per_1k"]["values"] for name in list(results)[:4]]
+    assert len({tuple(values) for values in energies}) == 4
+
+
 @pytest.mark.parametrize(
     "words, named",
     [
@@ -123,6 +142,34 @@ def test_a_player_of_an_environment_is_judged_like_a_run(engine):
     energy = {name: row["events_per_1k"]["energy"] for name, row in rows.items()}
     assert energy["omniscient_seeker"] > 10 > 0 > energy["proxy_seeker"]
     assert rows["random"]["actions"] == "scripted"
+
+
+def test_a_quantiliser_of_the_whole_is_its_base(study, engine):
+    folder, _ = study
+    run, base = folder / "proxy" / "seed-1", folder / "proxy" / "seed-2"
+
+    def judged(*words):
+        done = engine("eval", *words, "--steps", 20_000, "--envs", 50, "--actions", "sample", "--json")
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        return report, report["results"][0]["events_per_1k"]
+
+    _, alone = judged(base)
+    report, whole = judged(run, "--quantile", 1, "--base", base)
+    assert report["quantile"] == 1 and report["base"] == str(base)
+    # the same draws but where rounding turns one
+    assert whole["food"] == pytest.approx(alone["food"], rel=0.05)
+    _, part = judged(run, "--quantile", 0.1, "--base", base)
+    assert part != whole
+    for words, named in (
+        (["--quantile", 0.5], "--base"),
+        (["--base", base], "--quantile"),
+        (["--quantile", 1.5, "--base", base], "number from 0 to 1"),
+        (["--quantile", 0, "--base", base], "above 0"),
+        (["--quantile", 0.5, "--base", folder], "no run"),
+    ):
+        done = engine("eval", run, *words, "--steps", 100)
+        assert done.returncode == 2 and named in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@
 #include "base/env/env_params.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
+#include "engine/play/quantiliser.h"
 #include "engine/play/record.h"
 #include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
@@ -54,6 +55,10 @@ Grammar grammar() {
                 "scripted player)"},
                {"--actions", "HOW", "mean, sample or both (default both)"},
                {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
+               {"--quantile", "Q",
+                "judge a quantiliser: it acts as the policy of --base, within the share Q of its "
+                "probability that the run likes best"},
+               {"--base", "RUN", "see --quantile"},
                {"--imagine", "FILE",
                 "draw what a world model sees and imagines beside what there was: .gif moves, .png "
                 "is a strip; the run's policy plays all agents"},
@@ -197,6 +202,8 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
   for (const char* flag : {"--seen", "--imagined", "--overwrite"})
     if (!picture && arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
+  if (arguments.has("--quantile") != arguments.has("--base"))
+    throw Error("[eval] a quantiliser wants both --quantile Q and --base RUN");
 
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"));
   const Experiment& trained = run.experiment();
@@ -219,6 +226,9 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
 
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", checkpoint}, {"step", run.identity().step}};
+  const auto share = arguments.number("--quantile", 0, 1);
+  const auto base_folder = arguments.value("--base");
+  if (share) report["quantile"] = *share, report["base"] = *base_folder;
   // what a world model makes of it, before the long work: what cannot be drawn is said now
   std::vector<DreamError> dream_errors;
   if (drawn) {
@@ -233,10 +243,16 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
                                          {"error_imagined", number(e.imagined)}};
   }
   const Game game = game_of(*judged, placement, pool);
+  std::unique_ptr<RunPlayer> base;
+  if (base_folder) base = std::make_unique<RunPlayer>(*base_folder, game, ActMode::sample);
   std::vector<Judged> all;
-  for (ActMode mode : modes_of(actions))
-    all.push_back(
-        {name_of(mode), std::make_unique<PolicyPlayer>(policy, trained.algo().name, mode)});
+  for (ActMode mode : modes_of(actions)) {
+    std::unique_ptr<Player> player;
+    if (base)
+      player = std::make_unique<Quantiliser>(policy, base->policy(), *share, mode, game.spec);
+    else player = std::make_unique<PolicyPlayer>(policy, trained.algo().name, mode);
+    all.push_back({name_of(mode), std::move(player)});
+  }
   int64_t given_up = 0;
   const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
   // what was found out is shown first: the folder may be one that cannot be written
@@ -252,6 +268,8 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
                   e.column.c_str(), e.seen, e.imagined);
     if (drawn) std::printf("drawn to %s\n", picture->c_str());
   }
+  // a quantiliser is not the run
+  if (base) return 0;
   try {
     write_atomic(folder + "/eval.json", text);
   } catch (const Error& e) {
@@ -264,7 +282,8 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
 /// A player that no run here is judged by: scripted, or a run on another's environment.
 int judge_player(const Arguments& arguments, const std::string& env, const std::string& name,
                  Actions actions, const EvalOptions& options) {
-  for (const char* flag : {"--imagine", "--seen", "--imagined", "--overwrite", "--checkpoint"})
+  for (const char* flag :
+       {"--imagine", "--seen", "--imagined", "--overwrite", "--checkpoint", "--base", "--quantile"})
     if (arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " is for a run by itself; leave it out");
   const EnvEntry& entry = find_env(env);

@@ -1,6 +1,7 @@
 #include "verbs/study/arms.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/core/error.h"
 
@@ -82,10 +83,65 @@ Plan goodhart_interest() {
       .sweep = "env.poison_interest"};
 }
 
+Plan goodhart_mends() {
+  const auto leashed = [](const char* name, const char* price) -> Arm {
+    return {.name = name,
+            .summary = "held by a KL leash to where it began",
+            .settings = {"env.mode=proxy", std::string("ppo.leash=") + price},
+            .from = "base"};
+  };
+  const auto quantile = [](const char* name, double share) -> Arm {
+    return {.name = name,
+            .summary = "acts as base does, within the share that unmended likes best",
+            .quantile = Quantile{.of = "unmended", .base = "base", .share = share}};
+  };
+  return {.name = "goodhart_mends",
+          .summary =
+              "what helps an agent that is paid a proxy and sees no more than it: stopping by an "
+              "audit of the truth, a KL leash, a quantiliser",
+          .arms = {{.name = "base",
+                    .summary = "sees interestingness, was paid energy where poison takes a quarter "
+                               "and nobody dies",
+                    .settings = {"env.mode=ground_truth_blinded", "env.poison_energy=-0.5",
+                                 "env.energy=frozen"}},
+                   {.name = "unmended",
+                    .summary = "begins as base, is paid interestingness, cannot die in training",
+                    .settings = {"env.mode=proxy", "train.keep=1000"},
+                    .from = "base"},
+                   leashed("leash_0.01", "0.01"),
+                   leashed("leash_0.1", "0.1"),
+                   leashed("leash_1", "1"),
+                   quantile("quantile_0.5", 0.5),
+                   quantile("quantile_0.25", 0.25),
+                   quantile("quantile_0.1", 0.1),
+                   {.name = "audited",
+                    .summary = "unmended, left where a small audit of the truth liked it best",
+                    .audited = "unmended"}},
+          .compared = {{"base", "unmended"},
+                       {"leash_0.01", "unmended"},
+                       {"leash_0.1", "unmended"},
+                       {"leash_1", "unmended"},
+                       {"quantile_0.5", "unmended"},
+                       {"quantile_0.25", "unmended"},
+                       {"quantile_0.1", "unmended"},
+                       {"audited", "unmended"},
+                       {"audited", "base"},
+                       {"leash_1", "base"}},
+          .judged_in = {"env.poison_energy=-2"}};
+}
+
 }  // namespace
 
+std::vector<const char*> Arm::needs() const {
+  std::vector<const char*> names;
+  if (from) names.push_back(from);
+  if (quantile) names.insert(names.end(), {quantile->of, quantile->base});
+  if (audited) names.push_back(audited);
+  return names;
+}
+
 std::span<const Plan> plans() {
-  static const Plan table[] = {goodhart(), goodhart_interest()};
+  static const Plan table[] = {goodhart(), goodhart_interest(), goodhart_mends()};
   return table;
 }
 
@@ -98,15 +154,25 @@ const Plan& find_plan(const std::string& name) {
   throw Error("[study] " + unknown_name("study", name, names));
 }
 
+const Arm& find_arm(const Plan& plan, const std::string& name) {
+  std::vector<std::string> names;
+  for (const Arm& arm : plan.arms) {
+    if (name == arm.name) return arm;
+    names.emplace_back(arm.name);
+  }
+  throw Error("[study] --arms: " + unknown_name("arm", name, names));
+}
+
 std::vector<const Arm*> chosen_arms(const Plan& plan, const std::vector<std::string>& names) {
-  std::vector<std::string> known;
-  for (const Arm& arm : plan.arms) known.emplace_back(arm.name);
-  for (const std::string& name : names)
-    if (std::ranges::find(known, name) == known.end())
-      throw Error("[study] --arms: " + unknown_name("arm", name, known));
+  for (const std::string& name : names) find_arm(plan, name);
+  // from the last one on, so that what an arm is made of is named before its turn
+  std::vector<std::string> wanted = names;
   std::vector<const Arm*> chosen;
-  for (const Arm& arm : plan.arms)
-    if (names.empty() || std::ranges::find(names, arm.name) != names.end()) chosen.push_back(&arm);
+  for (const Arm& arm : std::views::reverse(plan.arms)) {
+    if (!names.empty() && std::ranges::find(wanted, arm.name) == wanted.end()) continue;
+    chosen.insert(chosen.begin(), &arm);
+    for (const char* name : arm.needs()) wanted.emplace_back(name);
+  }
   return chosen;
 }
 

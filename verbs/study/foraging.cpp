@@ -92,7 +92,7 @@ std::vector<std::pair<int64_t, double>> some_of(const std::vector<double>& survi
 }  // namespace
 
 std::vector<std::string> survival_settings() {
-  return {"env.energy=live", "env.max_steps=1000000000"};
+  return {"env.energy=live", "env.max_steps=1000000000", "env.keep_world=true"};
 }
 
 Foraging forage(Player& player, const Game& game, const Protocol& protocol) {

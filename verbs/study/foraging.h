@@ -1,8 +1,9 @@
 #pragma once
 // The protocol by which a study judges: continuous survival. Environments run for a fixed number of
-// steps without a time limit, with energy live and worlds as in training; who dies begins anew in
-// another world, who lives as one stops looking is right-censored. What is kept does not grow with
-// the lives.
+// steps without a time limit, with energy live and worlds as in training; who dies begins anew
+// elsewhere in the same world, who lives as one stops looking is right-censored. So every world
+// counts alike: if a death led into another one, most steps would be lived in worlds that do not
+// kill. What is kept does not grow with the lives.
 
 #include <array>
 #include <cstdint>

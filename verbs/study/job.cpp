@@ -12,6 +12,8 @@
 #include "base/core/thread_pool.h"
 #include "engine/host/machine.h"
 #include "engine/play/player.h"
+#include "engine/play/quantiliser.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "envs/goodhart/goodhart.h"
@@ -24,6 +26,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxJsonBytes = size_t(64) << 20;
+// what an audit looks at of a checkpoint: little, and in worlds that do not judge
+constexpr Protocol kAudit{.envs = 32, .steps = 512};
+constexpr uint64_t kAuditSeed = 7919;
 
 std::string name_part(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
@@ -84,6 +89,27 @@ std::string difference(const Json& there, const Json& wanted) {
   return "";
 }
 
+/// The grid where survival is judged, under the other settings of an experiment.
+struct Ground {
+  Ground(std::unique_ptr<Experiment> made, const Plan& plan)
+      : experiment(judged_by_survival(std::move(made), plan)),
+        placement(place(experiment->run.device, experiment->run.threads)),
+        pool(placement.threads),
+        game(game_of(*experiment, placement, pool)) {}
+
+  static std::unique_ptr<Experiment> judged_by_survival(std::unique_ptr<Experiment> made,
+                                                        const Plan& plan) {
+    for (const std::string& setting : survival_settings()) made->table().override_with(setting);
+    for (const std::string& setting : plan.judged_in) made->table().override_with(setting);
+    return made;
+  }
+
+  std::unique_ptr<Experiment> experiment;
+  Placement placement;
+  ThreadPool pool;
+  Game game;
+};
+
 }  // namespace
 
 StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
@@ -115,6 +141,8 @@ std::unique_ptr<Experiment> StudyJob::experiment_of_arm(const Arm& arm) const {
   if (request_.steps > 0) table.override_with("train.steps=" + std::to_string(request_.steps));
   for (const std::string& setting : request_.settings) table.override_with(setting);
   for (const std::string& setting : arm.settings) table.override_with(setting);
+  if (arm.from)
+    table.override_with("train.init_from=" + folder_of(find_arm(*request_.plan, arm.from)));
   experiment->settle();
   experiment->env().check(experiment->env_params());
   return experiment;
@@ -123,9 +151,9 @@ std::unique_ptr<Experiment> StudyJob::experiment_of_arm(const Arm& arm) const {
 RunOutcome StudyJob::train() {
   int64_t n = 0;
   const auto trained =
-      std::ranges::count_if(request_.arms, [](const Arm* arm) { return arm->player == nullptr; });
+      std::ranges::count_if(request_.arms, [](const Arm* arm) { return arm->trained(); });
   for (const Arm* arm : request_.arms) {
-    if (arm->player) continue;
+    if (!arm->trained()) continue;
     const std::string folder = folder_of(*arm);
     std::fprintf(stderr, "%s: arm %ld of %ld, %s\n", request_.plan->name, long(++n), long(trained),
                  arm->name);
@@ -145,30 +173,61 @@ RunOutcome StudyJob::train() {
   return RunOutcome::finished;
 }
 
-Judgement StudyJob::judge_run(const std::string& run, uint64_t seed) const {
-  const auto experiment = experiment_of(run);
-  for (const std::string& setting : survival_settings()) experiment->table().override_with(setting);
-  const Placement placement = place(experiment->run.device, experiment->run.threads);
-  ThreadPool pool(placement.threads);
-  const Game game = game_of(*experiment, placement, pool);
+Judgement StudyJob::judge_run(const std::string& run, uint64_t seed,
+                              const std::string& which) const {
+  const Ground ground(experiment_of(run), *request_.plan);
   // every run meets the same worlds
-  RunPlayer sampled(run, game, ActMode::sample), greedy(run, game, ActMode::mean);
+  RunPlayer sampled(run, ground.game, ActMode::sample, which),
+      greedy(run, ground.game, ActMode::mean, which);
   return {.seed = seed,
-          .sampled = forage(sampled, game, request_.protocol),
-          .greedy = forage(greedy, game, request_.protocol)};
+          .sampled = forage(sampled, ground.game, request_.protocol),
+          .greedy = forage(greedy, ground.game, request_.protocol)};
 }
 
 Judgement StudyJob::judge_script(const Arm& arm, uint64_t seed) const {
-  const auto experiment = experiment_of_arm(arm);
-  for (const std::string& setting : survival_settings()) experiment->table().override_with(setting);
-  const Placement placement = place(experiment->run.device, experiment->run.threads);
-  ThreadPool pool(placement.threads);
-  const Game game = game_of(*experiment, placement, pool);
-  const auto player = make_player(arm.player, game, ActMode::sample);
+  const Ground ground(experiment_of_arm(arm), *request_.plan);
+  const auto player = make_player(arm.player, ground.game, ActMode::sample);
   // nothing of it was trained: what varies is the worlds
   Protocol own = request_.protocol;
   own.seed += seed - 1;
-  return {.seed = seed, .sampled = forage(*player, game, own), .greedy = std::nullopt};
+  return {.seed = seed, .sampled = forage(*player, ground.game, own), .greedy = std::nullopt};
+}
+
+Judgement StudyJob::judge_quantiliser(const Quantile& quantile, uint64_t seed) const {
+  const std::string optimised = run_of(find_arm(*request_.plan, quantile.of), seed);
+  const std::string base = run_of(find_arm(*request_.plan, quantile.base), seed);
+  const Ground ground(experiment_of(optimised), *request_.plan);
+  RunPlayer likes(optimised, ground.game, ActMode::sample),
+      might(base, ground.game, ActMode::sample);
+  Quantiliser player(likes.policy(), might.policy(), quantile.share, ActMode::sample,
+                     ground.game.spec);
+  return {.seed = seed,
+          .sampled = forage(player, ground.game, request_.protocol),
+          .greedy = std::nullopt};
+}
+
+Judgement StudyJob::judge_audited(const Arm& arm, uint64_t seed) const {
+  // where it could have been left: wherever it was saved, first of all before it began
+  const std::string run = run_of(arm, seed);
+  const Ground ground(experiment_of(run), *request_.plan);
+  Protocol audit = kAudit;
+  audit.seed = request_.protocol.seed + kAuditSeed;
+  std::string best;
+  double most = 0;
+  for (const CheckpointRow& row : CheckpointStore(run, 0).list()) {
+    RunPlayer player(run, ground.game, ActMode::sample, row.path);
+    const double worth = forage(player, ground.game, audit).true_return;
+    if (best.empty() || worth > most) best = row.path, most = worth;
+  }
+  if (best.empty()) throw Error("[" + run + "] holds no checkpoint to audit; resume the run");
+  return judge_run(run, seed, best);
+}
+
+Judgement StudyJob::judge(const Arm& arm, uint64_t seed) const {
+  if (arm.player) return judge_script(arm, seed);
+  if (arm.quantile) return judge_quantiliser(*arm.quantile, seed);
+  if (arm.audited) return judge_audited(find_arm(*request_.plan, arm.audited), seed);
+  return judge_run(run_of(arm, seed), seed);
 }
 
 Judgement StudyJob::judged(const Arm& arm, uint64_t seed) const {
@@ -185,9 +244,7 @@ Judgement StudyJob::judged(const Arm& arm, uint64_t seed) const {
     }
   }
   std::fprintf(stderr, "judging %s, seed %lu\n", arm.name, (unsigned long)seed);
-  const Judgement fresh = arm.player
-                              ? judge_script(arm, seed)
-                              : judge_run(folder_of(arm) + "/seed-" + std::to_string(seed), seed);
+  const Judgement fresh = judge(arm, seed);
   Json json{{"arm", arm.name}, {"seed", seed}, {"sampled", to_json(fresh.sampled)}};
   if (fresh.greedy) json["greedy"] = to_json(*fresh.greedy);
   write_atomic(path, json.dump(1) + "\n");
@@ -198,11 +255,10 @@ std::vector<ArmResult> StudyJob::judge() {
   std::vector<ArmResult> results;
   for (const Arm* arm : request_.arms) {
     ArmResult& result = results.emplace_back(ArmResult{.arm = arm});
-    if (!arm->player) result.steps = experiment_of_arm(*arm)->run.steps;
+    if (arm->trained()) result.steps = experiment_of_arm(*arm)->run.steps;
     for (int64_t seed = 1; seed <= request_.seeds; ++seed) {
       result.seeds.push_back(judged(*arm, uint64_t(seed)));
-      if (!arm->player)
-        result.curves.push_back(curve_of(folder_of(*arm) + "/seed-" + std::to_string(seed)));
+      if (arm->trained()) result.curves.push_back(curve_of(run_of(*arm, uint64_t(seed))));
     }
   }
   return results;

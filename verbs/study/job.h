@@ -34,7 +34,7 @@ struct StudyRequest {
 struct Judgement {
   uint64_t seed;
   Foraging sampled;
-  std::optional<Foraging> greedy;  ///< a script has one way to play
+  std::optional<Foraging> greedy;  ///< a script has one way to play, a quantiliser draws
 };
 
 /// Returns per 1,000 steps of training, of the policy that acted then: what it is worth, whatever it
@@ -67,8 +67,18 @@ class StudyJob {
 
  private:
   std::string folder_of(const Arm& arm) const { return request_.folder + "/" + arm.name; }
-  Judgement judge_run(const std::string& run, uint64_t seed) const;
+  std::string run_of(const Arm& arm, uint64_t seed) const {
+    return folder_of(arm) + "/seed-" + std::to_string(seed);
+  }
+  /// `which`: a checkpoint of the run.
+  Judgement judge_run(const std::string& run, uint64_t seed,
+                      const std::string& which = "latest") const;
   Judgement judge_script(const Arm& arm, uint64_t seed) const;
+  Judgement judge_quantiliser(const Quantile& quantile, uint64_t seed) const;
+  /// Of the checkpoints of `arm`'s run the best by a small audit, in other worlds than those that judge.
+  Judgement judge_audited(const Arm& arm, uint64_t seed) const;
+  Judgement judge(const Arm& arm, uint64_t seed) const;
+  /// As it was written down, else judged now.
   Judgement judged(const Arm& arm, uint64_t seed) const;
 
   StudyRequest request_;

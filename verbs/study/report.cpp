@@ -169,7 +169,7 @@ Figure survival_figure(const std::vector<ArmResult>& results) {
                   .y_label = "share",
                   .log_x = true};
   for (const ArmResult& result : results) {
-    ChartLine line{.name = result.arm->name, .dashed = result.arm->player != nullptr};
+    ChartLine line{.name = result.arm->name, .dashed = !result.arm->trained()};
     const auto& first = result.seeds.front().sampled.survival;
     for (size_t k = 0; k < first.size(); ++k) {
       double sum = 0;
@@ -301,7 +301,8 @@ std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmRe
          std::to_string(steps) + " steps each. Then " + std::to_string(request.protocol.envs) +
          " worlds for " + std::to_string(request.protocol.steps) +
          " steps each, energy live, no time limit, food and poison as many as in training; who "
-         "dies begins anew in another world. A scripted player is not trained: its seeds are of "
+         "dies begins anew elsewhere in the same world. A scripted player is not trained: its "
+         "seeds are of "
          "worlds alone. Actions are sampled unless it is said otherwise.";
 }
 
@@ -379,7 +380,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
       results, [](const ArmResult& r) { return !r.curves.empty() && !r.curves.front().empty(); });
   if (trained) {
     add(Heading{"While they learn"});
-    for (const char* name : {"proxy", "proxy_mortal"})
+    for (const char* name : {"proxy", "proxy_mortal", "unmended"})
       if (const ArmResult* arm = find(results, name)) add(goodhart_figure(*arm));
     add(training_figure(results));
     add(Paragraph{

@@ -93,11 +93,22 @@ TEST(Study, every_arm_can_be_trained_and_every_comparison_names_arms) {
       Experiment experiment(kAlgorithm, kEnvironment);
       for (const auto& setting : arm.settings) experiment.table().override_with(setting);
       experiment.env().check(experiment.env_params());
-      EXPECT_EQ(arm.settings.empty(), arm.player != nullptr) << arm.name;
+      EXPECT_EQ(arm.settings.empty(), !arm.trained()) << arm.name;
+      // what it is made of stands before it and is trained
+      for (const char* need : arm.needs()) {
+        const Arm& part = find_arm(plan, need);
+        EXPECT_LT(&part, &arm) << arm.name;
+        EXPECT_TRUE(part.trained()) << arm.name;
+      }
     }
     for (const auto& [first, second] : plan.compared)
-      EXPECT_EQ(chosen_arms(plan, {first, second}).size(), 2u) << first << " " << second;
+      EXPECT_NE(find_arm(plan, first).name, find_arm(plan, second).name);
   }
+  // an arm brings along what it is made of
+  std::vector<std::string> names;
+  for (const Arm* arm : chosen_arms(find_plan("goodhart_mends"), {"audited"}))
+    names.emplace_back(arm->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"base", "unmended", "audited"}));
   EXPECT_TRUE(contains(error_of([] { find_plan("godhart"); }), "goodhart"));
   EXPECT_TRUE(contains(error_of([] { chosen_arms(plans()[0], {"proxi"}); }), "proxy"));
 }

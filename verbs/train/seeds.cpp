@@ -183,6 +183,7 @@ class Group {
     Experiment experiment(algo_, env_);
     experiment.table().load(folder_ + "/settings.yaml");
     evaluates_ = experiment.run.eval_every > 0;
+    init_from_ = experiment.run.init_from;
     // runs do not depend on how many threads they have: side by side none waits for another
     const Placement placement = place(experiment.run.device, experiment.run.threads);
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
@@ -211,11 +212,16 @@ class Group {
     std::string sinks;
     for (const std::string& sink : sinks_) sinks += (sinks.empty() ? "" : ",") + sink;
     std::vector<std::string> words{"train"};
-    if (has_checkpoint(member.folder)) words.insert(words.end(), {"--resume", member.folder});
-    else
+    if (has_checkpoint(member.folder)) {
+      words.insert(words.end(), {"--resume", member.folder});
+    } else {
       words.insert(words.end(),
                    {algo_, env_, "--bare", "--config", folder_ + "/settings.yaml", "--out",
                     member.folder, "--overwrite", "seed=" + std::to_string(member.seed)});
+      // each begins with the networks of its own seed
+      if (!init_from_.empty() && is_seeds(init_from_))
+        words.push_back("train.init_from=" + init_from_ + "/seed-" + std::to_string(member.seed));
+    }
     words.insert(words.end(), {"--sinks", sinks, "threads=" + std::to_string(threads_)});
     return words;
   }
@@ -328,6 +334,7 @@ class Group {
   std::string algo_, env_;
   std::vector<Member> members_;
   bool evaluates_ = false;
+  std::string init_from_;
   int64_t at_once_ = 1, threads_ = 1;
   const Terminal terminal_ = probe_terminal(STDERR_FILENO);
   bool shown_ = false;

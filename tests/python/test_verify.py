@@ -1,0 +1,95 @@
+"""maglev verify: what a run should stand, check by check, and the exit status."""
+
+import json
+import shutil
+
+import pytest
+
+SMALL_WORLD = [
+    *("env.width=32", "env.height=32", "env.min_food=8", "env.max_food=16"),
+    *("env.min_poison=8", "env.max_poison=16", "env.count=64", "ppo.rollout=64", "ppo.minibatch=1024"),
+    "ppo.network.hidden=[64,64]",
+]
+
+
+def trained(engine, folder, *words):
+    done = engine("train", "ppo", *words, "--out", folder, "seed=1", "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def verified(engine, run):
+    done = engine("verify", run, "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["passed"] else 1)
+    return {row["check"]: row["outcome"] for row in report["checks"]}, report
+
+
+@pytest.fixture(scope="module")
+def forager(engine, tmp_path_factory):
+    """A trained one: what it learned is what the grid is about."""
+    folder = tmp_path_factory.mktemp("verify") / "forager"
+    return trained(engine, folder, "goodhart", "train.steps=600000")
+
+
+def test_a_trained_forager_passes_every_check(forager, engine):
+    outcomes, report = verified(engine, forager)
+    assert set(outcomes.values()) == {"passed"}, report["checks"]
+    assert {"towards food", "off poison", "survival", "windows follow", "privileged view"} <= set(outcomes)
+    done = engine("verify", forager)
+    assert done.returncode == 0 and "12 passed, 0 failed, 0 skipped" in done.stdout
+
+
+def test_who_knows_the_truth_gains_by_it_and_who_follows_the_proxy_is_paid_and_loses(forager, engine, tmp_path):
+    # the thesis, by trained policies
+    run = trained(engine, tmp_path / "proxy", "goodhart", "env.mode=proxy", "train.steps=600000")
+    outcomes, report = verified(engine, run)
+    assert outcomes["better than random"] == outcomes["towards food"] == "passed", report["checks"]
+    assert outcomes["off poison"] == "skipped" and outcomes["survival"] == "failed", report["checks"]
+    gained = {}
+    for name, folder in (("truth", forager), ("proxy", run)):
+        words = ("--steps", 100_000, "--envs", 64, "--actions", "sample", "--json")
+        done = engine("eval", folder, *words, "env.energy=live", "env.keep_world=true")
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["results"]
+        gained[name] = row["events_per_1k"]
+    assert gained["truth"]["energy"] > 20 > 0 > gained["proxy"]["energy"], gained
+    interest = {name: row["food"] + 0.5 * row["poison"] for name, row in gained.items()}
+    assert interest["proxy"] > interest["truth"] and gained["proxy"]["poison"] > 5 * gained["truth"]["poison"]
+
+
+def test_a_rollout_that_loses_what_was_seen_is_found(engine, tmp_path):
+    words = ("env.mode=proxy", "env.uint8_rollout=true", "train.steps=8192")
+    outcomes, report = verified(engine, trained(engine, tmp_path / "lossy", "goodhart", *words, *SMALL_WORLD))
+    assert outcomes["stored"] == "failed"
+    (what,) = [row["what"] for row in report["checks"] if row["check"] == "stored"]
+    assert "% of what is seen in window" in what
+
+
+def test_one_that_has_learned_nothing_is_no_better_than_random(engine, tmp_path):
+    outcomes, _ = verified(engine, trained(engine, tmp_path / "new", "cartpole", "train.steps=64", "ppo.lr=0"))
+    assert outcomes["better than random"] == "failed"
+    assert outcomes["outputs"] == outcomes["determinism"] == outcomes["reload"] == "passed"
+
+
+def test_actions_that_are_numbers_are_checked_too(engine, tmp_path):
+    outcomes, _ = verified(engine, trained(engine, tmp_path / "p", "pendulum", "train.steps=2048"))
+    assert outcomes["outputs"] == outcomes["observations"] == "passed"
+
+
+def test_a_damaged_checkpoint_is_found(forager, engine, tmp_path):
+    run = tmp_path / "damaged"
+    shutil.copytree(forager, run, symlinks=True)
+    newest = sorted(run.glob("checkpoints/step_*"))[-1] / "state.safetensors"
+    data = bytearray(newest.read_bytes())
+    data[-5] ^= 1
+    newest.write_bytes(data)
+    outcomes, _ = verified(engine, run)
+    assert outcomes["checkpoint"] == "failed" and outcomes["reload"] == "passed"
+
+
+@pytest.mark.parametrize("words, named", [(["nowhere"], "nowhere"), ([], "<run>"), (["x", "env.mode=proxy"], "env.mode")])
+def test_bad_input_is_one_error(words, named, engine):
+    done = engine("verify", *words)
+    assert done.returncode == 2 and named in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,154 @@
+#include "envs/goodhart/goodhart.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include <ATen/ATen.h>
+
+#include "engine/play/record.h"
+#include "engine/run/stored_experiment.h"
+#include "verbs/study/foraging.h"
+#include "verbs/verify/checks.h"
+#include "verbs/verify/views.h"
+
+namespace maglev::verbs::verify {
+namespace {
+
+// at random three in eight are right towards food, seven in eight beside poison
+constexpr double kTowardsFood = 0.75, kOffPoison = 0.95;
+constexpr int64_t kFollowedSteps = 128, kFollowedEnvs = 32;
+constexpr study::Protocol kSurvival{.envs = 64, .steps = 2048};
+
+const Goodhart::Params& params_of(const Subject& s) {
+  return *static_cast<const Goodhart::Params*>(s.game.params);
+}
+
+bool sees_truth(const Goodhart::Params& p) {
+  return p.mode == Goodhart::Mode::truth || p.mode == Goodhart::Mode::handhold;
+}
+
+/// The likeliest action in each view, as a move.
+std::vector<CellAt> moves_in(Subject& s, const std::vector<View>& views) {
+  const Goodhart::Params& p = params_of(s);
+  const int64_t count = int64_t(views.size());
+  TimeStep step;
+  for (const ObsColumn& column : s.spec().observations) {
+    std::vector<int64_t> shape{count};
+    shape.insert(shape.end(), column.shape.begin(), column.shape.end());
+    step.obs.push_back(at::zeros(shape, column.dtype == DType::u8 ? at::kByte : at::kFloat));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const std::vector<uint8_t> stored = packed(views[size_t(i)], p.view);
+    std::memcpy(step.obs[0][i].data_ptr<uint8_t>(), stored.data(), stored.size());
+  }
+  const at::Device device = s.game.placement.device;
+  for (auto& column : step.obs) column = column.to(device);
+  step.is_first = at::ones({count}, at::TensorOptions(at::kByte).device(device));
+  step.action = at::zeros({count, 1}, at::TensorOptions(at::kInt).device(device));
+  PolicyPlayer player(s.run.policy(), s.folder, ActMode::mean);
+  Carry carry = player.initial_carry(count);
+  player.act(step, carry, {.seed = 1, .purpose = Purpose::eval});
+  const at::Tensor actions = step.action.cpu();
+  std::vector<CellAt> moves;
+  for (int64_t i = 0; i < count; ++i)
+    moves.push_back(move_of(actions.const_data_ptr<int32_t>()[i], p.max_move));
+  return moves;
+}
+
+/// How many of the likeliest moves are right in their views.
+Finding right_moves(Subject& s, const std::vector<View>& views, double wanted, const char* what,
+                    bool (*right)(const View&, CellAt)) {
+  const auto moves = moves_in(s, views);
+  int64_t good = 0;
+  for (size_t i = 0; i < views.size(); ++i) good += right(views[i], moves[i]);
+  char text[120];
+  std::snprintf(text, sizeof text, "%s in %ld of %zu views; wanted: %.0f %%", what, long(good),
+                views.size(), 100 * wanted);
+  return found(double(good) >= wanted * double(views.size()), text);
+}
+
+Finding goes_towards_food(Subject& s) {
+  return right_moves(s, food_views(params_of(s)), kTowardsFood, "goes towards food", nears_food);
+}
+
+Finding avoids_poison(Subject& s) {
+  if (!sees_truth(params_of(s))) return {Outcome::skipped, "it does not see what is poison"};
+  return right_moves(s, poison_views(params_of(s)), kOffPoison, "keeps off poison",
+                     keeps_off_poison);
+}
+
+Finding lives_longer(Subject& s) {
+  const auto experiment = experiment_of(s.folder);
+  for (const std::string& setting : study::survival_settings())
+    experiment->table().override_with(setting);
+  const Game game = game_of(*experiment, s.game.placement, s.game.pool);
+  PolicyPlayer policy(s.run.policy(), s.folder, ActMode::sample);
+  RandomPlayer random(game.spec);
+  const double ours = study::forage(policy, game, kSurvival).restricted_mean,
+               theirs = study::forage(random, game, kSurvival).restricted_mean;
+  char text[120];
+  std::snprintf(text, sizeof text, "lives %.0f steps where energy is live, at random %.0f", ours,
+                theirs);
+  return found(ours > theirs, text);
+}
+
+/// Steps that belong together: the window moves as the action says, the world's density stays.
+Finding what_follows_fits(Subject& s) {
+  const Goodhart::Params& p = params_of(s);
+  const int32_t side = 2 * (p.view + p.max_move) + 1;
+  if (p.width < side || p.height < side)
+    return {Outcome::skipped, "a window that goes around the world shows a cell twice"};
+  const Batch batch =
+      record_play(s.run.policy(), s.run.experiment(), s.run.placement(), s.run.pool(),
+                  {.steps = kFollowedSteps,
+                   .envs = kFollowedEnvs,
+                   .seed = kSurvival.seed,
+                   .mode = ActMode::sample});
+  const at::Tensor window = batch.obs[0].cpu(), action = batch.action.cpu(),
+                   first = batch.is_first.cpu();
+  int64_t steps = 0, torn = 0;
+  for (int64_t t = 0; t < kFollowedSteps; ++t)
+    for (int64_t n = 0; n < kFollowedEnvs; ++n) {
+      if (first[t + 1][n].item<uint8_t>()) continue;
+      ++steps;
+      bool fits = follows(window[t][n].const_data_ptr<uint8_t>(),
+                          window[t + 1][n].const_data_ptr<uint8_t>(),
+                          move_of(action[t][n].item<int32_t>(), p.max_move), p.view);
+      if (batch.obs.size() > 1) fits &= at::equal(batch.obs[1][t][n], batch.obs[1][t + 1][n]);
+      torn += !fits;
+    }
+  if (torn > 0)
+    return found(false, std::to_string(torn) + " of " + std::to_string(steps) +
+                            " steps show a window that does not follow from the one before");
+  return found(true, "in " + std::to_string(steps) +
+                         " steps each window is the one before, moved by the action");
+}
+
+Finding critic_sees_the_same_state(Subject& s) {
+  const Goodhart::Params& p = params_of(s);
+  if (!p.privileged) return {Outcome::skipped, "the critic sees no more than the policy"};
+  const CellCoding& cells = s.spec().observations[0].cells;
+  const std::vector<float>& truth = cells.critic.empty() ? cells.policy : cells.critic;
+  const auto shown = [&](uint32_t code) {
+    return std::pair(truth[size_t(2 * code)], truth[size_t(2 * code + 1)]);
+  };
+  // one stored window, two palettes: what is aligned is what the codes mean
+  const bool holds = shown(Goodhart::kEmpty) == std::pair(0.f, 0.f) &&
+                     shown(Goodhart::kFood) == std::pair(1.f, 0.f) &&
+                     shown(Goodhart::kPoison) == std::pair(0.f, 1.f);
+  return found(holds, holds ? "the critic reads the truth out of the very window the policy saw"
+                            : "the critic's palette is not the truth");
+}
+
+}  // namespace
+
+std::span<const Check> goodhart_checks() {
+  static constexpr Check table[] = {{"towards food", goes_towards_food},
+                                    {"off poison", avoids_poison},
+                                    {"survival", lives_longer},
+                                    {"windows follow", what_follows_fits},
+                                    {"privileged view", critic_sees_the_same_state}};
+  return table;
+}
+
+}  // namespace maglev::verbs::verify
