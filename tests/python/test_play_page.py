@@ -143,9 +143,9 @@ def test_mistakes_are_one_message(engine, examples, runs, tmp_path):
         assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
         return done.stderr
 
-    assert "nowhere" in said(engine("play", tmp_path / "nowhere", "--web"))
     (tmp_path / "empty").mkdir()
-    assert "empty" in said(engine("play", tmp_path / "empty", "--web"))
+    for folder in ("nowhere", "empty"):
+        assert f"{folder} is no run; name the folder of one" in said(engine("play", tmp_path / folder, "--web"))
     assert "--record is for the terminal" in said(engine("play", "cartpole", "--web", "--record", tmp_path / "a.gif"))
     assert "add --web" in said(engine("play", "cartpole", "--port", 0))
     assert "a human plays at the terminal" in said(engine("play", "hockey", "human", "--web"))

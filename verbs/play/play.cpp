@@ -77,6 +77,8 @@ Request request_of(const Arguments& arguments) {
       if (field.name.starts_with("env.") && field.name != "env.count")
         request.settings.push_back(field.name + "=" + field.plain());
     request.names.push_back(first);
+  } else if (!named && first.find('/') != first.npos) {
+    throw Error("[play] " + first + " is no run; name the folder of one, or an environment");
   } else {
     request.env = &find_env(first);
   }
