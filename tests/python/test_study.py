@@ -82,7 +82,7 @@ def test_what_is_made_of_other_arms_begins_with_their_runs(engine, tmp_path):
     assert results["audited"]["steps"] == 0
     for seed in (1, 2):
         run = tmp_path / "s" / "leash_1" / f"seed-{seed}"
-        assert f"init_from: {tmp_path}/s/base/seed-{seed}" in (run / "config.yaml").read_text()
+        assert f"{tmp_path}/s/base/seed-{seed}\"" in (run / "config.yaml").read_text()
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         # it begins as the policy that holds it
         assert abs(rows[0]["loss/leash_kl"]) < 0.1
