@@ -17,7 +17,7 @@ class Frames : public Animation {
 
  protected:
   void encode(const Canvas& frame, const Patch&, int) override { kept.push_back(frame); }
-  std::string file(int, int, int) const override { return ""; }
+  void write(int, int, int) override {}
 };
 
 int64_t pixels_of(const Canvas& canvas, Rgb colour) {
