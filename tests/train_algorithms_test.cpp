@@ -196,7 +196,7 @@ TEST_P(AnAlgorithm, gives_its_networks_alone_to_another_run) {
   const auto algorithm = [](Trainer& t) {
     return [&t](StateVisitor& v) { t.algorithm().visit_state(v); };
   };
-  load_networks(saved(*run), entry().name, algorithm(*heir), policy(*heir));
+  load_networks(saved(*run), identity(), algorithm(*heir), policy(*heir));
   heir->algorithm().follow_networks();
   heir->algorithm().publish();
   EXPECT_EQ(state_hash(policy(*heir)), state_hash(policy(*run)));

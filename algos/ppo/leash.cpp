@@ -44,9 +44,9 @@ void Leash::find_base_log_probs(const Batch& batch) {
   const at::Tensor mask = batch.mask.defined() ? flat(batch.mask) : batch.mask;
   const at::Tensor action = flat(batch.action), out = drift_.flatten();
 
-  // parts of a fixed size, so that threads never show; a device takes all rows at once
-  const int64_t part = runs_on_cuda(context_.device) ? rows : base_.block_rows();
-  context_.pool->run((rows + part - 1) / part, [&](int64_t p) {
+  // parts of a fixed size, as large as acting's, so that threads never show
+  const int64_t part = base_.block_rows(), parts = (rows + part - 1) / part;
+  const auto find = [&](int64_t p) {
     c10::InferenceMode guard;
     const int64_t begin = p * part, count = std::min(part, rows - begin);
     std::vector<at::Tensor> seen;
@@ -57,7 +57,10 @@ void Leash::find_base_log_probs(const Batch& batch) {
     out.narrow(0, begin, count)
         .copy_(
             policy_log_prob(context_.spec.action, dist, action.narrow(0, begin, count)).log_prob);
-  });
+  };
+  // a device's work stays on this thread's stream
+  if (!runs_on_cuda(context_.device)) return context_.pool->run(parts, find);
+  for (int64_t p = 0; p < parts; ++p) find(p);
 }
 
 const Batch& Leash::applied(const Batch& batch, Metrics& metrics) {

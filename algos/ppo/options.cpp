@@ -35,7 +35,8 @@ void Options::describe(OptionTable& t) {
   t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never",
         {.min = 0, .max = 100, .unit = "nats"});
   t.add("leash", leash,
-        "reward a step costs for each nat its action is likelier than by the policy the run began "
+        "KL penalty to a reference policy: reward a step costs for each nat its action is likelier "
+        "than by the policy the run began "
         "with (train.init_from, else as initialised); 0: free",
         {.min = 0, .max = 1e6});
   t.add("optimizer", optimizer,

@@ -118,7 +118,11 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
       {"activations", (3 + pairs) * f32 * working * shard * network.cost().outputs},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
-  if (o.leash > 0) parts.push_back({"leash", f32 * (parameters + 3 * o.rollout * context.rows)});
+  if (o.leash > 0) {
+    int64_t leash = f32 * 3 * o.rollout * context.rows;
+    for (const MemoryPart& part : planned_policy_memory(o, context)) leash += part.bytes;
+    parts.push_back({"leash", leash});
+  }
   return parts;
 }
 

@@ -249,7 +249,7 @@ std::optional<Explanation> Tdmpc2Policy::explain(const TimeStep& step, const Car
   found.layers.push_back({"latent", latent});
   if (!asked || shape_.image()) return found;
   found.inputs.push_back({.name = "vector"});
-  const auto farthest = mean[0].abs().argmax().view({1});
+  const auto farthest = masked(mean, task)[0].abs().argmax().view({1});
   attribute(found, {seen}, [&](const std::vector<at::Tensor>& x) {
     const at::Tensor z = model_->encode(x[0], of_rows(e, x[0]));
     return *asked == Asked::value ? value(z) : prior(z).index_select(1, farthest).squeeze(1);

@@ -74,6 +74,10 @@ WebServer::WebServer(const WebOptions& options, WebHandler handler)
     : handler_(std::move(handler)), limits_(options.limits) {
   listen_at(options);
   stop_ = ::eventfd(0, EFD_CLOEXEC);
+  if (stop_ < 0) {
+    ::close(listener_);
+    throw Error("[web] no more files can be opened; raise ulimit -n");
+  }
   // signals are for the program's own thread
   const NoSignals blocked;
   try {

@@ -13,6 +13,8 @@ namespace {
 
 // no run comes near: a checkpoint that says more is none of ours
 constexpr int64_t kMostTimes = int64_t(1) << 62;
+// of a ring: beyond it sums of parts could wrap
+constexpr double kMostBytes = 0x1p60;
 
 /// Calls visit(name, column of the ring, the same column of each of `more`) for each defined one, in
 /// a fixed order. `name` is called for a name, so that who wants none allocates none.
@@ -298,8 +300,11 @@ int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,
                       const std::vector<ExtraColumn>& columns) {
   const int64_t slots = slots_of(shape), rows = shape.window.rows;
   const int64_t entry = int64_t(sizeof(Episode)) + (shape.by_start ? 8 : 0);
-  return slots * rows * row_bytes(spec, columns) +
-         episode_entries(slots, rows, shape.length) * entry;
+  const int64_t row = row_bytes(spec, columns);
+  if (double(slots) * double(rows) * double(row + entry) > kMostBytes)
+    throw Error("[replay] " + std::to_string(slots * rows) + " rows of " + std::to_string(row) +
+                " bytes are more than any machine holds; take fewer");
+  return slots * rows * row + episode_entries(slots, rows, shape.length) * entry;
 }
 
 }  // namespace maglev

@@ -1,5 +1,7 @@
 #include "engine/play/quantiliser.h"
 
+#include <cstdio>
+
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"

@@ -210,17 +210,22 @@ void check_names(const std::string& dir, const Kinds& in_file, const Kinds& in_r
                 "; take the settings it was saved with");
 }
 
+void check_tokens(const std::string& dir, const CheckpointIdentity& identity,
+                  const CheckpointIdentity& expected) {
+  // one of before tokens were told has none
+  if (!identity.tokens.empty() && !expected.tokens.empty() && identity.tokens != expected.tokens)
+    throw Error("[" + dir + "] was trained on other names than " + expected.env +
+                " has now: its policy's tokens would stand for other things; give it the data it "
+                "was trained on, or train anew");
+}
+
 void check_identity(const std::string& dir, const CheckpointIdentity& identity,
                     const CheckpointIdentity& expected) {
   if (identity.algo != expected.algo || identity.env != expected.env)
     throw Error("[" + dir + "] is a checkpoint of " + identity.algo + " on " + identity.env +
                 ", this run is " + expected.algo + " on " + expected.env +
                 "; choose a checkpoint of the same algorithm and environment");
-  // one of before tokens were told has none
-  if (!identity.tokens.empty() && !expected.tokens.empty() && identity.tokens != expected.tokens)
-    throw Error("[" + dir + "] was trained on other names than " + expected.env +
-                " has now: its policy's tokens would stand for other things; give it the data it "
-                "was trained on, or train anew");
+  check_tokens(dir, identity, expected);
 }
 
 std::string step_name(int64_t step) {
@@ -359,13 +364,15 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
   return checkpoint.manifest.identity;
 }
 
-void load_networks(const std::string& dir, const std::string& algo, const VisitState& algorithm,
-                   const VisitState& policy) {
+void load_networks(const std::string& dir, const CheckpointIdentity& expected,
+                   const VisitState& algorithm, const VisitState& policy) {
   const VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   const CheckpointIdentity& identity = checkpoint.manifest.identity;
+  const std::string& algo = expected.algo;
   if (identity.algo != algo)
     throw Error("[" + dir + "] is a checkpoint of " + identity.algo + ", this run is " + algo +
                 "; take one of the same algorithm");
+  check_tokens(dir, identity, expected);
   const VisitState visit = [&](StateVisitor& v) { v.section("algo", algorithm); };
   const auto wanted =
       kinds_of(Collector([&](StateVisitor& v) { v.section("algo", policy); }).summary);

@@ -40,8 +40,8 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
 /// Loads into `algorithm` what `policy` names alone (Policy::visit_state: networks and what else acting
 /// needs), whatever environment the checkpoint is of; both visit within the section "algo". Throws
 /// Error when the checkpoint's policy has other names, kinds or shapes, with nothing live changed.
-void load_networks(const std::string& dir, const std::string& algo, const VisitState& algorithm,
-                   const VisitState& policy);
+void load_networks(const std::string& dir, const CheckpointIdentity& expected,
+                   const VisitState& algorithm, const VisitState& policy);
 
 /// Hash over all named values; equal exactly when the states are equal to the bit. The same as the
 /// manifest's.

@@ -90,7 +90,7 @@ void init_from(Trainer& trainer, const std::string& folder) {
                 " holds no valid checkpoint; `maglev runs` lists the runs there are");
   Algorithm& algorithm = trainer.algorithm();
   load_networks(
-      checkpoint, trainer.experiment().algo().name,
+      checkpoint, identity_of(trainer.experiment()),
       [&](StateVisitor& v) { algorithm.visit_state(v); },
       [&](StateVisitor& v) { algorithm.policy().visit_state(v); });
   algorithm.follow_networks();

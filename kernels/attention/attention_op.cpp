@@ -26,7 +26,7 @@ AttentionArgs attention_args(const at::Tensor& rows, int64_t width, int64_t head
   MAGLEV_ASSERT(width % heads == 0 && most <= kMostAttended, "whole heads, and short sequences");
   const int64_t sequences = offsets.size(0) - 1;
   const auto* first = offsets.const_data_ptr<int32_t>();
-  MAGLEV_ASSERT(first[0] >= 0 && first[sequences] <= rows.size(0), "sequences lie within the rows");
+  MAGLEV_ASSERT(first[0] == 0 && first[sequences] <= rows.size(0), "sequences lie within the rows");
   for (int64_t s = 0; s < sequences; ++s)
     MAGLEV_ASSERT(first[s] < first[s + 1] && first[s + 1] - first[s] <= most,
                   "each sequence has rows, at most so many");

@@ -118,8 +118,8 @@ class ProofNetwork : public ActorCritic {
     const at::Tensor &state = columns[state_], &successors = columns[successors_];
     MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
     const bool device = runs_on_cuda(state.device());
-    // where nothing is learned a processor counts instead: evaluations meet goals of any kind
-    if (own_.packed && own_.room > 0 && (device || at::GradMode::is_enabled()))
+    // where nothing is learned none may be without a place: evaluations meet goals of any kind
+    if (own_.packed && own_.room > 0 && at::GradMode::is_enabled())
       return roomed(state, successors, want);
     return own_.packed && !device ? packed(state, successors, want)
                                   : padded(state, successors, want);

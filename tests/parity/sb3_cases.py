@@ -3,7 +3,7 @@
 A case names an environment of sb3_fixture.py and arguments of stable_baselines3.PPO that differ from DEFAULTS; the fixture
 says the same in this engine's settings. A schedule is (value at the start, share of it left at the end).
 
-Cases whose names begin with prover_ are the same arguments on this engine's environment kg, with the network `proof`, of
+Cases whose names begin with prover_ are the same arguments (some with smaller steps, SMALLER_STEPS) on this engine's environment kg, with the network `proof`, of
 which `network` has the options. docs/ppo.md says which case shows what.
 """
 

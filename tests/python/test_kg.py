@@ -63,8 +63,10 @@ def test_a_policy_is_of_the_names_it_was_trained_on(engine, tmp_path):
     # as many constants as before, of which one is called otherwise and so stands elsewhere
     for text in folder.glob("*.txt"):
         text.write_text(text.read_text().replace("country_244", "a_country"))
-    done = engine("eval", run, "--episodes", "8")
-    assert done.returncode == 2 and "was trained on other names than kg has now" in done.stderr
+    begun = ("train", "ppo", "kg", f"env.data={folder}", *small, f"train.init_from={run}")
+    for words in (("eval", run, "--episodes", "8"), (*begun, "--out", tmp_path / "other")):
+        done = engine(*words)
+        assert done.returncode == 2 and "was trained on other names than kg has now" in done.stderr
 
 
 def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):

@@ -54,9 +54,21 @@ def test_a_gpu_need_not_be_there(engine):
     assert small["device"] == "t4" and small["limit"] < large["limit"]
     assert small["parts"] == large["parts"] and "libraries" in small["parts"]
     # a replay that is large for the device lies in the host's memory
-    wide = ["tdmpc2", "pendulum", "train.replay_capacity=60000000", "train.steps=60000000"]
+    wide = ["tdmpc2", "pendulum", "train.replay_capacity=600000000", "train.steps=600000000"]
     assert planned(engine, *wide, "--device", "t4")[1]["pinned"] > 0
     assert planned(engine, *wide, "--device", "h200")[1]["pinned"] == 0
+
+
+def test_a_replay_grows_no_further_than_it_stays_on_the_device(engine):
+    words = ["dreamer", "pendulum_pixels", "--device", "h200", "train.steps=1000000000"]
+    capacity = "train.replay_capacity"
+    sizes = planned(engine, *words, f"{capacity}=1000000")[1]["sizes"]
+    fits = next(size["fits"] for size in sizes if size["setting"] == capacity)
+    last = planned(engine, *words, f"{capacity}={fits}")[1]
+    assert last["fits"] and last["pinned"] == 0 and last["parts"]["replay"] > 0.9 * 12288 * fits
+    assert planned(engine, *words, f"{capacity}={2 * fits}")[1]["pinned"] > 0
+    done = engine("plan", *words, f"{capacity}=900000000000000")
+    assert done.returncode == 2 and "more than any machine holds" in done.stderr
 
 
 def test_mistakes_are_one_line_each(engine):

@@ -204,6 +204,10 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
       throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
   if (arguments.has("--quantile") != arguments.has("--base"))
     throw Error("[eval] a quantiliser wants both --quantile Q and --base RUN");
+  if (arguments.has("--quantile") && actions != Actions::sample)
+    throw Error(
+        "[eval] a quantiliser draws its actions, whose likeliest are bounded by nothing; leave out "
+        "--actions");
 
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"));
   const Experiment& trained = run.experiment();
@@ -315,7 +319,9 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
-  const Actions actions = arguments.choice<Actions>("--actions").value_or(Actions::both);
+  const Actions actions =
+      arguments.choice<Actions>("--actions")
+          .value_or(arguments.has("--quantile") ? Actions::sample : Actions::both);
   if (arguments.has("--episodes") && arguments.has("--steps"))
     throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;

@@ -39,6 +39,7 @@ Placement placement_of(const std::string& name, const RunOptions& run) {
     Placement placement = place("cpu", run.threads);
     placement.device = at::Device(at::kCUDA, 0);
     placement.device_bytes = device.bytes;
+    placement.precision = run.precision.value_or(Precision::fp32);
     placement.device_why = "planned for, whether it is here or not";
     return placement;
   }

@@ -1,6 +1,7 @@
 #include "verbs/plan/sizes.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -12,8 +13,6 @@ namespace {
 
 // a setting that adds less than this share when it is doubled is not worth a line
 constexpr double kLeastShare = 0.01;
-// doublings that are tried
-constexpr int kMostSteps = 40;
 
 std::optional<int64_t> whole_number(const Field& field) {
   if (auto* value = std::get_if<int64_t*>(&field.member)) return **value;
@@ -21,9 +20,10 @@ std::optional<int64_t> whole_number(const Field& field) {
   return std::nullopt;
 }
 
-// what the run would hold with one setting changed; none where it cannot be
+// what the run would hold with one setting changed; none where it cannot be, or where what is `now`
+// in this memory would lie elsewhere
 std::optional<int64_t> bytes_with(const Experiment& experiment, const Placement& placement,
-                                  const Field& field, int64_t value) {
+                                  const MemoryPlan& now, const Field& field, int64_t value) {
   if (double(value) < field.rule.min || double(value) > field.rule.max) return std::nullopt;
   try {
     Experiment changed(experiment.algo().name, experiment.env().name);
@@ -31,7 +31,10 @@ std::optional<int64_t> bytes_with(const Experiment& experiment, const Placement&
       changed.table().set(f.name, f.plain(), "plan", Origin::command_line);
     changed.table().set(field.name, std::to_string(value), "plan", Origin::command_line);
     changed.settle();
-    return plan_memory(changed, placement).total();
+    const MemoryPlan plan = plan_memory(changed, placement);
+    // a replay that moves to the host or a disk no longer counts here
+    if (plan.pinned != now.pinned || plan.disk != now.disk) return std::nullopt;
+    return plan.total();
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -44,9 +47,9 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
   std::vector<std::pair<int64_t, Size>> found;
   for (const Field& field : experiment.table().fields()) {
     const auto now = whole_number(field);
-    if (!now || *now <= 0) continue;
+    if (!now || *now <= 0 || *now > std::numeric_limits<int64_t>::max() / 2) continue;
     const auto with = [&](int64_t value) {
-      return bytes_with(experiment, placement, field, value);
+      return bytes_with(experiment, placement, plan, field, value);
     };
     const auto twice = with(2 * *now);
     // one that may not grow can still be what is too large
@@ -57,9 +60,10 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
     Size size{.setting = field.name, .now = *now};
     if (plan.total() <= plan.limit) {
       size.fits = *now, size.bytes = plan.total();
-      for (int k = 0; k < kMostSteps; ++k) {
+      while (size.fits <= std::numeric_limits<int64_t>::max() / 2) {
         const auto bytes = with(2 * size.fits);
-        if (!bytes || *bytes > plan.limit) break;
+        // where more of it takes no more memory there is no end to it
+        if (!bytes || *bytes > plan.limit || *bytes <= size.bytes) break;
         size.fits *= 2, size.bytes = *bytes;
       }
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 
 #include <ATen/ATen.h>
 
@@ -19,6 +20,8 @@ constexpr int kPictureWidth = 540, kPictureHeight = 450;
 /// Units of a layer that are shown one by one; of more, neighbours are joined.
 constexpr int64_t kMostUnits = 512;
 constexpr int kDigits = 4;
+// actions may be whole numbers of any size up to what a float tells apart
+constexpr int kActionDigits = 9;
 
 std::string text_json(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -29,7 +32,9 @@ std::string numbers_json(const Numbers& numbers, int digits = kDigits) {
   std::string text = "[";
   for (const auto& number : numbers) {
     if (text.size() > 1) text += ',';
-    add_number(text, double(number), digits);
+    if constexpr (std::is_integral_v<std::decay_t<decltype(number)>>)
+      text += std::to_string(number);
+    else add_number(text, double(number), digits);
   }
   return text + "]";
 }
@@ -44,10 +49,10 @@ at::Tensor units_of(const at::Tensor& output) {
   at::Tensor units = output[0].detach().to(at::kFloat);
   if (units.dim() > 1) units = units.flatten(1).mean(1);
   const int64_t joined = (units.numel() + kMostUnits - 1) / kMostUnits;
-  return joined > 1 ? at::constant_pad_nd(units, {0, (joined - units.numel() % joined) % joined})
-                          .view({-1, joined})
-                          .mean(1)
-                    : units;
+  if (joined == 1) return units;
+  std::vector<at::Tensor> means;
+  for (const at::Tensor& some : units.split(joined)) means.push_back(some.mean());
+  return at::stack(means);
 }
 
 std::string frame_json(const Frame& frame) {
@@ -55,7 +60,8 @@ std::string frame_json(const Frame& frame) {
   std::string text =
       "{\"n\":" + std::to_string(frame.number) + ",\"episode\":" + std::to_string(frame.episode) +
       ",\"step\":" + std::to_string(frame.step) + ",\"acted\":" + truth(frame.acted) +
-      ",\"over\":" + truth(frame.over) + ",\"action\":" + numbers_json(frame.action) +
+      ",\"over\":" + truth(frame.over) +
+      ",\"action\":" + numbers_json(frame.action, kActionDigits) +
       ",\"rewards\":" + numbers_json(frame.rewards) +
       ",\"returns\":" + numbers_json(frame.returns, 7) + ",\"events\":" + text_json(frame.events);
   if (frame.policy) {
@@ -66,6 +72,16 @@ std::string frame_json(const Frame& frame) {
     if (policy.value) add_number(text += ",\"value\":", *policy.value, 6);
   }
   return text + ",\"picture\":\"" + data_address("image/png", frame.picture) + "\"}";
+}
+
+// what a kept step holds in memory
+int64_t bytes_of(const Frame& frame) {
+  int64_t bytes = int64_t(frame.picture.size());
+  const auto add = [&](const at::Tensor& t) { bytes += t.defined() ? int64_t(t.nbytes()) : 0; };
+  for (const at::Tensor& column : frame.turn.step.obs) add(column);
+  for (const at::Tensor& part : frame.turn.carry.parts) add(part);
+  add(frame.turn.step.mask);
+  return bytes;
 }
 
 }  // namespace
@@ -108,11 +124,12 @@ void RunningGame::advance() {
     if (frame.policy) frame.policy->layers.clear();
   }
   frame.events = match_->events();
-  picture_bytes_ += frame.picture.size();
+  bytes_ += bytes_of(frame);
   frames_.push_back(std::move(frame));
   ++next_;
-  while (int64_t(frames_.size()) > most_frames_ || picture_bytes_ > kMostPictureBytes) {
-    picture_bytes_ -= frames_.front().picture.size();
+  // the newest is kept whatever its size
+  while (frames_.size() > 1 && (int64_t(frames_.size()) > most_frames_ || bytes_ > kMostBytes)) {
+    bytes_ -= bytes_of(frames_.front());
     frames_.pop_front();
   }
 }

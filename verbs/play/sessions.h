@@ -44,7 +44,7 @@ using MakeMatch = std::function<std::unique_ptr<Match>(const GameKey&)>;
 class RunningGame {
  public:
   static constexpr int64_t kMostFrames = 1000;
-  static constexpr size_t kMostPictureBytes = size_t(64) << 20;
+  static constexpr int64_t kMostBytes = int64_t(128) << 20;
 
   explicit RunningGame(std::unique_ptr<Match> match, int64_t most_frames = kMostFrames);
 
@@ -63,7 +63,7 @@ class RunningGame {
   int64_t most_frames_;
   size_t explained_ = 0;  ///< the first player that can; none can: as many as there are
   std::deque<Frame> frames_;
-  size_t picture_bytes_ = 0;
+  int64_t bytes_ = 0;
   int64_t next_ = 0;
 };
 

@@ -34,6 +34,13 @@ std::string name_part(const std::string& setting) { return setting.substr(0, set
 
 Json json_of(const Protocol& p) { return {{"envs", p.envs}, {"steps", p.steps}, {"seed", p.seed}}; }
 
+/// What every judged environment of a study is set to.
+std::vector<std::string> judged_in(const Plan& plan) {
+  std::vector<std::string> settings = survival_settings();
+  settings.insert(settings.end(), plan.judged_in.begin(), plan.judged_in.end());
+  return settings;
+}
+
 /// What makes two studies the same: which arms were asked for is not part of it, they may be added.
 Json identity_of(const StudyRequest& r) {
   Json settings = Json::array();
@@ -44,7 +51,8 @@ Json identity_of(const StudyRequest& r) {
           {"seeds", r.seeds},
           {"steps", r.steps},
           {"settings", settings},
-          {"protocol", json_of(r.protocol)}};
+          {"protocol", json_of(r.protocol)},
+          {"judged_in", judged_in(*r.plan)}};
 }
 
 /// What an arm differs in is the study's; its length and seeds have flags.
@@ -99,8 +107,7 @@ struct Ground {
 
   static std::unique_ptr<Experiment> judged_by_survival(std::unique_ptr<Experiment> made,
                                                         const Plan& plan) {
-    for (const std::string& setting : survival_settings()) made->table().override_with(setting);
-    for (const std::string& setting : plan.judged_in) made->table().override_with(setting);
+    for (const std::string& setting : judged_in(plan)) made->table().override_with(setting);
     return made;
   }
 

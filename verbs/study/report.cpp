@@ -385,7 +385,8 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
     add(training_figure(results));
     add(Paragraph{
         "Stopping early by an audit of the truth: each run is left where a row of its metrics "
-        "showed the most energy gained, and judged by the row after, which did not choose it."});
+        "showed the most energy gained, and judged by the row after, which did not choose it. "
+        "Figures are of the worlds that each arm trains in."});
     add(audit_table(results));
   }
 

@@ -9,6 +9,7 @@
 #include "engine/play/evaluate.h"
 #include "engine/play/record.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/manifest.h"
 #include "verbs/verify/checks.h"
 
 namespace maglev::verbs::verify {
@@ -37,12 +38,14 @@ std::string hash_of_policy(Policy& policy) {
 }
 
 Finding checkpoint_is_whole(Subject& s) {
+  verify_checkpoint(s.run.checkpoint());
+  // newer ones that are damaged were passed over to reach it
   std::string skipped;
-  const auto newest = CheckpointStore(s.folder, 0).newest_verified([&](const std::string& note) {
+  CheckpointStore(s.folder, 0).newest_verified([&](const std::string& note) {
     skipped += (skipped.empty() ? "" : "; ") + note;
   });
   if (!skipped.empty()) return found(false, skipped);
-  return found(newest.has_value(), "every byte of the newest checkpoint is as it was written");
+  return found(true, "every byte of the checkpoint is as it was written");
 }
 
 Finding loaded_twice_is_the_same(Subject& s) {
@@ -130,7 +133,8 @@ Finding outputs_are_sound(Subject& s) {
     for (const int64_t K : action.heads) {
       const double off = (all.narrow(1, begin, K).exp().sum(1) - 1).abs().max().item<double>();
       // what is not a number is not below anything
-      if (!(off < kMassError)) return found(false, "probabilities of actions do not add up to 1");
+      if (!(off < kMassError))
+        return found(false, "probabilities of actions are not numbers that add up to 1");
       worst = std::max(worst, off), begin += K;
     }
   }

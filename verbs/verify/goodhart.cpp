@@ -136,7 +136,7 @@ Finding critic_sees_the_same_state(Subject& s) {
   const bool holds = shown(Goodhart::kEmpty) == std::pair(0.f, 0.f) &&
                      shown(Goodhart::kFood) == std::pair(1.f, 0.f) &&
                      shown(Goodhart::kPoison) == std::pair(0.f, 1.f);
-  return found(holds, holds ? "the critic reads the truth out of the very window the policy saw"
+  return found(holds, holds ? "what the critic makes of the stored window's codes is the truth"
                             : "the critic's palette is not the truth");
 }
 

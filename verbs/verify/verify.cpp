@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/error.h"
 #include "base/core/terminal.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
@@ -35,6 +36,15 @@ Grammar grammar() {
       .names = "<run>"};
 }
 
+// what cannot be done is not as it should be
+Finding finding_of(const Check& check, Subject& subject) {
+  try {
+    return check.find(subject);
+  } catch (const Error& error) {
+    return {Outcome::failed, error.what()};
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -48,7 +58,7 @@ int run(const std::vector<std::string>& words) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   int64_t counts[3] = {};
   for (const Check& check : checks_of(policy.experiment().env().name)) {
-    const Finding finding = check.find(subject);
+    const Finding finding = finding_of(check, subject);
     counts[size_t(finding.outcome)] += 1;
     table.add({check.name, name_of(finding.outcome), finding.what});
     rows.push_back(
