@@ -66,6 +66,12 @@ def constant_rates(config: dict, peer: str):
             raise SystemExit(f"[{peer}] {name} is not mapped")
 
 
+def schedule(start, end_share):
+    """Linear from `start` to its share at the end, as Stable-Baselines3 takes it: a function of what is left, 1 to 0."""
+    start, share = float(start), float(end_share)
+    return start if share == 1 else lambda left: start * (share + (1 - share) * left)
+
+
 def rows_of(config: dict) -> int:
     """Steps of all environments in one rollout."""
     return int(config["ppo"]["rollout"]) * int(config["env"]["count"])

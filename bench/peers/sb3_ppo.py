@@ -23,12 +23,6 @@ EVALUATION_SEED = 1_000_003
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 
 
-def schedule(start, end_share):
-    """Linear from `start` to its share at the end; SB3 hands over what is left, 1 to 0."""
-    start, share = float(start), float(end_share)
-    return start if share == 1 else lambda left: start * (share + (1 - share) * left)
-
-
 def network_of(config: dict) -> dict:
     """What SB3 is told of the networks: two of the run's layers, or one cnn before both heads."""
     network = config["ppo"]["network"]
@@ -67,13 +61,13 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
     return PPO(
         "MlpPolicy",
         envs,
-        learning_rate=schedule(ours["lr"], ours["lr_end"]),
+        learning_rate=run_settings.schedule(ours["lr"], ours["lr_end"]),
         n_steps=int(ours["rollout"]),
         batch_size=run_settings.minibatch_of(config),
         n_epochs=int(ours["epochs"]),
         gamma=float(ours["gamma"]),
         gae_lambda=float(ours["lambda"]),
-        clip_range=schedule(ours["clip"], ours["clip_end"]),
+        clip_range=run_settings.schedule(ours["clip"], ours["clip_end"]),
         ent_coef=float(ours["entropy"]),
         vf_coef=float(ours["value_coef"]),
         max_grad_norm=float(ours["max_grad_norm"]) or 1e30,

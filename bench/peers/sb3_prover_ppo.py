@@ -44,19 +44,23 @@ def in_words(value):
 
 def ppo_of(config: dict, program: str) -> Timed:
     ours, network = config["ppo"], config["ppo"]["network"]
-    own = {name: in_words(value) for name, value in config["env"].items() if name != "count" and value != ""}
+    own = {
+        name: in_words(value)
+        for name, value in config["env"].items()
+        if name != "count" and value != ""
+    }
     envs = PipeEnvs("kg", int(config["env"]["count"]), int(config["seed"]), own, program)
     options = {name: value for name, value in network["proof"].items() if name in NETWORK}
     return Timed(
         ProverPolicy,
         envs,
-        learning_rate=float(ours["lr"]),
+        learning_rate=run_settings.schedule(ours["lr"], ours["lr_end"]),
         n_steps=int(ours["rollout"]),
         batch_size=run_settings.minibatch_of(config),
         n_epochs=int(ours["epochs"]),
         gamma=float(ours["gamma"]),
         gae_lambda=float(ours["lambda"]),
-        clip_range=float(ours["clip"]),
+        clip_range=run_settings.schedule(ours["clip"], ours["clip_end"]),
         ent_coef=float(ours["entropy"]),
         vf_coef=float(ours["value_coef"]),
         max_grad_norm=float(ours["max_grad_norm"]) or 1e30,
@@ -75,7 +79,6 @@ def main():
     arguments = run_settings.parser().parse_args()
     torch.set_num_threads(arguments.threads)
     config = run_settings.read(arguments.config, "sb3")
-    run_settings.constant_rates(config, "sb3")
     model = ppo_of(config, arguments.env)
     model.clear()
     model.learn(run_settings.rows_of(config))
