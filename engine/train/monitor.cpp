@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/core/clock.h"
 #include "base/statistics/trend.h"
