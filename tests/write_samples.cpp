@@ -15,7 +15,7 @@
 namespace maglev {
 namespace {
 
-constexpr const char* kSinks[] = {"jsonl", "tensorboard"};
+constexpr const char* kSinks[] = {"jsonl", "prometheus", "tensorboard"};
 
 MetricRow row(int64_t step, double loss) {
   return {.step = step,

@@ -34,8 +34,8 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
       state_(state),
       rollout_rows_(options.rollout * context.rows),
       minibatch_(minibatch_rows(options, context)),
-      shard_rows_(shard_rows(options, context, policy.network())),
       block_rows_(policy.block_rows()),
+      micro_batch_(shard_rows(options, context, policy.network()), context.device),
       loss_settings_(loss_settings(options)),
       numbers_{.normalize = options.normalize_advantage == AdvantageNorm::minibatch,
                .entropy_floor = float(options.entropy_floor),
@@ -78,7 +78,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
 
 void FusedLearner::build_lanes() {
   // gradients and figures of all lanes, and of the first few where a minibatch needs no more
-  const int64_t count = lane_count(context_, minibatch_, shard_rows_);
+  const int64_t count = lane_count(context_, minibatch_, micro_batch_.rows());
   const auto& data = policy_.params().data();
   lane_grads_ = at::zeros({count, data.numel()}, data.options());
   lane_figures_ = at::zeros({count, int64_t(kPpoFigures)}, data.options().dtype(at::kDouble));
@@ -209,9 +209,7 @@ void FusedLearner::report_update(Metrics& metrics) {
 
 void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   at::NoGradGuard no_grad;
-  const int64_t B = index.size(0), shards = (B + shard_rows_ - 1) / shard_rows_;
-  const int64_t used = std::min(shards, lane_grads_.size(0));
-  Lanes& lanes = first_lanes_[size_t(used - 1)];
+  const int64_t B = index.size(0);
 
   // what the loss needs: this minibatch's advantages, clip, entropy's weight
   PpoNumbers numbers = numbers_;
@@ -220,8 +218,9 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   ppo_begin_(device_, numbers, rows, *context_.pool);
 
   // gradients and figures, each lane its own
-  if (policy_.panels()) learn_panels(batch, index, lanes);
-  else learn_shards(batch, index, used);
+  if (policy_.panels()) learn_panels(batch, index, lanes_of(B));
+  else micro_batch_.run([&](int64_t rows) { learn_shards(batch, index, rows, lanes_of(B)); });
+  Lanes& lanes = lanes_of(B);
 
   // figures added up; past target_kl this step and all behind it are left out
   ppo_end_(device_, numbers, lanes.figures);
@@ -232,6 +231,11 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   state_.loss_scale.adapt(state_.optimizer->norm());
   state_.optimizer->step(device_.lr, *context_.pool);
   policy_.round_weights();
+}
+
+FusedLearner::Lanes& FusedLearner::lanes_of(int64_t minibatch) {
+  const int64_t rows = micro_batch_.rows(), shards = (minibatch + rows - 1) / rows;
+  return first_lanes_[size_t(std::min(shards, lane_grads_.size(0)) - 1)];
 }
 
 void FusedLearner::learn_panels(const Batch& batch, const at::Tensor& index, Lanes& lanes) {
@@ -246,14 +250,15 @@ void FusedLearner::learn_panels(const Batch& batch, const at::Tensor& index, Lan
                           lanes.grads, lanes.figures);
 }
 
-void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes) {
-  const int64_t B = index.size(0);
+void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int64_t rows,
+                                Lanes& used) {
+  const int64_t B = index.size(0), lanes = used.grads.size(0);
   context_.pool->run(lanes, [&](int64_t l) {
     Lane& lane = lanes_[size_t(l)];
     lane.grad.zero_(), lane.figures.zero_();
     // shards l, l + lanes, ...: the same ones on any number of threads
-    for (int64_t begin = l * shard_rows_; begin < B; begin += lanes * shard_rows_)
-      learn_shard(batch, lane, index.narrow(0, begin, std::min(shard_rows_, B - begin)));
+    for (int64_t begin = l * rows; begin < B; begin += lanes * rows)
+      learn_shard(batch, lane, index.narrow(0, begin, std::min(rows, B - begin)));
   });
 }
 

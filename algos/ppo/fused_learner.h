@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algos/ppo/learner.h"
+#include "engine/algo/micro_batch.h"
 #include "kernels/ppo_loss/ppo_scalars_op.h"
 
 namespace maglev::ppo {
@@ -24,6 +25,7 @@ class FusedLearner : public Learner {
   void minibatch_step(const Batch& batch, const at::Tensor& index) override;
   void finish(const Batch& batch) override;
   Results results() const override;
+  std::string note() const override { return micro_batch_.note(); }
 
  private:
   /// A replica of the networks; views of its gradient and of its shards' figures.
@@ -48,14 +50,17 @@ class FusedLearner : public Learner {
   void report_update(Metrics& metrics);
   /// Gradients and figures of a minibatch into the first lanes, by panels or by autograd.
   void learn_panels(const Batch& batch, const at::Tensor& index, Lanes& lanes);
-  void learn_shards(const Batch& batch, const at::Tensor& index, int64_t lanes);
+  void learn_shards(const Batch& batch, const at::Tensor& index, int64_t rows, Lanes& lanes);
+  /// Those that shards of so many rows of a minibatch are added in.
+  Lanes& lanes_of(int64_t minibatch);
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index);
 
   const Options options_;
   const AlgoContext context_;
   PpoPolicy& policy_;
   LearnerState& state_;
-  const int64_t rollout_rows_, minibatch_, shard_rows_, block_rows_;
+  const int64_t rollout_rows_, minibatch_, block_rows_;
+  MicroBatch micro_batch_;  ///< rows of a shard; a panel's stay what they are
   const PpoLossSettings loss_settings_;
   PpoNumbers numbers_;
   PpoSchedules schedules_;

@@ -67,6 +67,8 @@ class Learner {
   virtual void finish(const Batch& batch) = 0;
 
   virtual Results results() const = 0;
+  /// As Algorithm::note.
+  virtual std::string note() const { return ""; }
 };
 
 PpoLossSettings loss_settings(const Options& options);

@@ -20,6 +20,7 @@ class Ppo : public Algorithm {
   PpoPolicy& policy() override { return policy_; }
   void update(const Batch& batch, Metrics& metrics) override;
   void visit_state(StateVisitor& visitor) override;
+  std::string note() const override { return learner_->note(); }
   void follow_networks() override;
 
   /// For tests, which drive its stages.

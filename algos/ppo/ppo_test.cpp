@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
 #include "engine/device/tolerance.h"
+#include "engine/host/cpu_cache.h"
 #include "engine/nn/panel_network.h"
 #include "tests/close.h"
 #include "tests/random_rollouts.h"
@@ -39,6 +41,11 @@ at::Tensor state(Ppo& ppo, const std::string& name) {
   ppo.visit_state(lookup);
   return lookup.found;
 }
+
+// the limit of tensors' memory is gone when this is
+struct Unlimited {
+  ~Unlimited() { limit_cpu_cache(0); }
+};
 
 at::Tensor all_rows(const RandomRollouts& rollouts) { return at::randperm(rollouts.rows()); }
 
@@ -190,6 +197,39 @@ TEST(Ppo, how_a_minibatch_is_cut_into_shards_changes_only_rounding) {
     EXPECT_TRUE(close(moment, whole, 1e-6)) << "shards of " << shard;
     EXPECT_TRUE(close(length, norm, 1e-6)) << "shards of " << shard;
   }
+}
+
+// convolutions again: the bytes that a step of all rows takes are measured, then three quarters of them
+// and too few are all there is
+TEST(Ppo, a_minibatch_that_does_not_fit_is_learned_from_in_halves) {
+  use_cpu_cache();
+  struct Outcome {
+    at::Tensor moment;
+    int64_t bytes;  ///< that the step took
+    std::string note;
+  };
+  const auto step = [](int64_t bytes) -> Outcome {
+    auto options = small();
+    options.shard_rows = 512;
+    RandomRollouts rollouts(cells(), 64, options);
+    const Batch& batch = rollouts.collect(1);
+    rollouts.learner().prepare(batch);
+    const auto index = at::arange(rollouts.rows());
+    release_cpu_cache();
+    const int64_t before = cpu_cache_bytes();
+    const Unlimited afterwards;
+    if (bytes > 0) limit_cpu_cache(before + bytes);
+    rollouts.learner().minibatch_step(batch, index);
+    return {state(rollouts.ppo, "optimizer.first_moment").clone(), cpu_cache_bytes() - before,
+            rollouts.ppo.note()};
+  };
+  const Outcome whole = step(0);
+  EXPECT_EQ(whole.note, "");
+  const Outcome halves = step(whole.bytes * 3 / 4);
+  EXPECT_NE(halves.note.find("learned from 256 rows at a time"), std::string::npos) << halves.note;
+  EXPECT_LE(halves.bytes, whole.bytes * 3 / 4);
+  EXPECT_TRUE(close(halves.moment, whole.moment, 1e-6));
+  EXPECT_THROW(step(whole.bytes / 64), c10::OutOfMemoryError);
 }
 
 TEST(Ppo, nothing_moves_behind_the_minibatch_that_target_kl_stops_at) {

@@ -100,6 +100,8 @@ class Algorithm {
 
   /// Everything that must survive a restart: parameters, optimiser, normalisers, counters.
   virtual void visit_state(StateVisitor& visitor) = 0;
+  /// What updates had to do otherwise than they were to, one line for people; empty: nothing.
+  virtual std::string note() const { return ""; }
   /// What its policy names was loaded alone, out of another run: what follows networks, such as
   /// targets, begins at them.
   virtual void follow_networks() {}

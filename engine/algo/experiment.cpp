@@ -21,6 +21,9 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.min = 1, .max = 9e15, .unit = "steps"});
     t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps",
           {.min = 0, .max = 9e15, .unit = "steps"});
+    t.add("monitor_every", run.monitor_every,
+          "seconds between rows of metrics that tell of memory, processors and energy too; 0: none",
+          {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});

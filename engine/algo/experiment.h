@@ -40,6 +40,7 @@ struct RunOptions {
   int64_t env_count = 64;
   int64_t steps = 1'000'000;
   int64_t log_every = 0;
+  double monitor_every = 10;  ///< seconds
   int64_t save_every = 0;
   int64_t keep = 3;
   std::optional<Collect> collect;

@@ -67,6 +67,12 @@ void copy_on_stream(void* to, const void* from, int64_t bytes) {
       "copy");
 }
 
+bool stream_is_captured() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(cudaStream_t(current_stream()), &status), "device");
+  return status == cudaStreamCaptureStatusActive;
+}
+
 void wait_for_stream() {
   check_cuda(cudaStreamSynchronize(cudaStream_t(current_stream())), "copy");
 }
@@ -93,6 +99,8 @@ int64_t free_device_bytes() { return 0; }
 void copy_on_stream(void* to, const void* from, int64_t bytes) {
   std::memcpy(to, from, size_t(bytes));
 }
+
+bool stream_is_captured() { return false; }
 
 void wait_for_stream() {}
 

@@ -48,6 +48,9 @@ int64_t free_device_bytes();
 /// Enqueues a copy between host (pinned) and device memory, or within one, on the current stream.
 /// In builds without device code a plain copy.
 void copy_on_stream(void* to, const void* from, int64_t bytes);
+/// Whether the current stream is being captured: nothing it is given happens now. False in builds without
+/// device code.
+bool stream_is_captured();
 /// Waits until the current stream has done what it was given.
 void wait_for_stream();
 /// Throws Error when a launch returned a cudaError_t other than success.

@@ -44,11 +44,9 @@ DeviceEvent::~DeviceEvent() { cudaEventDestroy(cuda_event(event_)); }
 
 void DeviceEvent::record() {
   auto* stream = static_cast<cudaStream_t>(current_stream());
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &capture), "event");
-  const bool captured = capture == cudaStreamCaptureStatusActive;
-  check_cuda(cudaEventRecordWithFlags(cuda_event(event_), stream,
-                                      captured ? cudaEventRecordExternal : cudaEventRecordDefault),
+  check_cuda(cudaEventRecordWithFlags(
+                 cuda_event(event_), stream,
+                 stream_is_captured() ? cudaEventRecordExternal : cudaEventRecordDefault),
              "event");
 }
 

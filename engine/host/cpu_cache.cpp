@@ -10,6 +10,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
 
 namespace maglev {
 namespace {
@@ -20,6 +21,7 @@ constexpr int kClasses = 48 * kPerDoubling;
 
 std::atomic<int64_t> system_allocations{0};
 std::atomic<int64_t> held_bytes{0};
+std::atomic<int64_t> most_bytes{0};  // 0: no limit
 
 // one cache line before every block; `next` links free ones
 struct Head {
@@ -75,6 +77,17 @@ void give_back(void* data) {
   list.first = head;
 }
 
+// null: the system or the limit gives no more. Counted as held before it is there, so that threads
+// cannot pass the limit together
+void* asked_of_system(size_t block) {
+  const int64_t limit = most_bytes.load(std::memory_order_relaxed);
+  const int64_t held = held_bytes.fetch_add(int64_t(block), std::memory_order_relaxed);
+  void* memory = nullptr;
+  if (limit == 0 || held + int64_t(block) <= limit) memory = std::aligned_alloc(kAlignment, block);
+  if (!memory) held_bytes.fetch_sub(int64_t(block), std::memory_order_relaxed);
+  return memory;
+}
+
 void* take(size_t bytes) {
   const int size_class = class_of(bytes);
   if (size_class >= kClasses) throw std::bad_alloc();
@@ -89,10 +102,16 @@ void* take(size_t bytes) {
   }
   // none of this class is free: one more
   const size_t block = block_bytes(size_class);
-  void* memory = std::aligned_alloc(kAlignment, block);
-  if (!memory) throw std::bad_alloc();
+  void* memory = asked_of_system(block);
+  // what other classes keep for later goes first
+  if (!memory) {
+    release_cpu_cache();
+    memory = asked_of_system(block);
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, memory, "[memory] ", bytes,
+                   " bytes more for a tensor, beside ", held_bytes.load(std::memory_order_relaxed),
+                   " that are held");
   system_allocations.fetch_add(1, std::memory_order_relaxed);
-  held_bytes.fetch_add(int64_t(block), std::memory_order_relaxed);
   auto* head = new (memory) Head{nullptr, size_class};
   return reinterpret_cast<std::byte*>(head) + kAlignment;
 }
@@ -132,6 +151,8 @@ void release_cpu_cache() {
     }
   }
 }
+
+void limit_cpu_cache(int64_t bytes) { most_bytes.store(bytes, std::memory_order_relaxed); }
 
 int64_t cpu_cache_system_allocations() {
   return system_allocations.load(std::memory_order_relaxed);

@@ -11,6 +11,7 @@
 #include "base/core/error.h"
 #include "base/core/version.h"
 #include "engine/run/stored_experiment.h"
+#include "engine/train/memory_plan.h"
 
 namespace maglev {
 namespace {
@@ -63,6 +64,12 @@ std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {
   return rows;
 }
 
+// bytes that the process may come to hold beside what it has
+int64_t planned_on_host(const Trainer& trainer) {
+  const MemoryPlan plan = plan_memory(trainer.experiment(), trainer.placement());
+  return plan.pinned + (trainer.placement().device.is_cuda() ? 0 : plan.total());
+}
+
 }  // namespace
 
 Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
@@ -71,6 +78,9 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64
       resumed_at_(resumed_at),
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
+      monitor_(
+          options().monitor_every, planned_on_host(trainer), [] { return sample_usage(); },
+          [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); }),
       hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
   status_ = {.algo = experiment.algo().name,
@@ -151,8 +161,7 @@ void Session::loop() {
   // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
   if (trainer_.step() == 0) save(/*must=*/true);
   while (!over()) {
-    // with a replay graphs come after the first updates
-    if (graph_note_ != trainer_.graph_note()) say(graph_note_ = trainer_.graph_note());
+    say_notes();
     if (hooks_.iteration_start) hooks_.iteration_start(trainer_.step());
     trainer_.iterate();
     tell_episodes();
@@ -170,6 +179,13 @@ void Session::loop() {
     const bool asked = SignalGuard::take_save();
     if (over() || asked || evaluation_due() || trainer_.save_due()) save(/*must=*/over());
   }
+}
+
+void Session::say_notes() {
+  // with a replay graphs come after the first updates
+  if (graph_note_ != trainer_.graph_note()) say(graph_note_ = trainer_.graph_note());
+  const std::string note = trainer_.algorithm().note();
+  if (algorithm_note_ != note) say(algorithm_note_ = note);
 }
 
 void Session::say(const std::string& text) {
@@ -197,9 +213,11 @@ void Session::remember(const std::string& text) {
 
 void Session::push(bool wait) {
   while (auto row = trainer_.report().next_row(wait)) {
+    monitor_.add_to(*row);
     if (hooks_.row) hooks_.row(*row);
     writer_.push(std::move(*row));
   }
+  if (const std::string grown = monitor_.take_warning(); !grown.empty()) warn(grown);
 }
 
 void Session::begin_hooks() {

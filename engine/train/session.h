@@ -11,6 +11,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/train/evaluation.h"
+#include "engine/train/monitor.h"
 #include "engine/train/signals.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_run.h"
@@ -33,6 +34,8 @@ class Session {
  private:
   MetricWriter open(const RunRequest& request);
   void warm_up();
+  /// What became of graphs and updates, where it has not been said.
+  void say_notes();
   void loop();
   /// Rows that have come from the device; with `wait`, also one on its way.
   void push(bool wait);
@@ -64,13 +67,14 @@ class Session {
   int64_t resumed_at_;
   CheckpointStore store_;
   MetricWriter writer_;
+  Monitor monitor_;
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
   RunStatus status_;
   Hooks hooks_;
-  std::optional<EpisodeLog> episodes_;  ///< where a hook asks for them
-  int64_t told_step_ = 0;               ///< episodes until then were told
-  std::string graph_note_;
+  std::optional<EpisodeLog> episodes_;       ///< where a hook asks for them
+  int64_t told_step_ = 0;                    ///< episodes until then were told
+  std::string graph_note_, algorithm_note_;  ///< as they were last said
   bool warned_ = false, ending_ = false;
   RunOutcome outcome_ = RunOutcome::stopped;  ///< where it ends before its steps are done
 };

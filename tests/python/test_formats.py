@@ -13,6 +13,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
+from prometheus_client.parser import text_string_to_metric_families
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
@@ -51,6 +52,13 @@ def test_tensorboard_shows_all_tags_without_figures_that_do_not_exist(events):
     returns = events.Scalars("return_mean")
     assert [event.step for event in returns] == list(range(1, 900))
     assert returns[-1].value == 899 / 2
+
+
+def test_prometheus_reads_the_newest_values(samples):
+    families = text_string_to_metric_families((samples / "metrics.prom").read_text())
+    found = {sample.name: sample for family in families for sample in family.samples}
+    assert found["maglev_step"].value == 899 and found["maglev_loss_policy"].value == 0.5
+    assert set(found["maglev_step"].labels) == {"run", "algorithm", "environment"}
 
 
 def test_tensorboard_wall_times_do_not_go_back(events):

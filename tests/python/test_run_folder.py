@@ -128,3 +128,16 @@ def test_help_lists_every_setting(engine):
         "ppo.clip",
     ):
         assert f"  {name} " in done.stdout
+
+
+def test_a_run_tells_what_it_takes_of_the_machine(engine, tmp_path):
+    settings = ["train.steps=30000", "train.log_every=3000", "train.monitor_every=1e-6"]
+    done = engine("train", "ppo", "cartpole", *settings, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(row["memory/process_mib"] > 1 for row in rows)
+    assert all(0 < row["memory/tensors_mib"] < row["memory/process_mib"] for row in rows)
+    assert all(row["machine/processors"] >= 0 for row in rows)
+    done = engine("train", "ppo", "cartpole", *settings, "train.monitor_every=0", "--out", tmp_path / "not")
+    assert done.returncode == 0, done.stderr
+    assert "memory/" not in (tmp_path / "not" / "metrics.jsonl").read_text()

@@ -8,6 +8,7 @@ const SECTIONS = [
   ["Actions", (name) => /^actions?\//.test(name)],
   ["Learning", (name) => name.startsWith("loss/")],
   ["Speed", (name) => name === "steps_per_second" || name.startsWith("time/")],
+  ["Machine", (name) => /^(memory|machine)\//.test(name)],
   ["More", () => true],
 ];
 // what is looked at first stands first

@@ -1,0 +1,41 @@
+#pragma once
+// How many rows of a minibatch a learner takes at once, and what it does where memory does not
+// suffice for them: it takes half as many and does the same minibatch again. A gradient is a sum over
+// rows, so the step is the same up to rounding.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <c10/core/Device.h>
+
+namespace maglev {
+
+class MicroBatch {
+ public:
+  /// Times rows are halved at most: what does not fit then never will.
+  static constexpr int kMostHalvings = 3;
+
+  /// `rows` >= 1 at once to begin with, their memory on `device`.
+  MicroBatch(int64_t rows, at::Device device) : first_(rows), rows_(rows), device_(device) {}
+
+  int64_t rows() const { return rows_; }
+
+  /// Calls learn(rows()), which begins anew whatever an earlier call left behind and steps nothing.
+  /// Where that throws c10::OutOfMemoryError, rows are halved from here on, what no tensor holds is
+  /// given back, and it is called again. Throws the error on where rows were halved often enough, and
+  /// within a capture, which keeps its memory.
+  void run(const std::function<void(int64_t rows)>& learn);
+
+  /// What became of it, one line for people; empty: nothing was halved.
+  std::string note() const;
+
+ private:
+  bool halve();
+
+  int64_t first_, rows_;
+  int halvings_ = 0;
+  at::Device device_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,83 @@
+#include "engine/host/usage.h"
+
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include <sys/resource.h>
+
+#include "base/core/clock.h"
+
+namespace maglev {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return file ? text.str() : "";
+}
+
+// the number behind `name` and spaces; `otherwise` where there is none
+template <class Number>
+Number number_behind(std::string_view text, std::string_view name, Number otherwise) {
+  const size_t found = text.find(name);
+  if (found == std::string_view::npos) return otherwise;
+  text.remove_prefix(found + name.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? value : otherwise;
+}
+
+double seconds_of(const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); }
+
+std::vector<Usage::Energy> read_energy(const std::string& root) {
+  std::vector<Usage::Energy> counters;
+  // packages are numbered through; what lies within one is counted by it
+  for (int package = 0;; ++package) {
+    const std::string folder = root + "/sys/class/powercap/intel-rapl:" + std::to_string(package);
+    const int64_t count = number_behind<int64_t>(text_of(folder + "/energy_uj"), "", -1),
+                  range = number_behind<int64_t>(text_of(folder + "/max_energy_range_uj"), "", -1);
+    if (count < 0 || range <= 0) return counters;
+    counters.push_back({count, range});
+  }
+}
+
+}  // namespace
+
+Usage sample_usage(const std::string& root) {
+  Usage usage{.at_s = steady_s(),
+              .resident = parse_resident(text_of(root + "/proc/self/status")),
+              .memory_pressure = parse_pressure(text_of(root + "/proc/pressure/memory")),
+              .energy = read_energy(root)};
+  rusage all{};
+  if (::getrusage(RUSAGE_SELF, &all) == 0)
+    usage.processor_s = seconds_of(all.ru_utime) + seconds_of(all.ru_stime);
+  return usage;
+}
+
+double joules_between(const Usage& before, const Usage& after) {
+  if (before.energy.empty() || before.energy.size() != after.energy.size()) return kUnknown;
+  double microjoules = 0;
+  for (size_t i = 0; i < before.energy.size(); ++i) {
+    const int64_t more = after.energy[i].count - before.energy[i].count;
+    microjoules += double(more < 0 ? more + before.energy[i].range : more);
+  }
+  return 1e-6 * microjoules;
+}
+
+int64_t parse_resident(std::string_view text) {
+  constexpr int64_t kKiB = 1024;
+  const int64_t own = number_behind<int64_t>(text, "RssAnon:", -1);
+  return kKiB * (own >= 0 ? own : number_behind<int64_t>(text, "VmRSS:", 0));
+}
+
+double parse_pressure(std::string_view text) {
+  return number_behind<double>(text, "some avg10=", 100 * kUnknown) / 100;
+}
+
+}  // namespace maglev

@@ -1,0 +1,89 @@
+#include "engine/train/monitor.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/core/clock.h"
+#include "base/statistics/trend.h"
+#include "engine/device/device.h"
+#include "engine/host/cpu_cache.h"
+#include "engine/host/system.h"
+
+namespace maglev {
+namespace {
+
+constexpr double kMiB = 1 << 20, kHour_s = 3600,
+                 kUnknown = std::numeric_limits<double>::quiet_NaN();
+// a trend is believed where it comes about by chance less often than this
+constexpr double kDoubt = 0.01;
+
+}  // namespace
+
+TensorMemory tensor_memory(bool on_device) {
+  TensorMemory memory{.host = cpu_cache_bytes()};
+  if (!on_device) return memory;
+  const DeviceMemory device = device_memory();
+  memory.device = device.in_use, memory.device_reserved = device.reserved;
+  return memory;
+}
+
+Monitor::Monitor(double every_s, int64_t planned, std::function<Usage()> sample,
+                 std::function<TensorMemory()> tensors)
+    : every_s_(every_s),
+      sample_(std::move(sample)),
+      tensors_(std::move(tensors)),
+      last_(sample_()),
+      allowed_(last_.resident + planned),
+      growth_(kUnknown) {}
+
+void Monitor::add_to(MetricRow& row) {
+  if (last_step_ < 0) last_step_ = row.step;
+  if (every_s_ <= 0 || steady_s() - last_.at_s < every_s_) return;
+  const Usage now = sample_();
+  const TensorMemory tensors = tensors_();
+  const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
+
+  if (times_s_.size() == kMost)
+    times_s_.erase(times_s_.begin()), resident_.erase(resident_.begin());
+  times_s_.push_back(now.at_s);
+  resident_.push_back(double(now.resident));
+  look_for_growth();
+
+  const double steps = double(row.step - last_step_);
+  const auto add = [&](const char* name, double value) { row.values.emplace_back(name, value); };
+  add("memory/process_mib", double(now.resident) / kMiB);
+  add("memory/tensors_mib", double(tensors.host) / kMiB);
+  add("memory/growth_mib_per_hour", growth_ * kHour_s / kMiB);
+  if (!std::isnan(now.memory_pressure)) add("memory/pressure", now.memory_pressure);
+  if (tensors.device_reserved > 0) {
+    add("memory/device_mib", double(tensors.device) / kMiB);
+    add("memory/device_reserved_mib", double(tensors.device_reserved) / kMiB);
+  }
+  add("machine/processors", (now.processor_s - last_.processor_s) / passed_s);
+  if (!std::isnan(joules)) {
+    add("machine/watts", joules / passed_s);
+    add("machine/joules_per_million_steps", steps > 0 ? 1e6 * joules / steps : kUnknown);
+  }
+  last_ = now;
+  last_step_ = row.step;
+}
+
+void Monitor::look_for_growth() {
+  if (times_s_.size() < kLeast) return;
+  const Trend trend = trend_of(times_s_, resident_);
+  growth_ = trend.slope;
+  // a replay whose pages are touched one by one grows too, up to what was planned
+  if (warned_ || trend.p >= kDoubt || trend.slope <= 0 || resident_.back() <= double(allowed_))
+    return;
+  warned_ = true;
+  warning_ = "memory grows: the process holds " + bytes_text(int64_t(resident_.back())) +
+             ", more than the " + bytes_text(allowed_) +
+             " that it began with and planned for, and takes " +
+             bytes_text(int64_t(trend.slope * kHour_s)) +
+             " more an hour; memory/* in metrics.jsonl shows since when";
+}
+
+std::string Monitor::take_warning() { return std::exchange(warning_, ""); }
+
+}  // namespace maglev

@@ -1,0 +1,52 @@
+#pragma once
+// What a run takes of the machine while it trains, as columns of its metrics: memory, processors,
+// energy; and whether memory grows that nobody asked for.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/metrics/sink.h"
+#include "engine/host/usage.h"
+
+namespace maglev {
+
+/// Bytes of tensors, as allocators hold them.
+struct TensorMemory {
+  int64_t host = 0;                         ///< in use or kept for later
+  int64_t device = 0, device_reserved = 0;  ///< in use; that and what is kept for later
+};
+TensorMemory tensor_memory(bool on_device);
+
+class Monitor {
+ public:
+  /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the host,
+  /// beside which and what the process has now nothing should grow. `sample` and `tensors` are asked.
+  Monitor(double every_s, int64_t planned, std::function<Usage()> sample,
+          std::function<TensorMemory()> tensors);
+
+  /// Where a sample is due `row` gets its figures, of the time and steps since the sample before.
+  void add_to(MetricRow& row);
+  /// Said once, when memory has grown past the plan and keeps growing; empty: nothing new.
+  std::string take_warning();
+
+ private:
+  // samples a trend is taken over, and the fewest that say something
+  static constexpr size_t kMost = 50, kLeast = 12;
+
+  void look_for_growth();
+
+  double every_s_;
+  std::function<Usage()> sample_;
+  std::function<TensorMemory()> tensors_;
+  Usage last_;
+  int64_t allowed_;  ///< bytes of the process
+  int64_t last_step_ = -1;
+  std::vector<double> times_s_, resident_;  ///< of the last samples
+  double growth_ = 0;                       ///< bytes a second; NaN: not known
+  std::string warning_;
+  bool warned_ = false;
+};
+
+}  // namespace maglev

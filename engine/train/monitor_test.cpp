@@ -1,0 +1,98 @@
+#include "engine/train/monitor.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/core/clock.h"
+
+namespace maglev {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+// a machine that is what the test says, every sample a second after the one before; all of the past, so
+// that a sample is always due
+class Fake {
+ public:
+  Fake() { now.at_s = steady_s() - 1e6; }
+  Monitor monitor(int64_t planned, double every_s = 1) {
+    return {every_s, planned, [this] { return ++now.at_s, now; }, [this] { return tensors; }};
+  }
+  Usage now{.resident = 100 * kMiB, .memory_pressure = 0.25};
+  TensorMemory tensors{.host = 7 * kMiB};
+};
+
+MetricRow row_at(Monitor& monitor, int64_t step) {
+  MetricRow row{.step = step};
+  monitor.add_to(row);
+  return row;
+}
+
+double value(const MetricRow& row, const std::string& name) {
+  for (const auto& [key, value] : row.values)
+    if (key == name) return value;
+  ADD_FAILURE() << "no " << name;
+  return 0;
+}
+
+TEST(Monitor, tells_of_the_time_since_the_sample_before) {
+  Fake machine;
+  machine.now.energy = {{0, 1'000'000'000}};
+  Monitor monitor = machine.monitor(0);
+  row_at(monitor, 1000);
+  machine.now.processor_s += 1.5;
+  machine.now.energy[0].count += 30'000'000;
+  machine.tensors = {.host = 9 * kMiB, .device = kMiB, .device_reserved = 2 * kMiB};
+  const MetricRow row = row_at(monitor, 3000);
+  EXPECT_DOUBLE_EQ(value(row, "memory/process_mib"), 100);
+  EXPECT_DOUBLE_EQ(value(row, "memory/tensors_mib"), 9);
+  EXPECT_DOUBLE_EQ(value(row, "memory/device_reserved_mib"), 2);
+  EXPECT_DOUBLE_EQ(value(row, "memory/pressure"), 0.25);
+  EXPECT_NEAR(value(row, "machine/processors"), 1.5, 1e-6);
+  EXPECT_NEAR(value(row, "machine/watts"), 30, 1e-4);
+  EXPECT_NEAR(value(row, "machine/joules_per_million_steps"), 15000, 1e-6);
+}
+
+TEST(Monitor, samples_no_more_often_than_it_was_told) {
+  Fake machine;
+  machine.now.at_s = steady_s();
+  Monitor hourly = machine.monitor(0, 3600), never = machine.monitor(0, 0);
+  EXPECT_TRUE(row_at(hourly, 1).values.empty());
+  EXPECT_TRUE(row_at(never, 1).values.empty());
+}
+
+TEST(Monitor, warns_once_of_memory_that_grows_past_the_plan) {
+  Fake machine;
+  Monitor monitor = machine.monitor(10 * kMiB);
+  std::string said;
+  int warnings = 0;
+  for (int i = 0; i < 40; ++i) {
+    machine.now.resident += kMiB;
+    ASSERT_FALSE(row_at(monitor, i).values.empty());
+    const std::string warning = monitor.take_warning();
+    warnings += !warning.empty();
+    if (said.empty()) said = warning;
+  }
+  EXPECT_EQ(warnings, 1);
+  EXPECT_NE(said.find("takes 3.5 GiB more an hour"), std::string::npos) << said;
+}
+
+TEST(Monitor, is_quiet_while_memory_fills_what_was_planned_or_only_wavers) {
+  Fake machine;
+  Monitor filling = machine.monitor(100 * kMiB);
+  for (int i = 0; i < 60; ++i) {
+    machine.now.resident += kMiB;
+    row_at(filling, i);
+    EXPECT_EQ(filling.take_warning(), "");
+  }
+  Monitor wavering = machine.monitor(0);
+  for (int i = 0; i < 60; ++i) {
+    machine.now.resident += i % 2 ? -4 * kMiB : 4 * kMiB;
+    row_at(wavering, i);
+    EXPECT_EQ(wavering.take_warning(), "");
+  }
+}
+
+}  // namespace
+}  // namespace maglev
