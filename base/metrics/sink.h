@@ -29,6 +29,8 @@ struct MetricRow {
   /// Something besides the loop happened, e.g. an evaluation of this step ended: step, seconds and
   /// values are all there is, and rows of later steps may have come before.
   bool event = false;
+  /// What bounds the run now and what to try, for people; empty: nothing is said by this row.
+  std::string bound_by = {};
 };
 
 /// A row of an earlier session, as much as a display wants of it.

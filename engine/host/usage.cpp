@@ -53,6 +53,7 @@ Usage sample_usage(const std::string& root) {
   Usage usage{.at_s = steady_s(),
               .resident = parse_resident(text_of(root + "/proc/self/status")),
               .memory_pressure = parse_pressure(text_of(root + "/proc/pressure/memory")),
+              .processor_pressure = parse_pressure(text_of(root + "/proc/pressure/cpu")),
               .energy = read_energy(root)};
   rusage all{};
   if (::getrusage(RUSAGE_SELF, &all) == 0)

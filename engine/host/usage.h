@@ -13,9 +13,9 @@ struct Usage {
   double at_s = 0;         ///< when, steady clock
   double processor_s = 0;  ///< of all threads so far
   int64_t resident = 0;    ///< bytes of this process's own, mapped files left out; 0: unknown
-  /// Share of the last ten seconds, 0 to 1, in which something on this machine waited for memory; NaN:
-  /// the kernel does not say.
-  double memory_pressure = 0;
+  /// Shares of the last ten seconds, 0 to 1, in which something on this machine waited for memory, and for
+  /// a processor; NaN: the kernel does not say.
+  double memory_pressure = 0, processor_pressure = 0;
   /// Counters of energy, microjoules, each a package's, and where it begins anew; none: not to be read.
   struct Energy {
     int64_t count, range;

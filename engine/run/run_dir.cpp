@@ -182,7 +182,8 @@ void RunDir::write_status(RunStatus s) const {
                    {"updated", s.updated},
                    {"pid", s.pid},
                    {"host", s.host},
-                   {"message", s.message}};
+                   {"message", s.message},
+                   {"bound_by", s.bound_by}};
   if (std::isfinite(s.return_mean)) json["return_mean"] = s.return_mean;
   write_atomic(path_ + "/run.json",
                json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
@@ -266,7 +267,8 @@ RunStatus read_status(const std::string& run) {
          .updated = json.at("updated"),
          .pid = json.at("pid"),
          .host = json.at("host"),
-         .message = json.at("message")};
+         .message = json.at("message"),
+         .bound_by = json.value("bound_by", "")};
   } catch (const OrderedJson::exception&) {
     throw Error("[" + path +
                 "] is not the status of a run; it is written anew when the run is continued");

@@ -29,6 +29,7 @@ struct RunStatus {
   int64_t pid = 0;                ///< set by write_status
   std::string host = {};          ///< set by write_status
   std::string message = {};       ///< why it failed
+  std::string bound_by = {};       ///< what bounded it last, and what to try
 };
 
 /// What reproduce.md tells; what is empty is left out. Machine facts are added by write_reproduce.

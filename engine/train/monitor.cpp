@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/core/clock.h"
 #include "base/statistics/trend.h"
 #include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
@@ -28,18 +27,20 @@ TensorMemory tensor_memory(bool on_device) {
   return memory;
 }
 
-Monitor::Monitor(double every_s, int64_t planned, std::function<Usage()> sample,
+Monitor::Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
                  std::function<TensorMemory()> tensors)
     : every_s_(every_s),
       sample_(std::move(sample)),
       tensors_(std::move(tensors)),
       last_(sample_()),
       allowed_(last_.resident + planned),
+      load_(free),
       growth_(kUnknown) {}
 
 void Monitor::add_to(MetricRow& row) {
-  if (last_step_ < 0) last_step_ = row.step;
-  if (every_s_ <= 0 || steady_s() - last_.at_s < every_s_) return;
+  add_times(row);
+  if (every_s_ <= 0 || row.seconds - sampled_s_ < every_s_) return;
+  const bool first = std::isinf(std::exchange(sampled_s_, row.seconds));
   const Usage now = sample_();
   const TensorMemory tensors = tensors_();
   const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
@@ -50,7 +51,7 @@ void Monitor::add_to(MetricRow& row) {
   resident_.push_back(double(now.resident));
   look_for_growth();
 
-  const double steps = double(row.step - last_step_);
+  const double steps = double(row.step - std::exchange(last_step_, row.step));
   const auto add = [&](const char* name, double value) { row.values.emplace_back(name, value); };
   add("memory/process_mib", double(now.resident) / kMiB);
   add("memory/tensors_mib", double(tensors.host) / kMiB);
@@ -63,10 +64,33 @@ void Monitor::add_to(MetricRow& row) {
   add("machine/processors", (now.processor_s - last_.processor_s) / passed_s);
   if (!std::isnan(joules)) {
     add("machine/watts", joules / passed_s);
-    add("machine/joules_per_million_steps", steps > 0 ? 1e6 * joules / steps : kUnknown);
+    add("machine/joules_per_million_steps", steps > 0 && !first ? 1e6 * joules / steps : kUnknown);
   }
+  // what bounded these seconds
+  if (summed_s_ > 0) {
+    Load load = load_;
+    for (double* share : {&load.environment, &load.policy, &load.learn, &load.copy})
+      *share /= summed_s_;
+    load.processors = (now.processor_s - last_.processor_s) / passed_s;
+    load.memory_pressure = now.memory_pressure;
+    load.processor_pressure = now.processor_pressure;
+    row.bound_by = bottleneck_of(load).text();
+  }
+  load_.environment = load_.policy = load_.learn = load_.copy = summed_s_ = 0;
   last_ = now;
-  last_step_ = row.step;
+}
+
+void Monitor::add_times(const MetricRow& row) {
+  const double interval_s = row.seconds - std::exchange(row_s_, row.seconds);
+  // the first row's interval holds what came before the loop
+  if (std::isinf(sampled_s_) || interval_s <= 0) return;
+  for (const auto& [name, share] : row.values)
+    for (const auto& [stage, sum] :
+         {std::pair{"time/environment", &load_.environment},
+          std::pair{"time/policy", &load_.policy}, std::pair{"time/learn", &load_.learn},
+          std::pair{"time/copy", &load_.copy}})
+      if (name == stage && std::isfinite(share)) *sum += share * interval_s;
+  summed_s_ += interval_s;
 }
 
 void Monitor::look_for_growth() {

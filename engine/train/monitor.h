@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "base/metrics/sink.h"
 #include "engine/host/usage.h"
+#include "engine/train/bottleneck.h"
 
 namespace maglev {
 
@@ -22,11 +24,13 @@ TensorMemory tensor_memory(bool on_device);
 class Monitor {
  public:
   /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the host,
-  /// beside which and what the process has now nothing should grow. `sample` and `tensors` are asked.
-  Monitor(double every_s, int64_t planned, std::function<Usage()> sample,
+  /// beside which and what the process has now nothing should grow. `free`: what the run may use; its
+  /// shares are filled in here. `sample` and `tensors` are asked.
+  Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
           std::function<TensorMemory()> tensors);
 
-  /// Where a sample is due `row` gets its figures, of the time and steps since the sample before.
+  /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run, of the time and steps
+  /// since the sample before. Every row of the run passes here.
   void add_to(MetricRow& row);
   /// Said once, when memory has grown past the plan and keeps growing; empty: nothing new.
   std::string take_warning();
@@ -36,13 +40,17 @@ class Monitor {
   static constexpr size_t kMost = 50, kLeast = 12;
 
   void look_for_growth();
+  void add_times(const MetricRow& row);
 
   double every_s_;
   std::function<Usage()> sample_;
   std::function<TensorMemory()> tensors_;
   Usage last_;
   int64_t allowed_;  ///< bytes of the process
-  int64_t last_step_ = -1;
+  int64_t last_step_ = 0;
+  double sampled_s_ = -std::numeric_limits<double>::infinity();  ///< of the run; -infinity: not yet
+  Load load_;                               ///< shares since the last sample as sums, seconds
+  double row_s_ = 0, summed_s_ = 0;         ///< of the last row; that the sums are of
   std::vector<double> times_s_, resident_;  ///< of the last samples
   double growth_ = 0;                       ///< bytes a second; NaN: not known
   std::string warning_;

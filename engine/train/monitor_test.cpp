@@ -4,27 +4,24 @@
 
 #include <gtest/gtest.h>
 
-#include "base/core/clock.h"
-
 namespace maglev {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// a machine that is what the test says, every sample a second after the one before; all of the past, so
-// that a sample is always due
+// a machine that is what the test says, every sample a second after the one before
 class Fake {
  public:
-  Fake() { now.at_s = steady_s() - 1e6; }
   Monitor monitor(int64_t planned, double every_s = 1) {
-    return {every_s, planned, [this] { return ++now.at_s, now; }, [this] { return tensors; }};
+    return {every_s, planned, free, [this] { return ++now.at_s, now; }, [this] { return tensors; }};
   }
   Usage now{.resident = 100 * kMiB, .memory_pressure = 0.25};
   TensorMemory tensors{.host = 7 * kMiB};
+  Load free{.threads = 2, .usable = 2, .rows = 1024, .block_rows = 64};
 };
 
 MetricRow row_at(Monitor& monitor, int64_t step) {
-  MetricRow row{.step = step};
+  MetricRow row{.step = step, .seconds = double(step)};
   monitor.add_to(row);
   return row;
 }
@@ -54,11 +51,29 @@ TEST(Monitor, tells_of_the_time_since_the_sample_before) {
   EXPECT_NEAR(value(row, "machine/joules_per_million_steps"), 15000, 1e-6);
 }
 
+// rows of 1, 2 and 5 seconds between two samples, weighed by them; the first is of what came before
+TEST(Monitor, judges_the_time_since_the_sample_before) {
+  Fake machine;
+  Monitor monitor = machine.monitor(0, /*every_s=*/8);
+  MetricRow first{.step = 0, .seconds = 100, .values = {{"time/policy", 1}}};
+  monitor.add_to(first);
+  EXPECT_EQ(first.bound_by, "");
+  machine.now.processor_s += 2, machine.now.memory_pressure = 0;
+  MetricRow learning{.step = 10, .seconds = 101, .values = {{"time/learn", 1}}};
+  MetricRow stepping{.step = 20, .seconds = 103, .values = {{"time/environment", 0.5}}};
+  MetricRow mixed{.step = 30, .seconds = 108, .values = {{"time/environment", 0.8}}};
+  monitor.add_to(learning);
+  monitor.add_to(stepping);
+  monitor.add_to(mixed);
+  EXPECT_EQ(mixed.bound_by.substr(0, 32), "environment, 63 % of the time: a") << mixed.bound_by;
+}
+
 TEST(Monitor, samples_no_more_often_than_it_was_told) {
   Fake machine;
-  machine.now.at_s = steady_s();
   Monitor hourly = machine.monitor(0, 3600), never = machine.monitor(0, 0);
-  EXPECT_TRUE(row_at(hourly, 1).values.empty());
+  EXPECT_FALSE(row_at(hourly, 1).values.empty());
+  EXPECT_TRUE(row_at(hourly, 2).values.empty());
+  EXPECT_FALSE(row_at(hourly, 3601).values.empty());
   EXPECT_TRUE(row_at(never, 1).values.empty());
 }
 

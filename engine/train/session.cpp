@@ -9,7 +9,9 @@
 #include <torch/version.h>
 
 #include "base/core/error.h"
+#include "base/core/thread_pool.h"
 #include "base/core/version.h"
+#include "base/simd/pairs.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
 
@@ -70,6 +72,24 @@ int64_t planned_on_host(const Trainer& trainer) {
   return plan.pinned + (trainer.placement().device.is_cuda() ? 0 : plan.total());
 }
 
+// what may be advised
+Load free_to_use(Trainer& trainer) {
+  const RunOptions& run = trainer.experiment().run;
+  const Placement& placement = trainer.placement();
+  const DataPlan& plan = trainer.algorithm().plan();
+  const bool cuda = placement.device.is_cuda();
+  return {
+      .threads = placement.threads,
+      .usable = usable_cpus(),
+      .on_device = cuda,
+      .rows = trainer.envs().rows(),
+      .block_rows = plan.block_rows,
+      .agents = trainer.envs().agents(),
+      .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap && !cuda,
+      .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
+                   (cuda || pair_products_available())};
+}
+
 }  // namespace
 
 Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
@@ -79,7 +99,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
       monitor_(
-          options().monitor_every, planned_on_host(trainer), [] { return sample_usage(); },
+          options().monitor_every, planned_on_host(trainer), free_to_use(trainer),
+          [] { return sample_usage(); },
           [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); }),
       hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
@@ -214,6 +235,7 @@ void Session::remember(const std::string& text) {
 void Session::push(bool wait) {
   while (auto row = trainer_.report().next_row(wait)) {
     monitor_.add_to(*row);
+    if (!row->bound_by.empty()) status_.bound_by = row->bound_by;
     if (hooks_.row) hooks_.row(*row);
     writer_.push(std::move(*row));
   }

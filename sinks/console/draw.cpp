@@ -41,6 +41,7 @@ enum Rank {
   losses,
   episodes,
   events,
+  bound,
   history,
   space,
   more_losses
@@ -341,6 +342,7 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
       all.push_back({line, events});
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
+    if (!view.bound_by.empty()) all.push_back({labelled("bound by").add(view.bound_by), bound});
   }
   // the line below the region holds the cursor
   const size_t most = size_t(std::max(1, terminal.rows - 1));
@@ -410,6 +412,7 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
   if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view));
   if (terminal.live)
     for (Line& line : lines) line = line.fitted(terminal.columns, terminal.unicode);
+  if (!view.bound_by.empty()) lines.push_back(labelled("bound by").add(view.bound_by));
   // warnings are there to be read, paths and commands to be copied: they are never cut, the
   // terminal wraps them
   for (const std::string& warning : view.warnings)

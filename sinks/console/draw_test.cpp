@@ -145,6 +145,20 @@ TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
 )");
 }
 
+TEST(Console, what_bounds_the_run_stands_below_where_its_time_goes) {
+  const Terminal terminal{.live = true, .columns = 100, .rows = 40};
+  View view = view_of_a_run();
+  EXPECT_EQ(joined(texts(live_lines(view, terminal))).find("bound by"), std::string::npos);
+  MetricRow row = row_at(600'000, 120);
+  row.bound_by = "learning, 62 % of the time: train.precision=bf16";
+  view.apply(row, 60);
+  // it stays until another is told
+  view.apply(row_at(700'000, 140), 70);
+  EXPECT_EQ(texts(live_lines(view, terminal)).back(), " bound by  " + row.bound_by);
+  EXPECT_NE(joined(texts(summary_lines(view, terminal, "finished"))).find(row.bound_by),
+            std::string::npos);
+}
+
 TEST(Console, a_high_terminal_draws_a_higher_chart) {
   const auto lines_at = [](int rows) {
     const Terminal terminal{.live = true, .unicode = true, .columns = 120, .rows = rows};

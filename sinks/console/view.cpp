@@ -52,6 +52,7 @@ void View::apply(const MetricRow& next, double now_s) {
                            ? next.steps_per_second
                            : steps_per_second + weight * (next.steps_per_second - steps_per_second);
   row = next;
+  if (!next.bound_by.empty()) bound_by = next.bound_by;
   row_at_s_ = now_s;
   step = next.step;
   elapsed_s = next.seconds;

@@ -98,7 +98,8 @@ std::string runs_json(const std::vector<RunRow>& rows) {
                     {"return_mean", row.status.return_mean},
                     {"started", row.status.started},
                     {"updated", row.status.updated},
-                    {"message", row.status.message}});
+                    {"message", row.status.message},
+                    {"bound_by", row.status.bound_by}});
   return PageJson{{"runs", std::move(runs)}}.dump(-1, ' ', false,
                                                   PageJson::error_handler_t::replace);
 }

@@ -63,8 +63,8 @@ export class Panels {
   }
 }
 
-/** A bar a run: shares of time over its newest points. */
-export function draw_times(runs) {
+/** A bar a run: shares of time over its newest points, and what it says of them itself. */
+export function draw_times(runs, states) {
   const bars = [];
   for (const run of runs) {
     const shares = TIMES.map((name) => run.recent(name) ?? 0);
@@ -83,6 +83,8 @@ export function draw_times(runs) {
       mark.style.borderColor = piece.style.background;
       words.append(element("span", {}, mark, `${parts[i]} ${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`));
     });
+    const bound = states.get(run.name)?.bound_by;
+    if (bound) words.append(element("span", {}, `bound by ${bound}`));
     bars.push(element("div", { class: "share" }, element("span", { class: "name" }, run.name), bar, words));
   }
   document.getElementById("time-section").hidden = !bars.length;

@@ -62,7 +62,7 @@ function draw() {
   ]);
   $("notices").replaceChildren(...notices.map((text) => element("p", {}, text)));
   $("whole").disabled = !view.range;
-  draw_times(runs);
+  draw_times(runs, states);
   draw_settings(runs);
 }
 

@@ -1,0 +1,46 @@
+#pragma once
+// What bounds a run now, and the one change that is most worth a try: from where its time goes and what it
+// was free to use.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace maglev {
+
+/// Where the time of some seconds went, and what could have been used.
+struct Load {
+  /// Shares of the time by the clock, as a row of metrics has them.
+  double environment = 0, policy = 0, learn = 0, copy = 0;
+  double processors = 0;  ///< that the process kept busy
+  /// Shares of the last ten seconds in which something on the machine waited for memory, and for a
+  /// processor; NaN: not known.
+  double memory_pressure = std::numeric_limits<double>::quiet_NaN(),
+         processor_pressure = std::numeric_limits<double>::quiet_NaN();
+
+  int threads = 1, usable = 1;  ///< of the run; that this process may have
+  bool on_device = false;       ///< a GPU does the work
+  int64_t rows = 1, block_rows = 1,
+          agents = 1;        ///< that act; that a thread acts for at once; a game's
+  bool may_overlap = false;  ///< train.overlap=true could be and is not
+  bool may_round = false;    ///< train.precision=bf16 could be and is not
+};
+
+enum class Bound { memory, processors, threads, environment, policy, learning, copying, other };
+constexpr auto names_of(Bound) {
+  return std::array{"memory", "processors", "threads", "environment",
+                    "policy", "learning",   "copying", "other"};
+}
+
+struct Bottleneck {
+  Bound bound = Bound::other;
+  double share = 0;    ///< of the time, or of what was waited for
+  std::string advice;  ///< what to try, e.g. "threads=0 uses all 8 processors"
+  /// "learning, 62 % of the time: train.precision=bf16".
+  std::string text() const;
+};
+
+Bottleneck bottleneck_of(const Load& load);
+
+}  // namespace maglev
