@@ -1,6 +1,7 @@
 // The program: finds the verb and turns errors into one line and an exit status.
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -55,6 +56,8 @@ int flushed(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // a parent that ignores it hands that down, and then nobody is told how children end
+  std::signal(SIGCHLD, SIG_DFL);
   try {
     maglev::limit_simd();
     return flushed(run({argv + 1, argv + argc}));

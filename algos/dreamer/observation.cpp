@@ -25,7 +25,8 @@ std::vector<at::Tensor> tower_parameters(
 }
 
 bool kernels_take(bool fused, const at::Tensor& image, const at::Tensor& parameter) {
-  return fused && image.is_cpu() && parameter.scalar_type() == at::kFloat;
+  return fused && image.is_cpu() && image.scalar_type() == at::kByte &&
+         parameter.scalar_type() == at::kFloat;
 }
 
 at::Tensor squared_errors(const at::Tensor& made, const at::Tensor& target) {

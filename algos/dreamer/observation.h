@@ -15,7 +15,8 @@ namespace maglev::dreamer {
 
 /// What the networks see of rows. Either part may be undefined.
 struct Observation {
-  at::Tensor image;   ///< [N, H, W, C] u8
+  /// [N, H, W, C] u8; or f32 from 0 to 255, by which the encoder is differentiable.
+  at::Tensor image;
   at::Tensor vector;  ///< [N, V] f32, as the environment gives it
 
   /// Of [T, B, ...] all rows one behind another: [T * B, ...].

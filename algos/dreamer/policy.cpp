@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
+#include "engine/data/step_window.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev::dreamer {
@@ -39,7 +40,8 @@ std::vector<ExtraColumn> state_columns(const ModelShape& shape) {
 
 DreamerPolicy::DreamerPolicy(const Options& options, const AlgoContext& context,
                              Initializer weights)
-    : shape_(shape_on(options, context)),
+    : spec_(context.spec.action),
+      shape_(shape_on(options, context)),
       columns_(context.spec, shape_, context.device),
       actions_(shape_),
       numbers_(shape_.stoch, actions_.numbers(shape_.actions)),
@@ -96,8 +98,8 @@ void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey
 }
 
 std::optional<Explanation> DreamerPolicy::explain(const TimeStep& step, const Carry& carry,
-                                                  std::optional<Asked>) {
-  c10::InferenceMode guard;
+                                                  std::optional<Asked> asked) {
+  at::NoGradGuard no_grad;
   // what act has left: the state after the row was seen
   const Carry row = carry.rows(0, 1);
   const auto stoch = one_hot(row.parts[1], shape_.classes, params_.data().options()).flatten(1);
@@ -113,6 +115,36 @@ std::optional<Explanation> DreamerPolicy::explain(const TimeStep& step, const Ca
     found.log_probs = at::cat(actions_.log_probs(head), 1)[0];
   }
   found.layers.push_back({"state", row.parts[0]});
+  if (!asked || *asked == Asked::value) return found;
+
+  // what of this step's observation the action came from
+  const Observation seen = columns_.seen(cut_rows(step, 0, 1).obs, 1);
+  std::vector<at::Tensor> inputs;
+  if (seen.image.defined()) {
+    found.inputs.push_back({.name = "image"});
+    inputs.push_back(seen.image.permute({0, 3, 1, 2}).to(at::kFloat) / 255);
+  }
+  if (seen.vector.defined()) {
+    found.inputs.push_back({.name = "vector"});
+    inputs.push_back(seen.vector);
+  }
+  const at::Tensor mean = actions_.takes_normals() ? actions_.normal(head).mean[0] : at::Tensor();
+  const AskedOfAction of_action = asked_of_action(spec_, step.action[0], mean);
+  found.question = of_action.words;
+  attribute(found, inputs, [&](const std::vector<at::Tensor>& x) {
+    const int64_t rows = x[0].size(0);
+    size_t next = 0;
+    Observation changed;
+    if (seen.image.defined()) changed.image = 255 * x[next++].permute({0, 2, 3, 1});
+    if (seen.vector.defined()) changed.vector = x[next];
+    const at::Tensor deter = row.parts[0].expand({rows, -1});
+    const at::Tensor token = networks_->encoder->forward(changed);
+    const at::Tensor state = networks_->rssm->posterior(deter, token).exp().flatten(1);
+    const at::Tensor of_rows = networks_->policy->forward(Latent{deter, state}.feature());
+    const at::Tensor numbers = actions_.takes_normals() ? actions_.normal(of_rows).mean
+                                                        : at::cat(actions_.log_probs(of_rows), 1);
+    return numbers.index_select(1, of_action.places).sum(1);
+  });
   return found;
 }
 

@@ -37,7 +37,9 @@ class DreamerPolicy : public Policy {
   Carry initial_carry(int64_t rows) const override;
   /// The states are drawn in both modes; mode mean takes the most likely action of them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
-  /// The distribution of the row's state, and its recurrent part h. No value: that is the learner's.
+  /// The action's distribution in the row's state, and that state's recurrent part h. No value: that is
+  /// the learner's. Attributions go through what was seen at this step, with the probabilities of z in
+  /// place of what was drawn of it: what came before stays in h.
   std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
                                      std::optional<Asked> asked) override;
   void visit_state(StateVisitor& visitor) override;
@@ -49,6 +51,7 @@ class DreamerPolicy : public Policy {
   const Columns& columns() const { return columns_; }
 
  private:
+  ActionSpec spec_;
   ModelShape shape_;
   Columns columns_;
   ActionDistribution actions_;

@@ -12,18 +12,6 @@
 
 namespace maglev::ppo {
 
-namespace {
-
-// where the categories of an action [heads] i32 stand among those of all heads: [heads] i64
-at::Tensor place_of(const ActionSpec& spec, const at::Tensor& action) {
-  std::vector<int64_t> begin(1, 0);
-  for (int64_t categories : spec.heads) begin.push_back(begin.back() + categories);
-  begin.pop_back();
-  return action.to(at::kLong) + at::tensor(begin, action.options().dtype(at::kLong));
-}
-
-}  // namespace
-
 NetworkContext network_context(const AlgoContext& context) {
   return {.spec = context.spec,
           .bf16 = context.precision == Precision::bf16 && context.device.is_cpu()};
@@ -111,9 +99,8 @@ std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&
     inputs.push_back(seen->policy.vector);
     found.inputs.push_back({.name = vectors});
   }
-  // the categories that were taken, or the mean that is farthest from 0
-  const at::Tensor taken =
-      action.discrete() ? place_of(action, row.action[0]) : found.mean.abs().argmax().view({1});
+  const AskedOfAction of_action = asked_of_action(action, row.action[0], found.mean);
+  found.question = *asked == Asked::value ? "the value" : of_action.words;
   attribute(found, inputs, [&](const std::vector<at::Tensor>& x) {
     EncodedObs changed = *seen;
     size_t next = 0;
@@ -123,7 +110,7 @@ std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&
       changed.privileged = changed.privileged.expand({x[0].size(0), -1});
     const NetworkOutput of_rows = network_->look(changed, nullptr);
     return *asked == Asked::value ? network_->value_head().denormalize(of_rows.value)
-                                  : of_rows.logits.index_select(1, taken).sum(1);
+                                  : of_rows.logits.index_select(1, of_action.places).sum(1);
   });
   return found;
 }

@@ -223,11 +223,14 @@ std::optional<Explanation> Tdmpc2Policy::explain(const TimeStep& step, const Car
   at::NoGradGuard no_grad;
   const TimeStep row = cut_rows(step, 0, 1);
   const at::Tensor task = columns_.task(row.obs), e = model_->embedding(task);
-  const at::Tensor seen = columns_.seen(row.obs, 1);
-  // an image unmoved: its middle place
-  const at::Tensor latent =
-      shape_.image() ? model_->encode_image(seen, at::full({1, 2}, 0.5, params_.data().options()))
-                     : model_->encode(seen, e);
+  // an image in [0, 1], unmoved, so that zeros are black; or the vectors
+  at::Tensor seen = columns_.seen(row.obs, 1);
+  if (shape_.image()) seen = seen.permute({0, 3, 1, 2}).to(at::kFloat) / 255;
+  const auto encoded = [&](const at::Tensor& x) {
+    if (shape_.image()) return model_->encode_pixels(x - 0.5);
+    return model_->encode(x, e.defined() ? e.expand({x.size(0), e.size(1)}) : e);
+  };
+  const at::Tensor latent = encoded(seen);
   const at::Tensor action = columns_.to_model(row.action);
   const StackedMlp q = model_->stacked_q();
   // of rows of latents [rows, D], all of this row's task
@@ -247,12 +250,14 @@ std::optional<Explanation> Tdmpc2Policy::explain(const TimeStep& step, const Car
   found.mean = columns_.to_environment(masked(mean, task))[0];
   found.value = value(latent)[0].item<double>();
   found.layers.push_back({"latent", latent});
-  if (!asked || shape_.image()) return found;
-  found.inputs.push_back({.name = "vector"});
-  const auto farthest = masked(mean, task)[0].abs().argmax().view({1});
+  if (!asked) return found;
+  found.inputs.push_back({.name = shape_.image() ? "image" : "vector"});
+  const AskedOfAction of_action =
+      asked_of_action(context_.spec.action, row.action[0], masked(mean, task)[0]);
+  found.question = *asked == Asked::value ? "the value" : of_action.words;
   attribute(found, {seen}, [&](const std::vector<at::Tensor>& x) {
-    const at::Tensor z = model_->encode(x[0], of_rows(e, x[0]));
-    return *asked == Asked::value ? value(z) : prior(z).index_select(1, farthest).squeeze(1);
+    const at::Tensor z = encoded(x[0]);
+    return *asked == Asked::value ? value(z) : prior(z).index_select(1, of_action.places).sum(1);
   });
   return found;
 }

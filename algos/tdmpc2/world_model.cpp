@@ -185,7 +185,10 @@ at::Tensor WorldModel::encode(const at::Tensor& obs, const at::Tensor& e) const 
 }
 
 at::Tensor WorldModel::encode_image(const at::Tensor& image, const at::Tensor& uniforms) const {
-  auto x = shift_images(image, uniforms, shape_.image_shift);
+  return encode_pixels(shift_images(image, uniforms, shape_.image_shift));
+}
+
+at::Tensor WorldModel::encode_pixels(at::Tensor x) const {
   // relu between convolutions, SimNorm behind the last
   const size_t count = encoder_->layers.size();
   for (size_t i = 0; i < count; ++i) {

@@ -66,6 +66,8 @@ class WorldModel : public torch::nn::Module {
   /// Latents [rows, D] of images [rows, 64, 64, C] u8, each moved by at most shape().image_shift
   /// pixels as its `uniforms` [rows, 2] f32 say.
   at::Tensor encode_image(const at::Tensor& image, const at::Tensor& uniforms) const;
+  /// The same of what was moved, [rows, C, 64, 64] f32 in [-0.5, 0.5]; differentiable in it.
+  at::Tensor encode_pixels(at::Tensor pixels) const;
   at::Tensor next(const at::Tensor& z, const at::Tensor& a, const at::Tensor& e) const;
   at::Tensor reward(const at::Tensor& z, const at::Tensor& a, const at::Tensor& e) const;  ///< K
   at::Tensor termination(const at::Tensor& z, const at::Tensor& e) const;  ///< [...], a logit

@@ -21,13 +21,15 @@ Patch difference(const Canvas& before, const Canvas& now) {
 
 }  // namespace
 
-void Animation::add(const Canvas& frame, int milliseconds) {
+void Animation::add(const Canvas& frame, FrameTime shown) {
+  const auto possible = [](int x) { return x >= 1 && x <= 60'000; };
+  MAGLEV_ASSERT(possible(shown.count) && possible(shown.a_second), "as files can say it");
   if (last_ && (last_->width() != frame.width() || last_->height() != frame.height()))
     throw Error("[" + path_ + "] every frame must be " + std::to_string(last_->width()) + "x" +
                 std::to_string(last_->height()) + ", got " + std::to_string(frame.width()) + "x" +
                 std::to_string(frame.height()));
   const Patch whole{0, 0, frame.width(), frame.height()};
-  encode(frame, last_ ? difference(*last_, frame) : whole, std::clamp(milliseconds, 1, 60'000));
+  encode(frame, last_ ? difference(*last_, frame) : whole, shown);
   last_ = std::make_unique<Canvas>(frame);
   ++frames_;
 }

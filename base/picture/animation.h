@@ -14,21 +14,27 @@ struct Patch {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
+/// How long a frame is shown: count / a_second of a second, both 1 to 60,000. 30 frames a second are no
+/// whole number of milliseconds each.
+struct FrameTime {
+  int count = 1, a_second = 1;
+};
+
 /// Frames that become a file in finish(), and until then lie in memory, or with ffmpeg. All have the
 /// first one's size.
 class Animation {
  public:
   virtual ~Animation() = default;
 
-  /// Shown for `milliseconds`, 1 to 60,000. Throws Error when the size differs.
-  void add(const Canvas& frame, int milliseconds);
+  /// Throws Error when the size differs.
+  void add(const Canvas& frame, FrameTime shown);
   /// Writes the file, whole or not at all; it repeats without end. Throws Error when there is no
   /// frame or the file cannot be written.
   void finish();
 
  protected:
   explicit Animation(std::string path) : path_(std::move(path)) {}
-  virtual void encode(const Canvas& frame, const Patch& patch, int milliseconds) = 0;
+  virtual void encode(const Canvas& frame, const Patch& patch, FrameTime shown) = 0;
   /// Writes what was encoded to path().
   virtual void write(int width, int height, int frames) = 0;
   const std::string& path() const { return path_; }

@@ -110,11 +110,12 @@ class Gif : public Animation {
   explicit Gif(const std::string& path) : Animation(path) {}
 
  private:
-  void encode(const Canvas& frame, const Patch& patch, int milliseconds) override {
+  void encode(const Canvas& frame, const Patch& patch, FrameTime shown) override {
     // whole hundredths of a second; what rounding leaves over goes to the next frame
-    owed_ms_ += milliseconds;
-    const int hundredths = owed_ms_ / 10;
-    owed_ms_ -= 10 * hundredths;
+    constexpr double kRounding = 1e-6;
+    owed_ += 100. * shown.count / shown.a_second;
+    const int hundredths = int(owed_ + kRounding);
+    owed_ -= hundredths;
     const Indexed picture = indexed(frame, patch);
     frames_ += std::string("\x21\xF9\x04\x04", 4) + little_endian(hundredths) + '\0' + '\0';
     frames_ += ',' + little_endian(patch.x) + little_endian(patch.y) + little_endian(patch.width) +
@@ -131,7 +132,7 @@ class Gif : public Animation {
   }
 
   std::string frames_;
-  int owed_ms_ = 0;
+  double owed_ = 0;  ///< hundredths of a second
 };
 
 }  // namespace

@@ -39,22 +39,42 @@ std::string found_in_path(const std::string& program) {
   return "";
 }
 
+/// A descriptor that is closed, whatever throws.
+class OpenFile {
+ public:
+  OpenFile() = default;
+  ~OpenFile() { close(); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int get() const { return number_; }
+  void take(int number) { close(), number_ = number; }
+  void close() {
+    if (number_ >= 0) ::close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_ = -1;
+};
+
 /// ffmpeg with its standard input in our hands. What it says is kept in memory, so that it never
 /// waits for a reader.
 class Encoder {
  public:
   Encoder(const std::string& program, const std::vector<std::string>& words) {
     int ends[2];
-    said_ = ::memfd_create("ffmpeg", MFD_CLOEXEC);
+    said_.take(::memfd_create("ffmpeg", MFD_CLOEXEC));
     // a socket, for an encoder that died is then an error and no signal
-    if (said_ < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    if (said_.get() < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       throw Error("[record] ffmpeg cannot be started: " + std::string(std::strerror(errno)));
-    to_ = ends[0];
+    OpenFile its_end;
+    to_.take(ends[0]), its_end.take(ends[1]);
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, said_, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&files, said_, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&files, its_end.get(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, said_.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, said_.get(), STDERR_FILENO);
     // Ctrl-C in a terminal ends the game, and the recording is finished
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -66,7 +86,6 @@ class Encoder {
         ::posix_spawn(&pid_, program.c_str(), &files, &attributes, given.data(), environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attributes);
-    ::close(ends[1]);
     if (error != 0) {
       pid_ = -1;
       throw Error("[record] " + program + " cannot be started: " + std::strerror(error));
@@ -75,7 +94,6 @@ class Encoder {
   ~Encoder() {
     if (pid_ > 0) ::kill(pid_, SIGKILL);
     end();
-    if (said_ >= 0) ::close(said_);
   }
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
@@ -84,7 +102,7 @@ class Encoder {
   bool take(const void* bytes, size_t count) const {
     const char* next = static_cast<const char*>(bytes);
     while (count > 0) {
-      const ssize_t sent = ::send(to_, next, count, MSG_NOSIGNAL);
+      const ssize_t sent = ::send(to_.get(), next, count, MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
       if (sent <= 0) return false;
       next += sent, count -= size_t(sent);
@@ -93,19 +111,25 @@ class Encoder {
   }
   /// Tells it that there is no more, and waits. Whether it was content.
   bool end() {
-    if (to_ >= 0) ::close(to_);
-    to_ = -1;
+    to_.close();
+    if (pid_ <= 0) return false;
     int status = 1;
-    if (pid_ > 0)
-      while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    pid_t ended = 0;
+    while ((ended = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) continue;
+    const bool taken = ended < 0 && errno == ECHILD;
     pid_ = -1;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    // where this process ignores SIGCHLD, the system waits in its place and tells nobody
+    if (taken) note_ = "how it ended was not told; do not ignore SIGCHLD in this program";
+    return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
   /// The end of what it said, in one line.
   std::string said() const {
-    const off_t bytes = ::lseek(said_, 0, SEEK_END), begin = std::max<off_t>(0, bytes - kMostSaid);
+    if (!note_.empty()) return note_;
+    const off_t bytes = ::lseek(said_.get(), 0, SEEK_END),
+                begin = std::max<off_t>(0, bytes - kMostSaid);
     std::string text(size_t(bytes - begin), '\0');
-    text.resize(size_t(std::max<ssize_t>(0, ::pread(said_, text.data(), text.size(), begin))));
+    text.resize(
+        size_t(std::max<ssize_t>(0, ::pread(said_.get(), text.data(), text.size(), begin))));
     while (!text.empty() && text.back() == '\n') text.pop_back();
     for (char& c : text)
       if (c == '\n') c = ' ';
@@ -113,8 +137,9 @@ class Encoder {
   }
 
  private:
-  int to_ = -1, said_ = -1;
+  OpenFile to_, said_;
   pid_t pid_ = -1;
+  std::string note_;
 };
 
 class Mp4 : public Animation {
@@ -131,36 +156,37 @@ class Mp4 : public Animation {
   }
 
  private:
-  void encode(const Canvas& frame, const Patch&, int milliseconds) override {
-    if (!encoder_) begin(frame, milliseconds);
+  void encode(const Canvas& frame, const Patch&, FrameTime shown) override {
+    if (!encoder_) begin(frame, shown);
     static_assert(sizeof(Rgb) == 3);
     if (!encoder_->take(frame.pixels().data(), frame.pixels().size_bytes())) fail();
   }
-  void begin(const Canvas& frame, int milliseconds) {
+  void begin(const Canvas& frame, FrameTime shown) {
     temporary_ = temporary_beside(path());
     const std::string size = std::to_string(frame.width()) + "x" + std::to_string(frame.height());
     // sides are even and colours those that every player knows
     encoder_ = std::make_unique<Encoder>(
-        program_, std::vector<std::string>{"-nostdin",
-                                           "-loglevel",
-                                           "error",
-                                           "-f",
-                                           "rawvideo",
-                                           "-pixel_format",
-                                           "rgb24",
-                                           "-video_size",
-                                           size,
-                                           "-framerate",
-                                           "1000/" + std::to_string(milliseconds),
-                                           "-i",
-                                           "pipe:0",
-                                           "-vf",
-                                           "pad=ceil(iw/2)*2:ceil(ih/2)*2,format=yuv420p",
-                                           "-movflags",
-                                           "+faststart",
-                                           "-f",
-                                           "mp4",
-                                           "file:" + temporary_});
+        program_,
+        std::vector<std::string>{"-nostdin",
+                                 "-loglevel",
+                                 "error",
+                                 "-f",
+                                 "rawvideo",
+                                 "-pixel_format",
+                                 "rgb24",
+                                 "-video_size",
+                                 size,
+                                 "-framerate",
+                                 std::to_string(shown.a_second) + "/" + std::to_string(shown.count),
+                                 "-i",
+                                 "pipe:0",
+                                 "-vf",
+                                 "pad=ceil(iw/2)*2:ceil(ih/2)*2,format=yuv420p",
+                                 "-movflags",
+                                 "+faststart",
+                                 "-f",
+                                 "mp4",
+                                 "file:" + temporary_});
   }
   void write(int, int, int) override {
     if (!encoder_->end()) fail();

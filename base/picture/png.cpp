@@ -57,13 +57,13 @@ class Png : public Animation {
   explicit Png(const std::string& path) : Animation(path) {}
 
  private:
-  void encode(const Canvas& frame, const Patch& patch, int milliseconds) override {
+  void encode(const Canvas& frame, const Patch& patch, FrameTime shown) override {
     const bool first = chunks_.empty();
     chunks_ +=
         chunk("fcTL", big_endian(sequence_++, 4) + big_endian(uint32_t(patch.width), 4) +
                           big_endian(uint32_t(patch.height), 4) + big_endian(uint32_t(patch.x), 4) +
-                          big_endian(uint32_t(patch.y), 4) + big_endian(uint32_t(milliseconds), 2) +
-                          big_endian(1000, 2) +
+                          big_endian(uint32_t(patch.y), 4) + big_endian(uint32_t(shown.count), 2) +
+                          big_endian(uint32_t(shown.a_second), 2) +
                           std::string(2, '\0'));  // keep what is there, write over it
     const std::string data = packed(frame, patch);
     chunks_ += first ? chunk("IDAT", data) : chunk("fdAT", big_endian(sequence_++, 4) + data);

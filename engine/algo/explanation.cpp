@@ -8,6 +8,29 @@
 
 namespace maglev {
 
+AskedOfAction asked_of_action(const ActionSpec& action, const at::Tensor& taken,
+                              const at::Tensor& mean) {
+  if (!action.discrete()) {
+    const int64_t farthest = mean.abs().argmax().item<int64_t>();
+    return {at::full({1}, farthest, mean.options().dtype(at::kLong)),
+            "the mean of action " + std::to_string(farthest)};
+  }
+  const at::Tensor categories = taken.to(at::kCPU, at::kLong);
+  const bool several = action.heads.size() > 1;
+  std::vector<int64_t> places;
+  std::string words = several ? "the logits of categories" : "the logit of category";
+  int64_t begin = 0;
+  for (size_t head = 0; head < action.heads.size(); ++head) {
+    const int64_t category = categories[int64_t(head)].item<int64_t>();
+    places.push_back(begin + category);
+    // as the page names them
+    words += (head ? ", " : " ") + (several ? std::to_string(head) + "/" : "") +
+             std::to_string(category);
+    begin += action.heads[head];
+  }
+  return {at::tensor(places, at::kLong).to(taken.device()), words};
+}
+
 void attribute(Explanation& into, const std::vector<at::Tensor>& inputs, const RowsToValue& value,
                int64_t points) {
   MAGLEV_ASSERT(into.inputs.size() == inputs.size() && points > 0, "a name for each input");

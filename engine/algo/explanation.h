@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/env/spec.h"
 #include "engine/nn/actor_critic.h"
 
 namespace maglev {
@@ -37,8 +38,19 @@ struct Explanation {
   std::optional<double> value = {};           ///< in the reward's units
   std::vector<LayerOutput> layers = {};       ///< [1, ...] each, from the observation on
   std::vector<InputAttribution> inputs = {};  ///< where something was asked
-  double asked = 0, baseline = 0;             ///< what was asked, at the observation and at zeros
+  std::string question = {};                  ///< what was asked, in words: "the value"
+  double asked = 0, baseline = 0;             ///< its answer at the observation, and at zeros
 };
+
+/// Attributions of an action are of some numbers of its distribution, added up.
+struct AskedOfAction {
+  at::Tensor places;  ///< [n] i64: where they stand among the logits of all heads, or the means
+  std::string words;
+};
+/// The logits of the categories in `taken` [heads] i32; of continuous actions, whose `mean` [dims] f32
+/// is as the policy gives it, the mean that is farthest from 0.
+AskedOfAction asked_of_action(const ActionSpec& action, const at::Tensor& taken,
+                              const at::Tensor& mean);
 
 /// Points of the path from the baseline to an observation.
 constexpr int64_t kPathPoints = 32;

@@ -35,6 +35,19 @@ double error_bound(const at::Tensor& input, const RowsToValue& value, int64_t po
   return variation / double(2 * points) + 1e-5 * along.abs().max().item<double>();
 }
 
+TEST(Explanation, of_an_action_names_what_was_asked) {
+  const AskedOfAction one = asked_of_action({.heads = {5}}, at::tensor({3}, at::kInt), {});
+  EXPECT_EQ(one.places.item<int64_t>(), 3);
+  EXPECT_EQ(one.words, "the logit of category 3");
+  const AskedOfAction two = asked_of_action({.heads = {5, 2}}, at::tensor({4, 1}, at::kInt), {});
+  EXPECT_TRUE(at::equal(two.places, at::tensor({4, 6}, at::kLong)));
+  EXPECT_EQ(two.words, "the logits of categories 0/4, 1/1");
+  const AskedOfAction far = asked_of_action({.low = {-1, -1, -1}, .high = {1, 1, 1}}, {},
+                                            at::tensor({0.2f, -0.9f, 0.3f}));
+  EXPECT_EQ(far.places.item<int64_t>(), 1);
+  EXPECT_EQ(far.words, "the mean of action 1");
+}
+
 TEST(Explanation, of_a_linear_function_is_its_weights) {
   const auto weights = at::tensor({2.f, -1.f, 0.5f}),
              input = at::tensor({3.f, 4.f, -2.f}).unsqueeze(0);

@@ -59,6 +59,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       placement_(placement),
       overlap_(experiment.run.overlap),
       pool_(collect_threads(experiment, placement.threads)),
+      shares_(experiment.env().spec(experiment.env_params()).action),
       report_(placement.device),
       graphs_(placement.device) {
   const RunOptions& run = experiment.run;
@@ -207,9 +208,15 @@ void Trainer::collect() {
   end_collect_.run([this] { end_collect(); });
 }
 
+void Trainer::keep_collected() {
+  if (runs_on_cuda(placement_.device)) shares_.add(store_->collected(), report_.metrics());
+  else shares_.add(store_->window(), report_.metrics());
+  store_->commit();
+}
+
 void Trainer::end_collect() {
   if (finite_->flag().defined()) finite_->look(store_->collected());
-  if (!overlap_) store_->commit();
+  if (!overlap_) keep_collected();
   if (steps_before_.defined()) steps_before_.add_(plan_->collect_steps);
 }
 
@@ -277,7 +284,8 @@ void Trainer::iterate_overlapped() {
     if (stage == 0) collect();
     else make_updates(due);
   });
-  store_->commit();
+  // updates add figures as well: not before they are made
+  keep_collected();
   steps_ += steps_per_iteration();
   if (due > 0) publish_learned();
 }

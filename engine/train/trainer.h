@@ -15,6 +15,7 @@
 #include "engine/device/step_graph.h"
 #include "engine/host/machine.h"
 #include "engine/play/league.h"
+#include "engine/train/action_shares.h"
 #include "engine/train/finite_check.h"
 #include "engine/train/report.h"
 #include "engine/train/stage_times.h"
@@ -130,6 +131,8 @@ class Trainer {
   void step_all(int64_t t);
   /// All of collect that is not of a time step.
   void end_collect();
+  /// The collected steps are counted, and given to who learns from them.
+  void keep_collected();
   void capture_graphs();
   void capture_collect();
   void forget_graphs();
@@ -156,6 +159,7 @@ class Trainer {
   std::vector<StepPart> parts_;  ///< as blocks_, unless environments are host-only
   bool lockstep_;
   std::unique_ptr<FiniteCheck> finite_;
+  ActionShares shares_;
   std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor
   Report report_;
   GraphPool graphs_;

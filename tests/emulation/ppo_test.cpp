@@ -176,7 +176,7 @@ TEST_P(EmulatedRun, takes_these_launches_an_iteration) {
   run.trainer->iterate();
   const Counted counted = iteration(*run.trainer);
   constexpr int64_t M = kEpochs * kMinibatches;
-  const std::map<std::string, int64_t> expected{
+  std::map<std::string, int64_t> expected{
       // a time step
       {"act (actor_critic.cu)", kT},
       {"step_slots", kT},
@@ -199,6 +199,8 @@ TEST_P(EmulatedRun, takes_these_launches_an_iteration) {
       {"clip (adam.cu)", M},
       {"step_elements (adam.cu)", M},
       {"report_step (ppo_scalars.cu)", M}};
+  if (run.trainer->envs().spec().action.discrete())
+    expected["count_actions (action_counts.cu)"] = 1;
   EXPECT_EQ(counted.launches, expected);
   // counters of time steps and updates; the rollout's last row, which begins the next
   const std::map<std::string, int64_t> operations_expected{{"aten::add_", 2}, {"aten::copy_", 2}};

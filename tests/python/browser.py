@@ -1,6 +1,7 @@
 """A headless Chromium, spoken to over pipes (DevTools protocol): tests of pages need no package for it."""
 
 import base64
+import importlib.util
 import itertools
 import json
 import os
@@ -8,10 +9,20 @@ import select
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def axe_script():
+    """axe-core: of a package of requirements-test.txt, or another one at $MAGLEV_AXE."""
+    package = importlib.util.find_spec("axe_core_python")
+    file = os.environ.get("MAGLEV_AXE") or (package and Path(package.origin).parent / "axe.min.js")
+    if not file:
+        pytest.skip("axe-core is not here: install requirements-test.txt, or set MAGLEV_AXE to its axe.min.js")
+    return Path(file).read_text()
 
 
 class Browser:
@@ -117,6 +128,12 @@ class Browser:
 
     def picture(self, path):
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+    def serious_faults(self):
+        """What axe-core finds that keeps people from using the page."""
+        self.run(axe_script() + "; 0")
+        found = self.run("axe.run().then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.html).slice(0, 3)]))")
+        return [fault for fault in found if fault[0] in ("serious", "critical")]
 
     def faults(self):
         """Errors in scripts, and what the page's rules forbade."""

@@ -7,6 +7,7 @@ import select
 import shutil
 import struct
 import subprocess
+import sys
 import termios
 import time
 
@@ -72,8 +73,19 @@ def test_ffmpeg_is_given_every_picture(engine, tmp_path):
     assert engine(*words, "--record", tmp_path / "game.png").returncode == 0
     shown, _ = frames(tmp_path / "game.png")
     assert (tmp_path / "game.mp4").read_bytes() == shown.tobytes()
-    assert f"-video_size {shown.shape[2]}x{shown.shape[1]} -framerate 1000/40 " in (tmp_path / "words").read_text()
+    assert f"-video_size {shown.shape[2]}x{shown.shape[1]} -framerate 25/1 " in (tmp_path / "words").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "game.mp4", "game.png", "words"]
+
+
+def test_a_parent_that_ignores_its_children_does_not_spoil_a_recording(engine, tmp_path):
+    program = tmp_path / "bin" / "ffmpeg"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nfor last; do :; done\ncat > "${last#file:}"\n')
+    program.chmod(0o755)
+    ignored = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    words = ("play", "cartpole", "env.max_steps=3", "--record", tmp_path / "game.mp4")
+    done = subprocess.run([sys.executable, "-c", ignored, ENGINE, *words], cwd=HOME, env=with_path(program.parent), capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "game.mp4").stat().st_size, done.stderr
 
 
 def test_what_ffmpeg_complains_of_is_told(engine, tmp_path):

@@ -99,6 +99,7 @@ def test_what_is_made_of_other_arms_begins_with_their_runs(engine, tmp_path):
         (["goodhart", "--seeds", "0"], "--seeds"),
         (["goodhart", "env.mode=proxy"], "differ in"),
         (["goodhart", "train.steps=10"], "--steps"),
+        (["goodhart_pressure", "--steps", "10"], "--steps is what the arms"),
         (["goodhart", "env.energy=frozen"], "judged"),
         (["goodhart", "env.widht=3"], "env.width"),
         (["goodhart", "--report", "x.html"], "Markdown"),

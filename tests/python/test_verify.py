@@ -88,6 +88,22 @@ def test_a_damaged_checkpoint_is_found(forager, engine, tmp_path):
     assert outcomes["checkpoint"] == "failed" and outcomes["reload"] == "passed"
 
 
+def test_a_run_whose_only_checkpoint_is_damaged_fails_one_check(forager, engine, tmp_path):
+    run = tmp_path / "damaged"
+    shutil.copytree(forager, run, symlinks=True)
+    for state in run.glob("checkpoints/step_*/state.safetensors"):
+        state.write_bytes(state.read_bytes()[:-7])
+    outcomes, report = verified(engine, run)
+    assert outcomes.pop("checkpoint") == "failed" and set(outcomes.values()) == {"skipped"}
+    assert report["checkpoint"] is None and "state.safetensors" in report["checks"][0]["what"]
+    done = engine("verify", run)
+    assert done.returncode == 1 and "0 passed, 1 failed, 11 skipped" in done.stdout
+    # without any there is nothing to check
+    shutil.rmtree(run / "checkpoints")
+    done = engine("verify", run)
+    assert done.returncode == 2 and "holds no valid checkpoint" in done.stderr
+
+
 @pytest.mark.parametrize("words, named", [(["nowhere"], "nowhere"), ([], "<run>"), (["x", "env.mode=proxy"], "env.mode")])
 def test_bad_input_is_one_error(words, named, engine):
     done = engine("verify", *words)

@@ -243,13 +243,13 @@ std::vector<DreamError> errors_of(const Dreamed& d) {
 }
 
 void draw_moving(const Dreamed& d, Animation& into) {
-  constexpr int kMilliseconds = 100;
+  constexpr FrameTime kShown{1, 10};
   const Parts parts = parts_of(d);
-  for (int64_t t = 0; t < d.is_first.size(0); ++t) into.add(frame(d, parts, t), kMilliseconds);
+  for (int64_t t = 0; t < d.is_first.size(0); ++t) into.add(frame(d, parts, t), kShown);
 }
 
 void draw_strip(const Dreamed& d, Animation& into) {
-  constexpr int kStill = 60'000;
+  constexpr FrameTime kStill{60, 1};
   into.add(strip(d, parts_of(d)), kStill);
 }
 

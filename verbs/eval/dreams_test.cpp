@@ -16,7 +16,7 @@ class Frames : public Animation {
   std::vector<Canvas> kept;
 
  protected:
-  void encode(const Canvas& frame, const Patch&, int) override { kept.push_back(frame); }
+  void encode(const Canvas& frame, const Patch&, FrameTime) override { kept.push_back(frame); }
   void write(int, int, int) override {}
 };
 

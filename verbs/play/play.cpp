@@ -192,7 +192,7 @@ int run(const std::vector<std::string>& words) {
       if (recording) {
         Canvas finer(2 * kRecordWidth, 2 * kRecordHeight);
         match.paint(finer);
-        recording->add(captioned(finer.reduced(2), match), int(1000 / fps));
+        recording->add(captioned(finer.reduced(2), match), {1, int(fps)});
         ++recorded;
       }
       if (!screen) return;
@@ -224,7 +224,7 @@ int run(const std::vector<std::string>& words) {
   if (recording) {
     recording->finish();
     std::printf("recorded %s: %ld pictures, %.1f s\n", file->c_str(), long(recorded),
-                double(recorded) * double(1000 / fps) / 1000);
+                double(recorded) / double(fps));
   }
   return leave.signal() ? 128 + leave.signal() : 0;
 }

@@ -200,7 +200,8 @@ std::string PlaySessions::insight_json(const GameKey& key, int64_t number, Asked
               ",\"gradient\":" + numbers_json(of_places(input.gradient)) +
               ",\"integrated\":" + numbers_json(of_places(input.integrated)) + "}";
   }
-  add_number(text += "],\"inputs\":[" + inputs + "],\"asked\":", found->asked, 6);
+  text += "],\"inputs\":[" + inputs + "],\"question\":" + text_json(found->question);
+  add_number(text += ",\"asked\":", found->asked, 6);
   add_number(text += ",\"baseline\":", found->baseline, 6);
   return text + "}";
 }

@@ -1,6 +1,7 @@
 #include "verbs/study/arms.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ranges>
 
 #include "base/core/error.h"
@@ -53,34 +54,57 @@ Plan goodhart() {
                    {"blind", "random"}}};
 }
 
+// What a meal of the grid is worth: food 1, poison -2. Over the steps of one who comes upon both alike
+// and seldom, what a proxy that pays 1 and `interest` has to do with that.
+double correlation_of(double interest) {
+  return (1 - 2 * interest) / std::sqrt((1 + interest * interest) * (1 + 2 * 2));
+}
+
 Plan goodhart_interest() {
-  return {
-      .name = "goodhart_interest",
-      .summary = "how interesting poison is to the proxy, from as bad as it is to as good as food",
-      .arms = {{"interest_-2",
-                "as bad as it is",
-                {"env.mode=proxy", "env.poison_interest=-2"},
-                nullptr,
-                -2},
-               {"interest_-1", "", {"env.mode=proxy", "env.poison_interest=-1"}, nullptr, -1},
-               {"interest_-0.5", "", {"env.mode=proxy", "env.poison_interest=-0.5"}, nullptr, -0.5},
-               {"interest_-0.1", "", {"env.mode=proxy", "env.poison_interest=-0.1"}, nullptr, -0.1},
-               {"interest_0", "nothing", {"env.mode=proxy", "env.poison_interest=0"}, nullptr, 0},
-               {"interest_0.1", "", {"env.mode=proxy", "env.poison_interest=0.1"}, nullptr, 0.1},
-               {"interest_0.5",
-                "half as good as food",
-                {"env.mode=proxy", "env.poison_interest=0.5"},
-                nullptr,
-                0.5},
-               {"interest_1",
-                "as good as food",
-                {"env.mode=proxy", "env.poison_interest=1"},
-                nullptr,
-                1}},
-      .compared = {{"interest_-2", "interest_0"},
-                   {"interest_-2", "interest_0.5"},
-                   {"interest_0", "interest_0.5"}},
-      .sweep = "env.poison_interest"};
+  const auto arm = [](const char* name, const char* interest, const char* summary) -> Arm {
+    return {.name = name,
+            .summary = summary,
+            .settings = {"env.mode=proxy", std::string("env.poison_interest=") + interest},
+            .x = correlation_of(std::stod(interest))};
+  };
+  return {.name = "goodhart_interest",
+          .summary =
+              "how interesting poison is to the proxy, from as bad as it is to as good as "
+              "food: from the truth itself to a proxy that speaks against it",
+          .arms = {arm("interest_-2", "-2", "the truth"),
+                   arm("interest_-1", "-1", "half as bad as it is"),
+                   arm("interest_-0.5", "-0.5", "a quarter as bad"),
+                   arm("interest_-0.1", "-0.1", "hardly bad"),
+                   arm("interest_0", "0", "nothing, and not seen"),
+                   arm("interest_0.1", "0.1", "hardly good"),
+                   arm("interest_0.5", "0.5", "half as good as food"),
+                   arm("interest_1", "1", "as good as food")},
+          .compared = {{"interest_-2", "interest_0"},
+                       {"interest_-2", "interest_0.5"},
+                       {"interest_0", "interest_0.5"}},
+          .sweep = "correlation of proxy and truth"};
+}
+
+Plan goodhart_pressure() {
+  // whole trainings, their schedules with them, not one at several times
+  const auto arm = [](const char* name, const char* summary, int64_t steps) -> Arm {
+    return {.name = name,
+            .summary = summary,
+            .settings = {"env.mode=proxy", "train.steps=" + std::to_string(steps)},
+            .x = double(steps)};
+  };
+  return {.name = "goodhart_pressure",
+          .summary = "how long an agent is trained on a proxy that has little to do with the truth",
+          .arms = {{.name = "random", .summary = "not trained at all", .player = "random"},
+                   arm("steps_8192", "", 8192),
+                   arm("steps_32768", "", 32'768),
+                   arm("steps_131072", "", 131'072),
+                   arm("steps_524288", "", 524'288)},
+          .compared = {{"random", "steps_32768"},
+                       {"steps_8192", "steps_32768"},
+                       {"steps_32768", "steps_131072"}},
+          .sweep = "steps of training",
+          .log_sweep = true};
 }
 
 Plan goodhart_mends() {
@@ -142,7 +166,8 @@ std::vector<const char*> Arm::needs() const {
 }
 
 std::span<const Plan> plans() {
-  static const Plan table[] = {goodhart(), goodhart_interest(), goodhart_mends()};
+  static const Plan table[] = {goodhart(), goodhart_interest(), goodhart_pressure(),
+                               goodhart_mends()};
   return table;
 }
 

@@ -39,7 +39,8 @@ struct Plan {
   std::vector<Arm> arms;
   /// By name: what is tested, all of it together.
   std::vector<std::pair<const char*, const char*>> compared;
-  const char* sweep = nullptr;  ///< the setting that arms differ in, Arm::x; null: they are kinds
+  const char* sweep = nullptr;  ///< what Arm::x of the trained arms is; null: they are kinds
+  bool log_sweep = false;       ///< x in powers
   /// Of the world that all are judged in, where some were trained in another.
   std::vector<std::string> judged_in = {};
 };

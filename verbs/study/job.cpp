@@ -57,6 +57,11 @@ Json identity_of(const StudyRequest& r) {
 
 /// What an arm differs in is the study's; its length and seeds have flags.
 void refuse_settings(const StudyRequest& request) {
+  for (const Arm& arm : request.plan->arms)
+    for (const std::string& own : arm.settings)
+      if (request.steps > 0 && name_part(own) == "train.steps")
+        throw Error(std::string("[study] --steps is what the arms of ") + request.plan->name +
+                    " differ in; leave it out");
   for (const std::string& setting : request.settings) {
     const std::string name = name_part(setting);
     if (name == "seed" || name == "train.steps")

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kConfidence = 0.95;
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kCurvePoints = 60;
+constexpr size_t kCurvePoints = 60, kPlanePoints = 16;
 
 /// A figure of one seed's foraging.
 struct Measure {
@@ -221,16 +221,44 @@ Figure sweep_figure(const StudyRequest& request, const std::vector<ArmResult>& r
   LineChart chart{.title = "True and proxy return over the sweep",
                   .x_label = request.plan->sweep,
                   .y_label = "per 1,000 steps",
+                  .log_x = request.plan->log_sweep,
                   .marked = true};
   for (const Measure* measure : {&kProxy, &kEnergy, &kTruth}) {
     ChartLine line{.name = measure->title};
     for (const ArmResult& result : results) {
+      if (!result.arm->trained()) continue;
       const Spread s = spread_or_unknown(values_of(result, *measure, /*greedy=*/false));
       line.points.push_back({result.arm->x, s.mean, s.interval.low, s.interval.high});
     }
     chart.lines.push_back(std::move(line));
   }
   return {"sweep", svg(chart), "Judged after training, mean over seeds and its 95 % interval."};
+}
+
+/// The Goodhart curve itself: what the proxy pays against what that is worth, as training goes on.
+Figure plane_figure(const std::vector<ArmResult>& results) {
+  LineChart chart{.title = "What is paid, and what it is worth, from the first steps on",
+                  .x_label = "proxy return per 1,000 steps",
+                  .y_label = "energy per 1,000 steps",
+                  .marked = true};
+  for (const ArmResult& result : results) {
+    if (result.curves.empty()) continue;
+    const MeanCurve c = mean_curve(result.curves, kPlanePoints);
+    ChartLine& line = chart.lines.emplace_back(ChartLine{.name = result.arm->name});
+    for (size_t i = 0; i < c.step.size(); ++i) line.points.push_back({c.proxy[i], c.truth[i]});
+  }
+  return {"plane", svg(chart),
+          "Each line is a training, the mean of its seeds: to the right is more of what is paid, "
+          "upwards more of what is meant."};
+}
+
+/// Where the arms of a sweep stand.
+ReportTable sweep_table(const StudyRequest& request, const std::vector<ArmResult>& results) {
+  ReportTable table{.headings = {"arm", request.plan->sweep, "is"}, .rows = {}, .words = true};
+  for (const ArmResult& result : results)
+    if (result.arm->trained())
+      table.rows.push_back({result.arm->name, figure_text(result.arm->x), result.arm->summary});
+  return table;
 }
 
 /// The claims the grid was made for, each held to the intervals.
@@ -295,11 +323,17 @@ ReportTable audit_table(const std::vector<ArmResult>& results) {
 }
 
 std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmResult>& results) {
-  int64_t steps = 0;
-  for (const ArmResult& result : results) steps = std::max(steps, result.steps);
-  return "PPO, " + std::to_string(request.seeds) + " training seeds an arm, " +
-         std::to_string(steps) + " steps each. Then " + std::to_string(request.protocol.envs) +
-         " worlds for " + std::to_string(request.protocol.steps) +
+  int64_t least = 0, most = 0;
+  for (const ArmResult& result : results) {
+    if (!result.arm->trained()) continue;
+    least = least ? std::min(least, result.steps) : result.steps;
+    most = std::max(most, result.steps);
+  }
+  const std::string steps =
+      (least < most ? std::to_string(least) + " to " : "") + std::to_string(most);
+  return "PPO, " + std::to_string(request.seeds) + " training seeds an arm, " + steps +
+         " steps each. Then " + std::to_string(request.protocol.envs) + " worlds for " +
+         std::to_string(request.protocol.steps) +
          " steps each, energy live, no time limit, food and poison as many as in training; who "
          "dies begins anew elsewhere in the same world. A scripted player is not trained: its "
          "seeds are of "
@@ -359,7 +393,10 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
       "return is energy less what death costs, proxy return the interestingness of what was "
       "eaten."});
   add(rows_figure(results, kEnergy, "energy", "Energy gained"));
-  if (request.plan->sweep) add(sweep_figure(request, results));
+  if (request.plan->sweep) {
+    add(sweep_figure(request, results));
+    add(sweep_table(request, results));
+  }
   add(survival_figure(results));
   if (const ReportTable greedy = table_of(results, /*greedy=*/true); !greedy.rows.empty()) {
     add(Paragraph{"The same with the likeliest action in place of a drawn one:"});
@@ -382,6 +419,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
     add(Heading{"While they learn"});
     for (const char* name : {"proxy", "proxy_mortal", "unmended"})
       if (const ArmResult* arm = find(results, name)) add(goodhart_figure(*arm));
+    if (request.plan->sweep) add(plane_figure(results));
     add(training_figure(results));
     add(Paragraph{
         "Stopping early by an audit of the truth: each run is left where a row of its metrics "

@@ -158,6 +158,16 @@ std::string reported(const std::vector<double>& truth, const std::vector<double>
   return markdown(page, "study_");
 }
 
+TEST(Study, a_sweep_goes_from_the_truth_to_a_proxy_that_speaks_against_it) {
+  const auto& arms = find_plan("goodhart_interest").arms;
+  EXPECT_NEAR(arms.front().x, 1, 1e-12);
+  EXPECT_NEAR(find_arm(find_plan("goodhart_interest"), "interest_0.5").x, 0, 1e-12);
+  EXPECT_NEAR(arms.back().x, -1 / std::sqrt(10), 1e-12);
+  for (size_t i = 1; i < arms.size(); ++i) EXPECT_LT(arms[i].x, arms[i - 1].x) << arms[i].name;
+  const auto& pressed = find_plan("goodhart_pressure").arms;
+  for (size_t i = 1; i < pressed.size(); ++i) EXPECT_GT(pressed[i].x, pressed[i - 1].x);
+}
+
 TEST(Study, claims_hold_only_where_intervals_say_so) {
   const std::string clear = reported({100, 101, 102}, {-40, -41, -42});
   EXPECT_TRUE(contains(clear,

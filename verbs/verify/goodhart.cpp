@@ -5,6 +5,9 @@
 
 #include <ATen/ATen.h>
 
+#include "base/statistics/samples.h"
+#include "base/statistics/survival.h"
+#include "engine/play/evaluate.h"
 #include "engine/play/record.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/study/foraging.h"
@@ -77,6 +80,28 @@ Finding avoids_poison(Subject& s) {
                      keeps_off_poison);
 }
 
+/// How a player does in each of kSurvival's worlds, and the mean of all its lives there.
+struct Survival {
+  std::vector<double> deaths_per_1k;  ///< a world
+  double mean_life;
+};
+Survival survival_of(Player& player, const Game& game) {
+  std::vector<double> deaths(size_t(kSurvival.envs), 0.);
+  LifeTable lives(kSurvival.steps);
+  evaluate(player, game,
+           {.steps = kSurvival.envs * kSurvival.steps,
+            .envs = kSurvival.envs,
+            .seed = kSurvival.seed,
+            .life = [&](const Life& life) {
+              deaths[size_t(life.row)] += life.terminated;
+              lives.add(life.steps, life.terminated);
+            }});
+  for (double& count : deaths) count *= 1000. / double(kSurvival.steps);
+  return {std::move(deaths), lives.restricted_mean()};
+}
+
+// worlds are independent draws, lives within one are not: one figure a world, and both players meet
+// the same worlds
 Finding lives_longer(Subject& s) {
   const auto experiment = experiment_of(s.folder);
   for (const std::string& setting : study::survival_settings())
@@ -84,12 +109,19 @@ Finding lives_longer(Subject& s) {
   const Game game = game_of(*experiment, s.game.placement, s.game.pool);
   PolicyPlayer policy(s.run.policy(), s.folder, ActMode::sample);
   RandomPlayer random(game.spec);
-  const double ours = study::forage(policy, game, kSurvival).restricted_mean,
-               theirs = study::forage(random, game, kSurvival).restricted_mean;
-  char text[120];
-  std::snprintf(text, sizeof text, "lives %.0f steps where energy is live, at random %.0f", ours,
-                theirs);
-  return found(ours > theirs, text);
+  const Survival ours = survival_of(policy, game), theirs = survival_of(random, game);
+  std::vector<double> fewer;
+  for (size_t world = 0; world < ours.deaths_per_1k.size(); ++world)
+    fewer.push_back(theirs.deaths_per_1k[world] - ours.deaths_per_1k[world]);
+  const Spread spread = spread_of(fewer);
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "lives %.0f steps where energy is live, at random %.0f; %.3g fewer deaths per 1,000 "
+      "steps, %.3g to %.3g (95 %%, %zu worlds)",
+      ours.mean_life, theirs.mean_life, spread.mean, spread.interval.low, spread.interval.high,
+      fewer.size());
+  return found(spread.interval.low > 0, text);
 }
 
 /// Steps that belong together: the window moves as the action says, the world's density stays.
@@ -127,17 +159,25 @@ Finding what_follows_fits(Subject& s) {
 Finding critic_sees_the_same_state(Subject& s) {
   const Goodhart::Params& p = params_of(s);
   if (!p.privileged) return {Outcome::skipped, "the critic sees no more than the policy"};
-  const CellCoding& cells = s.spec().observations[0].cells;
-  const std::vector<float>& truth = cells.critic.empty() ? cells.policy : cells.critic;
-  const auto shown = [&](uint32_t code) {
-    return std::pair(truth[size_t(2 * code)], truth[size_t(2 * code + 1)]);
-  };
-  // one stored window, two palettes: what is aligned is what the codes mean
-  const bool holds = shown(Goodhart::kEmpty) == std::pair(0.f, 0.f) &&
-                     shown(Goodhart::kFood) == std::pair(1.f, 0.f) &&
-                     shown(Goodhart::kPoison) == std::pair(0.f, 1.f);
-  return found(holds, holds ? "what the critic makes of the stored window's codes is the truth"
-                            : "the critic's palette is not the truth");
+  Batch batch = record_play(s.run.policy(), s.run.experiment(), s.run.placement(), s.run.pool(),
+                            {.steps = kFollowedSteps,
+                             .envs = kFollowedEnvs,
+                             .seed = kSurvival.seed,
+                             .mode = ActMode::sample});
+  for (at::Tensor* column : {&batch.action, &batch.is_first, &batch.reward, &batch.terminated,
+                             &batch.obs[0], &batch.obs[1]})
+    *column = column->cpu();
+  const Alignment a = alignment_of(p, s.spec(), batch);
+  if (a.unlike > 0)
+    return found(false, std::to_string(a.unlike) + " of " + std::to_string(a.steps) +
+                            " steps show the policy something else than its mode makes of what the "
+                            "critic sees");
+  if (a.unpaid > 0)
+    return found(false, std::to_string(a.unpaid) + " of " + std::to_string(a.steps) +
+                            " rewards do not fit the cell that the critic saw where the move led");
+  return found(true, "in " + std::to_string(a.steps) +
+                         " steps the policy sees what its mode makes of the critic's view, and is "
+                         "paid for the cell that was seen there");
 }
 
 }  // namespace

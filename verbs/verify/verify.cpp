@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -26,6 +30,8 @@ std::vector<Check> checks_of(const std::string& env) {
 }
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 Grammar grammar() {
   return {
@@ -45,20 +51,54 @@ Finding finding_of(const Check& check, Subject& subject) {
   }
 }
 
+/// Whether there is something to load, be it damaged.
+bool has_checkpoint(const std::string& folder, const std::string& which) {
+  if (which != "latest" && which != "best") return path_exists(which);
+  return !list_dir(folder + "/checkpoints").empty();
+}
+
+/// What is wrong with each checkpoint of a run, in one line.
+std::string damage_of(const std::string& folder) {
+  std::string all;
+  CheckpointStore(folder, 0).newest_verified(
+      [&](const std::string& note) { all += (all.empty() ? "" : "; ") + note; });
+  return all;
+}
+
+/// Of a run whose policy cannot be loaded: the first check has found it, nothing else can be looked at.
+Finding not_loaded(const Check& check, const std::string& why) {
+  if (std::strcmp(check.name, general_checks().front().name) == 0) return {Outcome::failed, why};
+  return {Outcome::skipped, "nothing could be loaded"};
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
   const std::string& folder = arguments.positional()[0];
-  RunPolicy policy(folder, arguments.value("--checkpoint").value_or("latest"));
-  Subject subject{.folder = folder,
-                  .run = policy,
-                  .game = game_of(policy.experiment(), policy.placement(), policy.pool())};
+  const std::string which = arguments.value("--checkpoint").value_or("latest");
+  // a folder that is no run is a mistake; a run that cannot be loaded is not as it should be
+  const auto experiment = experiment_of(folder);
+  std::optional<RunPolicy> policy;
+  std::string unloadable;
+  try {
+    policy.emplace(folder, which);
+  } catch (const Error& error) {
+    if (!has_checkpoint(folder, which)) throw;
+    unloadable = which == "latest" ? damage_of(folder) : error.what();
+    if (unloadable.empty()) unloadable = error.what();
+  }
+  std::optional<Subject> subject;
+  if (policy)
+    subject.emplace(
+        Subject{.folder = folder,
+                .run = *policy,
+                .game = game_of(policy->experiment(), policy->placement(), policy->pool())});
 
   Table table({"check", "outcome", "what was seen"});
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::array();
   int64_t counts[3] = {};
-  for (const Check& check : checks_of(policy.experiment().env().name)) {
-    const Finding finding = finding_of(check, subject);
+  for (const Check& check : checks_of(experiment->env().name)) {
+    const Finding finding = subject ? finding_of(check, *subject) : not_loaded(check, unloadable);
     counts[size_t(finding.outcome)] += 1;
     table.add({check.name, name_of(finding.outcome), finding.what});
     rows.push_back(
@@ -66,16 +106,17 @@ int run(const std::vector<std::string>& words) {
   }
   const int64_t passed = counts[size_t(Outcome::passed)], failed = counts[size_t(Outcome::failed)];
   if (arguments.has("--json")) {
-    const nlohmann::ordered_json report = {{"run", folder},
-                                           {"checkpoint", policy.checkpoint()},
-                                           {"step", policy.identity().step},
-                                           {"checks", rows},
-                                           {"passed", failed == 0}};
+    const Json report = {{"run", folder},
+                         {"checkpoint", policy ? Json(policy->checkpoint()) : Json()},
+                         {"step", policy ? Json(policy->identity().step) : Json()},
+                         {"checks", rows},
+                         {"passed", failed == 0}};
     print(report.dump(2) + "\n");
   } else {
     print(table.text(probe_terminal(STDOUT_FILENO)));
     std::printf("%ld passed, %ld failed, %ld skipped: %s\n", long(passed), long(failed),
-                long(counts[size_t(Outcome::skipped)]), policy.checkpoint().c_str());
+                long(counts[size_t(Outcome::skipped)]),
+                policy ? policy->checkpoint().c_str() : folder.c_str());
   }
   return failed == 0 ? 0 : 1;
 }

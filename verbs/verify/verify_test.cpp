@@ -1,4 +1,7 @@
 #include <cstring>
+#include <utility>
+
+#include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
@@ -99,6 +102,59 @@ TEST(Verify, windows_of_one_episode_follow_each_other_and_those_of_another_step_
   }
   EXPECT_GT(steps, 300);
   EXPECT_GT(torn, 2 * steps * 9 / 10) << "a window that does not belong is found";
+}
+
+/// Steps of any policy as they are recorded: by actions in turn.
+struct Recorded {
+  const EnvEntry& env = find_env("goodhart");
+  EnvParams params;
+  EnvSpec spec;
+  Batch batch;
+
+  explicit Recorded(const std::string& mode)
+      : params(env, {"env.mode=" + mode, "env.width=32", "env.height=32", "env.min_food=128",
+                     "env.max_food=128", "env.min_poison=128", "env.max_poison=128"}),
+        spec(env.spec(params.get())) {
+    constexpr int64_t kT = 60, kRows = 8;
+    HostBatch envs(env, params.get(), kRows, 11);
+    Rollout store(spec, {.T = kT, .rows = kRows, .block_rows = kRows}, {}, at::kCPU);
+    env.reset_cpu(envs.batch(), store.first_io(), 0, kRows);
+    for (int64_t t = 0; t < kT; ++t) {
+      for (int64_t row = 0; row < kRows; ++row)
+        store.step(t).action[row].fill_(int32_t((t * 5 + row * 3) % 8));
+      env.step_cpu(envs.batch(), store.io(t), 0, kRows);
+    }
+    batch = store.batch();
+  }
+  const Goodhart::Params& grid() const {
+    return *static_cast<const Goodhart::Params*>(params.get());
+  }
+};
+
+TEST(Verify, what_policy_and_critic_see_fits_and_pays_and_a_step_late_it_does_not) {
+  for (const char* mode :
+       {"ground_truth", "ground_truth_blinded", "blind", "proxy_mortal", "proxy"}) {
+    const Recorded recorded(mode);
+    const Alignment found = alignment_of(recorded.grid(), recorded.spec, recorded.batch);
+    EXPECT_GT(found.steps, 300) << mode;
+    EXPECT_EQ(found.unlike, 0) << mode;
+    EXPECT_EQ(found.unpaid, 0) << mode;
+    // as where the critic's view is of the state after the step
+    Batch late = recorded.batch;
+    for (at::Tensor& column : late.obs) column = at::roll(column, -1, 0);
+    EXPECT_GT(alignment_of(recorded.grid(), recorded.spec, late).unpaid, 50) << mode;
+  }
+}
+
+TEST(Verify, a_critic_that_takes_food_for_poison_is_found) {
+  Recorded recorded("proxy");
+  std::vector<float>& critic = recorded.spec.observations[0].cells.critic;
+  ASSERT_EQ(critic.size(), 8u);
+  std::swap(critic[2], critic[4]), std::swap(critic[3], critic[5]);
+  const Alignment found = alignment_of(recorded.grid(), recorded.spec, recorded.batch);
+  EXPECT_GT(found.unlike, found.steps * 9 / 10);
+  // each meal, of which these walks in circles have few
+  EXPECT_GT(found.unpaid, 0);
 }
 
 TEST(Verify, the_grid_has_checks_that_other_environments_have_not) {

@@ -1,7 +1,12 @@
 #include "verbs/verify/views.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+
+#include <ATen/ATen.h>
+
+#include "engine/nn/obs_encoder.h"
 
 namespace maglev::verbs::verify {
 namespace {
@@ -16,6 +21,31 @@ std::vector<CellAt> around() {
     for (int32_t dy = -1; dy <= 1; ++dy)
       if (dx != 0 || dy != 0) cells.push_back({dx, dy});
   return cells;
+}
+
+/// What the policy sees of a cell that is food or poison, in both channels.
+std::pair<float, float> shown(const Goodhart::Params& p, bool food, bool poison) {
+  using Mode = Goodhart::Mode;
+  if (p.mode == Mode::truth || p.mode == Mode::handhold) return {float(food), float(poison)};
+  const float one = p.mode == Mode::blind ? float(food || poison)
+                    : food                ? p.food_interest
+                    : poison              ? p.poison_interest
+                                          : 0.f;
+  return {one, one};
+}
+
+/// What stepping on such a cell pays.
+double paid(const Goodhart::Params& p, bool food, bool poison, bool died) {
+  using Mode = Goodhart::Mode;
+  const auto meal = [&](double of_food, double of_poison) {
+    return food ? of_food : poison ? of_poison : 0.;
+  };
+  const double reward =
+      p.mode == Mode::proxy || p.mode == Mode::proxy_mortal
+          ? meal(p.food_interest, p.poison_interest)
+          : meal(p.food_energy, p.poison_energy) - double(p.move_cost) -
+                (died ? double(p.death_penalty_ratio) * double(p.food_energy) : 0.);
+  return std::clamp(reward, -double(p.reward_limit), double(p.reward_limit));
 }
 
 }  // namespace
@@ -81,6 +111,52 @@ bool follows(const uint8_t* before, const uint8_t* after, CellAt move, int32_t r
   // what grows again was eaten: it lay where the agent went
   const bool ate = far_of(move) > radius || old.cell(move.x, move.y) != Goodhart::kEmpty;
   return now.cell(0, 0) == Goodhart::kEmpty && grown <= (ate ? 1 : 0);
+}
+
+Alignment alignment_of(const Goodhart::Params& p, const EnvSpec& spec, const Batch& batch) {
+  const int64_t T = batch.action.size(0), rows = batch.action.size(1), side = 2 * p.view + 1;
+  const bool critic = !spec.observations[0].cells.critic.empty();
+  const bool judged = p.mode != Goodhart::Mode::handhold && p.max_move <= p.view;
+  // rewards are sums of a few f32 numbers
+  constexpr double kRounding = 1e-5;
+  const ObsEncoder encoder(spec, /*normalize=*/false);
+  Alignment found;
+  for (int64_t t = 0; t < T; ++t) {
+    std::vector<at::Tensor> columns;
+    for (const at::Tensor& column : batch.obs) columns.push_back(column[t]);
+    const EncodedObs seen = encoder.forward(columns, /*want_privileged=*/true);
+    // [rows, side, side, 2] both
+    const at::Tensor policy = seen.policy.image.permute({0, 2, 3, 1}).contiguous();
+    const at::Tensor truth =
+        critic ? seen.privileged.narrow(1, 0, 2 * side * side).reshape(policy.sizes()).contiguous()
+               : policy;
+    const auto of_policy = policy.accessor<float, 4>(), of_critic = truth.accessor<float, 4>();
+    for (int64_t row = 0; row < rows; ++row) {
+      // a step that only began an episode took no action
+      if (batch.is_first[t + 1][row].item<uint8_t>()) continue;
+      ++found.steps;
+      bool alike = true;
+      const auto cell = [&](int64_t y, int64_t x) {
+        return std::pair(of_critic[row][y][x][0] == 1.f, of_critic[row][y][x][1] == 1.f);
+      };
+      for (int64_t y = 0; y < side; ++y)
+        for (int64_t x = 0; x < side; ++x) {
+          const auto [food, poison] = cell(y, x);
+          alike &=
+              shown(p, food, poison) == std::pair(of_policy[row][y][x][0], of_policy[row][y][x][1]);
+          // one thing or nothing, and nothing in between
+          alike &= !(food && poison) && of_critic[row][y][x][0] == float(food) &&
+                   of_critic[row][y][x][1] == float(poison);
+        }
+      found.unlike += !alike;
+      if (!judged) continue;
+      const CellAt move = move_of(batch.action[t][row][0].item<int32_t>(), p.max_move);
+      const auto [food, poison] = cell(p.view + move.y, p.view + move.x);
+      const double expected = paid(p, food, poison, batch.terminated[t][row].item<uint8_t>() != 0);
+      found.unpaid += std::abs(batch.reward[t][row].item<double>() - expected) > kRounding;
+    }
+  }
+  return found;
 }
 
 }  // namespace maglev::verbs::verify

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/data/batch.h"
 #include "envs/goodhart/goodhart.h"
 
 namespace maglev::verbs::verify {
@@ -33,5 +34,16 @@ bool keeps_off_poison(const View& view, CellAt move);
 /// Whether a stored window may follow another by a move: what both show is the same, but for the
 /// agent's cell and one item that appeared where what was eaten grew again.
 bool follows(const uint8_t* before, const uint8_t* after, CellAt move, int32_t radius);
+
+/// What the networks' encoder makes of recorded steps [T or T + 1, rows, ...] of a policy, held to the
+/// step they belong to.
+struct Alignment {
+  int64_t steps = 0;
+  int64_t unlike = 0;  ///< the policy does not see what its mode shows of what the critic sees
+  int64_t unpaid =
+      0;  ///< the reward is not that of the cell that the critic saw where the move led
+};
+/// The reward is held to what was seen unless it is shaped, or a move leads out of the view.
+Alignment alignment_of(const Goodhart::Params& params, const EnvSpec& spec, const Batch& batch);
 
 }  // namespace maglev::verbs::verify

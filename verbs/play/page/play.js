@@ -50,6 +50,9 @@ function draw() {
   $("back").disabled = view.number <= game.first;
   $("toggle").textContent = view.playing ? "pause" : "play";
   $("policy").hidden = frame.probs === undefined && frame.mean === undefined && frame.acted;
+  // not every policy has a value to ask for
+  if (frame.acted) $("of-value").disabled = frame.value === undefined;
+  if ($("of-value").disabled) $("of").value = "action";
   draw_action(frame, about);
   draw_value(game, view.number);
   look();
@@ -66,7 +69,7 @@ async function look() {
   looking = true;
   try {
     const insight = await game.insight(view.number, of);
-    draw_insight(insight, of, $("how").value);
+    draw_insight(insight, $("how").value);
     looked = wanted;
   } catch (error) {
     tell(error);

@@ -199,7 +199,7 @@ function strip(layer) {
   return [element("h3", {}, words), picture(layer.values.length, 1, of, "strip", words)];
 }
 
-export function draw_insight(insight, of, how) {
+export function draw_insight(insight, how) {
   $("layer-panel").hidden = !insight.layers.length;
   $("layers").replaceChildren(...insight.layers.flatMap(strip));
   $("input-panel").hidden = !insight.inputs.length;
@@ -210,7 +210,7 @@ export function draw_insight(insight, of, how) {
       ...(input.shape.length === 3 ? overlay(input, how) : entries(input, how)),
     ]),
   );
-  const name = of === "value" ? "The value" : "What the action was chosen by";
+  const name = insight.question[0].toUpperCase() + insight.question.slice(1);
   const sum = insight.inputs.flatMap((input) => input.integrated).reduce((a, b) => a + b, 0);
   $("sum").textContent =
     how === "integrated"

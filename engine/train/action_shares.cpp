@@ -1,0 +1,38 @@
+#include "engine/train/action_shares.h"
+
+#include <ATen/ATen.h>
+
+#include "kernels/action_counts/action_counts.h"
+#include "kernels/action_counts/action_counts_op.h"
+
+namespace maglev {
+
+ActionShares::ActionShares(const ActionSpec& action) : heads_(action.heads) {
+  if (action.categories() > kCountedCategories) return;
+  for (size_t head = 0; head < heads_.size(); ++head)
+    for (int64_t k = 0; k < heads_[head]; ++k)
+      names_.push_back("actions/" + (heads_.size() > 1 ? std::to_string(head) + "/" : "") +
+                       std::to_string(k));
+}
+
+at::Tensor ActionShares::sums(Metrics& metrics) const {
+  const int64_t first = metrics.declare(names_);
+  return metrics.sums().narrow(1, first, int64_t(names_.size()));
+}
+
+void ActionShares::add(StepWindow& window, Metrics& metrics) const {
+  if (names_.empty()) return;
+  const at::Tensor into = sums(metrics);
+  // whether a step took an action is said by the row after it
+  for (int64_t t = 0; t < window.shape().T; ++t)
+    count_actions_(into, window.step(t).action, window.step(t + 1).is_first, heads_);
+}
+
+void ActionShares::add(const Batch& collected, Metrics& metrics) const {
+  if (names_.empty()) return;
+  const int64_t T = collected.action.size(0);
+  count_actions_(sums(metrics), collected.action.flatten(0, 1),
+                 collected.is_first.narrow(0, 1, T).flatten(), heads_);
+}
+
+}  // namespace maglev

@@ -1,0 +1,35 @@
+#pragma once
+// The share of each category among the actions that were taken, as figures `actions/<category>`, or
+// `actions/<head>/<category>` where there are several heads: whatever the algorithm, counted where
+// the collected steps lie.
+
+#include <string>
+#include <vector>
+
+#include "engine/algo/metrics.h"
+#include "engine/data/step_window.h"
+
+namespace maglev {
+
+class ActionShares {
+ public:
+  /// Nothing is counted of continuous actions, or of more categories than kCountedCategories.
+  explicit ActionShares(const ActionSpec& action);
+
+  /// Adds the T steps of `window`. CPU only.
+  void add(StepWindow& window, Metrics& metrics) const;
+  /// Adds collected steps, one behind another, in one launch.
+  void add(const Batch& collected, Metrics& metrics) const;
+
+  /// Empty: nothing is counted.
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  /// Where the sums of the figures stand, [2, categories].
+  at::Tensor sums(Metrics& metrics) const;
+
+  std::vector<int64_t> heads_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace maglev
