@@ -55,7 +55,8 @@ class Cma {
   explicit Cma(size_t dimensions)
       : n(dimensions),
         lambda(4 + int64_t(3 * std::log(double(n)))),
-        weights(size_t(lambda / 2)),
+        mu(size_t(lambda / 2)),
+        weights(size_t(lambda)),
         m(n, 0.5),
         path_c(n, 0),
         path_sigma(n, 0),
@@ -63,15 +64,21 @@ class Cma {
     const double N = double(n);
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = std::log((double(lambda) + 1) / 2) - std::log(double(i) + 1);  // (49)
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.);
-    double squares = 0;
-    for (double& w : weights) w /= sum, squares += w * w;
-    mu_eff = 1 / squares;
+    // the better half moves the mean, the worse half pushes the covariance away
+    double sums[2] = {}, squares[2] = {};
+    for (size_t i = 0; i < weights.size(); ++i)
+      sums[i >= mu] += weights[i], squares[i >= mu] += weights[i] * weights[i];
+    mu_eff = sums[0] * sums[0] / squares[0];
+    const double mu_eff_worse = sums[1] * sums[1] / squares[1];
     c_sigma = (mu_eff + 2) / (N + mu_eff + 5);  // (55)
     d_sigma = 1 + 2 * std::max(0., std::sqrt((mu_eff - 1) / (N + 1)) - 1) + c_sigma;
     c_c = (4 + mu_eff / N) / (N + 4 + 2 * mu_eff / N);                                       // (56)
     c_1 = 2 / ((N + 1.3) * (N + 1.3) + mu_eff);                                              // (57)
     c_mu = std::min(1 - c_1, 2 * (mu_eff - 2 + 1 / mu_eff) / ((N + 2) * (N + 2) + mu_eff));  // (58)
+    const double worse = std::min({1 + c_1 / c_mu, 1 + 2 * mu_eff_worse / (mu_eff + 2),
+                                   (1 - c_1 - c_mu) / (N * c_mu)});  // (50) to (52)
+    for (size_t i = 0; i < weights.size(); ++i)
+      weights[i] *= (i < mu ? 1 / sums[0] : worse / -sums[1]);  // (53)
     norm = std::sqrt(N) * (1 - 1 / (4 * N) + 1 / (21 * N * N));
     for (size_t i = 0; i < n; ++i) covariance[i][i] = 1;
     decompose(covariance, variances, basis);
@@ -81,20 +88,14 @@ class Cma {
   void learn(const Rows& points) {
     ++generations;
     std::vector<double> step(n, 0);  // <y>_w
-    for (size_t k = 0; k < weights.size(); ++k)
+    for (size_t k = 0; k < mu; ++k)
       for (size_t i = 0; i < n; ++i) step[i] += weights[k] * (points[k][i] - m[i]) / sigma;
     Rows y(weights.size(), std::vector<double>(n));
     for (size_t k = 0; k < weights.size(); ++k)
       for (size_t i = 0; i < n; ++i) y[k][i] = (points[k][i] - m[i]) / sigma;
     for (size_t i = 0; i < n; ++i) m[i] += sigma * step[i];  // (42)
 
-    // C^-1/2 <y>_w
-    std::vector<double> white(n, 0);
-    for (size_t e = 0; e < n; ++e) {
-      double along = 0;
-      for (size_t i = 0; i < n; ++i) along += basis[i][e] * step[i];
-      for (size_t i = 0; i < n; ++i) white[i] += basis[i][e] * along / std::sqrt(variances[e]);
-    }
+    const std::vector<double> white = whitened(step);
     double length = 0;
     for (size_t i = 0; i < n; ++i) {  // (43)
       path_sigma[i] =
@@ -109,11 +110,21 @@ class Cma {
       path_c[i] =
           (1 - c_c) * path_c[i] + (moves ? std::sqrt(c_c * (2 - c_c) * mu_eff) * step[i] : 0);
     const double lost = moves ? 0 : c_1 * c_c * (2 - c_c);
+    // (46): a worse point counts by its length, so that the covariance stays positive definite
+    std::vector<double> pulls = weights;
+    double total = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      total += weights[k];
+      if (k < mu) continue;
+      double square = 0;
+      for (double v : whitened(y[k])) square += v * v;
+      pulls[k] *= double(n) / std::max(square, 1e-12);
+    }
     for (size_t i = 0; i < n; ++i)
-      for (size_t j = 0; j < n; ++j) {  // (47), without negative weights
+      for (size_t j = 0; j < n; ++j) {  // (47)
         double rank_mu = 0;
-        for (size_t k = 0; k < weights.size(); ++k) rank_mu += weights[k] * y[k][i] * y[k][j];
-        covariance[i][j] = (1 - c_1 - c_mu + lost) * covariance[i][j] +
+        for (size_t k = 0; k < weights.size(); ++k) rank_mu += pulls[k] * y[k][i] * y[k][j];
+        covariance[i][j] = (1 - c_1 - c_mu * total + lost) * covariance[i][j] +
                            c_1 * path_c[i] * path_c[j] + c_mu * rank_mu;
       }
     decompose(covariance, variances, basis);
@@ -137,6 +148,18 @@ class Cma {
   const int64_t lambda;
 
  private:
+  // C^-1/2 y
+  std::vector<double> whitened(const std::vector<double>& y) const {
+    std::vector<double> white(n, 0);
+    for (size_t e = 0; e < n; ++e) {
+      double along = 0;
+      for (size_t i = 0; i < n; ++i) along += basis[i][e] * y[i];
+      for (size_t i = 0; i < n; ++i) white[i] += basis[i][e] * along / std::sqrt(variances[e]);
+    }
+    return white;
+  }
+
+  size_t mu;
   std::vector<double> weights;
   double mu_eff, c_sigma, d_sigma, c_c, c_1, c_mu, norm;
   std::vector<double> m, path_c, path_sigma;

@@ -48,7 +48,14 @@ class Mixture {
       std::vector<double> centres;
       for (const SearchTrial* trial : trials)
         centres.push_back(is_choice(d) ? trial->values[d] : dimension(d).to_unit(trial->values[d]));
-      widths_.push_back(is_choice(d) ? std::vector<double>() : widths_of(centres));
+      auto& widths = widths_.emplace_back();
+      auto& masses = log_mass_.emplace_back();
+      if (!is_choice(d)) {
+        widths = widths_of(centres);
+        for (size_t k = 0; k < centres.size(); ++k)
+          masses.push_back(log_mass(centres[k], widths[k]));
+        masses.push_back(log_mass(0.5, 1));
+      }
       centres_.push_back(std::move(centres));
     }
   }
@@ -107,29 +114,30 @@ class Mixture {
       const double stray = wide ? 1 : stray_of(d);
       return std::log(stray / count + (!wide && x == centres_[i][kernel] ? 1 - stray : 0));
     }
-    const double centre = wide ? 0.5 : centres_[i][kernel];
-    const double width = wide ? 1 : widths_[i][kernel];
-    const double inside = normal_cdf((1 - centre) / width) - normal_cdf(-centre / width);
-    const double z = (x - centre) / width;
-    return -0.5 * z * z - std::log(width * std::sqrt(2 * std::numbers::pi) * inside);
+    const double z = (x - (wide ? 0.5 : centres_[i][kernel])) / (wide ? 1 : widths_[i][kernel]);
+    return -0.5 * z * z - log_mass_[i][kernel];
   }
 
-  // jointly: one width by Scott's rule; alone: as far as the farther neighbour, within bounds
+  // of a truncated normal: what its density is divided by
+  static double log_mass(double centre, double width) {
+    const double inside = normal_cdf((1 - centre) / width) - normal_cdf(-centre / width);
+    return std::log(width * std::sqrt(2 * std::numbers::pi) * inside);
+  }
+
+  // in each dimension as far as the farther neighbour, within bounds that narrow with the trials
   std::vector<double> widths_of(const std::vector<double>& centres) const {
     const double count = double(centres.size());
-    if (chosen_.size() > 1) {
-      const double scott = 0.2 * std::pow(std::max(count, 1.), -1. / (double(chosen_.size()) + 4));
-      return std::vector<double>(centres.size(), scott);
-    }
     std::vector<size_t> order(centres.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](size_t i) { return centres[i]; });
     std::vector<double> widths(centres.size());
-    const double least = 1 / std::min(100., 1 + count + 1);
+    const double least = 1 / std::min(100., count + 2);
     for (size_t r = 0; r < order.size(); ++r) {
       const double here = centres[order[r]];
-      const double left = r > 0 ? here - centres[order[r - 1]] : here;
-      const double right = r + 1 < order.size() ? centres[order[r + 1]] - here : 1 - here;
+      // the outermost look inwards alone, unless there is but one
+      const bool first = r == 0, last = r + 1 == order.size();
+      const double left = !first ? here - centres[order[r - 1]] : last ? here : 0;
+      const double right = !last ? centres[order[r + 1]] - here : first ? 1 - here : 0;
       widths[order[r]] = std::clamp(std::max(left, right), least, 1.);
     }
     return widths;
@@ -137,8 +145,8 @@ class Mixture {
 
   const SearchSpace& space_;
   std::span<const size_t> chosen_;
-  std::vector<double> weights_;                        // of kernels, the wide one last
-  std::vector<std::vector<double>> centres_, widths_;  // [dimension][kernel]
+  std::vector<double> weights_;                                   // of kernels, the wide one last
+  std::vector<std::vector<double>> centres_, widths_, log_mass_;  // [dimension][kernel]
 };
 
 std::optional<Proposal> ask_in_order(const Question& question, const SamplerOptions& options,

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
 #include "verbs/sweep/optuna.h"

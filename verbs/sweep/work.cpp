@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using search::TrialState;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);
-constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxSeedsBytes = 1 << 20;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -194,7 +194,7 @@ class Worker {
   // as `train --seeds` sums up: evaluations where there are any, else the return of training
   double score_of(const std::string& run) const {
     if (train::is_seeds(run)) {
-      const auto json = nlohmann::json::parse(read_file(run + "/seeds.json", kMaxBytes));
+      const auto json = nlohmann::json::parse(read_file(run + "/seeds.json", kMaxSeedsBytes));
       return json.contains("mean") ? json["mean"].get<double>() : NAN;
     }
     return evaluates_ ? train::last_evaluation(run) : read_status(run).return_mean;
