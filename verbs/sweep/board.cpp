@@ -61,6 +61,13 @@ Json read_json(const std::string& path, const std::string& remedy) {
   }
 }
 
+// neither its worker lives nor the run, which saves for a moment longer
+bool left_behind(const std::string& folder) {
+  for (const char* lock : {"/trial.lock", "/run/run.lock", "/run/seeds.lock"})
+    if (path_exists(folder + lock) && FileLock::held(folder + lock)) return false;
+  return true;
+}
+
 }  // namespace
 
 std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials) {
@@ -180,8 +187,7 @@ std::optional<Claim> Board::claim(bool begin_new) {
     return {.task = std::move(task), .lock = std::move(own)};
   };
   for (const BoardTrial& row : all)
-    if (row.trial.state == search::TrialState::running &&
-        !FileLock::held(folder_of(row.trial.number) + "/trial.lock"))
+    if (row.trial.state == search::TrialState::running && left_behind(folder_of(row.trial.number)))
       return take(row);
   if (request_.asha) {
     std::vector<int64_t> promoted(all.empty() ? 0 : size_t(all.back().trial.number) + 1, 1);

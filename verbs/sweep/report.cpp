@@ -173,11 +173,17 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
   page.parts.push_back(Heading{"History"});
   page.parts.push_back(Figure{"history", history_chart(known), "Score of each trial that ended."});
   page.parts.push_back(Heading{"Importance"});
-  page.parts.push_back(Figure{
-      "importance", importance_chart(request.space, search::importance(request.space, known)),
-      "The share of the variance of finished trials' scores that lies between bins of one "
-      "setting's values (the correlation ratio, omega squared: the first-order term of "
-      "functional ANOVA). What settings do together is not in it."});
+  if (const auto shares = search::importance(request.space, known);
+      std::ranges::any_of(shares, [](double share) { return share > 0; }))
+    page.parts.push_back(
+        Figure{"importance", importance_chart(request.space, shares),
+               "The share of the variance of finished trials' scores that lies between bins of one "
+               "setting's values (the correlation ratio, omega squared: the first-order term of "
+               "functional ANOVA). What settings do together is not in it."});
+  else
+    page.parts.push_back(Paragraph{
+        "No setting by itself explains how the finished trials' scores differ, or there are fewer "
+        "than 8 of them."});
   page.parts.push_back(Heading{"Slices"});
   for (size_t d = 0; d < request.space.size(); ++d)
     page.parts.push_back(Figure{"slice_" + std::to_string(d),

@@ -132,23 +132,21 @@ class Worker {
         }
         ++job;
       } else {
-        end(*job);
+        end(*job, signals.ending());
         job = jobs_.erase(job);
       }
     }
   }
 
-  // scores at the rungs that the run's metrics have reached: of each the last row up to it
+  // scores at the rungs that the run's metrics have reached: of each the first one from it on
   std::vector<double> rungs_reached(int64_t number) const {
     const std::vector<int64_t>& rungs = board_.request().asha->rungs;
     std::vector<double> scores;
-    double last = std::numeric_limits<double>::lowest();
     each_metric_row(board_.folder_of(number) + "/run", [&](const MetricReader& row) {
-      while (scores.size() < rungs.size() && row.step() > double(rungs[scores.size()]))
-        scores.push_back(last);
-      if (const double value = row.value(figure_); std::isfinite(value)) last = value;
-      while (scores.size() < rungs.size() && row.step() == double(rungs[scores.size()]))
-        scores.push_back(last);
+      const double value = row.value(figure_);
+      if (!std::isfinite(value)) return;
+      while (scores.size() < rungs.size() && row.step() >= double(rungs[scores.size()]))
+        scores.push_back(value);
     });
     return scores;
   }
@@ -159,7 +157,8 @@ class Worker {
            int64_t(rungs_reached(task.trial.number).size()) >= task.promoted;
   }
 
-  void end(Job& job) {
+  // `ending`: a run that was told to end may have heard of it before it could save
+  void end(Job& job, bool ending) {
     BoardTrial& task = job.claim.task;
     search::SearchTrial& trial = task.trial;
     const int status = job.child.wait();
@@ -183,7 +182,7 @@ class Worker {
     } else if (job.told && status == train::kStopped) {
       trial.score = trial.rungs.back();
       trial.state = TrialState::stopped;
-    } else if (status != train::kStopped) {
+    } else if (status != train::kStopped && !ending) {
       trial.state = TrialState::failed;
       task.message = train::last_line(folder + "/log.txt");
     }
