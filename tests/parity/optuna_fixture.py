@@ -59,7 +59,8 @@ def mixed(trial):
     share = trial.suggest_float("x3", 0, 1)
     kind = ("a", "b", "c", "d").index(trial.suggest_categorical("x4", ["a", "b", "c", "d"]))
     raised = (1, 0.5, 0, 2)[kind]
-    return raised + (rate + 2 + 0.3 * kind) ** 2 + ((count - 20) / 10) ** 2 + (width - 6) ** 2 / 4 + 4 * (share - 0.7) ** 2
+    numbers = ((count - 20) / 10) ** 2 + (width - 6) ** 2 / 4 + 4 * (share - 0.7) ** 2
+    return raised + (rate + 2 + 0.3 * kind) ** 2 + numbers
 
 
 FUNCTIONS = [sphere, rosenbrock, ackley, rastrigin, branin, mixed]
