@@ -120,6 +120,14 @@ std::optional<std::string> Arguments::value(std::string_view flag) const {
   return std::nullopt;
 }
 
+std::vector<std::string> Arguments::values(std::string_view flag) const {
+  MAGLEV_ASSERT(find(flag), "a verb asks only for flags of its grammar");
+  std::vector<std::string> all;
+  for (const auto& [name, text] : given_)
+    if (name == flag) all.push_back(text);
+  return all;
+}
+
 std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, int64_t max) const {
   const auto text = value(flag);
   if (!text) return std::nullopt;

@@ -56,6 +56,8 @@ class Arguments {
   bool has(std::string_view flag) const;
   /// What was given for the flag; empty when it was not.
   std::optional<std::string> value(std::string_view flag) const;
+  /// All that was given for it, where it may be given several times.
+  std::vector<std::string> values(std::string_view flag) const;
   /// The same as a whole number in [min, max]. Throws Error when it is not one.
   std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
   /// The same as any number in [min, max].

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <limits>
@@ -19,10 +18,9 @@
 #include "base/core/terminal.h"
 #include "base/metrics/sink.h"
 #include "base/statistics/samples.h"
-#include "engine/host/machine.h"
 #include "engine/run/checkpoint_store.h"
-#include "engine/train/memory_plan.h"
 #include "verbs/child.h"
+#include "verbs/side_by_side.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::train {
@@ -32,39 +30,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kPoll = std::chrono::milliseconds(200);
 constexpr size_t kMaxFileBytes = 1 << 20;
-constexpr int64_t kProcessBytes = int64_t(400) << 20;  // of a process beside what its run holds
-
-constexpr int kEnding[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
-constexpr int kCaught[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1};
-// how often each came, by its number
-volatile std::sig_atomic_t seen[NSIG] = {};
-void on_signal(int signal) { seen[signal] = seen[signal] + 1; }
-
-bool ending() {
-  return std::ranges::any_of(kEnding, [](int signal) { return seen[signal] > 0; });
-}
-
-// the group hears of signals first and passes each on as what it is
-class Signals {
- public:
-  Signals() {
-    struct sigaction action{};
-    action.sa_handler = on_signal;
-    for (size_t i = 0; i < std::size(kCaught); ++i) {
-      seen[kCaught[i]] = 0;
-      sigaction(kCaught[i], &action, &before_[i]);
-      // nohup
-      if (kCaught[i] == SIGHUP && before_[i].sa_handler == SIG_IGN)
-        sigaction(SIGHUP, &before_[i], nullptr);
-    }
-  }
-  ~Signals() {
-    for (size_t i = 0; i < std::size(kCaught); ++i) sigaction(kCaught[i], &before_[i], nullptr);
-  }
-
- private:
-  struct sigaction before_[std::size(kCaught)];
-};
 
 struct Member {
   uint64_t seed = 0;
@@ -76,32 +41,13 @@ struct Member {
   double evaluation = std::numeric_limits<double>::quiet_NaN();
 };
 
-std::string last_line(const std::string& path) {
-  std::string text = path_exists(path) ? read_file(path, size_t(1) << 30) : "";
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
-
 // nothing where it has not begun to train
 RunStatus status_at(const std::string& folder) {
   return path_exists(folder + "/run.json") ? read_status(folder) : RunStatus{};
 }
 
-double last_evaluation(const std::string& folder) {
-  double last = std::numeric_limits<double>::quiet_NaN();
-  for (const CheckpointRow& row : CheckpointStore(folder, 0).list())
-    if (!std::isnan(row.evaluation)) last = row.evaluation;
-  return last;
-}
-
 Json read_group(const std::string& folder) {
   return Json::parse(read_file(folder + "/seeds.json", kMaxFileBytes));
-}
-
-bool has_checkpoint(const std::string& folder) {
-  const auto names = list_dir(folder + "/checkpoints");
-  return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return name.starts_with("step_"); });
 }
 
 std::string return_text(double value) {
@@ -131,15 +77,14 @@ class Group {
 
   RunOutcome run() {
     settle();
-    const Signals signals;
-    int passed_on[NSIG] = {};
+    PassedSignals signals;
     std::string refused;
     for (bool working = true; working;) {
-      for (int signal : kCaught)
-        for (; passed_on[signal] < seen[signal]; ++passed_on[signal])
-          for (Member& member : members_)
-            if (member.child) member.child->signal(signal);
-      const bool goes_on = !ending() && refused.empty();
+      signals.pass_on([&](int signal) {
+        for (Member& member : members_)
+          if (member.child) member.child->signal(signal);
+      });
+      const bool goes_on = !signals.ending() && refused.empty();
       if (goes_on) start_more();
       working = goes_on && std::any_of(members_.begin(), members_.end(), waits);
       for (Member& member : members_) {
@@ -148,7 +93,7 @@ class Group {
         else if (const std::string why = ended(member); refused.empty()) refused = why;
       }
       // what one run refuses before it trains, the others train in vain
-      if (!refused.empty() && !ending()) on_signal(SIGINT);
+      if (!refused.empty() && !signals.ending()) signals.end();
       show();
       if (working) std::this_thread::sleep_for(kPoll);
     }
@@ -184,23 +129,16 @@ class Group {
     experiment.table().load(folder_ + "/settings.yaml");
     evaluates_ = experiment.run.eval_every > 0;
     init_from_ = experiment.run.init_from;
-    // runs do not depend on how many threads they have: side by side none waits for another
-    const Placement placement = place(experiment.run.device, experiment.run.threads);
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
                                           [](const Member& member) { return !done(member); });
-    at_once_ = placement.device.is_cuda() ? 1 : std::min<int64_t>(waiting, placement.threads);
-    const MemoryPlan memory = plan_memory(experiment, placement);
-    if (memory.limit > 0)
-      at_once_ = std::min(at_once_, memory.limit / (memory.total() + kProcessBytes));
-    at_once_ = std::max<int64_t>(1, at_once_);
-    threads_ = std::max<int64_t>(1, placement.threads / at_once_);
+    side_ = side_by_side(experiment, waiting);
   }
 
   void start_more() {
     int64_t training = std::count_if(members_.begin(), members_.end(),
                                      [](const Member& m) { return m.child.has_value(); });
     for (Member& member : members_) {
-      if (training >= at_once_) break;
+      if (training >= side_.at_once) break;
       if (!waits(member)) continue;
       member.child.emplace(words_of(member), member.log);
       member.tried = true;
@@ -222,7 +160,7 @@ class Group {
       if (!init_from_.empty() && is_seeds(init_from_))
         words.push_back("train.init_from=" + init_from_ + "/seed-" + std::to_string(member.seed));
     }
-    words.insert(words.end(), {"--sinks", sinks, "threads=" + std::to_string(threads_)});
+    words.insert(words.end(), {"--sinks", sinks, "threads=" + std::to_string(side_.threads)});
     return words;
   }
 
@@ -335,7 +273,7 @@ class Group {
   std::vector<Member> members_;
   bool evaluates_ = false;
   std::string init_from_;
-  int64_t at_once_ = 1, threads_ = 1;
+  SideBySide side_ = {};
   const Terminal terminal_ = probe_terminal(STDERR_FILENO);
   bool shown_ = false;
 };
@@ -361,6 +299,25 @@ std::string new_folder(const Experiment& experiment, const std::string& out) {
 }
 
 }  // namespace
+
+std::string last_line(const std::string& path) {
+  std::string text = path_exists(path) ? read_file(path, size_t(1) << 30) : "";
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+double last_evaluation(const std::string& folder) {
+  double last = std::numeric_limits<double>::quiet_NaN();
+  for (const CheckpointRow& row : CheckpointStore(folder, 0).list())
+    if (!std::isnan(row.evaluation)) last = row.evaluation;
+  return last;
+}
+
+bool has_checkpoint(const std::string& folder) {
+  const auto names = list_dir(folder + "/checkpoints");
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.starts_with("step_"); });
+}
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
 

@@ -30,6 +30,13 @@ struct SeedsRequest {
 /// Throws Error when the settings are refused, or some seed failed, after the table.
 RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request);
 
+/// Mean return of a run's last evaluation; NaN: there was none.
+double last_evaluation(const std::string& run);
+/// Whether a run has one to go on from.
+bool has_checkpoint(const std::string& run);
+/// What a process said last, by its log; empty where it said nothing.
+std::string last_line(const std::string& log);
+
 /// Whether the folder holds several seeds.
 bool is_seeds(const std::string& folder);
 /// The folders in `root` that do, each as one row: "2 of 3 seeds finished", the steps of all, the

@@ -1,0 +1,221 @@
+"""A sweep: trials that are recorded, stopped early, gone on with and never trained twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ENGINE, HOME
+
+SPACE = ["--space", "ppo.lr=1e-5..1e-1:log", "--space", "ppo.epochs=1..4", "--space", "ppo.optimizer"]
+SMALL = ["--bare", "train.steps=3200", "env.count=4", "ppo.rollout=16"]
+
+
+def words(folder, *more):
+    return [str(word) for word in ["sweep", "ppo", "cartpole", *SPACE, *SMALL, *more, "--out", folder]]
+
+
+def trials_of(folder):
+    files = sorted((folder / "trials").glob("*/trial.json"), key=lambda path: int(path.parent.name))
+    return [json.loads(path.read_text()) for path in files]
+
+
+def settings_of(folder):
+    return [trial["settings"] for trial in trials_of(folder)]
+
+
+@pytest.fixture(scope="module")
+def swept(engine, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep") / "s"
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "--parallel", 1))
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_trials_are_recorded_and_the_best_settings_train(swept, engine, tmp_path):
+    folder, done = swept
+    trials = trials_of(folder)
+    assert [trial["state"] for trial in trials] == ["finished"] * 6
+    assert sorted(trial["ended"] for trial in trials) == [1, 2, 3, 4, 5, 6]
+    best = max(trials, key=lambda trial: trial["score"])
+    assert f"trial {best['number']} of a sweep" in (folder / "best.yaml").read_text()
+    again = engine("train", "ppo", "cartpole", "--bare", "--config", folder / "best.yaml", "--out", tmp_path / "run")
+    assert again.returncode == 0, again.stderr
+    status = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert status["return_mean"] == pytest.approx(best["score"])
+    page = (folder / "report.html").read_text()
+    for part in ("Importance", "History", "Slices", "Pareto front", "ppo.optimizer"):
+        assert part in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_same_command_again_trains_nothing(swept, engine):
+    folder, _ = swept
+    before = [(path, path.stat().st_mtime_ns) for path in (folder / "trials").glob("*/trial.json")]
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "--parallel", 1))
+    assert done.returncode == 0, done.stderr
+    assert before == [(path, path.stat().st_mtime_ns) for path in (folder / "trials").glob("*/trial.json")]
+
+
+def test_a_killed_sweep_goes_on_to_the_same_trials(swept, tmp_path, engine):
+    whole, _ = swept
+    folder = tmp_path / "s"
+    command = words(folder, "--trials", 6, "--start", 3, "--parallel", 1)
+    for wanted in (2, 4):
+        process = subprocess.Popen([ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)})
+        while process.poll() is None and len(list(folder.glob("trials/*/trial.json"))) < wanted:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert engine(*command).returncode == 0
+    assert settings_of(folder) == settings_of(whole)
+    assert [trial["score"] for trial in trials_of(folder)] == [trial["score"] for trial in trials_of(whole)]
+
+
+def test_two_workers_share_a_folder_and_train_no_trial_twice(tmp_path):
+    folder = tmp_path / "s"
+    command = [ENGINE, *words(folder, "--trials", 8, "--parallel", 2)]
+    environment = {**os.environ, "MAGLEV_HOME": str(HOME)}
+    pair = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300)[1] for process in pair]
+    assert [process.returncode for process in pair] == [0, 0], said
+    ended = [line.split()[1] for text in said for line in text.splitlines() if line.startswith("trial ")]
+    assert sorted(ended) == [str(n) for n in range(8)]
+    assert sorted(trial["ended"] for trial in trials_of(folder)) == list(range(1, 9))
+
+
+def test_a_crash_is_a_failed_trial_and_the_sweep_goes_on(engine, tmp_path):
+    # a minibatch beyond the rollout is refused by the run itself
+    folder = tmp_path / "s"
+    space = ["--space", "ppo.minibatch=32,100000"]
+    done = engine("sweep", "ppo", "cartpole", *space, *SMALL, "--trials", 6, "--sampler", "random", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    states = {trial["settings"][0]: trial["state"] for trial in trials_of(folder)}
+    assert states == {"ppo.minibatch=32": "finished", "ppo.minibatch=100000": "failed"}
+    failed = [trial for trial in trials_of(folder) if trial["state"] == "failed"]
+    assert all("ppo.minibatch" in trial["message"] for trial in failed)
+
+
+def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):
+    folder = tmp_path / "s"
+    more = ["train.steps=270000", "train.log_every=1024", "ppo.epochs=1"]
+    space = ["--space", "ppo.lr=1e-7..1e-2:log"]
+    halving = ["--scheduler", "asha", "--rung", 10000, "--trials", 9, "--parallel", 1]
+    done = engine("sweep", "ppo", "cartpole", *space, *SMALL, *more, *halving, "--out", folder, timeout_s=400)
+    assert done.returncode == 0, done.stderr
+    trials = trials_of(folder)
+    stopped = [trial for trial in trials if trial["state"] == "stopped"]
+    assert stopped
+    assert all(1 <= len(trial["rungs"]) <= 3 for trial in stopped)
+    # who reached the second rung was among the best third of those at the first when promoted
+    first = sorted((trial["rungs"][0] for trial in trials), reverse=True)
+    for trial in trials:
+        if trial["promoted"] > 1 and trial["state"] == "stopped":
+            assert trial["rungs"][0] in first[:5]
+
+
+def test_a_population_goes_on_from_checkpoints(engine, tmp_path):
+    folder = tmp_path / "s"
+    pbt = ["--sampler", "pbt", "--population", 2, "--trials", 4, "--parallel", 2]
+    done = engine(*words(folder, *pbt))
+    assert done.returncode == 0, done.stderr
+    trials = trials_of(folder)
+    assert [trial["parent"] for trial in trials[:2]] == [-1, -1]
+    better = max(trials[:2], key=lambda trial: trial["score"])["number"]
+    assert [trial["parent"] for trial in trials[2:]] == [better, better]
+    for trial in trials[2:]:
+        config = (folder / "trials" / str(trial["number"]) / "run" / "config.yaml").read_text()
+        assert f"trials/{better}/run" in config
+
+
+def test_several_seeds_a_trial_are_scored_by_their_mean(engine, tmp_path):
+    folder = tmp_path / "s"
+    done = engine(*words(folder, "--trials", 1, "--seeds", 2))
+    assert done.returncode == 0, done.stderr
+    mean = json.loads((folder / "trials" / "0" / "run" / "seeds.json").read_text())["mean"]
+    assert trials_of(folder)[0]["score"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    "given, answer",
+    [
+        (["--space", "ppo.lrr=0..1"], "did you mean"),
+        (["--space", "ppo.lr=0..1:log"], "no logarithm"),
+        (["--space", "ppo.optimizer=adam,sgd"], "known: adam, muon"),
+        (["--space", "seed=1..3"], "does not make a policy better"),
+        ([], "nothing to search"),
+        (["--space", "ppo.lr", "--sampler", "tpee"], "did you mean tpe"),
+        (["--space", "ppo.lr", "--sampler", "cmaes", "--scheduler", "asha"], "random and tpe"),
+    ],
+)
+def test_a_mistake_gets_one_clear_error(engine, tmp_path, given, answer):
+    done = engine("sweep", "ppo", "cartpole", *given, "--out", tmp_path / "s")
+    assert done.returncode == 2
+    assert answer in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_torn_file_is_named_and_its_trial_can_begin_anew(engine, tmp_path):
+    folder = tmp_path / "s"
+    command = words(folder, "--trials", 2, "--parallel", 1)
+    assert engine(*command).returncode == 0
+    path = folder / "trials" / "0" / "trial.json"
+    whole = path.read_text()
+    for cut in (0, 1, len(whole) // 2, len(whole) - 3):
+        path.write_text(whole[:cut])
+        done = engine(*command)
+        assert done.returncode == 2
+        assert "trial.json] is damaged; remove" in done.stderr
+    path.unlink()
+    done = engine(*command)
+    assert done.returncode == 0, done.stderr
+    assert trials_of(folder)[0]["settings"] == json.loads(whole)["settings"]
+    (folder / "sweep.json").write_text("{")
+    assert "is damaged" in engine(*command).stderr
+
+
+def test_another_sweep_is_not_mixed_in(swept, engine):
+    folder, _ = swept
+    done = engine(*words(folder, "--trials", 6, "--search-seed", 2))
+    assert done.returncode == 2
+    assert "another" in done.stderr
+
+
+def test_a_space_from_a_file_and_a_script_for_slurm(engine, tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("ppo:\n  lr: 1e-5..1e-2:log\n  optimizer: [adam, muon]\n")
+    folder = tmp_path / "s"
+    done = engine("sweep", "ppo", "cartpole", "--space", space, *SMALL, "--slurm", 4, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    script = (folder / "sweep.sbatch").read_text()
+    assert "#SBATCH --array=1-4" in script
+    assert f"exec ./maglev sweep ppo cartpole --space {space}" in script
+    assert "--slurm" not in script
+    assert [d["name"] for d in json.loads((folder / "sweep.json").read_text())["space"]] == ["ppo.lr", "ppo.optimizer"]
+
+
+def test_a_missing_optuna_is_one_clear_error(engine, tmp_path):
+    done = engine(
+        *words(tmp_path / "s", "--backend", "optuna"), env={"MAGLEV_OPTUNA_PYTHON": "/usr/bin/false-python"}
+    )
+    assert done.returncode == 2
+    assert "MAGLEV_OPTUNA_PYTHON" in done.stderr
+
+
+def test_optuna_stands_behind_the_same_interface(engine, tmp_path):
+    python = os.environ.get("MAGLEV_OPTUNA_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import optuna"], capture_output=True, check=False).returncode:
+        pytest.skip("Optuna is not installed")
+    folder = tmp_path / "s"
+    done = engine(
+        *words(folder, "--trials", 3, "--backend", "optuna", "--parallel", 1), env={"MAGLEV_OPTUNA_PYTHON": python}
+    )
+    assert done.returncode == 0, done.stderr
+    assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 3

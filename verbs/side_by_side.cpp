@@ -1,0 +1,61 @@
+#include "verbs/side_by_side.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "engine/host/machine.h"
+#include "engine/train/memory_plan.h"
+
+namespace maglev {
+namespace {
+
+constexpr int64_t kProcessBytes = int64_t(400) << 20;  // of a process beside what its run holds
+
+// those that end runs come first
+constexpr int kPassed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1};
+constexpr size_t kEnding = 4;
+// how often each came, by its number
+volatile std::sig_atomic_t seen[NSIG] = {};
+void on_passed_signal(int signal) { seen[signal] = seen[signal] + 1; }
+
+}  // namespace
+
+SideBySide side_by_side(const Experiment& experiment, int64_t runs) {
+  const Placement placement = place(experiment.run.device, experiment.run.threads);
+  int64_t at_once = placement.device.is_cuda() ? 1 : std::min<int64_t>(runs, placement.threads);
+  const MemoryPlan memory = plan_memory(experiment, placement);
+  if (memory.limit > 0)
+    at_once = std::min(at_once, memory.limit / (memory.total() + kProcessBytes));
+  at_once = std::max<int64_t>(1, at_once);
+  return {.at_once = at_once, .threads = std::max<int64_t>(1, placement.threads / at_once)};
+}
+
+PassedSignals::PassedSignals() {
+  static_assert(std::size(kPassed) == kCaught);
+  struct sigaction action{};
+  action.sa_handler = on_passed_signal;
+  for (size_t i = 0; i < kCaught; ++i) {
+    seen[kPassed[i]] = 0;
+    sigaction(kPassed[i], &action, &before_[i]);
+    // nohup
+    if (kPassed[i] == SIGHUP && before_[i].sa_handler == SIG_IGN)
+      sigaction(SIGHUP, &before_[i], nullptr);
+  }
+}
+
+PassedSignals::~PassedSignals() {
+  for (size_t i = 0; i < kCaught; ++i) sigaction(kPassed[i], &before_[i], nullptr);
+}
+
+bool PassedSignals::ending() const {
+  return std::any_of(kPassed, kPassed + kEnding, [](int signal) { return seen[signal] > 0; });
+}
+
+void PassedSignals::end() { on_passed_signal(SIGINT); }
+
+void PassedSignals::pass_on(const std::function<void(int signal)>& tell) {
+  for (int signal : kPassed)
+    for (; passed_on_[signal] < seen[signal]; ++passed_on_[signal]) tell(signal);
+}
+
+}  // namespace maglev

@@ -1,0 +1,45 @@
+#pragma once
+// Runs in processes of their own beside each other: how many, and what signals tell them.
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "engine/algo/experiment.h"
+
+namespace maglev {
+
+struct SideBySide {
+  int64_t at_once;  ///< at least 1
+  int64_t threads;  ///< of each
+};
+
+/// How many of at most `runs` runs of the experiment the machine holds at once: as many as it has
+/// threads and memory for, on a GPU one. Runs do not depend on how many threads they have: side by
+/// side none waits for another.
+SideBySide side_by_side(const Experiment& experiment, int64_t runs);
+
+/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup) and SIGUSR1 while it
+/// lives: the parent hears of them first and passes each on as what it is. One at a time.
+class PassedSignals {
+ public:
+  PassedSignals();
+  ~PassedSignals();
+  PassedSignals(const PassedSignals&) = delete;
+  PassedSignals& operator=(const PassedSignals&) = delete;
+
+  /// One came that ends runs.
+  bool ending() const;
+  /// As if SIGINT had come.
+  void end();
+  /// Calls `tell` with each that came since.
+  void pass_on(const std::function<void(int signal)>& tell);
+
+ private:
+  static constexpr size_t kCaught = 5;
+  struct sigaction before_[kCaught];
+  int passed_on_[NSIG] = {};
+};
+
+}  // namespace maglev

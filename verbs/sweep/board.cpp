@@ -1,0 +1,244 @@
+#include "verbs/sweep/board.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "base/config/choice.h"
+#include "base/core/error.h"
+#include "base/core/find.h"
+#include "verbs/sweep/optuna.h"
+
+namespace maglev::verbs::sweep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxBytes = size_t(16) << 20;
+constexpr auto kLockPoll = std::chrono::milliseconds(20);
+
+Json real(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+double real(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
+
+Json json_of(const search::Dimension& d) {
+  Json json{{"name", d.name}};
+  if (d.kind == search::Dimension::Kind::choice) json["choices"] = d.choices;
+  else
+    json.update({{"low", d.low},
+                 {"high", d.high},
+                 {"log", d.log},
+                 {"integer", d.kind == search::Dimension::Kind::integer}});
+  return json;
+}
+
+// how many trials is not part of it: more may be asked for
+Json identity_of(const SweepRequest& r) {
+  Json space = Json::array();
+  for (const search::Dimension& d : r.space.dimensions()) space.push_back(json_of(d));
+  Json json{{"algorithm", r.algo},
+            {"environment", r.env},
+            {"settings", r.settings},
+            {"space", space},
+            {"sampler", r.sampler},
+            {"backend", r.python.empty() ? "embedded" : "optuna"},
+            {"independent", r.options.independent},
+            {"start", r.options.start},
+            {"population", r.options.population},
+            {"seed", r.seed},
+            {"seeds", r.seeds}};
+  if (r.asha) json["rungs"] = r.asha->rungs, json["keep"] = r.asha->keep;
+  return json;
+}
+
+Json read_json(const std::string& path, const std::string& remedy) {
+  try {
+    return Json::parse(read_file(path, kMaxBytes));
+  } catch (const Json::exception&) {
+    throw Error("[" + path + "] is damaged; " + remedy);
+  }
+}
+
+// neither its worker lives nor the run, which saves for a moment longer
+bool left_behind(const std::string& folder) {
+  for (const char* lock : {"/trial.lock", "/run/run.lock", "/run/seeds.lock"})
+    if (path_exists(folder + lock) && FileLock::held(folder + lock)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials) {
+  std::vector<search::SearchTrial> list;
+  for (const BoardTrial& row : trials) list.push_back(row.trial);
+  return list;
+}
+
+Board::Board(SweepRequest request, std::string folder)
+    : request_(std::move(request)), folder_(std::move(folder)) {
+  make_dirs(folder_);
+  const FileLock lock = wait_for_lock();
+  const std::string path = folder_ + "/sweep.json";
+  const Json identity = identity_of(request_);
+  if (path_exists(path)) {
+    const Json there = read_json(path, "take another --out");
+    for (const auto& [name, value] : identity.items())
+      if (!there.is_object() || there.value(name, Json()) != value)
+        throw Error("[" + folder_ + "] holds a sweep with another " + name +
+                    "; ask for the same again, or take another --out");
+    return;
+  }
+  if (const auto names = list_dir(folder_); names.size() > 1)
+    throw Error("[" + folder_ + "] holds no sweep, and is not empty; take another --out");
+  make_dirs(folder_ + "/trials");
+  write_atomic(folder_ + "/settings.yaml", request_.settings);
+  write_atomic(path, identity.dump(1) + "\n");
+}
+
+std::string Board::folder_of(int64_t number) const {
+  return folder_ + "/trials/" + std::to_string(number);
+}
+
+// others hold it for a moment
+FileLock Board::wait_for_lock() const {
+  const std::string path = folder_ + "/sweep.lock";
+  for (;;) {
+    while (FileLock::held(path)) std::this_thread::sleep_for(kLockPoll);
+    try {
+      return FileLock(path);
+    } catch (const Error&) {
+      // another was faster; what else is wrong is said
+      if (!FileLock::held(path)) return FileLock(path);
+    }
+  }
+}
+
+BoardTrial Board::read(int64_t number) const {
+  const std::string path = folder_of(number) + "/trial.json";
+  const std::string remedy = "remove " + folder_of(number) + ", and the trial begins anew";
+  const Json json = read_json(path, remedy);
+  try {
+    BoardTrial row;
+    search::SearchTrial& trial = row.trial;
+    trial.number = json.at("number");
+    trial.values = json.at("values").get<search::Values>();
+    const std::string state = json.at("state");
+    const auto names = names_of(search::TrialState{});
+    const auto found = std::ranges::find(names, state);
+    if (trial.number != number || trial.values.size() != request_.space.size() ||
+        found == names.end())
+      throw Error("[" + path + "] is damaged; " + remedy);
+    trial.state = search::TrialState(found - names.begin());
+    trial.score = real(json.at("score")), trial.cost = real(json.at("seconds"));
+    trial.ended = json.at("ended"), trial.parent = json.at("parent");
+    trial.rungs = json.at("rungs").get<std::vector<double>>();
+    row.promoted = json.at("promoted"), row.message = json.at("message");
+    return row;
+  } catch (const Json::exception&) {
+    throw Error("[" + path + "] is damaged; " + remedy);
+  }
+}
+
+void Board::write(const BoardTrial& row) const {
+  const search::SearchTrial& trial = row.trial;
+  const Json json{{"number", trial.number},     {"settings", settings_of(trial.values)},
+                  {"values", trial.values},     {"state", name_of(trial.state)},
+                  {"score", real(trial.score)}, {"seconds", real(trial.cost)},
+                  {"ended", trial.ended},       {"parent", trial.parent},
+                  {"rungs", trial.rungs},       {"promoted", row.promoted},
+                  {"message", row.message}};
+  write_atomic(folder_of(trial.number) + "/trial.json", json.dump(1) + "\n");
+}
+
+std::vector<BoardTrial> Board::trials() const {
+  std::vector<int64_t> numbers;
+  // a folder without its file was being made when its worker was killed
+  for (const std::string& name : list_dir(folder_ + "/trials"))
+    if (path_exists(folder_ + "/trials/" + name + "/trial.json"))
+      numbers.push_back(std::stoll(name));
+  std::ranges::sort(numbers);
+  std::vector<BoardTrial> all;
+  for (int64_t number : numbers) all.push_back(read(number));
+  return all;
+}
+
+std::optional<search::Proposal> Board::propose(const std::vector<BoardTrial>& all) const {
+  const auto known = plain(all);
+  // one whose folder was removed is tried again
+  int64_t number = 0;
+  while (number < int64_t(known.size()) && known[size_t(number)].number == number) ++number;
+  const search::Question question{
+      .space = request_.space, .trials = known, .seed = request_.seed, .number = number};
+  if (!request_.python.empty()) return ask_optuna(request_.python, request_.sampler, question);
+  const auto& sampler = find_row(search::sampler_table(), request_.sampler, "[sweep] ", "sampler");
+  return sampler.ask(question, request_.options);
+}
+
+std::optional<Claim> Board::claim(bool begin_new) {
+  const FileLock lock = wait_for_lock();
+  std::vector<BoardTrial> all = trials();
+  const auto take = [&](BoardTrial task) -> Claim {
+    task.trial.state = search::TrialState::running, task.trial.ended = 0;
+    make_dirs(folder_of(task.trial.number));
+    FileLock own(folder_of(task.trial.number) + "/trial.lock");
+    write(task);
+    return {.task = std::move(task), .lock = std::move(own)};
+  };
+  for (const BoardTrial& row : all)
+    if (row.trial.state == search::TrialState::running && left_behind(folder_of(row.trial.number)))
+      return take(row);
+  if (request_.asha) {
+    std::vector<int64_t> promoted(all.empty() ? 0 : size_t(all.back().trial.number) + 1, 1);
+    for (const BoardTrial& row : all) promoted[size_t(row.trial.number)] = row.promoted;
+    const auto known = plain(all);
+    if (const auto number = request_.asha->promote(known, promoted)) {
+      BoardTrial row = read(*number);
+      ++row.promoted;
+      // one that ended before it could be stopped has reached them all
+      if (row.trial.state == search::TrialState::stopped) return take(row);
+      write(row);
+      all = trials();
+    }
+  }
+  if (!begin_new || int64_t(all.size()) >= request_.trials) return std::nullopt;
+  const auto proposal = propose(all);
+  if (!proposal) return std::nullopt;
+  BoardTrial row;
+  while (row.trial.number < int64_t(all.size()) &&
+         all[size_t(row.trial.number)].trial.number == row.trial.number)
+    ++row.trial.number;
+  row.trial.values = proposal->values, row.trial.parent = proposal->parent;
+  row.trial.cost = 0;
+  row.promoted = request_.asha ? 1 : 0;
+  return take(row);
+}
+
+void Board::record(Claim& claim) {
+  const FileLock lock = wait_for_lock();
+  if (claim.task.trial.state != search::TrialState::running)
+    for (const BoardTrial& row : trials())
+      claim.task.trial.ended = std::max(claim.task.trial.ended, row.trial.ended + 1);
+  write(claim.task);
+}
+
+bool Board::done() const {
+  const FileLock lock = wait_for_lock();
+  const auto all = trials();
+  return int64_t(all.size()) >= request_.trials &&
+         std::ranges::none_of(all, [](const BoardTrial& row) {
+           return row.trial.state == search::TrialState::running;
+         });
+}
+
+std::vector<std::string> Board::settings_of(const search::Values& values) const {
+  std::vector<std::string> words;
+  for (size_t d = 0; d < values.size(); ++d) {
+    const search::Dimension& dimension = request_.space.dimensions()[d];
+    words.push_back(dimension.name + "=" + dimension.text(values[d]));
+  }
+  return words;
+}
+
+}  // namespace maglev::verbs::sweep

@@ -1,0 +1,198 @@
+#include "verbs/sweep/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <unistd.h>
+
+#include "base/picture/chart.h"
+#include "base/search/importance.h"
+#include "engine/algo/experiment.h"
+#include "verbs/table.h"
+
+namespace maglev::verbs::sweep {
+namespace {
+
+using search::Dimension;
+using search::TrialState;
+
+constexpr size_t kShown = 15;  // trials in the page's table
+
+std::string short_text(double value, const char* format = "%.4g") {
+  if (!std::isfinite(value)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// points without a line between them
+std::vector<ChartPoint> scattered(const std::vector<ChartPoint>& points) {
+  std::vector<ChartPoint> apart;
+  for (const ChartPoint& point : points) {
+    apart.push_back(point);
+    apart.push_back({point.x, NAN});
+  }
+  return apart;
+}
+
+std::vector<std::string> cells_of(const Board& board, const BoardTrial& row) {
+  std::vector<std::string> cells{std::to_string(row.trial.number), short_text(row.trial.score),
+                                 short_text(row.trial.cost, "%.1f"), name_of(row.trial.state)};
+  const auto& dimensions = board.request().space.dimensions();
+  for (size_t d = 0; d < dimensions.size(); ++d)
+    cells.push_back(dimensions[d].kind == Dimension::Kind::real
+                        ? short_text(row.trial.values[d])
+                        : dimensions[d].text(row.trial.values[d]));
+  return cells;
+}
+
+std::string history_chart(const std::vector<search::SearchTrial>& trials) {
+  std::vector<search::SearchTrial> done;
+  for (const auto& trial : trials)
+    if (trial.ended > 0) done.push_back(trial);
+  std::ranges::sort(done, {}, &search::SearchTrial::ended);
+  std::vector<ChartPoint> each, best;
+  double most = NAN;
+  for (const auto& trial : done) {
+    if (trial.state == TrialState::finished)
+      most = std::isnan(most) ? trial.score : std::max(most, trial.score);
+    each.push_back({double(trial.ended), trial.score});
+    best.push_back({double(trial.ended), most});
+  }
+  return svg(LineChart{.title = "scores in the order in which trials ended",
+                       .x_label = "trial",
+                       .y_label = "score",
+                       .lines = {{"trial", scattered(each)}, {"best so far", best}},
+                       .marked = true});
+}
+
+std::string slice_chart(const Dimension& d, size_t index,
+                        const std::vector<search::SearchTrial>& trials) {
+  std::vector<ChartPoint> points;
+  for (const auto& trial : trials)
+    if (trial.ended > 0 && trial.state != TrialState::failed)
+      points.push_back({trial.values[index], trial.score});
+  std::ranges::sort(points, {}, &ChartPoint::x);
+  std::string label = d.name;
+  for (size_t c = 0; c < d.choices.size(); ++c)
+    label += (c ? ", " : ": ") + std::to_string(c) + " is " + d.choices[c];
+  return svg(LineChart{.title = d.name,
+                       .x_label = label,
+                       .y_label = "score",
+                       .lines = {{"trial", scattered(points)}},
+                       .log_x = d.log,
+                       .marked = true});
+}
+
+std::string pareto_chart(const std::vector<search::SearchTrial>& trials) {
+  std::vector<ChartPoint> points, front;
+  for (const auto& trial : trials)
+    if (trial.state == TrialState::finished) points.push_back({trial.cost, trial.score});
+  for (const auto* trial : search::pareto_front(trials))
+    front.push_back({trial->cost, trial->score});
+  return svg(LineChart{.title = "score against seconds",
+                       .x_label = "seconds of a trial",
+                       .y_label = "score",
+                       .lines = {{"trial", scattered(points)}, {"Pareto front", front}},
+                       .marked = true});
+}
+
+std::string importance_chart(const search::SearchSpace& space, const std::vector<double>& shares) {
+  RowChart chart{.title = "importance", .x_label = "share of the variance of scores"};
+  std::vector<size_t> order(space.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = d;
+  std::ranges::stable_sort(order, std::greater(), [&](size_t d) { return shares[d]; });
+  for (size_t d : order)
+    chart.rows.push_back(
+        {.name = space.dimensions()[d].name, .value = shares[d], .low = 0, .high = shares[d]});
+  return svg(chart);
+}
+
+}  // namespace
+
+std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials, bool by_cost) {
+  const auto known = plain(trials);
+  const auto order = by_cost ? search::by_pareto(known) : search::by_score(known);
+  std::vector<const BoardTrial*> rows;
+  for (const search::SearchTrial* trial : order)
+    if (trial->state != TrialState::failed) rows.push_back(&trials[size_t(trial - known.data())]);
+  return rows;
+}
+
+std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, size_t most) {
+  std::vector<std::string> headings{">trial", ">score", ">seconds", "state"};
+  for (const Dimension& d : board.request().space.dimensions()) headings.push_back(">" + d.name);
+  Table table(headings);
+  auto rows = ranked(trials, /*by_cost=*/false);
+  if (rows.size() > most) rows.resize(most);
+  for (const BoardTrial* row : rows) table.add(cells_of(board, *row));
+  return table.text(probe_terminal(STDOUT_FILENO));
+}
+
+std::string best_yaml(const Board& board, const BoardTrial& best) {
+  Experiment experiment(board.request().algo, board.request().env);
+  experiment.table().load_text(board.request().settings, board.folder() + "/settings.yaml");
+  for (const std::string& setting : board.settings_of(best.trial.values))
+    experiment.table().override_with(setting);
+  return "# trial " + std::to_string(best.trial.number) + " of a sweep: score " +
+         short_text(best.trial.score) + " in " + short_text(best.trial.cost, "%.1f") + " s\n" +
+         experiment.table().yaml();
+}
+
+study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
+                    const std::string& command) {
+  using namespace study;
+  const SweepRequest& request = board.request();
+  const auto known = plain(trials);
+  Page page{.title = "Sweep of " + request.algo + " on " + request.env, .parts = {}};
+  const auto count = [&](TrialState state) {
+    return std::to_string(std::ranges::count(known, state, &search::SearchTrial::state));
+  };
+  page.parts.push_back(CommandLine{command});
+  page.parts.push_back(Paragraph{count(TrialState::finished) + " trials finished, " +
+                                 count(TrialState::stopped) + " stopped early, " +
+                                 count(TrialState::failed) + " failed, " +
+                                 count(TrialState::running) + " run."});
+  const auto rows = ranked(trials, /*by_cost=*/false);
+  if (rows.empty()) return page;
+
+  page.parts.push_back(Heading{"Best trials"});
+  std::string words;
+  for (const std::string& setting : board.settings_of(rows[0]->trial.values))
+    words += " " + setting;
+  page.parts.push_back(CommandLine{"./maglev train " + request.algo + " " + request.env +
+                                   " --bare --config " + board.folder() + "/best.yaml"});
+  page.parts.push_back(Paragraph{"The best trial's own settings:" + words});
+  ReportTable table{.headings = {"trial", "score", "seconds", "state"}, .rows = {}};
+  for (const Dimension& d : request.space.dimensions()) table.headings.push_back(d.name);
+  for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
+    table.rows.push_back(cells_of(board, *rows[i]));
+  page.parts.push_back(table);
+
+  page.parts.push_back(Heading{"History"});
+  page.parts.push_back(Figure{"history", history_chart(known), "Score of each trial that ended."});
+  page.parts.push_back(Heading{"Importance"});
+  if (const auto shares = search::importance(request.space, known);
+      std::ranges::any_of(shares, [](double share) { return share > 0; }))
+    page.parts.push_back(
+        Figure{"importance", importance_chart(request.space, shares),
+               "The share of the variance of finished trials' scores that lies between bins of one "
+               "setting's values (the correlation ratio, omega squared: the first-order term of "
+               "functional ANOVA). What settings do together is not in it."});
+  else
+    page.parts.push_back(Paragraph{
+        "No setting by itself explains how the finished trials' scores differ, or there are fewer "
+        "than 8 of them."});
+  page.parts.push_back(Heading{"Slices"});
+  for (size_t d = 0; d < request.space.size(); ++d)
+    page.parts.push_back(Figure{"slice_" + std::to_string(d),
+                                slice_chart(request.space.dimensions()[d], d, known),
+                                "Scores by " + request.space.dimensions()[d].name + "."});
+  page.parts.push_back(Heading{"Score against seconds"});
+  page.parts.push_back(Figure{"pareto", pareto_chart(known),
+                              "On the front no other trial scored more in less time."});
+  return page;
+}
+
+}  // namespace maglev::verbs::sweep

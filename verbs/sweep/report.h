@@ -1,0 +1,22 @@
+#pragma once
+// What a sweep came to: its best settings, a table and a page.
+
+#include <string>
+#include <vector>
+
+#include "verbs/study/page.h"
+#include "verbs/sweep/board.h"
+
+namespace maglev::verbs::sweep {
+
+/// Finished and stopped trials, best first; of a cost-aware sweep by Pareto fronts.
+std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials, bool by_cost);
+/// The best trials as a table for people; at most `most`.
+std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, size_t most);
+/// Settings of one trial as YAML, for --config: what all share and what it tried.
+std::string best_yaml(const Board& board, const BoardTrial& best);
+/// Importance, history, slices and score against seconds.
+study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
+                    const std::string& command);
+
+}  // namespace maglev::verbs::sweep

@@ -1,0 +1,262 @@
+// maglev sweep: searches for settings, by trials that are trained side by side.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include <yaml-cpp/yaml.h>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/find.h"
+#include "engine/host/machine.h"
+#include "verbs/settings.h"
+#include "verbs/sweep/board.h"
+#include "verbs/sweep/optuna.h"
+#include "verbs/sweep/report.h"
+#include "verbs/sweep/work.h"
+#include "verbs/table.h"
+#include "verbs/train/seeds.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::sweep {
+
+enum class Backend { embedded, optuna };
+constexpr auto names_of(Backend) { return std::array{"embedded", "optuna"}; }
+enum class Scheduler { none, asha };
+constexpr auto names_of(Scheduler) { return std::array{"none", "asha"}; }
+
+VerbEntry entry();
+
+namespace {
+
+constexpr size_t kTableRows = 10;
+constexpr size_t kMaxSpaceBytes = 1 << 20;
+
+Grammar grammar() {
+  return {
+      .flags =
+          {{"--space", "SPACE",
+            "NAME=low..high, NAME=low..high:log, NAME=a,b,c, NAME (its own range), or a YAML file "
+            "of such; may be given several times"},
+           {"--sampler", "NAME", "random, tpe (default), cmaes, pareto or pbt"},
+           {"--scheduler", "NAME", "asha stops trials early; none (default)"},
+           {"--trials", "N", "how many (default 50)"},
+           {"--budget", "SECONDS", "no trial begins later"},
+           {"--until", "SCORE", "no trial begins once one scored as much"},
+           {"--parallel", "N", "trials side by side (default: as threads and memory allow)"},
+           {"--seeds", "N", "runs of each trial; their mean is its score (default 1)"},
+           {"--search-seed", "N", "of the sampler (default 1)"},
+           {"--start", "N", "tpe, pareto: trials at random first (default 10)"},
+           {"--independent", "", "tpe: one setting at a time"},
+           {"--population", "N", "pbt: its members (default 8)"},
+           {"--rung", "STEPS", "asha: the first rung (default: a 27th of train.steps)"},
+           {"--keep", "N", "asha: of so many one is promoted (default 3)"},
+           {"--backend", "NAME", "optuna asks Optuna, where it is installed (default embedded)"},
+           {"--out", "DIR", "folder (default runs/sweep-<algorithm>-<environment>)"},
+           {"--slurm", "N", "write DIR/sweep.sbatch, an array of N workers, and train nothing"},
+           {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
+           {"--bare", "", "do not load the proven settings"}},
+      .least = 2,
+      .most = 2,
+      .names = "<algorithm> <environment>",
+      .settings = true};
+}
+
+std::vector<search::Setting> known_settings(const OptionTable& table) {
+  std::vector<search::Setting> known;
+  for (const Field& field : table.fields()) {
+    search::Setting setting{.name = field.name, .low = field.rule.min, .high = field.rule.max};
+    using Kind = search::Dimension::Kind;
+    const auto is = [&]<class T>(T*) { return std::holds_alternative<T*>(field.member); };
+    if (is((int32_t*)nullptr) || is((int64_t*)nullptr) || is((uint64_t*)nullptr))
+      setting.kind = Kind::integer;
+    else if (!is((float*)nullptr) && !is((double*)nullptr)) setting.kind = Kind::choice;
+    if (is((bool*)nullptr)) setting.choices = {"false", "true"};
+    if (const auto* choice = std::get_if<ChoiceMember>(&field.member))
+      setting.choices = {choice->names.begin(), choice->names.end()};
+    known.push_back(std::move(setting));
+  }
+  return known;
+}
+
+// dotted names of nested maps; a list becomes its values by commas
+void add_lines(const YAML::Node& node, const std::string& name, std::vector<std::string>& lines) {
+  if (node.IsMap()) {
+    for (const auto& item : node)
+      add_lines(item.second, (name.empty() ? "" : name + ".") + item.first.as<std::string>(),
+                lines);
+    return;
+  }
+  std::string values;
+  if (node.IsSequence())
+    for (const auto& item : node) values += (values.empty() ? "" : ",") + item.as<std::string>();
+  else if (node.IsScalar()) values = node.as<std::string>();
+  lines.push_back(values.empty() ? name : name + "=" + values);
+}
+
+std::vector<std::string> space_lines(const std::vector<std::string>& given) {
+  std::vector<std::string> lines;
+  for (const std::string& word : given) {
+    if (!word.ends_with(".yaml") && !word.ends_with(".yml")) {
+      lines.push_back(word);
+      continue;
+    }
+    try {
+      const YAML::Node file = YAML::Load(read_file(word, kMaxSpaceBytes));
+      if (!file.IsMap()) throw Error("[" + word + "] expects lines such as ppo.lr: 1e-5..1e-2:log");
+      add_lines(file, "", lines);
+    } catch (const YAML::Exception& error) {
+      throw Error("[" + word + "] is no YAML: " + error.what());
+    }
+  }
+  if (lines.empty())
+    throw Error(
+        "[sweep] nothing to search: say --space NAME=low..high, e.g. --space "
+        "ppo.lr=1e-5..1e-2:log");
+  return lines;
+}
+
+search::SearchSpace space_of(const Arguments& arguments, const Experiment& experiment) {
+  const auto known = known_settings(experiment.table());
+  search::SearchSpace space;
+  for (const std::string& line : space_lines(arguments.values("--space"))) {
+    const search::Dimension d = search::parse_dimension(line, known);
+    if (d.name == "seed" || d.name == "threads" || d.name == "device" ||
+        d.name == "train.init_from")
+      throw Error("[--space " + d.name + "] does not make a policy better; leave it out");
+    space.add(d);
+  }
+  // what a setting refuses by itself is said before anything is trained
+  Experiment scratch(experiment.algo().name, experiment.env().name);
+  for (const search::Dimension& d : space.dimensions())
+    for (size_t c = 0; c < d.choices.size(); ++c)
+      scratch.table().set(d.name, d.choices[c], "--space " + d.name);
+  return space;
+}
+
+SweepRequest request_of(const Arguments& arguments, const Experiment& experiment) {
+  SweepRequest request{.algo = experiment.algo().name,
+                       .env = experiment.env().name,
+                       .settings = experiment.table().yaml(),
+                       .space = space_of(arguments, experiment)};
+  request.sampler = arguments.value("--sampler").value_or("tpe");
+  find_row(search::sampler_table(), request.sampler, "[sweep] ", "sampler");
+  auto& options = request.options;
+  options.independent = arguments.has("--independent");
+  options.start = arguments.integer("--start", 1, 100'000).value_or(options.start);
+  options.population = arguments.integer("--population", 2, 10'000).value_or(options.population);
+  request.seed = uint64_t(arguments.integer("--search-seed", 0, int64_t(1) << 53).value_or(1));
+  request.seeds = arguments.integer("--seeds", 1, 1000).value_or(1);
+  request.trials = arguments.integer("--trials", 1, 1'000'000).value_or(50);
+  if (arguments.choice<Scheduler>("--scheduler").value_or(Scheduler::none) == Scheduler::asha) {
+    const int64_t steps = experiment.run.steps;
+    request.asha = search::Asha::with(
+        arguments.integer("--rung", 1, steps).value_or(std::max<int64_t>(1, steps / 27)), steps,
+        arguments.number("--keep", 1.5, 100).value_or(3));
+    if (request.seeds > 1)
+      throw Error("[sweep] --scheduler asha compares single runs; leave out --seeds");
+    if (request.sampler != "random" && request.sampler != "tpe")
+      throw Error("[sweep] --scheduler asha goes with the samplers random and tpe, got " +
+                  request.sampler + "; its trials end at unlike steps");
+  }
+  if (request.sampler == "pbt" && request.seeds > 1)
+    throw Error("[sweep] --sampler pbt copies single runs; leave out --seeds");
+  if (arguments.choice<Backend>("--backend").value_or(Backend::embedded) == Backend::optuna)
+    request.python = find_optuna(request.sampler);
+  return request;
+}
+
+// in one pair of quotes, for a shell
+std::string quoted_word(const std::string& word) {
+  if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "_-./=:,+") == word.npos)
+    return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// the command as it was given, without what is of this process alone
+std::string command_of(const std::vector<std::string>& words) {
+  std::string text = "./maglev sweep";
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--slurm") ++i;
+    else if (!words[i].starts_with("--slurm=")) text += " " + quoted_word(words[i]);
+  }
+  return text;
+}
+
+void write_slurm(const Board& board, const std::string& command, int64_t workers, int64_t threads) {
+  const std::string path = board.folder() + "/sweep.sbatch";
+  write_atomic(path,
+               "#!/bin/bash\n"
+               "# workers of one sweep; each takes trials from the folder they share\n"
+               "#SBATCH --job-name=maglev-sweep\n"
+               "#SBATCH --array=1-" +
+                   std::to_string(workers) + "\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=" +
+                   std::to_string(threads) + "\n#SBATCH --output=" + board.folder() +
+                   "/worker-%a.txt\nexec " + command + "\n");
+  print("submit with: sbatch " + path + "\n");
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) {
+    arguments.print_help();
+    print("\nsamplers:\n");
+    for (const auto& sampler : search::sampler_table())
+      print("  " + std::string(sampler.name) + ": " + sampler.summary + "\n");
+    return 0;
+  }
+  claim_threads();
+  Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
+  load_settings(experiment, arguments, arguments.settings());
+  for (const std::string& note : experiment.settle())
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  const WorkOptions options{.parallel = arguments.integer("--parallel", 1, 10'000).value_or(0),
+                            .budget_s = arguments.number("--budget", 0, 1e9).value_or(INFINITY),
+                            .until = arguments.number("--until", -1e300, 1e300).value_or(INFINITY)};
+  const std::string out = arguments.value("--out").value_or(
+      std::string("runs/sweep-") + experiment.algo().name + "-" + experiment.env().name);
+  Board board(request_of(arguments, experiment), out);
+  const std::string command = command_of(words);
+  if (const auto workers = arguments.integer("--slurm", 1, 100'000)) {
+    write_slurm(board, command, *workers,
+                place(experiment.run.device, experiment.run.threads).threads);
+    return 0;
+  }
+
+  const RunOutcome outcome = work(board, experiment, options);
+  const auto trials = board.trials();
+  const auto best = ranked(trials, /*by_cost=*/false);
+  write_atomic(out + "/report.html", study::html(page_of(board, trials, command)));
+  if (!best.empty()) {
+    write_atomic(out + "/best.yaml", best_yaml(board, *best[0]));
+    print(table_of(board, trials, kTableRows));
+    print("\nbest settings: " + out + "/best.yaml, for --bare --config\n");
+  }
+  print("page: " + out + "/report.html\n");
+  if (outcome != RunOutcome::finished) {
+    std::fprintf(stderr, "stopped; the same command goes on\n");
+    return train::kStopped;
+  }
+  if (best.empty() && !trials.empty())
+    throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
+  return 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "sweep",
+          .summary = "search for settings: trials side by side, stopped early, resumable",
+          .usage =
+              "sweep <algorithm> <environment> --space SPACE ... [--trials N] [setting=value ...]\n"
+              "  stopped, it goes on by the same command; a second process with the same command "
+              "works on the same trials",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::sweep

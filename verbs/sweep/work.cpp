@@ -1,0 +1,252 @@
+#include "verbs/sweep/work.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <list>
+#include <thread>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/terminal.h"
+#include "base/metrics/rows.h"
+#include "engine/run/run_dir.h"
+#include "verbs/child.h"
+#include "verbs/side_by_side.h"
+#include "verbs/train/seeds.h"
+
+namespace maglev::verbs::sweep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using search::TrialState;
+
+constexpr auto kPoll = std::chrono::milliseconds(100);
+constexpr size_t kMaxSeedsBytes = 1 << 20;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::string score_text(double score) {
+  if (!std::isfinite(score)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", score);
+  return text;
+}
+
+// one trial in training
+struct Job {
+  Claim claim;
+  Child child;
+  Clock::time_point began;
+  bool told = false;  // to stop at its rung
+};
+
+class Worker {
+ public:
+  Worker(Board& board, const Experiment& experiment, const WorkOptions& options)
+      : board_(board),
+        options_(options),
+        figure_(experiment.run.eval_every > 0 ? "eval/return_mean" : "return_mean"),
+        evaluates_(experiment.run.eval_every > 0) {
+    side_ =
+        side_by_side(experiment, options.parallel > 0 ? options.parallel : board.request().trials);
+    // what was asked for holds, also where it is more than the machine has threads
+    if (options.parallel > 0) side_.at_once = options.parallel;
+  }
+
+  RunOutcome run() {
+    PassedSignals signals;
+    while (!signals.ending()) {
+      while (int64_t(jobs_.size()) < side_.at_once && start()) {
+      }
+      if (jobs_.empty() && (closed() || board_.done())) break;
+      look(signals);
+      show();
+      std::this_thread::sleep_for(kPoll);
+    }
+    // those that were told save and end; what they trained is gone on with
+    while (!jobs_.empty()) {
+      look(signals);
+      std::this_thread::sleep_for(kPoll);
+    }
+    clear();
+    return signals.ending() ? RunOutcome::stopped : RunOutcome::finished;
+  }
+
+ private:
+  // no new trial begins
+  bool closed() const {
+    return seconds_since(began_) >= options_.budget_s || best_ >= options_.until;
+  }
+
+  bool start() {
+    best_ = -std::numeric_limits<double>::infinity();
+    for (const BoardTrial& row : board_.trials())
+      if (row.trial.state == TrialState::finished) best_ = std::max(best_, row.trial.score);
+    if (closed()) return false;
+    auto claim = board_.claim(/*begin_new=*/true);
+    if (!claim) return false;
+    const std::string folder = board_.folder_of(claim->task.trial.number);
+    const std::vector<std::string> words = words_of(claim->task);
+    jobs_.push_back({std::move(*claim), Child(words, folder + "/log.txt"), Clock::now()});
+    return true;
+  }
+
+  std::vector<std::string> words_of(const BoardTrial& task) const {
+    const SweepRequest& request = board_.request();
+    const std::string run = board_.folder_of(task.trial.number) + "/run";
+    std::vector<std::string> words{"train"};
+    if (train::is_seeds(run) || train::has_checkpoint(run)) {
+      words.insert(words.end(), {"--resume", run});
+    } else {
+      // it never came to a checkpoint
+      if (path_exists(run)) remove_tree(run);
+      words.insert(words.end(), {request.algo, request.env, "--bare", "--config",
+                                 board_.folder() + "/settings.yaml", "--out", run});
+      for (const std::string& setting : board_.settings_of(task.trial.values))
+        words.push_back(setting);
+      if (task.trial.parent >= 0)
+        words.push_back("train.init_from=" + board_.folder_of(task.trial.parent) + "/run");
+      words.push_back("threads=" + std::to_string(side_.threads));
+      if (request.seeds > 1) words.insert(words.end(), {"--seeds", std::to_string(request.seeds)});
+    }
+    words.insert(words.end(), {"--sinks", "jsonl"});
+    return words;
+  }
+
+  void look(PassedSignals& signals) {
+    signals.pass_on([&](int signal) {
+      for (Job& job : jobs_) job.child.signal(signal);
+    });
+    for (auto job = jobs_.begin(); job != jobs_.end();) {
+      if (job->child.running()) {
+        // at the rung it was promoted to it waits until it is promoted further
+        if (board_.request().asha && !job->told && at_its_rung(*job)) {
+          job->child.signal(SIGTERM);
+          job->told = true;
+        }
+        ++job;
+      } else {
+        end(*job, signals.ending());
+        job = jobs_.erase(job);
+      }
+    }
+  }
+
+  // scores at the rungs that the run's metrics have reached: of each the first one from it on
+  std::vector<double> rungs_reached(int64_t number) const {
+    const std::vector<int64_t>& rungs = board_.request().asha->rungs;
+    std::vector<double> scores;
+    each_metric_row(board_.folder_of(number) + "/run", [&](const MetricReader& row) {
+      const double value = row.value(figure_);
+      if (!std::isfinite(value)) return;
+      while (scores.size() < rungs.size() && row.step() >= double(rungs[scores.size()]))
+        scores.push_back(value);
+    });
+    return scores;
+  }
+
+  bool at_its_rung(const Job& job) const {
+    const BoardTrial& task = job.claim.task;
+    return task.promoted < int64_t(board_.request().asha->rungs.size()) &&
+           int64_t(rungs_reached(task.trial.number).size()) >= task.promoted;
+  }
+
+  // `ending`: a run that was told to end may have heard of it before it could save
+  void end(Job& job, bool ending) {
+    BoardTrial& task = job.claim.task;
+    search::SearchTrial& trial = task.trial;
+    const int status = job.child.wait();
+    trial.cost += seconds_since(job.began);
+    const std::string folder = board_.folder_of(trial.number);
+    if (board_.request().asha) {
+      trial.rungs = rungs_reached(trial.number);
+      if (status != 0 && int64_t(trial.rungs.size()) > task.promoted)
+        trial.rungs.resize(size_t(task.promoted));
+    }
+    if (status == 0) {
+      trial.score = score_of(folder + "/run");
+      trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::failed;
+      if (board_.request().asha && trial.state == TrialState::finished) {
+        // the last rung is the end
+        trial.rungs.resize(board_.request().asha->rungs.size() - 1, trial.score);
+        trial.rungs.push_back(trial.score);
+        task.promoted = int64_t(trial.rungs.size());
+      }
+      if (trial.state == TrialState::failed) task.message = "no episode ended: it has no return";
+    } else if (job.told && status == train::kStopped) {
+      trial.score = trial.rungs.back();
+      trial.state = TrialState::stopped;
+    } else if (status != train::kStopped && !ending) {
+      trial.state = TrialState::failed;
+      task.message = train::last_line(folder + "/log.txt");
+    }
+    board_.record(job.claim);
+    say(task);
+  }
+
+  // as `train --seeds` sums up: evaluations where there are any, else the return of training
+  double score_of(const std::string& run) const {
+    if (train::is_seeds(run)) {
+      const auto json = nlohmann::json::parse(read_file(run + "/seeds.json", kMaxSeedsBytes));
+      return json.contains("mean") ? json["mean"].get<double>() : NAN;
+    }
+    return evaluates_ ? train::last_evaluation(run) : read_status(run).return_mean;
+  }
+
+  void say(const BoardTrial& task) {
+    if (task.trial.state == TrialState::running) return;
+    clear();
+    std::string settings;
+    for (const std::string& setting : board_.settings_of(task.trial.values))
+      settings += " " + setting;
+    std::fprintf(stderr, "trial %ld %s: %s in %.1f s%s%s%s\n", long(task.trial.number),
+                 name_of(task.trial.state), score_text(task.trial.score).c_str(), task.trial.cost,
+                 settings.c_str(), task.message.empty() ? "" : "; ", task.message.c_str());
+  }
+
+  // one line, where it can be rewritten
+  void show() {
+    if (!terminal_.live) return;
+    int64_t counts[4] = {};
+    double best = -std::numeric_limits<double>::infinity();
+    for (const BoardTrial& row : board_.trials()) {
+      ++counts[size_t(row.trial.state)];
+      if (row.trial.state == TrialState::finished) best = std::max(best, row.trial.score);
+    }
+    const std::string text =
+        "best " + score_text(best) + "; " + std::to_string(counts[0]) + " running, " +
+        std::to_string(counts[1]) + " finished, " + std::to_string(counts[2]) + " stopped early, " +
+        std::to_string(counts[3]) + " failed, of " + std::to_string(board_.request().trials);
+    std::fprintf(stderr, "\r\x1b[K%s", fit(text, terminal_.columns - 1, terminal_.unicode).c_str());
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+    shown_ = false;
+  }
+
+  Board& board_;
+  const WorkOptions options_;
+  const char* figure_;
+  const bool evaluates_;
+  SideBySide side_ = {};
+  std::list<Job> jobs_;
+  double best_ = -std::numeric_limits<double>::infinity();
+  const Clock::time_point began_ = Clock::now();
+  const Terminal terminal_ = probe_terminal(STDERR_FILENO);
+  bool shown_ = false;
+};
+
+}  // namespace
+
+RunOutcome work(Board& board, const Experiment& experiment, const WorkOptions& options) {
+  return Worker(board, experiment, options).run();
+}
+
+}  // namespace maglev::verbs::sweep

@@ -1,0 +1,24 @@
+#pragma once
+// Working on a sweep: trials as processes of their own, side by side.
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "engine/algo/experiment.h"
+#include "engine/train/training_run.h"
+#include "verbs/sweep/board.h"
+
+namespace maglev::verbs::sweep {
+
+struct WorkOptions {
+  int64_t parallel = 0;  ///< trials at once; 0: as many as threads and memory allow
+  double budget_s = std::numeric_limits<double>::infinity();  ///< no trial begins later
+  double until = std::numeric_limits<double>::infinity();     ///< nor once a trial scores as much
+};
+
+/// Trains trials until none is left, shown on standard error. A trial that fails is written down as
+/// failed and the sweep goes on. stopped: a signal came, and the same command goes on.
+RunOutcome work(Board& board, const Experiment& experiment, const WorkOptions& options);
+
+}  // namespace maglev::verbs::sweep
