@@ -14,7 +14,7 @@ namespace maglev::verbs::tune {
 namespace {
 
 // shares of the budget: the first measurement, and what the finals keep
-constexpr double kFirstShare = 1. / 40, kFinalShare = 0.4;
+constexpr double kFirstShare = 1. / 40, kFinalShare = 0.4, kMostFinalShare = 0.7;
 // of one measurement
 constexpr double kLeastSeconds = 0.2, kMostSeconds = 10;
 // a candidate that takes so much longer than the settings as they are need is stopped
@@ -83,7 +83,11 @@ class Search {
 
  private:
   Row& row(size_t i) { return outcome_.rows[i]; }
-  double search_end() const { return begin_ + (1 - kFinalShare) * budget_; }
+  // the finals keep their share, and more where measurements take long to begin
+  double search_end() const {
+    const double least = 2.2 * double(kLeastTurns) * (kLeastSeconds + overhead_);
+    return end() - std::max(kFinalShare * budget_, std::min(least, kMostFinalShare * budget_));
+  }
   double end() const { return begin_ + budget_; }
   double left(double end) const { return end - world_.clock(); }
   static double gain() { return 1 + kLeastGain; }
@@ -272,6 +276,9 @@ class Search {
     const auto least = [&] {
       return double(contestants.size() * kLeastTurns) * (kLeastSeconds + overhead_);
     };
+    unjudged_ = contestants.size() > 1 ||
+                std::ranges::count(outcome_.rows, State::left_out, &Row::state) + 1 ==
+                    std::ssize(outcome_.rows);
     while (contestants.size() > 1 && left(end()) < least()) contestants.pop_back();
     if (contestants.size() < 2) return;
     const double count = double(contestants.size());
@@ -311,7 +318,8 @@ class Search {
     if (better.empty()) {
       row(0).why = row(0).finals.size() >= kLeastTurns
                        ? "kept: nothing was faster by more than " + percent(needed - 1)
-                       : "kept: nothing came near it";
+                   : unjudged_ ? "kept: no time was left to measure others beside it, --budget more"
+                               : "kept: nothing came near it";
     } else {
       const size_t best =
           *std::ranges::max_element(better, {}, [&](size_t i) { return row(i).median(); });
@@ -344,6 +352,7 @@ class Search {
   const std::vector<Knob>& knobs_;
   const World& world_;
   const double begin_, budget_;
+  bool unjudged_ = false;  // there was no time for finals, or not even for a first look
   std::vector<Setting> hopeless_;
   double overhead_ = 0;  // seconds a measurement takes besides what was asked for
   Outcome outcome_;

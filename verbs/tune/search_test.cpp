@@ -134,6 +134,19 @@ TEST(tune_search, the_budget_is_kept_however_short_and_whatever_hangs) {
   EXPECT_LE(machine.now, 1);
 }
 
+TEST(tune_search, where_measurements_take_long_to_begin_the_best_is_still_judged_or_it_is_said) {
+  Machine machine = usual();
+  machine.overhead = 5;
+  const Outcome outcome = search(machine.knobs, 40, machine.world());
+  EXPECT_LE(machine.now, 40);
+  EXPECT_EQ(outcome.rows[outcome.chosen].candidate, (Candidate{{"threads", "1"}}));
+  Machine slower = usual();
+  slower.overhead = 11;
+  const Outcome kept = search(slower.knobs, 60, slower.world());
+  EXPECT_LE(slower.now, 60);
+  EXPECT_TRUE(kept.chosen != 0 || kept.rows[0].why.find("--budget") != std::string::npos);
+}
+
 TEST(tune_search, what_does_not_fit_is_never_run_and_is_told) {
   Machine machine = usual();
   machine.bytes = {{"shard=256", 5000}};
