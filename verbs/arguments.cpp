@@ -13,8 +13,10 @@
 namespace maglev {
 namespace {
 
-// name=value with a name that could be a setting: letters, digits, dots and underscores
+// name=value with a name that could be a setting: letters, digits, dots and underscores; a plus before
+// it layers a profile
 bool is_setting(std::string_view word) {
+  if (word.starts_with('+')) word.remove_prefix(1);
   const size_t equals = word.find('=');
   if (equals == std::string_view::npos || equals == 0) return false;
   return std::all_of(word.begin(), word.begin() + long(equals), [](unsigned char c) {

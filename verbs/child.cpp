@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/core/error.h"
@@ -50,7 +51,10 @@ Child::Child(const std::vector<std::string>& words, const std::string& log) {
 }
 
 Child::Child(Child&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), status_(other.status_), ended_(other.ended_) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      status_(other.status_),
+      peak_bytes_(other.peak_bytes_),
+      ended_(other.ended_) {}
 
 Child::~Child() {
   if (pid_ < 0 || ended_) return;
@@ -58,8 +62,15 @@ Child::~Child() {
   waitpid(pid_, nullptr, 0);
 }
 
+bool Child::reap(int options) {
+  rusage used{};
+  if (wait4(pid_, &status_, options, &used) != pid_) return false;
+  peak_bytes_ = int64_t(used.ru_maxrss) * 1024;
+  return true;
+}
+
 bool Child::running() {
-  if (!ended_ && waitpid(pid_, &status_, WNOHANG) == pid_) ended_ = true;
+  if (!ended_ && reap(WNOHANG)) ended_ = true;
   return !ended_;
 }
 
@@ -69,7 +80,7 @@ void Child::signal(int number) {
 
 int Child::wait() {
   while (!ended_) {
-    if (waitpid(pid_, &status_, 0) == pid_) ended_ = true;
+    if (reap(0)) ended_ = true;
     else if (errno != EINTR) break;
   }
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);

@@ -2,6 +2,7 @@
 // This program run as a child: bench and several seeds measure and train in processes of their own,
 // each with fresh threads, caches and memory.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,16 @@ class Child {
   void signal(int number);
   /// Waits for its end; its exit status, or 128 + the signal that killed it.
   int wait();
+  /// The most memory it had, once it has ended; 0 before.
+  int64_t peak_bytes() const { return peak_bytes_; }
 
  private:
   pid_t pid_ = -1;
+  // waitpid, and what it tells of the memory
+  bool reap(int options);
+
   int status_ = 0;
+  int64_t peak_bytes_ = 0;
   bool ended_ = false;
 };
 

@@ -2,22 +2,39 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
+
+#include "base/core/error.h"
+#include "verbs/hardware.h"
 
 namespace maglev {
+namespace {
+
+constexpr std::string_view kProfile = "+hardware=";
+
+}  // namespace
 
 std::string home_folder() {
   const char* home = std::getenv("MAGLEV_HOME");
   return home ? home : ".";
 }
 
-std::string load_settings(Experiment& experiment, const Arguments& arguments,
-                          const std::vector<std::string>& words) {
+LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
+                             const std::vector<std::string>& words) {
   const std::string home = home_folder();
-  std::string proven;
-  if (!arguments.has("--bare")) proven = experiment.load_proven(home);
+  LoadedSettings loaded;
+  const std::string proven = arguments.has("--bare") ? "" : experiment.load_proven(home);
+  if (!proven.empty()) loaded.proven = std::filesystem::relative(proven, home).string();
   if (auto file = arguments.value("--config")) experiment.table().load(*file);
-  for (const auto& word : words) experiment.table().override_with(word);
-  return proven.empty() ? "" : std::filesystem::relative(proven, home).string();
+  std::string profile;
+  for (const auto& word : words) {
+    if (word.starts_with(kProfile)) profile = word.substr(kProfile.size());
+    else if (word.starts_with("hardware="))
+      throw Error("[command line] a profile is given as +" + word + ", with a plus");
+    else experiment.table().override_with(word);
+  }
+  if (!profile.empty()) loaded.notes = load_profile(experiment, profile, home);
+  return loaded;
 }
 
 }  // namespace maglev

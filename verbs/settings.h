@@ -12,9 +12,14 @@ namespace maglev {
 /// The checkout whose configs/ hold the proven settings: MAGLEV_HOME, else the working directory.
 std::string home_folder();
 
-/// Into `experiment`, each before the next: what is proven (unless --bare), the file of --config,
-/// `words`. Returns the proven file as it is found from the checkout; empty: there is none. Throws Error.
-std::string load_settings(Experiment& experiment, const Arguments& arguments,
-                          const std::vector<std::string>& words);
+struct LoadedSettings {
+  std::string proven;  ///< the proven file as it is found from the checkout; empty: there is none
+  std::vector<std::string> notes;  ///< lines for people
+};
+
+/// Into `experiment`, each before the next: what is proven (unless --bare), the profile of
+/// +hardware=NAME among `words` (hardware.h), the file of --config, the other `words`. Throws Error.
+LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
+                             const std::vector<std::string>& words);
 
 }  // namespace maglev

@@ -19,7 +19,8 @@ void Options::describe(OptionTable& t) {
   t.add("unimix", unimix, "share of a uniform distribution in each categorical",
         {.min = 1e-6, .max = 1});
   t.add("fused_images", fused_images,
-        "on a processor, the networks of images on fused kernels; false: operations of ATen");
+        "on a processor, the networks of images on fused kernels; false: operations of ATen",
+        {.free = true});
 
   t.add("objective", objective,
         "what ties the states to what is seen: a decoder, or reduced redundancy (R2-Dreamer)");
@@ -65,7 +66,8 @@ void Options::describe(OptionTable& t) {
   t.add("update_every", update_every, "steps between updates; what is due is made together",
         {.min = 1, .max = 1e9, .unit = "steps"});
   t.add("fused", fused,
-        "updates by fused kernels and all threads; off: their reference, one thread's autograd");
+        "updates by fused kernels and all threads; off: their reference, one thread's autograd",
+        {.free = true});
 }
 
 void Options::check() const {

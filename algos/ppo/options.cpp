@@ -46,10 +46,11 @@ void Options::describe(OptionTable& t) {
   t.add("shard_rows", shard_rows,
         "rows a thread learns from at once off panels (which have 64); 0: chosen from the "
         "network's size",
-        {.min = 0, .max = 1e9, .unit = "rows"});
+        {.min = 0, .max = 1e9, .unit = "rows", .free = true});
   t.add("fused", fused,
         "the learner on fused kernels and all threads; false: its reference, the paper in plain "
-        "ATen");
+        "ATen",
+        {.free = true});
   t.section("network", [this](OptionTable& s) { network.describe(s); });
 }
 

@@ -42,9 +42,11 @@ void Options::describe(OptionTable& t) {
       "termination", termination,
       "how a plan ends: hard, once the chance exceeds one half, or soft, by the chances' product");
   t.add("prune", prune,
-        "leave out what cannot change a plan or an update; false: the plain reference, slower");
+        "leave out what cannot change a plan or an update; false: the plain reference, slower",
+        {.free = true});
   t.add("fused", fused,
-        "kernels of the engine for whole plans and updates on the processor; off: ATen");
+        "kernels of the engine for whole plans and updates on the processor; off: ATen",
+        {.free = true});
 
   t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
   t.add("enc_lr_scale", enc_lr_scale, "the encoder's learning rate, as a share of lr",

@@ -358,7 +358,7 @@ void OptionTable::override_with(std::string_view assignment) {
       Origin::command_line);
 }
 
-void OptionTable::load(const std::string& path, Origin origin) {
+void OptionTable::load(const std::string& path, Origin origin, const Skip& skip) {
   if (std::filesystem::is_directory(path))
     throw Error("[" + path + "] is a folder; name the settings file in it");
   std::ifstream file(path, std::ios::binary);
@@ -369,12 +369,15 @@ void OptionTable::load(const std::string& path, Origin origin) {
   text.resize(size_t(file.gcount()));
   if (text.size() > kMaxFileBytes)
     throw Error("[" + path + "] is over 1 MiB; settings files are small");
-  load_text(text, path, origin);
+  load_text(text, path, origin, skip);
 }
 
-void OptionTable::load_text(const std::string& yaml, const std::string& path, Origin origin) {
-  Document document(path, [&](const std::string& name, const std::string& value,
-                              const std::string& where) { set(name, value, where, origin); });
+void OptionTable::load_text(const std::string& yaml, const std::string& path, Origin origin,
+                            const Skip& skip) {
+  Document document(
+      path, [&](const std::string& name, const std::string& value, const std::string& where) {
+        if (!skip || !skip(name)) set(name, value, where, origin);
+      });
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
     if (documents.size() > 1)
@@ -418,7 +421,7 @@ std::string OptionTable::help() const {
     const std::string now = f.text(), accepted = accepted_text(f);
     out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
            now + (now == f.initial ? "" : ", bare " + f.initial) +
-           (accepted.empty() ? "" : "; " + accepted) + ")\n";
+           (accepted.empty() ? "" : "; " + accepted) + (f.rule.free ? "; free" : "") + ")\n";
   }
   return out;
 }

@@ -22,12 +22,16 @@ struct Rule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   const char* unit = "";
+  /// It changes speed and memory and not what is learned, but for the order in which sums are
+  /// rounded: what `maglev tune` may set by itself.
+  bool free = false;
 };
 
 /// Where a setting's value comes from. What people gave comes last.
 enum class Origin {
   built_in,      ///< the struct's own default
-  proven,        ///< configs/
+  proven,        ///< configs/<algorithm>/
+  profile,       ///< +hardware
   file,          ///< --config, or a run that is continued
   command_line,  ///< name=value
 };
@@ -87,11 +91,14 @@ class OptionTable {
            Origin origin = Origin::command_line);
   /// "name=value" of the command line.
   void override_with(std::string_view assignment);
+  /// Whether a file's setting of this dotted name is to be left out.
+  using Skip = std::function<bool(const std::string& name)>;
   /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error
   /// with file and line.
-  void load(const std::string& path, Origin origin = Origin::file);
+  void load(const std::string& path, Origin origin = Origin::file, const Skip& skip = {});
   /// The same from text; `path` names it in errors.
-  void load_text(const std::string& yaml, const std::string& path, Origin origin = Origin::file);
+  void load_text(const std::string& yaml, const std::string& path, Origin origin = Origin::file,
+                 const Skip& skip = {});
 
   /// Nested YAML of all settings with their present values; load_text of it restores them exactly.
   std::string yaml() const;

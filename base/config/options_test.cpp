@@ -140,6 +140,31 @@ TEST(Options, help_shows_the_value_in_force_and_the_bare_one) {
   EXPECT_EQ(t.find("seed")->origin, Origin::built_in);
 }
 
+TEST(Options, help_shows_what_is_free_to_tune) {
+  int64_t threads = 0, seed = 0;
+  OptionTable t;
+  t.add("threads", threads, "threads", {.min = 0, .free = true});
+  t.add("seed", seed, "seed", {.min = 0});
+  EXPECT_TRUE(contains(t.help(), "threads (default 0; >= 0; free)")) << t.help();
+  EXPECT_TRUE(contains(t.help(), "seed (default 0; >= 0)")) << t.help();
+}
+
+TEST(Options, a_file_may_have_settings_that_are_left_out) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  std::vector<std::string> left_out;
+  t.load_text("other: {rate: 1}\nppo: {lr: 0.5}\n", "profile.yaml", Origin::profile,
+              [&](const std::string& name) {
+                if (!name.starts_with("other.")) return false;
+                left_out.push_back(name);
+                return true;
+              });
+  EXPECT_EQ(left_out, std::vector<std::string>{"other.rate"});
+  EXPECT_EQ(t.find("ppo.lr")->text(), "0.5");
+  EXPECT_EQ(t.find("ppo.lr")->origin, Origin::profile);
+}
+
 TEST(Options, a_file_gives_each_setting_once_and_is_one_document) {
   const std::pair<const char*, const char*> files[] = {
       {"seed: 1\nseed: 2\n", "[f.yaml:2] has a second 'seed'"},

@@ -14,7 +14,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.add("seed", run.seed, "seed of everything random", {.min = 0, .max = 9e15});
   table_.add("device", run.device, "auto, cpu, cuda or cuda:<index>");
   table_.add("threads", run.threads, "threads; 0: as many as the process may use",
-             {.min = 0, .max = 1024});
+             {.min = 0, .max = 1024, .free = true});
+  table_.add("hardware", run.hardware,
+             "what was layered over the proven settings by +hardware=NAME: a profile of "
+             "configs/hardware/ or a file, or auto, what tune found for this machine");
   table_.section("train", [&](OptionTable& t) {
     t.add("steps", run.steps,
           "environment steps to train for, all environments; with train.dataset: updates",
@@ -29,15 +32,19 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
     t.add("collect", run.collect,
           "lockstep: all environments step together; blocks: each block of them runs the whole "
-          "rollout by itself, unless a library steps them, one by one");
+          "rollout by itself, unless a library steps them, one by one",
+          {.free = true});
     t.add("graph", run.graph,
-          "iterations captured as CUDA graphs and replayed; auto: where there is a GPU");
+          "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",
+          {.free = true});
     t.add("precision", run.precision,
           "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU");
     t.add(
         "deterministic", run.deterministic,
         "on a GPU only operations that give the same bits each time, so that a resumed run equals "
         "an unbroken one; slower, above all with convolutions. A processor always does");
+    t.add("synchronise", run.synchronise,
+          "on a GPU each launch is waited for, so that an error is told where it was made; slow");
     t.add("opponents", run.opponents,
           "who plays the second agent, by commas: scripted players of the environment, past (past "
           "selves), self, folders of runs; empty: all agents learn");
@@ -54,12 +61,14 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add(
         "prefetch", run.prefetch,
         "a thread of its own draws the next batch from the replay while one is learned from, on a "
-        "processor; auto: where batches are of 1 MiB and more and threads more than one");
+        "processor; auto: where batches are of 1 MiB and more and threads more than one",
+        {.free = true});
     t.add("dataset", run.dataset,
           "files to learn from instead of an environment, by commas (maglev data writes them)");
     t.add("replay_memory", run.replay_memory,
           "where a replay lies on a GPU: on the device or in pinned memory of the host; auto: on "
-          "the device where it leaves the rest enough");
+          "the device where it leaves the rest enough",
+          {.free = true});
     t.add("replay_folder", run.replay_folder,
           "on a processor: observations of the replay lie in a file of this folder, mapped into "
           "memory, "
@@ -118,7 +127,9 @@ std::vector<std::string> Experiment::settle() {
       if (origin >= Origin::file || nearest.empty() || i == table_.fields().size()) throw;
       table_.set(setting, nearest, "settings", origin);
       notes.push_back(setting + " is " + nearest + " here and not " + got +
-                      (origin == Origin::proven ? " of the proven settings" : " as by default") +
+                      (origin == Origin::profile  ? " of the profile"
+                       : origin == Origin::proven ? " of the proven settings"
+                                                  : " as by default") +
                       ": it must be " + must);
     }
   }

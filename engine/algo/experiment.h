@@ -37,6 +37,7 @@ struct RunOptions {
   uint64_t seed = 1;
   std::string device = "auto";  ///< auto, cpu, cuda or cuda:<index>
   int64_t threads = 0;
+  std::string hardware;  ///< auto, a name or a file, as it was given; empty: none
   int64_t env_count = 64;
   int64_t steps = 1'000'000;
   int64_t log_every = 0;
@@ -47,6 +48,7 @@ struct RunOptions {
   OnOff graph;
   std::optional<Precision> precision;
   bool deterministic = false;
+  bool synchronise = false;
   int64_t warmup = 0;
   bool overlap = false;
   OnOff prefetch;

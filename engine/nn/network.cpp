@@ -44,7 +44,7 @@ void NetworkOptions::describe(OptionTable& t) {
   t.add("critic_hidden", critic_hidden, "layers between features and value",
         {.min = 1, .max = 65536, .unit = "units"});
   t.add("activation", activation, "activation");
-  t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's");
+  t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's", {.free = true});
   t.add("shared", shared, "one trunk for policy and value");
   t.add("value_head", value_head, "value head");
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});

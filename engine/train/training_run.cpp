@@ -1,6 +1,7 @@
 #include "engine/train/training_run.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 #include <c10/util/Exception.h>
@@ -21,6 +22,8 @@ namespace {
 
 Placement placement_of(const Experiment& experiment) {
   const RunOptions& run = experiment.run;
+  // read when the first device is touched
+  if (run.synchronise) setenv("CUDA_LAUNCH_BLOCKING", "1", /*overwrite=*/0);
   return place(run.device, run.threads, run.precision);
 }
 

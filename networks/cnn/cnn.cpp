@@ -19,7 +19,8 @@ struct Options {
   void describe(OptionTable& t) {
     t.add("channels", channels, "convolution layers, 3x3, padding 1",
           {.min = 1, .max = 4096, .unit = "channels"});
-    t.add("fused_layers", fused_layers, "layers with relu as one operation instead of ATen's two");
+    t.add("fused_layers", fused_layers, "layers with relu as one operation instead of ATen's two",
+          {.free = true});
   }
 };
 

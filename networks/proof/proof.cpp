@@ -46,13 +46,15 @@ struct Options {
     t.add("temperature", temperature, "what products of unit vectors are divided by",
           {.min = 1e-6, .max = 1e6});
     t.add("packed", packed,
-          "on a processor embed what is there, once; false: every slot, as on a GPU");
+          "on a processor embed what is there, once; false: every slot, as on a GPU",
+          {.free = true});
     t.add("room", room,
           "successors there is room for, of a row on average; 0: as many as there are on a "
           "processor, every slot on a GPU",
           {.min = 0, .max = 65536, .unit = "successors"});
     t.add("fused_layers", fused_layers,
-          "layers, sums of rows and attention as one operation each; false: ATen's");
+          "layers, sums of rows and attention as one operation each; false: ATen's",
+          {.free = true});
   }
 };
 

@@ -1,13 +1,17 @@
 #include "verbs/bench/run_child.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/metrics/rows.h"
@@ -18,7 +22,6 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr size_t kMaxFileBytes = size_t(1) << 30;
-constexpr int kStopped = 130;  // train's exit status when a signal stopped it
 
 // a folder of its own, gone with the object
 class Scratch {
@@ -44,9 +47,21 @@ std::string text_of(const std::string& path) {
   return path_exists(path) ? read_file(path, kMaxFileBytes) : "";
 }
 
-std::string last_line(std::string text) {
+// its last line, or what killed it where it had no time to say so
+std::string said_at_the_end(std::string text, int status) {
+  if (status > 128)
+    return status == 128 + SIGKILL ? "killed, as a system out of memory does"
+                                   : "ended by signal " + std::to_string(status - 128);
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  return text.empty() ? "ended with status " + std::to_string(status)
+                      : text.substr(text.rfind('\n') + 1);
+}
+
+// whether a row has figures of an update
+bool learned(const MetricReader& row) {
+  return std::ranges::any_of(row.figures(), [&](const MetricReader::Figure& figure) {
+    return row.columns()[figure.column].starts_with("loss/") && !std::isnan(figure.value);
+  });
 }
 
 }  // namespace
@@ -60,6 +75,7 @@ Speed speed_of(const std::string& metrics) {
   for (size_t begin = 0, end; (end = metrics.find('\n', begin)) != std::string::npos;
        begin = end + 1) {
     if (!reader.read(std::string_view(metrics).substr(begin, end - begin))) continue;
+    if (rows == 0 && !learned(reader)) continue;
     const int64_t step = int64_t(reader.step());
     const double seconds = reader.value("seconds");
     if (rows++ == 0) {
@@ -74,22 +90,33 @@ Speed speed_of(const std::string& metrics) {
   return speed;
 }
 
-Speed measure_training(const std::vector<std::string>& words, double seconds) {
+Speed measure_training(const std::vector<std::string>& words, double seconds, double limit) {
+  const double end = steady_s() + limit;
   const Scratch scratch;
   const std::string run = scratch.path() + "/run", log = scratch.path() + "/log";
   std::vector<std::string> command = {"train"};
   command.insert(command.end(), words.begin(), words.end());
   command.insert(command.end(), {"--sinks", "jsonl", "--out", run});
   Child child(command, log);
-  while (child.running()) {
+  bool enough = false;
+  while (!enough && child.running() && steady_s() < end) {
     const Speed speed = speed_of(text_of(run + "/" + kMetricsFile));
-    if (speed.seconds >= seconds && speed.updates >= 2) break;
-    std::this_thread::sleep_for(kPoll);
+    enough = speed.seconds >= seconds && speed.updates >= 2;
+    if (!enough) std::this_thread::sleep_for(kPoll);
   }
-  child.signal(SIGINT);
+  // what it would save is thrown away
+  const bool late = !enough && child.running();
+  child.signal(SIGKILL);
   const int status = child.wait();
-  if (status != 0 && status != kStopped) throw Error(last_line(text_of(log)));
-  return speed_of(text_of(run + "/" + kMetricsFile));
+  Speed speed = speed_of(text_of(run + "/" + kMetricsFile));
+  if (late && speed.updates < 2) {
+    char text[64];
+    std::snprintf(text, sizeof text, "no figure within %.1f s", limit);
+    throw Error(text);
+  }
+  if (!enough && !late && status != 0) throw Error(said_at_the_end(text_of(log), status));
+  speed.peak_bytes = child.peak_bytes();
+  return speed;
 }
 
 }  // namespace maglev::verbs::bench

@@ -3,6 +3,7 @@
 // fresh threads, caches and memory.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,18 @@ struct Speed {
   double steps_per_second = 0;
   int64_t updates = 0;  ///< the figure is taken over
   double seconds = 0;
+  int64_t peak_bytes = 0;  ///< of the process
 };
 
-/// The steps and seconds of a metrics.jsonl: the first row, which holds construction and first
-/// touches of memory, only starts the clock. All zero with fewer than two whole rows.
+/// The steps and seconds of a metrics.jsonl: the first row in which something was learned, which holds
+/// construction and first touches of memory, only starts the clock. All zero with fewer than two whole
+/// rows from there on.
 Speed speed_of(const std::string& metrics);
 
 /// Runs `train` with `words` for `seconds` after its first update, and for two more updates at
-/// least, then stops it. Throws Error with what the run said when it fails.
-Speed measure_training(const std::vector<std::string>& words, double seconds);
+/// least, then ends it; `limit` seconds at most in all. Throws Error with what the run said when it
+/// fails, or when the limit came before a figure.
+Speed measure_training(const std::vector<std::string>& words, double seconds,
+                       double limit = std::numeric_limits<double>::infinity());
 
 }  // namespace maglev::verbs::bench

@@ -91,15 +91,23 @@ TEST(stages, an_algorithm_without_a_switch_leaves_its_stage_out) {
 
 TEST(run_child, the_first_row_only_starts_the_clock) {
   const Speed speed = speed_of(
-      "{\"step\": 100, \"seconds\": 5}\n{\"step\": 300, \"seconds\": 6}\n"
+      "{\"step\": 100, \"seconds\": 5, \"loss/policy\": 1}\n{\"step\": 300, \"seconds\": 6}\n"
       "{\"step\": 500, \"seconds\": 7}\n{\"step\": 700, \"sec");
   EXPECT_EQ(speed.updates, 2);
   EXPECT_DOUBLE_EQ(speed.seconds, 2);
   EXPECT_DOUBLE_EQ(speed.steps_per_second, 200);
 }
 
+TEST(run_child, steps_before_the_first_update_do_not_count) {
+  const Speed speed = speed_of(
+      "{\"step\": 900, \"seconds\": 1, \"loss/policy\": null}\n{\"step\": 1000, \"seconds\": 5, "
+      "\"loss/policy\": 1}\n{\"step\": 1100, \"seconds\": 6, \"loss/policy\": 1}\n");
+  EXPECT_EQ(speed.updates, 1);
+  EXPECT_DOUBLE_EQ(speed.steps_per_second, 100);
+}
+
 TEST(run_child, one_row_gives_no_figure) {
-  EXPECT_EQ(speed_of("{\"step\": 100, \"seconds\": 5}\n").updates, 0);
+  EXPECT_EQ(speed_of("{\"step\": 100, \"seconds\": 5, \"loss/policy\": 1}\n").updates, 0);
   EXPECT_EQ(speed_of("").steps_per_second, 0);
 }
 

@@ -133,7 +133,8 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   claim_threads();
   Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
-  load_settings(experiment, arguments, arguments.settings());
+  for (const std::string& note : load_settings(experiment, arguments, arguments.settings()).notes)
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
   for (const std::string& note : experiment.settle())
     std::fprintf(stderr, "maglev: %s\n", note.c_str());
   if (auto limit = arguments.value("--memory"))

@@ -58,7 +58,7 @@ int run(const std::vector<std::string>& words) {
       return 0;
     }
     Experiment experiment(names[0], names[1]);
-    const std::string proven = load_settings(experiment, arguments, arguments.settings());
+    const std::string proven = load_settings(experiment, arguments, arguments.settings()).proven;
     print("\nsettings (name=value), with the default each will have here" +
           (proven.empty() ? std::string() : "; bare: without " + proven) + ":\n" +
           experiment.table().help());
@@ -84,6 +84,10 @@ int run(const std::vector<std::string>& words) {
     if (!names.empty())
       throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
                   names[0] + "'");
+    for (const std::string& word : settings)
+      if (word.starts_with("+hardware=") || word.starts_with("hardware="))
+        throw Error("[train] a run that is resumed keeps its settings; " + word +
+                    " is for a new one, leave it out or give what it sets as name=value");
     if (!is_seeds(*folder)) return exit_status(train_resume(*folder, settings, request));
     if (!settings.empty())
       throw Error("[train] several seeds go on as they began; leave out '" + settings[0] +
@@ -95,8 +99,9 @@ int run(const std::vector<std::string>& words) {
         "[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` "
         "and `maglev algos` list them");
   Experiment experiment(names[0], names[1]);
-  load_settings(experiment, arguments, settings);
   request.notes = arguments.replaced();
+  const LoadedSettings loaded = load_settings(experiment, arguments, settings);
+  request.notes.insert(request.notes.end(), loaded.notes.begin(), loaded.notes.end());
   for (const std::string& note : experiment.settle()) request.notes.push_back(note);
   if (!seeds) return exit_status(train_new(experiment, request));
   for (const std::string& note : request.notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
@@ -108,13 +113,13 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {
-      .name = "train",
-      .summary = "train an agent, or continue a run",
-      .usage =
-          "train <algorithm> <environment> [setting=value ...] [--seeds N] | train --resume RUN "
-          "[setting=value ...]",
-      .run = run};
+  return {.name = "train",
+          .summary = "train an agent, or continue a run",
+          .usage =
+              "train <algorithm> <environment> [+hardware=auto|NAME|FILE] [setting=value ...] "
+              "[--seeds N] "
+              "| train --resume RUN [setting=value ...]",
+          .run = run};
 }
 
 }  // namespace maglev::verbs::train

@@ -1,0 +1,156 @@
+"""maglev tune and train +hardware, as a user calls them. Nothing here looks at how fast anything was."""
+
+import json
+import os
+
+import pytest
+
+PROFILES = ("ci", "cpu", "cuda", "debug", "production")
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache folder of this test's own."""
+    return {"env": {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}}
+
+
+def config(run):
+    """The settings of a run folder, flat."""
+    flat, path = {}, []
+    for line in (run / "config.yaml").read_text().splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name, _, value = line.strip().partition(":")
+        path[depth:] = [name]
+        if value.strip():
+            flat[".".join(path)] = value.strip().strip('"')
+    return flat
+
+
+def test_what_is_tuned_is_told_kept_and_used(engine, tmp_path, cache):
+    words = ["ppo", "cartpole", "env.count=8", "train.steps=4096"]
+    profile = tmp_path / "mine.yaml"
+    tune = ["tune", *words, "--budget", "8s", "--json", "-o", profile]
+    done = engine(*tune, **cache)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    rows = found["rows"]
+    assert rows[0]["settings"] == {} and rows[0]["state"] == "measured"
+    assert rows[0]["steps_per_second"] > 0 and rows[0]["peak_bytes"] > rows[0]["planned_bytes"] > 0
+    assert all(row["why"] for row in rows if row["state"] != "left out")
+    assert found["settings"] in [row["settings"] for row in rows]
+    assert set().union(*(row["settings"] for row in rows)) <= {
+        "threads", "train.collect", "ppo.fused", "ppo.network.fast_tanh",
+    }  # fmt: skip
+    assert len(list((tmp_path / "cache/maglev/tune").iterdir())) == 1
+    # a second call reads it, and the profile is not written over unasked
+    refused = engine(*tune, **cache)
+    assert refused.returncode == 2 and "--overwrite" in refused.stderr
+    again = engine(*tune, "--overwrite", **cache)
+    assert again.returncode == 0 and "--retune" in again.stderr
+    assert json.loads(again.stdout) == found
+    text = profile.read_text()
+    assert text.startswith("# Found by ./maglev tune ppo cartpole")
+    # auto is what was found, seeds and rates are no other work; the command line has the last word
+    run = tmp_path / "auto"
+    done = engine("train", *words, "seed=9", "ppo.lr=1e-4", "+hardware=auto", "--out", run, **cache)
+    assert done.returncode == 0, done.stderr
+    settings = config(run)
+    assert settings["hardware"] == "auto" and settings["env.count"] == "8"
+    assert all(settings[name] == value for name, value in found["settings"].items())
+    assert "tuned here on" in (run / "log.txt").read_text()
+    run = tmp_path / "file"
+    done = engine("train", *words, f"+hardware={profile}", "threads=2", "--out", run, **cache)
+    assert done.returncode == 0, done.stderr
+    assert config(run)["threads"] == "2" and config(run)["hardware"] == str(profile)
+
+
+def test_what_does_not_fit_is_never_run(engine, cache):
+    done = engine(
+        "tune", "ppo", "cartpole", "env.count=64", "train.memory_limit=1MiB", "threads=1",
+        "--learning", "env.count", "--budget", "6s", "--json", **cache,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    refused = [row for row in rows if row["state"] == "does not fit"]
+    assert refused and all("does not fit" in row["why"] for row in refused)
+    assert all(row["peak_bytes"] == 0 for row in refused)
+    assert all(row["planned_bytes"] <= 1 << 20 for row in rows if row["state"] == "measured")
+
+
+def test_nothing_tuned_says_how_to_tune_and_trains(engine, tmp_path, cache):
+    run = tmp_path / "run"
+    words = ["ppo", "cartpole", "train.steps=2048", "+hardware=auto", "--out", run]
+    done = engine("train", *words, **cache)
+    assert done.returncode == 0, done.stderr
+    assert "./maglev tune ppo cartpole" in (run / "log.txt").read_text()
+
+
+def test_a_swapped_pair_is_taken_as_it_was_meant(engine, cache):
+    done = engine("tune", "cartpole", "ppo", "train.memory_limit=1K", "--budget", "1s", **cache)
+    assert done.returncode == 2 and "taken as ppo cartpole" in done.stderr
+    assert "does not fit" in done.stderr
+
+
+def test_mistakes_are_one_line_each(engine, tmp_path, cache):
+    for words, said in [
+        (["tune", "ppo", "cartpole", "--budget", "soon"], "such as 120s or 2m"),
+        (["tune", "ppo", "cartpole", "--learning", "env.cuont"], "did you mean env.count"),
+        (["tune", "ppo", "cartpole", "--learning", "ppo.lr"], "switches and choices"),
+        (["tune", "ppo", "cartpole", "+hardware=auto"], "leave it out"),
+        (["tune", "ppo", "cartpole", "-o", tmp_path], "is a folder"),
+        (["tune", "ppo"], "<algorithm> <environment>"),
+        (["train", "ppo", "cartpole", "+hardware=debgu"], "did you mean debug"),
+        (["train", "ppo", "cartpole", "+hardware=x/none.yaml"], "cannot be read"),
+        (["train", "ppo", "cartpole", "hardware=ci"], "+hardware=ci"),
+        (["train", "--resume", tmp_path, "+hardware=ci"], "is for a new one"),
+    ]:
+        done = engine(*words, **cache)
+        assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
+        assert done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+def test_the_profiles_that_ship_are_those_of_the_docs(home):
+    there = sorted(path.stem for path in (home / "configs/hardware").glob("*.yaml"))
+    assert there == sorted(PROFILES)
+    page = (home / "docs/tuning.md").read_text()
+    assert all(f"`{name}`" in page for name in there)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("algo, env", [("ppo", "cartpole"), ("tdmpc2", "pendulum"), ("dreamer", "pendulum")])
+def test_every_profile_suits_every_algorithm(engine, algo, env, name):
+    done = engine("plan", algo, env, f"+hardware={name}", "--json")
+    if name == "cuda" and done.returncode == 2:
+        assert "torch sees no CUDA device" in done.stderr or "no device code" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    others = {"ppo", "tdmpc2", "dreamer"} - {algo}
+    told = f"left out, for {algo} has none" in done.stderr
+    assert told == (name == "debug") and f" {algo}." not in done.stderr
+    assert not told or all(f"{other}.fused" in done.stderr for other in others)
+
+
+def test_ci_is_one_thread_and_the_same_twice(engine, tmp_path):
+    rows = []
+    for number in range(2):
+        run = tmp_path / str(number)
+        done = engine("train", "ppo", "cartpole", "+hardware=ci", "--out", run)
+        assert done.returncode == 0, done.stderr
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        rows.append([json.loads(line)["loss/policy"] for line in lines])
+        settings = config(run)
+        assert settings["threads"] == "1" and settings["hardware"] == "ci"
+        assert settings["train.deterministic"] == "true" and int(settings["train.steps"]) <= 4096
+    assert rows[0] == rows[1] != []
+
+
+def test_debug_ends_where_a_figure_is_not_finite(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["ppo", "pendulum", "--bare", "env.count=4", "ppo.rollout=100", "ppo.minibatch=100"]
+    wild = ["ppo.epochs=4", "ppo.lr=10", "train.steps=3200"]
+    done = engine("train", *words, *wild, "+hardware=debug", "--out", run)
+    assert done.returncode == 3, done.stderr  # it diverged
+    settings = config(run)
+    assert settings["train.on_divergence"] == "stop" and settings["train.synchronise"] == "true"
+    assert settings["ppo.fused"] == "false" and settings["train.graph"] == "off"
+    assert settings["threads"] == "1" and settings["train.collect"] == "lockstep"

@@ -1,0 +1,91 @@
+#include "verbs/tune/knobs.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "base/core/error.h"
+
+namespace maglev::verbs::tune {
+namespace {
+
+Knobs knobs(const Experiment& experiment, const std::vector<std::string>& learning = {}) {
+  return knobs_of(experiment, place("cpu", 0), learning);
+}
+
+const Knob* find(const Knobs& knobs, const std::string& name) {
+  const auto it = std::ranges::find(knobs.searched, name, &Knob::setting);
+  return it == knobs.searched.end() ? nullptr : &*it;
+}
+
+std::string why_idle(const Knobs& knobs, const std::string& name) {
+  const auto it = std::ranges::find(knobs.idle, name, &Idle::setting);
+  return it == knobs.idle.end() ? "" : it->why;
+}
+
+TEST(tune_knobs, of_every_algorithm_are_its_free_settings_and_each_value_is_taken) {
+  for (const AlgoEntry& algo : algo_table()) {
+    if (!algo.small.env) continue;
+    Experiment experiment(algo.name, algo.small.env);
+    const Knobs found = knobs(experiment);
+    size_t free = 0;
+    for (const Field& field : experiment.table().fields()) free += field.rule.free;
+    EXPECT_EQ(found.searched.size() + found.idle.size(), free) << algo.name;
+    for (const Knob& knob : found.searched) {
+      EXPECT_TRUE(experiment.table().find(knob.setting)->rule.free) << knob.setting;
+      EXPECT_FALSE(std::ranges::count(knob.values, knob.now)) << knob.setting;
+      const std::set<std::string> once(knob.values.begin(), knob.values.end());
+      EXPECT_EQ(once.size(), knob.values.size()) << knob.setting;
+      for (const std::string& value : knob.values)
+        EXPECT_NO_THROW(experiment.table().set(knob.setting, value)) << knob.setting << value;
+      experiment.table().set(knob.setting, knob.now);
+    }
+  }
+}
+
+TEST(tune_knobs, what_changes_learning_is_no_free_setting) {
+  for (const AlgoEntry& algo : algo_table()) {
+    if (!algo.small.env) continue;
+    Experiment experiment(algo.name, algo.small.env);
+    for (const char* name :
+         {"seed", "env.count", "train.precision", "train.overlap", "train.steps"})
+      EXPECT_FALSE(experiment.table().find(name)->rule.free) << name;
+  }
+}
+
+TEST(tune_knobs, what_cannot_matter_here_is_told_why) {
+  Experiment vectors("ppo", "cartpole");
+  const Knobs found = knobs(vectors);
+  EXPECT_EQ(why_idle(found, "train.graph"), "there is no GPU");
+  EXPECT_EQ(why_idle(found, "train.prefetch"), "ppo has no replay");
+  EXPECT_NE(why_idle(found, "ppo.shard_rows"), "");
+  EXPECT_EQ(why_idle(found, "ppo.network.cnn.fused_layers"), "the network is mlp");
+  Experiment cells("ppo", "minatar_breakout");
+  EXPECT_TRUE(find(knobs(cells), "ppo.shard_rows"));
+  EXPECT_TRUE(find(knobs(cells), "ppo.network.cnn.fused_layers"));
+  Experiment replay("dreamer", "pendulum");
+  EXPECT_TRUE(find(knobs(replay), "train.prefetch"));
+  EXPECT_EQ(why_idle(knobs(replay), "dreamer.fused_images"), "nothing is seen as an image");
+}
+
+TEST(tune_knobs, what_the_command_line_gave_stays) {
+  Experiment experiment("ppo", "cartpole");
+  experiment.table().override_with("train.collect=lockstep");
+  EXPECT_EQ(why_idle(knobs(experiment), "train.collect"), "it was given");
+}
+
+TEST(tune_knobs, learning_settings_come_when_they_are_named) {
+  Experiment experiment("ppo", "cartpole");
+  EXPECT_FALSE(find(knobs(experiment), "env.count"));
+  const Knobs found = knobs(experiment, {"env.count", "train.precision"});
+  ASSERT_TRUE(find(found, "env.count"));
+  EXPECT_EQ(find(found, "env.count")->now, "64");
+  EXPECT_TRUE(std::ranges::count(find(found, "env.count")->values, "128"));
+  EXPECT_TRUE(std::ranges::count(find(found, "train.precision")->values, "bf16"));
+  EXPECT_THROW(knobs(experiment, {"ppo.lr"}), Error);
+  EXPECT_THROW(knobs(experiment, {"env.cuont"}), Error);
+}
+
+}  // namespace
+}  // namespace maglev::verbs::tune

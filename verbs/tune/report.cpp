@@ -1,0 +1,111 @@
+#include "verbs/tune/report.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/host/system.h"
+#include "verbs/table.h"
+
+namespace maglev::verbs::tune {
+namespace {
+
+std::string figure(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string times(double share) { return figure(share, "%.2f"); }
+std::string steps(double speed) { return figure(speed, speed < 100 ? "%.1f" : "%.0f"); }
+
+constexpr const char* kStates[] = {"measured", "does not fit", "failed", "left out"};
+
+}  // namespace
+
+std::string settings_text(const Candidate& candidate) {
+  std::string text;
+  for (const Setting& one : candidate)
+    text += (text.empty() ? "" : " ") + one.name + "=" + one.value;
+  return text.empty() ? "as they are" : text;
+}
+
+double gain_of(const Outcome& outcome) {
+  return outcome.rows[outcome.chosen].median() / outcome.rows[0].median();
+}
+
+std::string table_text(const Outcome& outcome, const Terminal& terminal) {
+  std::vector<const Row*> rows;
+  size_t left_out = 0;
+  for (const Row& row : outcome.rows) {
+    if (row.state == State::left_out) ++left_out;
+    else rows.push_back(&row);
+  }
+  std::ranges::stable_sort(rows, [](const Row* a, const Row* b) {
+    if (a->state != b->state) return a->state < b->state;
+    // those of the finals were measured longer
+    if (a->finals.empty() != b->finals.empty()) return b->finals.empty();
+    return a->finals.empty() ? a->gain > b->gain : a->median() > b->median();
+  });
+  Table table({"settings", ">planned", ">peak", ">steps/s", ">x", "why"});
+  for (const Row* row : rows) {
+    const bool known = row->state == State::measured;
+    const double gain = row->finals.empty() ? row->gain : row->median() / outcome.rows[0].median();
+    table.add(
+        {settings_text(row->candidate), row->bytes ? bytes_text(row->bytes) : "-",
+         row->peak_bytes ? bytes_text(row->peak_bytes) : "-", known ? steps(row->median()) : "-",
+         known ? times(gain) : "-",
+         known ? row->why
+               : std::string(row->state == State::failed ? "failed: " : "not run: ") + row->why});
+  }
+  std::string text = table.text(terminal);
+  if (left_out > 0)
+    text += std::to_string(left_out) +
+            " more were not measured: no time was left, or they are no "
+            "smaller than one that failed\n";
+  return text;
+}
+
+std::string verdict_text(const Outcome& outcome) {
+  const Row &chosen = outcome.rows[outcome.chosen], &before = outcome.rows[0];
+  if (outcome.chosen == 0)
+    return "the settings as they are: " + steps(before.median()) + " steps/s, " + before.why;
+  return settings_text(chosen.candidate) + ": " + times(gain_of(outcome)) + " times as fast, " +
+         steps(before.median()) + " -> " + steps(chosen.median()) + " steps/s";
+}
+
+std::string tuned_json(const Tuned& tuned) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array(),
+                         settings = nlohmann::ordered_json::object();
+  for (const Row& row : tuned.outcome.rows) {
+    nlohmann::ordered_json changes = nlohmann::ordered_json::object();
+    for (const Setting& one : row.candidate) changes[one.name] = one.value;
+    rows.push_back({{"settings", changes},
+                    {"state", kStates[size_t(row.state)]},
+                    {"planned_bytes", row.bytes},
+                    {"peak_bytes", row.peak_bytes},
+                    {"steps_per_second", row.median()},
+                    {"gain", row.gain},
+                    {"finals", row.finals},
+                    {"why", row.why}});
+  }
+  for (const Setting& one : tuned.settings) settings[one.name] = one.value;
+  return nlohmann::ordered_json{{"made", tuned.made},
+                                {"settings", settings},
+                                {"gain", gain_of(tuned.outcome)},
+                                {"noise", tuned.outcome.noise},
+                                {"seconds", tuned.outcome.seconds},
+                                {"rows", rows}}
+             .dump(2) +
+         "\n";
+}
+
+std::string profile_yaml(const Tuned& tuned, const std::string& title) {
+  std::string text = "# " + title + "\n# " + verdict_text(tuned.outcome) + "\n";
+  // dotted names are read as nested ones are
+  for (const Setting& one : tuned.settings) text += one.name + ": " + one.value + "\n";
+  return text;
+}
+
+}  // namespace maglev::verbs::tune

@@ -1,0 +1,192 @@
+// maglev tune: finds by measuring which settings a run is fastest with on this machine, of those that
+// do not change what is learned.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <span>
+#include <unistd.h>
+#include <utility>
+
+#include "base/core/clock.h"
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/split.h"
+#include "engine/host/system.h"
+#include "verbs/arguments.h"
+#include "verbs/settings.h"
+#include "verbs/table.h"
+#include "verbs/tune/cache.h"
+#include "verbs/tune/knobs.h"
+#include "verbs/tune/report.h"
+#include "verbs/tune/trials.h"
+#include "verbs/verb.h"
+
+namespace maglev::verbs::tune {
+
+VerbEntry entry();
+
+namespace {
+
+constexpr double kDefaultBudget = 120, kLeastBudget = 1, kMostBudget = 86'400;
+
+// "120s", "2m", "90": seconds
+double parse_budget(const std::string& text) {
+  const std::string digits = text.substr(0, text.find_first_not_of("0123456789."));
+  const std::string unit = text.substr(digits.size());
+  const double factor = unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
+  char* end = nullptr;
+  const double seconds = factor * std::strtod(digits.c_str(), &end);
+  if (digits.empty() || *end || !(seconds >= kLeastBudget && seconds <= kMostBudget))
+    throw Error(
+        "[tune] --budget must be seconds or minutes from 1s to 1440m, such as 120s or 2m, got '" +
+        text + "'");
+  return seconds;
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts;
+  localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
+  return text;
+}
+
+template <class Row>
+bool has(std::span<const Row> table, const std::string& name) {
+  for (const Row& row : table)
+    if (name == row.name) return true;
+  return false;
+}
+
+// what is searched and what is not, before it begins
+void tell_knobs(const Knobs& knobs) {
+  std::string text = "searched:";
+  for (const Knob& knob : knobs.searched) {
+    text += " " + knob.setting + " (" + knob.now;
+    for (const std::string& value : knob.values) text += "|" + value;
+    text += ")";
+  }
+  std::fprintf(stderr, "%s\n", text.c_str());
+  for (const Idle& idle : knobs.idle)
+    std::fprintf(stderr, "left as it is: %s, for %s\n", idle.setting.c_str(), idle.why.c_str());
+}
+
+Tuned measured(const Experiment& experiment, const Knobs& knobs, double budget) {
+  Trials trials(experiment);
+  const double begin = steady_s();
+  double before = 0;  // the speed of the settings as they are
+  const World world{.plan = [&](const Candidate& c) { return trials.plan(c); },
+                    .measure = [&](const Candidate& c, double seconds,
+                                   double limit) { return trials.measure(c, seconds, limit); },
+                    .clock = [] { return steady_s(); },
+                    .told =
+                        [&](const Row& row, double speed) {
+                          if (row.state == State::left_out) return;
+                          if (row.candidate.empty()) before = speed;
+                          char figures[96];
+                          std::snprintf(figures, sizeof figures, "%.0f steps/s, %.2f x", speed,
+                                        speed / before);
+                          std::fprintf(stderr, "%5.1f s of %.0f  %s: %s\n", steady_s() - begin,
+                                       budget, settings_text(row.candidate).c_str(),
+                                       speed > 0 ? figures : row.why.c_str());
+                        }};
+  Tuned tuned{.made = now_text(), .settings = {}, .outcome = search(knobs.searched, budget, world)};
+  tuned.settings = tuned.outcome.rows[tuned.outcome.chosen].candidate;
+  return tuned;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(
+      entry(), words,
+      {.flags = {{"--budget", "TIME", "for all of it, e.g. 120s or 2m (default 120s)"},
+                 {"-o", "FILE", "what is found as a profile, e.g. configs/hardware/mine.yaml"},
+                 {"--overwrite", "", "FILE may be there"},
+                 {"--learning", "NAMES",
+                  "settings besides, by commas, which change what is learned, e.g. "
+                  "env.count,ppo.rollout"},
+                 {"--retune", "", "measure, whatever was found before"},
+                 {"--config", "FILE", "settings from YAML or JSON, as of train"},
+                 {"--bare", "", "without the proven settings"},
+                 {"--json", "", "as JSON"}},
+       .least = 2,
+       .most = 2,
+       .names = "<algorithm> <environment>",
+       .settings = true});
+  if (arguments.help()) return arguments.print_help();
+  const double budget =
+      arguments.value("--budget") ? parse_budget(*arguments.value("--budget")) : kDefaultBudget;
+  const auto file = arguments.output("-o");
+  std::string algo = arguments.positional()[0], env = arguments.positional()[1];
+  if (!has(algo_table(), algo) && has(algo_table(), env) && has(env_table(), algo)) {
+    std::swap(algo, env);
+    std::fprintf(stderr, "maglev: taken as %s %s: the algorithm comes first, as of train\n",
+                 algo.c_str(), env.c_str());
+  }
+  if (std::ranges::count(arguments.settings(), "+hardware=auto"))
+    throw Error("[tune] finds what +hardware=auto stands for; leave it out");
+  claim_threads();
+  Experiment experiment(algo, env);
+  for (const std::string& note : load_settings(experiment, arguments, arguments.settings()).notes)
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  const std::vector<std::string> learning =
+      split_list(arguments.value("--learning").value_or(""), "--learning");
+  const CacheKey key = cache_key(experiment, learning);
+  for (const std::string& note : experiment.settle())
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  const RunOptions& options = experiment.run;
+  const Knobs knobs =
+      knobs_of(experiment, place(options.device, options.threads, options.precision), learning);
+
+  auto tuned = arguments.has("--retune") ? std::nullopt : read_cache(key);
+  if (tuned) {
+    std::fprintf(stderr, "found on %s, in %s; --retune measures again\n", tuned->made.c_str(),
+                 cache_file(key).c_str());
+  } else {
+    if (knobs.searched.empty())
+      throw Error("[tune] there is nothing to search: no free setting has a second value here");
+    tell_knobs(knobs);
+    tuned = measured(experiment, knobs, budget);
+    write_cache(key, *tuned);
+  }
+  for (const Setting& one : tuned->settings)
+    if (!experiment.table().find(one.name)->rule.free)
+      std::fprintf(stderr, "maglev: %s=%s changes what is learned: judge it by a training run\n",
+                   one.name.c_str(), one.value.c_str());
+
+  const System system = probe_system(".");
+  const std::string pair = algo + " " + env;
+  if (arguments.has("--json")) {
+    print(tuned_json(*tuned));
+  } else {
+    char title[160];
+    std::snprintf(title, sizeof title, "%s on %s, measured in %.0f s\n\n", pair.c_str(),
+                  system.processor.model.c_str(), tuned->outcome.seconds);
+    print(title + table_text(tuned->outcome, probe_terminal(STDOUT_FILENO)) + "\n" +
+          verdict_text(tuned->outcome) + "\n" +
+          (learning.empty() ? "use it: ./maglev train " + pair + " +hardware=auto\n" : ""));
+  }
+  if (file) {
+    write_atomic(
+        *file, profile_yaml(*tuned, "Found by ./maglev tune " + pair + " on " + tuned->made + ", " +
+                                        system.processor.model + "."));
+    std::fprintf(stderr, "written: %s; ./maglev train %s +hardware=%s\n", file->c_str(),
+                 pair.c_str(), file->c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "tune",
+          .summary = "the settings a run is fastest with here, found by measuring",
+          .usage =
+              "tune <algorithm> <environment> [setting=value ...] [--budget 120s] [-o FILE] "
+              "[--learning NAMES] [--retune]",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::tune
