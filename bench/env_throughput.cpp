@@ -9,72 +9,19 @@
 // figure.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
-#include "tests/envs_host.h"
+#include "base/env/throughput.h"
 
 namespace maglev {
 namespace {
 
-constexpr int64_t kActionRows = 64;  // rows of actions drawn beforehand, then used again
-
 struct Case {
   std::string env;
   std::vector<std::pair<std::string, std::string>> settings;
-};
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-class Measurement {
- public:
-  Measurement(const Case& which, int64_t count, ThreadPool& pool)
-      : envs_(find_env(which.env), count, 1, which.settings), pool_(pool), io_(envs_.io()) {
-    envs_.reset();
-    Rng rng(1, stream_id(Purpose::act, 0), 0);
-    for (int64_t t = 0; t < kActionRows; ++t) {
-      envs_.random_actions(rng);
-      i32_.insert(i32_.end(), envs_.actions_i32.begin(), envs_.actions_i32.end());
-      f32_.insert(f32_.end(), envs_.actions_f32.begin(), envs_.actions_f32.end());
-    }
-    // past the first episodes, so that resets are spread over time; a library's end at their limit
-    for (int t = 0; t < (envs_.entry().library ? 20 : 600); ++t) step();
-  }
-
-  double steps_per_second(double seconds) {
-    envs_.take_totals();
-    const double start = now_s();
-    do {
-      for (int t = 0; t < 16; ++t) step();
-    } while (now_s() - start < seconds);
-    const double took = now_s() - start;
-    return double(envs_.take_totals().steps) / took;
-  }
-
- private:
-  void step() {
-    const int64_t row = turn_++ % kActionRows * envs_.rows() * io_.action_dims;
-    if (io_.action_i32) io_.action_i32 = i32_.data() + row;
-    if (io_.action_f32) io_.action_f32 = f32_.data() + row;
-    const int64_t block = envs_.entry().host_only ? 1 : 64;
-    pool_.run((envs_.count() + block - 1) / block, [this, block](int64_t i) {
-      envs_.entry().step_cpu(envs_.batch(), io_, i * block,
-                             std::min((i + 1) * block, envs_.count()));
-    });
-  }
-
-  HostEnvs envs_;
-  ThreadPool& pool_;
-  StepIo io_;
-  std::vector<int32_t> i32_;
-  std::vector<float> f32_;
-  int64_t turn_ = 0;
 };
 
 void run(const std::vector<std::string>& words) {
@@ -110,7 +57,7 @@ void run(const std::vector<std::string>& words) {
     for (int threads : thread_counts)
       for (int64_t count : counts) {
         ThreadPool pool(threads);
-        Measurement measurement(which, count, pool);
+        EnvThroughput measurement(find_env(which.env), which.settings, count, pool);
         std::vector<double> speeds;
         for (int r = 0; r < repeats; ++r) speeds.push_back(measurement.steps_per_second(seconds));
         std::sort(speeds.begin(), speeds.end());

@@ -29,7 +29,7 @@
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
 #include "kernels/relu_layers/relu_layers_op.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

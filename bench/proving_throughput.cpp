@@ -17,7 +17,7 @@
 
 #include "base/core/error.h"
 #include "envs/kg/kg.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

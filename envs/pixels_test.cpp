@@ -8,7 +8,7 @@
 
 #include "envs/cartpole_pixels/cartpole_pixels.h"
 #include "envs/pendulum_pixels/pendulum_pixels.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

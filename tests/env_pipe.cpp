@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/core/error.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "envs/pendulum/pendulum.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

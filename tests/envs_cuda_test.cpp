@@ -12,7 +12,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "base/core/error.h"
 #include "base/picture/canvas.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

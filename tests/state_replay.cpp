@@ -11,7 +11,7 @@
 #include <iostream>
 
 #include "base/core/error.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

@@ -1,6 +1,7 @@
 #include "engine/host/system.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -147,16 +148,7 @@ std::optional<bool> turbo_state(const std::string& root) {
   return std::nullopt;
 }
 
-std::string output_of(const char* command) {
-  std::string text;
-  FILE* pipe = popen(command, "r");
-  if (!pipe) return text;
-  char part[512];
-  while (size_t count = std::fread(part, 1, sizeof part, pipe)) text.append(part, count);
-  return pclose(pipe) == 0 ? text : "";
-}
-
-// the driver's own list, where its tool is missing: names only
+// the driver's own list, where its library is missing: names only
 std::vector<Gpu> gpus_of_driver(const std::string& root) {
   std::vector<Gpu> gpus;
   std::error_code error;
@@ -167,6 +159,22 @@ std::vector<Gpu> gpus_of_driver(const std::string& root) {
       if (key == "Model") gpus.push_back({.name = std::string(value)});
     });
   return gpus;
+}
+
+// the folders index0, index1, ... of the first processor, nearest cache first
+std::vector<Cache> caches_of(const std::string& root) {
+  std::vector<Cache> caches;
+  for (int i = 0;; ++i) {
+    const std::string folder =
+        root + "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
+    const auto level = whole(read(folder + "level"));
+    if (!level) return caches;
+    Cache cache{.level = int(*level), .kind = std::string(trimmed(read(folder + "type")))};
+    for (char& c : cache.kind) c = char(std::tolower(c));
+    cache.bytes = parse_size(read(folder + "size"));
+    cache.shared_by = parse_list_count(read(folder + "shared_cpu_list"));
+    caches.push_back(std::move(cache));
+  }
 }
 
 std::string number_text(double value) {
@@ -181,7 +189,8 @@ int64_t Memory::left() const {
   return limit > 0 ? std::min(available, std::max<int64_t>(0, limit - limit_used)) : available;
 }
 
-System probe_system(const std::string& path, const std::string& root) {
+System probe_system(const std::string& path, const std::string& root,
+                    const GpuLibraries& libraries) {
   System system;
   // what runs on it
   system.os = os_name(read(root + "/etc/os-release"));
@@ -197,10 +206,14 @@ System probe_system(const std::string& path, const std::string& root) {
   const std::string frequency = root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
   processor.governor = trimmed(read(frequency));
   processor.turbo = turbo_state(root);
+  processor.caches = caches_of(root);
+  processor.memory_nodes = parse_list_count(read(root + "/sys/devices/system/node/online"));
   processor.load = std::atof(read(root + "/proc/loadavg").c_str());
   // memory, and the limits of control groups
   parse_meminfo(read(root + "/proc/meminfo"), system.memory);
   probe_limits(root, processor, system.memory);
+  system.memory.huge_pages =
+      parse_choice(read(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
   // the disk
   system.disk.path = path;
   struct statvfs disk{};
@@ -208,11 +221,8 @@ System probe_system(const std::string& path, const std::string& root) {
     system.disk.total = int64_t(disk.f_blocks) * int64_t(disk.f_frsize);
     system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);
   }
-  // GPUs by the driver's tool, which knows this machine alone; by the driver's files else
-  if (root.empty())
-    system.gpus =
-        parse_gpus(output_of("nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap "
-                             "--format=csv,noheader,nounits 2>/dev/null"));
+  // GPUs by the drivers' libraries; by the driver's files else
+  system.gpus = probe_gpus(libraries);
   if (system.gpus.empty()) system.gpus = gpus_of_driver(root);
   return system;
 }
@@ -278,19 +288,30 @@ std::string parse_cgroup(std::string_view text, std::string_view controller) {
   return group;
 }
 
-std::vector<Gpu> parse_gpus(std::string_view csv) {
-  std::vector<Gpu> gpus;
-  for_lines(csv, [&](std::string_view line) {
-    const auto [name, sizes] = split(line, ',');
-    const auto [total, rest] = split(sizes, ',');
-    const auto [free, capability] = split(rest, ',');
-    if (name.empty() || total.empty()) return;
-    gpus.push_back({.name = std::string(name),
-                    .memory_total = whole(total).value_or(0) * kMiB,
-                    .memory_free = whole(free).value_or(0) * kMiB,
-                    .capability = std::string(capability)});
-  });
-  return gpus;
+int parse_list_count(std::string_view text) {
+  int count = 0;
+  for (std::string_view left = trimmed(text); !left.empty();) {
+    const size_t end = std::min(left.find(','), left.size());
+    const auto [low, high] = split(left.substr(0, end), '-');
+    const auto first = whole(low), last = high.empty() ? first : whole(high);
+    if (!first || !last || *last < *first) return 0;
+    count += int(*last - *first + 1);
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return count;
+}
+
+int64_t parse_size(std::string_view text) {
+  text = trimmed(text);
+  const int64_t count = whole(text).value_or(0);
+  const char unit = text.empty() ? ' ' : text.back();
+  return count * (unit == 'K' ? 1024 : unit == 'M' ? kMiB : unit == 'G' ? kGiB : 1);
+}
+
+std::string parse_choice(std::string_view text) {
+  const size_t begin = text.find('['), end = text.find(']');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return "";
+  return std::string(text.substr(begin + 1, end - begin - 1));
 }
 
 std::vector<std::string> system_warnings(const System& system, int threads) {
@@ -316,6 +337,26 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
         "the frequency governor is powersave: `cpupower frequency-set -g performance` is faster");
   if (cpu.turbo && !*cpu.turbo)
     warnings.push_back("turbo is off: the processor stays at its base clock");
+  if (system.memory.huge_pages == "never")
+    warnings.push_back(
+        "transparent huge pages are off: `echo madvise > "
+        "/sys/kernel/mm/transparent_hugepage/enabled` "
+        "(as root) lets large buffers have them");
+  if (cpu.memory_nodes > 1)
+    warnings.push_back("memory is in " + std::to_string(cpu.memory_nodes) +
+                       " nodes: `numactl --cpunodebind=0 --membind=0` keeps a run's threads near "
+                       "its memory, where one node's processors suffice");
+  for (const Gpu& gpu : system.gpus) {
+    if (gpu.busy >= 50)
+      warnings.push_back(gpu.name + " was busy " + std::to_string(gpu.busy) +
+                         "% of the time: another program uses it; choose another with "
+                         "device=cuda:<index>, or wait for it");
+    if (gpu.lanes > 0 && gpu.lanes < gpu.lanes_at_most)
+      warnings.push_back(gpu.name + " has " + std::to_string(gpu.lanes) + " of " +
+                         std::to_string(gpu.lanes_at_most) +
+                         " PCI Express lanes: copies take longer; if it stays so under load, move "
+                         "the card to another slot");
+  }
   if (system.memory.total > 0 && system.memory.left() < 2 * kGiB)
     warnings.push_back("only " + bytes_text(system.memory.left()) +
                        " of memory is left: use fewer environments (env.count)");

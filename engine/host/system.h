@@ -8,7 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/host/gpus.h"
+
 namespace maglev {
+
+/// A cache of the first processor.
+struct Cache {
+  int level = 0;
+  std::string kind;  ///< "data", "instruction" or "unified"
+  int64_t bytes = 0;
+  int shared_by = 0;  ///< logical processors; 0: unknown
+};
 
 struct Processor {
   std::string model = "unknown";
@@ -20,7 +30,9 @@ struct Processor {
   std::string governor;  ///< of frequency scaling, e.g. "powersave"; empty: unknown
   /// Whether the processor may exceed its base clock; unknown in most virtual machines.
   std::optional<bool> turbo;
-  double load = 0;  ///< runnable tasks, mean of the last minute
+  double load = 0;            ///< runnable tasks, mean of the last minute
+  std::vector<Cache> caches;  ///< nearest first; empty: unknown
+  int memory_nodes = 0;       ///< of NUMA; 0: unknown
 };
 
 /// Bytes.
@@ -28,6 +40,8 @@ struct Memory {
   int64_t total = 0, available = 0;
   /// The tightest cgroup limit and what counts against it; 0: no limit.
   int64_t limit = 0, limit_used = 0;
+  /// Who gets transparent huge pages: "always", "madvise" (who asks) or "never"; empty: unknown.
+  std::string huge_pages;
   /// What this process can still take.
   int64_t left() const;
 };
@@ -35,12 +49,6 @@ struct Memory {
 struct Disk {
   std::string path;
   int64_t total = 0, available = 0;  ///< bytes; 0: unknown
-};
-
-struct Gpu {
-  std::string name;
-  int64_t memory_total = 0, memory_free = 0;  ///< bytes; 0: unknown
-  std::string capability;                     ///< e.g. "9.0"; empty: unknown
 };
 
 struct System {
@@ -52,9 +60,10 @@ struct System {
 };
 
 /// The machine this runs on; `path` is where the disk is asked about. `root` is put before /proc,
-/// /sys and /etc, so that tests can show it another machine. What cannot be read stays unknown;
-/// throws nothing.
-System probe_system(const std::string& path, const std::string& root = "");
+/// /sys and /etc, so that tests can show it another machine, which has the GPUs that `libraries`
+/// know, or else those in the driver's files. What cannot be read stays unknown; throws nothing.
+System probe_system(const std::string& path, const std::string& root = "",
+                    const GpuLibraries& libraries = gpu_libraries());
 
 // The parsers, of a file's whole text.
 
@@ -70,9 +79,12 @@ void parse_cpuinfo(std::string_view text, Processor& processor);
 /// The group of this process in /proc/self/cgroup: of `controller` in version 1, of version 2 when
 /// that is empty. Empty when there is none.
 std::string parse_cgroup(std::string_view text, std::string_view controller);
-/// Lines of `nvidia-smi --query-gpu=name,memory.total,memory.free,compute_cap
-/// --format=csv,noheader,nounits`.
-std::vector<Gpu> parse_gpus(std::string_view csv);
+/// Processors or nodes in a list as the kernel writes it: "0-3,8" has five. 0: not understood.
+int parse_list_count(std::string_view text);
+/// "48K", "1024K", "32M" in bytes; 0: not understood.
+int64_t parse_size(std::string_view text);
+/// The word in brackets: "always [madvise] never" says madvise. Empty: none.
+std::string parse_choice(std::string_view text);
 
 /// What will make a run with `threads` threads slow or fail, one sentence each, with what to do.
 std::vector<std::string> system_warnings(const System& system, int threads);

@@ -26,7 +26,9 @@ class Machine {
     std::ofstream(full) << text;
     return *this;
   }
-  System probe() const { return probe_system("/", root_.string()); }
+  System probe(const GpuLibraries& libraries = {}) const {
+    return probe_system("/", root_.string(), libraries);
+  }
 
  private:
   std::filesystem::path root_;
@@ -93,14 +95,54 @@ TEST(SystemProbe, the_group_of_either_version_is_found) {
   EXPECT_EQ(parse_cgroup(both, "io"), "");
 }
 
-TEST(SystemProbe, gpus_are_read_from_the_drivers_tool) {
-  const auto gpus =
-      parse_gpus("NVIDIA H200, 143771, 143000, 9.0\nNVIDIA T4, 15360, [N/A], 7.5\n\nno devices\n");
-  ASSERT_EQ(gpus.size(), 2u);
-  EXPECT_EQ(gpus[0].name, "NVIDIA H200");
-  EXPECT_EQ(gpus[0].memory_total, int64_t(143771) << 20);
-  EXPECT_EQ(gpus[0].capability, "9.0");
-  EXPECT_EQ(gpus[1].memory_free, 0);
+TEST(SystemProbe, lists_sizes_and_choices_are_read_as_the_kernel_writes_them) {
+  EXPECT_EQ(parse_list_count("0-3,8\n"), 5);
+  EXPECT_EQ(parse_list_count("0\n"), 1);
+  EXPECT_EQ(parse_list_count("3-1"), 0);
+  EXPECT_EQ(parse_list_count(""), 0);
+  EXPECT_EQ(parse_size("48K\n"), 48 * 1024);
+  EXPECT_EQ(parse_size("32M"), int64_t(32) << 20);
+  EXPECT_EQ(parse_size("large"), 0);
+  EXPECT_EQ(parse_choice("always [madvise] never\n"), "madvise");
+  EXPECT_EQ(parse_choice("always"), "");
+  EXPECT_EQ(parse_choice("]["), "");
+}
+
+TEST(SystemProbe, caches_nodes_and_huge_pages_are_read) {
+  Machine machine;
+  const std::string cache = "/sys/devices/system/cpu/cpu0/cache/index";
+  machine.file(cache + "0/level", "1\n")
+      .file(cache + "0/type", "Data\n")
+      .file(cache + "0/size", "48K\n")
+      .file(cache + "0/shared_cpu_list", "0,4\n")
+      .file(cache + "1/level", "3\n")
+      .file(cache + "1/type", "Unified\n")
+      .file(cache + "1/size", "32768K\n")
+      .file(cache + "1/shared_cpu_list", "0-7\n")
+      .file("/sys/devices/system/node/online", "0-1\n")
+      .file("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+  const System system = machine.probe();
+  const auto& caches = system.processor.caches;
+  ASSERT_EQ(caches.size(), 2u);
+  EXPECT_EQ(caches[0].kind, "data");
+  EXPECT_EQ(caches[0].shared_by, 2);
+  EXPECT_EQ(caches[1].level, 3);
+  EXPECT_EQ(caches[1].bytes, int64_t(32) << 20);
+  EXPECT_EQ(caches[1].shared_by, 8);
+  EXPECT_TRUE(mentions(system_warnings(system, 1), "memory is in 2 nodes"));
+  EXPECT_TRUE(mentions(system_warnings(system, 1), "transparent huge pages are off"));
+}
+
+TEST(SystemProbe, gpus_come_from_the_drivers_library_or_else_its_files) {
+  Machine machine;
+  machine.file("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t Example GPU\n");
+  ASSERT_EQ(machine.probe().gpus.size(), 1u);
+  EXPECT_EQ(machine.probe().gpus[0].name, "Example GPU");
+  const System system = machine.probe({.nvml = MAGLEV_FAKE_GPU_LIBRARY});
+  ASSERT_EQ(system.gpus.size(), 1u);
+  EXPECT_EQ(system.gpus[0].name, "Fake H100");
+  EXPECT_TRUE(mentions(system_warnings(system, 1), "Fake H100 was busy 97% of the time"));
+  EXPECT_TRUE(mentions(system_warnings(system, 1), "4 of 16 PCI Express lanes"));
 }
 
 TEST(SystemProbe, the_tightest_limit_on_the_way_up_counts) {

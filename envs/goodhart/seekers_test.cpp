@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "envs/goodhart/goodhart.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
 #include "tests/small_graph.h"

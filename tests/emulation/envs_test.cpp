@@ -11,7 +11,7 @@
 
 #include "base/env/totals.h"
 #include "tests/emulation/device.h"
-#include "tests/envs_host.h"
+#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

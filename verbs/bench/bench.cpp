@@ -1,3 +1,4 @@
+// maglev bench: how long works of the engine take, suite by suite, and whether they took less before.
 // maglev bench timeline: what each optimisation of the engine is worth, by switching one after
 // another on and training a few seconds with each. maglev bench replay: writes to a replay and draws
 // from it, beside storages in Python. maglev bench --signature: what it computes.
@@ -13,11 +14,14 @@
 #include "base/core/file.h"
 #include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
+#include "engine/host/system.h"
 #include "verbs/arguments.h"
 #include "verbs/bench/replay_speed.h"
 #include "verbs/bench/run_child.h"
 #include "verbs/bench/signature.h"
 #include "verbs/bench/stages.h"
+#include "verbs/bench/suites.h"
+#include "verbs/bench/timings.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -194,6 +198,58 @@ int replay(const Arguments& arguments) {
   return 0;
 }
 
+constexpr int64_t kRounds = 7;
+constexpr double kThreshold = 0.05;
+constexpr size_t kMostBytes = size_t(64) << 20;  // of a baseline
+constexpr int kRegressed = 1;                    // exit status
+
+int suites(const Arguments& arguments) {
+  const auto chosen = suites_of(arguments.value("--suite").value_or("all"));
+  const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
+  const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
+  // what could be refused is, before anything is measured
+  std::vector<Timing> before;
+  if (auto path = arguments.value("--baseline"))
+    before = timings_of_json(read_file(*path, kMostBytes), *path);
+  const std::string named = arguments.value("--devices").value_or("cpu");
+  std::vector<at::Device> devices;
+  for (size_t begin = 0; begin <= named.size();) {
+    const size_t end = std::min(named.find(',', begin), named.size());
+    devices.push_back(place(named.substr(begin, end - begin), 1).device);
+    begin = end + 1;
+  }
+  std::vector<Timing> timings;
+  for (const at::Device& device : devices)
+    for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
+      timings.push_back(std::move(one));
+
+  const auto comparisons = compared(timings, before, threshold);
+  Table table({"suite", "work", ">median", ">95% interval", ">of before", "verdict"});
+  int slower = 0;
+  for (const Timing& one : timings) {
+    const TimingSummary summary = summary_of(one);
+    const auto found = std::find_if(
+        comparisons.begin(), comparisons.end(),
+        [&](const Comparison& c) { return c.suite == one.suite && c.name == one.name; });
+    const bool known = found != comparisons.end();
+    if (known && found->verdict == Verdict::slower) ++slower;
+    table.add({one.suite, one.name, seconds_text(summary.median),
+               seconds_text(summary.interval.low) + " to " + seconds_text(summary.interval.high),
+               known ? times(found->ratio, 1) : "-", known ? name_of(found->verdict) : "-"});
+  }
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  const std::string machine =
+      probe_system(".").processor.model + ", " + std::to_string(rounds) + " rounds, one thread";
+  if (auto file = arguments.value("--json")) write_atomic(*file, timings_json(timings, machine));
+  if (auto file = arguments.value("--html"))
+    write_atomic(*file, timings_page(timings, comparisons, machine));
+  for (const Comparison& one : comparisons)
+    if (one.verdict == Verdict::slower)
+      print("slower: " + one.suite + "/" + one.name + " takes " + times(one.ratio, 1) +
+            " of its time before\n");
+  return slower > 0 ? kRegressed : 0;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
@@ -203,6 +259,13 @@ int run(const std::vector<std::string>& words) {
                  {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
                  {"--milliseconds", "N", "measured of each case of replay (default 500)"},
                  {"--lines", "", "of replay: ours alone, one JSON object a line"},
+                 {"--suite", "NAMES",
+                  "by commas: ops, precision, memory, env, replay, kernels, e2e, or all (default)"},
+                 {"--devices", "NAMES", "of the suites, by commas: cpu (default), cuda, cuda:<n>"},
+                 {"--rounds", "N", "samples of each work of the suites (default 7)"},
+                 {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
+                 {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
+                 {"--html", "FILE", "the suites as a page, too"},
                  {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
        .least = 0,
        .most = 3,
@@ -214,6 +277,7 @@ int run(const std::vector<std::string>& words) {
       print(one.algo + " " + one.hash + "\n");
     return 0;
   }
+  if (arguments.positional().empty() && arguments.settings().empty()) return suites(arguments);
   const std::string what = arguments.positional().empty() ? "nothing" : arguments.positional()[0];
   if (what == "replay") return replay(arguments);
   if (what != "timeline")
@@ -225,12 +289,14 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "bench",
-          .summary = "what each optimisation of the engine is worth, stage by stage; replays",
-          .usage =
-              "bench timeline <algorithm> <environment> [--seconds S] [--json FILE] "
-              "[setting=value ...] | bench replay [--milliseconds N] [--lines] | bench --signature",
-          .run = run};
+  return {
+      .name = "bench",
+      .summary = "how fast the engine's parts are, and were; what each optimisation is worth",
+      .usage =
+          "bench [--suite NAMES] [--devices NAMES] [--baseline FILE] [--json FILE] [--html FILE] | "
+          "bench timeline <algorithm> <environment> [--seconds S] [--json FILE] "
+          "[setting=value ...] | bench replay [--milliseconds N] [--lines] | bench --signature",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::bench

@@ -7,8 +7,9 @@
 
 #include "base/config/options.h"
 #include "engine/host/machine.h"
+#include "engine/host/peaks.h"
 #include "verbs/arguments.h"
-#include "verbs/doctor/measure.h"
+#include "verbs/doctor/environment.h"
 #include "verbs/doctor/report.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -30,21 +31,29 @@ int run(const std::vector<std::string>& words) {
   std::string device = "auto";
   int64_t threads = 0;
   std::optional<Precision> precision;
+  bool deterministic = false;
   OptionTable table;
   table.add("device", device, "auto, cpu, cuda or cuda:<index>");
   table.add("threads", threads, "threads; 0: as many as the process may use",
             {.min = 0, .max = 1024});
   table.add("train.precision", precision, "of networks' forward passes");
+  table.add("train.deterministic", deterministic, "the same bits each time on a GPU");
   for (const std::string& setting : arguments.settings()) table.override_with(setting);
 
+  // as the user has it, before the engine adds its own
+  const Environment user = this_environment();
   claim_threads();
   const System system = probe_system(std::filesystem::current_path().string());
   const Placement placement = place(device, threads, precision);
   Report report = make_report(system, probe_build(), placement);
+  const auto torch = torch_settings(placement, deterministic);
+  add_settings(report, torch,
+               judge_environment(user, this_environment(), probe_surroundings(placement), system));
   if (!arguments.has("--quick")) {
     const int64_t bytes = std::min(kMeasuredBytes, system.memory.left() / 4);
     report.sections.push_back(
-        measured_section(measure(placement.threads, bytes), placement.threads));
+        measured_section(measure_peaks(placement.threads, bytes, placement.device),
+                         placement.threads, placement.device));
   }
   print(arguments.has("--json") ? report_json(report)
                                 : report_text(report, probe_terminal(STDOUT_FILENO)));
@@ -57,7 +66,8 @@ VerbEntry entry() {
   return {.name = "doctor",
           .summary = "this machine, what a run will use of it, and why",
           .usage =
-              "doctor [--json] [--quick] [device=<device>] [threads=<count>] [train.precision=<p>]",
+              "doctor [--json] [--quick] [device=<device>] [threads=<count>] [train.precision=<p>] "
+              "[train.deterministic=<bool>]",
           .run = run};
 }
 

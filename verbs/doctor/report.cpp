@@ -41,6 +41,38 @@ std::string cores_text(const Processor& cpu) {
   return text + (cpu.quota > 0 ? ", quota " + number_text("%g", cpu.quota) : ", no quota");
 }
 
+std::string caches_text(const std::vector<Cache>& caches) {
+  std::string text;
+  for (const Cache& cache : caches) {
+    text += (text.empty() ? "L" : "; L") + std::to_string(cache.level);
+    if (cache.kind != "unified") text += " " + cache.kind;
+    text += " " + bytes_text(cache.bytes);
+    if (cache.shared_by > 1) text += " for " + std::to_string(cache.shared_by);
+  }
+  return text.empty() ? "unknown" : text;
+}
+
+nlohmann::json caches_json(const std::vector<Cache>& caches) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Cache& cache : caches)
+    all.push_back({{"level", cache.level},
+                   {"kind", cache.kind},
+                   {"bytes", cache.bytes},
+                   {"shared_by", cache.shared_by}});
+  return all;
+}
+
+// which types of products the processor has instructions for; the others are made of those
+std::vector<std::string> native_precisions(const std::vector<std::string>& units) {
+  const auto has = [&](const char* unit) {
+    return std::find(units.begin(), units.end(), unit) != units.end();
+  };
+  std::vector<std::string> names{"fp64", "fp32"};
+  if (has("avx512-bf16") || has("amx-bf16") || has("bf16")) names.push_back("bf16");
+  if (has("avx512-fp16")) names.push_back("fp16");
+  return names;
+}
+
 std::string memory_text(const Memory& memory) {
   std::string text = bytes_text(memory.available) + " available of " + bytes_text(memory.total);
   if (memory.limit > 0)
@@ -64,6 +96,11 @@ Section machine_section(const System& system) {
         {"load", cpu.load}},
        cores_text(cpu) + ", load " + number_text("%.1f", cpu.load)},
       {"vector_units", cpu.vector_units, joined(cpu.vector_units)},
+      {"precisions", native_precisions(cpu.vector_units),
+       joined(native_precisions(cpu.vector_units)) + "; others without instructions of their own"},
+      {"caches", caches_json(cpu.caches), caches_text(cpu.caches)},
+      {"memory_nodes", cpu.memory_nodes,
+       cpu.memory_nodes > 0 ? std::to_string(cpu.memory_nodes) : "unknown"},
       {"memory",
        {{"total_bytes", system.memory.total},
         {"available_bytes", system.memory.available},
@@ -82,13 +119,22 @@ Section machine_section(const System& system) {
     gpus.value.push_back({{"name", gpu.name},
                           {"memory_total_bytes", gpu.memory_total},
                           {"memory_free_bytes", gpu.memory_free},
-                          {"capability", gpu.capability}});
+                          {"capability", gpu.capability},
+                          {"precisions", precisions_of_capability(gpu.capability)},
+                          {"driver", gpu.driver},
+                          {"busy_percent", gpu.busy},
+                          {"pcie_lanes", gpu.lanes}});
     gpus.text += (gpus.text.empty() ? "" : "; ") + gpu.name;
     if (gpu.memory_total > 0)
       gpus.text += ", " + bytes_text(gpu.memory_free) + " free of " + bytes_text(gpu.memory_total);
-    if (!gpu.capability.empty()) gpus.text += ", capability " + gpu.capability;
+    if (!gpu.capability.empty())
+      gpus.text += ", capability " + gpu.capability + " (" +
+                   joined(precisions_of_capability(gpu.capability)) + ")";
+    if (gpu.lanes > 0) gpus.text += ", " + std::to_string(gpu.lanes) + " lanes";
+    if (gpu.busy >= 0) gpus.text += ", busy " + std::to_string(gpu.busy) + "%";
+    if (!gpu.driver.empty()) gpus.text += ", driver " + gpu.driver;
   }
-  if (gpus.text.empty()) gpus.text = "none that the NVIDIA driver knows";
+  if (gpus.text.empty()) gpus.text = "none that a driver of NVIDIA or AMD knows";
   section.facts.push_back(std::move(gpus));
   return section;
 }
@@ -118,7 +164,8 @@ Fact chosen(const char* key, nlohmann::json value, const std::string& text,
 }
 
 std::string label_of(const Fact& fact) {
-  std::string label = fact.label.empty() ? fact.key : fact.label;
+  if (!fact.label.empty()) return fact.label;
+  std::string label = fact.key;
   std::replace(label.begin(), label.end(), '_', ' ');
   return label;
 }
@@ -182,28 +229,75 @@ Report make_report(const System& system, const Build& build, const Placement& pl
   return report;
 }
 
-Section measured_section(const Measured& measured, int threads) {
+void add_settings(Report& report, const std::vector<EffectiveSetting>& torch,
+                  const EnvironmentReport& environment) {
+  Section settings{"settings", {}}, ignored{"ignored", {}};
+  const auto add = [&](const EffectiveSetting& one) {
+    settings.facts.push_back({one.name,
+                              {{"value", one.value}, {"origin", name_of(one.origin)}},
+                              one.value + " (" + name_of(one.origin) + ")",
+                              one.name});
+  };
+  for (const auto& one : torch) add(one);
+  for (const auto& one : environment.effective) add(one);
+  for (const auto& one : environment.ignored)
+    ignored.facts.push_back(
+        {one.name, {{"value", one.value}, {"why", one.why}}, one.value + ": " + one.why, one.name});
+  report.sections.push_back(std::move(settings));
+  if (!ignored.facts.empty()) report.sections.push_back(std::move(ignored));
+  report.warnings.insert(report.warnings.end(), environment.warnings.begin(),
+                         environment.warnings.end());
+}
+
+Section measured_section(const Peaks& peaks, int threads, at::Device device) {
   const std::string on =
       threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";
-  return {
+  Section section{
       "measured",
-      {{"multiply_add_gflops", measured.multiply_add_gflops,
-        number_text("%.0f", measured.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"},
-       {"matrix_product_gflops", measured.product_gflops,
-        number_text("%.0f", measured.product_gflops) + " GFLOP/s in f32 by torch" + on,
-        "matrix product"},
-       {"memory_gigabytes_s", measured.gigabytes_s,
-        number_text("%.1f", measured.gigabytes_s) + " GB/s read and written" + on, "memory"},
-       {"seconds", measured.seconds, number_text("%.2f", measured.seconds) + " s",
-        "measuring took"}}};
+      {{"multiply_add_gflops", peaks.multiply_add_gflops,
+        number_text("%.0f", peaks.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"}}};
+  for (const ProductPeak& product : peaks.products)
+    section.facts.push_back({"matrix_product_" + product.type + "_gflops", product.gflops,
+                             number_text("%.0f", product.gflops) + " GFLOP/s by torch" +
+                                 (device.is_cuda() ? " on " + device.str() : on),
+                             product.type + " product"});
+  section.facts.push_back({"memory_gigabytes_s", peaks.gigabytes_s,
+                           number_text("%.1f", peaks.gigabytes_s) + " GB/s read and written" + on,
+                           "memory"});
+  if (threads > 1)
+    section.facts.push_back(
+        {"hand_off_us", peaks.hand_off_us,
+         number_text("%.1f", peaks.hand_off_us) + " us until every thread has begun its block",
+         "hand-off"});
+  if (device.is_cuda()) {
+    const auto rate = [](double gigabytes_s, const char* what) {
+      return number_text("%.1f", gigabytes_s) + " GB/s " + what;
+    };
+    section.facts.insert(
+        section.facts.end(),
+        {{"device_gigabytes_s", peaks.device_gigabytes_s,
+          rate(peaks.device_gigabytes_s, "read and written"), "device memory"},
+         {"to_device_gigabytes_s", peaks.to_device_gigabytes_s,
+          rate(peaks.to_device_gigabytes_s, "from pinned memory"), "to device"},
+         {"to_host_gigabytes_s", peaks.to_host_gigabytes_s,
+          rate(peaks.to_host_gigabytes_s, "to pinned memory"), "to host"},
+         {"launch_us", peaks.launch_us, number_text("%.2f us", peaks.launch_us), "launch"}});
+  }
+  section.facts.push_back(
+      {"seconds", peaks.seconds, number_text("%.2f", peaks.seconds) + " s", "measuring took"});
+  return section;
 }
 
 std::string report_text(const Report& report, const Terminal& terminal) {
   std::string text;
-  // only a terminal has a width to break lines at
-  const int width =
-      terminal.live ? std::max(20, terminal.columns - kLabel) : std::numeric_limits<int>::max();
   for (const Section& section : report.sections) {
+    // names of variables are longer than facts'
+    int label_width = kLabel;
+    for (const Fact& fact : section.facts)
+      label_width = std::max(label_width, int(label_of(fact).size()) + 4);
+    // only a terminal has a width to break lines at
+    const int width = terminal.live ? std::max(20, terminal.columns - label_width)
+                                    : std::numeric_limits<int>::max();
     text += (text.empty() ? "" : "\n") + Line().add(section.name, Ink::bold).text(terminal.colour) +
             "\n";
     for (const Fact& fact : section.facts) {
@@ -211,7 +305,10 @@ std::string report_text(const Report& report, const Terminal& terminal) {
       // the label stands at the first line, the others lie under the text
       for (size_t i = 0; i < lines.size(); ++i) {
         Line line;
-        line.add("  ").add(i == 0 ? label_of(fact) : "", Ink::dim).pad_to(kLabel).add(lines[i]);
+        line.add("  ")
+            .add(i == 0 ? label_of(fact) : "", Ink::dim)
+            .pad_to(label_width)
+            .add(lines[i]);
         text += line.text(terminal.colour) + "\n";
       }
     }

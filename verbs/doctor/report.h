@@ -8,8 +8,9 @@
 
 #include "base/core/terminal.h"
 #include "engine/host/machine.h"
+#include "engine/host/peaks.h"
 #include "engine/host/system.h"
-#include "verbs/doctor/measure.h"
+#include "verbs/doctor/environment.h"
 
 namespace maglev::verbs::doctor {
 
@@ -40,9 +41,12 @@ struct Build {
 };
 Build probe_build();
 
-/// Everything but the measured section.
+/// The machine, the build, and what a run uses of them.
 Report make_report(const System& system, const Build& build, const Placement& placement);
-Section measured_section(const Measured& measured, int threads);
+/// Adds the settings that hold with who said so, what is ignored with why, and what does harm.
+void add_settings(Report& report, const std::vector<EffectiveSetting>& torch,
+                  const EnvironmentReport& environment);
+Section measured_section(const Peaks& peaks, int threads, at::Device device);
 
 std::string report_text(const Report& report, const Terminal& terminal);
 /// {"<section>": {"<key>": value, ...}, ..., "warnings": [...]}, indented.

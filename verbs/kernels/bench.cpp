@@ -13,7 +13,7 @@
 #include <torch/cuda.h>
 
 #include "engine/host/machine.h"
-#include "verbs/doctor/measure.h"
+#include "engine/host/peaks.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/table.h"
 
@@ -89,7 +89,7 @@ double Peak::bytes_s(int64_t bytes) {
 }
 
 double Peak::flops_s() {
-  if (flops_s_ == 0) flops_s_ = doctor::multiply_add_gflops(1) * 1e9;
+  if (flops_s_ == 0) flops_s_ = multiply_add_gflops(1) * 1e9;
   return flops_s_;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// N environments of one table row on the host, with plain vectors: what tests and the throughput
-// program drive without torch. Holds one row of everything; a step overwrites it.
+// N environments of one table row on the host, with plain vectors: what tests and measurements
+// drive without torch. Holds one row of everything; a step overwrites it.
 
 #include <algorithm>
 #include <cstring>

@@ -1,0 +1,40 @@
+"""What maglev doctor says of a machine, of its settings and of variables that do nothing."""
+
+import json
+
+from conftest import ENGINE
+
+FAKE_GPUS = ENGINE.parent / "tests" / "libfake_gpus.so"
+
+
+def told(engine, *words, **env):
+    done = engine("doctor", "--quick", "--json", *words, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_gpus_are_those_that_the_drivers_libraries_know(engine):
+    report = told(engine, MAGLEV_NVML=str(FAKE_GPUS), MAGLEV_ROCM_SMI=str(FAKE_GPUS))
+    gpus = report["machine"]["gpus"]
+    assert [gpu["name"] for gpu in gpus] == ["Fake H100", "Fake MI300X", "Fake MI210"]
+    assert gpus[0]["driver"] == "550.54" and gpus[0]["memory_free_bytes"] == 70 << 30
+    assert gpus[0]["precisions"] == ["fp32", "tf32", "bf16", "fp16", "fp8"]
+    assert any("4 of 16 PCI Express lanes" in warning for warning in report["warnings"])
+    # a library that does not start has none
+    broken = told(engine, MAGLEV_NVML=str(FAKE_GPUS), MAGLEV_FAKE_GPUS="broken")
+    assert "Fake H100" not in [gpu["name"] for gpu in broken["machine"]["gpus"]]
+
+
+def test_variables_that_do_nothing_are_named_with_a_reason(engine):
+    report = told(engine, TORCH_CUDNN_BENCHMARK="1", OMP_NUM_THREADS="3", MKL_CBWR="AVX2")
+    assert report["ignored"]["TORCH_CUDNN_BENCHMARK"]["value"] == "1"
+    assert "threads=<count>" in report["ignored"]["OMP_NUM_THREADS"]["why"]
+    assert report["settings"]["MKL_CBWR"] == {"value": "AVX2", "origin": "user's environment"}
+    assert report["settings"]["threads_an_operation"] == {"value": "1", "origin": "auto"}
+
+
+def test_what_binds_the_threads_is_a_warning(engine):
+    report = told(engine, OMP_PROC_BIND="close")
+    if report["machine"]["processors"]["present"] > 1:
+        assert report["machine"]["processors"]["affinity"] == 1
+        assert any(w.startswith("OMP_PROC_BIND binds") for w in report["warnings"])

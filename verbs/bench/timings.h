@@ -1,0 +1,50 @@
+#pragma once
+// Samples of how long works take, what they say together, and whether others say something else.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/statistics/samples.h"
+
+namespace maglev::verbs::bench {
+
+struct Timing {
+  std::string suite, name;
+  std::vector<double> seconds = {};  ///< of one piece of work, a sample a round
+};
+
+/// Median, and its percentile interval by the bootstrap; at least two samples.
+struct TimingSummary {
+  double median;
+  Interval interval;
+};
+TimingSummary summary_of(const Timing& timing);
+
+enum class Verdict { same, slower, faster };
+constexpr auto names_of(Verdict) { return std::array{"same", "slower", "faster"}; }
+
+struct Comparison {
+  std::string suite, name;
+  double ratio;  ///< median now over median before
+  Verdict verdict;
+};
+
+/// Works that both have. One is slower where the ratio is above 1 + `threshold` and the intervals do
+/// not overlap, which is more than the noise of both; faster likewise.
+std::vector<Comparison> compared(const std::vector<Timing>& now, const std::vector<Timing>& before,
+                                 double threshold);
+
+/// {"machine": ..., "timings": [{"suite", "name", "seconds": [...], "median", "low", "high"}]}.
+std::string timings_json(const std::vector<Timing>& timings, const std::string& machine);
+/// Of such a text; `path` for errors. Throws Error where it is none.
+std::vector<Timing> timings_of_json(const std::string& text, const std::string& path);
+
+/// One HTML file: a table and a chart of ratios where there are comparisons.
+std::string timings_page(const std::vector<Timing>& timings,
+                         const std::vector<Comparison>& comparisons, const std::string& machine);
+
+/// 12.3 us.
+std::string seconds_text(double seconds);
+
+}  // namespace maglev::verbs::bench

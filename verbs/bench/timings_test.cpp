@@ -1,0 +1,74 @@
+#include "verbs/bench/timings.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/core/error.h"
+#include "base/core/philox.h"
+
+namespace maglev::verbs::bench {
+namespace {
+
+// `rounds` samples around `seconds`, with noise as machines have it: never faster than the work, and
+// now and then much slower
+Timing drawn(double seconds, uint64_t seed, int rounds = 7) {
+  Timing timing{"suite", "work"};
+  Rng rng(seed, 0, 0);
+  for (int i = 0; i < rounds; ++i) {
+    const double spike = rng.uniform(0.f, 1.f) < 0.1f ? 0.5 : 0;
+    timing.seconds.push_back(seconds * (1 + 0.08 * rng.uniform(0.f, 1.f) + spike));
+  }
+  return timing;
+}
+
+TEST(Timings, a_slower_work_is_named_and_its_fix_is_faster) {
+  int named = 0, mended = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const auto now = drawn(1.3, 2 * seed), before = drawn(1, 2 * seed + 1);
+    named += compared({now}, {before}, 0.05)[0].verdict == Verdict::slower;
+    mended += compared({before}, {now}, 0.05)[0].verdict == Verdict::faster;
+  }
+  EXPECT_GE(named, 170);
+  EXPECT_EQ(named, mended);
+}
+
+TEST(Timings, noise_is_seldom_a_regression) {
+  int alarms = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed)
+    alarms +=
+        compared({drawn(1, 2 * seed)}, {drawn(1, 2 * seed + 1)}, 0.05)[0].verdict != Verdict::same;
+  EXPECT_LE(alarms, 5);
+}
+
+TEST(Timings, a_threshold_forgives_what_is_certain_but_small) {
+  const Timing now{"s", "w", {1.10, 1.11, 1.12}}, before{"s", "w", {1.00, 1.01, 1.02}};
+  EXPECT_EQ(compared({now}, {before}, 0.05)[0].verdict, Verdict::slower);
+  EXPECT_EQ(compared({now}, {before}, 0.2)[0].verdict, Verdict::same);
+  EXPECT_TRUE(compared({now}, {{"s", "other", {1, 1}}}, 0.05).empty());
+}
+
+TEST(Timings, what_is_written_is_read_back_and_other_texts_are_refused) {
+  const std::vector<Timing> timings = {{"ops", "relu", {1e-6, 2e-6, 3e-6}}};
+  const auto read = timings_of_json(timings_json(timings, "a machine"), "x.json");
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].suite, "ops");
+  EXPECT_EQ(read[0].seconds, timings[0].seconds);
+  EXPECT_DOUBLE_EQ(summary_of(read[0]).median, 2e-6);
+  for (const char* bad : {"", "[]", "{}", R"({"timings": [{"suite": 1}]})",
+                          R"({"timings": [{"suite": "a", "name": "b", "seconds": [1]}]})",
+                          R"({"timings": [{"suite": "a", "name": "b", "seconds": [1, -1]}]})"})
+    EXPECT_THROW(timings_of_json(bad, "x.json"), Error) << bad;
+}
+
+TEST(Timings, the_page_has_every_work_and_asks_for_nothing) {
+  const Timing now{"ops", "a<b", {2, 2.1, 2.2}}, before{"ops", "a<b", {1, 1.1, 1.2}};
+  const std::string page = timings_page({now}, compared({now}, {before}, 0.05), "a machine");
+  EXPECT_NE(page.find("ops/a&lt;b"), std::string::npos);
+  EXPECT_NE(page.find("slower"), std::string::npos);
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_EQ(page.find("src="), std::string::npos);
+}
+
+}  // namespace
+}  // namespace maglev::verbs::bench
