@@ -3,13 +3,13 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/fused/stack.h"
 #include "base/simd/pairs.h"
-#include "engine/data/state.h"
 #include "tests/close.h"
 #include "tests/random_sequences.h"
 
