@@ -1,8 +1,8 @@
 // Milliseconds of one update of Dreamer on a batch that is there, and the rate of f32 matrix products
 // in the same run; what an update has of them, bench/dreamer_floor.py counts.
 //
-//   dreamer_throughput [--repeats 5] [--threads N] [--plain] [--size 1m] [--batch 16] [--length 64]
-//                      [CASE ...]
+//   dreamer_throughput [--repeats 5] [--threads N] [--plain] [--precision fp32]
+//                      [--size 1m] [--batch 16] [--length 64] [CASE ...]
 //
 // A line of JSON a case (vector, pixels) and number of threads (1 and all, unless given). --plain
 // times the autograd path instead. Times are the least over the repeats: wall clock, and processor
@@ -21,6 +21,7 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/reference/learner.h"
 #include "base/core/error.h"
+#include "base/simd/pairs.h"
 #include "engine/host/machine.h"
 
 namespace maglev {
@@ -33,6 +34,7 @@ constexpr int64_t kActions = 6, kVector = 24, kSide = 64;
 struct Setup {
   int repeats = 5, threads = 0;
   bool plain = false;
+  Precision precision = Precision::fp32;
   Options options;
   std::vector<std::string> names;
 };
@@ -85,6 +87,7 @@ void measure(const Setup& setup, bool pixels, int threads, const char* path) {
   const LearnerOptions options{.options = setup.options,
                                .shape = model_shape(setup.options, spec_of(pixels)),
                                .seed = 1,
+                               .precision = setup.precision,
                                .pool = &pool};
   LearnerState state(setup.options, options.shape, 1, at::kCPU);
   Learner learner(options, state);
@@ -99,11 +102,19 @@ void measure(const Setup& setup, bool pixels, int threads, const char* path) {
     cpu = std::min(cpu, seconds(CLOCK_PROCESS_CPUTIME_ID) - start);
   }
   std::printf(
-      "{\"case\": \"%s\", \"size\": \"%s\", \"path\": \"%s\", \"threads\": %d, \"ms\": %.1f, "
-      "\"cpu_ms\": %.1f, \"product_gflops\": %.1f}\n",
-      pixels ? "pixels" : "vector", name_of(setup.options.size), path, threads, wall * 1e3,
-      cpu * 1e3, product_rate() * 1e-9);
+      "{\"case\": \"%s\", \"size\": \"%s\", \"path\": \"%s\", \"precision\": \"%s\", "
+      "\"threads\": %d, \"ms\": %.1f, \"cpu_ms\": %.1f, \"product_gflops\": %.1f}\n",
+      pixels ? "pixels" : "vector", name_of(setup.options.size), path, name_of(setup.precision),
+      threads, wall * 1e3, cpu * 1e3, product_rate() * 1e-9);
   std::fflush(stdout);
+}
+
+template <class Choice>
+Choice named(const std::string& what, const std::string& name) {
+  constexpr auto names = names_of(Choice{});
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) throw Error("[dreamer_throughput] no " + what + " is called " + name);
+  return Choice(found - names.begin());
 }
 
 Setup read(const std::vector<std::string>& words) {
@@ -119,20 +130,19 @@ Setup read(const std::vector<std::string>& words) {
     else if (words[i] == "--batch") setup.options.batch = std::stol(value());
     else if (words[i] == "--length") setup.options.length = std::stol(value());
     else if (words[i] == "--plain") setup.plain = true;
-    else if (words[i] == "--size") {
-      constexpr auto names = names_of(ModelSize{});
-      const std::string name = value();
-      const auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end()) throw Error("[dreamer_throughput] no size is called " + name);
-      setup.options.size = ModelSize(found - names.begin());
-    } else {
-      setup.names.push_back(words[i]);
-    }
+    else if (words[i] == "--size") setup.options.size = named<ModelSize>("size", value());
+    else if (words[i] == "--precision") setup.precision = named<Precision>("precision", value());
+    else setup.names.push_back(words[i]);
   }
   return setup;
 }
 
 void run(const Setup& setup) {
+  const bool pairs = setup.precision == Precision::bf16 && !setup.plain;
+  if (setup.precision != Precision::fp32 && !(pairs && pair_products_available()))
+    throw Error(
+        "[dreamer_throughput] --precision must be fp32, or bf16 of the fused learner where " +
+        std::string("the processor multiplies pairs of bfloat16 (AVX512_BF16, AMX)"));
   claim_threads();
   std::vector<int> counts{setup.threads > 0 ? setup.threads : 1};
   if (setup.threads == 0 && usable_cpus() > 1) counts.push_back(usable_cpus());

@@ -16,12 +16,14 @@ struct Setting {
   int64_t B = 6, T = 5, H = 3, side = 16, blocks = 4;
   bool images = false, categories = false, redundancy = false;
   int threads = 1;
+  int64_t deter = 24, hidden = 10, units = 12;
+  Precision precision = Precision::fp32;
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
   Options o;
-  o.deter = 24, o.hidden = 10, o.classes = 4, o.stoch = 5, o.blocks = setting.blocks, o.depth = 4,
-  o.units = 12;
+  o.deter = setting.deter, o.hidden = setting.hidden, o.units = setting.units;
+  o.classes = 4, o.stoch = 5, o.blocks = setting.blocks, o.depth = 4;
   o.batch = setting.B, o.length = setting.T, o.imagination = setting.H;
   if (setting.redundancy) o.objective = Objective::redundancy;
   o.lr = 1e-3, o.warmup = 0, o.free_nats = 0.3;
@@ -31,7 +33,11 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
     spec.observations.push_back(
         {.name = "image", .dtype = DType::u8, .shape = {setting.side, setting.side, 3}});
   if (setting.categories) spec.action = {.heads = {3, 2}};
-  return {.options = o, .shape = model_shape(o, spec), .seed = 7, .pool = &pool};
+  return {.options = o,
+          .shape = model_shape(o, spec),
+          .seed = 7,
+          .precision = setting.precision,
+          .pool = &pool};
 }
 
 /// Episodes end here and there, and begin at the next step but one.

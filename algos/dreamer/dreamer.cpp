@@ -9,8 +9,20 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/memory.h"
 #include "algos/dreamer/reference/learner.h"
+#include "base/simd/pairs.h"
 
 namespace maglev::dreamer {
+
+namespace {
+
+// bf16 where it is faster: the fused learner on a processor that multiplies pairs
+std::vector<Precision> offered_precisions(const Options& o, const AlgoContext& context) {
+  if (!context.device.is_cpu() || !pair_products_available()) return {};
+  const bool fused = use_fused({.options = o}, context.device);
+  return fused ? std::vector{Precision::bf16} : std::vector<Precision>{};
+}
+
+}  // namespace
 
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
   const int64_t steps = o.batch * o.length;
@@ -27,7 +39,8 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
       .block_rows = block_rows(context),
       .replay = replay,
       .overlap = true,
-      .capturable = !context.device.is_cpu()};
+      .capturable = !context.device.is_cpu(),
+      .precisions = offered_precisions(o, context)};
 }
 
 namespace {
@@ -47,6 +60,7 @@ Dreamer::Dreamer(const Options& options, const AlgoContext& context)
       learner_(make_learner({.options = options,
                              .shape = policy_.shape(),
                              .seed = context.seed,
+                             .precision = context.precision,
                              .pool = context.pool},
                             state_)),
       figures_(at::zeros({int64_t(kFigures)}, state_.grad.options())),

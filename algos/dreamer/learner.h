@@ -8,6 +8,7 @@
 #include "algos/dreamer/observation.h"
 #include "algos/dreamer/options.h"
 #include "base/core/thread_pool.h"
+#include "engine/device/precision.h"
 
 namespace maglev::dreamer {
 
@@ -35,6 +36,7 @@ struct LearnerOptions {
   Options options;
   ModelShape shape;
   uint64_t seed = 0;
+  Precision precision = Precision::fp32;  ///< of the fused learner's products
   ThreadPool* pool = nullptr;
 };
 

@@ -126,7 +126,8 @@ void multiply_pairs(const PairProduct& p) {
   multiply_by_vectors(p);
 }
 
-bool pair_products_available() { return tiles_available() || vectors_available(); }
+// every processor with tiles has these vectors too, and what rounds with them
+bool pair_products_available() { return vectors_available(); }
 
 const char* pair_products_name() {
   return tiles_available() ? "AMX" : vectors_available() ? "AVX512_BF16" : "none";

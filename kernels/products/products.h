@@ -27,4 +27,13 @@ constexpr int64_t kProductDepth = 128;
 /// Instructions are chosen at run time (SSE4 to AVX-512).
 void product_cpu(const RowProduct& args);
 
+/// Whether pairs of bfloat16 pay for such a product: what has few rows (steps of a loop) reads its
+/// weights where they lie, what is narrow is a sum.
+constexpr bool product_pairs_pay(const RowProduct& p) {
+  return p.rows >= 48 && p.columns >= 16 && p.depth >= 16;
+}
+/// The same with A and B, which are finite, rounded to bfloat16, sums in f32. Where
+/// pair_products_available() (base/simd/pairs.h), by which instruction also says how sums round.
+void product_pairs_cpu(const RowProduct& args);
+
 }  // namespace maglev

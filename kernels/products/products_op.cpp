@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/simd/pairs.h"
 #include "engine/device/kernel.h"
 #include "engine/device/launch.h"
 #include "kernels/products/products.h"
@@ -17,7 +18,8 @@ void library_product(at::Tensor c, const at::Tensor& a, const at::Tensor& b, boo
   else add ? at::addmm_out(c, c, a, b) : at::mm_out(c, a, b);
 }
 
-void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, bool add) {
+void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, Precision precision,
+             bool add) {
   const at::Device device = device_of("products", c, a, b);
   if (runs_on_cuda(device)) return library_product(c, a, b, add);
   const bool batches = c.dim() == 3;
@@ -25,21 +27,23 @@ void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, bool
                 "[rows, depth], [depth, columns], [rows, columns]");
   MAGLEV_ASSERT((b.stride(-1) == 1 || b.size(-1) == 1) && (c.stride(-1) == 1 || c.size(-1) == 1),
                 "rows of b and c lie together");
-  product_cpu({.a = a.const_data_ptr<float>(),
-               .a_row = a.stride(-2),
-               .a_column = a.stride(-1),
-               .b = b.const_data_ptr<float>(),
-               .b_row = b.stride(-2),
-               .c = c.data_ptr<float>(),
-               .c_row = c.stride(-2),
-               .rows = c.size(-2),
-               .columns = c.size(-1),
-               .depth = a.size(-1),
-               .add = add,
-               .batch = batches ? c.size(0) : 1,
-               .a_batch = batches ? a.stride(0) : 0,
-               .b_batch = batches ? b.stride(0) : 0,
-               .c_batch = batches ? c.stride(0) : 0});
+  const RowProduct rows{.a = a.const_data_ptr<float>(),
+                        .a_row = a.stride(-2),
+                        .a_column = a.stride(-1),
+                        .b = b.const_data_ptr<float>(),
+                        .b_row = b.stride(-2),
+                        .c = c.data_ptr<float>(),
+                        .c_row = c.stride(-2),
+                        .rows = c.size(-2),
+                        .columns = c.size(-1),
+                        .depth = a.size(-1),
+                        .add = add,
+                        .batch = batches ? c.size(0) : 1,
+                        .a_batch = batches ? a.stride(0) : 0,
+                        .b_batch = batches ? b.stride(0) : 0,
+                        .c_batch = batches ? c.stride(0) : 0};
+  if (precision == Precision::bf16 && product_pairs_pay(rows)) product_pairs_cpu(rows);
+  else product_cpu(rows);
 }
 
 struct ProductShape {
@@ -47,6 +51,7 @@ struct ProductShape {
   int64_t batch = 0;    ///< 0: without that dimension
   bool turned = false;  ///< a as the transpose of what lies together, as for weights' gradients
   bool add = false;
+  Precision precision = Precision::fp32;
 };
 
 KernelCase product_case(const ProductShape& s, at::Device device) {
@@ -60,14 +65,15 @@ KernelCase product_case(const ProductShape& s, at::Device device) {
   const auto shown = [turned = s.turned](const at::Tensor& a) {
     return turned ? a.transpose(-1, -2) : a;
   };
-  const auto run = [=, add = s.add](const at::Tensor& a, const at::Tensor& b) {
+  const auto run = [=](const at::Tensor& a, const at::Tensor& b) {
     auto c = before.clone();
-    (add ? add_product : write_product)(c, shown(a), b);
+    (s.add ? add_product : write_product)(c, shown(a), b, s.precision);
     return c;
   };
   return {.name = (s.batch ? std::to_string(s.batch) + " of " : "") + std::to_string(s.rows) + "x" +
                   std::to_string(s.depth) + "x" + std::to_string(s.columns) +
-                  (s.turned ? " turned" : "") + (s.add ? " added" : ""),
+                  (s.turned ? " turned" : "") + (s.add ? " added" : "") +
+                  (s.precision == Precision::bf16 ? " bf16" : ""),
           .inputs = {a, b},
           .reference =
               [=, add = s.add](const Tensors& in) {
@@ -80,18 +86,20 @@ KernelCase product_case(const ProductShape& s, at::Device device) {
               [=](const Tensors& in, const Tensors& grad) {
                 const auto dc = grad[0].contiguous(), a = in[0].detach(), b = in[1].detach();
                 auto da = at::empty_like(shown(a).contiguous()), db = at::empty_like(b);
-                write_product(da, dc, b.transpose(-1, -2).contiguous());
-                write_product(db, shown(a).transpose(-1, -2), dc);
+                write_product(da, dc, b.transpose(-1, -2).contiguous(), s.precision);
+                write_product(db, shown(a).transpose(-1, -2), dc, s.precision);
                 return Tensors{shown(da).contiguous(), db};
               },
-          .tolerance = Tolerance::of_sums(s.rows + s.depth + s.columns),
+          .tolerance = s.precision == Precision::bf16
+                           ? Tolerance::of_sums(2, kRoundBf16)
+                           : Tolerance::of_sums(s.rows + s.depth + s.columns),
           .bytes = 4 * (a.numel() + b.numel() + (s.add ? 2 : 1) * before.numel()),
           .flops = 2 * a.numel() * s.columns,
           .repeat_reference = [=, add = s.add,
                                c = before.clone()]() { library_product(c, shown(a), b, add); },
           .repeat_fused =
-              [=, add = s.add, c = before.clone()]() {
-                (add ? add_product : write_product)(c, shown(a), b);
+              [=, c = before.clone()]() {
+                (s.add ? add_product : write_product)(c, shown(a), b, s.precision);
               }};
 }
 
@@ -110,17 +118,34 @@ std::vector<KernelCase> product_cases(at::Device device) {
         {.rows = 512, .depth = 64, .columns = 255},
         {.rows = 64, .depth = 2048, .columns = 640, .turned = true, .add = true}})
     cases.push_back(product_case(s, device));
+  // where a processor multiplies pairs: tails of every kind, and those of Dreamer
+  if (device.is_cpu() && pair_products_available())
+    for (ProductShape s :
+         {ProductShape{.rows = 49, .depth = 17, .columns = 16},
+          {.rows = 70, .depth = 531, .columns = 67, .add = true},
+          {.rows = 530, .depth = 271, .columns = 33, .turned = true, .add = true},
+          {.rows = 512, .depth = 640, .columns = 64},
+          {.rows = 512, .depth = 64, .columns = 192, .batch = 8},
+          {.rows = 512, .depth = 64, .columns = 255},
+          {.rows = 512, .depth = 128, .columns = 512, .add = true},
+          {.rows = 64, .depth = 2048, .columns = 640, .turned = true, .add = true},
+          {.rows = 255, .depth = 7680, .columns = 64, .turned = true, .add = true}}) {
+      s.precision = Precision::bf16;
+      cases.push_back(product_case(s, device));
+    }
   return cases;
 }
 
 }  // namespace
 
-void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {
-  product(c, a, b, /*add=*/false);
+void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                   Precision precision) {
+  product(c, a, b, precision, /*add=*/false);
 }
 
-void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {
-  product(c, a, b, /*add=*/true);
+void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                 Precision precision) {
+  product(c, a, b, precision, /*add=*/true);
 }
 
 at::Tensor aligned_rows(const at::Tensor& like) {

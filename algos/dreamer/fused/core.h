@@ -79,6 +79,7 @@ class Core {
   void advance(CoreStep& step) const;
 
   int64_t blocks, width;
+  Precision precision;  ///< of products
   DenseWeights from_deter, from_stoch, from_action;
   NormWeights deter_norm, stoch_norm, action_norm, mix_norm;
   Weight mix, mix_bias, gates, gates_bias;

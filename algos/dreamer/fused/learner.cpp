@@ -47,7 +47,8 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
       state_(&state),
       lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
                        state.grad.options())),
-      mix_(o.shape, *state.networks) {
+      mix_(o.shape, *state.networks),
+      weights_(o.precision) {
   const auto f32 = state.grad.options();
   const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
   const int64_t S = o.shape.stoch, each = shard_sequences(B, f32.device());

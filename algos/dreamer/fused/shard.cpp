@@ -20,6 +20,7 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       shape_(o.shape),
       networks_(std::move(networks)),
       place_(place),
+      precision_(o.precision),
       T_(o.options.length),
       n_(T_ * place.count),
       rows_(double(T_ * o.options.batch)),
@@ -96,7 +97,7 @@ void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, Stored
                                     scan_.d_feature()));
   } else {
     // which agree over all rows of the batch, and so over all shards
-    write_product(place_.projected, scan_.feature(), projector_forward_);
+    write_product(place_.projected, scan_.feature(), projector_forward_, precision_);
     place_.token.copy_(tokens);
   }
 }
@@ -104,8 +105,8 @@ void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, Stored
 void Shard::learn_states() {
   at::NoGradGuard no_grad;
   if (networks_->projector) {
-    add_product(scan_.d_feature(), place_.d_projected, projector_back_);
-    add_product(projector_.gradient, place_.d_projected.t(), scan_.feature());
+    add_product(scan_.d_feature(), place_.d_projected, projector_back_, precision_);
+    add_product(projector_.gradient, place_.d_projected.t(), scan_.feature(), precision_);
   }
   scan_.back(d_probs_, scratch_);
   sight_.encode_back(scan_.d_tokens());

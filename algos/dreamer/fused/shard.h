@@ -55,6 +55,7 @@ class Shard {
   ModelShape shape_;
   std::shared_ptr<Networks> networks_;
   ShardPlace place_;
+  Precision precision_;
   int64_t T_, n_;             ///< n_: rows, of all steps
   double rows_, dream_rows_;  ///< of the whole batch, by which means divide
   at::Tensor bins_;

@@ -31,9 +31,13 @@ Weight weight_of(const torch::nn::Module& module, const std::string& name) {
 DenseWeights dense_of(const torch::nn::Module& module, const std::string& name, WeightRows& rows) {
   const Weight weight = weight_of(module, name + ".weight"),
                bias = weight_of(module, name + ".bias");
-  return {
-      weight.value,         bias.value, weight.gradient, bias.gradient, rows.of(weight.value.t()),
-      rows.of(weight.value)};
+  return {.weight = weight.value,
+          .bias = bias.value,
+          .d_weight = weight.gradient,
+          .d_bias = bias.gradient,
+          .forward = rows.of(weight.value.t()),
+          .back = rows.of(weight.value),
+          .precision = rows.precision()};
 }
 
 NormWeights norm_of(const torch::nn::Module& module, const std::string& name) {
@@ -47,7 +51,7 @@ void add_rows(at::Tensor& sum, const at::Tensor& rows, const at::Tensor& ones) {
 
 void DenseWeights::add_gradients(const at::Tensor& d_product, const at::Tensor& x,
                                  const at::Tensor& ones) {
-  add_product(d_weight, d_product.t(), x);
+  add_product(d_weight, d_product.t(), x, precision);
   add_rows(d_bias, d_product, ones);
 }
 

@@ -7,12 +7,17 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include "engine/device/precision.h"
+
 namespace maglev::dreamer {
 
 /// Weights in rows that products read where they lie: copied once an update, read by all shards. On
-/// CUDA they are the weights themselves.
+/// CUDA they are the weights themselves. They know in which numbers they are multiplied.
 class WeightRows {
  public:
+  explicit WeightRows(Precision precision) : precision_(precision) {}
+  Precision precision() const { return precision_; }
+
   /// What copy() fills with `weight`, any view of parameters; the same for the same view.
   at::Tensor of(const at::Tensor& weight);
   void copy();
@@ -21,6 +26,7 @@ class WeightRows {
   struct Copy {
     at::Tensor from, to;
   };
+  Precision precision_;
   std::vector<Copy> copies_;
 };
 
@@ -28,6 +34,7 @@ class WeightRows {
 struct DenseWeights {
   at::Tensor weight, bias, d_weight, d_bias;
   at::Tensor forward, back;  ///< WeightRows of [in, out] and [out, in]
+  Precision precision;       ///< of products with them
 
   /// Adds the gradients by those of the products [R, out], of inputs x [R, in].
   void add_gradients(const at::Tensor& d_product, const at::Tensor& x, const at::Tensor& ones);
