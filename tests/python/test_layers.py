@@ -10,6 +10,7 @@ from conftest import BUILD, HOME
 
 # rooms from the bottom up; those of one line do not know each other
 LAYERS = [
+    ["base/trace"],
     ["base/core"],
     ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/web"],
     ["base/env", "base/metrics", "base/picture"],
