@@ -1,9 +1,9 @@
 #include "base/trace/file.h"
 
-#include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace maglev::trace {
 namespace {
@@ -32,7 +32,9 @@ Recording recorded() {
                  span(Category::graph, "act,env_step", "act,env_step", 1'005'000, 1'006'000),
                  span(Category::stage, "iteration", nullptr, 1'000'500, 1'010'500, 640)}});
   recording.threads.push_back(
-      {.tid = 12, .name = "", .spans = {span(Category::stage, "act", nullptr, 1'000'000, 1'000'001)}});
+      {.tid = 12,
+       .name = "",
+       .spans = {span(Category::stage, "act", nullptr, 1'000'000, 1'000'001)}});
   return recording;
 }
 
@@ -93,8 +95,8 @@ TEST(TraceFile, an_outer_span_comes_before_what_is_in_it) {
   std::vector<std::string> names;
   for (const Json& event : file["traceEvents"])
     if (event["ph"] == "X" && event["tid"] == 11) names.push_back(event["name"]);
-  EXPECT_EQ(names, (std::vector<std::string>{"iteration", "pool", "columns", "dense",
-                                             "act,env_step"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"iteration", "pool", "columns", "dense", "act,env_step"}));
 }
 
 TEST(TraceFile, events_of_torchs_profiler_are_beside_ours_on_its_clock) {

@@ -17,7 +17,7 @@ LAYERS = [
     ["envs", "sinks", "kernels"],
     ["engine/device"],
     ["kernels: torch"],
-    ["engine/data", "engine/host"],
+    ["engine/data", "engine/host", "engine/trace"],
     ["engine/nn"],
     ["engine/algo", "engine/embeddings", "networks"],
     ["algos", "engine/run"],

@@ -35,7 +35,7 @@ constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int64_t kProcessBytes = int64_t(400) << 20;  // of a process beside what its run holds
 
 constexpr int kEnding[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
-constexpr int kCaught[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1};
+constexpr int kCaught[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
 // how often each came, by its number
 volatile std::sig_atomic_t seen[NSIG] = {};
 void on_signal(int signal) { seen[signal] = seen[signal] + 1; }
