@@ -11,7 +11,7 @@ from conftest import BUILD, HOME
 # rooms from the bottom up; those of one line do not know each other
 LAYERS = [
     ["base/core"],
-    ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/web"],
+    ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/timeline", "base/web"],
     ["base/env", "base/metrics", "base/picture"],
     ["envs", "sinks", "kernels"],
     ["engine/device"],
