@@ -45,7 +45,8 @@ TraceOrigin origin_of(const std::string& json) {
 size_t main_track(const std::vector<Track>& tracks) {
   size_t best = 0;
   const auto rank = [&](size_t i) {
-    return std::make_tuple(!tracks[i].stream, tracks[i].iterations, tracks[i].top_ns);
+    return std::make_tuple(tracks[i].spans > 0, !tracks[i].stream, tracks[i].iterations,
+                           tracks[i].top_ns);
   };
   for (size_t i = 1; i < tracks.size(); ++i)
     if (rank(i) > rank(best)) best = i;
@@ -119,7 +120,8 @@ class Analyst {
     to_ = iterates ? main.iterations_end : first.last_ns;
     analysis_.iterations = iterates ? main.iterations : 0;
     analysis_.begin = from_, analysis_.wall = to_ - from_;
-    analysis_.main_thread = main.name();
+    analysis_.main_thread = main.stream ? "none" : main.name();
+    if (main.stream) analysis_.untraced = analysis_.wall;
     threads_.resize(first.tracks.size());
   }
 
@@ -167,8 +169,8 @@ class Analyst {
 
  private:
   void add_thread(const Timeline& timeline, size_t track, int64_t from, int64_t to) {
+    if (timeline.tracks[track].spans == 0) return;
     const auto spans = spans_of(timeline, track);
-    if (spans.empty()) return;
     UsedTime& use = threads_[track];
     const bool main = track == main_;
     use.wall += to - from;

@@ -12,7 +12,7 @@
 namespace maglev {
 namespace {
 
-constexpr size_t kFirstWindow = 1 << 20, kMostWindow = 16 << 20;
+constexpr size_t kFirstWindow = 1 << 18, kMostWindow = 16 << 20;
 constexpr size_t kMostKept = 1 << 16;  // bytes of an object that is kept beside the events
 constexpr double kMostMicroseconds = 9e15;
 
@@ -144,8 +144,8 @@ bool time_of(std::string_view text, int64_t& ns) {
   if (minus) ++c;
   const char* digits = c;
   int64_t value = 0;
-  while (c < end && *c >= '0' && *c <= '9' && c - digits < 15) value = 10 * value + (*c++ - '0');
-  if (c > digits) {
+  while (c < end && *c >= '0' && *c <= '9' && c - digits < 16) value = 10 * value + (*c++ - '0');
+  if (c > digits && value <= int64_t(kMostMicroseconds)) {
     int64_t unit = 1000;
     value *= 1000;
     if (c < end && *c == '.')

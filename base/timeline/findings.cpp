@@ -49,7 +49,8 @@ const Rule kRules[] = {
      "of its own beside the work",
      Rule::with_device},
     {"launch-bound", 0.15,
-     [](Bits b) { return (b & (launch | operation)) && !(b & (device | sync)); }, "train.graph=on",
+     [](Bits b) { return (b & (launch | operation)) && !(b & (device | sync | host_copy)); },
+     "train.graph=on",
      "the processor launches more slowly than the device works: CUDA graphs or torch.compile("
      "mode=\"reduce-overhead\"), fused operations, larger batches",
      Rule::with_device},

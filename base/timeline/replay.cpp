@@ -22,7 +22,7 @@ SpanGraph::SpanGraph(const Timeline& timeline, Meanings& meanings, size_t main, 
     return a.begin < b.begin;
   });
   by_track_.resize(timeline.tracks.size());
-  thread_ends_.resize(timeline.tracks.size());
+  ends_.resize(timeline.tracks.size());
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
     auto& row = by_track_[nodes_[i].track];
     if (!row.empty()) nodes_[i].before = row.back();
@@ -107,68 +107,74 @@ int64_t SpanGraph::busy(size_t track, int64_t begin, int64_t end) const {
   return sum;
 }
 
+void SpanGraph::wait_for(Node& node, uint32_t last) {
+  if (last == kNone) return;
+  if (node.edge_count == 0) node.edges = uint32_t(edges_.size());
+  edges_.push_back(last), ++node.edge_count;
+}
+
+// of what a wait waits for, what ended last; none: it waits for nothing known
+uint32_t SpanGraph::last_of(const Node& node) const {
+  uint32_t last = kNone;
+  for (uint32_t e = node.edges; e < node.edges + node.edge_count; ++e)
+    if (last == kNone || nodes_[edges_[e]].end > nodes_[last].end) last = edges_[e];
+  return last;
+}
+
 void SpanGraph::connect(size_t main) {
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].kind == Kind::device) connect_device(i), device_ends_.push_back(i);
-    else {
-      connect_thread(i, main);
-      if (nodes_[i].kind == Kind::work && nodes_[i].span != kNone)
-        thread_ends_[nodes_[i].track].push_back(i);
-    }
+    const bool device = nodes_[i].kind == Kind::device;
+    device ? connect_device(i) : connect_thread(i, main);
+    if (device) device_ends_.push_back(i);
+    if (device || (nodes_[i].kind == Kind::work && nodes_[i].span != kNone))
+      ends_[nodes_[i].track].push_back(i);
   }
 }
 
 void SpanGraph::connect_thread(uint32_t i, size_t main) {
   Node& node = nodes_[i];
   if (node.kind != Kind::wait) return;
-  const SpanKind kind = node.span == kNone ? SpanKind::wait : timeline_.spans[node.span].kind;
-  const bool says_so = node.span != kNone && kind > SpanKind::stage;
-  const bool for_device = kind == SpanKind::sync ||
-                          (node.span != kNone && timeline_.spans[node.span].on == WaitOn::device);
-  if (kind == SpanKind::host_copy) {
+  const Span* const span = node.span == kNone ? nullptr : &timeline_.spans[node.span];
+  const bool says_so = span && span->kind > SpanKind::stage;
+  const auto& tracks = timeline_.tracks;
+  int64_t anchor = node.begin;
+  if (span && span->kind == SpanKind::host_copy) {
     // its own copy, where it stays for that
     const uint32_t last = last_end(device_ends_, node.begin, node.end);
-    if (last != kNone &&
-        timeline_.spans[nodes_[last].span].link == timeline_.spans[node.span].link &&
-        timeline_.spans[node.span].link)
-      node.cause = last;
-  } else if (for_device) {
-    node.cause = last_end(device_ends_, node.begin, node.end);
-  } else if (node.track == main ||
-             timeline_.tracks[node.track].process != timeline_.tracks[main].process) {
-    // the last of the threads that end meanwhile
-    for (size_t track = 0; track < thread_ends_.size(); ++track) {
-      if (track == node.track ||
-          timeline_.tracks[track].process != timeline_.tracks[node.track].process)
-        continue;
-      const uint32_t last = last_end(thread_ends_[track], node.begin, node.end);
-      if (last == kNone || (node.cause != kNone && nodes_[last].end <= nodes_[node.cause].end))
+    if (last != kNone && span->link && timeline_.spans[nodes_[last].span].link == span->link)
+      wait_for(node, last);
+  } else if (span && (span->kind == SpanKind::sync || span->on == WaitOn::device)) {
+    // what each stream has done by then
+    for (size_t track = 0; track < ends_.size(); ++track)
+      if (tracks[track].stream) wait_for(node, last_end(ends_[track], from_ - 1, node.end));
+  } else if (node.track == main || tracks[node.track].process != tracks[main].process) {
+    // what the other threads have done by then
+    const bool for_pool = span && span->kind == SpanKind::wait && span->on == WaitOn::pool;
+    for (size_t track = 0; track < ends_.size() && !(span && span->on == WaitOn::io); ++track) {
+      if (track == node.track || tracks[track].stream ||
+          tracks[track].process != tracks[node.track].process)
         continue;
       // where nothing says that it waits, the other must have been at it for most of the time
-      if (!says_so && 2 * busy(track, node.begin, node.end) < node.end - node.begin)
-        continue;
-      node.cause = last;
+      if (!says_so && 2 * busy(track, node.begin, node.end) < node.end - node.begin) continue;
+      wait_for(node, last_end(ends_[track], for_pool ? from_ - 1 : node.begin, node.end));
     }
   } else if (node.end < to_) {
     // woken where the main thread has come to; one that waits was at it when its wait began
     const uint32_t there = node_at(main, node.end);
-    if (there != kNone) {
+    // the node before must be done in the order of replay
+    if (there != kNone && (nodes_[there].before == kNone || nodes_[there].before < i)) {
       const Node& at_main = nodes_[there];
-      // the node before must be done in the order of replay
-      if (at_main.before == kNone || at_main.before < i) {
-        node.cause = there;
-        node.offset = at_main.kind == Kind::wait ? 0
-                                                 : std::clamp<int64_t>(node.end - at_main.begin, 0,
-                                                                       at_main.end - at_main.begin);
-      }
+      node.cause = there;
+      node.offset = at_main.kind == Kind::wait ? 0
+                                               : std::clamp<int64_t>(node.end - at_main.begin, 0,
+                                                                     at_main.end - at_main.begin);
+      anchor = at_main.begin + node.offset;
     }
   }
+  if (const uint32_t last = last_of(node); last != kNone) anchor = nodes_[last].end;
+  else if (node.cause == kNone && !says_so) node.kind = Kind::work;
   // nothing found: it stays as long as it is
-  const int64_t anchor = node.cause == kNone ? node.begin
-                         : node.offset < 0   ? nodes_[node.cause].end
-                                             : nodes_[node.cause].begin + node.offset;
   node.lag = node.end - std::max(node.begin, anchor);
-  if (node.cause == kNone && !says_so) node.kind = Kind::work;
 }
 
 void SpanGraph::connect_device(uint32_t i) {
@@ -212,12 +218,8 @@ int64_t SpanGraph::length(const Free& free) const {
     int64_t anchor = start;
     if (node.cause != kNone) {
       const Node& cause = nodes_[node.cause];
-      if (node.offset < 0) {
-        anchor = times[node.cause].end;
-      } else {
-        const int64_t cause_start = cause.before == kNone ? from_ : times[cause.before].end;
-        anchor = cause_start + (free(cause.bits) ? 0 : node.offset);
-      }
+      const int64_t cause_start = cause.before == kNone ? from_ : times[cause.before].end;
+      anchor = cause_start + (free(cause.bits) ? 0 : node.offset);
     }
     Time& time = times[i];
     switch (node.kind) {
@@ -225,6 +227,8 @@ int64_t SpanGraph::length(const Free& free) const {
         time = {start, start + (gone ? 0 : node.end - node.begin)};
         break;
       case Kind::wait:
+        for (uint32_t e = node.edges; e < node.edges + node.edge_count; ++e)
+          anchor = std::max(anchor, times[edges_[e]].end);
         time = {start, gone ? start : std::max(start, anchor) + node.lag};
         break;
       case Kind::device:
@@ -291,13 +295,14 @@ std::vector<PathPart> SpanGraph::critical_path(int64_t since, int64_t until) con
     const Node& node = nodes_[i];
     const std::string name = node.name == kNone ? "untraced" : timeline_.names[node.name];
     const int64_t before = node.before == kNone ? since : nodes_[node.before].end;
-    const int64_t cause = node.cause == kNone ? std::numeric_limits<int64_t>::min()
-                          : node.offset < 0   ? nodes_[node.cause].end
-                                              : nodes_[node.cause].begin + node.offset;
+    const uint32_t waited = last_of(node);
+    const int64_t cause = waited != kNone       ? nodes_[waited].end
+                          : node.cause == kNone ? std::numeric_limits<int64_t>::min()
+                                                : nodes_[node.cause].begin + node.offset;
     uint32_t next = node.before;
     int64_t then = node.begin;
-    if (node.kind == Kind::wait && node.cause != kNone && cause > node.begin && cause <= now) {
-      then = cause, next = node.cause;
+    if (node.kind == Kind::wait && cause > node.begin && cause <= now) {
+      then = cause, next = waited != kNone ? waited : node.cause;
       add(name, false, now - std::max(then, since));
     } else if (node.kind == Kind::device) {
       add(name, true, now - std::max(node.begin, since));

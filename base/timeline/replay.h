@@ -55,10 +55,11 @@ class SpanGraph {
   enum class Kind : uint8_t { work, wait, device };
   struct Node {
     int64_t begin, end;
-    int64_t lag = 0;      // what of it no dependency explains
-    int64_t offset = -1;  // of `cause`: so far into it; -1: its end
+    int64_t lag = 0;     // what of it no dependency explains
+    int64_t offset = 0;  // into `cause`: what came so far made this begin
     uint32_t before = kNone, cause = kNone, other = kNone;
-    uint32_t name = kNone;  // of its span; none: no span
+    uint32_t edges = 0, edge_count = 0;  // in edges_: of a wait, all whose ends it waits for
+    uint32_t name = kNone;               // of its span; none: no span
     uint32_t bits = 0;
     uint32_t span = kNone;
     uint16_t track = 0;
@@ -70,6 +71,8 @@ class SpanGraph {
   void connect(size_t main);
   void connect_thread(uint32_t i, size_t main);
   void connect_device(uint32_t i);
+  void wait_for(Node& node, uint32_t last);
+  uint32_t last_of(const Node& node) const;
   uint32_t last_end(const std::vector<uint32_t>& ended, int64_t after, int64_t until) const;
   uint32_t node_at(size_t track, int64_t time) const;
   int64_t busy(size_t track, int64_t begin, int64_t end) const;
@@ -79,8 +82,9 @@ class SpanGraph {
   int64_t from_, to_;
   std::vector<Node> nodes_;                      // by end: what a node waits for stands before it
   std::vector<std::vector<uint32_t>> by_track_;  // nodes of a track, in order
-  std::vector<uint32_t> device_ends_;            // of nodes that were connected, by end
-  std::vector<std::vector<uint32_t>> thread_ends_;       // work of each track that was connected
+  std::vector<uint32_t> edges_;
+  std::vector<uint32_t> device_ends_;                    // of nodes that were connected, by end
+  std::vector<std::vector<uint32_t>> ends_;              // work of each track that was connected
   std::vector<std::pair<uint64_t, uint32_t>> launches_;  // by correlation
   size_t main_ = 0;
 };

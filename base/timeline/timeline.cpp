@@ -197,6 +197,7 @@ void TimelineReader::keep(Span span, SpanNumbers numbers) {
       track.iterations_end = std::max(track.iterations_end, span.end);
     }
     track.top_ns += span.length();
+    ++track.spans;
     if (on_device(span.kind) && !track.stream) {
       track.stream = true;
       const auto [place, added] = devices_.emplace(track.process, devices_.size());

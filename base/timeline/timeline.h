@@ -72,6 +72,7 @@ struct Track {
   std::string process_name, thread_name;
   bool stream = false;      ///< something ran there that is work of a device
   uint32_t device = 0;      ///< of a stream: which, as its process is numbered
+  uint64_t spans = 0;       ///< of the whole file
   uint64_t iterations = 0;  ///< marks on it, of the whole file, and what they span
   int64_t iterations_begin = std::numeric_limits<int64_t>::max();
   int64_t iterations_end = std::numeric_limits<int64_t>::min();
