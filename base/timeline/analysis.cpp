@@ -13,7 +13,7 @@ namespace maglev {
 namespace {
 
 constexpr size_t kTopGaps = 10;
-constexpr double kReplaySpans = 400'000;
+constexpr double kReplaySpans = 60'000;
 constexpr double kShareOff = 0.01;  // of the wall that parts may miss
 
 TraceOrigin origin_of(const std::string& json) {
