@@ -28,7 +28,7 @@ SpanGraph::SpanGraph(const Timeline& timeline, Meanings& meanings, size_t main, 
     if (!row.empty()) nodes_[i].before = row.back();
     row.push_back(i);
     if (nodes_[i].kind != Kind::device && nodes_[i].span != kNone) {
-      const uint64_t link = timeline.spans[nodes_[i].span].link;
+      const uint32_t link = timeline.spans[nodes_[i].span].link;
       if (link) launches_.emplace_back(link, i);
     }
   }
@@ -181,7 +181,7 @@ void SpanGraph::connect_device(uint32_t i) {
   Node& node = nodes_[i];
   int64_t ready = node.before == kNone ? from_ : nodes_[node.before].end;
   // its launch: the last one of that number that began before it
-  const uint64_t link = timeline_.spans[node.span].link;
+  const uint32_t link = timeline_.spans[node.span].link;
   if (link) {
     auto launch = std::partition_point(launches_.begin(), launches_.end(), [&](const auto& l) {
       return l.first < link || (l.first == link && nodes_[l.second].begin <= node.begin);

@@ -85,7 +85,7 @@ class SpanGraph {
   std::vector<uint32_t> edges_;
   std::vector<uint32_t> device_ends_;                    // of nodes that were connected, by end
   std::vector<std::vector<uint32_t>> ends_;              // work of each track that was connected
-  std::vector<std::pair<uint64_t, uint32_t>> launches_;  // by correlation
+  std::vector<std::pair<uint32_t, uint32_t>> launches_;  // by correlation
   size_t main_ = 0;
 };
 

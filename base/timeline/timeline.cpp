@@ -154,10 +154,10 @@ void TimelineReader::take(const TraceEvent& event) {
     if (timeline_.begin == std::numeric_limits<int64_t>::min()) ++timeline_.dropped;
     return;
   }
-  span.track = track;
+  span.track = uint16_t(track);
   span.begin = event.start_ns, span.end = event.start_ns + event.duration_ns;
   span.name = name_of_event(span.kind == SpanKind::iteration ? "iteration" : event.name);
-  span.link = event.correlation & ((uint64_t(1) << 48) - 1);
+  span.link = uint32_t(event.correlation);
   span.on = wait_on(event.on);
   if (span.kind == SpanKind::device_copy || span.kind == SpanKind::copy) {
     span.way = way_of(event);

@@ -48,19 +48,21 @@ enum class CopyWay : uint8_t {
 const char* name_of(CopyWay way);
 
 struct Span {
-  int64_t begin, end;   ///< ns
-  uint32_t name;        ///< in Timeline::names
-  uint32_t numbers;     ///< in Timeline::numbers; 0: none
-  uint64_t link : 48;   ///< correlation of a launch or of what it launched; 0: none
-  uint64_t track : 16;  ///< in Timeline::tracks
+  int64_t begin, end;  ///< ns
+  uint32_t name;       ///< in Timeline::names
+  uint32_t numbers;    ///< in Timeline::numbers; 0: none
+  uint32_t link;       ///< correlation of a launch or of what it launched; 0: none
+  uint16_t track;      ///< in Timeline::tracks
   SpanKind kind;
-  WaitOn on;
-  CopyWay way;
+  WaitOn on : 3;
+  CopyWay way : 3;
   bool pageable : 1;
   bool continued : 1;  ///< began in the window before
 
   int64_t length() const { return end - begin; }
 };
+
+static_assert(sizeof(Span) == 32, "millions of them are held at once");
 
 struct SpanNumbers {
   double bytes = 0, flops = 0;
@@ -84,7 +86,7 @@ struct Track {
 
 /// Bounds on what is kept. Tests lower them.
 struct TimelineLimits {
-  size_t spans = 12 << 20;  ///< of a window: 40 bytes each
+  size_t spans = 12 << 20;  ///< of a window: 32 bytes each
   size_t names = 200'000, tracks = 4096, open = 1 << 16;
 };
 

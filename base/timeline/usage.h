@@ -27,7 +27,7 @@ class Launches {
 
  private:
   const Timeline& timeline_;
-  std::vector<std::pair<uint64_t, uint32_t>> by_link_;
+  std::vector<std::pair<uint32_t, uint32_t>> by_link_;
 };
 
 /// Adds [from, to) to `used`, one entry a device, and to `gaps` the longest stretches in which a
