@@ -379,7 +379,6 @@ class TraceParser {
       const Scan result = skip_value(v, bytes_.end());
       if (result != Scan::done || size_t(v - first) > kMostKept) return result;
       if (key == "maglev") file_.maglev.assign(first, v);
-      if (key == "deviceProperties") file_.devices.assign(first, v);
       return result;
     });
   }

@@ -37,7 +37,6 @@ struct TraceEvent {
 /// What a file holds beside its events, and in which state it was.
 struct TraceFile {
   std::string maglev;   ///< the object "maglev" as JSON; empty: not ours
-  std::string devices;  ///< "deviceProperties" as JSON, of PyTorch's
   uint64_t bytes = 0;   ///< read, after decompression
   uint64_t events = 0;  ///< well formed
   uint64_t broken = 0;  ///< elements that are no events: no object, or values of the wrong kind

@@ -92,8 +92,7 @@ uint32_t bits_of_kind(const Span& span) {
     case SpanKind::communication:
       return device | communication;
     case SpanKind::device_copy:
-      return device | device_copy | (span.pageable ? pageable : 0) |
-             (span.way == CopyWay::device_to_host ? copy_to_host : 0);
+      return device | device_copy | (span.pageable ? pageable : 0);
   }
   return 0;
 }

@@ -39,7 +39,6 @@ constexpr uint32_t device = 1 << 17;  ///< runs on a device
 constexpr uint32_t traced = 1 << 18;  ///< some span is there
 constexpr uint32_t operation = 1 << 19;
 constexpr uint32_t tiny = 1 << 20;  ///< an operation of less than 10 us
-constexpr uint32_t copy_to_host = 1 << 21;
 }  // namespace meaning
 
 /// Bits of names and spans. Names are looked at once each.
@@ -58,11 +57,5 @@ class Meanings {
 /// Why the host gives a device nothing to do in a stretch of these bits; of the innermost first.
 Cause cause_of(const Timeline& timeline, Meanings& meanings, std::span<const Span> spans,
                std::span<const uint32_t> stack);
-
-/// Whether a thread does nothing itself in a stretch of this cause: it waits.
-inline bool stands_still(Cause cause) {
-  return cause == Cause::sync || cause == Cause::copy || cause == Cause::threads ||
-         cause == Cause::communication;
-}
 
 }  // namespace maglev

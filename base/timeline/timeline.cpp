@@ -114,8 +114,6 @@ bool TimelineReader::next() {
   started_ = true;
   timeline_.unclosed += open_count_;
   for (Track& track : timeline_.tracks) {
-    if (const auto named = process_names_.find(track.process); named != process_names_.end())
-      track.process_name = named->second;
     if (const auto named = thread_names_.find(track.process + '\n' + track.thread);
         named != thread_names_.end())
       track.thread_name = named->second;
@@ -269,8 +267,6 @@ uint32_t TimelineReader::name_of_event(std::string_view name) {
 void TimelineReader::metadata(const TraceEvent& event) {
   if (started_ || event.arg_name.empty()) return;
   const std::string name = unescaped(event.arg_name.substr(0, kMostNameBytes));
-  if (event.name == "process_name" && process_names_.size() < limits_.tracks)
-    process_names_.emplace(event.process, name);
   if (event.name == "thread_name" && thread_names_.size() < limits_.tracks)
     thread_names_.emplace(std::string(event.process) + '\n' + std::string(event.thread), name);
 }

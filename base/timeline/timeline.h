@@ -71,7 +71,7 @@ struct SpanNumbers {
 /// A thread, or a stream of a device.
 struct Track {
   std::string process, thread;  ///< pid and tid as the file has them
-  std::string process_name, thread_name;
+  std::string thread_name;
   bool stream = false;      ///< something ran there that is work of a device
   uint32_t device = 0;      ///< of a stream: which, as its process is numbered
   uint64_t spans = 0;       ///< of the whole file
@@ -142,7 +142,7 @@ class TimelineReader {
   TimelineLimits limits_;
   Timeline timeline_;
   Names<uint32_t> names_, tracks_, devices_;
-  Names<std::string> process_names_, thread_names_;
+  Names<std::string> thread_names_;
   std::vector<std::vector<Open>> open_;  // per track
   size_t open_count_ = 0;
   std::string key_;
