@@ -39,12 +39,10 @@ const Rule kRules[] = {
      "the "
      "device and read them once in a while",
      Rule::with_device},
-    {"pageable copies", 0.05, [](Bits b) { return (b & pageable) != 0; },
-     "train.replay_memory=device",
+    {"pageable copies", 0.05, [](Bits b) { return (b & pageable) != 0; }, "",
      "copy from pinned memory (pin_memory=True) with non_blocking=True, or keep the data on the "
      "device"},
-    {"copies", 0.15, [](Bits b) { return (b & (device_copy | host_copy)) && !(b & pageable); },
-     "train.replay_memory=device",
+    {"copies", 0.15, [](Bits b) { return (b & (device_copy | host_copy)) && !(b & pageable); }, "",
      "keep what is copied each iteration on the device, or copy it on a stream "
      "of its own beside the work",
      Rule::with_device},
@@ -60,8 +58,8 @@ const Rule kRules[] = {
      "PYTORCH_ALLOC_CONF=expandable_segments:True"},
     {"slow logger", 0.05, [](Bits b) { return (b & logging) != 0; }, "train.log_every=100000",
      "write metrics less often, or on a thread of their own"},
-    {"checkpoints", 0.05, [](Bits b) { return (b & saving) != 0; }, "train.save_every=0",
-     "save less often, or beside the work"},
+    {"checkpoints", 0.05, [](Bits b) { return (b & saving) != 0; }, "",
+     "save less often (train.save_every), or beside the work"},
     {"evaluation", 0.20, [](Bits b) { return (b & evaluating) != 0; }, "train.eval_every=0",
      "evaluate less often, or in a process of its own"},
     {"communication", 0.15, [](Bits b) { return (b & communication) != 0; }, "",

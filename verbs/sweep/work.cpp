@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
@@ -25,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using search::TrialState;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);
+constexpr double kBetweenLooks_s = 1;
 constexpr size_t kMaxSeedsBytes = 1 << 20;
 
 double seconds_since(Clock::time_point begin) {
@@ -42,8 +45,8 @@ std::string score_text(double score) {
 struct Job {
   Claim claim;
   Child child;
-  Clock::time_point began;
-  bool told = false;  // to stop at its rung
+  Clock::time_point began, looked = began;  // looked: at its metrics, which grow
+  bool told = false;                        // to stop at its rung
 };
 
 class Worker {
@@ -107,7 +110,7 @@ class Worker {
       // it never came to a checkpoint
       if (path_exists(run)) remove_tree(run);
       words.insert(words.end(), {request.algo, request.env, "--bare", "--config",
-                                 board_.folder() + "/settings.yaml", "--out", run});
+                                 settings_file(task), "--out", run});
       for (const std::string& setting : board_.settings_of(task.trial.values))
         words.push_back(setting);
       if (task.trial.parent >= 0)
@@ -119,6 +122,17 @@ class Worker {
     return words;
   }
 
+  // the trial's settings, written; where they contradict each other it says so itself
+  std::string settings_file(const BoardTrial& task) const {
+    const std::string path = board_.folder_of(task.trial.number) + "/settings.yaml";
+    try {
+      write_atomic(path, options_.resolved(board_.settings_of(task.trial.values)));
+    } catch (const Error&) {
+      return board_.folder() + "/settings.yaml";
+    }
+    return path;
+  }
+
   void look(PassedSignals& signals) {
     signals.pass_on([&](int signal) {
       for (Job& job : jobs_) job.child.signal(signal);
@@ -126,7 +140,9 @@ class Worker {
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       if (job->child.running()) {
         // at the rung it was promoted to it waits until it is promoted further
-        if (board_.request().asha && !job->told && at_its_rung(*job)) {
+        const bool due = seconds_since(job->looked) >= kBetweenLooks_s;
+        if (due) job->looked = Clock::now();
+        if (due && board_.request().asha && !job->told && at_its_rung(*job)) {
           job->child.signal(SIGTERM);
           job->told = true;
         }
