@@ -27,7 +27,8 @@ using Clock = std::chrono::steady_clock;
 using search::TrialState;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);
-constexpr double kBetweenLooks_s = 1;
+// of the time a look at metrics that grow may take
+constexpr double kShareOfLooks = 0.02;
 constexpr size_t kMaxSeedsBytes = 1 << 20;
 
 double seconds_since(Clock::time_point begin) {
@@ -45,8 +46,8 @@ std::string score_text(double score) {
 struct Job {
   Claim claim;
   Child child;
-  Clock::time_point began, looked = began;  // looked: at its metrics, which grow
-  bool told = false;                        // to stop at its rung
+  Clock::time_point began, next_look = began;  // next_look: at its metrics
+  bool told = false;                           // to stop at its rung
 };
 
 class Worker {
@@ -140,9 +141,7 @@ class Worker {
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       if (job->child.running()) {
         // at the rung it was promoted to it waits until it is promoted further
-        const bool due = seconds_since(job->looked) >= kBetweenLooks_s;
-        if (due) job->looked = Clock::now();
-        if (due && board_.request().asha && !job->told && at_its_rung(*job)) {
+        if (board_.request().asha && !job->told && look_due(*job) && at_its_rung(*job)) {
           job->child.signal(SIGTERM);
           job->told = true;
         }
@@ -167,10 +166,16 @@ class Worker {
     return scores;
   }
 
-  bool at_its_rung(const Job& job) const {
+  // its metrics grow, and with them what reading them takes
+  static bool look_due(const Job& job) { return Clock::now() >= job.next_look; }
+
+  bool at_its_rung(Job& job) const {
     const BoardTrial& task = job.claim.task;
-    return task.promoted < int64_t(board_.request().asha->rungs.size()) &&
-           int64_t(rungs_reached(task.trial.number).size()) >= task.promoted;
+    const auto begin = Clock::now();
+    const auto reached = int64_t(rungs_reached(task.trial.number).size());
+    const auto took = Clock::now() - begin;
+    job.next_look = begin + std::chrono::duration_cast<Clock::duration>(took / kShareOfLooks);
+    return task.promoted < int64_t(board_.request().asha->rungs.size()) && reached >= task.promoted;
   }
 
   // `ending`: a run that was told to end may have heard of it before it could save
