@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""What tracing costs: processor time of whole runs, in turn, without a window, with spans of every iteration, and with
-torch's profiler. `--before ENGINE` adds one built without spans.
+"""What tracing costs.
+
+Whole runs: their processor time, in turn, without a window, with spans of every iteration, and with torch's profiler;
+what writes the files is in it. `--before ENGINE` adds one built without spans.
+Windows: the time of iterations within lite windows beside that of the same run's iterations between them, of which as
+many are left out behind each window as files may be written in.
 
     python3 bench/trace_overhead.py .build/release/maglev-engine --before OLD_ENGINE --rounds 5
 """
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -20,7 +25,9 @@ CASES = {
     "ppo cartpole 1024 x 32": ["ppo", "cartpole", "--bare", "env.count=1024", "ppo.rollout=32",
                                "ppo.minibatch=8192", "ppo.epochs=4", "train.steps=3000000"],
 }
-COMMON = ["--sinks", "jsonl", "threads=1", "seed=1", "train.save_every=1000000000", "train.log_every=100000"]
+OFTEN = ["--sinks", "jsonl", "threads=1", "seed=1", "train.save_every=1000000000"]
+COMMON = [*OFTEN, "train.log_every=100000"]
+WINDOW = 16  # iterations
 WAYS = {
     "off": [],
     "lite": ["trace.window=1-1000000", "trace.size_limit=2000"],
@@ -32,14 +39,47 @@ def processor_time(engine: str, settings: list[str]) -> float:
     """Seconds of processor time of a run until it has ended, what it wrote included."""
     folder = Path(tempfile.mkdtemp())
     try:
-        process = subprocess.Popen([engine, "train", *settings, "--out", str(folder / "run")],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [engine, "train", *settings, "--out", str(folder / "run")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
         _, status, usage = os.wait4(process.pid, 0)
         if status != 0:
             raise SystemExit(process.stderr.read().decode())
         return usage.ru_utime + usage.ru_stime
     finally:
         shutil.rmtree(folder)
+
+
+def window_cost(engine: str, settings: list[str], rollout: int) -> float:
+    """Median time of an iteration within windows over that of one between them, in one run."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        run = folder / "run"
+        subprocess.run(
+            [
+                engine,
+                "train",
+                *settings,
+                f"train.log_every={rollout}",
+                f"trace.every={4 * WINDOW}",
+                f"trace.length={WINDOW}",
+                "--out",
+                run,
+            ],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        seconds = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    finally:
+        shutil.rmtree(folder)
+    inside, outside = [], []
+    for iteration in range(4 * WINDOW, len(seconds)):
+        place = iteration % (4 * WINDOW) // WINDOW
+        if place != 1:
+            (inside if place == 0 else outside).append(seconds[iteration] - seconds[iteration - 1])
+    return statistics.median(inside) / statistics.median(outside)
 
 
 def main() -> None:
@@ -58,8 +98,14 @@ def main() -> None:
                 seconds.setdefault(way, []).append(processor_time(options.engine, case + COMMON + WAYS[way]))
         base = min(seconds.get("before", seconds["off"]))
         for way, samples in seconds.items():
-            print(f"{name:24} {way:8} min {min(samples):6.2f} s, median {statistics.median(samples):6.2f} s, "
-                  f"{100 * (min(samples) / base - 1):+5.1f} %", flush=True)
+            print(
+                f"{name:24} {way:8} min {min(samples):6.2f} s, median {statistics.median(samples):6.2f} s, "
+                f"{100 * (min(samples) / base - 1):+5.1f} %",
+                flush=True,
+            )
+        rollout = int(case[3].split("=")[1]) * int(case[4].split("=")[1])
+        costs = sorted(100 * (window_cost(options.engine, case + OFTEN, rollout) - 1) for _ in range(options.rounds))
+        print(f"{name:24} within windows {statistics.median(costs):+5.1f} % ({costs[0]:+.1f} to {costs[-1]:+.1f})")
 
 
 if __name__ == "__main__":
