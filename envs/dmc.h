@@ -27,6 +27,7 @@ constexpr auto names_of(Observe) { return std::array{"vector", "image", "both"};
 /// Settings of every domain, behind its task.
 struct Settings {
   int32_t max_steps = 1000;
+  int32_t action_repeat = 1;
   Observe observe = Observe::vector;
   int32_t width = 64, height = 64;
   int32_t camera = 0;
@@ -34,7 +35,10 @@ struct Settings {
   int32_t samples = 0;
 
   static void describe(OptionTable& t, Settings& p) {
-    t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
+    t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "control steps"});
+    t.add("action_repeat", p.action_repeat,
+          "control steps an action is held for, whose rewards are added up",
+          {.min = 1, .max = 100, .unit = "control steps"});
     t.add("observe", p.observe, "numbers, a picture, or both");
     t.add("width", p.width, "of a picture", {.min = 8, .max = 1024, .unit = "pixels"});
     t.add("height", p.height, "of a picture", {.min = 8, .max = 1024, .unit = "pixels"});
@@ -144,7 +148,7 @@ struct Environment {
     const size_t controls = size_t(Domain::kShape.controls);
     spec.action = {.low = std::vector<float>(controls, -1.f),
                    .high = std::vector<float>(controls, 1.f)};
-    spec.max_steps = p.max_steps;
+    spec.max_steps = (p.max_steps + p.action_repeat - 1) / p.action_repeat;
     spec.events = {"diverged"};
     return spec;
   }
@@ -171,14 +175,19 @@ struct Environment {
     mjtNum* control = s.simulation.change().ctrl;
     for (int i = 0; i < Domain::kShape.controls; ++i)
       control[i] = std::clamp(action.continuous[i], -1.f, 1.f);
-    s.simulation.step(Domain::kSubsteps);
-    place(model, s);
-    s.steps += 1;
-    // never seen; dm_control throws. MuJoCo has put the state back to its first one
-    const bool diverged = s.simulation.diverged();
-    if (diverged) out.count(0, 1.f);
-    else out.reward[0] = float(Domain::reward(p.task, model, s));
-    out.truncated = diverged || s.steps >= p.max_steps;
+    double reward = 0;
+    out.truncated = false;
+    for (int i = 0; i < p.action_repeat && !out.truncated; ++i) {
+      s.simulation.step(Domain::kSubsteps);
+      place(model, s);
+      s.steps += 1;
+      // never seen; dm_control throws. MuJoCo has put the state back to its first one
+      const bool diverged = s.simulation.diverged();
+      if (diverged) out.count(0, 1.f);
+      else reward += Domain::reward(p.task, model, s);
+      out.truncated = diverged || s.steps >= p.max_steps;
+    }
+    out.reward[0] = float(reward);
   }
 
   static void observe(const Params& p, const Assets&, const State& s, int, const ObsOut& out) {

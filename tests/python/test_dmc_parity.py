@@ -107,6 +107,21 @@ def test_steps_are_those_of_dm_control(domain, task):
         assert len(set(rewards)) > 1, "the actions met no reward"
 
 
+def test_a_repeated_action_is_as_many_steps_and_their_rewards():
+    env = suite.load("cartpole", "swingup", task_kwargs={"random": 3})
+    env.reset()
+    state, actions = saved(env.physics), actions_for(env, np.random.default_rng(6), 20)
+    single = replay("cartpole", state, np.repeat(actions, 3, axis=0), observed=5)
+    # an episode of 59 steps ends within the last of its actions
+    held = replay("cartpole", state, actions, "action_repeat=3", "max_steps=59", observed=5)
+    ends = np.minimum(3 * np.arange(1, 21), 59) - 1
+    np.testing.assert_array_equal(held["state"], single["state"][ends])
+    np.testing.assert_array_equal(held["vector"], single["vector"][ends])
+    sums = np.add.reduceat(single["rest"][:59, 0].astype(np.float64), 3 * np.arange(20))
+    np.testing.assert_allclose(held["rest"][:, 0], sums, rtol=1e-6)
+    assert held["rest"][:, 2].tolist() == [0] * 19 + [1]
+
+
 def test_a_sparse_reward_is_met():
     env = suite.load("cartpole", "balance_sparse", task_kwargs={"random": 1})
     env.reset()
