@@ -27,7 +27,7 @@ CASES = {
 }
 OFTEN = ["--sinks", "jsonl", "threads=1", "seed=1", "train.save_every=1000000000"]
 COMMON = [*OFTEN, "train.log_every=100000"]
-WINDOW = 16  # iterations
+WINDOW = 8  # iterations
 WAYS = {
     "off": [],
     "lite": ["trace.window=1-1000000", "trace.size_limit=2000"],

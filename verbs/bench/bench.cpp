@@ -268,7 +268,8 @@ int run(const std::vector<std::string>& words) {
                  {"--milliseconds", "N", "measured of each case of replay (default 500)"},
                  {"--lines", "", "of replay: ours alone, one JSON object a line"},
                  {"--suite", "NAMES",
-                  "by commas: ops, precision, memory, env, replay, kernels, e2e, or all (default)"},
+                  "by commas: ops, precision, memory, env, replay, kernels, planner, e2e, or all "
+                  "(default)"},
                  {"--devices", "NAMES", "of the suites, by commas: cpu (default), cuda, cuda:<n>"},
                  {"--rounds", "N", "samples of each work of the suites (default 7)"},
                  {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},

@@ -15,6 +15,8 @@
 #include "base/core/error.h"
 #include "base/env/throughput.h"
 #include "engine/algo/experiment.h"
+#include "engine/data/rollout.h"
+#include "engine/data/vec_env.h"
 #include "engine/device/kernel.h"
 #include "engine/host/machine.h"
 #include "engine/train/trainer.h"
@@ -135,20 +137,77 @@ Round kernels_round(at::Device device) {
   };
 }
 
-Round e2e_round(const std::string& home) {
-  struct Run {
-    explicit Run(const AlgoEntry& algo, const std::string& home) : experiment(algo.name, kTrained) {
-      experiment.load_proven(home);
-      experiment.table().override_with("train.steps=1000000000000");  // more than any measurement
-      trainer.emplace(experiment, place("cpu", 1, Precision::fp32));
-      while (trainer->updates() < kWarmUpdates) trainer->iterate();
+// an algorithm with its proven settings, on one thread
+struct Proven {
+  Proven(const AlgoEntry& algo, const std::string& home,
+         const std::vector<std::string>& settings = {})
+      : experiment(algo.name, kTrained) {
+    experiment.load_proven(home);
+    experiment.table().override_with("train.steps=1000000000000");  // more than any measurement
+    for (const std::string& setting : settings) experiment.table().override_with(setting);
+    experiment.settle();
+    trainer.emplace(experiment, place("cpu", 1, Precision::fp32));
+  }
+  Experiment experiment;
+  std::optional<Trainer> trainer;
+};
+
+// what chooses actions in first steps of `rows` environments
+class Acting {
+ public:
+  Acting(const AlgoEntry& algo, int64_t rows, const std::string& home)
+      : run_(algo, home, {"env.count=" + std::to_string(rows)}),
+        policy_(run_.trainer->algorithm().policy()),
+        envs_(run_.experiment.env(), run_.experiment.env_params(), rows, /*seed=*/1, at::kCPU,
+              run_.trainer->pool()),
+        store_(envs_.spec(),
+               {.T = 1,
+                .rows = rows,
+                .block_rows = block_rows(policy_.block_rows(), rows, envs_.agents())},
+               {}, at::kCPU),
+        carry_(policy_.initial_carry(rows)) {
+    envs_.reset(store_.first_io());
+    policy_.publish();
+  }
+  void act() {
+    key_.step += 1;
+    for (TimeStep& block : store_.step(0).blocks) {
+      Carry part = carry_.rows(block.first, block.rows());
+      policy_.act(block, part, ActMode::sample, key_);
     }
-    Experiment experiment;
-    std::optional<Trainer> trainer;
-  };
-  std::vector<std::pair<std::string, std::shared_ptr<Run>>> runs;
+  }
+
+ private:
+  Proven run_;
+  Policy& policy_;
+  VecEnv envs_;
+  Rollout store_;
+  Carry carry_;
+  ActKey key_{.seed = 1, .purpose = Purpose::eval};
+};
+
+Round planner_round(const std::string& home) {
+  std::vector<std::pair<std::string, std::shared_ptr<Acting>>> all;
   for (const AlgoEntry& algo : algo_table())
-    runs.emplace_back(std::string(algo.name) + "_" + kTrained, std::make_shared<Run>(algo, home));
+    for (const int64_t rows : {1, 8})
+      all.emplace_back(std::string(algo.name) + "_" + kTrained + "_" + std::to_string(rows),
+                       std::make_shared<Acting>(algo, rows, home));
+  return [all] {
+    at::NoGradGuard no_grad;
+    Samples samples;
+    for (const auto& [name, acting] : all)
+      samples.emplace_back(name, kernels::median_seconds([&] { acting->act(); }, at::kCPU));
+    return samples;
+  };
+}
+
+Round e2e_round(const std::string& home) {
+  std::vector<std::pair<std::string, std::shared_ptr<Proven>>> runs;
+  for (const AlgoEntry& algo : algo_table()) {
+    const auto run = std::make_shared<Proven>(algo, home);
+    while (run->trainer->updates() < kWarmUpdates) run->trainer->iterate();
+    runs.emplace_back(std::string(algo.name) + "_" + kTrained, run);
+  }
   return [runs] {
     Samples samples;
     for (const auto& [name, run] : runs)
@@ -172,10 +231,17 @@ Round round_of(Suite suite, at::Device device, const std::string& home) {
       return env_round();
     case Suite::replay:
       return replay_round();
+    case Suite::planner:
+      return planner_round(home);
     case Suite::e2e:
       return e2e_round(home);
   }
   throw Error("[bench] no such suite");
+}
+
+bool host_only(Suite suite) {
+  return suite == Suite::env || suite == Suite::replay || suite == Suite::planner ||
+         suite == Suite::e2e;
 }
 
 }  // namespace
@@ -207,8 +273,8 @@ std::vector<Timing> measure_suites(const std::vector<Suite>& suites, at::Device 
   claim_threads();
   std::vector<std::pair<Suite, Round>> all;
   for (Suite suite : suites) {
-    const bool host_only = suite == Suite::env || suite == Suite::replay || suite == Suite::e2e;
-    if (!device.is_cuda() || !host_only) all.emplace_back(suite, round_of(suite, device, home));
+    if (!device.is_cuda() || !host_only(suite))
+      all.emplace_back(suite, round_of(suite, device, home));
   }
   // a round of all before the next of any
   std::vector<Timing> timings;

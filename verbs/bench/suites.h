@@ -11,9 +11,9 @@
 
 namespace maglev::verbs::bench {
 
-enum class Suite { ops, precision, memory, env, replay, kernels, e2e };
+enum class Suite { ops, precision, memory, env, replay, kernels, planner, e2e };
 constexpr auto names_of(Suite) {
-  return std::array{"ops", "precision", "memory", "env", "replay", "kernels", "e2e"};
+  return std::array{"ops", "precision", "memory", "env", "replay", "kernels", "planner", "e2e"};
 }
 
 /// "ops,env" as suites; "all" is every one. Throws Error on another name.
@@ -21,10 +21,11 @@ std::vector<Suite> suites_of(const std::string& names);
 
 /// Times every work of the suites once a round, all works in turn, so that what disturbs a moment
 /// meets each alike. On the CPU one thread in its processor's time, but env, which steps by the clock;
-/// on CUDA until the device is done. env, replay and e2e are the host's and run for the CPU alone.
+/// on CUDA until the device is done. env, replay, planner and e2e run for the CPU alone.
 ///   ops        operations of tensors      precision  products of matrices in each type
 ///   memory     copying and filling        env        a step of each environment, 64 of them
 ///   replay     writing and drawing        kernels    each fused kernel's cases
+///   planner    choosing actions for 1 and 8 environments by each algorithm, which TD-MPC2 plans
 ///   e2e        an iteration of each algorithm with its proven settings on pendulum
 /// `home` is where proven settings lie; at least two rounds.
 std::vector<Timing> measure_suites(const std::vector<Suite>& suites, at::Device device, int rounds,
