@@ -177,8 +177,8 @@ std::optional<Proposal> ask_cmaes(const Question& question, const SamplerOptions
   for (size_t d = 0; d < dimensions.size(); ++d)
     (dimensions[d].kind == Dimension::Kind::choice ? choices : numbers).push_back(d);
   const std::vector<const SearchTrial*> best_first = by_score(question.trials);
-  Values values = ask_random(question, options)->values;
   Draws draws(question.seed, question.number);
+  Values values(dimensions.size());
 
   if (!numbers.empty()) {
     // every lambda trials, in the order in which they ended, are a generation
@@ -207,6 +207,8 @@ std::optional<Proposal> ask_cmaes(const Question& question, const SamplerOptions
       values[numbers[i]] = d.from_unit(point[i]);
     }
   }
+  // behind the numbers, whose draws those of a choice must not be
+  for (size_t d : choices) values[d] = dimensions[d].from_unit(draws.uniform());
   if (int64_t(best_first.size()) >= options.start)
     for (size_t d : choices) draw_by_parzen(question, best_first, std::array{d}, draws, values);
   return Proposal{values};

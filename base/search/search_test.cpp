@@ -118,6 +118,22 @@ TEST(Samplers, stay_within_the_space_and_are_functions_of_their_question) {
   }
 }
 
+TEST(Samplers, a_choice_and_a_number_are_drawn_apart) {
+  SearchSpace space;
+  space.add({.name = "x", .low = 0, .high = 1});
+  space.add({.name = "c", .kind = Kind::choice, .choices = {"a", "b"}});
+  for (const SamplerEntry& sampler : sampler_table()) {
+    int alike = 0;
+    for (int64_t n = 0; n < 64; ++n) {
+      const auto proposal = sampler.ask({.space = space, .trials = {}, .seed = 3, .number = n}, {});
+      ASSERT_TRUE(proposal) << sampler.name;
+      alike += (proposal->values[0] < 0.5) == (proposal->values[1] == 0);
+    }
+    // half of them, within four deviations
+    EXPECT_NEAR(alike, 32, 16) << sampler.name;
+  }
+}
+
 TEST(Samplers, trials_at_once_keep_apart) {
   const SearchSpace space = small_space();
   std::vector<SearchTrial> trials;

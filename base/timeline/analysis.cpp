@@ -244,6 +244,16 @@ class Analyst {
     if (gaps.size() > kTopGaps) gaps.resize(kTopGaps);
   }
 
+  // when the span with this number, of all threads in the order of their beginnings, begins; one there is
+  static int64_t begin_of_span(const Timeline& timeline, size_t number) {
+    std::vector<int64_t> begins;
+    begins.reserve(timeline.spans.size());
+    for (const Span& span : timeline.spans) begins.push_back(span.begin);
+    const auto place = begins.begin() + std::ptrdiff_t(number);
+    std::nth_element(begins.begin(), place, begins.end());
+    return *place;
+  }
+
   // Findings and the critical path rest on the first iterations that a graph of bounded size holds.
   void replay(const Timeline& timeline, int64_t from, int64_t to) {
     std::vector<std::pair<int64_t, int64_t>> iterations;
@@ -259,7 +269,7 @@ class Analyst {
       int64_t end = iterations.front().second;
       for (const auto& [begin, stop] : iterations)
         if (stop <= until) end = std::max(end, stop);
-      until = end;
+      until = std::min(end, begin_of_span(timeline, size_t(kReplaySpans)));
     }
     const SpanGraph graph(timeline, meanings_, main_, from, until);
     analysis_.replayed = until - from;

@@ -13,8 +13,8 @@ namespace maglev {
 namespace {
 
 constexpr size_t kFirstWindow = 1 << 18, kMostWindow = 16 << 20;
-constexpr size_t kMostKept = 1 << 16;  // bytes of an object that is kept beside the events
-constexpr double kMostMicroseconds = 9e15;
+constexpr size_t kMostKept = 1 << 16;       // bytes of an object that is kept beside the events
+constexpr double kMostMicroseconds = 2e15;  // 63 years, in ns far enough from the ends of i64
 
 // What scanning a value comes to. Windows end in a NUL, which is no JSON outside of a string: where
 // a scan stops at the end of the window, more bytes are needed; anywhere else the file is broken.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/core/error.h"
 
@@ -194,7 +195,8 @@ void TimelineReader::keep(Span span, SpanNumbers numbers) {
       track.iterations_begin = std::min(track.iterations_begin, span.begin);
       track.iterations_end = std::max(track.iterations_end, span.end);
     }
-    track.top_ns += span.length();
+    if (span.length() <= std::numeric_limits<int64_t>::max() - track.top_ns)
+      track.top_ns += span.length();
     ++track.spans;
     if (on_device(span.kind) && !track.stream) {
       track.stream = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <exception>
+#include <new>
 #include <pthread.h>
 #include <unistd.h>
 #include <utility>
@@ -159,8 +160,13 @@ void Tracer::drain() {
         ++taken_.dropped;
         return;
       }
-      thread.spans.push_back(span);
-      ++held_;
+      try {
+        thread.spans.push_back(span);
+        ++held_;
+      } catch (const std::bad_alloc&) {
+        // a run goes on without its trace
+        ++taken_.dropped;
+      }
     });
   }
   taken_.drain_s += 1e-9 * double(now_ns() - begin);

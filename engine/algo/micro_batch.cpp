@@ -13,7 +13,7 @@ void MicroBatch::run(const std::function<void(int64_t)>& learn) {
     try {
       return learn(rows_);
     } catch (const c10::OutOfMemoryError&) {
-      if (stream_is_captured() || !halve()) throw;
+      if ((runs_on_cuda(device_) && stream_is_captured()) || !halve()) throw;
     }
     // behind the handler: what the error held on to is gone
     if (runs_on_cuda(device_)) release_device_memory();

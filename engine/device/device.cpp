@@ -70,7 +70,8 @@ void copy_on_stream(void* to, const void* from, int64_t bytes) {
 bool stream_is_captured() {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(cudaStream_t(current_stream()), &status), "device");
-  return status == cudaStreamCaptureStatusActive;
+  // also where what was captured cannot be used any more
+  return status != cudaStreamCaptureStatusNone;
 }
 
 void wait_for_stream() {

@@ -81,9 +81,12 @@ void give_back(void* data) {
 // cannot pass the limit together
 void* asked_of_system(size_t block) {
   const int64_t limit = most_bytes.load(std::memory_order_relaxed);
-  const int64_t held = held_bytes.fetch_add(int64_t(block), std::memory_order_relaxed);
-  void* memory = nullptr;
-  if (limit == 0 || held + int64_t(block) <= limit) memory = std::aligned_alloc(kAlignment, block);
+  int64_t held = held_bytes.load(std::memory_order_relaxed);
+  do {
+    if (limit > 0 && held + int64_t(block) > limit) return nullptr;
+  } while (
+      !held_bytes.compare_exchange_weak(held, held + int64_t(block), std::memory_order_relaxed));
+  void* memory = std::aligned_alloc(kAlignment, block);
   if (!memory) held_bytes.fetch_sub(int64_t(block), std::memory_order_relaxed);
   return memory;
 }

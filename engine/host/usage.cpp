@@ -37,12 +37,14 @@ double seconds_of(const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.
 
 std::vector<Usage::Energy> read_energy(const std::string& root) {
   std::vector<Usage::Energy> counters;
-  // packages are numbered through; what lies within one is counted by it
+  // domains are numbered through: packages, and on some machines the whole platform, which counts
+  // them again; what lies within a package is counted by it
   for (int package = 0;; ++package) {
     const std::string folder = root + "/sys/class/powercap/intel-rapl:" + std::to_string(package);
     const int64_t count = number_behind<int64_t>(text_of(folder + "/energy_uj"), "", -1),
                   range = number_behind<int64_t>(text_of(folder + "/max_energy_range_uj"), "", -1);
     if (count < 0 || range <= 0) return counters;
+    if (!text_of(folder + "/name").starts_with("package")) continue;
     counters.push_back({count, range});
   }
 }

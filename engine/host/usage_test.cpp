@@ -49,7 +49,12 @@ TEST(Usage, is_read_from_the_files_of_a_machine) {
   for (const char* package : {"0", "1"}) {
     const std::string folder = root + "/sys/class/powercap/intel-rapl:" + package;
     put(folder + "/energy_uj", "77\n"), put(folder + "/max_energy_range_uj", "100\n");
+    put(folder + "/name", "package-" + std::string(package) + "\n");
   }
+  // the whole platform, which has the packages in it
+  const std::string platform = root + "/sys/class/powercap/intel-rapl:2";
+  put(platform + "/energy_uj", "999\n"), put(platform + "/max_energy_range_uj", "1000\n");
+  put(platform + "/name", "psys\n");
   const Usage all = sample_usage(root);
   EXPECT_EQ(all.resident, 8192);
   EXPECT_DOUBLE_EQ(all.memory_pressure, 0.5);

@@ -1,6 +1,7 @@
 #include "engine/trace/kineto.h"
 
 #include <set>
+#include <utility>
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -46,14 +47,14 @@ void told(const char* what, const Call& call) {
 
 }  // namespace
 
+// made ready alone it would have a device record from here on
 Kineto::Kineto(bool with_device) : with_device_(with_device) {
-  told("be made ready", [&] {
-    torch::autograd::profiler::prepareProfiler(profiler_config(), activities(with_device_));
-  });
+  start();
+  cancel();
 }
 
-Kineto::~Kineto() {
-  if (!started_) return;
+void Kineto::cancel() {
+  if (!std::exchange(started_, false)) return;
   try {
     torch::autograd::profiler::disableProfiler();
   } catch (const std::exception&) {

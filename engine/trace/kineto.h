@@ -9,10 +9,10 @@ namespace maglev {
 
 class Kineto {
  public:
-  /// Makes it ready, before the first graph is captured, for it must be loaded before the device's
-  /// driver is asked for a graph. Throws Error where this build of torch has none.
+  /// Records nothing for a moment, before the first graph is captured, for it must be loaded before
+  /// the device's driver is asked for a graph. Throws Error where this build of torch has none.
   explicit Kineto(bool with_device);
-  ~Kineto();
+  ~Kineto() { cancel(); }
   Kineto(const Kineto&) = delete;
   Kineto& operator=(const Kineto&) = delete;
 
@@ -20,6 +20,8 @@ class Kineto {
   void start();
   /// Ends, on the thread that began, and writes Chrome JSON to `path`. Throws Error.
   void stop(const std::string& path);
+  /// Ends without a file, where it had begun.
+  void cancel();
 
  private:
   bool with_device_, started_ = false;

@@ -144,8 +144,8 @@ void RunTrace::close(int64_t last) {
 }
 
 void RunTrace::write(const Window& window, bool full) {
-  auto recording = std::make_shared<trace::Recording>(tracer_.take());
   try {
+    auto recording = std::make_shared<trace::Recording>(tracer_.take());
     make_dirs(folder_);
     if (!writer_) writer_ = std::make_unique<Background>();
     writer_->wait();
@@ -180,9 +180,12 @@ void RunTrace::write(const Window& window, bool full) {
                                      : ""));
       } catch (const std::exception& e) {
         note(std::string("no trace of iterations ") + run.window + ": " + e.what());
+        std::error_code gone;
+        std::filesystem::remove(torchs, gone);
       }
     });
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
+    if (full) kineto_->cancel();
     note("no trace of iterations " + range_text(window.first, window.last) + ": " + e.what());
   }
 }

@@ -53,7 +53,8 @@ Bottleneck bottleneck_of(const Load& load) {
   if (load.memory_pressure > kPressed)
     return {Bound::memory, load.memory_pressure,
             "a smaller replay or env.count, or fewer programs beside it"};
-  const double idle = 1 - load.processors / load.threads;
+  // more threads than processors have those alone
+  const double idle = 1 - load.processors / std::min(load.threads, load.usable);
   if (!load.on_device && 1 - idle < kBusy) {
     if (load.processor_pressure > kCrowded)
       return {Bound::processors, idle, "fewer of them, or another time"};

@@ -38,6 +38,10 @@ TEST(Bottleneck, puts_what_all_stages_wait_for_before_any_of_them) {
   Load load = busy();
   load.processors = 1.2;
   EXPECT_EQ(bottleneck_of(load).text(), "idle threads, 70 % of them: threads=2");
+  // more threads than processors cannot all be busy
+  load.threads = 16, load.processors = 3.9;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::learning);
+  load.threads = 4, load.processors = 1.2;
   load.processor_pressure = 0.8;
   EXPECT_EQ(bottleneck_of(load).text(),
             "other programs, which have 70 % of its processors: fewer of them, or another time");

@@ -42,16 +42,14 @@ Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
   if (rivals_.empty()) rivals_.push_back(nullptr);
 }
 
-Evaluation::~Evaluation() {
-  stop_ = true;
-  if (thread_.joinable()) thread_.join();
-}
+Evaluation::~Evaluation() { stop_ = true; }
 
 void Evaluation::begin(const std::string& checkpoint) {
   MAGLEV_ASSERT(!running(), "one evaluation at a time");
   verdict_ = {.checkpoint = checkpoint, .row = {.values = {}, .event = true}, .failure = {}};
   ended_ = false;
-  thread_ = std::thread([this] {
+  begun_ = true;
+  thread_.start([this] {
     try {
       if (placement_.device.is_cuda()) use_device(placement_.device.index());
       stream_.on_side_stream([this] { judge(); });
@@ -102,7 +100,8 @@ void Evaluation::judge() {
 
 std::optional<Verdict> Evaluation::take() {
   if (!running() || !ended()) return std::nullopt;
-  thread_.join();
+  thread_.wait();
+  begun_ = false;
   return std::exchange(verdict_, {});
 }
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/core/background.h"
 #include "base/metrics/sink.h"
 #include "engine/device/step_graph.h"
 #include "engine/play/evaluate.h"
@@ -39,7 +39,7 @@ class Evaluation {
   /// Begins to judge the policy of a checkpoint's folder, which stays there meanwhile. None runs.
   void begin(const std::string& checkpoint);
   /// Whether one was begun and not taken yet, and whether its verdict is there.
-  bool running() const { return thread_.joinable(); }
+  bool running() const { return begun_; }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   /// The verdict, once, when it is there.
   std::optional<Verdict> take();
@@ -54,9 +54,10 @@ class Evaluation {
   GraphPool stream_;
   std::unique_ptr<Policy> policy_;
   std::vector<std::unique_ptr<Player>> rivals_;
-  std::thread thread_;
   std::atomic<bool> stop_{false}, ended_{false};
-  Verdict verdict_;  ///< the thread's while it runs
+  bool begun_ = false;
+  Verdict verdict_;    ///< the thread's while it runs
+  Background thread_;  ///< one for all, as a tracer keeps a buffer for each; ends first
 };
 
 }  // namespace maglev

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/statistics/trend.h"
@@ -16,6 +17,8 @@ constexpr double kMiB = 1 << 20, kHour_s = 3600,
                  kUnknown = std::numeric_limits<double>::quiet_NaN();
 // a trend is believed where it comes about by chance less often than this
 constexpr double kDoubt = 0.01;
+// and in each half of the samples, for what rose once rises in one half alone
+constexpr double kDoubtOfHalf = 0.05;
 
 }  // namespace
 
@@ -33,7 +36,7 @@ Monitor::Monitor(double every_s, int64_t planned, const Load& free, std::functio
       sample_(std::move(sample)),
       tensors_(std::move(tensors)),
       last_(sample_()),
-      allowed_(last_.resident + planned),
+      planned_(planned),
       load_(free),
       growth_(kUnknown) {}
 
@@ -42,6 +45,8 @@ void Monitor::add_to(MetricRow& row) {
   if (every_s_ <= 0 || row.seconds - sampled_s_ < every_s_) return;
   const bool first = std::isinf(std::exchange(sampled_s_, row.seconds));
   const Usage now = sample_();
+  // libraries, warm-up and graphs are there by now
+  if (first) allowed_ = now.resident + planned_;
   const TensorMemory tensors = tensors_();
   const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
 
@@ -100,6 +105,11 @@ void Monitor::look_for_growth() {
   // a replay whose pages are touched one by one grows too, up to what was planned
   if (warned_ || trend.p >= kDoubt || trend.slope <= 0 || resident_.back() <= double(allowed_))
     return;
+  const size_t half = times_s_.size() / 2;
+  const std::span times(times_s_), held(resident_);
+  for (const Trend part : {trend_of(times.first(half), held.first(half)),
+                           trend_of(times.subspan(half), held.subspan(half))})
+    if (part.p >= kDoubtOfHalf || part.slope <= 0) return;
   warned_ = true;
   warning_ = "memory grows: the process holds " + bytes_text(int64_t(resident_.back())) +
              ", more than the " + bytes_text(allowed_) +

@@ -24,7 +24,7 @@ TensorMemory tensor_memory(bool on_device);
 class Monitor {
  public:
   /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the host,
-  /// beside which and what the process has now nothing should grow. `free`: what the run may use; its
+  /// beside which and what the process has at the first sample nothing should grow. `free`: what the run may use; its
   /// shares are filled in here. `sample` and `tensors` are asked.
   Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
           std::function<TensorMemory()> tensors);
@@ -46,7 +46,7 @@ class Monitor {
   std::function<Usage()> sample_;
   std::function<TensorMemory()> tensors_;
   Usage last_;
-  int64_t allowed_;  ///< bytes of the process
+  int64_t planned_, allowed_ = 0;  ///< bytes, and those of the process above which growth is told
   int64_t last_step_ = 0;
   double sampled_s_ = -std::numeric_limits<double>::infinity();  ///< of the run; -infinity: not yet
   Load load_;                               ///< shares since the last sample as sums, seconds

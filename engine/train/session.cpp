@@ -84,7 +84,7 @@ Load free_to_use(Trainer& trainer) {
       .usable = usable_cpus(),
       .on_device = cuda,
       .rows = trainer.envs().rows(),
-      .block_rows = plan.block_rows,
+      .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
       .agents = trainer.envs().agents(),
       .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap && !cuda,
       .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
@@ -172,9 +172,12 @@ RunOutcome Session::run() {
     end(finished ? "finished" : "stopped", status_.message);
     if (finished && outcome_ != RunOutcome::diverged) outcome_ = RunOutcome::finished;
   } catch (const std::exception& e) {
-    // what it did last is seen where it was being traced
-    trace_.finish();
-    tell_traces();
+    // what it did last is seen where it was being traced; a trace that fails too hides no reason
+    try {
+      trace_.finish();
+      tell_traces();
+    } catch (const std::exception&) {
+    }
     end("failed", e.what());
     throw;
   }

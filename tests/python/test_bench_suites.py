@@ -46,7 +46,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path)
 
 def test_actions_are_timed_for_every_algorithm_alone_and_for_eight(engine, tmp_path):
     kept = tmp_path / "planner.json"
-    done = engine("bench", "--suite", "planner", "--rounds", 2, "--json", kept)
+    done = engine("bench", "--suite", "planner", "--rounds", 3, "--json", kept)
     assert done.returncode == 0, done.stderr
     names = {one["name"] for one in json.loads(kept.read_text())["timings"]}
     assert names == {f"{algo}_pendulum_{rows}" for algo in ("dreamer", "ppo", "tdmpc2") for rows in (1, 8)}

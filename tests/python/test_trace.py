@@ -233,6 +233,25 @@ def test_nothing_is_overwritten(engine, tmp_path):
     ]
 
 
+def test_a_window_of_torchs_profiler_that_cannot_be_written_ends_with_the_window(engine, tmp_path):
+    (tmp_path / "file").touch()
+    run = tmp_path / "run"
+    train(engine, run, "trace.window=2,4", "trace.mode=full", f"trace.folder={tmp_path / 'file' / 'below'}")
+    log = (run / "log.txt").read_text()
+    assert "no trace of iterations 2:" in log and "no trace of iterations 4:" in log
+    assert "cannot begin" not in log
+
+
+def test_many_evaluations_leave_room_for_the_spans_of_others(engine, tmp_path):
+    run = tmp_path / "run"
+    # more of them than a tracer has places for threads
+    train(
+        engine, run, "train.steps=20000", "train.eval_every=64", "train.eval_episodes=1", "train.save_every=64",
+        "trace.anomaly=100000", "trace.window=300",
+    )  # fmt: skip
+    assert read(run / "traces" / "iter_300.json.gz")["maglev"]["dropped"] == 0
+
+
 def test_a_window_takes_no_more_than_it_may(engine, tmp_path):
     run = tmp_path / "run"
     train(engine, run, "trace.window=1-100", "trace.size_limit=1")
