@@ -124,8 +124,9 @@ TEST(Samplers, a_choice_and_a_number_are_drawn_apart) {
   space.add({.name = "c", .kind = Kind::choice, .choices = {"a", "b"}});
   for (const SamplerEntry& sampler : sampler_table()) {
     int alike = 0;
-    for (int64_t n = 0; n < 64; ++n) {
-      const auto proposal = sampler.ask({.space = space, .trials = {}, .seed = 3, .number = n}, {});
+    for (uint64_t seed = 0; seed < 64; ++seed) {
+      const Question first{.space = space, .trials = {}, .seed = seed, .number = 0};
+      const auto proposal = sampler.ask(first, {});
       ASSERT_TRUE(proposal) << sampler.name;
       alike += (proposal->values[0] < 0.5) == (proposal->values[1] == 0);
     }
