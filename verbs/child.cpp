@@ -27,6 +27,9 @@ constexpr int kNotStarted = 127;
   if (getppid() != parent) _exit(kNotStarted);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
+  // asked of it before it listens; what is ignored stays so
+  signal(SIGUSR1, SIG_IGN);
+  signal(SIGUSR2, SIG_IGN);
   execv(program, argv);
   _exit(kNotStarted);
 }

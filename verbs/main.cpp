@@ -58,6 +58,9 @@ int flushed(int status) {
 int main(int argc, char** argv) {
   // a parent that ignores it hands that down, and then nobody is told how children end
   std::signal(SIGCHLD, SIG_DFL);
+  // a save or a trace that is asked for before a run listens ends nothing
+  std::signal(SIGUSR1, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
   try {
     maglev::limit_simd();
     return flushed(run({argv + 1, argv + argc}));

@@ -37,6 +37,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path)
     refusals = {
         ("--suite", "ops,evn"): "--suite takes names by commas of ops, precision",
         ("--devices", "tpu"): "must be auto, cpu, cuda or cuda:<index>",
+        ("--signature", "--rounds", 3): "--rounds is of bench --suite and says nothing to --signature",
+        ("--suite", "ops", "--seconds", 3): "--seconds is of bench timeline",
+        ("replay", "--json", tmp_path / "x"): "says nothing to replay",
         ("--baseline", torn): "must hold timings as bench --json writes them",
     }
     for words, answer in refusals.items():

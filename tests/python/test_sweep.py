@@ -183,9 +183,21 @@ def test_a_torn_file_is_named_and_its_trial_can_begin_anew(engine, tmp_path):
 
 def test_another_sweep_is_not_mixed_in(swept, engine):
     folder, _ = swept
-    done = engine(*words(folder, "--trials", 6, "--search-seed", 2))
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "--search-seed", 2))
     assert done.returncode == 2
-    assert "another" in done.stderr
+    assert "another seed: 1 there, 2 asked for" in done.stderr
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "ppo.gamma=0.5"))
+    assert done.returncode == 2 and "another ppo.gamma: " in done.stderr, done.stderr
+
+
+def test_a_folder_that_is_no_trial_is_named(engine, tmp_path):
+    folder = tmp_path / "s"
+    command = words(folder, "--trials", 1, "--parallel", 1)
+    assert engine(*command).returncode == 0
+    (folder / "trials" / "copy").mkdir()
+    (folder / "trials" / "copy" / "trial.json").write_text("{}")
+    done = engine(*command)
+    assert done.returncode == 2 and "trials/copy] is no trial of this sweep" in done.stderr
 
 
 def test_a_space_from_a_file_and_a_script_for_slurm(engine, tmp_path):
@@ -202,9 +214,7 @@ def test_a_space_from_a_file_and_a_script_for_slurm(engine, tmp_path):
 
 
 def test_a_missing_optuna_is_one_clear_error(engine, tmp_path):
-    done = engine(
-        *words(tmp_path / "s", "--backend", "optuna"), env={"MAGLEV_OPTUNA_PYTHON": "/usr/bin/false-python"}
-    )
+    done = engine(*words(tmp_path / "s", "--backend", "optuna"), env={"MAGLEV_OPTUNA_PYTHON": "/usr/bin/false-python"})
     assert done.returncode == 2
     assert "MAGLEV_OPTUNA_PYTHON" in done.stderr
 

@@ -2,8 +2,12 @@
 
 import json
 import os
+import signal
+import subprocess
+import time
 
 import pytest
+from conftest import ENGINE, HOME
 
 PROFILES = ("ci", "cpu", "cuda", "debug", "production")
 
@@ -107,6 +111,21 @@ def test_mistakes_are_one_line_each(engine, tmp_path, cache):
         done = engine(*words, **cache)
         assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
         assert done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "verb", [["tune", "ppo", "cartpole"], ["bench", "timeline", "ppo", "cartpole"]], ids=lambda w: w[0]
+)
+def test_an_interrupted_measurement_leaves_nothing_behind(tmp_path, cache, verb):
+    env = {**cache["env"], "TMPDIR": str(tmp_path), "MAGLEV_HOME": str(HOME)}
+    process = subprocess.Popen([ENGINE, *verb], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("maglev-bench-*/run/metrics.jsonl")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert not list(tmp_path.glob("maglev-*"))
 
 
 def test_the_profiles_that_ship_are_those_of_the_docs(home):

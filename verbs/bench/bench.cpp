@@ -15,6 +15,7 @@
 #include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
 #include "engine/host/system.h"
+#include "engine/train/signals.h"
 #include "verbs/arguments.h"
 #include "verbs/bench/replay_speed.h"
 #include "verbs/bench/run_child.h"
@@ -24,6 +25,7 @@
 #include "verbs/bench/timings.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
+#include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::bench {
@@ -224,6 +226,10 @@ int suites(const Arguments& arguments) {
     devices.push_back(place(named.substr(begin, end - begin), 1).device);
     begin = end + 1;
   }
+  if (std::ranges::all_of(devices, [](at::Device device) { return device.is_cuda(); }) &&
+      std::ranges::all_of(chosen, host_only))
+    throw Error("[bench] " + arguments.value("--suite").value_or("all") +
+                " is measured on the processor alone; leave out --devices " + named);
   std::vector<Timing> timings;
   for (const at::Device& device : devices)
     for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
@@ -258,6 +264,30 @@ int suites(const Arguments& arguments) {
   return slower > 0 ? kRegressed : 0;
 }
 
+// flags are those of one of the four things that bench does
+void refuse_others(const Arguments& arguments, const std::string& what) {
+  struct Mode {
+    std::string name;
+    std::vector<const char*> flags;
+  };
+  static const std::vector<Mode> modes = {
+      {"timeline", {"--seconds", "--json", "--overwrite", "--config", "--bare"}},
+      {"replay", {"--milliseconds", "--lines"}},
+      {"--signature", {"--signature"}},
+      {"",
+       {"--suite", "--devices", "--rounds", "--baseline", "--threshold", "--json", "--html",
+        "--overwrite"}}};
+  const auto mode = std::ranges::find(modes, what, &Mode::name);
+  if (mode == modes.end()) return;
+  for (const Mode& other : modes)
+    for (const char* flag : other.flags)
+      if (arguments.has(flag) &&
+          std::ranges::find(mode->flags, std::string_view(flag)) == mode->flags.end())
+        throw Error(std::string("[bench] ") + flag + " is of bench " +
+                    (other.name.empty() ? "--suite" : other.name) + " and says nothing to " +
+                    (what.empty() ? "the suites" : what) + "; leave it out");
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
@@ -282,19 +312,27 @@ int run(const std::vector<std::string>& words) {
        .names = "timeline <algorithm> <environment> | replay",
        .settings = true});
   if (arguments.help()) return arguments.print_help();
+  const std::string what = arguments.positional().empty() ? "" : arguments.positional()[0];
+  refuse_others(arguments, arguments.has("--signature") ? "--signature" : what);
   if (arguments.has("--signature")) {
     for (const Signature& one : signatures(kSignedUpdates, home_folder()))
       print(one.algo + " " + one.hash + "\n");
     return 0;
   }
   if (arguments.positional().empty() && arguments.settings().empty()) return suites(arguments);
-  const std::string what = arguments.positional().empty() ? "nothing" : arguments.positional()[0];
   if (what == "replay") return replay(arguments);
   if (what != "timeline")
-    throw Error("[bench] knows timeline, replay and --signature, got " + what +
+    throw Error("[bench] knows timeline, replay and --signature, got " +
+                (what.empty() ? "nothing" : what) +
                 "; suites are named by --suite, e.g. --suite memory; beside other programs it is "
                 "measured by python3 bench/run.py");
-  return timeline(arguments);
+  const SignalGuard signals;
+  try {
+    return timeline(arguments);
+  } catch (const Interrupted&) {
+    std::fprintf(stderr, "maglev: stopped\n");
+    return train::kStopped;
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/metrics/rows.h"
+#include "engine/train/signals.h"
 #include "verbs/child.h"
 
 namespace maglev::verbs::bench {
@@ -100,6 +101,7 @@ Speed measure_training(const std::vector<std::string>& words, double seconds, do
   Child child(command, log);
   bool enough = false;
   while (!enough && child.running() && steady_s() < end) {
+    if (SignalGuard::leave()) throw Interrupted{};
     const Speed speed = speed_of(text_of(run + "/" + kMetricsFile));
     enough = speed.seconds >= seconds && speed.updates >= 2;
     if (!enough) std::this_thread::sleep_for(kPoll);

@@ -16,6 +16,10 @@ struct Speed {
   int64_t peak_bytes = 0;  ///< of the process
 };
 
+/// A signal asked for an end (engine/train/signals.h): what measures leaves nothing behind. No Error,
+/// which says that a run cannot be measured.
+struct Interrupted {};
+
 /// The steps and seconds of a metrics.jsonl: the first row in which something was learned, which holds
 /// construction and first touches of memory, only starts the clock. All zero with fewer than two whole
 /// rows from there on.
@@ -23,7 +27,7 @@ Speed speed_of(const std::string& metrics);
 
 /// Runs `train` with `words` for `seconds` after its first update, and for two more updates at
 /// least, then ends it; `limit` seconds at most in all. Throws Error with what the run said when it
-/// fails, or when the limit came before a figure.
+/// fails, or when the limit came before a figure; Interrupted.
 Speed measure_training(const std::vector<std::string>& words, double seconds,
                        double limit = std::numeric_limits<double>::infinity());
 

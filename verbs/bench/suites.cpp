@@ -239,12 +239,12 @@ Round round_of(Suite suite, at::Device device, const std::string& home) {
   throw Error("[bench] no such suite");
 }
 
+}  // namespace
+
 bool host_only(Suite suite) {
   return suite == Suite::env || suite == Suite::replay || suite == Suite::planner ||
          suite == Suite::e2e;
 }
-
-}  // namespace
 
 std::vector<Suite> suites_of(const std::string& names) {
   constexpr auto known = names_of(Suite{});

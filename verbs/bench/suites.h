@@ -19,6 +19,9 @@ constexpr auto names_of(Suite) {
 /// "ops,env" as suites; "all" is every one. Throws Error on another name.
 std::vector<Suite> suites_of(const std::string& names);
 
+/// Whether its works run on the processor, whatever device there is.
+bool host_only(Suite suite);
+
 /// Times every work of the suites once a round, all works in turn, so that what disturbs a moment
 /// meets each alike. On the CPU one thread in its processor's time, but env, which steps by the clock;
 /// on CUDA until the device is done. env, replay, planner and e2e run for the CPU alone.

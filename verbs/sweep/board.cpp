@@ -1,6 +1,7 @@
 #include "verbs/sweep/board.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -40,7 +41,7 @@ Json identity_of(const SweepRequest& r) {
   for (const search::Dimension& d : r.space.dimensions()) space.push_back(json_of(d));
   Json json{{"algorithm", r.algo},
             {"environment", r.env},
-            {"settings", r.settings},
+            {"settings", r.named},
             {"space", space},
             {"sampler", r.sampler},
             {"backend", r.python.empty() ? "embedded" : "optuna"},
@@ -59,6 +60,20 @@ Json read_json(const std::string& path, const std::string& remedy) {
   } catch (const Json::exception&) {
     throw Error("[" + path + "] is damaged; " + remedy);
   }
+}
+
+// the first member of `asked` that is otherwise in `there`; of an object the first within it
+std::string difference(const Json& there, const Json& asked) {
+  for (const auto& [name, value] : asked.items()) {
+    const Json other = there.is_object() ? there.value(name, Json()) : Json();
+    if (other == value) continue;
+    if (value.is_object()) return difference(other, value);
+    const auto text = [](const Json& json) {
+      return json.is_null() ? "nothing" : json.is_string() ? json.get<std::string>() : json.dump();
+    };
+    return name + ": " + text(other) + " there, " + text(value) + " asked for";
+  }
+  return "";
 }
 
 // neither its worker lives nor the run, which saves for a moment longer
@@ -84,10 +99,9 @@ Board::Board(SweepRequest request, std::string folder)
   const Json identity = identity_of(request_);
   if (path_exists(path)) {
     const Json there = read_json(path, "take another --out");
-    for (const auto& [name, value] : identity.items())
-      if (!there.is_object() || there.value(name, Json()) != value)
-        throw Error("[" + folder_ + "] holds a sweep with another " + name +
-                    "; ask for the same again, or take another --out");
+    if (const std::string other = difference(there, identity); !other.empty())
+      throw Error("[" + folder_ + "] holds a sweep with another " + other +
+                  "; ask for the same again, or take another --out");
     return;
   }
   if (const auto names = list_dir(folder_); names.size() > 1)
@@ -152,12 +166,21 @@ void Board::write(const BoardTrial& row) const {
   write_atomic(folder_of(trial.number) + "/trial.json", json.dump(1) + "\n");
 }
 
+int64_t Board::number_of(const std::string& name) const {
+  int64_t number = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || number < 0)
+    throw Error("[" + folder_ + "/trials/" + name +
+                "] is no trial of this sweep, whose folders are numbers; move it elsewhere");
+  return number;
+}
+
 std::vector<BoardTrial> Board::trials() const {
   std::vector<int64_t> numbers;
   // a folder without its file was being made when its worker was killed
   for (const std::string& name : list_dir(folder_ + "/trials"))
     if (path_exists(folder_ + "/trials/" + name + "/trial.json"))
-      numbers.push_back(std::stoll(name));
+      numbers.push_back(number_of(name));
   std::ranges::sort(numbers);
   std::vector<BoardTrial> all;
   for (int64_t number : numbers) all.push_back(read(number));

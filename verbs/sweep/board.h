@@ -10,6 +10,7 @@
 // and is held by nobody was left behind, and the next worker goes on with it.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ namespace maglev::verbs::sweep {
 struct SweepRequest {
   std::string algo, env;
   std::string settings;  ///< YAML that all trials share
+  /// Those of them that a result depends on, by name.
+  std::map<std::string, std::string> named = {};
   search::SearchSpace space;
   std::string sampler = "tpe";
   search::SamplerOptions options = {};
@@ -70,6 +73,8 @@ class Board {
   std::vector<std::string> settings_of(const search::Values& values) const;
 
  private:
+  /// Of a trial's folder.
+  int64_t number_of(const std::string& name) const;
   BoardTrial read(int64_t number) const;
   void write(const BoardTrial& trial) const;
   FileLock wait_for_lock() const;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <spawn.h>
@@ -54,7 +55,8 @@ std::string answer_of(const std::string& python, const std::string& script,
   if (failed != 0)
     throw Error("[sweep] " + python + " cannot be run; name a Python by MAGLEV_OPTUNA_PYTHON");
   in.shut(0), out.shut(1);
-  // it reads the whole line before it answers
+  // it reads the whole line before it answers, or is gone, which ends nothing here
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
   for (size_t done = 0; done < line.size();) {
     const ssize_t count = write(in.ends[1], line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
@@ -62,6 +64,7 @@ std::string answer_of(const std::string& python, const std::string& script,
     done += size_t(count);
   }
   in.shut(1);
+  std::signal(SIGPIPE, before);
   std::string text;
   char buffer[4096];
   for (;;) {

@@ -141,6 +141,8 @@ SweepRequest request_of(const Arguments& arguments, const Experiment& experiment
                        .env = experiment.env().name,
                        .settings = experiment.table().yaml(),
                        .space = space_of(arguments, experiment)};
+  for (const Field& field : experiment.table().fields())
+    if (field.name != "threads") request.named[field.name] = field.text();
   request.sampler = arguments.value("--sampler").value_or("tpe");
   find_row(search::sampler_table(), request.sampler, "[sweep] ", "sampler");
   auto& options = request.options;

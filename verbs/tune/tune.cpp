@@ -14,9 +14,12 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "engine/host/system.h"
+#include "engine/train/signals.h"
 #include "verbs/arguments.h"
+#include "verbs/bench/run_child.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
+#include "verbs/train/seeds.h"
 #include "verbs/tune/cache.h"
 #include "verbs/tune/knobs.h"
 #include "verbs/tune/report.h"
@@ -137,7 +140,13 @@ int run(const std::vector<std::string>& words) {
     if (knobs.searched.empty())
       throw Error("[tune] there is nothing to search: no free setting has a second value here");
     tell_knobs(knobs);
-    tuned = measured(experiment, knobs, budget);
+    const SignalGuard signals;
+    try {
+      tuned = measured(experiment, knobs, budget);
+    } catch (const bench::Interrupted&) {
+      std::fprintf(stderr, "maglev: stopped; what was measured so far is forgotten\n");
+      return train::kStopped;
+    }
     write_cache(key, *tuned);
   }
   for (const Setting& one : tuned->settings)
