@@ -40,10 +40,13 @@ def test_groups_of_runs_are_told_apart(engine, tmp_path):
 
 def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_path):
     report = compare(engine, group(tmp_path, "a", [10, 11, 12]), group(tmp_path, "b", [10.5, 11.5, 12]))
-    assert report["pairs"][0]["finding"] == "none" and "would take" in report["pairs"][0]["verdict"]
+    (pair,) = report["pairs"]
+    assert pair["finding"] == "none" and f"would take {pair['needed_seeds']}" in pair["verdict"]
+    assert 0 < pair["power"] < 0.8 and pair["detectable_effect"] > abs(pair["hedges_g"])
     # one seed is no group
     report = compare(engine, str(tmp_path / "a0"), str(tmp_path / "b0"))
     assert report["pairs"][0]["finding"] == "too_few" and report["pairs"][0]["welch_p"] is None
+    assert report["pairs"][0]["power"] is None and report["pairs"][0]["needed_seeds"] is None
 
 
 def test_the_mean_is_over_the_end_of_a_run_or_its_last_row(engine, tmp_path):

@@ -173,6 +173,8 @@ def test_mistakes_are_one_message(engine, examples, runs, tmp_path):
     (tmp_path / "empty").mkdir()
     for folder in ("nowhere", "empty"):
         assert f"{folder} is no run; name the folder of one" in said(engine("play", tmp_path / folder, "--web"))
+    # a folder where one stands needs no slash to be told from an environment
+    assert "empty is no run; name the folder of one" in said(engine("play", "empty", "--web", cwd=tmp_path))
     assert "--record is for the terminal" in said(engine("play", "cartpole", "--web", "--record", tmp_path / "a.gif"))
     assert "add --web" in said(engine("play", "cartpole", "--port", 0))
     assert "a human plays at the terminal" in said(engine("play", "hockey", "human", "--web"))

@@ -50,6 +50,21 @@ def test_every_arm_is_judged_and_the_report_shows_it(study):
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page)
 
 
+def test_what_nobody_made_smaller_is_judged_by_the_whole_protocol(engine, tmp_path):
+    words = ["goodhart", "--seeds", 1, "--arms", "random", "env.width=16", "env.height=16", "env.view=1"]
+    few = [*("env.min_food=4", "env.max_food=8"), *("env.min_poison=4", "env.max_poison=8")]
+    done = engine("study", *words, *few, "--eval-steps", 2, "--out", tmp_path / "s")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "s" / "study.json").read_text())["protocol"]["envs"] == 8192
+    assert "8192 worlds for 2 steps" in done.stderr
+    steps = re.search(r"--eval-steps N +steps in each of them \(default (\d+)", engine("study", "--help").stdout)[1]
+    # it is left out of the command where it is the default, and said where it is not
+    done = engine("study", *words, *few, "--eval-envs", 2, "--eval-steps", steps, "--out", tmp_path / "t")
+    assert done.returncode == 0 and f"2 worlds for {steps} steps" in done.stderr, done.stderr
+    text = (tmp_path / "t" / "report.md").read_text()
+    assert "--eval-envs 2 " in text and "--eval-steps" not in text and steps == "16384"
+
+
 def test_the_same_command_again_makes_the_same_report_and_no_run(study, engine):
     folder, report = study
     before = {path: path.stat().st_mtime_ns for path in folder.glob("*/seed-*/metrics.jsonl")}

@@ -116,19 +116,21 @@ int run(const std::vector<std::string>& words) {
   }
 
   // and beside each other
-  Table beside(
-      {"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g", "verdict"});
+  Table beside({"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
+                ">power", "verdict"});
   report["pairs"] = Json::array();
   const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
   for (const Pair& pair : pairs) {
     const Group &a = groups[pair.first], &b = groups[pair.second];
     const Finding finding = finding_of(pair, a.values, b.values, kConfidence);
-    const std::string verdict =
-        verdict_text(pair, finding, label(pair.first), label(pair.second),
-                     std::min(a.values.size(), b.values.size()), pairs.size(), kConfidence);
+    const size_t values = std::min(a.values.size(), b.values.size());
+    const PowerAnalysis power = power_analysis(pair, values, pairs.size(), kConfidence);
+    const std::string verdict = verdict_text(pair, finding, label(pair.first), label(pair.second),
+                                             values, pairs.size(), kConfidence);
     beside.add({label(pair.first), label(pair.second), number_text(pair.welch.difference),
                 interval_text(pair.welch.interval), number_text(pair.welch.p),
-                number_text(pair.holm_p), number_text(pair.effect.g), verdict});
+                number_text(pair.holm_p), number_text(pair.effect.g), number_text(power.achieved),
+                verdict});
     report["pairs"].push_back({{"first", pair.first},
                                {"second", pair.second},
                                {"difference", number(pair.welch.difference)},
@@ -139,6 +141,9 @@ int run(const std::vector<std::string>& words) {
                                {"holm_p", number(pair.holm_p)},
                                {"hedges_g", number(pair.effect.g)},
                                {"hedges_g_interval", bounds(pair.effect.interval)},
+                               {"power", number(power.achieved)},
+                               {"detectable_effect", number(power.detectable)},
+                               {"needed_seeds", power.needed > 0 ? Json(power.needed) : Json()},
                                {"finding", finding_name(finding)},
                                {"verdict", verdict}});
   }

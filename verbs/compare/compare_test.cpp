@@ -46,6 +46,26 @@ TEST(Compare, says_what_would_be_needed) {
   EXPECT_EQ(verdict_text(pair, Finding::higher, "a", "b", 3, 1, kConfidence), "a is higher than b");
 }
 
+TEST(Compare, power_is_that_of_the_difference_that_is_seen) {
+  const std::vector<double> a{1, 2, 3, 4, 5}, b{2.2, 3.2, 4.2, 5.2, 6.2};
+  const Pair pair = pairs_of({a, b}, kConfidence)[0];
+  const auto of = [&](size_t n) { return power_analysis(pair, n, 1, kConfidence); };
+  const PowerAnalysis five = of(5);
+  EXPECT_GT(five.achieved, 0.0);
+  EXPECT_LT(five.achieved, 0.8);
+  EXPECT_GT(five.detectable, std::abs(pair.effect.g));
+  // as many seeds as it asks for are enough, and one less is not
+  EXPECT_GE(of(size_t(five.needed)).achieved, 0.8);
+  EXPECT_LT(of(size_t(five.needed) - 1).achieved, 0.8);
+  EXPECT_LE(of(size_t(five.needed)).detectable, std::abs(pair.effect.g));
+  // more pairs at once make each less sure
+  EXPECT_LT(power_analysis(pair, 5, 20, kConfidence).achieved, five.achieved);
+  // one seed, or none that differ, leave it unknown
+  EXPECT_TRUE(
+      std::isnan(power_analysis(pairs_of({{1}, {2}}, kConfidence)[0], 1, 1, kConfidence).achieved));
+  EXPECT_EQ(power_analysis(pairs_of({a, a}, kConfidence)[0], 5, 1, kConfidence).needed, 0);
+}
+
 // the rule itself, on normal samples of the effect that is said to be found four times in five
 TEST(Compare, finds_what_it_says_it_finds_four_times_in_five) {
   for (int64_t n : {3, 5, 10}) {

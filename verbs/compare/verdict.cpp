@@ -71,6 +71,19 @@ double finding_alpha(int64_t n, size_t pairs, double confidence) {
   return std::min((1 - confidence) / double(std::max<size_t>(1, pairs)), apart);
 }
 
+PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, double confidence) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  PowerAnalysis found{.detectable = kUnknown, .achieved = kUnknown, .needed = 0};
+  const auto alpha = [&](int64_t n) { return finding_alpha(n, pairs, confidence); };
+  const int64_t n = int64_t(values);
+  if (n >= 2) found.detectable = detectable_effect(n, kPower, alpha(n));
+  if (const double effect = pair.effect.g; std::isfinite(effect) && effect != 0) {
+    if (n >= 2) found.achieved = power_of(std::abs(effect), n, alpha(n));
+    found.needed = needed_values(effect, kPower, alpha);
+  }
+  return found;
+}
+
 std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
                          const std::string& second, size_t values, size_t pairs,
                          double confidence) {
@@ -85,16 +98,13 @@ std::string verdict_text(const Pair& pair, Finding finding, const std::string& f
       break;
   }
   std::string text = "no difference is shown";
-  const double effect = pair.effect.g;
-  const auto alpha = [&](int64_t n) { return finding_alpha(n, pairs, confidence); };
-  if (values >= 2) {
-    const int64_t n = int64_t(values);
-    text += "; " + std::to_string(n) + " seeds each find one of " +
-            short_number(detectable_effect(n, kPower, alpha(n))) + " deviations four times in five";
-  }
-  if (std::isfinite(effect) && effect != 0)
-    text += ", this one of " + short_number(std::abs(effect)) + " would take " +
-            std::to_string(needed_values(effect, kPower, alpha));
+  const PowerAnalysis power = power_analysis(pair, values, pairs, confidence);
+  if (std::isfinite(power.detectable))
+    text += "; " + std::to_string(values) + " seeds each find one of " +
+            short_number(power.detectable) + " deviations four times in five";
+  if (power.needed > 0)
+    text += ", this one of " + short_number(std::abs(pair.effect.g)) + " would take " +
+            std::to_string(power.needed);
   return text;
 }
 

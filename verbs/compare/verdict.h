@@ -40,6 +40,16 @@ Finding finding_of(const Pair& pair, std::span<const double> first, std::span<co
 /// touch, the difference is the root of 2 times as large as one interval's half.
 double finding_alpha(int64_t n, size_t pairs, double confidence);
 
+/// What a comparison of so many values each is able to find, by a t-test as strict as a finding.
+struct PowerAnalysis {
+  double detectable;  ///< deviations that are found with a power of 0.8
+  double achieved;    ///< power where the true difference is the one that is seen
+  int64_t needed;     ///< values each that find such a one with a power of 0.8
+};
+/// `values`: on the smaller side; `pairs`: tested at once. NaN and 0 where two values on each side, or
+/// a difference and deviations to measure it in, are missing.
+PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, double confidence);
+
 /// The finding for people, with what would be needed to know more. `values`: on the smaller side.
 std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
                          const std::string& second, size_t values, size_t pairs, double confidence);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_dir.h"
@@ -77,7 +78,7 @@ Request request_of(const Arguments& arguments) {
       if (field.name.starts_with("env.") && field.name != "env.count")
         request.settings.push_back(field.name + "=" + field.plain());
     request.names.push_back(first);
-  } else if (!named && first.find('/') != first.npos) {
+  } else if (!named && (first.find('/') != first.npos || path_exists(first))) {
     throw Error("[play] " + first + " is no run; name the folder of one, or an environment");
   } else {
     request.env = &find_env(first);

@@ -17,8 +17,8 @@
 namespace maglev::verbs::study {
 
 struct Protocol {
-  int64_t envs = 256, steps = 4096;  ///< each environment's
-  uint64_t seed = 1'000'003;         ///< of worlds and draws
+  int64_t envs = 8192, steps = 16'384;  ///< each environment's
+  uint64_t seed = 1'000'003;            ///< of worlds and draws
 
   bool operator==(const Protocol&) const = default;
 };

@@ -255,7 +255,8 @@ Judgement StudyJob::judged(const Arm& arm, uint64_t seed) const {
       throw Error("[" + path + "] is damaged; remove it, and it is judged again");
     }
   }
-  std::fprintf(stderr, "judging %s, seed %lu\n", arm.name, (unsigned long)seed);
+  std::fprintf(stderr, "judging %s, seed %lu: %ld worlds for %ld steps\n", arm.name,
+               (unsigned long)seed, long(request_.protocol.envs), long(request_.protocol.steps));
   const Judgement fresh = judge(arm, seed);
   Json json{{"arm", arm.name}, {"seed", seed}, {"sampled", to_json(fresh.sampled)}};
   if (fresh.greedy) json["greedy"] = to_json(*fresh.greedy);
