@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -162,6 +163,23 @@ std::optional<std::string> Arguments::output(std::string_view flag) const {
   if (path_exists(*file) && !has("--overwrite"))
     throw Error(where() + *file + " is there already; name another, or replace it by --overwrite");
   return file;
+}
+
+std::optional<double> Arguments::seconds(std::string_view flag, double least, double most) const {
+  const auto text = value(flag);
+  if (!text) return std::nullopt;
+  const std::string digits = text->substr(0, text->find_first_not_of("0123456789."));
+  const std::string unit = text->substr(digits.size());
+  const double factor = unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
+  char* end = nullptr;
+  const double given = factor * std::strtod(digits.c_str(), &end);
+  if (digits.empty() || *end || factor == 0 || !(given >= least && given <= most)) {
+    char range[64];
+    std::snprintf(range, sizeof range, "from %gs to %gs", least, most);
+    throw Error(where() + std::string(flag) + " must be seconds or minutes " + range +
+                ", such as 120s or 2m, got '" + *text + "'");
+  }
+  return given;
 }
 
 std::optional<size_t> Arguments::name_index(std::string_view flag,

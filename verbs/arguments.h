@@ -65,6 +65,8 @@ class Arguments {
   /// The same as a file to be written. Throws Error when it is a folder, or is there already and
   /// --overwrite, a flag of the grammar, was not given.
   std::optional<std::string> output(std::string_view flag) const;
+  /// Seconds of "120", "120s" or "2m". Throws Error when they are not within [least, most].
+  std::optional<double> seconds(std::string_view flag, double least, double most) const;
   /// The same as a member of an enum with names. Throws Error with near names when it is none.
   template <Choice E>
   std::optional<E> choice(std::string_view flag) const {

@@ -20,7 +20,7 @@ struct SideBySide {
 /// side none waits for another.
 SideBySide side_by_side(const Experiment& experiment, int64_t runs);
 
-/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup) and SIGUSR1 while it
+/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGUSR1 and SIGUSR2 while it
 /// lives: the parent hears of them first and passes each on as what it is. One at a time.
 class PassedSignals {
  public:
@@ -37,7 +37,7 @@ class PassedSignals {
   void pass_on(const std::function<void(int signal)>& tell);
 
  private:
-  static constexpr size_t kCaught = 5;
+  static constexpr size_t kCaught = 6;
   struct sigaction before_[kCaught];
   int passed_on_[NSIG] = {};
 };

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/sizes.h"
+#include "base/trace/span.h"
 #include "engine/device/launch.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
@@ -112,6 +113,7 @@ void FusedLearner::update(const Batch& batch, Metrics& metrics) {
 
 void FusedLearner::prepare(const Batch& batch) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("advantages");
 
   // schedules of this update
   ppo_update_(device_, schedules_);
@@ -209,6 +211,7 @@ void FusedLearner::report_update(Metrics& metrics) {
 
 void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("minibatch");
   const int64_t B = index.size(0);
 
   // what the loss needs: this minibatch's advantages, clip, entropy's weight

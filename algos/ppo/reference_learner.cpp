@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/sizes.h"
+#include "base/trace/span.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/philox/philox_op.h"
@@ -73,6 +74,7 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
 
 void ReferenceLearner::prepare(const Batch& batch) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("advantages");
   const int64_t T = options_.rollout;
 
   // linear schedules over the rows of the whole run, at the end of this update
@@ -117,6 +119,7 @@ void ReferenceLearner::prepare(const Batch& batch) {
 }
 
 void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
+  const auto span = trace::stage("minibatch");
   at::AutoGradMode with_grad(true);
   const auto rows = [&](const at::Tensor& column) {
     return column.narrow(0, 0, options_.rollout).flatten(0, 1).index_select(0, index);

@@ -20,6 +20,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file_fault.h"
+#include "base/trace/span.h"
 
 namespace maglev {
 namespace {
@@ -393,6 +394,7 @@ void FileWriter::flush() {
 }
 
 void FileWriter::finish() {
+  const auto span = trace::wait("disk", "io");
   flush();
   sync_file(fd_, path_);
   int fd = fd_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 
 namespace maglev {
 namespace {
@@ -70,10 +71,13 @@ void ThreadPool::run(int64_t blocks, WorkRef work) {
   }
   wake_.notify_all();
   drain();
-  for (int spins = 0; done_.load(std::memory_order_acquire) != blocks; ++spins) {
-    // a worker may have lost its processor in the middle of a block: leave it this one
-    if (spins < kSpins) relax();
-    else std::this_thread::yield();
+  if (done_.load(std::memory_order_acquire) != blocks) {
+    const auto span = trace::wait("pool", "pool");
+    for (int spins = 0; done_.load(std::memory_order_acquire) != blocks; ++spins) {
+      // a worker may have lost its processor in the middle of a block: leave it this one
+      if (spins < kSpins) relax();
+      else std::this_thread::yield();
+    }
   }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
@@ -99,10 +103,13 @@ void ThreadPool::worker_main(const std::function<void()>& on_start) {
   if (on_start) on_start();
   uint64_t seen = 0;
   for (;;) {
-    for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) relax();
-    if (round_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return round_.load() != seen; });
+    {
+      const auto span = trace::wait("idle", "pool");
+      for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) relax();
+      if (round_.load(std::memory_order_acquire) == seen) {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return round_.load() != seen; });
+      }
     }
     seen = round_.load(std::memory_order_acquire);
     if (stop_) return;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/core/find.h"
+#include "base/trace/span.h"
 
 namespace maglev {
 namespace {
@@ -68,6 +69,7 @@ void MetricWriter::enqueue(Item item) {
 
 void MetricWriter::flush() {
   enqueue(Flush{});
+  const auto span = trace::wait("metrics", "io");
   std::unique_lock lock(mutex_);
   drained_.wait(lock, [&] { return (queue_.empty() && !busy_) || closing_; });
 }

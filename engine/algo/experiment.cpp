@@ -98,6 +98,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "folder of a run whose newest networks a new run begins with, or of several seeds, whose "
           "own each seed takes; empty: initialised");
   });
+  table_.section("trace", [&](OptionTable& t) { trace.describe(t); });
   table_.section("env", [&](OptionTable& t) {
     t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});
     env_->describe(t, env_params_.data());

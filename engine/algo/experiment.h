@@ -14,6 +14,7 @@
 #include "engine/algo/algorithm.h"
 #include "engine/device/precision.h"
 #include "engine/host/machine.h"
+#include "engine/trace/options.h"
 
 namespace maglev {
 
@@ -98,6 +99,7 @@ class Experiment {
   const OptionTable& table() const { return table_; }
 
   RunOptions run;
+  TraceOptions trace;
 
  private:
   const AlgoEntry* algo_;

@@ -2,12 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include "base/trace/span.h"
 #include "engine/device/device.h"
 
 namespace maglev {
 
 HostColumns::HostColumns(const EnvSpec& spec, int64_t rows, int64_t rivals, at::Device device)
-    : obs_count_(spec.observations.size()) {
+    : obs_count_(spec.observations.size()), pageable_(!device.is_cuda()) {
   int64_t bytes = 0;
   const auto place = [&bytes](Column& column, int64_t size) {
     column = {bytes, size};
@@ -69,15 +70,23 @@ const StepIo& HostColumns::bring_actions(const StepIo& io) {
         columns.action_i32 ? static_cast<const void*>(columns.action_i32) : columns.action_f32;
     if (actions) copy_on_stream(host(group.action), actions, group.action.bytes);
   };
-  bring(learners_, io);
-  bring(rivals_, io.rivals);
-  wait_for_stream();
+  {
+    const auto span =
+        trace::copy("actions", learners_.action.bytes + rivals_.action.bytes, "DtoH", pageable_);
+    bring(learners_, io);
+    bring(rivals_, io.rivals);
+  }
+  {
+    const auto span = trace::wait("actions", "device");
+    wait_for_stream();
+  }
   return of(io);
 }
 
 void HostColumns::send(const StepIo& io, Part part) {
-  copy_on_stream(device_.data_ptr(), host_.data_ptr(),
-                 part == Part::all ? all_bytes_ : observed_bytes_);
+  const int64_t bytes = part == Part::all ? all_bytes_ : observed_bytes_;
+  const auto span = trace::copy("columns", bytes, "HtoD", pageable_);
+  copy_on_stream(device_.data_ptr(), host_.data_ptr(), bytes);
   send(learners_, io, part);
   send(rivals_, io.rivals, part);
 }

@@ -43,6 +43,7 @@ class HostColumns {
   size_t obs_count_;
   Group learners_, rivals_;
   int64_t observed_bytes_ = 0, all_bytes_ = 0;  ///< that go up: of the block's beginning
+  bool pageable_;                               ///< the host memory is
   at::Tensor host_;                             ///< [bytes] u8, pinned where the device is CUDA
   at::Tensor device_;                           ///< [all_bytes] u8
   StepIo io_;

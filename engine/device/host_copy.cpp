@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "engine/device/event.h"
 
 namespace maglev {
@@ -31,6 +32,7 @@ void HostCopy::start(const std::vector<at::Tensor>& parts) {
     gathered_.narrow(0, begin_[i], int64_t(parts[i].nbytes()))
         .copy_(parts[i].reshape({-1}).view(at::kByte));
   if (!event_) return;
+  const auto span = trace::copy("figures", int64_t(host_.nbytes()), "DtoH", /*pageable=*/false);
   host_.copy_(gathered_, /*non_blocking=*/true);
   event_->record();
 }
@@ -38,7 +40,9 @@ void HostCopy::start(const std::vector<at::Tensor>& parts) {
 bool HostCopy::ready() const { return !event_ || event_->passed(); }
 
 void HostCopy::wait() {
-  if (event_) event_->wait();
+  if (!event_) return;
+  const auto span = trace::wait("figures", "device");
+  event_->wait();
 }
 
 const std::byte* HostCopy::at(size_t i) const {

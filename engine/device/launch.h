@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
+#include "base/trace/span.h"
 #include "engine/device/device.h"
 
 namespace maglev {
@@ -41,7 +42,8 @@ at::Device device_of(const char* kernel, const at::Tensor& first, const Others&.
 
 /// Runs a kernel where its tensors are: `cpu(args...)` on this thread, or
 /// `Cuda(args..., stream)`, which returns a cudaError_t, on the device's current stream. A span
-/// "maglev::<kernel>" says so to a profiler. Throws Error when the launch failed or this build has
+/// "maglev::<kernel>" says so to a profiler, and on the processor one of ours (base/trace). `kernel`
+/// is static text. Throws Error when the launch failed or this build has
 /// no kernels for `device`.
 ///
 /// `Cuda` is a template argument because a function that is only named there is not linked:
@@ -50,9 +52,12 @@ template <auto Cuda, class Cpu, class... Args>
 void launch(const char* kernel, at::Device device, const Cpu& cpu, const Args&... args) {
   static_assert(std::is_invocable_r_v<int, decltype(Cuda), const Args&..., void*>,
                 "the CUDA function takes the same arguments and a stream, and returns an error");
-  at::RecordFunction span(at::RecordScope::FUNCTION);
-  if (span.isActive()) span.before("maglev::" + std::string(kernel));
-  if (device.is_cpu() && !device_is_emulated()) return void(cpu(args...));
+  at::RecordFunction told(at::RecordScope::FUNCTION);
+  if (told.isActive()) told.before("maglev::" + std::string(kernel));
+  if (device.is_cpu() && !device_is_emulated()) {
+    const auto span = trace::kernel(kernel);
+    return void(cpu(args...));
+  }
   if constexpr (kDeviceCode || kEmulatedDevice)
     if (runs_on_cuda(device))
       return check_cuda(Cuda(args..., device.is_cuda() ? current_stream() : nullptr), kernel);

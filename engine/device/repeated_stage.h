@@ -15,7 +15,8 @@ constexpr int64_t kCallsBeforeCapture = 2;
 
 class RepeatedStage {
  public:
-  explicit RepeatedStage(std::string name) : graph_(std::move(name)) {}
+  /// As StepGraph.
+  RepeatedStage(std::string name, const char* phases) : graph_(std::move(name), phases) {}
 
   /// `stage`: the same each time, and nothing it allocates outlives it, for stages of one pool are
   /// replayed in any order. On CPU a plain call, and likewise where a capture failed.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
@@ -118,8 +119,9 @@ void GraphPool::on_side_stream(const std::function<void()>& work) {
 }
 
 void StepGraph::run(const std::function<void()>& stage) {
-  if (graph_) graph_->graph.replay();
-  else stage();
+  if (!graph_) return stage();
+  const auto span = trace::graph(phases_);
+  graph_->graph.replay();
 }
 
 void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
@@ -159,7 +161,8 @@ void StepGraph::capture(GraphPool&, const std::function<void()>&) {
 #endif
 
 GraphPool::~GraphPool() = default;
-StepGraph::StepGraph(std::string name) : name_(std::move(name)) {}
+StepGraph::StepGraph(std::string name, const char* phases)
+    : name_(std::move(name)), phases_(phases) {}
 StepGraph::~StepGraph() = default;
 StepGraph::StepGraph(StepGraph&&) noexcept = default;
 void StepGraph::reset() { graph_.reset(); }

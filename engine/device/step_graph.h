@@ -48,8 +48,9 @@ class GraphPool {
 
 class StepGraph {
  public:
-  /// `name`: what errors call the stage.
-  explicit StepGraph(std::string name);
+  /// `name`: what errors call the stage; `phases`: what of an iteration a replay stands for in a
+  /// trace, by commas, static text.
+  explicit StepGraph(std::string name, const char* phases = "other");
   ~StepGraph();
   StepGraph(StepGraph&&) noexcept;
   StepGraph(const StepGraph&) = delete;
@@ -68,6 +69,7 @@ class StepGraph {
  private:
   struct Graph;
   std::string name_;
+  const char* phases_;
   std::unique_ptr<Graph> graph_;
 };
 

@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/trace/span.h"
+
 namespace maglev {
 namespace {
 
@@ -26,6 +28,7 @@ FlatLaProp::FlatLaProp(const FlatParams& params, LaPropOptions o)
 
 void FlatLaProp::reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   lanes_ = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
   if (fused_) laprop_reduce(args_, lanes_, unscale, pool);
   else adam_reduce_reference(lanes_, unscale);
@@ -33,12 +36,14 @@ void FlatLaProp::reduce(const at::Tensor& grads, const at::Tensor& unscale, Thre
 
 void FlatLaProp::clip(const at::Tensor& skip) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   if (fused_) laprop_clip(args_, skip);
   else laprop_clip_reference(tensors_, numbers_, gradient(), skip);
 }
 
 void FlatLaProp::step(const at::Tensor& lr, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   if (fused_) laprop_step(args_, lr, pool);
   else laprop_step_reference(tensors_, numbers_, gradient(), lr);
 }

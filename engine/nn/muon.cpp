@@ -7,6 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include "base/trace/span.h"
+
 namespace maglev {
 
 at::Tensor orthogonalized(const at::Tensor& x) {
@@ -47,6 +49,7 @@ at::Tensor FlatMuon::view(const at::Tensor& flat, const Matrix& m) const {
 
 void FlatMuon::step(const at::Tensor& lr, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   // Adam clips and steps everything; matrices are taken back to where they were
   std::vector<at::Tensor> before;
   for (const auto& m : matrices_) before.push_back(view(data_, m).clone());

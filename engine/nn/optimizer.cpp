@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/trace/span.h"
+
 namespace maglev {
 namespace {
 
@@ -43,6 +45,7 @@ FlatAdam::FlatAdam(const FlatParams& params, const AdamPart& part, AdamOptions o
 
 void FlatAdam::reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   lanes_ = grads.dim() == 1 ? grads.unsqueeze(0) : grads;
   if (fused_) adam_reduce(args_, lanes_, unscale, pool);
   else adam_reduce_reference(lanes_, unscale);
@@ -50,12 +53,14 @@ void FlatAdam::reduce(const at::Tensor& grads, const at::Tensor& unscale, Thread
 
 void FlatAdam::clip(const at::Tensor& skip) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   if (fused_) adam_clip(args_, skip);
   else adam_clip_reference(tensors_, numbers_, gradient(), skip);
 }
 
 void FlatAdam::step(const at::Tensor& lr, ThreadPool& pool) {
   at::NoGradGuard no_grad;
+  const auto span = trace::stage("optimiser");
   if (fused_) adam_step(args_, lr, pool);
   else adam_step_reference(tensors_, numbers_, gradient(), lr);
 }

@@ -73,7 +73,7 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
 
   // a time step in two stages, between which rivals act; a replayed one counts on the device
   GraphPool graphs(device);
-  RepeatedStage acting("act"), stepping("step");
+  RepeatedStage acting("act", "act"), stepping("step", "env_step");
   const bool replayed = graphs.captures() && player.capturable();
   const at::Tensor time = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
   ActKey key{.seed = options.seed, .purpose = Purpose::eval};

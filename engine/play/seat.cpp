@@ -105,7 +105,7 @@ Seat::Bucket Seat::made_bucket(int64_t rows) const {
   Bucket bucket{
       .rows = changed(*now_, [&](const at::Tensor& column) { return room_for(column, rows); }),
       .carry = {},
-      .stage = RepeatedStage(player_->name() + " for " + std::to_string(rows) + " rows")};
+      .stage = RepeatedStage(player_->name() + " for " + std::to_string(rows) + " rows", "act")};
   for (const auto& part : carry_.parts) bucket.carry.parts.push_back(room_for(part, rows));
   return bucket;
 }

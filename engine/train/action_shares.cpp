@@ -15,20 +15,25 @@ ActionShares::ActionShares(const ActionSpec& action) : heads_(action.heads) {
                        std::to_string(k));
 }
 
-at::Tensor ActionShares::sums(Metrics& metrics) const {
+const at::Tensor& ActionShares::sums(Metrics& metrics) {
   const int64_t first = metrics.declare(names_);
-  return metrics.sums().narrow(1, first, int64_t(names_.size()));
+  // other sums once others have declared figures
+  if (!all_.defined() || !all_.is_same(metrics.sums())) {
+    all_ = metrics.sums();
+    ours_ = all_.narrow(1, first, int64_t(names_.size()));
+  }
+  return ours_;
 }
 
-void ActionShares::add(StepWindow& window, Metrics& metrics) const {
+void ActionShares::add(StepWindow& window, Metrics& metrics) {
   if (names_.empty()) return;
-  const at::Tensor into = sums(metrics);
+  const at::Tensor& into = sums(metrics);
   // whether a step took an action is said by the row after it
   for (int64_t t = 0; t < window.shape().T; ++t)
     count_actions_(into, window.step(t).action, window.step(t + 1).is_first, heads_);
 }
 
-void ActionShares::add(const Batch& collected, Metrics& metrics) const {
+void ActionShares::add(const Batch& collected, Metrics& metrics) {
   if (names_.empty()) return;
   const int64_t T = collected.action.size(0);
   count_actions_(sums(metrics), collected.action.flatten(0, 1),

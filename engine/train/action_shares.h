@@ -17,19 +17,20 @@ class ActionShares {
   explicit ActionShares(const ActionSpec& action);
 
   /// Adds the T steps of `window`. CPU only.
-  void add(StepWindow& window, Metrics& metrics) const;
+  void add(StepWindow& window, Metrics& metrics);
   /// Adds collected steps, one behind another, in one launch.
-  void add(const Batch& collected, Metrics& metrics) const;
+  void add(const Batch& collected, Metrics& metrics);
 
   /// Empty: nothing is counted.
   const std::vector<std::string>& names() const { return names_; }
 
  private:
   /// Where the sums of the figures stand, [2, categories].
-  at::Tensor sums(Metrics& metrics) const;
+  const at::Tensor& sums(Metrics& metrics);
 
   std::vector<int64_t> heads_;
   std::vector<std::string> names_;
+  at::Tensor all_, ours_;  ///< the sums of all figures, and the view of ours that was made of them
 };
 
 }  // namespace maglev

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/trace/span.h"
+
 namespace maglev {
 
 Batches::Batches(Replay& replay, bool ahead)
@@ -16,7 +18,10 @@ Batches::Batches(Replay& replay, bool ahead)
 const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
   // nothing counts as drawn where drawing failed
   const bool begun = std::exchange(drawn_, false);
-  if (thread_) thread_->wait();
+  if (thread_) {
+    const auto span = trace::wait("prefetch", "replay");
+    thread_->wait();
+  }
   const bool drawn =
       begun && key.base == nullptr && key_.seed == key.seed && key_.number == key.number;
   if (drawn) std::swap(buffer_, next_);
@@ -28,7 +33,10 @@ void Batches::draw_ahead(const ReplayKey& key) {
   if (!thread_ || key.base) return;
   thread_->wait();
   key_ = key, drawn_ = true;
-  thread_->start([this] { replay_.sample(next_, key_, alone_, SampledColumns::kept); });
+  thread_->start([this] {
+    const auto span = trace::stage("prefetch");
+    replay_.sample(next_, key_, alone_, SampledColumns::kept);
+  });
 }
 
 void Batches::drop() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "engine/device/device.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/stored_experiment.h"
@@ -62,6 +63,7 @@ void Evaluation::begin(const std::string& checkpoint) {
 }
 
 void Evaluation::judge() {
+  const auto span = trace::stage("evaluate");
   const auto begin = std::chrono::steady_clock::now();
   const CheckpointIdentity identity =
       load_section(verdict_.checkpoint, "algo", identity_of(*experiment_),

@@ -12,6 +12,7 @@
 #include "base/core/thread_pool.h"
 #include "base/core/version.h"
 #include "base/simd/pairs.h"
+#include "base/trace/span.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
 
@@ -92,9 +93,11 @@ Load free_to_use(Trainer& trainer) {
 
 }  // namespace
 
-Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at)
+Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTrace& trace,
+                 int64_t resumed_at)
     : trainer_(trainer),
       dir_(dir),
+      trace_(trace),
       resumed_at_(resumed_at),
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
@@ -118,6 +121,15 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64
     }
   }
   dir_.write_status(status_);
+  trace_.attach(dir_.path(), {.version = kEngineVersion,
+                              .run = dir_.path(),
+                              .algorithm = experiment.algo().name,
+                              .environment = experiment.env().name,
+                              .device = trainer.placement().device.str(),
+                              .mode = {},
+                              .window = {},
+                              .reason = {},
+                              .threads = trainer.placement().threads});
   trainer_.stop_when([] { return SignalGuard::leave(); });
   // before warm-up, which would capture updates that are to be watched; its own are not told
   if (hooks_.epoch) trainer_.report().metrics().watch([](int64_t, const Figures&) {});
@@ -151,6 +163,8 @@ RunOutcome Session::run() {
     loop();
     // the last checkpoints are judged and the last row is shown
     evaluate(/*wait=*/true);
+    trace_.finish();
+    tell_traces();
     if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
     push(/*wait=*/true);
     look_for_divergence();
@@ -158,6 +172,9 @@ RunOutcome Session::run() {
     end(finished ? "finished" : "stopped", status_.message);
     if (finished && outcome_ != RunOutcome::diverged) outcome_ = RunOutcome::finished;
   } catch (const std::exception& e) {
+    // what it did last is seen where it was being traced
+    trace_.finish();
+    tell_traces();
     end("failed", e.what());
     throw;
   }
@@ -169,7 +186,9 @@ RunOutcome Session::run() {
 void Session::warm_up() {
   if (options().warmup > 0)
     say("warming up: " + count_text(options().warmup) + " iterations, undone afterwards");
+  trace_.begin_iteration(0);
   trainer_.warm_up();
+  trace_.end_iteration(0);
 }
 
 void Session::loop() {
@@ -182,24 +201,40 @@ void Session::loop() {
   // step 0 is saved too: a disk that cannot hold a checkpoint says so now and not after an hour
   if (trainer_.step() == 0) save(/*must=*/true);
   while (!over()) {
-    say_notes();
-    if (hooks_.iteration_start) hooks_.iteration_start(trainer_.step());
-    trainer_.iterate();
-    tell_episodes();
-    if (trainer_.flush_due()) {
-      look_after_folder();
-      trainer_.begin_flush();
-    }
-    push(/*wait=*/false);
-    look_for_divergence();
-    look_for_return();
-    // one evaluation at a time: another that is due waits for the one before
-    evaluate(/*wait=*/evaluation_due());
-    // rows are shown after the save, so that a run which goes on from it flushes where an unbroken
-    // one does
-    const bool asked = SignalGuard::take_save();
-    if (over() || asked || evaluation_due() || trainer_.save_due()) save(/*must=*/over());
+    // what a session that was stopped within an iteration has left is a part of the next one
+    const int64_t number = iteration();
+    if (SignalGuard::take_trace()) trace_.ask();
+    trace_.begin_iteration(number);
+    iterate();
+    trace_.end_iteration(number);
+    tell_traces();
   }
+}
+
+void Session::iterate() {
+  const auto span = trace::stage("iteration", trainer_.step());
+  say_notes();
+  if (hooks_.iteration_start) hooks_.iteration_start(trainer_.step());
+  trainer_.iterate();
+  tell_episodes();
+  flush();
+  look_for_divergence();
+  look_for_return();
+  // one evaluation at a time: another that is due waits for the one before
+  evaluate(/*wait=*/evaluation_due());
+  // rows are shown after the save, so that a run which goes on from it flushes where an unbroken
+  // one does
+  const bool asked = SignalGuard::take_save();
+  if (over() || asked || evaluation_due() || trainer_.save_due()) save(/*must=*/over());
+}
+
+void Session::flush() {
+  const auto span = trace::stage("flush");
+  if (trainer_.flush_due()) {
+    look_after_folder();
+    trainer_.begin_flush();
+  }
+  push(/*wait=*/false);
 }
 
 void Session::say_notes() {
@@ -207,6 +242,10 @@ void Session::say_notes() {
   if (graph_note_ != trainer_.graph_note()) say(graph_note_ = trainer_.graph_note());
   const std::string note = trainer_.algorithm().note();
   if (algorithm_note_ != note) say(algorithm_note_ = note);
+}
+
+void Session::tell_traces() {
+  for (const std::string& note : trace_.take_notes()) say(note);
 }
 
 void Session::say(const std::string& text) {
@@ -258,6 +297,7 @@ void Session::tell_episodes() {
 }
 
 void Session::save(bool must) {
+  const auto span = trace::stage("save");
   const Experiment& experiment = trainer_.experiment();
   look_after_folder();
   push(/*wait=*/true);
@@ -309,9 +349,11 @@ void Session::evaluate(bool wait) {
 
 void Session::take_verdict(bool wait) {
   using namespace std::chrono_literals;
-  // a signal does not wait for it
-  while (wait && evaluation_->running() && !evaluation_->ended() && !SignalGuard::leave())
-    std::this_thread::sleep_for(2ms);
+  if (wait && evaluation_->running()) {
+    const auto span = trace::wait("evaluation", "pool");
+    // a signal does not wait for it
+    while (!evaluation_->ended() && !SignalGuard::leave()) std::this_thread::sleep_for(2ms);
+  }
   const auto verdict = evaluation_->take();
   if (!verdict) return;
   const std::string of = "the evaluation of step " + count_text(verdict->row.step);
@@ -349,6 +391,7 @@ void Session::reach(double mean, const std::string& what) {
 void Session::look_for_divergence() {
   if (warned_ || trainer_.report().divergence().empty()) return;
   warned_ = true;
+  trace_.diverged();
   NonFinite state;
   state.section("algo", [&](StateVisitor& v) { trainer_.algorithm().visit_state(v); });
   std::string text = "learning has diverged by step " + count_text(trainer_.step()) + ": " +

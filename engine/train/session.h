@@ -10,6 +10,7 @@
 #include "base/metrics/writer.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
+#include "engine/trace/run_trace.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/monitor.h"
 #include "engine/train/signals.h"
@@ -21,7 +22,8 @@ namespace maglev {
 class Session {
  public:
   /// `resumed_at`: the step of the checkpoint the run continues from; -1: a new one. All outlive it.
-  Session(Trainer& trainer, RunDir& dir, const RunRequest& request, int64_t resumed_at);
+  Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTrace& trace,
+          int64_t resumed_at);
 
   /// Trains to the run's end, or until somebody or something stops it. Throws Error; what was saved
   /// before stays.
@@ -37,6 +39,11 @@ class Session {
   /// What became of graphs and updates, where it has not been said.
   void say_notes();
   void loop();
+  void iterate();
+  /// As RunTrace counts them: those before this session too.
+  int64_t iteration() const { return trainer_.step() / trainer_.steps_per_iteration() + 1; }
+  void tell_traces();
+  void flush();
   /// Rows that have come from the device; with `wait`, also one on its way.
   void push(bool wait);
   void begin_hooks();
@@ -64,6 +71,7 @@ class Session {
   SignalGuard signals_;
   Trainer& trainer_;
   RunDir& dir_;
+  RunTrace& trace_;
   int64_t resumed_at_;
   CheckpointStore store_;
   MetricWriter writer_;

@@ -5,7 +5,7 @@
 namespace maglev {
 namespace {
 
-volatile std::sig_atomic_t leaving = 0, impatient = 0, save_wanted = 0;
+volatile std::sig_atomic_t leaving = 0, impatient = 0, save_wanted = 0, trace_wanted = 0;
 
 void on_end(int signal) {
   leaving = 1;
@@ -15,7 +15,15 @@ void on_end(int signal) {
   if (impatient > 1) ::_exit(128 + signal);
 }
 
+// whether it was set, and is no more
+bool take(volatile std::sig_atomic_t& wanted) {
+  if (wanted == 0) return false;
+  wanted = 0;
+  return true;
+}
+
 void on_save(int) { save_wanted = 1; }
+void on_trace(int) { trace_wanted = 1; }
 
 }  // namespace
 
@@ -23,6 +31,7 @@ SignalGuard::SignalGuard() {
   leaving = 0;
   impatient = 0;
   save_wanted = 0;
+  trace_wanted = 0;
   const auto handle = [this](int signal, void (*handler)(int)) {
     struct sigaction action{};
     action.sa_handler = handler;
@@ -35,6 +44,7 @@ SignalGuard::SignalGuard() {
   };
   for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) handle(signal, on_end);
   handle(SIGUSR1, on_save);
+  handle(SIGUSR2, on_trace);
   for (int signal : {SIGPIPE, SIGXFSZ}) handle(signal, SIG_IGN);
 }
 
@@ -44,10 +54,7 @@ SignalGuard::~SignalGuard() {
 
 bool SignalGuard::leave() { return leaving != 0; }
 
-bool SignalGuard::take_save() {
-  if (save_wanted == 0) return false;
-  save_wanted = 0;
-  return true;
-}
+bool SignalGuard::take_save() { return take(save_wanted); }
+bool SignalGuard::take_trace() { return take(trace_wanted); }
 
 }  // namespace maglev

@@ -9,7 +9,8 @@
 namespace maglev {
 
 /// While one lives: SIGINT, SIGTERM, SIGQUIT and SIGHUP ask for a save and an end, a second of the
-/// first three leaves at once; SIGUSR1 asks for a save; SIGPIPE and SIGXFSZ are ignored. A SIGHUP
+/// first three leaves at once; SIGUSR1 asks for a save, SIGUSR2 for a
+/// trace; SIGPIPE and SIGXFSZ are ignored. A SIGHUP
 /// that was ignored before stays so (nohup). One at a time.
 class SignalGuard {
  public:
@@ -22,6 +23,8 @@ class SignalGuard {
   static bool leave();
   /// Whether one asked for a save since the last call.
   static bool take_save();
+  /// Whether one asked for a trace since the last call.
+  static bool take_trace();
 
  private:
   std::vector<std::pair<int, struct sigaction>> before_;

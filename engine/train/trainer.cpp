@@ -7,6 +7,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
@@ -145,6 +146,7 @@ void Trainer::mark(int64_t t, int place) {
 }
 
 void Trainer::act(int64_t t, int64_t block) {
+  const auto span = trace::stage("act");
   BlockState& state = blocks_[size_t(block)];
   Timed timed(state.policy);
   ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
@@ -157,6 +159,7 @@ void Trainer::act(int64_t t, int64_t block) {
 }
 
 void Trainer::step_part(int64_t t, int64_t index) {
+  const auto span = trace::stage("env_step");
   StepPart& part = parts_[size_t(index)];
   Timed timed(part.environment);
   const int64_t agents = envs_->agents(), begin = part.first, count = part.rows;
@@ -235,6 +238,7 @@ void Trainer::learn() {
 void Trainer::make_updates(int64_t count, bool more) {
   Timed timed(report_.times().learn);
   for (int64_t i = 0; i < count; ++i, ++updates_) {
+    const auto span = trace::stage("update");
     another_ = more || i + 1 < count || offline();
     update_.run([this] { learn(); });
   }
@@ -269,6 +273,7 @@ void Trainer::iterate_in_turn() {
   if (!offline()) {
     store_->begin();
     const InStage measured(stage_times_.get(), Stage::collect);
+    const auto span = trace::stage("collect");
     collect_.run([this] { collect(); });
   }
   steps_ += steps_per_iteration();
@@ -281,8 +286,9 @@ void Trainer::iterate_overlapped() {
   store_->begin();
   const int64_t due = store_->due(step(), updates_);
   stages_->run(2, [&](int64_t stage) {
-    if (stage == 0) collect();
-    else make_updates(due);
+    if (stage == 1) return make_updates(due);
+    const auto span = trace::stage("collect");
+    collect();
   });
   // updates add figures as well: not before they are made
   keep_collected();
@@ -313,6 +319,7 @@ void Trainer::warm_up() {
   const bool graphs = steps_before_.defined() && placement_.device.is_cuda();
   const int64_t iterations = std::max(experiment_->run.warmup, graphs ? kBeforeCapture : 0);
   if (iterations == 0) return;
+  const auto span = trace::stage("warm_up");
   // of a replay only what the steps overwrite, for it may be most of the memory
   const auto visit = [this, steps = iterations * plan_->collect_steps](StateVisitor& v) {
     visit_learner(v);

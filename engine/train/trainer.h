@@ -166,11 +166,11 @@ class Trainer {
   /// A time step of blocks in lockstep. Who plays against the learner is chosen between them, so
   /// that with opponents each is a graph and collect is none.
   struct Turn {
-    StepGraph act{"act"}, step{"step"};
+    StepGraph act{"act", "act"}, step{"step", "env_step"};
   };
-  StepGraph collect_{"collect"}, end_collect_{"end of collect"};
+  StepGraph collect_{"collect", "act,env_step"}, end_collect_{"end of collect", "collect"};
   std::vector<Turn> turns_;
-  StepGraph update_{"learn"}, publish_{"publish"};
+  StepGraph update_{"learn", "advantages,minibatch,optimiser"}, publish_{"publish", "update"};
   /// Updates after which graphs are captured; negative: there is nothing to capture any more.
   int64_t capture_after_ = -1;
   std::string graph_note_;

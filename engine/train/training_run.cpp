@@ -107,6 +107,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
   // trials take the run's memory: one that does not fit is refused before
   const Placement placement = settle_precision(experiment, asked);
+  RunTrace trace(experiment.trace, placement.device.is_cuda());
   Trainer trainer(experiment, placement);
   if (!experiment.run.init_from.empty()) init_from(trainer, experiment.run.init_from);
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
@@ -119,7 +120,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
   dir.write("memory.json", memory.json());
-  Session session(trainer, dir, request, /*resumed_at=*/-1);
+  Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
   for (const std::string& note : dataset_notes(experiment.run)) session.say(note);
   session.say("memory: " + memory.text());
@@ -138,6 +139,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   // the checkpoint's replay has the size it has
   fit_memory(*experiment, asked, /*note=*/nullptr);
   const Placement placement = settle_precision(*experiment, asked);
+  RunTrace trace(experiment->trace, placement.device.is_cuda());
   Trainer trainer(*experiment, placement);
   auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
                         .newest_verified([](const std::string& note) {
@@ -168,7 +170,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                          .checkpoint = from,
                          .changes = old.changes_to(Settings(experiment->table()))};
   dir.write_continued(record);
-  Session session(trainer, dir, request, identity.step);
+  Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
   for (const auto& change : record.changes) session.say("changed " + change);
   return session.run();

@@ -3,10 +3,12 @@
 #include <array>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 
 namespace maglev {
 
 void dense_bf16_cpu(const DenseForwardBf16& a) {
+  const auto span = trace::kernel("dense_bf16", 4 * a.pairs * a.out * a.rows);
   MAGLEV_ASSERT(int64_t(a.segments.size()) <= kMostSegments, "a layer has few segments");
   std::array<PairPiece, kMostSegments> pieces;
   size_t count = 0;

@@ -11,6 +11,7 @@
 
 #include "base/core/bfloat16.h"
 #include "base/simd/product-inl.h"
+#include "base/trace/span.h"
 #include "kernels/dense/end-inl.h"
 #include "kernels/dense/product-inl.h"
 
@@ -115,7 +116,10 @@ HWY_EXPORT(dense);
 HWY_EXPORT(panel_end);
 HWY_EXPORT(end_rows);
 
-void dense_cpu(const DenseForward& args) { HWY_DYNAMIC_DISPATCH(dense)(args); }
+void dense_cpu(const DenseForward& args) {
+  const auto span = trace::kernel("dense", 2 * args.in * args.out * args.rows);
+  HWY_DYNAMIC_DISPATCH(dense)(args);
+}
 void dense_panel_end_cpu(const DensePanelEnd& args) { HWY_DYNAMIC_DISPATCH(panel_end)(args); }
 void dense_end_cpu(const DenseEndRows& args) { HWY_DYNAMIC_DISPATCH(end_rows)(args); }
 void pack_dense(const DensePack& a) {

@@ -10,6 +10,7 @@
 #include "base/simd/product-inl.h"
 #include "base/simd/sum-inl.h"
 #include "base/simd/tanh-inl.h"
+#include "base/trace/span.h"
 #include "kernels/mlp/mlp_pairs.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -290,8 +291,26 @@ namespace maglev {
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
 
-void mlp_forward_cpu(const MlpForward& args) { HWY_DYNAMIC_DISPATCH(forward)(args); }
-void mlp_backward_cpu(const MlpBackward& args) { HWY_DYNAMIC_DISPATCH(backward)(args); }
+namespace {
+
+// of the products forward, two a weight and row; back there are twice as many
+int64_t operations(std::span<const DenseLayer> layers, int64_t rows) {
+  int64_t weights = 0;
+  for (const DenseLayer& layer : layers) weights += layer.in * layer.out;
+  return 2 * weights * rows;
+}
+
+}  // namespace
+
+void mlp_forward_cpu(const MlpForward& args) {
+  const auto span = trace::kernel("mlp_forward", operations(args.layers, args.rows));
+  HWY_DYNAMIC_DISPATCH(forward)(args);
+}
+
+void mlp_backward_cpu(const MlpBackward& args) {
+  const auto span = trace::kernel("mlp_backward", 2 * operations(args.layers, args.rows));
+  HWY_DYNAMIC_DISPATCH(backward)(args);
+}
 
 }  // namespace maglev
 #endif

@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said_in_a_line(engine):
         (["dreamer.length=1"], "dreamer.length must be"),
         (["dreamer.deter=100"], "dreamer.deter must be a multiple of dreamer.blocks = 8, got 100"),
         (["train.replay_capacity=100"], "raise the capacity to at least"),
-        (["train.precision=bf16"], "train.precision"),
+        (["train.precision=fp16"], "train.precision"),
     ):
         done = engine("train", "dreamer", "cartpole", "--bare", *words)
         assert done.returncode != 0, words

@@ -10,13 +10,14 @@ from conftest import BUILD, HOME
 
 # rooms from the bottom up; those of one line do not know each other
 LAYERS = [
+    ["base/trace"],
     ["base/core"],
-    ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/web"],
+    ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/timeline", "base/web"],
     ["base/env", "base/metrics", "base/picture", "base/search"],
     ["envs", "sinks", "kernels"],
     ["engine/device"],
     ["kernels: torch"],
-    ["engine/data", "engine/host"],
+    ["engine/data", "engine/host", "engine/trace"],
     ["engine/nn"],
     ["engine/algo", "engine/embeddings", "networks"],
     ["algos", "engine/run"],

@@ -116,13 +116,18 @@ std::vector<std::string> joined_settings(std::vector<std::string> words,
   return words;
 }
 
+void tell(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
+}
+
 int timeline(const Arguments& arguments) {
+  const auto file = arguments.output("--json");
   if (arguments.positional().size() != 3)
     throw Error(
         "[bench] timeline wants <algorithm> <environment>, e.g. bench timeline ppo cartpole");
   const std::string algo = arguments.positional()[1], env = arguments.positional()[2];
   Experiment experiment(algo, env);
-  load_settings(experiment, arguments, arguments.settings());
+  tell(load_settings(experiment, arguments, arguments.settings()).notes);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
   const bool on_cuda = placement.device.is_cuda();
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
@@ -168,7 +173,7 @@ int timeline(const Arguments& arguments) {
     rows.push_back(std::move(row));
   }
   print(table_text(rows));
-  if (auto file = arguments.value("--json")) write_atomic(*file, json_text(algo, env, given, rows));
+  if (file) write_atomic(*file, json_text(algo, env, given, rows));
   return 0;
 }
 
@@ -208,6 +213,7 @@ int suites(const Arguments& arguments) {
   const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
   const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
   // what could be refused is, before anything is measured
+  const auto json = arguments.output("--json"), html = arguments.output("--html");
   std::vector<Timing> before;
   if (auto path = arguments.value("--baseline"))
     before = timings_of_json(read_file(*path, kMostBytes), *path);
@@ -240,9 +246,11 @@ int suites(const Arguments& arguments) {
   print(table.text(probe_terminal(STDOUT_FILENO)));
   const std::string machine =
       probe_system(".").processor.model + ", " + std::to_string(rounds) + " rounds, one thread";
-  if (auto file = arguments.value("--json")) write_atomic(*file, timings_json(timings, machine));
-  if (auto file = arguments.value("--html"))
-    write_atomic(*file, timings_page(timings, comparisons, machine));
+  if (json) write_atomic(*json, timings_json(timings, machine));
+  if (html) write_atomic(*html, timings_page(timings, comparisons, machine));
+  if (arguments.has("--baseline") && comparisons.empty())
+    throw Error("[bench] nothing that was measured is in " + *arguments.value("--baseline") +
+                "; measure the --suite and --devices that it has");
   for (const Comparison& one : comparisons)
     if (one.verdict == Verdict::slower)
       print("slower: " + one.suite + "/" + one.name + " takes " + times(one.ratio, 1) +
@@ -266,6 +274,7 @@ int run(const std::vector<std::string>& words) {
                  {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
                  {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
                  {"--html", "FILE", "the suites as a page, too"},
+                 {"--overwrite", "", "FILE may be there"},
                  {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
        .least = 0,
        .most = 3,
@@ -282,7 +291,8 @@ int run(const std::vector<std::string>& words) {
   if (what == "replay") return replay(arguments);
   if (what != "timeline")
     throw Error("[bench] knows timeline, replay and --signature, got " + what +
-                "; beside other programs it is measured by python3 bench/run.py");
+                "; suites are named by --suite, e.g. --suite memory; beside other programs it is "
+                "measured by python3 bench/run.py");
   return timeline(arguments);
 }
 

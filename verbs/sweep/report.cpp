@@ -6,6 +6,7 @@
 #include <functional>
 #include <unistd.h>
 
+#include "base/core/file.h"
 #include "base/picture/chart.h"
 #include "base/search/importance.h"
 #include "engine/algo/experiment.h"
@@ -17,6 +18,7 @@ namespace {
 using search::Dimension;
 using search::TrialState;
 
+constexpr size_t kMaxSettingsBytes = 1 << 20;
 constexpr size_t kShown = 15;  // trials in the page's table
 
 std::string short_text(double value, const char* format = "%.4g") {
@@ -131,13 +133,9 @@ std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, 
 }
 
 std::string best_yaml(const Board& board, const BoardTrial& best) {
-  Experiment experiment(board.request().algo, board.request().env);
-  experiment.table().load_text(board.request().settings, board.folder() + "/settings.yaml");
-  for (const std::string& setting : board.settings_of(best.trial.values))
-    experiment.table().override_with(setting);
   return "# trial " + std::to_string(best.trial.number) + " of a sweep: score " +
          short_text(best.trial.score) + " in " + short_text(best.trial.cost, "%.1f") + " s\n" +
-         experiment.table().yaml();
+         read_file(board.folder_of(best.trial.number) + "/settings.yaml", kMaxSettingsBytes);
 }
 
 study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
@@ -161,8 +159,11 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
   std::string words;
   for (const std::string& setting : board.settings_of(rows[0]->trial.values))
     words += " " + setting;
-  page.parts.push_back(CommandLine{"./maglev train " + request.algo + " " + request.env +
-                                   " --bare --config " + board.folder() + "/best.yaml"});
+  // a member of a population has its networks from others: its run is what can be gone on with
+  page.parts.push_back(CommandLine{
+      request.sampler == "pbt" ? "./maglev eval " + board.folder_of(rows[0]->trial.number) + "/run"
+                               : "./maglev train " + request.algo + " " + request.env +
+                                     " --bare --config " + board.folder() + "/best.yaml"});
   page.parts.push_back(Paragraph{"The best trial's own settings:" + words});
   ReportTable table{.headings = {"trial", "score", "seconds", "state"}, .rows = {}};
   for (const Dimension& d : request.space.dimensions()) table.headings.push_back(d.name);

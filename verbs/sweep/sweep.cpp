@@ -43,7 +43,7 @@ Grammar grammar() {
            {"--sampler", "NAME", "random, tpe (default), cmaes, pareto or pbt"},
            {"--scheduler", "NAME", "asha stops trials early; none (default)"},
            {"--trials", "N", "how many (default 50)"},
-           {"--budget", "SECONDS", "no trial begins later"},
+           {"--budget", "TIME", "no trial of this process begins later, e.g. 600s or 10m"},
            {"--until", "SCORE", "no trial begins once one scored as much"},
            {"--parallel", "N", "trials side by side (default: as threads and memory allow)"},
            {"--seeds", "N", "runs of each trial; their mean is its score (default 1)"},
@@ -212,12 +212,23 @@ int run(const std::vector<std::string>& words) {
   }
   claim_threads();
   Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
-  load_settings(experiment, arguments, arguments.settings());
+  for (const std::string& note : load_settings(experiment, arguments, arguments.settings()).notes)
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
   for (const std::string& note : experiment.settle())
     std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  // as `train` would have them: a proven setting that cannot hold beside a trial's gives way
+  const auto resolved = [&](const std::vector<std::string>& settings) {
+    Experiment trial(experiment.algo().name, experiment.env().name);
+    std::vector<std::string> words = arguments.settings();
+    words.insert(words.end(), settings.begin(), settings.end());
+    load_settings(trial, arguments, words);
+    trial.settle();
+    return trial.table().yaml();
+  };
   const WorkOptions options{.parallel = arguments.integer("--parallel", 1, 10'000).value_or(0),
-                            .budget_s = arguments.number("--budget", 0, 1e9).value_or(INFINITY),
-                            .until = arguments.number("--until", -1e300, 1e300).value_or(INFINITY)};
+                            .budget_s = arguments.seconds("--budget", 0, 1e9).value_or(INFINITY),
+                            .until = arguments.number("--until", -1e300, 1e300).value_or(INFINITY),
+                            .resolved = resolved};
   const std::string out = arguments.value("--out").value_or(
       std::string("runs/sweep-") + experiment.algo().name + "-" + experiment.env().name);
   Board board(request_of(arguments, experiment), out);
@@ -235,14 +246,19 @@ int run(const std::vector<std::string>& words) {
   if (!best.empty()) {
     write_atomic(out + "/best.yaml", best_yaml(board, *best[0]));
     print(table_of(board, trials, kTableRows));
-    print("\nbest settings: " + out + "/best.yaml, for --bare --config\n");
+    const std::string run = board.folder_of(best[0]->trial.number) + "/run";
+    // a member's networks come down from others: its settings alone do not make it again
+    if (board.request().sampler == "pbt") print("\nbest policy: " + run + "\n");
+    else print("\nbest settings: " + out + "/best.yaml, for --bare --config\n");
   }
   print("page: " + out + "/report.html\n");
   if (outcome != RunOutcome::finished) {
     std::fprintf(stderr, "stopped; the same command goes on\n");
     return train::kStopped;
   }
-  if (best.empty() && !trials.empty())
+  if (!trials.empty() && std::ranges::all_of(trials, [](const BoardTrial& row) {
+        return row.trial.state == search::TrialState::failed;
+      }))
     throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
   return 0;
 }

@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
@@ -25,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 using search::TrialState;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);
+// of the time a look at metrics that grow may take
+constexpr double kShareOfLooks = 0.02;
 constexpr size_t kMaxSeedsBytes = 1 << 20;
 
 double seconds_since(Clock::time_point begin) {
@@ -42,8 +46,8 @@ std::string score_text(double score) {
 struct Job {
   Claim claim;
   Child child;
-  Clock::time_point began;
-  bool told = false;  // to stop at its rung
+  Clock::time_point began, next_look = began;  // next_look: at its metrics
+  bool told = false;                           // to stop at its rung
 };
 
 class Worker {
@@ -107,7 +111,7 @@ class Worker {
       // it never came to a checkpoint
       if (path_exists(run)) remove_tree(run);
       words.insert(words.end(), {request.algo, request.env, "--bare", "--config",
-                                 board_.folder() + "/settings.yaml", "--out", run});
+                                 settings_file(task), "--out", run});
       for (const std::string& setting : board_.settings_of(task.trial.values))
         words.push_back(setting);
       if (task.trial.parent >= 0)
@@ -119,6 +123,17 @@ class Worker {
     return words;
   }
 
+  // the trial's settings, written; where they contradict each other it says so itself
+  std::string settings_file(const BoardTrial& task) const {
+    const std::string path = board_.folder_of(task.trial.number) + "/settings.yaml";
+    try {
+      write_atomic(path, options_.resolved(board_.settings_of(task.trial.values)));
+    } catch (const Error&) {
+      return board_.folder() + "/settings.yaml";
+    }
+    return path;
+  }
+
   void look(PassedSignals& signals) {
     signals.pass_on([&](int signal) {
       for (Job& job : jobs_) job.child.signal(signal);
@@ -126,7 +141,7 @@ class Worker {
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       if (job->child.running()) {
         // at the rung it was promoted to it waits until it is promoted further
-        if (board_.request().asha && !job->told && at_its_rung(*job)) {
+        if (board_.request().asha && !job->told && look_due(*job) && at_its_rung(*job)) {
           job->child.signal(SIGTERM);
           job->told = true;
         }
@@ -151,10 +166,16 @@ class Worker {
     return scores;
   }
 
-  bool at_its_rung(const Job& job) const {
+  // its metrics grow, and with them what reading them takes
+  static bool look_due(const Job& job) { return Clock::now() >= job.next_look; }
+
+  bool at_its_rung(Job& job) const {
     const BoardTrial& task = job.claim.task;
-    return task.promoted < int64_t(board_.request().asha->rungs.size()) &&
-           int64_t(rungs_reached(task.trial.number).size()) >= task.promoted;
+    const auto begin = Clock::now();
+    const auto reached = int64_t(rungs_reached(task.trial.number).size());
+    const auto took = Clock::now() - begin;
+    job.next_look = begin + std::chrono::duration_cast<Clock::duration>(took / kShareOfLooks);
+    return task.promoted < int64_t(board_.request().asha->rungs.size()) && reached >= task.promoted;
   }
 
   // `ending`: a run that was told to end may have heard of it before it could save

@@ -2,8 +2,11 @@
 // Working on a sweep: trials as processes of their own, side by side.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/algo/experiment.h"
 #include "engine/train/training_run.h"
@@ -15,6 +18,8 @@ struct WorkOptions {
   int64_t parallel = 0;  ///< trials at once; 0: as many as threads and memory allow
   double budget_s = std::numeric_limits<double>::infinity();  ///< no trial begins later
   double until = std::numeric_limits<double>::infinity();     ///< nor once a trial scores as much
+  /// All settings of a trial, as YAML, from its own. Throws Error where they contradict each other.
+  std::function<std::string(const std::vector<std::string>& settings)> resolved;
 };
 
 /// Trains trials until none is left, shown on standard error. A trial that fails is written down as

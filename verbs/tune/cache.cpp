@@ -32,7 +32,7 @@ bool shapes(const Field& field) {
   if (field.rule.free) return field.origin == Origin::command_line;
   if (field.name == "device" || field.name == "train.precision") return true;
   const std::string section = field.name.substr(0, field.name.find('.'));
-  return section != field.name && section != "train" && !is_fraction(field);
+  return section != field.name && section != "train" && section != "trace" && !is_fraction(field);
 }
 
 Json machine() {

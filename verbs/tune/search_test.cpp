@@ -185,7 +185,9 @@ TEST(tune_search, settings_stay_unless_they_are_beaten_by_more_than_noise) {
     machine.now = 0, machine.measurements = 10'000 * seed;
     const Outcome outcome = search(machine.knobs, 120, machine.world());
     const double gain = outcome.rows[outcome.chosen].median() / outcome.rows[0].median();
-    if (outcome.chosen != 0) EXPECT_GT(gain, 1 + outcome.noise) << seed;
+    if (outcome.chosen != 0) {
+      EXPECT_GT(gain, 1 + outcome.noise) << seed;
+    }
     EXPECT_GE(chosen_speed(machine, outcome), machine.speed) << seed;
   }
 }

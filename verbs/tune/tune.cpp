@@ -32,19 +32,6 @@ namespace {
 constexpr double kDefaultBudget = 120, kLeastBudget = 1, kMostBudget = 86'400;
 
 // "120s", "2m", "90": seconds
-double parse_budget(const std::string& text) {
-  const std::string digits = text.substr(0, text.find_first_not_of("0123456789."));
-  const std::string unit = text.substr(digits.size());
-  const double factor = unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
-  char* end = nullptr;
-  const double seconds = factor * std::strtod(digits.c_str(), &end);
-  if (digits.empty() || *end || !(seconds >= kLeastBudget && seconds <= kMostBudget))
-    throw Error(
-        "[tune] --budget must be seconds or minutes from 1s to 1440m, such as 120s or 2m, got '" +
-        text + "'");
-  return seconds;
-}
-
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
   std::tm parts;
@@ -117,8 +104,10 @@ int run(const std::vector<std::string>& words) {
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   const double budget =
-      arguments.value("--budget") ? parse_budget(*arguments.value("--budget")) : kDefaultBudget;
+      arguments.seconds("--budget", kLeastBudget, kMostBudget).value_or(kDefaultBudget);
   const auto file = arguments.output("-o");
+  if (file && !file->ends_with(".yaml"))
+    throw Error("[tune] -o wants a name that ends in .yaml, as +hardware= takes it, got " + *file);
   std::string algo = arguments.positional()[0], env = arguments.positional()[1];
   if (!has(algo_table(), algo) && has(algo_table(), env) && has(env_table(), algo)) {
     std::swap(algo, env);

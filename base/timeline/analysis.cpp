@@ -1,0 +1,347 @@
+#include "base/timeline/analysis.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "base/core/error.h"
+#include "base/timeline/nesting.h"
+#include "base/timeline/usage.h"
+
+namespace maglev {
+namespace {
+
+constexpr size_t kTopGaps = 10;
+constexpr double kReplaySpans = 60'000;
+constexpr double kShareOff = 0.01;  // of the wall that parts may miss
+
+TraceOrigin origin_of(const std::string& json) {
+  TraceOrigin origin;
+  const auto said = nlohmann::json::parse(json, nullptr, /*throws=*/false);
+  if (!said.is_object()) return origin;
+  origin.ours = true;
+  const auto text = [&](const nlohmann::json& from, const char* key) {
+    return from.contains(key) && from[key].is_string() ? from[key].get<std::string>()
+                                                       : std::string();
+  };
+  const auto number = [&](const nlohmann::json& from, const char* key) {
+    return from.contains(key) && from[key].is_number() ? std::max(0.0, from[key].get<double>())
+                                                       : 0.0;
+  };
+  origin.run = text(said, "run"), origin.algorithm = text(said, "algorithm");
+  origin.environment = text(said, "environment"), origin.mode = text(said, "mode");
+  origin.threads = int64_t(std::min(1e9, number(said, "threads")));
+  origin.dropped = int64_t(std::min(1e18, number(said, "dropped")));
+  origin.overhead_s = number(said, "overhead_s");
+  if (said.contains("peaks") && said["peaks"].is_object()) {
+    origin.peak_gflops = number(said["peaks"], "gflops");
+    origin.peak_gbytes_s = number(said["peaks"], "gbytes_s");
+  }
+  return origin;
+}
+
+// the thread that leads: that of the iterations, else the one whose spans are longest
+size_t main_track(const std::vector<Track>& tracks) {
+  size_t best = 0;
+  const auto rank = [&](size_t i) {
+    return std::make_tuple(tracks[i].spans > 0, !tracks[i].stream, tracks[i].iterations,
+                           tracks[i].top_ns);
+  };
+  for (size_t i = 1; i < tracks.size(); ++i)
+    if (rank(i) > rank(best)) best = i;
+  return best;
+}
+
+using Totals = std::vector<NamedTime>;
+
+NamedTime& time_of_name(Totals& totals, uint32_t name) {
+  if (name >= totals.size()) totals.resize(name + 1);
+  return totals[name];
+}
+
+// which table a thread's span belongs to; null: none
+struct Tables {
+  Totals stages, operations, kernels, calls;
+
+  Totals* of(SpanKind kind, bool main) {
+    switch (kind) {
+      case SpanKind::iteration:
+      case SpanKind::stage:
+        return main ? &stages : nullptr;
+      case SpanKind::operation:
+      case SpanKind::copy:
+        return &operations;
+      case SpanKind::launch:
+      case SpanKind::sync:
+      case SpanKind::host_copy:
+      case SpanKind::allocate:
+      case SpanKind::runtime:
+      case SpanKind::graph:
+        return &calls;
+      default:
+        return on_device(kind) ? &kernels : nullptr;
+    }
+  }
+};
+
+void add_span(NamedTime& time, const Timeline& timeline, const Span& span, int64_t length,
+              bool outer) {
+  time.calls += !span.continued;
+  if (outer) time.total += length;
+  time.longest = std::max(time.longest, length);
+  if (span.numbers && !span.continued) {
+    time.bytes += timeline.numbers[span.numbers].bytes;
+    time.flops += timeline.numbers[span.numbers].flops;
+  }
+}
+
+std::vector<NamedTime> sorted(const Totals& totals, const std::vector<std::string>& names) {
+  std::vector<NamedTime> rows;
+  for (size_t name = 0; name < totals.size(); ++name)
+    if (totals[name].calls || totals[name].total)
+      rows.push_back(totals[name]), rows.back().name = names[name];
+  std::sort(rows.begin(), rows.end(), [](const NamedTime& a, const NamedTime& b) {
+    if (a.self != b.self) return a.self > b.self;
+    return a.total != b.total ? a.total > b.total : a.name < b.name;
+  });
+  return rows;
+}
+
+// adds windows up
+class Analyst {
+ public:
+  Analyst(const Timeline& first, Analysis& analysis) : analysis_(analysis) {
+    analysis_.origin = origin_of(first.file.maglev);
+    main_ = main_track(first.tracks);
+    const Track& main = first.tracks[main_];
+    const bool iterates = main.iterations > 0 && main.iterations_end > main.iterations_begin;
+    from_ = iterates ? main.iterations_begin : first.first_ns;
+    to_ = iterates ? main.iterations_end : first.last_ns;
+    analysis_.iterations = iterates ? main.iterations : 0;
+    analysis_.begin = from_, analysis_.wall = to_ - from_;
+    analysis_.main_thread = main.stream ? "none" : main.name();
+    if (main.stream) analysis_.untraced = analysis_.wall;
+    threads_.resize(first.tracks.size());
+  }
+
+  void add(const Timeline& timeline) {
+    const int64_t from = std::max(from_, timeline.begin), to = std::min(to_, timeline.end);
+    analysis_.spans += timeline.spans.size(), ++analysis_.windows;
+    const Launches launches(timeline);
+    if (from < to) {
+      for (size_t track = 0; track < timeline.tracks.size(); ++track)
+        if (!timeline.tracks[track].stream) add_thread(timeline, track, from, to);
+      add_device_spans(timeline, launches, from, to);
+    }
+    add_devices(timeline, meanings_, launches, main_, std::min(from, to), to, analysis_.devices,
+                analysis_.gaps);
+    keep_longest_gaps();
+    if (!graph_done_ && from < to) replay(timeline, from, to);
+    for (const Span& span : timeline.spans)
+      if (on_device(span.kind)) {
+        const uint32_t device = timeline.tracks[span.track].device;
+        if (device >= device_extent_.size())
+          device_extent_.resize(device + 1, {std::numeric_limits<int64_t>::max(),
+                                             std::numeric_limits<int64_t>::min()});
+        auto& [begin, end] = device_extent_[device];
+        begin = std::min(begin, span.begin), end = std::max(end, span.end);
+      }
+  }
+
+  void finish(const Timeline& last) {
+    analysis_.file = last.file;
+    analysis_.stages = sorted(tables_.stages, last.names);
+    analysis_.operations = sorted(tables_.operations, last.names);
+    analysis_.kernels = sorted(tables_.kernels, last.names);
+    analysis_.calls = sorted(tables_.calls, last.names);
+    for (size_t i = 0; i < device_extent_.size(); ++i)
+      analysis_.devices[i].active =
+          std::max<int64_t>(0, device_extent_[i].second - device_extent_[i].first);
+    for (size_t track = 0; track < threads_.size(); ++track) {
+      if (threads_[track].wall == 0) continue;
+      threads_[track].name = last.tracks[track].name();
+      analysis_.threads.push_back(threads_[track]);
+    }
+    for (const auto& [way, copied] : copies_) analysis_.copies.push_back(copied);
+    doubt(last);
+  }
+
+ private:
+  void add_thread(const Timeline& timeline, size_t track, int64_t from, int64_t to) {
+    if (timeline.tracks[track].spans == 0) return;
+    const auto spans = spans_of(timeline, track);
+    UsedTime& use = threads_[track];
+    const bool main = track == main_;
+    use.wall += to - from;
+    const int64_t out_of_place = each_stretch(
+        spans, from, to, [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
+          const int64_t length = end - begin;
+          // idle time of the thread
+          if (stack.empty()) {
+            use.untraced += length;
+          } else {
+            const SpanKind kind = spans[stack.back()].kind;
+            if (kind == SpanKind::wait || kind == SpanKind::sync || kind == SpanKind::host_copy)
+              use.idle[size_t(cause_of(timeline, meanings_, spans, stack))] += length;
+            else use.busy += length;
+          }
+          // the innermost operation's and the innermost stage's own time
+          if (!stack.empty())
+            if (Totals* table = tables_.of(spans[stack.back()].kind, false))
+              time_of_name(*table, spans[stack.back()].name).self += length;
+          if (!main) return;
+          const auto stage = std::find_if(stack.rbegin(), stack.rend(), [&](uint32_t i) {
+            return spans[i].kind == SpanKind::stage || spans[i].kind == SpanKind::iteration;
+          });
+          if (stage != stack.rend())
+            time_of_name(tables_.stages, spans[*stage].name).self += length;
+          else (stack.empty() ? analysis_.untraced : analysis_.outside) += length;
+        });
+    if (main) out_of_place_ += out_of_place;
+
+    // calls and whole lengths; of a name inside itself the outer one's
+    std::vector<std::pair<int64_t, uint32_t>> around;
+    for (const Span& span : spans) {
+      if (span.begin >= to) break;
+      while (!around.empty() && around.back().first <= span.begin) around.pop_back();
+      const bool outer = std::none_of(around.begin(), around.end(),
+                                      [&](const auto& a) { return a.second == span.name; });
+      around.emplace_back(span.end, span.name);
+      const int64_t length = std::min(span.end, to) - std::max(span.begin, from);
+      if (length < 0 || (length == 0 && span.end == from && span.begin < from)) continue;
+      if (Totals* table = tables_.of(span.kind, main))
+        add_span(time_of_name(*table, span.name), timeline, span, length, outer);
+      if (span.kind == SpanKind::copy) add_copy(timeline, span, length);
+    }
+  }
+
+  void add_device_spans(const Timeline& timeline, const Launches& launches, int64_t from,
+                        int64_t to) {
+    for (const Span& span : timeline.spans) {
+      if (!on_device(span.kind) || span.end < from || span.begin >= to) continue;
+      const int64_t length = std::min(span.end, to) - std::max(span.begin, from);
+      NamedTime& time = time_of_name(tables_.kernels, span.name);
+      add_span(time, timeline, span, length, true);
+      time.self += length;
+      if (span.kind == SpanKind::device_copy) add_copy(timeline, span, length);
+      ++device_spans_, before_launch_ += launches.begins_before_launch(span);
+    }
+  }
+
+  void add_copy(const Timeline& timeline, const Span& span, int64_t length) {
+    CopiedBytes& copied = copies_[{span.way, span.pageable}];
+    copied.way = span.way, copied.pageable = span.pageable;
+    copied.calls += !span.continued, copied.total += length;
+    if (span.numbers && !span.continued) copied.bytes += timeline.numbers[span.numbers].bytes;
+  }
+
+  void keep_longest_gaps() {
+    auto& gaps = analysis_.gaps;
+    std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
+      return a.length != b.length ? a.length > b.length : a.begin < b.begin;
+    });
+    if (gaps.size() > kTopGaps) gaps.resize(kTopGaps);
+  }
+
+  // Findings and the critical path rest on the first iterations that a graph of bounded size holds.
+  void replay(const Timeline& timeline, int64_t from, int64_t to) {
+    std::vector<std::pair<int64_t, int64_t>> iterations;
+    for (const Span& span : spans_of(timeline, main_))
+      if (span.kind == SpanKind::iteration && !span.continued && span.end > span.begin &&
+          span.begin >= from && span.end <= to)
+        iterations.emplace_back(span.begin, span.end);
+    const double share =
+        std::min(1.0, kReplaySpans / double(std::max<size_t>(1, timeline.spans.size())));
+    int64_t until = from + std::max<int64_t>(1, int64_t(share * double(to - from)));
+    if (share < 1 && !iterations.empty()) {
+      // whole ones, one at least
+      int64_t end = iterations.front().second;
+      for (const auto& [begin, stop] : iterations)
+        if (stop <= until) end = std::max(end, stop);
+      until = end;
+    }
+    const SpanGraph graph(timeline, meanings_, main_, from, until);
+    analysis_.replayed = until - from;
+    // one iteration of middle length
+    std::erase_if(iterations, [&](const auto& i) { return i.second > until; });
+    std::pair<int64_t, int64_t> middle{from, until};
+    if (!iterations.empty()) {
+      const auto place = iterations.begin() + std::ptrdiff_t(iterations.size() / 2);
+      std::nth_element(
+          iterations.begin(), place, iterations.end(),
+          [](const auto& a, const auto& b) { return a.second - a.first < b.second - b.first; });
+      middle = *place;
+    }
+    analysis_.path = graph.critical_path(middle.first, middle.second);
+    analysis_.path_length = middle.second - middle.first;
+    // rules look at what was added up so far: of a trace in one window, all of it
+    Analysis seen = analysis_;
+    seen.kernels = sorted(tables_.kernels, timeline.names);
+    seen.threads = threads_;
+    for (const auto& [way, copied] : copies_) seen.copies.push_back(copied);
+    analysis_.findings = find_bottlenecks(seen, graph);
+    graph_done_ = true;
+  }
+
+  void doubt(const Timeline& last) {
+    auto& doubts = analysis_.doubts;
+    char text[160];
+    const double wall = double(std::max<int64_t>(1, analysis_.wall));
+    if (analysis_.wall <= 0) doubts.push_back("all of it lies at one instant");
+    if (last.file.torn)
+      doubts.push_back("the file ends in the middle of an event, or is damaged there");
+    if (double(last.file.broken) > kShareOff * double(last.file.events + last.file.broken))
+      doubts.push_back(std::to_string(last.file.broken) + " of its elements are no events");
+    if (analysis_.origin.dropped > 0)
+      doubts.push_back("the recorder dropped " + std::to_string(analysis_.origin.dropped) +
+                       " spans; record fewer iterations, or mode lite");
+    if (last.dropped > 0)
+      doubts.push_back(std::to_string(last.dropped) + " spans have no sound thread or length");
+    if (double(last.unclosed) > kShareOff * double(analysis_.spans))
+      doubts.push_back(std::to_string(last.unclosed) + " spans begin or end alone");
+    // stages, each by its own spans, and what is in none must add up to the wall
+    double parts = double(analysis_.outside + analysis_.untraced + out_of_place_);
+    for (const NamedTime& stage : analysis_.stages) parts += double(stage.self);
+    if (std::abs(parts - wall) > kShareOff * wall && analysis_.wall > 0) {
+      std::snprintf(text, sizeof text,
+                    "stages add up to %.1f %% of the wall time: spans of the main thread lie over "
+                    "each other without nesting",
+                    100 * parts / wall);
+      doubts.push_back(text);
+    }
+    if (double(before_launch_) > kShareOff * double(device_spans_)) {
+      std::snprintf(
+          text, sizeof text,
+          "%llu of %llu operations of a device begin before their launch: clocks disagree",
+          (unsigned long long)before_launch_, (unsigned long long)device_spans_);
+      doubts.push_back(text);
+    }
+  }
+
+  Analysis& analysis_;
+  Meanings meanings_;
+  Tables tables_;
+  size_t main_ = 0;
+  int64_t from_ = 0, to_ = 0, out_of_place_ = 0;
+  uint64_t device_spans_ = 0, before_launch_ = 0;
+  std::vector<UsedTime> threads_;
+  std::map<std::pair<CopyWay, bool>, CopiedBytes> copies_;
+  std::vector<std::pair<int64_t, int64_t>> device_extent_;
+  bool graph_done_ = false;
+};
+
+}  // namespace
+
+Analysis analyse_trace(const std::string& path, TimelineLimits limits) {
+  TimelineReader reader(path, limits);
+  Analysis analysis;
+  reader.next();
+  Analyst analyst(reader.timeline(), analysis);
+  do analyst.add(reader.timeline());
+  while (reader.next());
+  analyst.finish(reader.timeline());
+  return analysis;
+}
+
+}  // namespace maglev

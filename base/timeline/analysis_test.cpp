@@ -1,0 +1,269 @@
+#include "base/timeline/analysis.h"
+
+#include <gtest/gtest.h>
+
+#include "base/core/file.h"
+#include "base/timeline/changes.h"
+#include "tests/errors.h"
+#include "tests/folder.h"
+#include "tests/trace_text.h"
+
+namespace maglev {
+namespace {
+
+constexpr int64_t kUs = 1000;
+
+Analysis analysed(const std::string& text, TimelineLimits limits = {}) {
+  const std::string path = test_folder() + "/analysis_test.json";
+  write_atomic(path, text);
+  return analyse_trace(path, limits);
+}
+
+const NamedTime& row(const std::vector<NamedTime>& rows, const std::string& name) {
+  static const NamedTime none;
+  for (const NamedTime& r : rows)
+    if (r.name == name) return r;
+  return none;
+}
+
+int64_t idle(const Analysis& a, Cause cause) { return a.devices.at(0).idle[size_t(cause)]; }
+
+std::string first_finding(const Analysis& a) {
+  return a.findings.empty() ? "" : a.findings[0].name;
+}
+
+// two iterations of 1000 us: collect 600 (env_step 200 inside), update 300, 100 in none of them
+TraceText stages_of_two_iterations() {
+  TraceText trace;
+  for (int64_t i = 0; i < 2; ++i)
+    trace.span("stage", "iteration", 1, 1, 1000 * i, 1000)
+        .span("stage", "collect", 1, 1, 1000 * i, 600)
+        .span("stage", "env_step", 1, 1, 1000 * i + 100, 200)
+        .span("stage", "update", 1, 1, 1000 * i + 600, 300);
+  return trace;
+}
+
+// A device that computes through `iterations` of 1000 us, with work given in time, but for what
+// `between` says of each: at 100 us the host does that for 500 us, and the device waits.
+TraceText device_trace(const std::string& category = "", const std::string& name = "",
+                       const std::string& args = "") {
+  TraceText trace;
+  int correlation = 0;
+  for (int64_t i = 0; i < 4; ++i) {
+    const int64_t t = 1000 * i;
+    trace.span("stage", "iteration", 1, 1, t, 1000);
+    const auto launch = [&](int64_t at, int64_t begin, int64_t length) {
+      const std::string link = "\"correlation\":" + std::to_string(++correlation);
+      trace.span("cuda_runtime", "cudaLaunchKernel", 1, 1, at, 4, link);
+      trace.span("kernel", "gemm", 0, 7, begin, length, link);
+    };
+    if (category.empty()) {
+      launch(t + 2, t + 10, 495);
+      launch(t + 20, t + 505, 495);
+    } else {
+      launch(t + 2, t + 10, 90);
+      trace.span(category, name, 1, 1, t + 100, 500, args);
+      launch(t + 600, t + 605, 395);
+    }
+  }
+  return trace;
+}
+
+TEST(TraceAnalysis, adds_stages_up_exactly) {
+  const Analysis a = analysed(stages_of_two_iterations().text());
+  EXPECT_TRUE(a.reliable());
+  EXPECT_EQ(a.wall, 2000 * kUs);
+  EXPECT_EQ(a.iterations, 2u);
+  EXPECT_EQ(row(a.stages, "iteration").self, 200 * kUs);
+  EXPECT_EQ(row(a.stages, "collect").self, 800 * kUs);
+  EXPECT_EQ(row(a.stages, "collect").total, 1200 * kUs);
+  EXPECT_EQ(row(a.stages, "env_step").self, 400 * kUs);
+  EXPECT_EQ(row(a.stages, "update").self, 600 * kUs);
+  EXPECT_EQ(row(a.stages, "update").calls, 2u);
+  EXPECT_EQ(a.outside + a.untraced, 0);
+}
+
+TEST(TraceAnalysis, takes_pairs_of_ends_for_spans) {
+  TraceText trace;
+  for (const char* event :
+       {R"("ph":"B","name":"outer","pid":1,"tid":1,"ts":0)",
+        R"("ph":"B","name":"inner","pid":1,"tid":1,"ts":10)", R"("ph":"E","pid":1,"tid":1,"ts":30)",
+        R"("ph":"E","pid":1,"tid":1,"ts":100)"})
+    trace.event(event);
+  const Analysis a = analysed(trace.array());
+  EXPECT_TRUE(a.reliable());
+  EXPECT_EQ(row(a.stages, "outer").self, 80 * kUs);
+  EXPECT_EQ(row(a.stages, "inner").self, 20 * kUs);
+}
+
+TEST(TraceAnalysis, counts_a_name_inside_itself_once) {
+  const Analysis a = analysed(TraceText()
+                                  .span("cpu_op", "walk", 1, 1, 0, 100)
+                                  .span("cpu_op", "walk", 1, 1, 10, 50)
+                                  .array());
+  EXPECT_EQ(row(a.operations, "walk").calls, 2u);
+  EXPECT_EQ(row(a.operations, "walk").total, 100 * kUs);
+  EXPECT_EQ(row(a.operations, "walk").self, 100 * kUs);
+}
+
+TEST(TraceAnalysis, is_the_same_whatever_the_window) {
+  const std::string text = device_trace("wait", "wait", "\"on\":\"pool\"").text();
+  const Analysis whole = analysed(text);
+  ASSERT_EQ(whole.windows, 1u);
+  for (size_t spans : {6, 9, 16}) {
+    const Analysis a = analysed(text, {.spans = spans});
+    EXPECT_GT(a.windows, 1u);
+    EXPECT_EQ(a.wall, whole.wall);
+    EXPECT_EQ(row(a.stages, "iteration").self, row(whole.stages, "iteration").self) << spans;
+    EXPECT_EQ(row(a.kernels, "gemm").calls, row(whole.kernels, "gemm").calls) << spans;
+    EXPECT_EQ(row(a.kernels, "gemm").self, row(whole.kernels, "gemm").self) << spans;
+    EXPECT_EQ(a.devices[0].busy, whole.devices[0].busy) << spans;
+    EXPECT_EQ(a.devices[0].idle_total(), whole.devices[0].idle_total()) << spans;
+    EXPECT_EQ(a.threads[0].busy, whole.threads[0].busy) << spans;
+  }
+}
+
+TEST(TraceAnalysis, a_device_is_busy_or_idle_for_a_cause_all_the_time) {
+  const Analysis a = analysed(device_trace("wait", "wait", "\"on\":\"pool\"").text());
+  const UsedTime& device = a.devices.at(0);
+  EXPECT_EQ(device.busy, 4 * 485 * kUs);
+  EXPECT_EQ(device.busy + device.communication + device.copy + device.idle_total(), a.wall);
+  EXPECT_EQ(idle(a, Cause::threads), 4 * 500 * kUs);
+  // 5 us from each second launch to its kernel; of the first ones 8, all but one begin a gap's end
+  EXPECT_EQ(idle(a, Cause::launch), 4 * (5 + 8) * kUs);
+  EXPECT_EQ(idle(a, Cause::host), 4 * 2 * kUs);
+  ASSERT_FALSE(a.gaps.empty());
+  EXPECT_EQ(a.gaps[0].length, 505 * kUs);
+  EXPECT_EQ(a.gaps[0].cause, Cause::threads);
+  EXPECT_EQ(a.gaps[0].before, "gemm");
+}
+
+TEST(TraceAnalysis, knows_each_cause_by_what_the_host_did) {
+  struct Case {
+    const char *category, *name, *args;
+    Cause cause;
+  };
+  for (const Case& c : {Case{"cpu_op", "aten::mm", "", Cause::host},
+                        Case{"cuda_runtime", "cudaMemcpyAsync", "", Cause::copy},
+                        Case{"cuda_runtime", "cudaStreamSynchronize", "", Cause::sync},
+                        Case{"wait", "wait", "\"on\":\"device\"", Cause::sync},
+                        Case{"cuda_runtime", "cudaGraphLaunch", "", Cause::launch},
+                        Case{"cpu_op", "c10d::allreduce_", "", Cause::communication},
+                        Case{"wait", "wait", "\"on\":\"pool\"", Cause::threads},
+                        Case{"wait", "wait", "\"on\":\"lock\"", Cause::threads},
+                        Case{"wait", "wait", "\"on\":\"replay\"", Cause::data},
+                        Case{"user_annotation", "enumerate(DataLoader)#__next__", "", Cause::data},
+                        Case{"cuda_runtime", "cudaMalloc", "", Cause::allocation}}) {
+    const Analysis a = analysed(device_trace(c.category, c.name, c.args).text());
+    const int64_t base = c.cause == Cause::launch ? 4 * 13 * kUs
+                         : c.cause == Cause::host ? 4 * 2 * kUs
+                                                  : 0;
+    EXPECT_EQ(idle(a, c.cause), 4 * 500 * kUs + base) << c.name << c.args;
+    EXPECT_TRUE(a.reliable()) << c.name;
+  }
+}
+
+TEST(TraceAnalysis, finds_nothing_in_healthy_traces) {
+  const Analysis device = analysed(device_trace().text());
+  EXPECT_EQ(device.devices[0].busy, 4 * 990 * kUs);
+  EXPECT_EQ(first_finding(device), "");
+  EXPECT_EQ(first_finding(analysed(stages_of_two_iterations().text("\"maglev\":{},"))), "");
+}
+
+TEST(TraceAnalysis, names_each_bottleneck_first) {
+  struct Case {
+    const char *category, *name, *args, *finding;
+  };
+  for (const Case& c :
+       {Case{"cuda_runtime", "cudaMalloc", "", "allocation in the loop"},
+        Case{"user_annotation", "enumerate(DataLoader)#__next__", "", "slow input"},
+        Case{"stage", "env_step", "", "slow environment"},
+        Case{"stage", "flush", "", "slow logger"}, Case{"stage", "save", "", "checkpoints"},
+        Case{"stage", "evaluate", "", "evaluation"},
+        Case{"wait", "wait", "\"on\":\"lock\"", "lock contention"},
+        Case{"wait", "wait", "\"on\":\"io\"", "disk in the loop"},
+        Case{"cpu_op", "aten::mm", "", "launch-bound"},
+        Case{"cpu_op", "aten::item", "", "synchronising read-back"},
+        Case{"cpu_op", "c10d::allreduce_", "", "communication"},
+        Case{"copy", "copy", "\"bytes\":1024,\"direction\":\"HtoD\",\"pageable\":true",
+             "pageable copies"}}) {
+    const Analysis a = analysed(device_trace(c.category, c.name, c.args).text("\"maglev\":{},"));
+    // what came first is worth the 500 us and their launch
+    ASSERT_FALSE(a.findings.empty()) << c.name;
+    bool named = false;
+    for (const Finding& finding : a.findings)
+      if (finding.name == c.finding) {
+        named = true;
+        EXPECT_GE(finding.gain, 0.49) << c.name;
+        EXPECT_LE(finding.gain, 0.53) << c.name;
+        EXPECT_NE(finding.evidence, "");
+      }
+    EXPECT_TRUE(named) << c.name << ": " << first_finding(a);
+  }
+}
+
+TEST(TraceAnalysis, counts_copies_by_direction) {
+  const Analysis a = analysed(
+      TraceText()
+          .span("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 0, 7, 0, 10, "\"bytes\":10000")
+          .span("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 0, 7, 20, 10, "\"bytes\":30000")
+          .span("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 0, 7, 40, 5, "\"bytes\":100")
+          .array());
+  ASSERT_EQ(a.copies.size(), 2u);
+  EXPECT_TRUE(a.copies[0].pageable);
+  EXPECT_EQ(a.copies[0].bytes, 40000);
+  EXPECT_EQ(a.copies[0].total, 20 * kUs);
+  EXPECT_FALSE(a.copies[1].pageable);
+  EXPECT_EQ(a.copies[1].way, CopyWay::device_to_host);
+}
+
+TEST(TraceAnalysis, says_when_it_cannot_be_relied_on) {
+  TraceText overlapping;
+  overlapping.span("stage", "a", 1, 1, 0, 100)
+      .span("stage", "b", 1, 1, 50, 100)
+      .span("stage", "c", 1, 1, 200, 10);
+  const Analysis overlap = analysed(overlapping.array());
+  ASSERT_FALSE(overlap.reliable());
+  EXPECT_TRUE(contains(overlap.doubts[0], "without nesting")) << overlap.doubts[0];
+
+  const std::string text = stages_of_two_iterations().text();
+  EXPECT_TRUE(contains(analysed(text.substr(0, text.size() - 20)).doubts.at(0), "in the middle"));
+  EXPECT_TRUE(contains(
+      analysed(stages_of_two_iterations().text("\"maglev\":{\"dropped\":7},")).doubts.at(0),
+      "dropped 7"));
+
+  TraceText early;
+  early.span("cuda_runtime", "cudaLaunchKernel", 1, 1, 50, 5, "\"correlation\":1")
+      .span("kernel", "k", 0, 7, 10, 5, "\"correlation\":1");
+  EXPECT_TRUE(contains(analysed(early.array()).doubts.at(0), "clocks"));
+}
+
+TEST(TraceAnalysis, a_critical_path_is_as_long_as_its_iteration) {
+  for (const TraceText& trace : {device_trace(), device_trace("wait", "wait", "\"on\":\"pool\""),
+                                 stages_of_two_iterations()}) {
+    const Analysis a = analysed(trace.text());
+    EXPECT_EQ(a.path_length, 1000 * kUs);
+    int64_t sum = 0;
+    for (const PathPart& part : a.path) sum += part.length;
+    EXPECT_EQ(sum, a.path_length);
+  }
+}
+
+TEST(TraceAnalysis, says_what_became_slower) {
+  const Analysis before = analysed(stages_of_two_iterations().text());
+  TraceText slower;
+  slower.span("stage", "iteration", 1, 1, 0, 1200)
+      .span("stage", "collect", 1, 1, 0, 600)
+      .span("stage", "env_step", 1, 1, 100, 200)
+      .span("stage", "update", 1, 1, 600, 500);
+  const Changes changes = changes_between(before, analysed(slower.text()));
+  EXPECT_TRUE(changes.per_iteration);
+  EXPECT_NEAR(changes.wall.relative(), 0.2, 1e-9);
+  ASSERT_EQ(changes.rows.size(), 1u);
+  EXPECT_EQ(changes.rows[0].name, "update");
+  EXPECT_NEAR(changes.rows[0].relative(), 2.0 / 3, 1e-9);
+  EXPECT_TRUE(changes_between(before, before).rows.empty());
+}
+
+}  // namespace
+}  // namespace maglev

@@ -1,0 +1,56 @@
+#pragma once
+// A recording as a file that others open. Chrome's JSON: "X" events, microseconds since
+// "baseTimeNanoseconds" of CLOCK_REALTIME, as torch's profiler writes them, with an object "maglev"
+// that says what was recorded; chrome://tracing, Perfetto, and `maglev trace analyze` read it.
+// Perfetto's own format: packets of a protobuf (protos/perfetto/trace), written by hand.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/trace/tracer.h"
+
+namespace maglev::trace {
+
+/// What was recorded, for the object "maglev".
+struct RecordedRun {
+  std::string version, run, algorithm, environment, device;
+  std::string mode;    ///< lite or full
+  std::string window;  ///< iterations, "50-55"
+  std::string reason;  ///< window, every, signal, slow iteration, divergence
+  int64_t threads = 0;
+  int64_t written_by = 0;  ///< process
+};
+
+/// Takes a file's bytes from its beginning to its end, a piece at a time.
+using Bytes = std::function<void(std::string_view)>;
+
+/// `inner`: a file of torch's profiler, whole, whose events and other members become those of this
+/// one on the same clock; empty: none.
+void write_chrome(const Recording& recording, const RecordedRun& run, std::string_view inner,
+                  const Bytes& out);
+/// Nested slices a thread; clocks CLOCK_MONOTONIC and CLOCK_REALTIME.
+void write_perfetto(const Recording& recording, const RecordedRun& run, const Bytes& out);
+
+/// Compresses what it is given as one gzip member. What it holds back comes with finish().
+class Gzip {
+ public:
+  explicit Gzip(Bytes out);
+  ~Gzip();
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  void write(std::string_view bytes);
+  void finish();
+
+ private:
+  void deflate(std::string_view bytes, bool last);
+
+  struct Stream;
+  Bytes out_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace maglev::trace

@@ -1,0 +1,206 @@
+#include "base/trace/tracer.h"
+
+#include <algorithm>
+#include <ctime>
+#include <exception>
+#include <pthread.h>
+#include <unistd.h>
+#include <utility>
+
+namespace maglev::trace {
+namespace {
+
+std::atomic<uint64_t> tracers{0};
+
+// the buffer this thread has in the tracer it last recorded to
+struct Place {
+  uint64_t tracer = 0;
+  SpanRing* ring = nullptr;
+};
+thread_local Place place;
+
+int64_t clock_ns(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+// how far CLOCK_REALTIME is ahead: the reading whose neighbours lie closest together
+int64_t realtime_ahead_ns() {
+  int64_t ahead = 0, closest = INT64_MAX;
+  for (int i = 0; i < 5; ++i) {
+    const int64_t before = now_ns(), realtime = clock_ns(CLOCK_REALTIME), after = now_ns();
+    if (after - before >= closest) continue;
+    closest = after - before;
+    ahead = realtime - (before + closest / 2);
+  }
+  return ahead;
+}
+
+std::string name_of_this_thread() {
+  char name[32] = {};
+  if (gettid() == getpid()) return "main";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return name;
+}
+
+}  // namespace
+
+int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+void ScopedSpan::begin(const SpanRecord& span) {
+  // whoever stored the pointer had made the tracer
+  tracer_ = recording.load(std::memory_order_acquire);
+  if (!tracer_) return;
+  span_ = span;
+  span_.begin_ns = now_ns();
+}
+
+void ScopedSpan::end() {
+  span_.end_ns = now_ns();
+  tracer_->record(span_);
+}
+
+size_t Recording::spans() const {
+  size_t count = 0;
+  for (const ThreadSpans& thread : threads) count += thread.spans.size();
+  return count;
+}
+
+double Recording::overhead_s() const {
+  size_t most = 0;
+  for (const ThreadSpans& thread : threads) most = std::max(most, thread.spans.size());
+  return double(most) * span_cost_s + drain_s;
+}
+
+SpanRing::SpanRing(size_t capacity, int64_t tid, std::string name)
+    : capacity_(capacity),
+      slots_(std::make_unique_for_overwrite<SpanRecord[]>(capacity)),
+      tid_(tid),
+      name_(std::move(name)) {}
+
+bool SpanRing::push(const SpanRecord& span) {
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  const uint64_t used = head - tail_.load(std::memory_order_acquire);
+  const size_t kept = span.category == Category::stage ? 0 : capacity_ / 8;
+  if (used + kept >= capacity_) return false;
+  slots_[head & (capacity_ - 1)] = span;
+  head_.store(head + 1, std::memory_order_release);
+  return true;
+}
+
+Tracer::Tracer(size_t most, size_t capacity)
+    : most_(most), capacity_(capacity), id_(tracers.fetch_add(1) + 1) {}
+
+Tracer::~Tracer() {
+  stop();
+  for (auto& ring : rings_) delete ring.load();
+}
+
+bool Tracer::start() {
+  if (recording_) return true;
+  Tracer* nobody = nullptr;
+  if (recording.load() != nullptr) return false;
+  // what threads recorded behind the end of the last window is of no window
+  empty();
+  taken_ = {};
+  begin_recording();
+  if (!recording.compare_exchange_strong(nobody, this)) return false;
+  recording_ = true;
+  taken_.span_cost_s = measured_cost();
+  return true;
+}
+
+void Tracer::begin_recording() {
+  taken_.begin_ns = now_ns();
+  taken_.realtime_ns = realtime_ahead_ns();
+  held_ = 0;
+  dropped_.store(0, std::memory_order_relaxed);
+}
+
+// spans whose record is taken back at once: what one costs here and now
+double Tracer::measured_cost() {
+  constexpr int kSpans = 64;
+  constexpr int kTimes = 5;
+  SpanRing* ring = ring_of_this_thread();
+  if (!ring) return 0;
+  int64_t least = INT64_MAX;
+  for (int time = 0; time < kTimes; ++time) {
+    const int64_t begin = now_ns();
+    for (int i = 0; i < kSpans; ++i) const auto span = stage("cost");
+    least = std::min(least, now_ns() - begin);
+    ring->drain([](const SpanRecord&) {});
+  }
+  return 1e-9 * double(least) / kSpans;
+}
+
+void Tracer::empty() {
+  const size_t count = std::min(threads_.load(std::memory_order_acquire), kMostThreads);
+  for (size_t i = 0; i < count; ++i)
+    if (SpanRing* ring = rings_[i].load(std::memory_order_acquire))
+      ring->drain([](const SpanRecord&) {});
+}
+
+void Tracer::drain() {
+  const int64_t begin = now_ns();
+  const size_t count = std::min(threads_.load(std::memory_order_acquire), kMostThreads);
+  taken_.threads.resize(std::max(taken_.threads.size(), count));
+  for (size_t i = 0; i < count; ++i) {
+    SpanRing* ring = rings_[i].load(std::memory_order_acquire);
+    if (!ring) continue;
+    ThreadSpans& thread = taken_.threads[i];
+    if (thread.tid == 0) thread.tid = ring->tid(), thread.name = ring->name();
+    ring->drain([&](const SpanRecord& span) {
+      // begun before the window, by a thread that was late
+      if (span.begin_ns < taken_.begin_ns) return;
+      // an eighth of the room is for stages here too
+      const size_t kept = span.category == Category::stage ? 0 : most_ / 8;
+      if (held_ + kept >= most_) {
+        ++taken_.dropped;
+        return;
+      }
+      thread.spans.push_back(span);
+      ++held_;
+    });
+  }
+  taken_.drain_s += 1e-9 * double(now_ns() - begin);
+}
+
+Recording Tracer::take() {
+  drain();
+  taken_.end_ns = now_ns();
+  taken_.dropped += dropped_.exchange(0, std::memory_order_relaxed);
+  const double cost = taken_.span_cost_s;
+  Recording taken = std::exchange(taken_, {});
+  begin_recording();
+  taken_.span_cost_s = cost;
+  std::erase_if(taken.threads, [](const ThreadSpans& thread) { return thread.spans.empty(); });
+  return taken;
+}
+
+void Tracer::stop() {
+  if (!std::exchange(recording_, false)) return;
+  recording.store(nullptr);
+}
+
+void Tracer::record(const SpanRecord& span) noexcept {
+  SpanRing* ring = place.tracer == id_ ? place.ring : ring_of_this_thread();
+  if (!ring || !ring->push(span)) dropped_.fetch_add(1, std::memory_order_relaxed);
+}
+
+SpanRing* Tracer::ring_of_this_thread() noexcept {
+  if (place.tracer == id_) return place.ring;
+  place = {.tracer = id_, .ring = nullptr};
+  const size_t mine = threads_.fetch_add(1, std::memory_order_acq_rel);
+  if (mine >= kMostThreads) return nullptr;
+  try {
+    place.ring = new SpanRing(capacity_, gettid(), name_of_this_thread());
+  } catch (const std::exception&) {
+    // its spans are dropped
+    return nullptr;
+  }
+  rings_[mine].store(place.ring, std::memory_order_release);
+  return place.ring;
+}
+
+}  // namespace maglev::trace

@@ -1,0 +1,80 @@
+#include "engine/trace/kineto.h"
+
+#include <set>
+
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <torch/version.h>
+
+#include "base/core/error.h"
+
+static_assert(TORCH_VERSION_MAJOR == 2, "look whether the profiler's interface is still this one");
+
+namespace maglev {
+namespace {
+
+using torch::profiler::impl::ActivityType;
+
+std::set<ActivityType> activities(bool with_device) {
+  std::set<ActivityType> wanted = {ActivityType::CPU};
+  if (with_device) wanted.insert(ActivityType::CUDA);
+  return wanted;
+}
+
+torch::profiler::impl::ProfilerConfig profiler_config() {
+  torch::profiler::impl::ExperimentalConfig experimental;
+  // pool threads were there before the profiler
+  experimental.profile_all_threads = true;
+  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO,
+                                               /*report_input_shapes=*/false,
+                                               /*profile_memory=*/false, /*with_stack=*/false,
+                                               /*with_flops=*/false, /*with_modules=*/false,
+                                               experimental);
+}
+
+// what torch throws, as one of ours
+template <class Call>
+void told(const char* what, const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& e) {
+    const std::string why = e.what();
+    throw Error(std::string("[trace] torch's profiler cannot ") + what + ": " +
+                why.substr(0, why.find('\n')) + "; use trace.mode=lite");
+  }
+}
+
+}  // namespace
+
+Kineto::Kineto(bool with_device) : with_device_(with_device) {
+  told("be made ready", [&] {
+    torch::autograd::profiler::prepareProfiler(profiler_config(), activities(with_device_));
+  });
+}
+
+Kineto::~Kineto() {
+  if (!started_) return;
+  try {
+    torch::autograd::profiler::disableProfiler();
+  } catch (const std::exception&) {
+    // a window that something cut short has no file
+  }
+}
+
+void Kineto::start() {
+  told("begin", [&] {
+    torch::autograd::profiler::prepareProfiler(profiler_config(), activities(with_device_));
+    torch::autograd::profiler::enableProfiler(
+        profiler_config(), activities(with_device_),
+        {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+         at::RecordScope::USER_SCOPE});
+  });
+  started_ = true;
+}
+
+void Kineto::stop(const std::string& path) {
+  started_ = false;
+  told("write its events", [&] { torch::autograd::profiler::disableProfiler()->save(path); });
+}
+
+}  // namespace maglev

@@ -1,0 +1,28 @@
+#pragma once
+// Torch's profiler, Kineto, of all threads and of the device: what trace.mode=full records beside our
+// spans. It is no public interface of torch, so this is the one file that knows it.
+
+#include <memory>
+#include <string>
+
+namespace maglev {
+
+class Kineto {
+ public:
+  /// Makes it ready, before the first graph is captured, for it must be loaded before the device's
+  /// driver is asked for a graph. Throws Error where this build of torch has none.
+  explicit Kineto(bool with_device);
+  ~Kineto();
+  Kineto(const Kineto&) = delete;
+  Kineto& operator=(const Kineto&) = delete;
+
+  /// Begins to record. Throws Error where another profiler of this process does.
+  void start();
+  /// Ends, on the thread that began, and writes Chrome JSON to `path`. Throws Error.
+  void stop(const std::string& path);
+
+ private:
+  bool with_device_, started_ = false;
+};
+
+}  // namespace maglev

@@ -1,0 +1,207 @@
+#include "engine/trace/run_trace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unistd.h>
+#include <utility>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+
+namespace maglev {
+namespace {
+
+// iterations a running median is of, and how many there must be
+constexpr size_t kMedianOf = 101;
+constexpr int64_t kFirstMedian = 10;
+// files that anomalies may leave
+constexpr int64_t kMostAnomalies = 10;
+// of what torch's profiler writes
+constexpr size_t kMostTorchBytes = size_t(2) << 30;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + int64_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string range_text(int64_t first, int64_t last) {
+  return std::to_string(first) + (first == last ? "" : "-" + std::to_string(last));
+}
+
+// a name in `folder` that neither of the two files has
+std::string free_name(const std::string& folder, const std::string& name) {
+  for (int64_t n = 1;; ++n) {
+    const std::string path = folder + "/" + name + (n == 1 ? "" : "." + std::to_string(n));
+    if (!path_exists(path + ".json.gz") && !path_exists(path + ".perfetto")) return path;
+  }
+}
+
+// `write` fills a file that is at `path` once it is whole
+template <class Write>
+void write_whole(const std::string& path, const Write& write) {
+  const std::string unfinished = temporary_beside(path);
+  FileWriter file(unfinished);
+  write([&](std::string_view bytes) { file.write(bytes); });
+  file.finish();
+  rename_path(unfinished, path);
+}
+
+}  // namespace
+
+RunTrace::RunTrace(const TraceOptions& options, bool with_device)
+    : options_(with_environment(options)),
+      ranges_(parse_windows(options_.window, "trace.window")),
+      tracer_(size_t(options_.size_limit) * (size_t(1) << 20) / sizeof(trace::SpanRecord)) {
+  if (options_.mode == TraceMode::full) kineto_ = std::make_unique<Kineto>(with_device);
+}
+
+void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
+  run_ = std::move(run);
+  run_.mode = name_of(options_.mode);
+  run_.written_by = getpid();
+  // in a folder that several runs share files are told apart by the run
+  folder_ = options_.folder.empty() ? run_folder + "/traces" : options_.folder;
+  prefix_ = options_.folder.empty()
+                ? ""
+                : std::filesystem::path(run_folder).lexically_normal().filename().string() + ".";
+}
+
+std::optional<RunTrace::Window> RunTrace::window_at(int64_t iteration) {
+  for (const auto& [first, last] : ranges_)
+    if (iteration >= first && iteration <= last) return Window{iteration, last, "window"};
+  if (std::exchange(asked_, false))
+    return Window{iteration, iteration + options_.length - 1, "signal"};
+  if (options_.every > 0 && iteration > 0 && iteration % options_.every == 0)
+    return Window{iteration, iteration + options_.length - 1, "every"};
+  return std::nullopt;
+}
+
+void RunTrace::begin_iteration(int64_t iteration) {
+  if (!open_) {
+    if (const auto window = window_at(iteration)) open(*window);
+    else if (options_.anomaly > 0 && iteration > 0 && anomalies_ < kMostAnomalies) tracer_.start();
+  }
+  begin_ns_ = trace::now_ns();
+}
+
+void RunTrace::open(const Window& window) {
+  // what an iteration that was no anomaly has left
+  tracer_.stop();
+  if (!tracer_.start()) {
+    if (!std::exchange(told_busy_, true))
+      note("no trace of iteration " + std::to_string(window.first) +
+           ": another run of this process is being traced");
+    return;
+  }
+  try {
+    if (kineto_) kineto_->start();
+  } catch (const Error& e) {
+    note(std::string(e.what()) + "; this window has the engine's spans alone");
+    kineto_.reset();
+  }
+  open_ = window;
+}
+
+void RunTrace::end_iteration(int64_t iteration) {
+  const double seconds = 1e-9 * double(trace::now_ns() - begin_ns_);
+  last_ = iteration;
+  if (open_) {
+    tracer_.drain();
+    if (iteration >= open_->last) close(iteration);
+  } else if (tracer_.recording_now()) {
+    look_for_anomaly(iteration, seconds);
+  }
+  diverged_ = false;
+  if (iteration == 0 || options_.anomaly == 0) return;
+  if (times_.size() < kMedianOf) times_.push_back(seconds);
+  else times_[size_t(timed_) % kMedianOf] = seconds;
+  ++timed_;
+}
+
+void RunTrace::look_for_anomaly(int64_t iteration, double seconds) {
+  Window window{iteration, iteration, "divergence"};
+  if (!diverged_) {
+    if (timed_ < kFirstMedian) return void(tracer_.take());
+    const double usual = median(times_);
+    if (seconds <= options_.anomaly * usual) return void(tracer_.take());
+    window.reason = "slow iteration";
+    note("iteration " + std::to_string(iteration) + " took " + std::to_string(seconds) +
+         " s, the median is " + std::to_string(usual) + " s");
+  }
+  tracer_.drain();
+  tracer_.stop();
+  if (++anomalies_ == kMostAnomalies)
+    note("this was trace " + std::to_string(anomalies_) + " of an anomaly, and the last");
+  write(window, /*full=*/false);
+}
+
+void RunTrace::close(int64_t last) {
+  Window window = *std::exchange(open_, std::nullopt);
+  window.last = last;
+  tracer_.stop();
+  write(window, kineto_ != nullptr);
+}
+
+void RunTrace::write(const Window& window, bool full) {
+  auto recording = std::make_shared<trace::Recording>(tracer_.take());
+  try {
+    make_dirs(folder_);
+    if (!writer_) writer_ = std::make_unique<Background>();
+    writer_->wait();
+    const std::string path =
+        free_name(folder_, prefix_ + "iter_" + range_text(window.first, window.last));
+    // the profiler ends where it began, on this thread
+    const std::string torchs = full ? temporary_beside(path + ".json") : "";
+    if (full) kineto_->stop(torchs);
+    trace::RecordedRun run = run_;
+    run.window = range_text(window.first, window.last);
+    run.reason = window.reason;
+    if (!full) run.mode = name_of(TraceMode::lite);
+
+    writer_->start([this, path, torchs, run, recording] {
+      try {
+        std::string inner;
+        if (!torchs.empty()) {
+          inner = read_file(torchs, kMostTorchBytes);
+          remove_path(torchs);
+        }
+        write_whole(path + ".json.gz", [&](const trace::Bytes& out) {
+          trace::Gzip gzip(out);
+          trace::write_chrome(*recording, run, inner,
+                              [&](std::string_view bytes) { gzip.write(bytes); });
+          gzip.finish();
+        });
+        write_whole(path + ".perfetto",
+                    [&](const trace::Bytes& out) { trace::write_perfetto(*recording, run, out); });
+        note("iterations " + run.window + " are traced in " + path + ".json.gz" +
+             (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +
+                                           " spans found no room, trace.size_limit"
+                                     : ""));
+      } catch (const std::exception& e) {
+        note(std::string("no trace of iterations ") + run.window + ": " + e.what());
+      }
+    });
+  } catch (const Error& e) {
+    note("no trace of iterations " + range_text(window.first, window.last) + ": " + e.what());
+  }
+}
+
+void RunTrace::finish() {
+  // a window that the run's end cut short has what there was
+  if (open_) tracer_.drain(), close(std::max(open_->first, last_));
+  tracer_.stop();
+  if (writer_) writer_->wait();
+}
+
+void RunTrace::note(std::string text) {
+  const std::lock_guard lock(mutex_);
+  notes_.push_back(std::move(text));
+}
+
+std::vector<std::string> RunTrace::take_notes() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notes_, {});
+}
+
+}  // namespace maglev

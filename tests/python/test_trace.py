@@ -1,0 +1,281 @@
+"""What a run's traces hold: windows by setting, environment variable, signal and anomaly; files that others read."""
+
+import gzip
+import json
+import signal
+import time
+from collections import Counter
+
+import pytest
+from test_dreamer import SMALL as DREAMER
+from test_resume import COMMON, newest_manifest, start, wait_for_checkpoints
+from test_tdmpc2 import SMALL as TDMPC2
+
+# 64 steps an iteration, two threads
+RUN = ["ppo", "cartpole", *COMMON, "threads=2", "train.steps=6400"]
+
+
+def traces(run):
+    return sorted(p.name for p in (run / "traces").glob("*"))
+
+
+def read(path):
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def spans(trace):
+    return [e for e in trace["traceEvents"] if e["ph"] == "X"]
+
+
+def train(engine, run, *settings, **options):
+    done = engine("train", *RUN, *settings, "--out", run, **options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def state_of(run):
+    """Hashes of all that a checkpoint holds."""
+    return newest_manifest(run)["tensors"]
+
+
+def fields(message: bytes):
+    """(number, value) of a protobuf message: an int, or bytes. Knows nothing of how it was written."""
+    place = 0
+
+    def varint():
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            assert key & 7 == 2, f"wire type {key & 7}"
+            size = varint()
+            assert place + size <= len(message)
+            place += size
+            yield key >> 3, message[place - size : place]
+
+
+def test_a_window_is_traced_and_covers_the_wall_time(engine, tmp_path):
+    run = tmp_path / "run"
+    train(engine, run, "trace.window=20-24,40")
+    assert traces(run) == [
+        "iter_20-24.json.gz",
+        "iter_20-24.perfetto",
+        "iter_40.json.gz",
+        "iter_40.perfetto",
+    ]
+    trace = read(run / "traces" / "iter_20-24.json.gz")
+    iterations = sorted((e for e in spans(trace) if e["name"] == "iteration"), key=lambda e: e["ts"])
+    assert [e["args"]["step"] for e in iterations] == [64 * (n - 1) for n in range(20, 25)]
+    # one follows the other: between them only buffers are emptied
+    wall = iterations[-1]["ts"] + iterations[-1]["dur"] - iterations[0]["ts"]
+    assert sum(e["dur"] for e in iterations) >= 0.9 * wall
+    about = trace["maglev"]
+    assert (about["algorithm"], about["environment"], about["mode"]) == ("ppo", "cartpole", "lite")
+    assert (about["window"], about["reason"], about["threads"]) == ("20-24", "window", 2)
+    assert about["dropped"] == 0 and 0 < about["overhead_s"] < 1e-6 * wall
+    names = Counter((e["cat"], e["name"]) for e in spans(trace))
+    for stage in ("collect", "advantages", "update", "flush"):
+        assert names["stage", stage] == 5, stage
+    assert names["stage", "act"] == names["stage", "env_step"] == 5 * 16
+    assert names["stage", "minibatch"] == 5 * 8 and names["stage", "optimiser"] == 5 * 8 * 3
+    assert any(cat == "kernel_cpu" for cat, _ in names)
+
+
+def test_spans_of_a_thread_lie_within_each_other_and_the_same_are_in_both_files(engine, tmp_path):
+    run = tmp_path / "run"
+    train(engine, run, "trace.window=5-9")
+    by_thread = {}
+    for e in spans(read(run / "traces" / "iter_5-9.json.gz")):
+        by_thread.setdefault(e["tid"], []).append(e)
+    for events in by_thread.values():
+        ends = []
+        for e in events:
+            while ends and ends[-1] <= e["ts"] + 1e-6:
+                ends.pop()
+            # a nanosecond for the decimals of a microsecond
+            assert not ends or e["ts"] + e["dur"] <= ends[-1] + 2e-3
+            ends.append(e["ts"] + e["dur"])
+    # Perfetto's packets, by its field numbers
+    packets = [dict(fields(p)) for n, p in fields((run / "traces" / "iter_5-9.perfetto").read_bytes()) if n == 1]
+    assert {p[10] for p in packets} == {1}
+    assert sum(6 in p for p in packets) == 1
+    threads = {}
+    for p in packets:
+        if 60 in p and 4 in (track := dict(fields(p[60]))):
+            threads[track[1]] = dict(fields(track[4]))[2]
+    assert set(threads.values()) == set(by_thread)
+    depth, begun, last = Counter(), Counter(), Counter()
+    for p in (p for p in packets if 11 in p):
+        event = dict(fields(p[11]))
+        track = event[11]
+        assert p[8] >= last[track]
+        last[track] = p[8]
+        depth[track] += {1: 1, 2: -1}[event[9]]
+        assert depth[track] >= 0
+        if event[9] == 1:
+            begun[threads[track], event[23].decode()] += 1
+    assert not any(depth.values())
+    assert begun == Counter((tid, e["name"]) for tid, events in by_thread.items() for e in events)
+
+
+def test_perfettos_own_reader_understands_the_file(engine, tmp_path):
+    perfetto = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    run = tmp_path / "run"
+    train(engine, run, "trace.window=5")
+    file = (run / "traces" / "iter_5.perfetto").read_bytes()
+    trace = perfetto.Trace.FromString(file)
+    names = Counter(p.track_event.name for p in trace.packet if p.HasField("track_event"))
+    assert names["iteration"] == 1
+    # the same fields in another order: none is unknown to it
+    trace.DiscardUnknownFields()
+    assert trace.ByteSize() == len(file)
+
+
+@pytest.mark.parametrize("mode", ["lite", "full"])
+def test_a_traced_run_is_the_untraced_one_to_the_bit(mode, engine, tmp_path):
+    plain, traced = tmp_path / "plain", tmp_path / "traced"
+    train(engine, plain)
+    train(engine, traced, "trace.window=3-10,50-60", "trace.every=30", "trace.anomaly=5", f"trace.mode={mode}")
+    assert state_of(plain) == state_of(traced)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [["tdmpc2", "pendulum", *TDMPC2, "train.steps=1600"], ["dreamer", "cartpole", *DREAMER, "train.steps=2000"]],
+    ids=lambda a: a[0],
+)
+def test_what_learns_from_a_replay_is_traced_by_the_same_seams(algorithm, engine, tmp_path):
+    run = tmp_path / "run"
+    settings = ["--bare", "--sinks", "jsonl", "threads=2", "train.prefetch=on", "trace.every=20", "trace.length=2"]
+    done = engine("train", *algorithm, *settings, "--out", run, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    found = Counter()
+    for file in (run / "traces").glob("*.json.gz"):
+        found += Counter((e["cat"], e["name"]) for e in spans(read(file)))
+    for stage in ("iteration", "collect", "act", "env_step", "update", "optimiser"):
+        assert found["stage", stage] > 0, stage
+    assert found["wait", "prefetch"] > 0
+    assert any(cat == "kernel_cpu" for cat, _ in found)
+
+
+def test_the_environment_says_a_window_in_place_of_the_settings(engine, tmp_path):
+    run, shared = tmp_path / "run", tmp_path / "shared"
+    train(engine, run, "trace.window=1-2", env={"MAGLEV_TRACE": "7-8", "MAGLEV_TRACE_FOLDER": str(shared)})
+    assert not (run / "traces").exists()
+    assert sorted(p.name for p in shared.iterdir()) == ["run.iter_7-8.json.gz", "run.iter_7-8.perfetto"]
+    # it is no setting of the run
+    assert 'window: "1-2"' in (run / "config.yaml").read_text()
+
+
+def test_torchs_profiler_is_in_the_same_file_on_the_same_clock(engine, tmp_path):
+    run = tmp_path / "run"
+    # a network that is no panel's goes through torch's operations
+    train(engine, run, "ppo.fused=false", env={"MAGLEV_TRACE": "7-8", "MAGLEV_TRACE_MODE": "full"})
+    trace = read(run / "traces" / "iter_7-8.json.gz")
+    assert trace["maglev"]["mode"] == "full"
+    ours = [e for e in spans(trace) if e.get("cat") == "stage" and e["name"] == "update"]
+    torchs = [e for e in spans(trace) if e.get("cat") == "cpu_op"]
+    assert torchs, "torch told nothing"
+    within = [
+        t for t in torchs
+        if any(o["tid"] == t["tid"] and o["ts"] - 50 <= t["ts"] and t["ts"] + t["dur"] <= o["ts"] + o["dur"] + 50
+               for o in ours)
+    ]
+    assert len(within) >= 0.2 * len(torchs)
+
+
+@pytest.mark.parametrize("window", ["x", "5-", "-5", "9-5", "1-3,2-4", "5,", "99999999999999999999"])
+def test_a_bad_window_is_one_clear_error(window, engine, tmp_path):
+    for where, options in (
+        ("trace.window", {"settings": [f"trace.window={window}"], "env": {}}),
+        ("MAGLEV_TRACE", {"settings": [], "env": {"MAGLEV_TRACE": window}}),
+    ):
+        run = tmp_path / "run"
+        done = engine("train", *RUN, *options["settings"], "--out", run, env=options["env"])
+        assert done.returncode != 0
+        assert f"[trace] {where} must be iterations such as 50-55" in done.stderr
+        assert not run.exists()
+
+
+def test_a_bad_mode_is_one_clear_error(engine, tmp_path):
+    done = engine("train", *RUN, "--out", tmp_path / "run", env={"MAGLEV_TRACE_MODE": "fool"})
+    assert done.returncode != 0
+    assert "[trace] MAGLEV_TRACE_MODE must be lite or full, got 'fool'" in done.stderr
+
+
+def test_a_run_that_is_resumed_in_a_window_traces_its_rest(engine, tmp_path):
+    run = tmp_path / "run"
+    # iterations 1 to 50, then 51 on
+    train(engine, run, "train.steps=3200", "trace.window=45-55")
+    done = engine("train", "--resume", run, "train.steps=6400", "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    assert [t for t in traces(run) if t.endswith("gz")] == ["iter_45-50.json.gz", "iter_51-55.json.gz"]
+
+
+def test_nothing_is_overwritten(engine, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        train(engine, tmp_path / name / "run", "trace.window=2", f"trace.folder={tmp_path / 'shared'}")
+    assert sorted(p.name for p in (tmp_path / "shared").glob("*.gz")) == [
+        "run.iter_2.2.json.gz",
+        "run.iter_2.json.gz",
+    ]
+
+
+def test_a_window_takes_no_more_than_it_may(engine, tmp_path):
+    run = tmp_path / "run"
+    train(engine, run, "trace.window=1-100", "trace.size_limit=1")
+    about = read(run / "traces" / "iter_1-100.json.gz")["maglev"]
+    assert about["dropped"] > 0 and about["spans"] <= (1 << 20) // 56
+    assert "found no room" in (run / "log.txt").read_text()
+
+
+def test_a_signal_asks_for_a_trace(tmp_path):
+    run = tmp_path / "run"
+    process = start(*RUN, "train.steps=1000000000", "train.save_every=1000000000", "trace.length=4", "--out", run)
+    wait_for_checkpoints(run, 1, process)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGUSR2)
+    deadline = time.monotonic() + 60
+    while not list(run.glob("traces/*.perfetto")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 130
+    (file,) = (run / "traces").glob("*.json.gz")
+    trace = read(file)
+    assert trace["maglev"]["reason"] == "signal"
+    assert sum(e["name"] == "iteration" for e in spans(trace)) == 4
+
+
+def test_an_iteration_that_takes_long_is_written(engine, tmp_path):
+    run = tmp_path / "run"
+    train(engine, run, "trace.anomaly=1.5", "train.save_every=640")
+    files = list((run / "traces").glob("*.json.gz"))
+    assert 1 <= len(files) <= 10
+    for file in files:
+        trace = read(file)
+        assert trace["maglev"]["reason"] == "slow iteration"
+        assert sum(e["name"] == "iteration" for e in spans(trace)) == 1
+    assert "the median is" in (run / "log.txt").read_text()
+
+
+def test_the_iteration_in_which_learning_diverges_is_written(engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine("train", "ppo", "pendulum", *RUN[2:], "ppo.epochs=4", "ppo.lr=10", "ppo.lr_end=1",
+                  "train.log_every=64", "trace.anomaly=1000", "--out", run)
+    assert done.returncode == 0, done.stderr
+    assert "learning has diverged" in (run / "log.txt").read_text()
+    reasons = [read(f)["maglev"]["reason"] for f in (run / "traces").glob("*.json.gz")]
+    assert "divergence" in reasons

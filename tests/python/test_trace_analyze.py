@@ -1,0 +1,78 @@
+"""`maglev trace analyze` through the command line: tables, JSON, against an older trace, and what is no trace."""
+
+import json
+
+import pytest
+
+
+def kineto(steps, input_us):
+    """A trace as PyTorch's profiler writes it: steps of 1000 us and what their input takes."""
+    events = [{"ph": "M", "name": "thread_name", "pid": 9, "tid": 9, "args": {"name": "main"}}]
+    now = 4541845357757.25
+    for step in range(steps):
+        length = 1000 + input_us
+        events += [
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 9, "tid": 9, "ts": now, "dur": length},
+            {"ph": "X", "cat": "user_annotation", "name": "enumerate(DataLoader)#x.__next__", "pid": 9, "tid": 9, "ts": now, "dur": input_us},
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": now + input_us, "dur": 900},
+        ]
+        now += length
+    return {"schemaVersion": 1, "traceEvents": events}
+
+
+def trace(tmp_path, name, *args):
+    path = tmp_path / name
+    path.write_text(json.dumps(kineto(*args)))
+    return str(path)
+
+
+def test_names_the_bottleneck_with_what_it_costs(engine, tmp_path):
+    path = trace(tmp_path, "slow.json", 4, 1000)
+    report = json.loads(engine("trace", "analyze", path, "--json").stdout)
+    assert report["reliable"] and report["iterations"] == 4
+    assert report["findings"][0]["name"] == "slow input"
+    assert report["findings"][0]["gain"] == pytest.approx(0.5)
+    assert sum(s["self_s"] for s in report["stages"]) + report["outside_s"] + report["untraced_s"] == pytest.approx(
+        report["wall_s"]
+    )
+    text = engine("trace", "analyze", path).stdout
+    assert "1. slow input: up to 50.0 % of the time" in text
+    assert "\x1b" not in text
+
+
+def test_finds_nothing_where_nothing_is_wrong(engine, tmp_path):
+    assert json.loads(engine("trace", "analyze", trace(tmp_path, "a.json", 4, 10), "--json").stdout)["findings"] == []
+
+
+def test_says_what_changed_since(engine, tmp_path):
+    old, new = trace(tmp_path, "old.json", 4, 100), trace(tmp_path, "new.json", 8, 600)
+    against = json.loads(engine("trace", "analyze", new, "--against", old, "--json").stdout)["against"]
+    assert against["per_iteration"]
+    assert against["wall_now_s"] / against["wall_before_s"] == pytest.approx(1600 / 1100)
+    assert [c["name"] for c in against["changes"]] == ["enumerate(DataLoader)#x.__next__"]
+    assert "+500.0 %" in engine("trace", "analyze", new, "--against", old).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "is empty"), ("steps 3\n", "is no trace"), ('{"a": 1}', "is no trace"), ('{"traceEvents": []}', "no span")],
+)
+def test_says_what_is_no_trace(engine, tmp_path, text, said):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    answer = engine("trace", "analyze", str(path))
+    assert answer.returncode == 2
+    assert said in answer.stderr and str(path) in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_reads_a_torn_trace_and_says_so(engine, tmp_path):
+    path = tmp_path / "torn.json"
+    path.write_text(json.dumps(kineto(4, 100))[:-60])
+    report = json.loads(engine("trace", "analyze", str(path), "--json").stdout)
+    assert not report["reliable"] and "middle" in report["doubts"][0]
+
+
+def test_knows_its_words(engine):
+    assert "trace analyze FILE" in engine("trace").stderr
+    assert "did you mean analyze" in engine("trace", "analyse").stderr

@@ -1,0 +1,353 @@
+#include "verbs/trace/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "verbs/table.h"
+
+namespace maglev::verbs::trace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class... Values>
+std::string printed(const char* format, Values... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::string time_text(double ns) {
+  if (ns >= 1e9) return printed("%.3f s", ns / 1e9);
+  if (ns >= 1e6) return printed("%.3f ms", ns / 1e6);
+  return printed("%.1f us", ns / 1e3);
+}
+std::string share_text(double part, double whole) {
+  return whole > 0 ? printed("%.1f %%", 100 * part / whole) : "-";
+}
+std::string percent(double share) { return printed("%.1f %%", 100 * share); }
+
+// a kernel's name without what its templates and arguments say, for tables of a terminal's width
+std::string short_name(std::string name) {
+  if (name.starts_with("void ")) name = name.substr(5);
+  constexpr size_t kMost = 60;
+  if (name.size() <= kMost) return name;
+  size_t cut = kMost - 3;
+  while (cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xc0) == 0x80) --cut;
+  return name.substr(0, cut) + "...";
+}
+
+// the most of what the machine can do that a kernel reached, in arithmetic or in memory; -1: not known
+double roofline(const NamedTime& kernel, const TraceOrigin& origin) {
+  const double seconds = double(kernel.self) / 1e9;
+  if (seconds <= 0) return -1;
+  double share = -1;
+  if (kernel.flops > 0 && origin.peak_gflops > 0)
+    share = kernel.flops / seconds / 1e9 / origin.peak_gflops;
+  if (kernel.bytes > 0 && origin.peak_gbytes_s > 0)
+    share = std::max(share, kernel.bytes / seconds / 1e9 / origin.peak_gbytes_s);
+  return share;
+}
+
+void heading(std::string& text, const std::string& title) { text += "\n" + title + "\n"; }
+
+std::string named_table(const std::vector<NamedTime>& rows, const std::string& what, double whole,
+                        size_t top, const TraceOrigin& origin, const Terminal& terminal) {
+  const bool with_roofline = std::any_of(
+      rows.begin(), rows.end(), [&](const NamedTime& row) { return roofline(row, origin) >= 0; });
+  std::vector<std::string> headings{what, ">calls", ">self", ">share", ">mean", ">longest"};
+  if (with_roofline) headings.push_back(">of roofline");
+  Table table(headings);
+  size_t shown = 0;
+  for (const NamedTime& row : rows) {
+    if (shown++ == top) break;
+    std::vector<std::string> cells{short_name(row.name),        std::to_string(row.calls),
+                                   time_text(double(row.self)), share_text(double(row.self), whole),
+                                   time_text(row.mean()),       time_text(double(row.longest))};
+    if (with_roofline) {
+      const double share = roofline(row, origin);
+      cells.push_back(share < 0 ? "-" : percent(share));
+    }
+    table.add(cells);
+  }
+  std::string text = table.text(terminal);
+  if (rows.size() > top) text += "and " + std::to_string(rows.size() - top) + " more\n";
+  return text;
+}
+
+int64_t self_sum(const std::vector<NamedTime>& rows) {
+  int64_t sum = 0;
+  for (const NamedTime& row : rows) sum += row.self;
+  return sum;
+}
+
+std::string stages_text(const Analysis& analysis, const Terminal& terminal) {
+  const auto wall = double(analysis.wall);
+  const double iterations = double(std::max<uint64_t>(1, analysis.iterations));
+  Table table({"stage", ">calls", ">total", ">self", ">share", ">per iteration"});
+  const auto add = [&](const std::string& name, const std::string& calls, const std::string& total,
+                       int64_t self) {
+    table.add({name, calls, total, time_text(double(self)), share_text(double(self), wall),
+               analysis.iterations ? time_text(double(self) / iterations) : "-"});
+  };
+  for (const NamedTime& stage : analysis.stages)
+    add(short_name(stage.name), std::to_string(stage.calls), time_text(double(stage.total)),
+        stage.self);
+  if (analysis.outside) add("(outside of stages)", "", "", analysis.outside);
+  if (analysis.untraced) add("(untraced)", "", "", analysis.untraced);
+  return table.text(terminal);
+}
+
+std::string devices_text(const Analysis& analysis, const Terminal& terminal) {
+  std::string text;
+  for (const UsedTime& device : analysis.devices) {
+    Table table({device.name, ">time", ">share"});
+    const auto add = [&](const std::string& name, int64_t time) {
+      if (time)
+        table.add({name, time_text(double(time)), share_text(double(time), double(device.wall))});
+    };
+    add("computes", device.busy);
+    add("communicates", device.communication);
+    add("copies", device.copy);
+    for (size_t cause = 0; cause < kCauses; ++cause)
+      add(std::string("idle: ") + name_of(Cause(cause)), device.idle[cause]);
+    heading(text, "Device");
+    text += table.text(terminal);
+  }
+  return text;
+}
+
+std::string threads_text(const Analysis& analysis, size_t top, const Terminal& terminal) {
+  Table table({"thread", ">busy", ">waits", ">for", ">untraced"});
+  size_t shown = 0;
+  for (const UsedTime& thread : analysis.threads) {
+    if (shown++ == top) break;
+    const auto most = std::max_element(thread.idle.begin(), thread.idle.end());
+    table.add({thread.name + (thread.name == analysis.main_thread ? " (main)" : ""),
+               share_text(double(thread.busy), double(thread.wall)),
+               share_text(double(thread.idle_total()), double(thread.wall)),
+               *most > 0 ? name_of(Cause(most - thread.idle.begin())) : "-",
+               share_text(double(thread.untraced), double(thread.wall))});
+  }
+  return table.text(terminal);
+}
+
+std::string copies_text(const Analysis& analysis, const Terminal& terminal) {
+  Table table({"copies", ">calls", ">time", ">MB", ">GB/s"});
+  for (const CopiedBytes& copied : analysis.copies)
+    table.add({std::string(name_of(copied.way)) + (copied.pageable ? ", pageable" : ""),
+               std::to_string(copied.calls), time_text(double(copied.total)),
+               printed("%.3f", copied.bytes / 1e6),
+               copied.total > 0 ? printed("%.2f", copied.bytes / double(copied.total)) : "-"});
+  return table.text(terminal);
+}
+
+std::string gaps_text(const Analysis& analysis, const Terminal& terminal) {
+  Table table({"where", ">at", ">length", "cause", "after", "before"});
+  for (const Gap& gap : analysis.gaps)
+    table.add({gap.where, time_text(double(gap.begin - analysis.begin)),
+               time_text(double(gap.length)), name_of(gap.cause), short_name(gap.before),
+               short_name(gap.after)});
+  return table.text(terminal);
+}
+
+std::string path_text(const Analysis& analysis, size_t top, const Terminal& terminal) {
+  Table table({"on the critical path", ">pieces", ">time", ">share"});
+  size_t shown = 0;
+  for (const PathPart& part : analysis.path) {
+    if (shown++ == top) break;
+    table.add({(part.device ? "device: " : "") + short_name(part.name), std::to_string(part.pieces),
+               time_text(double(part.length)),
+               share_text(double(part.length), double(analysis.path_length))});
+  }
+  std::string text = table.text(terminal);
+  if (analysis.path.size() > top)
+    text += "and " + std::to_string(analysis.path.size() - top) + " more\n";
+  return text;
+}
+
+Json seconds(int64_t ns) { return double(ns) / 1e9; }
+
+Json named_json(const std::vector<NamedTime>& rows, const TraceOrigin& origin) {
+  Json list = Json::array();
+  for (const NamedTime& row : rows) {
+    Json entry{{"name", row.name},
+               {"calls", row.calls},
+               {"total_s", seconds(row.total)},
+               {"self_s", seconds(row.self)},
+               {"mean_s", row.mean() / 1e9},
+               {"longest_s", seconds(row.longest)}};
+    if (row.bytes > 0) entry["bytes"] = row.bytes;
+    if (row.flops > 0) entry["flops"] = row.flops;
+    if (const double share = roofline(row, origin); share >= 0) entry["roofline"] = share;
+    list.push_back(entry);
+  }
+  return list;
+}
+
+Json idle_json(const UsedTime& used) {
+  Json idle = Json::object();
+  for (size_t cause = 0; cause < kCauses; ++cause)
+    if (used.idle[cause]) idle[name_of(Cause(cause))] = seconds(used.idle[cause]);
+  return idle;
+}
+
+}  // namespace
+
+std::string report_text(const std::string& path, const Analysis& analysis, size_t top,
+                        const Terminal& terminal) {
+  const TraceOrigin& origin = analysis.origin;
+  std::string text = path + ": " + time_text(double(analysis.wall));
+  if (analysis.iterations) text += ", " + std::to_string(analysis.iterations) + " iterations";
+  text += ", " + std::to_string(analysis.spans) + " spans, " +
+          std::to_string(analysis.threads.size()) + " threads, " +
+          std::to_string(analysis.devices.size()) + " devices\n";
+  if (origin.ours)
+    text += origin.algorithm + " on " + origin.environment + " (" + origin.run + "), " +
+            origin.mode + ", recording took " + printed("%.3f s", origin.overhead_s) + "\n";
+  for (const std::string& doubt : analysis.doubts)
+    text += Line().add("unreliable", Ink::red).add(": " + doubt).text(terminal.colour) + "\n";
+
+  heading(text, "Findings");
+  if (analysis.findings.empty()) text += "none: nothing stands out that could be taken away\n";
+  size_t number = 0;
+  for (const Finding& finding : analysis.findings) {
+    text += std::to_string(++number) + ". " +
+            Line().add(finding.name, Ink::bold).text(terminal.colour) + ": up to " +
+            percent(finding.gain) + " of the time\n   " + finding.evidence + "\n";
+    if (!finding.patch.empty()) text += "   set " + finding.patch + "\n";
+    text += "   " + finding.advice + "\n";
+  }
+
+  heading(text, "Stages of the main thread (" + analysis.main_thread + ")");
+  text += stages_text(analysis, terminal);
+  text += devices_text(analysis, terminal);
+  if (!analysis.threads.empty())
+    heading(text, "Threads"), text += threads_text(analysis, top, terminal);
+  if (!analysis.kernels.empty())
+    heading(text, "On devices"),
+        text += named_table(analysis.kernels, "kernel", double(self_sum(analysis.kernels)), top,
+                            origin, terminal);
+  if (!analysis.operations.empty())
+    heading(text, "On processors"),
+        text += named_table(analysis.operations, "operation", double(self_sum(analysis.operations)),
+                            top, origin, terminal);
+  if (!analysis.calls.empty())
+    heading(text, "Calls of the device's runtime"),
+        text += named_table(analysis.calls, "call", double(analysis.wall), top, origin, terminal);
+  if (!analysis.copies.empty()) heading(text, "Copies"), text += copies_text(analysis, terminal);
+  if (!analysis.gaps.empty()) heading(text, "Longest gaps"), text += gaps_text(analysis, terminal);
+  if (!analysis.path.empty())
+    heading(text, std::string("Critical path of ") +
+                      (analysis.iterations ? "one iteration" : "what was replayed") + ", " +
+                      time_text(double(analysis.path_length))),
+        text += path_text(analysis, top, terminal);
+  return text;
+}
+
+std::string changes_text(const std::string& before, const Changes& changes, size_t top,
+                         const Terminal& terminal) {
+  const auto relative = [](const Change& change) {
+    return std::isfinite(change.relative()) ? printed("%+.1f %%", 100 * change.relative())
+                                            : std::string("new");
+  };
+  std::string text = "Against " + before + (changes.per_iteration ? ", per iteration: " : ": ") +
+                     time_text(changes.wall.before) + " to " + time_text(changes.wall.now) + " (" +
+                     relative(changes.wall) + ")\n";
+  if (changes.rows.empty()) return text + "no part differs by 0.5 % of the time\n";
+  Table table({"", "name", ">before", ">now", ">difference", ">relative"});
+  size_t shown = 0;
+  for (const Change& change : changes.rows) {
+    if (shown++ == top) break;
+    table.add({change.kind, short_name(change.name), time_text(change.before),
+               time_text(change.now),
+               (change.difference() < 0 ? "-" : "+") + time_text(std::abs(change.difference())),
+               relative(change)});
+  }
+  return text + table.text(terminal);
+}
+
+std::string report_json(const std::string& path, const Analysis& analysis, const Changes* changes) {
+  Json json{
+      {"file", path},
+      {"bytes", analysis.file.bytes},
+      {"events", analysis.file.events},
+      {"spans", analysis.spans},
+      {"windows", analysis.windows},
+      {"wall_s", seconds(analysis.wall)},
+      {"iterations", analysis.iterations},
+      {"reliable", analysis.reliable()},
+      {"doubts", analysis.doubts},
+      {"main_thread", analysis.main_thread},
+      {"findings", Json::array()},
+      {"stages", named_json(analysis.stages, analysis.origin)},
+      {"outside_s", seconds(analysis.outside)},
+      {"untraced_s", seconds(analysis.untraced)},
+      {"devices", Json::array()},
+      {"threads", Json::array()},
+      {"kernels", named_json(analysis.kernels, analysis.origin)},
+      {"operations", named_json(analysis.operations, analysis.origin)},
+      {"calls", named_json(analysis.calls, analysis.origin)},
+      {"copies", Json::array()},
+      {"gaps", Json::array()},
+      {"critical_path", {{"length_s", seconds(analysis.path_length)}, {"parts", Json::array()}}}};
+  for (const Finding& finding : analysis.findings)
+    json["findings"].push_back({{"name", finding.name},
+                                {"gain", finding.gain},
+                                {"evidence", finding.evidence},
+                                {"patch", finding.patch},
+                                {"advice", finding.advice}});
+  for (const UsedTime& device : analysis.devices)
+    json["devices"].push_back({{"name", device.name},
+                               {"wall_s", seconds(device.wall)},
+                               {"compute_s", seconds(device.busy)},
+                               {"communication_s", seconds(device.communication)},
+                               {"copy_s", seconds(device.copy)},
+                               {"idle_s", idle_json(device)},
+                               {"active",
+                                {{"length_s", seconds(device.active)},
+                                 {"compute_s", seconds(device.active_compute)},
+                                 {"other_s", seconds(device.active_other)}}}});
+  for (const UsedTime& thread : analysis.threads)
+    json["threads"].push_back({{"name", thread.name},
+                               {"busy_s", seconds(thread.busy)},
+                               {"waits_s", idle_json(thread)},
+                               {"untraced_s", seconds(thread.untraced)}});
+  for (const CopiedBytes& copied : analysis.copies)
+    json["copies"].push_back({{"direction", name_of(copied.way)},
+                              {"pageable", copied.pageable},
+                              {"calls", copied.calls},
+                              {"time_s", seconds(copied.total)},
+                              {"bytes", copied.bytes}});
+  for (const Gap& gap : analysis.gaps)
+    json["gaps"].push_back({{"where", gap.where},
+                            {"at_s", seconds(gap.begin - analysis.begin)},
+                            {"length_s", seconds(gap.length)},
+                            {"cause", name_of(gap.cause)},
+                            {"after", gap.before},
+                            {"before", gap.after}});
+  for (const PathPart& part : analysis.path)
+    json["critical_path"]["parts"].push_back({{"name", part.name},
+                                              {"device", part.device},
+                                              {"pieces", part.pieces},
+                                              {"time_s", seconds(part.length)}});
+  if (changes) {
+    Json& against = json["against"];
+    against = {{"per_iteration", changes->per_iteration},
+               {"wall_before_s", changes->wall.before / 1e9},
+               {"wall_now_s", changes->wall.now / 1e9},
+               {"changes", Json::array()}};
+    for (const Change& change : changes->rows)
+      against["changes"].push_back({{"kind", change.kind},
+                                    {"name", change.name},
+                                    {"before_s", change.before / 1e9},
+                                    {"now_s", change.now / 1e9}});
+  }
+  // a name may hold any bytes of the file
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace maglev::verbs::trace

@@ -1,0 +1,12 @@
+#pragma once
+// The words of `maglev trace`, each in a file of its own.
+
+#include <string>
+#include <vector>
+
+namespace maglev::verbs::trace {
+
+/// `words` are those behind "analyze".
+int analyze(const std::vector<std::string>& words);
+
+}  // namespace maglev::verbs::trace
