@@ -22,14 +22,16 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 
 #include "algos/ppo/ppo.h"
 #include "base/core/error.h"
+#include "base/env/host_envs.h"
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
+#include "kernels/ragged/ragged_op.h"
 #include "kernels/relu_layers/relu_layers_op.h"
-#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {
@@ -128,6 +130,19 @@ class Contender {
         .item<double>();
   }
 
+  /// Goals of a minibatch as random order makes it that differ, states among them, a row.
+  double different() const {
+    const Batch& batch = store_->batch();
+    const int64_t rows = std::min<int64_t>(1024, store_->shape().T * kRows);
+    const auto drawn = at::randperm(store_->shape().T * kRows,
+                                    at::make_generator<at::CPUGeneratorImpl>(uint64_t(1)))
+                           .narrow(0, 0, rows);
+    const auto goals = [&](size_t column) {
+      return batch.obs[column].narrow(0, 0, store_->shape().T).flatten(0, 1).index_select(0, drawn);
+    };
+    return double(pack_goals(goals(0), goals(1)).all) / double(rows);
+  }
+
   const std::string name;
   double wall_ = 1e9, cpu_ = 1e9;
 
@@ -179,9 +194,9 @@ void run(const std::vector<std::string>& words) {
   for (const auto& c : contenders) {
     std::printf(
         "{\"way\": \"%s\", \"threads\": %d, \"rollout\": %lld, \"epochs\": %lld, \"successors\": "
-        "%.2f, \"ms\": %.1f, \"cpu_ms\": %.1f",
+        "%.2f, \"different_goals\": %.2f, \"ms\": %.1f, \"cpu_ms\": %.1f",
         c->name.c_str(), threads, (long long)(setup.rollout), (long long)(setup.epochs),
-        c->successors(), c->wall_ * 1e3, c->cpu_ * 1e3);
+        c->successors(), c->different(), c->wall_ * 1e3, c->cpu_ * 1e3);
     // of the sizes above there and back: the embedded goals of each row, its state among them; the
     // critic's body
     if (setup.settings.empty()) {

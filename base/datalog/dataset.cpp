@@ -199,8 +199,13 @@ Dataset open_dataset(const std::string& name_or_folder) {
   if (std::find(names.begin(), names.end(), name_or_folder) != names.end())
     return make_dataset(name_or_folder, {});
   if (std::filesystem::is_directory(name_or_folder)) return read_folder(name_or_folder);
-  throw Error("[knowledge graph] there is no folder '" + name_or_folder + "'; " +
-              unknown_name("built-in name", name_or_folder, names));
+  // whoever gives a path means no name, and whoever misspells one no folder
+  std::string text = "[knowledge graph] there is no folder '" + name_or_folder + "'";
+  if (name_or_folder.find('/') == std::string::npos)
+    text += "; " + unknown_name("built-in name", name_or_folder, names);
+  if (near_names(name_or_folder, names).empty())
+    text += "; a run whose graph has moved is told where by env.data=FOLDER";
+  throw Error(text);
 }
 
 void write_dataset(const Dataset& dataset, const std::string& folder, bool replace) {

@@ -21,4 +21,11 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
+/// The least of all threads' `x`, in every thread.
+template <class T>
+__device__ T warp_min(T x) {
+  for (int half = kWarpThreads / 2; half > 0; half /= 2) x = min(x, __shfl_xor_sync(~0u, x, half));
+  return x;
+}
+
 }  // namespace maglev

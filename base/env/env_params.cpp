@@ -10,4 +10,15 @@ EnvParams::EnvParams(const EnvEntry& entry, const std::vector<std::string>& sett
   entry.check(params_.data());
 }
 
+std::vector<std::string> file_settings(const EnvEntry& entry, const void* params) {
+  OptionTable table;
+  // only read by: a table is bound to what it could write to
+  entry.describe(table, const_cast<void*>(params));
+  std::vector<std::string> settings;
+  for (const Field& field : table.fields())
+    if (std::holds_alternative<TextMember>(field.member))
+      settings.push_back("env." + field.name + "=" + field.plain());
+  return settings;
+}
+
 }  // namespace maglev

@@ -28,4 +28,8 @@ class EnvParams {
   OptionTable table_;
 };
 
+/// env.name=value of the settings that are text, as `params` has them. Those name what an
+/// environment reads from files, which may have moved since a run was trained.
+std::vector<std::string> file_settings(const EnvEntry& entry, const void* params);
+
 }  // namespace maglev

@@ -1,37 +1,19 @@
 #include "engine/embeddings/complex.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
 #include "base/core/permute.h"
 #include "base/datalog/vectors.h"
+#include "engine/embeddings/complex_gradients.h"
 #include "engine/nn/init.h"
 
 namespace maglev {
 namespace {
 
 constexpr double kInitialDeviation = 1e-2, kAdagradEps = 1e-10;
-
-/// Both halves of complex rows.
-std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& rows) {
-  const int64_t D = rows.size(1) / 2;
-  return {rows.narrow(1, 0, D), rows.narrow(1, D, D)};
-}
-
-/// a b, or a conj(b).
-at::Tensor product(const at::Tensor& a, const at::Tensor& b, bool conjugate) {
-  const auto [ar, ai] = parts(a);
-  const auto [br, bi] = parts(b);
-  return conjugate ? at::cat({ar * br + ai * bi, ai * br - ar * bi}, 1)
-                   : at::cat({ar * br - ai * bi, ar * bi + ai * br}, 1);
-}
-
-/// sum |z|^3 of complex rows.
-at::Tensor cubes(const at::Tensor& rows) {
-  const auto [re, im] = parts(rows);
-  return (re * re + im * im + 1e-20).pow(1.5).sum();
-}
 
 }  // namespace
 
@@ -55,27 +37,34 @@ ComplexEmbedding::ComplexEmbedding(at::Tensor entities, at::Tensor relations, in
 
 ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts, int64_t constants,
                                          int64_t predicates, const ComplexOptions& options,
+                                         ThreadPool& pool,
                                          const std::function<void(int64_t, double)>& told) {
   if (facts.empty()) throw Error("[embedding] there are no facts to learn from");
   Initializer init(options.seed);
   const auto table = [&](int64_t rows) {
     auto weight = at::zeros({rows, 2 * options.dim});
     init.normal(weight, kInitialDeviation, 10 * kInitialDeviation);
-    return weight.set_requires_grad(true);
+    return weight;
   };
   at::Tensor entities = table(constants), relations = table(2 * predicates);
   at::Tensor squares[2] = {at::zeros_like(entities), at::zeros_like(relations)};
 
   // every triple, and every triple the other way round under the reciprocal predicate
   const int64_t count = 2 * int64_t(facts.size());
-  at::Tensor triples = at::empty({count, 3}, at::kLong);
-  auto t = triples.accessor<int64_t, 2>();
+  at::Tensor triples = at::empty({count, 3}, at::kInt);
+  auto t = triples.accessor<int32_t, 2>();
   for (int64_t i = 0; i < int64_t(facts.size()); ++i) {
     const datalog::Atom& f = facts[size_t(i)];
     t[2 * i][0] = f.first - 1, t[2 * i][1] = f.predicate - 1, t[2 * i][2] = f.second - 1;
-    t[2 * i + 1][0] = f.second - 1, t[2 * i + 1][1] = predicates + f.predicate - 1;
+    t[2 * i + 1][0] = f.second - 1, t[2 * i + 1][1] = int32_t(predicates) + f.predicate - 1;
     t[2 * i + 1][2] = f.first - 1;
   }
+
+  const auto adagrad = [&](at::Tensor& weight, const at::Tensor& grad, at::Tensor& squares) {
+    squares.addcmul_(grad, grad);
+    weight.addcdiv_(grad, squares.sqrt().add_(kAdagradEps), -options.lr);
+  };
+  ComplexGradients gradients(constants, options.dim, std::min(options.batch, count));
 
   at::Tensor order = at::empty({count}, at::kLong);
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
@@ -85,38 +74,22 @@ ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts
     double sum = 0;
     for (int64_t begin = 0; begin < count; begin += options.batch) {
       const int64_t B = std::min(options.batch, count - begin);
-      const at::Tensor batch = triples.index_select(0, order.narrow(0, begin, B));
-      const at::Tensor known = entities.index_select(0, batch.select(1, 0)),
-                       relation = relations.index_select(0, batch.select(1, 1)),
-                       target = batch.select(1, 2);
-      // -log p(target | known, relation), with the mean cube of what made the scores
-      const at::Tensor scores = at::mm(product(known, relation, false), entities.t());
-      const at::Tensor fit =
-          (scores.logsumexp(1) - scores.gather(1, target.unsqueeze(1)).squeeze(1)).mean();
-      const at::Tensor size =
-          cubes(known) + cubes(relation) + cubes(entities.index_select(0, target));
-      (fit + options.n3 / double(B) * size).backward();
-      sum += fit.item<double>() * double(B);
-
+      sum += double(B) * gradients.compute(entities, relations,
+                                           triples.index_select(0, order.narrow(0, begin, B)),
+                                           options.n3, pool);
       // Adagrad
-      at::NoGradGuard no_grad;
-      at::Tensor* weights[2] = {&entities, &relations};
-      for (int w = 0; w < 2; ++w) {
-        at::Tensor& grad = weights[w]->mutable_grad();
-        squares[w].addcmul_(grad, grad);
-        weights[w]->addcdiv_(grad, squares[w].sqrt().add_(kAdagradEps), -options.lr);
-        grad = at::Tensor();
-      }
+      adagrad(entities, gradients.entities(), squares[0]);
+      adagrad(relations, gradients.relations(), squares[1]);
     }
     if (told) told(epoch, sum / double(count));
   }
-  return ComplexEmbedding(entities.detach(), relations.detach(), predicates, "embedding");
+  return ComplexEmbedding(entities, relations, predicates, "embedding");
 }
 
 at::Tensor ComplexEmbedding::query(const at::Tensor& known, const at::Tensor& relation,
                                    bool conjugate) const {
-  return product(entities_.index_select(0, known - 1), relations_.index_select(0, relation),
-                 conjugate);
+  return complex_product(entities_.index_select(0, known - 1), relations_.index_select(0, relation),
+                         conjugate);
 }
 
 at::Tensor ComplexEmbedding::seconds(const at::Tensor& predicate, const at::Tensor& first) const {

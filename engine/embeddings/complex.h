@@ -11,6 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/core/thread_pool.h"
 #include "base/datalog/program.h"
 
 namespace maglev {
@@ -29,9 +30,9 @@ class ComplexEmbedding {
   /// Trained as Lacroix, Usunier and Obozinski ("Canonical tensor decomposition for knowledge base
   /// completion", ICML 2018): every triple asks for its second argument among all constants, and
   /// under a reciprocal predicate for its first; cross-entropy over all of them, N3 regularised.
-  /// `told` hears of each epoch's mean loss.
+  /// The same bits for any number of threads. `told` hears of each epoch's mean loss.
   static ComplexEmbedding train(const std::vector<datalog::Atom>& facts, int64_t constants,
-                                int64_t predicates, const ComplexOptions& options,
+                                int64_t predicates, const ComplexOptions& options, ThreadPool& pool,
                                 const std::function<void(int64_t epoch, double loss)>& told = {});
   /// entities [C, 2 D] f32, real parts first; relations [P, 2 D], or [2 P, 2 D] with the
   /// reciprocals behind. Throws Error where they do not fit each other.

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/env/env_params.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/step_window.h"
 #include "engine/play/run_policy.h"
@@ -170,6 +171,10 @@ RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode,
                      const std::string& which)
     : Player(folder) {
   experiment_ = experiment_of(folder);
+  // what its environment reads from files lies where the game says
+  if (&experiment_->env() == &game.env)
+    for (const std::string& setting : file_settings(game.env, game.params))
+      experiment_->table().override_with(setting);
   expect_same_columns(*experiment_, folder, game.spec);
   const std::string checkpoint = checkpoint_of(folder, which);
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);

@@ -7,6 +7,8 @@
 
 #include "base/core/error.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
+#include "kernels/keyed_sum/keyed_sum_op.h"
 
 namespace maglev {
 namespace {
@@ -20,6 +22,8 @@ AtomSum atom_sum_args(const variable_list& t, const AtomSumRule& rule) {
           .slots = t[0].size(1),
           .predicates = t[1].const_data_ptr<float>(),
           .constants = t[2].const_data_ptr<float>(),
+          .predicate_rows = t[1].size(0),
+          .constant_rows = t[2].size(0),
           .width = t[1].size(1),
           .first_sign = float(rule.first_sign),
           .second_sign = float(rule.second_sign),
@@ -28,15 +32,16 @@ AtomSum atom_sum_args(const variable_list& t, const AtomSumRule& rule) {
 }
 
 // an environment may show other numbers than its vocabulary has: they must not be read as rows
-void expect_known(const AtomSum& a, int64_t predicates, int64_t constants) {
+void expect_known(const AtomSum& a) {
   const auto is_known = [&](const int32_t* atom) {
-    return uint32_t(atom[0]) < uint64_t(predicates) && uint32_t(atom[1]) < uint64_t(constants) &&
-           uint32_t(atom[2]) < uint64_t(constants);
+    return uint32_t(atom[0]) < uint64_t(a.predicate_rows) &&
+           uint32_t(atom[1]) < uint64_t(a.constant_rows) &&
+           uint32_t(atom[2]) < uint64_t(a.constant_rows);
   };
   for (const int32_t *atom = a.goals, *end = atom + a.count * a.slots * 3; atom != end; atom += 3)
     if (!is_known(atom))
-      throw Error("[atom_sum] predicates must be below " + std::to_string(predicates) +
-                  " and arguments below " + std::to_string(constants) + ", got " +
+      throw Error("[atom_sum] predicates must be below " + std::to_string(a.predicate_rows) +
+                  " and arguments below " + std::to_string(a.constant_rows) + ", got " +
                   std::to_string(atom[0]) + "(" + std::to_string(atom[1]) + ", " +
                   std::to_string(atom[2]) +
                   "): an environment's columns must keep to their vocabulary");
@@ -47,14 +52,15 @@ class SumOfAtoms : public torch::autograd::Function<SumOfAtoms> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& goals,
                             const at::Tensor& predicates, const at::Tensor& constants,
                             const AtomSumRule& rule) {
-    MAGLEV_ASSERT(goals.is_cpu() && goals.is_contiguous() && goals.scalar_type() == at::kInt,
-                  "goals of a processor, i32, that lie together");
+    const at::Device device = device_of("atom_sum", goals, predicates, constants);
+    MAGLEV_ASSERT(goals.is_contiguous() && goals.scalar_type() == at::kInt,
+                  "goals, i32, that lie together");
     const variable_list tensors{goals, predicates, constants};
     auto out = at::empty({goals.size(0), predicates.size(1)}, predicates.options());
     AtomSum args = atom_sum_args(tensors, rule);
-    expect_known(args, predicates.size(0), constants.size(0));
+    if (!runs_on_cuda(device)) expect_known(args);
     args.out = out.data_ptr<float>();
-    atom_sum_cpu(args);
+    launch<atom_sum_cuda>("atom_sum", device, atom_sum_cpu, args);
     context->save_for_backward(tensors);
     context->saved_data["first_sign"] = rule.first_sign;
     context->saved_data["second_sign"] = rule.second_sign;
@@ -67,17 +73,24 @@ class SumOfAtoms : public torch::autograd::Function<SumOfAtoms> {
     const AtomSumRule rule{context->saved_data["first_sign"].toDouble(),
                            context->saved_data["second_sign"].toDouble(),
                            AtomDivisor(context->saved_data["divisor"].toInt())};
-    const auto g = grad[0].contiguous();
-    auto d_predicates = at::zeros_like(saved[1]), d_constants = at::zeros_like(saved[2]);
-    atom_sum_back_cpu({.of = atom_sum_args(saved, rule),
-                       .d_out = g.const_data_ptr<float>(),
-                       .d_predicates = d_predicates.data_ptr<float>(),
-                       .d_constants = d_constants.data_ptr<float>()});
-    return {{}, d_predicates, d_constants, {}};
+    // every word's row gets a share of its goal's gradient
+    const at::Tensor& goals = saved[0];
+    const int64_t P = saved[1].size(0), C = saved[2].size(0);
+    auto row = at::empty_like(goals), goal = at::empty_like(goals);
+    auto weight = at::empty(goals.sizes(), grad[0].options());
+    const AtomWords words{.of = atom_sum_args(saved, rule),
+                          .row = row.data_ptr<int32_t>(),
+                          .goal = goal.data_ptr<int32_t>(),
+                          .weight = weight.data_ptr<float>()};
+    launch<atom_words_cuda>("atom_words", goals.device(), atom_words_cpu, words);
+    const auto tables =
+        keyed_sum({.key = row, .rows = grad[0], .source = goal, .weight = weight}, P + C);
+    return {{}, tables.narrow(0, 0, P), tables.narrow(0, P, C), {}};
   }
 };
 
-KernelCase atom_sum_case(int64_t U, int64_t A, int64_t E, const AtomSumRule& rule) {
+KernelCase atom_sum_case(int64_t U, int64_t A, int64_t E, const AtomSumRule& rule,
+                         at::Device device) {
   constexpr int64_t kPredicates = 5, kConstants = 9;
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(U * 100 + E));
   const auto i32 = at::TensorOptions(at::kInt);
@@ -93,10 +106,11 @@ KernelCase atom_sum_case(int64_t U, int64_t A, int64_t E, const AtomSumRule& rul
     return at::cat({at::zeros({1, rows.size(1)}, rows.options()), rows});
   };
   const int64_t rows = goals.count_nonzero().item<int64_t>();
+  goals = goals.to(device);
   return {.name = "U=" + std::to_string(U) + " A=" + std::to_string(A) + " E=" + std::to_string(E) +
                   " divisor " + std::to_string(int(rule.divisor)),
-          .inputs = {predicates.narrow(0, 1, kPredicates - 1).contiguous(),
-                     constants.narrow(0, 1, kConstants - 1).contiguous()},
+          .inputs = {predicates.narrow(0, 1, kPredicates - 1).to(device).contiguous(),
+                     constants.narrow(0, 1, kConstants - 1).to(device).contiguous()},
           .reference =
               [=](const Tensors& in) {
                 return Tensors{
@@ -112,10 +126,9 @@ KernelCase atom_sum_case(int64_t U, int64_t A, int64_t E, const AtomSumRule& rul
 }
 
 std::vector<KernelCase> atom_sum_cases(at::Device device) {
-  if (!device.is_cpu()) return {};
-  return {atom_sum_case(1, 1, 3, {1, -1, AtomDivisor::one}),
-          atom_sum_case(9, 3, 20, {1, -1, AtomDivisor::slots}),
-          atom_sum_case(33, 6, 250, {-1, -1, AtomDivisor::atoms})};
+  return {atom_sum_case(1, 1, 3, {1, -1, AtomDivisor::one}, device),
+          atom_sum_case(9, 3, 20, {1, -1, AtomDivisor::slots}, device),
+          atom_sum_case(33, 6, 250, {-1, -1, AtomDivisor::atoms}, device)};
 }
 
 }  // namespace

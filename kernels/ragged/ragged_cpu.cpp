@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/ragged/ragged_cpu.cpp"
@@ -24,10 +25,14 @@ void ragged_dot(const RaggedDot& a) {
   const RaggedTag d;
   for (int64_t b = 0; b < a.B; ++b) {
     const float* u = a.u + a.state[b] * a.width;
+    const int32_t* successor = a.successor + b * a.slots;
     float* logits = a.logits + b * a.slots;
-    const int64_t first = a.offsets[b], count = a.offsets[b + 1] - first;
-    for (int64_t i = 0; i < count; ++i) {
-      const float* v = a.v + a.successor[first + i] * a.width;
+    for (int64_t i = 0; i < a.slots; ++i) {
+      if (successor[i] < 0) {
+        logits[i] = successor[i] == kNoGoal ? 0.f : std::numeric_limits<float>::quiet_NaN();
+        continue;
+      }
+      const float* v = a.v + successor[i] * a.width;
       RaggedSum sum;
       for_each_vector(d, a.width, [&](int64_t k, auto part) HWY_ATTR {
         auto& of = sum.of(int(k / RaggedSum::kLanes));
@@ -35,7 +40,6 @@ void ragged_dot(const RaggedDot& a) {
       });
       logits[i] = a.scale * sum.fold();
     }
-    std::fill(logits + count, logits + a.slots, 0.f);
   }
 }
 
@@ -43,17 +47,16 @@ void ragged_dot_back(const RaggedDotBack& back) {
   const RaggedTag d;
   const RaggedDot& a = back.of;
   for (int64_t b = 0; b < a.B; ++b) {
-    const float* u = a.u + a.state[b] * a.width;
-    float* d_u = back.d_u + a.state[b] * a.width;
-    const int64_t first = a.offsets[b], count = a.offsets[b + 1] - first;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t place = a.successor[first + i] * a.width;
-      const float* v = a.v + place;
-      float* d_v = back.d_v + place;
-      const auto g = hn::Set(d, a.scale * back.d_logits[b * a.slots + i]);
+    const int32_t* successor = a.successor + b * a.slots;
+    const float* d_logits = back.d_logits + b * a.slots;
+    float* d_u = back.d_u + b * a.width;
+    std::fill(d_u, d_u + a.width, 0.f);
+    for (int64_t i = 0; i < a.slots && successor[i] != kNoGoal; ++i) {
+      if (successor[i] == kNoRoom) continue;
+      const float* v = a.v + successor[i] * a.width;
+      const auto g = hn::Set(d, a.scale * d_logits[i]);
       for_each_vector(d, a.width, [&](int64_t k, auto part) HWY_ATTR {
         part.store(hn::MulAdd(g, part.load(v + k), part.load(d_u + k)), d_u + k);
-        part.store(hn::MulAdd(g, part.load(u + k), part.load(d_v + k)), d_v + k);
       });
     }
   }
@@ -65,19 +68,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace maglev {
-namespace {
-
-uint64_t hash_of_goal(const int32_t* goal, int64_t width) {
-  uint64_t hash = 0x9E3779B97F4A7C15u;
-  for (int64_t i = 0; i < width; ++i) {
-    // splitmix64's mixer
-    hash = (hash ^ uint32_t(goal[i])) * 0xBF58476D1CE4E5B9u;
-    hash ^= hash >> 31;
-  }
-  return hash * 0x94D049BB133111EBu >> 32;
-}
-
-}  // namespace
 
 HWY_EXPORT(ragged_dot);
 HWY_EXPORT(ragged_dot_back);
@@ -85,26 +75,25 @@ HWY_EXPORT(ragged_dot_back);
 void ragged_dot_cpu(const RaggedDot& args) { HWY_DYNAMIC_DISPATCH(ragged_dot)(args); }
 void ragged_dot_back_cpu(const RaggedDotBack& args) { HWY_DYNAMIC_DISPATCH(ragged_dot_back)(args); }
 
-void successor_offsets_cpu(const GoalColumns& c, int32_t* offsets) {
-  offsets[0] = 0;
+int64_t count_successors_cpu(const GoalColumns& c) {
+  int64_t count = 0;
   for (int64_t b = 0; b < c.B; ++b) {
     const int32_t* row = c.successors + b * c.slots * c.width;
-    int32_t count = 0;
-    while (count < c.slots && row[count * c.width] != 0) ++count;
-    offsets[b + 1] = offsets[b] + count;
+    for (int64_t i = 0; i < c.slots && row[i * c.width] != 0; ++i) ++count;
   }
+  return count;
 }
 
 GoalCounts unique_goals_cpu(const UniqueGoals& a) {
   const GoalColumns& c = a.columns;
   const size_t bytes = size_t(c.width) * sizeof(int32_t);
-  std::fill_n(a.table, a.table_size, -1);
   int32_t known = 0;
   // the number of a goal, a new one where it was not seen before
   const auto number_of = [&](const int32_t* goal) {
     for (uint64_t place = hash_of_goal(goal, c.width);; ++place) {
       int32_t& entry = a.table[place & uint64_t(a.table_size - 1)];
       if (entry < 0) {
+        if (known == a.room) return kNoRoom;
         std::memcpy(a.goals + known * c.width, goal, bytes);
         return entry = known++;
       }
@@ -116,9 +105,12 @@ GoalCounts unique_goals_cpu(const UniqueGoals& a) {
     for (int64_t b = 0; b < c.B; ++b) a.state[b] = number_of(c.states + b * c.width);
   counts.states = known;
   if (c.successors)
-    for (int64_t b = 0; b < c.B; ++b)
-      for (int32_t m = a.offsets[b]; m < a.offsets[b + 1]; ++m)
-        a.successor[m] = number_of(c.successors + (b * c.slots + m - a.offsets[b]) * c.width);
+    for (int64_t b = 0; b < c.B; ++b) {
+      const int32_t* goal = c.successors + b * c.slots * c.width;
+      int32_t *number = a.successor + b * c.slots, *end = number + c.slots;
+      for (; number != end && goal[0] != 0; goal += c.width) *number++ = number_of(goal);
+      std::fill(number, end, kNoGoal);
+    }
   counts.all = known;
   return counts;
 }

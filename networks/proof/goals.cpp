@@ -89,10 +89,10 @@ int64_t GoalEmbedder::outputs() const {
 
 at::Tensor GoalEmbedder::forward(const at::Tensor& goals, bool fused) const {
   const auto rule = sum_rule(atom_, goal_);
-  const bool ours = fused && !runs_on_cuda(goals.device());
-  if (ours && rule) return atom_sum(goals, predicates_, constants_, *rule);
+  if (fused && rule) return atom_sum(goals, predicates_, constants_, *rule);
   const auto present = goals.select(2, 0) != 0;
-  if (ours && shape_.atoms <= kMostAttended) return forward_packed(goals, present);
+  if (fused && shape_.atoms <= kMostAttended && !runs_on_cuda(goals.device()))
+    return forward_packed(goals, present);
   return pooled(atoms(goals, false), present);
 }
 

@@ -52,8 +52,7 @@ class GoalEmbedder : public torch::nn::Module {
   GoalEmbedder(const Shape& shape, AtomEmbedding atoms, GoalEmbedding goals, Initializer& init);
 
   /// goals [U, A, 3] i32 -> [U, features()] f32. `fused`: sums by kernels/atom_sum where goals are
-  /// sums of rows, else only atoms that are there, attention by kernels/attention; where the tensors
-  /// are a processor's.
+  /// sums of rows; else, on a processor, only atoms that are there, attention by kernels/attention.
   at::Tensor forward(const at::Tensor& goals, bool fused) const;
   int64_t features() const;
   /// Of a goal whose places are all taken: multiply-adds, and numbers that stay for the way back.

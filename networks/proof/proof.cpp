@@ -3,6 +3,7 @@
 // that are there are embedded, equal ones once. docs/knowledge_graphs.md has the formulas.
 
 #include <cmath>
+#include <optional>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,6 +11,7 @@
 #include "base/core/error.h"
 #include "engine/device/launch.h"
 #include "engine/nn/network.h"
+#include "kernels/keyed_sum/keyed_sum_op.h"
 #include "kernels/ragged/ragged_op.h"
 #include "networks/proof/goals.h"
 #include "networks/proof/tower.h"
@@ -45,12 +47,10 @@ struct Options {
     t.add("dot", dot, "products: as they are, over the root of the size, of unit vectors");
     t.add("temperature", temperature, "what products of unit vectors are divided by",
           {.min = 1e-6, .max = 1e6});
-    t.add("packed", packed,
-          "on a processor embed what is there, once; false: every slot, as on a GPU",
-          {.free = true});
+    t.add("packed", packed, "embed what is there, once; false: every slot", {.free = true});
     t.add("room", room,
-          "successors there is room for, of a row on average; 0: as many as there are on a "
-          "processor, every slot on a GPU",
+          "goals there is room for behind a row's state, on average and equal ones once; 0: as "
+          "many as there are on a processor, every slot's on a GPU",
           {.min = 0, .max = 65536, .unit = "successors"});
     t.add("fused_layers", fused_layers,
           "layers, sums of rows and attention as one operation each; false: ATen's",
@@ -119,12 +119,7 @@ class ProofNetwork : public ActorCritic {
   NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) override {
     const at::Tensor &state = columns[state_], &successors = columns[successors_];
     MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
-    const bool device = runs_on_cuda(state.device());
-    // where nothing is learned none may be without a place: evaluations meet goals of any kind
-    if (own_.packed && own_.room > 0 && at::GradMode::is_enabled())
-      return roomed(state, successors, want);
-    return own_.packed && !device ? packed(state, successors, want)
-                                  : padded(state, successors, want);
+    return own_.packed ? packed(state, successors, want) : padded(state, successors, want);
   }
 
   ValueHead& value_head() const override { return *value_head_; }
@@ -154,9 +149,16 @@ class ProofNetwork : public ActorCritic {
   static constexpr int64_t kPlannedRows = 64;
 
   NetworkOutput packed(const at::Tensor& state, const at::Tensor& successors, Want want) const {
+    const int64_t B = state.size(0);
+    // how many goals there are only the device knows there: they get a room of fixed size. Where
+    // nothing is learned it is all that there could be, for evaluations meet goals of any kind
+    std::optional<int64_t> room;
+    if (own_.room > 0 && at::GradMode::is_enabled()) room = room_of(B);
+    else if (runs_on_cuda(state.device())) room = B * S_;
     // goals of the call, each once; one tower takes states and successors together
     const bool together = want.policy && !next_body_;
-    PackedGoals rows = pack_goals(state, together ? successors : at::Tensor());
+    PackedGoals rows = pack_goals(state, together ? successors : at::Tensor(),
+                                  room ? std::optional(B + (together ? *room : 0)) : room);
     const auto embedded = embed(rows.goals);
     at::Tensor hidden;
     if (want.policy || !critic_body_) hidden = body_->forward(embedded, own_.fused_layers);
@@ -165,66 +167,32 @@ class ProofNetwork : public ActorCritic {
     NetworkOutput out;
     if (want.value) {
       const auto first = [&](const at::Tensor& t) {
-        return t.narrow(0, 0, packed_size(rows.states));
+        return t.narrow(0, 0, room ? B : packed_size(rows.states));
       };
-      out.value = (critic_body_ ? value(critic_body_->forward(first(embedded), own_.fused_layers))
-                                : value(first(hidden)))
-                      .index_select(0, rows.state);
+      const auto values = critic_body_
+                              ? value(critic_body_->forward(first(embedded), own_.fused_layers))
+                              : value(first(hidden));
+      out.value = gather_rows(values.unsqueeze(1), rows.state).squeeze(1);
     }
     if (!want.policy) return out;
 
     const auto u = compared(*policy_head_, hidden);
     auto v = u;
     if (next_body_) {
-      const PackedGoals next = pack_goals({}, successors);
+      const PackedGoals next = pack_goals({}, successors, room);
       v = compared(*next_head_, next_body_->forward(embed(next.goals), own_.fused_layers));
-      rows.successor = next.successor, rows.offsets = next.offsets;
+      rows.successor = next.successor;
     }
-    out.logits = ragged_dot(u, v, rows, S_, scale());
+    out.logits = ragged_dot(u, v, rows, scale());
     return out;
   }
 
-  // places for the successors of B rows: the number of a row's deviates by half its slots at most,
-  // of B rows that do not depend on each other by sqrt(B) of that; two such deviations are kept free
+  // places for the goals of B rows besides their states: the number of a row's successors deviates by
+  // half its slots at most, of B rows that do not depend on each other by sqrt(B) of that; two such
+  // deviations are kept free
   int64_t room_of(int64_t B) const {
     const auto spare = int64_t(std::ceil(std::sqrt(double(B)))) * S_;
     return std::min(B * S_, B * own_.room + spare);
-  }
-
-  // the same in a room of fixed size, without asking how many there are. Successors for whom there
-  // is none have no number for a logit, which a run stops at
-  NetworkOutput roomed(const at::Tensor& state, const at::Tensor& successors, Want want) const {
-    const int64_t B = state.size(0), room = room_of(B);
-    NetworkOutput out;
-    const bool together = want.policy && !next_body_;
-    at::Tensor present, number, goals;
-    if (want.policy) {
-      // successors by their numbers, row after row; behind the last one any goal
-      present = successors.select(3, 0).select(2, 0).ne(0).cumprod(1).flatten();
-      number = present.cumsum(0);
-      const auto slot = at::searchsorted(number, at::arange(1, room + 1, number.options()));
-      goals = successors.flatten(0, 1).index_select(0, slot.clamp_max(B * S_ - 1));
-    }
-    const auto embedded = embed(together ? at::cat({state, goals}) : state);
-    at::Tensor hidden;
-    if (want.policy || !critic_body_) hidden = body_->forward(embedded, own_.fused_layers);
-    if (want.value) {
-      const auto states = [&](const at::Tensor& t) { return t.narrow(0, 0, B); };
-      out.value = value(critic_body_ ? critic_body_->forward(states(embedded), own_.fused_layers)
-                                     : states(hidden));
-    }
-    if (!want.policy) return out;
-
-    const auto all = compared(*policy_head_, hidden);
-    const auto u = all.narrow(0, 0, B).unsqueeze(1);
-    const auto v =
-        together ? all.narrow(0, B, room)
-                 : compared(*next_head_, next_body_->forward(embed(goals), own_.fused_layers));
-    const auto of_slots = v.index_select(0, (number - 1).clamp(0, room - 1)).view({B, S_, -1});
-    out.logits = (scale() * (u * of_slots).sum(2))
-                     .masked_fill(present.eq(0).view({B, S_}), 0)
-                     .masked_fill((present * number).gt(room).view({B, S_}), NAN);
-    return out;
   }
 
   // the same with every slot embedded

@@ -69,6 +69,66 @@ def test_a_policy_is_of_the_names_it_was_trained_on(engine, tmp_path):
         assert done.returncode == 2 and "was trained on other names than kg has now" in done.stderr
 
 
+def test_a_graph_that_has_moved_is_named_anew(engine, tmp_path):
+    folder, moved, run = tmp_path / "graph", tmp_path / "elsewhere", tmp_path / "run"
+    kg(engine, "make", "countries_s1", "--out", folder)
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", f"env.data={folder}", *small, "--out", run)
+    assert done.returncode == 0, done.stderr
+    query = (folder / "test.txt").read_text().split(".")[0]
+    scores = tmp_path / "scores.csv"
+    asked = {
+        "eval": ("--episodes", "8", "--json"),
+        "play": ("--fast",),
+        "rank": ("--queries", "4", "--corruptions", "2", "--scores", str(scores), "--overwrite"),
+        "prove": (query, "--search", "policy", "--json"),
+    }
+
+    def answer(verb, *words):
+        done = engine(verb, run, *asked[verb], *words)
+        # but for times and the folder's name
+        said = (line for line in done.stdout.splitlines() if "second" not in line and '"data"' not in line)
+        text = "\n".join(said)
+        return done, scores.read_text() if verb == "rank" and done.returncode == 0 else text
+
+    before = {verb: answer(verb) for verb in asked}
+    assert all(done.returncode in (0, 1) for done, _ in before.values())
+    folder.rename(moved)
+    for verb in asked:
+        lost, _ = answer(verb)
+        assert lost.returncode == 2 and lost.stderr.count("\n") == 1, lost.stderr
+        assert f"there is no folder '{folder}'; a run whose graph has moved is told where by env.data=FOLDER" in lost.stderr
+        found, text = answer(verb, f"env.data={moved}")
+        assert (found.returncode, text) == (before[verb][0].returncode, before[verb][1]), found.stderr
+    # another graph is none that has moved
+    other = engine("eval", run, "env.data=family")
+    assert other.returncode == 2 and "was trained on other names than kg has now" in other.stderr
+    words = "only env.data=FOLDER may be given, got 'env.atoms=3'"
+    done = engine("prove", run, query, "env.atoms=3")
+    assert done.returncode == 2 and words in done.stderr
+
+
+def test_constants_that_no_fact_has_are_asked_like_others(engine, tmp_path):
+    folder, run, scores = tmp_path / "graph", tmp_path / "run", tmp_path / "scores.csv"
+    kg(engine, "make", "countries_s1", "--out", folder)
+    kg(engine, "embed", folder, "--out", tmp_path / "before", "--epochs", "1", "--dim", "4")
+    with (folder / "test.txt").open("a") as file:
+        file.write("locatedInCR(atlantis,lemuria).\n")
+    report = json.loads(kg(engine, "stats", folder, "--json"))
+    assert report["splits"]["test"]["unknown"] == 1
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", f"env.data={folder}", *small, "--out", run)
+    assert done.returncode == 0, done.stderr
+    asked = ("rank", run, "--modes", "head", "--corruptions", "3", "--scores", scores)
+    done = engine(*asked)
+    assert done.returncode == 0 and "atlantis" in scores.read_text(), done.stderr
+    done = engine("prove", folder, "locatedInCR(atlantis, X)")
+    assert done.returncode == 1 and "no fact and no rule for" in done.stdout
+    # vectors that were trained before it was there have none for it
+    done = engine(*asked, "--overwrite", "--embedding", tmp_path / "before")
+    assert done.returncode == 2 and "has no vector for 'atlantis'" in done.stderr
+
+
 def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     run, vectors = tmp_path / "run", tmp_path / "vectors.safetensors"
     done = engine("train", "ppo", "kg", "env.data=countries_s1", "train.steps=4096", "--out", run)
@@ -84,3 +144,45 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert " of 120 candidates tried" not in engine(*asked).stdout
     # a graph is not written over a run
     assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")
+
+
+def test_vectors_that_are_damaged_or_of_another_graph_are_refused(engine, tmp_path):
+    vectors = tmp_path / "vectors.safetensors"
+    kg(engine, "embed", "countries_s1", "--out", vectors, "--epochs", "1", "--dim", "4")
+    whole = vectors.read_bytes()
+    run = tmp_path / "run"
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", "env.data=countries_s1", *small, "--out", run)
+    assert done.returncode == 0, done.stderr
+
+    def complaint():
+        done = engine("rank", run, "--queries", "2", "--embedding", vectors)
+        assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
+        again = engine("train", "ppo", "kg", "env.data=countries_s1", f"env.potential={vectors}", *small, "--out", run / "x")
+        assert again.returncode == 2 and again.stderr.count("\n") == 1, again.stderr
+        assert str(vectors) in done.stderr and str(vectors) in again.stderr
+        return done.stderr
+
+    vectors.write_bytes(whole[: len(whole) // 2])
+    complaint()
+    vectors.write_bytes(whole[:5])
+    complaint()
+    vectors.write_bytes(b"no vectors at all, but text\n")
+    complaint()
+    nan = bytes.fromhex("0000c07f")
+    vectors.write_bytes(whole[:-4] + nan)
+    assert "holds a number that is not finite" in complaint()
+    vectors.write_bytes(whole.replace(b"country_001", b"country_xyz"))
+    assert "has no vector for 'country_001'" in complaint()
+    vectors.unlink()
+    complaint()
+
+
+def test_vectors_are_the_same_for_any_number_of_threads(engine, tmp_path):
+    files = [tmp_path / f"{threads}.safetensors" for threads in (1, 2, 3)]
+    for threads, file in enumerate(files, 1):
+        kg(engine, "embed", "countries_s1", "--out", file, "--epochs", "2", "--dim", "8", "--threads", threads)
+    assert files[0].read_bytes() == files[1].read_bytes() == files[2].read_bytes()
+    assert "--threads must be a whole number" in refused(
+        engine, "embed", "countries_s1", "--out", tmp_path / "none", "--threads", "0"
+    )

@@ -209,7 +209,11 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
         "[eval] a quantiliser draws its actions, whose likeliest are bounded by nothing; leave out "
         "--actions");
 
-  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"));
+  // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere
+  auto judged = experiment_of(folder);
+  for (const auto& setting : arguments.settings()) judged->table().override_with(setting);
+  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"),
+                file_settings(judged->env(), judged->env_params()));
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
   if (picture) {
@@ -223,9 +227,6 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
   Policy& policy = run.policy();
   const std::string& checkpoint = run.checkpoint();
 
-  // the environment may be asked to differ from training, e.g. env.energy=true
-  auto judged = experiment_of(folder);
-  for (const auto& setting : arguments.settings()) judged->table().override_with(setting);
   expect_same_columns(trained, folder, judged->spec());
 
   nlohmann::json report = {

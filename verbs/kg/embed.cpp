@@ -10,6 +10,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/terminal.h"
+#include "base/core/thread_pool.h"
 #include "base/datalog/graph.h"
 #include "base/statistics/ranking.h"
 #include "engine/embeddings/complex.h"
@@ -26,23 +27,23 @@ constexpr double kBetweenLines_s = 5;
 
 /// Filtered ranks of queries among all constants, of both arguments; ties by their mean.
 RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
-                   const std::vector<Atom>& queries) {
-  std::vector<double> ranks;
-  for (const Atom& query : queries)
-    for (bool head : {true, false}) {
-      const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
-      const at::Tensor scores = head ? model.firsts(one(query.predicate), one(query.second))
-                                     : model.seconds(one(query.predicate), one(query.first));
-      const float* of = scores.const_data_ptr<float>();
-      const int32_t right = head ? query.first : query.second;
-      std::vector<double> candidates{double(of[right - 1])};
-      for (int32_t c = 1; c <= graph.knowledge->constants; ++c) {
-        Atom other = query;
-        (head ? other.first : other.second) = c;
-        if (graph.truths->find(other) < 0) candidates.push_back(double(of[c - 1]));
-      }
-      ranks.push_back(rank_of(candidates, Ties::realistic));
+                   const std::vector<Atom>& queries, ThreadPool& pool) {
+  std::vector<double> ranks(2 * queries.size());
+  pool.run(std::ssize(ranks), [&](int64_t i) {
+    const Atom& query = queries[size_t(i / 2)];
+    const bool head = i % 2 == 0;
+    const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
+    const at::Tensor scores = head ? model.firsts(one(query.predicate), one(query.second))
+                                   : model.seconds(one(query.predicate), one(query.first));
+    const float* of = scores.const_data_ptr<float>();
+    std::vector<double> candidates{double(of[(head ? query.first : query.second) - 1])};
+    for (int32_t c = 1; c <= graph.knowledge->constants; ++c) {
+      Atom other = query;
+      (head ? other.first : other.second) = c;
+      if (graph.truths->find(other) < 0) candidates.push_back(double(of[c - 1]));
     }
+    ranks[size_t(i)] = rank_of(candidates, Ties::realistic);
+  });
   return rank_figures(ranks);
 }
 
@@ -57,14 +58,15 @@ int embed(const Arguments& arguments) {
   options.n3 = arguments.number("--n3", 0, 1e6).value_or(options.n3);
   options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
 
-  // products this large are the library's own threads' work
-  at::set_num_threads(place("cpu", 0).threads);
+  claim_threads();
+  ThreadPool pool(place("cpu", arguments.integer("--threads", 1, 1024).value_or(0)).threads,
+                  [] { at::set_num_threads(1); });
   const datalog::Graph& graph = datalog::open_graph(arguments.positional()[0]);
   const datalog::Dataset& data = graph.dataset;
   double told = steady_s();
   const double begin = told;
   const ComplexEmbedding model = ComplexEmbedding::train(
-      data.train, graph.knowledge->constants, graph.knowledge->predicates, options,
+      data.train, graph.knowledge->constants, graph.knowledge->predicates, options, pool,
       [&](int64_t epoch, double loss) {
         if (epoch + 1 < options.epochs && steady_s() - told < kBetweenLines_s) return;
         told = steady_s();
@@ -78,7 +80,7 @@ int embed(const Arguments& arguments) {
   for (const auto& [name, queries] :
        {std::pair("valid", &data.valid), std::pair("test", &data.test)}) {
     if (queries->empty()) continue;
-    const RankFigures f = ranked(model, graph, *queries);
+    const RankFigures f = ranked(model, graph, *queries, pool);
     const auto text = [](double x) {
       char out[16];
       std::snprintf(out, sizeof out, "%.3f", x);
@@ -105,6 +107,7 @@ Part embed_part() {
                      {"--lr", "X", "step size of Adagrad (default 0.1)"},
                      {"--n3", "X", "weight of the nuclear 3-norm (default 0.005)"},
                      {"--seed", "S", "of first weights and order (default 0)"},
+                     {"--threads", "N", "default: all; the vectors are the same for any number"},
                      {"--overwrite", "", "FILE is replaced where it is there already"}},
            .least = 1,
            .most = 1,

@@ -13,6 +13,7 @@
 #include "base/core/terminal.h"
 #include "base/datalog/dataset.h"
 #include "base/datalog/search.h"
+#include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/prove/all_queries.h"
@@ -54,13 +55,24 @@ Grammar grammar() {
                     {"--overwrite", "", "replace FILE where it is there already"}},
           .least = 1,
           .most = 2,
-          .names = "<data> <query>"};
+          .names = "<data> <query>",
+          .settings = true};
 }
 
-/// The data set of a name, a folder, or a run on one.
-datalog::Dataset data_of(const std::string& name) {
-  if (!path_exists(name + "/run.json")) return datalog::open_dataset(name);
+/// The data set of a name, a folder, or a run on one, which env.data among `settings` names anew.
+datalog::Dataset data_of(const std::string& name, const std::vector<std::string>& settings) {
+  if (!is_run(name)) {
+    if (!settings.empty())
+      throw Error("[prove] " + settings[0] + " is a setting of a run, and " + name + " is none");
+    return datalog::open_dataset(name);
+  }
   const auto experiment = experiment_of(name);
+  for (const std::string& setting : settings) {
+    if (!setting.starts_with("env.data="))
+      throw Error("[prove] of a run's settings only env.data=FOLDER may be given, got '" + setting +
+                  "'");
+    experiment->table().override_with(setting);
+  }
   const Field* data = experiment->table().find("env.data");
   if (!data)
     throw Error("[" + name + "] is a run on " + experiment->env().name +
@@ -130,7 +142,7 @@ int run(const std::vector<std::string>& words) {
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
   expect_flags(arguments);
-  const datalog::Dataset data = data_of(arguments.positional()[0]);
+  const datalog::Dataset data = data_of(arguments.positional()[0], arguments.settings());
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
@@ -150,10 +162,10 @@ int run(const std::vector<std::string>& words) {
   std::unique_ptr<RunPolicy> run;
   std::optional<PolicyScores> policy;
   if (arguments.choice<Kind>("--search") == Kind::policy) {
-    if (!path_exists(name + "/run.json"))
+    if (!is_run(name))
       throw Error("[prove] --search policy needs a run's folder in the place of " + name);
     run = std::make_unique<RunPolicy>(name, arguments.value("--checkpoint").value_or("latest"),
-                                      std::vector<std::string>{}, "cpu");
+                                      arguments.settings(), "cpu");
     policy.emplace(*run);
   }
   const auto page = arguments.output("--html");
@@ -168,16 +180,18 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "prove",
-          .summary = "prove a query from a knowledge graph, or say why it cannot be proved",
-          .usage =
-              "prove <data> <query> [flags]\n       maglev prove <data> --queries SPLITS "
-              "[flags]\n\n"
-              "<data> is a data set's name (family), a folder of one, or a run on kg. A query is "
-              "uncle(ann, bob), or\nuncle(ann, X) for all who are one: names with a capital "
-              "letter are variables unless the data knows them.\nExit status: 0 proved, 1 not, "
-              "2 a mistake; of --queries 0.",
-          .run = run};
+  return {
+      .name = "prove",
+      .summary = "prove a query from a knowledge graph, or say why it cannot be proved",
+      .usage =
+          "prove <data> <query> [flags]\n       maglev prove <data> --queries SPLITS "
+          "[flags]\n\n"
+          "<data> is a data set's name (family), a folder of one, or a run on kg (env.data=FOLDER "
+          "where that has moved).\nA query is uncle(ann, bob), or uncle(ann, X) for all who "
+          "are one: names with a capital letter are variables\nunless the data knows them. "
+          "Exit status: 0 proved, 1 not, "
+          "2 a mistake; of --queries 0.",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::prove

@@ -110,6 +110,10 @@ T atomicMax(T* place, std::type_identity_t<T> with) {
   return emulated_exchange(place, [=](T x) { return x > with ? x : with; });
 }
 template <class T>
+T atomicMin(T* place, std::type_identity_t<T> with) {
+  return emulated_exchange(place, [=](T x) { return x < with ? x : with; });
+}
+template <class T>
 T atomicExch(T* place, std::type_identity_t<T> with) {
   return emulated_exchange(place, [=](T) { return with; });
 }
