@@ -52,6 +52,7 @@ void Evaluation::begin(const std::string& checkpoint) {
   verdict_ = {.checkpoint = checkpoint, .row = {.values = {}, .event = true}, .failure = {}};
   ended_ = false;
   thread_ = std::thread([this] {
+    trace::name_thread("evaluation");
     try {
       if (placement_.device.is_cuda()) use_device(placement_.device.index());
       stream_.on_side_stream([this] { judge(); });
