@@ -55,14 +55,11 @@ void ScopedSpan::begin(const SpanRecord& span) {
   tracer_ = recording.load(std::memory_order_acquire);
   if (!tracer_) return;
   span_ = span;
-  if (span.category == Category::stage) tracer_->begin_stage();
   span_.begin_ns = now_ns();
+  if (span.category == Category::stage) tracer_->begin_stage();
 }
 
-void ScopedSpan::end() {
-  span_.end_ns = now_ns();
-  tracer_->record(span_);
-}
+void ScopedSpan::end() { tracer_->end_span(span_); }
 
 size_t Recording::spans() const {
   size_t count = 0;
@@ -220,11 +217,13 @@ void Tracer::begin_stage() noexcept {
   if (SpanRing* ring = ring_of_this_thread()) ring->begin_counting();
 }
 
-void Tracer::record(SpanRecord span) noexcept {
+void Tracer::end_span(SpanRecord span) noexcept {
   SpanRing* ring = ring_of_this_thread();
   Counts counts;
   const bool counted = ring && span.category == Category::stage && ring->end_counting(counts);
   span.counts = counted;
+  // counters are read within the span, so that what they count is no more than it took
+  span.end_ns = now_ns();
   if (!ring || !ring->push(span, counted ? &counts : nullptr))
     dropped_.fetch_add(1, std::memory_order_relaxed);
 }

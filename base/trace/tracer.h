@@ -2,7 +2,7 @@
 // Where spans go while a window is open: each thread has a buffer of its own, of fixed size, that it
 // alone writes and the owner of the tracer alone empties. Nobody waits for anybody; what finds no
 // room is counted and dropped.
-// Threads: record() by any; everything else by one, the owner's. A tracer lives longer than every
+// Threads: begin_stage() and end_span() by any; everything else by one, the owner's. A tracer lives longer than every
 // thread that records.
 
 #include <array>
@@ -109,10 +109,10 @@ class Tracer {
   void stop();
   bool recording_now() const { return recording_; }
 
-  /// By any thread: a stage begins, which record() ends.
+  /// By any thread: a stage begins, which end_span() ends.
   void begin_stage() noexcept;
-  /// By any thread: a span that has ended.
-  void record(SpanRecord span) noexcept;
+  /// By any thread: the span ends now.
+  void end_span(SpanRecord span) noexcept;
 
  private:
   SpanRing* ring_of_this_thread() noexcept;

@@ -283,7 +283,7 @@ def test_the_iteration_in_which_learning_diverges_is_written(engine, tmp_path):
 
 def test_threads_are_named_and_the_machines_peaks_are_told(engine, tmp_path):
     run = tmp_path / "run"
-    train(engine, run, "trace.window=5-9", "env.count=256")
+    train(engine, run, "trace.window=5-9", "env.count=256", "train.steps=60000")
     trace = read(run / "traces" / "iter_5-9.json.gz")
     names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
     assert {"main", "pool 1"} <= names, names
