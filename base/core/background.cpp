@@ -4,12 +4,16 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 
 namespace maglev {
 
-Background::Background() {
+Background::Background(const char* name) {
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this, name] {
+      trace::name_thread(name);
+      run();
+    });
   } catch (const std::system_error& refused) {
     throw Error(std::string("[threads] the system gives no further thread: ") + refused.what() +
                 "; raise ulimit -u or lower threads");

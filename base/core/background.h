@@ -11,8 +11,8 @@ namespace maglev {
 
 class Background {
  public:
-  /// Throws Error when the system gives no thread.
-  Background();
+  /// `name`: of the thread, in traces. Throws Error when the system gives no thread.
+  explicit Background(const char* name);
   /// Waits for what was started.
   ~Background();
   Background(const Background&) = delete;

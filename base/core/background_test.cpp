@@ -10,7 +10,7 @@ namespace maglev {
 namespace {
 
 TEST(Background, does_one_thing_after_another_beside_its_owner) {
-  Background background;
+  Background background("test");
   background.wait();
   int sum = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -21,7 +21,7 @@ TEST(Background, does_one_thing_after_another_beside_its_owner) {
 }
 
 TEST(Background, gives_an_exception_to_who_waits_and_goes_on) {
-  Background background;
+  Background background("test");
   background.start([] { throw Error("[here] of the thread"); });
   EXPECT_THROW(background.wait(), Error);
   background.wait();
@@ -34,7 +34,7 @@ TEST(Background, gives_an_exception_to_who_waits_and_goes_on) {
 TEST(Background, that_ends_has_done_what_was_started) {
   std::atomic<int> done{0};
   for (int i = 0; i < 200; ++i) {
-    Background background;
+    Background background("test");
     background.start([&] { ++done; });
   }
   EXPECT_EQ(done, 200);

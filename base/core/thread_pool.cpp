@@ -31,7 +31,10 @@ ThreadPool::ThreadPool(int threads, std::function<void()> on_start) {
   MAGLEV_ASSERT(threads >= 1, "a pool counts its caller");
   try {
     for (int i = 1; i < threads; ++i)
-      workers_.emplace_back([this, on_start] { worker_main(on_start); });
+      workers_.emplace_back([this, i, on_start] {
+        trace::name_thread(("pool " + std::to_string(i)).c_str());
+        worker_main(on_start);
+      });
   } catch (const std::exception& e) {
     // those that were made wait on what this object is about to lose
     const int made = this->threads();

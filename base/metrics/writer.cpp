@@ -48,7 +48,10 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
 MetricWriter::MetricWriter(std::vector<NamedSink> sinks, const Progress* progress)
     : progress_(progress) {
   for (NamedSink& named : sinks) seats_.push_back({.named = std::move(named), .last_step = -1});
-  thread_ = std::thread([this] { thread_main(); });
+  thread_ = std::thread([this] {
+    trace::name_thread("metrics");
+    thread_main();
+  });
 }
 
 MetricWriter::~MetricWriter() { close("stopped"); }

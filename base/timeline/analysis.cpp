@@ -90,7 +90,12 @@ void add_span(NamedTime& time, const Timeline& timeline, const Span& span, int64
   time.calls += !span.continued;
   if (outer) time.total += length;
   time.longest = std::max(time.longest, length);
-  if (span.numbers && !span.continued) {
+  if (!span.numbers || span.continued) return;
+  if (is_stage(span.kind)) {
+    // of a name inside itself the outer one's
+    const SpanCounts& counts = timeline.counts[span.numbers];
+    for (size_t i = 0; i < counts.size() && outer; ++i) time.counts[i] += std::max(0.f, counts[i]);
+  } else {
     time.bytes += timeline.numbers[span.numbers].bytes;
     time.flops += timeline.numbers[span.numbers].flops;
   }
@@ -120,7 +125,10 @@ class Analyst {
     to_ = iterates ? main.iterations_end : first.last_ns;
     analysis_.iterations = iterates ? main.iterations : 0;
     analysis_.begin = from_, analysis_.wall = to_ - from_;
-    analysis_.main_thread = main.stream ? "none" : main.name();
+    several_ = std::any_of(first.tracks.begin(), first.tracks.end(), [&](const Track& track) {
+      return !track.stream && track.spans > 0 && track.process != main.process;
+    });
+    analysis_.main_thread = main.stream ? "none" : thread_name(main);
     if (main.stream) analysis_.untraced = analysis_.wall;
     threads_.resize(first.tracks.size());
   }
@@ -160,14 +168,41 @@ class Analyst {
           std::max<int64_t>(0, device_extent_[i].second - device_extent_[i].first);
     for (size_t track = 0; track < threads_.size(); ++track) {
       if (threads_[track].wall == 0) continue;
-      threads_[track].name = last.tracks[track].name();
+      threads_[track].name = thread_name(last.tracks[track]);
       analysis_.threads.push_back(threads_[track]);
     }
     for (const auto& [way, copied] : copies_) analysis_.copies.push_back(copied);
+    add_processes(last.tracks);
     doubt(last);
   }
 
  private:
+  // each by the thread that leads it: that of most iterations, else the longest
+  void add_processes(const std::vector<Track>& tracks) {
+    std::map<std::string, std::vector<size_t>> by_process;
+    for (size_t i = 0; i < tracks.size(); ++i)
+      if (tracks[i].spans > 0 && !tracks[i].stream) by_process[tracks[i].process].push_back(i);
+    if (by_process.size() < 2) return;
+    for (const auto& [pid, threads] : by_process) {
+      const size_t lead =
+          *std::max_element(threads.begin(), threads.end(), [&](size_t a, size_t b) {
+            return std::pair(tracks[a].iterations, tracks[a].top_ns) <
+                   std::pair(tracks[b].iterations, tracks[b].top_ns);
+          });
+      const Track& track = tracks[lead];
+      ProcessTime time{.name = track.process_name, .pid = pid};
+      time.threads = threads.size();
+      for (const size_t thread : threads) time.spans += tracks[thread].spans;
+      time.iterations = track.iterations;
+      time.begin = track.iterations ? track.iterations_begin : track.begin;
+      time.wall = (track.iterations ? track.iterations_end : track.end) - time.begin;
+      time.busy = threads_[lead].busy, time.waits = threads_[lead].idle_total();
+      analysis_.processes.push_back(time);
+    }
+    std::stable_sort(analysis_.processes.begin(), analysis_.processes.end(),
+                     [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  }
+
   void add_thread(const Timeline& timeline, size_t track, int64_t from, int64_t to) {
     if (timeline.tracks[track].spans == 0) return;
     const auto spans = spans_of(timeline, track);
@@ -332,7 +367,13 @@ class Analyst {
   Analysis& analysis_;
   Meanings meanings_;
   Tables tables_;
+  // of several processes, which one's it is
+  std::string thread_name(const Track& track) const {
+    return several_ ? track.process + ": " + track.name() : track.name();
+  }
+
   size_t main_ = 0;
+  bool several_ = false;
   int64_t from_ = 0, to_ = 0, out_of_place_ = 0;
   uint64_t device_spans_ = 0, before_launch_ = 0;
   std::vector<UsedTime> threads_;

@@ -24,8 +24,18 @@ struct NamedTime {
   int64_t self = 0;   ///< without what lies inside
   int64_t longest = 0;
   double bytes = 0, flops = 0;
+  /// Of stages: what they counted in `total`, in the order of trace::kCounters; 0: nothing.
+  std::array<double, trace::kCounters.size()> counts{};
 
   double mean() const { return calls ? double(total) / double(calls) : 0; }
+};
+
+/// A process of the trace, where it has several.
+struct ProcessTime {
+  std::string name, pid;
+  uint64_t threads = 0, spans = 0, iterations = 0;
+  int64_t begin = 0, wall = 0;  ///< of the thread that leads: its iterations, else its spans
+  int64_t busy = 0, waits = 0;  ///< of it, within the analysed time
 };
 
 /// One device, or one thread.
@@ -85,6 +95,7 @@ struct Analysis {
   std::vector<NamedTime> kernels;     ///< on devices, in the wall
   std::vector<NamedTime> calls;       ///< of the device's runtime
   std::vector<UsedTime> devices, threads;
+  std::vector<ProcessTime> processes;  ///< empty where there is one
   std::vector<CopiedBytes> copies;
   std::vector<Gap> gaps;  ///< the longest of devices, or else of the main thread
 

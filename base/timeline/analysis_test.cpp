@@ -43,6 +43,26 @@ TraceText stages_of_two_iterations() {
   return trace;
 }
 
+TEST(Analysis, stages_sum_what_they_counted) {
+  TraceText text;
+  for (int64_t i = 0; i < 4; ++i)
+    text.span("stage", "iteration", 1, 1, 1000 * i, 1000,
+              "\"step\": 3, \"cycles\": 4000, \"instructions\": 8000, \"page_faults\": 2")
+        .span("stage", "update", 1, 1, 1000 * i, 500,
+              "\"cycles\": 1000, \"instructions\": 500, \"task_clock_ns\": 400000")
+        .span("kernel_cpu", "dense", 1, 1, 1000 * i, 100, "\"flops\": 7, \"cycles\": 9");
+  // counts of a window go with its spans
+  for (const size_t spans : {size_t(1) << 20, size_t(8)}) {
+    const Analysis a = analysed(text.text(), {.spans = spans});
+    using Sums = std::array<double, trace::kCounters.size()>;
+    EXPECT_EQ(row(a.stages, "iteration").counts, (Sums{16000, 32000, 0, 0, 0, 8, 0}));
+    EXPECT_EQ(row(a.stages, "update").counts, (Sums{4000, 2000, 0, 0, 1.6e6, 0, 0}));
+    EXPECT_EQ(row(a.operations, "dense").counts, Sums{});
+    EXPECT_EQ(row(a.operations, "dense").flops, 28);
+    EXPECT_EQ(a.windows > 1, spans == 8);
+  }
+}
+
 // A device that computes through `iterations` of 1000 us, with work given in time, but for what
 // `between` says of each: at 100 us the host does that for 500 us, and the device waits.
 TraceText device_trace(const std::string& category = "", const std::string& name = "",

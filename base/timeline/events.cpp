@@ -1,5 +1,6 @@
 #include "base/timeline/events.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -183,6 +184,20 @@ Scan read_object(const char*& c, const char* end, const Take& take) {
   }
 }
 
+// one of the counters, or anything else
+Scan read_count(std::string_view key, const char*& c, const char* end, TraceEvent& event) {
+  const auto counter = std::find(trace::kCounters.begin(), trace::kCounters.end(), key);
+  if (counter == trace::kCounters.end()) return skip_value(c, end);
+  std::string_view text;
+  double value = 0;
+  const Scan scan = read_text(c, end, text);
+  if (scan != Scan::done || !number_of(text, value) || value < 0 || value > 1e18) return scan;
+  if (!event.counted) event.counts.fill(-1);
+  event.counted = true;
+  event.counts[size_t(counter - trace::kCounters.begin())] = float(value);
+  return scan;
+}
+
 Scan read_args(const char*& c, const char* end, TraceEvent& event) {
   skip_blanks(c);
   if (*c != '{') return skip_value(c, end);
@@ -200,7 +215,13 @@ Scan read_args(const char*& c, const char* end, TraceEvent& event) {
         break;
       case 4:
         if (key == "name") return read_text(v, end, event.arg_name);
+        if (key == "step") return read_text(v, end, event.step);
         break;
+      case 6:
+      case 12:
+      case 13:
+      case 16:
+        return read_count(key, v, end, event);
       case 5:
         if (key == "bytes") return number(event.bytes);
         if (key == "flops") return number(event.flops);
@@ -216,6 +237,7 @@ Scan read_args(const char*& c, const char* end, TraceEvent& event) {
         if (key == "direction") return read_text(v, end, event.direction);
         break;
       case 11:
+        if (key == "page_faults") return read_count(key, v, end, event);
         if (key == "correlation") {
           const Scan scan = read_text(v, end, text);
           if (scan == Scan::done)
@@ -244,7 +266,8 @@ Scan read_event(const char*& c, const char* end, TraceEvent& event, bool& sound)
         }
         if (key == "ts") {
           const Scan scan = read_text(v, end, text);
-          if (scan == Scan::done) sound &= event.timed = time_of(text, event.start_ns);
+          if (scan == Scan::done)
+            sound &= event.timed = time_of(text, event.start_ns), event.start = text;
           return scan;
         }
         if (key == "id") return read_text(v, end, event.id);
@@ -252,7 +275,7 @@ Scan read_event(const char*& c, const char* end, TraceEvent& event, bool& sound)
       case 3:
         if (key == "dur") {
           const Scan scan = read_text(v, end, text);
-          if (scan == Scan::done) sound &= time_of(text, event.duration_ns);
+          if (scan == Scan::done) sound &= time_of(text, event.duration_ns), event.duration = text;
           return scan;
         }
         if (key == "cat") return read_text(v, end, event.category);
@@ -325,7 +348,10 @@ class TraceParser {
       if (c == '\0') return tear();
       bool sound = false;
       const bool read = c == '{' && scan([&](const char*& v) {
-                          return read_event(v, bytes_.end(), event, sound);
+                          const char* const brace = v;
+                          const Scan result = read_event(v, bytes_.end(), event, sound);
+                          event.text = {brace, size_t(v - brace)};
+                          return result;
                         });
       if (read && sound) {
         ++file_.events;
@@ -379,6 +405,7 @@ class TraceParser {
       const Scan result = skip_value(v, bytes_.end());
       if (result != Scan::done || size_t(v - first) > kMostKept) return result;
       if (key == "maglev") file_.maglev.assign(first, v);
+      if (key == "baseTimeNanoseconds") std::from_chars(first, v, file_.base_ns);
       return result;
     });
   }

@@ -7,10 +7,13 @@
 // numbers or as strings; here they are nanoseconds, for a double has no room for those since 1970.
 // Threads: an object belongs to one thread.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+
+#include "base/trace/counters.h"
 
 namespace maglev {
 
@@ -32,11 +35,20 @@ struct TraceEvent {
   std::string_view on;         ///< args.on: what a thread waits for
   std::string_view direction;  ///< args.direction of a copy
   bool pageable = false;
+  std::string_view step;  ///< args.step: which iteration it is
+  /// What a stage counted, in the order of trace::kCounters; negative: it did not say.
+  std::array<float, trace::kCounters.size()> counts;
+  bool counted = false;  ///< it says some
+
+  // where it stands, for who writes it anew
+  std::string_view text;             ///< from brace to brace
+  std::string_view start, duration;  ///< its ts and dur as they stand
 };
 
 /// What a file holds beside its events, and in which state it was.
 struct TraceFile {
   std::string maglev;   ///< the object "maglev" as JSON; empty: not ours
+  int64_t base_ns = 0;  ///< "baseTimeNanoseconds": what times count from; 0: not said
   uint64_t bytes = 0;   ///< read, after decompression
   uint64_t events = 0;  ///< well formed
   uint64_t broken = 0;  ///< elements that are no events: no object, or values of the wrong kind

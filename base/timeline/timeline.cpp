@@ -101,6 +101,7 @@ bool TimelineReader::next() {
   timeline_.end = std::numeric_limits<int64_t>::max();
   timeline_.spans.clear();
   timeline_.numbers.assign(1, {});
+  timeline_.counts.assign(1, {});
   for (auto& open : open_) open.clear();
   open_count_ = 0;
   timeline_.unclosed = 0;
@@ -118,6 +119,8 @@ bool TimelineReader::next() {
     if (const auto named = thread_names_.find(track.process + '\n' + track.thread);
         named != thread_names_.end())
       track.thread_name = named->second;
+    if (const auto named = process_names_.find(track.process); named != process_names_.end())
+      track.process_name = named->second;
   }
 
   // cut to the window, in order
@@ -162,14 +165,14 @@ void TimelineReader::take(const TraceEvent& event) {
     span.way = way_of(event);
     span.pageable = event.pageable || has(event.name, "Pageable");
   }
-  const SpanNumbers numbers{event.bytes, event.flops};
-  if (event.phase == 'X') return keep(span, numbers);
+  const Open one{span, {event.bytes, event.flops}, event.counts, event.counted};
+  if (event.phase == 'X') return keep(one);
   if (open_count_ >= limits_.open) {
     ++timeline_.unclosed;
     return;
   }
   ++open_count_;
-  open_[track].push_back({span, numbers});
+  open_[track].push_back(one);
 }
 
 void TimelineReader::end_span(const TraceEvent& event, uint32_t track) {
@@ -181,10 +184,11 @@ void TimelineReader::end_span(const TraceEvent& event, uint32_t track) {
   Open last = open.back();
   open.pop_back(), --open_count_;
   last.span.end = event.start_ns;
-  keep(last.span, last.numbers);
+  keep(last);
 }
 
-void TimelineReader::keep(Span span, SpanNumbers numbers) {
+void TimelineReader::keep(const Open& one) {
+  Span span = one.span;
   // what is counted of the file is counted once
   if (!started_) {
     Track& track = timeline_.tracks[span.track];
@@ -197,6 +201,8 @@ void TimelineReader::keep(Span span, SpanNumbers numbers) {
     }
     if (span.length() <= std::numeric_limits<int64_t>::max() - track.top_ns)
       track.top_ns += span.length();
+    track.begin = std::min(track.begin, span.begin), track.end = std::max(track.end, span.end);
+    track.top_ns += span.length();
     ++track.spans;
     if (on_device(span.kind) && !track.stream) {
       track.stream = true;
@@ -207,9 +213,12 @@ void TimelineReader::keep(Span span, SpanNumbers numbers) {
   if (span.begin >= timeline_.end || span.end < timeline_.begin ||
       (span.end == timeline_.begin && span.begin < span.end))
     return;
-  if (numbers.bytes > 0 || numbers.flops > 0) {
+  if (is_stage(span.kind)) {
+    if (one.counted)
+      span.numbers = uint32_t(timeline_.counts.size()), timeline_.counts.push_back(one.counts);
+  } else if (one.numbers.bytes > 0 || one.numbers.flops > 0) {
     span.numbers = uint32_t(timeline_.numbers.size());
-    timeline_.numbers.push_back(numbers);
+    timeline_.numbers.push_back(one.numbers);
   }
   // room for all at once: a vector that doubles would hold them twice
   if (timeline_.spans.size() == kManySpans) timeline_.spans.reserve(limits_.spans);
@@ -235,11 +244,17 @@ void TimelineReader::narrow() {
   }
   // their numbers move together
   std::vector<SpanNumbers> numbers(1);
-  for (Span& span : spans)
-    if (span.numbers)
+  std::vector<SpanCounts> counts(1);
+  for (Span& span : spans) {
+    if (!span.numbers) continue;
+    if (is_stage(span.kind))
+      counts.push_back(timeline_.counts[span.numbers]), span.numbers = uint32_t(counts.size() - 1);
+    else
       numbers.push_back(timeline_.numbers[span.numbers]),
           span.numbers = uint32_t(numbers.size() - 1);
+  }
   timeline_.numbers = std::move(numbers);
+  timeline_.counts = std::move(counts);
 }
 
 uint32_t TimelineReader::track_of(const TraceEvent& event) {
@@ -271,6 +286,8 @@ void TimelineReader::metadata(const TraceEvent& event) {
   const std::string name = unescaped(event.arg_name.substr(0, kMostNameBytes));
   if (event.name == "thread_name" && thread_names_.size() < limits_.tracks)
     thread_names_.emplace(std::string(event.process) + '\n' + std::string(event.thread), name);
+  if (event.name == "process_name" && process_names_.size() < limits_.tracks)
+    process_names_.emplace(std::string(event.process), name);
 }
 
 }  // namespace maglev

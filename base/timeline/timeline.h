@@ -2,6 +2,7 @@
 // A trace as numbers: spans of threads and of a device's streams, with interned names. A window of
 // time at a time, so that memory is bounded by the spans of one window and not by the file.
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -50,7 +51,7 @@ const char* name_of(CopyWay way);
 struct Span {
   int64_t begin, end;  ///< ns
   uint32_t name;       ///< in Timeline::names
-  uint32_t numbers;    ///< in Timeline::numbers; 0: none
+  uint32_t numbers;    ///< in Timeline::numbers, of a stage in Timeline::counts; 0: none
   uint32_t link;       ///< correlation of a launch or of what it launched; 0: none
   uint16_t track;      ///< in Timeline::tracks
   SpanKind kind;
@@ -68,16 +69,24 @@ struct SpanNumbers {
   double bytes = 0, flops = 0;
 };
 
+/// What a stage counted, in the order of trace::kCounters; negative: not counted.
+using SpanCounts = std::array<float, trace::kCounters.size()>;
+
+/// A stage, or an iteration: what may have counted.
+inline bool is_stage(SpanKind kind) { return kind <= SpanKind::stage; }
+
 /// A thread, or a stream of a device.
 struct Track {
   std::string process, thread;  ///< pid and tid as the file has them
-  std::string thread_name;
+  std::string thread_name, process_name;
   bool stream = false;      ///< something ran there that is work of a device
   uint32_t device = 0;      ///< of a stream: which, as its process is numbered
   uint64_t spans = 0;       ///< of the whole file
   uint64_t iterations = 0;  ///< marks on it, of the whole file, and what they span
   int64_t iterations_begin = std::numeric_limits<int64_t>::max();
   int64_t iterations_end = std::numeric_limits<int64_t>::min();
+  int64_t begin = std::numeric_limits<int64_t>::max();  ///< of its spans, of the whole file
+  int64_t end = std::numeric_limits<int64_t>::min();
   int64_t top_ns = 0;  ///< length of its spans, however nested: which thread does most
 
   /// "trainer", or its number where nobody named it.
@@ -97,6 +106,7 @@ struct Timeline {
   int64_t end = std::numeric_limits<int64_t>::max();  ///< the last window's has no end
   std::vector<Span> spans;
   std::vector<SpanNumbers> numbers;
+  std::vector<SpanCounts> counts;
 
   std::vector<std::string> names;
   std::vector<Track> tracks;
@@ -127,13 +137,15 @@ class TimelineReader {
   struct Open {
     Span span;
     SpanNumbers numbers;
+    SpanCounts counts;
+    bool counted;
   };
 
   void take(const TraceEvent& event);
   void metadata(const TraceEvent& event);
   void begin_span(const TraceEvent& event, Span span);
   void end_span(const TraceEvent& event, uint32_t track);
-  void keep(Span span, SpanNumbers numbers);
+  void keep(const Open& one);
   void narrow();
   uint32_t track_of(const TraceEvent& event);
   uint32_t name_of_event(std::string_view name);
@@ -142,7 +154,7 @@ class TimelineReader {
   TimelineLimits limits_;
   Timeline timeline_;
   Names<uint32_t> names_, tracks_, devices_;
-  Names<std::string> thread_names_;
+  Names<std::string> thread_names_, process_names_;
   std::vector<std::vector<Open>> open_;  // per track
   size_t open_count_ = 0;
   std::string key_;

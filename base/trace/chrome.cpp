@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "base/trace/file.h"
 #include "base/trace/order.h"
@@ -66,12 +67,22 @@ void put_member(Pieces& out, const char* name, int64_t value) {
   out.put_text(name), out.put(":"), out.put(value), out.put(",");
 }
 
-void put_args(Pieces& out, const SpanRecord& span) {
+// what a stage counted
+void put_counts(Pieces& out, const Counts& counts, bool first) {
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0) continue;
+    out.put(first ? "\"" : ",\""), out.put(kCounters[i]), out.put("\":"), out.put(counts[i]);
+    first = false;
+  }
+}
+
+void put_args(Pieces& out, const SpanRecord& span, const ThreadSpans& thread) {
   const auto number = [&](const char* before, int64_t value) { out.put(before), out.put(value); };
   const auto text = [&](const char* before) { out.put(before), out.put_text(span.text); };
   switch (span.category) {
     case Category::stage:
       if (span.first >= 0) number("\"step\":", span.first);
+      if (span.counts) put_counts(out, thread.counts[span.counts - 1], span.first < 0);
       break;
     case Category::wait:
       text("\"on\":");
@@ -123,6 +134,13 @@ bool begins_with_event(std::string_view text) {
 
 }  // namespace
 
+std::string boot_of_this_machine() {
+  std::string boot;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, boot);
+  return boot;
+}
+
 void write_chrome(const Recording& recording, const RecordedRun& run, std::string_view inner,
                   const Bytes& out) {
   Pieces text(out);
@@ -162,7 +180,7 @@ void write_chrome(const Recording& recording, const RecordedRun& run, std::strin
       text.put(",\"tid\":"), text.put(thread.tid);
       text.put(",\"ts\":"), text.put_us(span->begin_ns + recording.realtime_ns - base);
       text.put(",\"dur\":"), text.put_us(span->end_ns - span->begin_ns);
-      text.put(",\"args\":{"), put_args(text, *span), text.put("}}");
+      text.put(",\"args\":{"), put_args(text, *span, thread), text.put("}}");
     }
 
   // tail
@@ -188,6 +206,13 @@ void write_chrome(const Recording& recording, const RecordedRun& run, std::strin
   put_member(text, "monotonic_begin_ns", recording.begin_ns);
   put_member(text, "monotonic_end_ns", recording.end_ns);
   put_member(text, "realtime_ahead_ns", recording.realtime_ns);
+  put_member(text, "realtime_ahead_end_ns", recording.realtime_end_ns);
+  if (!run.boot.empty()) put_member(text, "boot", run.boot);
+  if (!run.counters.empty()) put_member(text, "counters", run.counters);
+  if (run.peak_gflops > 0) {
+    text.put("\"peaks\":{\"gflops\":"), text.put_real(run.peak_gflops);
+    text.put(",\"gbytes_s\":"), text.put_real(run.peak_gbytes_s), text.put("},");
+  }
   text.put("\"span_cost_ns\":"), text.put_real(1e9 * recording.span_cost_s);
   text.put(",\"overhead_s\":"), text.put_real(recording.overhead_s());
   text.put("}}\n");

@@ -22,7 +22,15 @@ struct RecordedRun {
   std::string reason;  ///< window, every, signal, slow iteration, divergence
   int64_t threads = 0;
   int64_t written_by = 0;  ///< process
+  std::string boot = {};   ///< of the machine: processes of one have one CLOCK_MONOTONIC
+  /// What one thread of this machine does at best: 10^9 operations and bytes a second; 0: not known.
+  double peak_gflops = 0, peak_gbytes_s = 0;
+  std::string counters =
+      {};  ///< of stages: "counted", or why some are not; empty: none were wanted
 };
+
+/// What tells one start of a machine from any other; empty: unknown.
+std::string boot_of_this_machine();
 
 /// Takes a file's bytes from its beginning to its end, a piece at a time.
 using Bytes = std::function<void(std::string_view)>;

@@ -15,6 +15,7 @@ Recording recorded() {
   Recording recording{.begin_ns = 1'000'000,
                       .end_ns = 2'000'000,
                       .realtime_ns = 1'700'000'000'000'000'000,
+                      .realtime_end_ns = 1'700'000'000'000'000'100,
                       .dropped = 7,
                       .span_cost_s = 5e-8,
                       .drain_s = 1e-3,
@@ -48,7 +49,11 @@ RecordedRun described() {
           .window = "5-6",
           .reason = "window",
           .threads = 2,
-          .written_by = 99};
+          .written_by = 99,
+          .boot = "abc",
+          .peak_gflops = 60,
+          .peak_gbytes_s = 20,
+          .counters = "counted"};
 }
 
 std::string chrome(const Recording& recording, std::string_view inner = "") {
@@ -87,7 +92,30 @@ TEST(TraceFile, chromes_json_says_what_was_recorded) {
   EXPECT_EQ(run["dropped"], 7);
   EXPECT_EQ(run["threads"], 2);
   EXPECT_EQ(run["window"], "5-6");
+  EXPECT_EQ(run["peaks"], Json({{"gflops", 60}, {"gbytes_s", 20}}));
+  EXPECT_EQ(run["boot"], "abc");
   EXPECT_NEAR(run["overhead_s"].get<double>(), 1e-3 + 5 * 5e-8, 1e-9);
+}
+
+TEST(TraceFile, what_a_stage_counted_is_in_its_args) {
+  Recording recording = recorded();
+  recording.threads[0].counts = {{100, 250, 3, -1, 9000, 0, 1}};
+  recording.threads[0].spans[4].counts = 1;
+  recording.threads[1].counts = {{-1, -1, -1, -1, 7, -1, -1}};
+  recording.threads[1].spans[0].counts = 1;
+  const Json file = Json::parse(chrome(recording));
+  EXPECT_EQ(event_named(file, "iteration")["args"], Json({{"step", 640},
+                                                          {"cycles", 100},
+                                                          {"instructions", 250},
+                                                          {"cache_misses", 3},
+                                                          {"task_clock_ns", 9000},
+                                                          {"page_faults", 0},
+                                                          {"context_switches", 1}}));
+  EXPECT_EQ(event_named(file, "act")["args"], Json({{"task_clock_ns", 7}}));
+  std::string packets;
+  write_perfetto(recording, described(), [&](std::string_view bytes) { packets += bytes; });
+  EXPECT_NE(packets.find("instructions"), std::string::npos);
+  EXPECT_EQ(packets.find("branch_misses"), std::string::npos);
 }
 
 TEST(TraceFile, an_outer_span_comes_before_what_is_in_it) {

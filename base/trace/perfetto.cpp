@@ -79,7 +79,7 @@ std::string thread_packet(const RecordedRun& run, const ThreadSpans& of, uint64_
 }
 
 // DebugAnnotation: 10 name, 4 int_value, 6 string_value; TrackEvent: 4 debug_annotations
-void put_note(std::string& event, const char* name, int64_t value) {
+void put_note(std::string& event, std::string_view name, int64_t value) {
   std::string note;
   put_bytes(note, 10, name);
   put_number(note, 4, uint64_t(value));
@@ -93,10 +93,14 @@ void put_note(std::string& event, const char* name, const char* value) {
   put_bytes(event, 4, note);
 }
 
-void put_notes(std::string& event, const SpanRecord& span) {
+void put_notes(std::string& event, const SpanRecord& span, const ThreadSpans& thread) {
   switch (span.category) {
     case Category::stage:
       if (span.first >= 0) put_note(event, "step", span.first);
+      if (!span.counts) break;
+      for (size_t i = 0; i < kCounters.size(); ++i)
+        if (const int64_t count = thread.counts[span.counts - 1][i]; count >= 0)
+          put_note(event, kCounters[i], count);
       break;
     case Category::wait:
       put_note(event, "on", span.text);
@@ -126,13 +130,13 @@ std::string event_packet(int64_t ns, const std::string& event) {
 }
 
 // TrackEvent: 9 type (1 begins a slice, 2 ends one), 11 track_uuid, 22 categories, 23 name
-std::string begin_packet(const SpanRecord& span, uint64_t track) {
+std::string begin_packet(const SpanRecord& span, const ThreadSpans& thread, uint64_t track) {
   std::string event;
   put_number(event, 9, 1);
   put_number(event, 11, track);
   put_bytes(event, 22, name_of(span.category));
   put_bytes(event, 23, span.name);
-  put_notes(event, span);
+  put_notes(event, span, thread);
   return event_packet(span.begin_ns, event);
 }
 
@@ -156,7 +160,7 @@ void write_perfetto(const Recording& recording, const RecordedRun& run, const By
     for (const SpanRecord* span : outside_in(thread)) {
       for (; !open.empty() && open.back()->end_ns <= span->begin_ns; open.pop_back())
         put_packet(out, end_packet(*open.back(), track));
-      put_packet(out, begin_packet(*span, track));
+      put_packet(out, begin_packet(*span, thread, track));
       open.push_back(span);
     }
     for (; !open.empty(); open.pop_back()) put_packet(out, end_packet(*open.back(), track));

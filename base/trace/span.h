@@ -33,7 +33,11 @@ struct SpanRecord {
   int64_t first;   ///< stage: step; copy: bytes; kernel_cpu: operations; negative: not known
   int64_t second;  ///< copy: 1 where host memory is pageable; kernel_cpu: bytes
   Category category;
+  uint32_t counts = 0;  ///< 1 + place in its thread's counts; 0: nothing was counted
 };
+
+/// Names the calling thread, for traces, debuggers and top: at most 15 bytes.
+void name_thread(const char* name);
 
 /// Nanoseconds of CLOCK_MONOTONIC, which std::chrono::steady_clock reads too.
 int64_t now_ns();

@@ -47,6 +47,8 @@ std::string name_of_this_thread() {
 
 }  // namespace
 
+void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
+
 int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 void ScopedSpan::begin(const SpanRecord& span) {
@@ -55,12 +57,10 @@ void ScopedSpan::begin(const SpanRecord& span) {
   if (!tracer_) return;
   span_ = span;
   span_.begin_ns = now_ns();
+  if (span.category == Category::stage) tracer_->begin_stage();
 }
 
-void ScopedSpan::end() {
-  span_.end_ns = now_ns();
-  tracer_->record(span_);
-}
+void ScopedSpan::end() { tracer_->end_span(span_); }
 
 size_t Recording::spans() const {
   size_t count = 0;
@@ -74,24 +74,47 @@ double Recording::overhead_s() const {
   return double(most) * span_cost_s + drain_s;
 }
 
-SpanRing::SpanRing(size_t capacity, int64_t tid, std::string name)
+SpanRing::SpanRing(size_t capacity, int64_t tid, std::string name, ReadCounts read)
     : capacity_(capacity),
       slots_(std::make_unique_for_overwrite<SpanRecord[]>(capacity)),
       tid_(tid),
-      name_(std::move(name)) {}
+      name_(std::move(name)),
+      read_(std::move(read)) {
+  if (read_) counts_ = std::make_unique_for_overwrite<Counts[]>(capacity);
+}
 
-bool SpanRing::push(const SpanRecord& span) {
+void SpanRing::begin_counting() noexcept {
+  if (!read_) return;
+  if (depth_ < kDeepest) sound_[depth_] = read_(begun_[depth_]);
+  ++depth_;
+}
+
+bool SpanRing::end_counting(Counts& counts) noexcept {
+  // one that began before the ring was made has no beginning here
+  if (!read_ || depth_ == 0) return false;
+  --depth_;
+  Counts now;
+  if (depth_ >= kDeepest || !sound_[depth_] || !read_(now)) return false;
+  counts = counted_between(begun_[depth_], now);
+  return true;
+}
+
+bool SpanRing::push(const SpanRecord& span, const Counts* counts) {
   const uint64_t head = head_.load(std::memory_order_relaxed);
   const uint64_t used = head - tail_.load(std::memory_order_acquire);
   const size_t kept = span.category == Category::stage ? 0 : capacity_ / 8;
   if (used + kept >= capacity_) return false;
   slots_[head & (capacity_ - 1)] = span;
+  if (counts) counts_[head & (capacity_ - 1)] = *counts;
   head_.store(head + 1, std::memory_order_release);
   return true;
 }
 
-Tracer::Tracer(size_t most, size_t capacity)
-    : most_(most), capacity_(capacity), id_(tracers.fetch_add(1) + 1) {}
+Tracer::Tracer(size_t most, size_t capacity, CounterSource counters)
+    : most_(most),
+      capacity_(capacity),
+      counters_(std::move(counters)),
+      id_(tracers.fetch_add(1) + 1) {}
 
 Tracer::~Tracer() {
   stop();
@@ -130,7 +153,7 @@ double Tracer::measured_cost() {
     const int64_t begin = now_ns();
     for (int i = 0; i < kSpans; ++i) const auto span = stage("cost");
     least = std::min(least, now_ns() - begin);
-    ring->drain([](const SpanRecord&) {});
+    ring->drain([](const SpanRecord&, const Counts*) {});
   }
   return 1e-9 * double(least) / kSpans;
 }
@@ -139,7 +162,7 @@ void Tracer::empty() {
   const size_t count = std::min(threads_.load(std::memory_order_acquire), kMostThreads);
   for (size_t i = 0; i < count; ++i)
     if (SpanRing* ring = rings_[i].load(std::memory_order_acquire))
-      ring->drain([](const SpanRecord&) {});
+      ring->drain([](const SpanRecord&, const Counts*) {});
 }
 
 void Tracer::drain() {
@@ -151,7 +174,7 @@ void Tracer::drain() {
     if (!ring) continue;
     ThreadSpans& thread = taken_.threads[i];
     if (thread.tid == 0) thread.tid = ring->tid(), thread.name = ring->name();
-    ring->drain([&](const SpanRecord& span) {
+    ring->drain([&](SpanRecord span, const Counts* counts) {
       // begun before the window, by a thread that was late
       if (span.begin_ns < taken_.begin_ns) return;
       // an eighth of the room is for stages here too
@@ -167,6 +190,12 @@ void Tracer::drain() {
         // a run goes on without its trace
         ++taken_.dropped;
       }
+      if (counts) {
+        // as many bytes as a span has
+        thread.counts.push_back(*counts), ++held_;
+        span.counts = uint32_t(thread.counts.size());
+      thread.spans.push_back(span);
+      ++held_;
     });
   }
   taken_.drain_s += 1e-9 * double(now_ns() - begin);
@@ -175,6 +204,7 @@ void Tracer::drain() {
 Recording Tracer::take() {
   drain();
   taken_.end_ns = now_ns();
+  taken_.realtime_end_ns = realtime_ahead_ns();
   taken_.dropped += dropped_.exchange(0, std::memory_order_relaxed);
   const double cost = taken_.span_cost_s;
   Recording taken = std::exchange(taken_, {});
@@ -189,9 +219,20 @@ void Tracer::stop() {
   recording.store(nullptr);
 }
 
-void Tracer::record(const SpanRecord& span) noexcept {
-  SpanRing* ring = place.tracer == id_ ? place.ring : ring_of_this_thread();
-  if (!ring || !ring->push(span)) dropped_.fetch_add(1, std::memory_order_relaxed);
+void Tracer::begin_stage() noexcept {
+  if (!counters_.open) return;
+  if (SpanRing* ring = ring_of_this_thread()) ring->begin_counting();
+}
+
+void Tracer::end_span(SpanRecord span) noexcept {
+  SpanRing* ring = ring_of_this_thread();
+  Counts counts;
+  const bool counted = ring && span.category == Category::stage && ring->end_counting(counts);
+  span.counts = counted;
+  // counters are read within the span, so that what they count is no more than it took
+  span.end_ns = now_ns();
+  if (!ring || !ring->push(span, counted ? &counts : nullptr))
+    dropped_.fetch_add(1, std::memory_order_relaxed);
 }
 
 SpanRing* Tracer::ring_of_this_thread() noexcept {
@@ -200,7 +241,8 @@ SpanRing* Tracer::ring_of_this_thread() noexcept {
   const size_t mine = threads_.fetch_add(1, std::memory_order_acq_rel);
   if (mine >= kMostThreads) return nullptr;
   try {
-    place.ring = new SpanRing(capacity_, gettid(), name_of_this_thread());
+    place.ring = new SpanRing(capacity_, gettid(), name_of_this_thread(),
+                              counters_.open ? counters_.open() : ReadCounts());
   } catch (const std::exception&) {
     // its spans are dropped
     return nullptr;

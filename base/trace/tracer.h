@@ -2,7 +2,7 @@
 // Where spans go while a window is open: each thread has a buffer of its own, of fixed size, that it
 // alone writes and the owner of the tracer alone empties. Nobody waits for anybody; what finds no
 // room is counted and dropped.
-// Threads: record() by any; everything else by one, the owner's. A tracer lives longer than every
+// Threads: begin_stage() and end_span() by any; everything else by one, the owner's. A tracer lives longer than every
 // thread that records.
 
 #include <array>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/trace/counters.h"
 #include "base/trace/span.h"
 
 namespace maglev::trace {
@@ -22,12 +23,14 @@ struct ThreadSpans {
   int64_t tid = 0;   ///< the system's
   std::string name;  ///< of the thread
   std::vector<SpanRecord> spans;
+  std::vector<Counts> counts = {};  ///< of stages, where SpanRecord::counts says
 };
 
 /// What was recorded from start() on.
 struct Recording {
   int64_t begin_ns = 0, end_ns = 0;  ///< CLOCK_MONOTONIC
   int64_t realtime_ns = 0;           ///< CLOCK_REALTIME - CLOCK_MONOTONIC when it began
+  int64_t realtime_end_ns = 0;       ///< and when it ended
   int64_t dropped = 0;               ///< spans there was no room for
   double span_cost_s = 0;            ///< what a span costs the thread that records it, measured
   double drain_s = 0;                ///< what emptying buffers took
@@ -41,18 +44,26 @@ struct Recording {
 /// A ring that one thread writes and another empties.
 class SpanRing {
  public:
-  /// `capacity`: a power of two.
-  SpanRing(size_t capacity, int64_t tid, std::string name);
+  /// `capacity`: a power of two. `read`: the counters of the writer; empty: none are read.
+  SpanRing(size_t capacity, int64_t tid, std::string name, ReadCounts read);
+
+  /// By the writer, as a stage begins. Stages of a thread end in the reverse order.
+  void begin_counting() noexcept;
+  /// What was counted since the last begin_counting() that was not ended; false: nothing was.
+  bool end_counting(Counts& counts) noexcept;
 
   /// By the writer. An eighth of the room is kept for stages, which end after all that is within
-  /// them. False where there was none.
-  bool push(const SpanRecord& span);
-  /// By the reader: those that are there now, oldest first, and no longer.
+  /// them. False where there was none. `counts` of the span; null: none.
+  bool push(const SpanRecord& span, const Counts* counts = nullptr);
+  /// By the reader: those that are there now, oldest first, and no longer. `take(span, counts)`.
   template <class Take>
   void drain(const Take& take) {
     const uint64_t head = head_.load(std::memory_order_acquire);
     uint64_t tail = tail_.load(std::memory_order_relaxed);
-    for (; tail != head; ++tail) take(slots_[tail & (capacity_ - 1)]);
+    for (; tail != head; ++tail) {
+      const SpanRecord& span = slots_[tail & (capacity_ - 1)];
+      take(span, span.counts ? &counts_[tail & (capacity_ - 1)] : nullptr);
+    }
     tail_.store(tail, std::memory_order_release);
   }
 
@@ -62,8 +73,14 @@ class SpanRing {
  private:
   size_t capacity_;
   std::unique_ptr<SpanRecord[]> slots_;
+  std::unique_ptr<Counts[]> counts_;  ///< beside the slots; null: nothing is counted
   int64_t tid_;
   std::string name_;
+  ReadCounts read_;
+  static constexpr size_t kDeepest = 64;
+  std::array<Counts, kDeepest> begun_;  ///< readings of stages that are open, the innermost last
+  std::array<bool, kDeepest> sound_{};  ///< whether there was one
+  size_t depth_ = 0;                    ///< stages that are open
   alignas(64) std::atomic<uint64_t> head_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};
 };
@@ -75,7 +92,8 @@ class Tracer {
 
   /// `capacity`: spans a thread can record between two drain(), a power of two; `most`: spans of a
   /// recording.
-  explicit Tracer(size_t most, size_t capacity = kSpansPerThread);
+  /// `counters`: what stages count; without `open` they count nothing.
+  explicit Tracer(size_t most, size_t capacity = kSpansPerThread, CounterSource counters = {});
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
@@ -91,8 +109,10 @@ class Tracer {
   void stop();
   bool recording_now() const { return recording_; }
 
-  /// By any thread: a span that has ended.
-  void record(const SpanRecord& span) noexcept;
+  /// By any thread: a stage begins, which end_span() ends.
+  void begin_stage() noexcept;
+  /// By any thread: the span ends now.
+  void end_span(SpanRecord span) noexcept;
 
  private:
   SpanRing* ring_of_this_thread() noexcept;
@@ -101,6 +121,7 @@ class Tracer {
   double measured_cost();
 
   const size_t most_, capacity_;
+  const CounterSource counters_;
   const uint64_t id_;  ///< no other tracer of this process has it
   bool recording_ = false;
   Recording taken_;

@@ -25,6 +25,7 @@ constexpr double kEach_s = 0.2;
 constexpr int64_t kSize = 384;  // three f32 matrices fit a core's second-level cache
 constexpr int64_t kDeviceSize = 4096;
 constexpr int kLaunches = 1000;
+constexpr long kThreadBytes = 96l << 20;  // more than one core's caches hold
 
 double processor_s() {
   timespec time{};
@@ -166,6 +167,12 @@ void measure_device(Peaks& peaks, long bytes, at::Device device) {
 double multiply_add_gflops(int threads) {
   ThreadPool pool(threads);
   return multiply_add_gflops(pool);
+}
+
+ThreadPeaks measure_one_thread() {
+  ThreadPool alone(1);
+  return {.gflops = multiply_add_gflops(alone),
+          .gigabytes_s = triad_gigabytes_s(alone, kThreadBytes)};
 }
 
 Peaks measure_peaks(int threads, long bytes, at::Device device) {

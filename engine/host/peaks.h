@@ -29,6 +29,15 @@ struct Peaks {
   double seconds = 0;    ///< measuring took
 };
 
+/// What one thread does at best: what bounds a kernel on a processor (the roofline model, Williams,
+/// Waterman and Patterson, 2009).
+struct ThreadPeaks {
+  double gflops = 0;       ///< 10^9 operations a second, f32 multiply-adds in registers
+  double gigabytes_s = 0;  ///< 10^9 bytes a second read and written, of arrays larger than caches
+};
+/// In half a second of the calling thread.
+ThreadPeaks measure_one_thread();
+
 /// What `threads` threads of the calling process do as training does: each multiplies matrices of
 /// its own, that fit a core's second-level cache. `bytes` of memory are taken for the bandwidths.
 /// Where `device` is CUDA, products are the device's and its own figures are measured, too.

@@ -32,6 +32,10 @@ void TraceOptions::describe(OptionTable& table) {
             "which learning diverges; all are recorded for that; 0: none is",
             {.min = 0, .max = 1e6});
   table.add("mode", mode, "lite: the engine's spans; full: torch's profiler besides");
+  table.add(
+      "counters", counters,
+      "stages count cycles, instructions, misses of caches and branches, time on a processor, "
+      "page faults and switches, as far as the system lets them; auto: in mode full");
   table.add("folder", folder, "where traces go; empty: traces/ in the run's folder");
   table.add("size_limit", size_limit,
             "what a window's spans may take in memory; those beyond are counted and dropped",

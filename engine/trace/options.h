@@ -15,15 +15,24 @@ namespace maglev {
 enum class TraceMode { lite, full };
 constexpr auto names_of(TraceMode) { return std::array{"lite", "full"}; }
 
+/// Whether stages count cycles, misses and faults; automatic: in mode full.
+enum class TraceCounters { automatic, on, off };
+constexpr auto names_of(TraceCounters) { return std::array{"auto", "on", "off"}; }
+
 struct TraceOptions {
   std::string window;  ///< iterations, "50-55" or "50", by commas; empty: none
   int64_t every = 0;   ///< iterations between two windows; 0: none
   int64_t length = 3;  ///< iterations of a window by `every` or a signal
   double anomaly = 0;  ///< times the median an iteration takes that is written; 0: none is
   TraceMode mode = TraceMode::lite;
+  TraceCounters counters = TraceCounters::automatic;
   std::string folder;       ///< empty: traces/ in the run's folder
   int64_t size_limit = 64;  ///< MiB of spans a window holds
 
+  bool counts() const {
+    return counters == TraceCounters::on ||
+           (counters == TraceCounters::automatic && mode == TraceMode::full);
+  }
   void describe(OptionTable& table);
 };
 

@@ -52,7 +52,9 @@ void write_whole(const std::string& path, const Write& write) {
 RunTrace::RunTrace(const TraceOptions& options, bool with_device)
     : options_(with_environment(options)),
       ranges_(parse_windows(options_.window, "trace.window")),
-      tracer_(size_t(options_.size_limit) * (size_t(1) << 20) / sizeof(trace::SpanRecord)) {
+      counters_(options_.counts() ? trace::perf_counters() : trace::CounterSource()),
+      tracer_(size_t(options_.size_limit) * (size_t(1) << 20) / sizeof(trace::SpanRecord),
+              trace::Tracer::kSpansPerThread, counters_) {
   if (options_.mode == TraceMode::full) kineto_ = std::make_unique<Kineto>(with_device);
 }
 
@@ -60,6 +62,10 @@ void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
   run_ = std::move(run);
   run_.mode = name_of(options_.mode);
   run_.written_by = getpid();
+  run_.boot = trace::boot_of_this_machine();
+  if (options_.counts()) run_.counters = counters_.lacks.empty() ? "counted" : counters_.lacks;
+  if (options_.counters == TraceCounters::on && !counters_.lacks.empty())
+    note("trace.counters: " + counters_.lacks);
   // in a folder that several runs share files are told apart by the run
   folder_ = options_.folder.empty() ? run_folder + "/traces" : options_.folder;
   prefix_ = options_.folder.empty()
@@ -147,7 +153,7 @@ void RunTrace::write(const Window& window, bool full) {
   try {
     auto recording = std::make_shared<trace::Recording>(tracer_.take());
     make_dirs(folder_);
-    if (!writer_) writer_ = std::make_unique<Background>();
+    if (!writer_) writer_ = std::make_unique<Background>("trace writer");
     writer_->wait();
     const std::string path =
         free_name(folder_, prefix_ + "iter_" + range_text(window.first, window.last));
@@ -159,13 +165,16 @@ void RunTrace::write(const Window& window, bool full) {
     run.reason = window.reason;
     if (!full) run.mode = name_of(TraceMode::lite);
 
-    writer_->start([this, path, torchs, run, recording] {
+    writer_->start([this, path, torchs, run, recording]() mutable {
       try {
         std::string inner;
         if (!torchs.empty()) {
           inner = read_file(torchs, kMostTorchBytes);
           remove_path(torchs);
         }
+        // of one thread, as kernels on processors are
+        if (peaks_.gflops == 0) peaks_ = measure_one_thread();
+        run.peak_gflops = peaks_.gflops, run.peak_gbytes_s = peaks_.gigabytes_s;
         write_whole(path + ".json.gz", [&](const trace::Bytes& out) {
           trace::Gzip gzip(out);
           trace::write_chrome(*recording, run, inner,

@@ -14,6 +14,7 @@
 #include "base/core/background.h"
 #include "base/trace/file.h"
 #include "base/trace/tracer.h"
+#include "engine/host/peaks.h"
 #include "engine/trace/kineto.h"
 #include "engine/trace/options.h"
 
@@ -55,6 +56,7 @@ class RunTrace {
   TraceOptions options_;
   std::vector<IterationRange> ranges_;
   trace::RecordedRun run_;
+  trace::CounterSource counters_;
   std::string folder_, prefix_;
   trace::Tracer tracer_;
   std::unique_ptr<Kineto> kineto_;  ///< null: mode lite
@@ -65,6 +67,7 @@ class RunTrace {
   int64_t last_ = 0;  ///< iteration that ended last
   std::mutex mutex_;  ///< of notes_
   std::vector<std::string> notes_;
+  ThreadPeaks peaks_;                   ///< measured by the writer before its first file
   std::unique_ptr<Background> writer_;  ///< ends first
 };
 

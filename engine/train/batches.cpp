@@ -12,7 +12,7 @@ Batches::Batches(Replay& replay, bool ahead)
     : replay_(replay), buffer_(replay.make_buffer()), alone_(1) {
   if (!ahead) return;
   next_ = replay.make_buffer();
-  thread_ = std::make_unique<Background>();
+  thread_ = std::make_unique<Background>("prefetch");
 }
 
 const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {

@@ -298,3 +298,82 @@ def test_the_iteration_in_which_learning_diverges_is_written(engine, tmp_path):
     assert "learning has diverged" in (run / "log.txt").read_text()
     reasons = [read(f)["maglev"]["reason"] for f in (run / "traces").glob("*.json.gz")]
     assert "divergence" in reasons
+
+
+def test_threads_are_named_and_the_machines_peaks_are_told(engine, tmp_path):
+    run = tmp_path / "run"
+    train(engine, run, "trace.window=5-9", "env.count=256", "train.steps=60000")
+    trace = read(run / "traces" / "iter_5-9.json.gz")
+    names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    assert {"main", "pool 1"} <= names, names
+    peaks = trace["maglev"]["peaks"]
+    assert peaks["gflops"] > 0.1 and peaks["gbytes_s"] > 0.1
+    report = json.loads(engine("trace", "analyze", run / "traces" / "iter_5-9.json.gz", "--json").stdout)
+    assert any("roofline" in row for row in report["operations"])
+
+
+def test_stages_count_where_they_are_told_to(engine, tmp_path):
+    off, on = tmp_path / "off", tmp_path / "on"
+    train(engine, off, "trace.window=5")
+    assert "counters" not in read(off / "traces" / "iter_5.json.gz")["maglev"]
+    train(engine, on, "trace.window=5-9", "trace.counters=on")
+    file = on / "traces" / "iter_5-9.json.gz"
+    trace = read(file)
+    said = trace["maglev"]["counters"]
+    stages = [e for e in spans(trace) if e["cat"] == "stage"]
+    for counter in ("cycles", "instructions", "cache_misses", "branch_misses", "task_clock_ns", "page_faults", "context_switches"):
+        lacking = counter in said
+        assert all((counter in e["args"]) != lacking for e in stages), (counter, said)
+        assert not any(counter in e["args"] for e in spans(trace) if e["cat"] != "stage")
+    if said != "counted":
+        assert said in (on / "log.txt").read_text()
+    if "task_clock_ns" not in said:
+        for e in stages:
+            assert e["args"]["task_clock_ns"] <= 1e3 * e["dur"] + 1e5
+        assert "on a processor" in engine("trace", "analyze", file).stdout
+
+
+def test_traces_of_two_runs_are_one_with_both_processes(engine, tmp_path):
+    files = []
+    for name in ("a", "b"):
+        train(engine, tmp_path / name, "trace.window=5-9", f"trace.folder={tmp_path / 'shared'}")
+        files.append(tmp_path / "shared" / f"{name}.iter_5-9.json.gz")
+    out = tmp_path / "both.json.gz"
+    done = engine("trace", "merge", *files, "-o", out)
+    assert done.returncode == 0, done.stderr
+    both = read(out)
+    parts = [read(f) for f in files]
+    assert len(spans(both)) == sum(len(spans(p)) for p in parts)
+    assert both["maglev"]["merged"][1]["clock"] == "the machine's"
+    # on one clock: the second run's first iteration is as much later as the system's clock says
+    begins = {}
+    for e in spans(both):
+        if e["name"] == "iteration":
+            begins[e["pid"]] = min(e["ts"], begins.get(e["pid"], 1e300))
+    (first, second) = sorted(begins.values())
+    real = [p["baseTimeNanoseconds"] / 1e3 + min(e["ts"] for e in spans(p) if e["name"] == "iteration") for p in parts]
+    assert second - first == pytest.approx(real[1] - real[0], abs=5e4)
+    report = json.loads(engine("trace", "analyze", out, "--json").stdout)
+    assert [p["iterations"] for p in report["processes"]] == [5, 5]
+    assert "Processes" in engine("trace", "analyze", out).stdout
+    # by marks that are the same steps, whenever they were
+    done = engine("trace", "merge", *files, "-o", tmp_path / "marks.json", "--marks", "iteration")
+    assert done.returncode == 0 and "marks" in done.stdout
+    assert json.loads((tmp_path / "marks.json").read_text())["maglev"]["merged"][1]["marks"] == 5
+
+
+def test_merging_says_what_it_cannot_do(engine, tmp_path):
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text('[{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
+    bad.write_text("no trace")
+    for words, said in (
+        ([good], "expected <file> <file> ..., got 1"),
+        ([good, good], "-o OUT was expected"),
+        ([good, bad, "-o", tmp_path / "x.json"], "is no trace"),
+        ([good, good, "-o", good], "is there already"),
+        ([good, good, "-o", tmp_path / "x.json", "--marks", "b"], "shares no mark"),
+    ):
+        done = engine("trace", "merge", *words)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, (words, done.stderr)
+        assert said in done.stderr, done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "good.json"]

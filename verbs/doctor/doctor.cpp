@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/config/options.h"
+#include "base/trace/counters.h"
 #include "engine/host/machine.h"
 #include "engine/host/peaks.h"
 #include "verbs/arguments.h"
@@ -49,6 +50,7 @@ int run(const std::vector<std::string>& words) {
   const auto torch = torch_settings(placement, deterministic);
   add_settings(report, torch,
                judge_environment(user, this_environment(), probe_surroundings(placement), system));
+  report.sections.push_back(traces_section(trace::perf_counters().lacks));
   if (!arguments.has("--quick")) {
     const int64_t bytes = std::min(kMeasuredBytes, system.memory.left() / 4);
     report.sections.push_back(

@@ -249,6 +249,12 @@ void add_settings(Report& report, const std::vector<EffectiveSetting>& torch,
                          environment.warnings.end());
 }
 
+Section traces_section(const std::string& lacks) {
+  return {"traces",
+          {{"counters", lacks.empty() ? "all" : lacks,
+            lacks.empty() ? "all: cycles, instructions, misses, faults, switches" : lacks}}};
+}
+
 Section measured_section(const Peaks& peaks, int threads, at::Device device) {
   const std::string on =
       threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";

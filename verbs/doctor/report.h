@@ -46,6 +46,8 @@ Report make_report(const System& system, const Build& build, const Placement& pl
 /// Adds the settings that hold with who said so, what is ignored with why, and what does harm.
 void add_settings(Report& report, const std::vector<EffectiveSetting>& torch,
                   const EnvironmentReport& environment);
+/// What spans of traces can count here; `lacks`: what not, and why (base/trace/counters.h).
+Section traces_section(const std::string& lacks);
 Section measured_section(const Peaks& peaks, int threads, at::Device device);
 
 std::string report_text(const Report& report, const Terminal& terminal);

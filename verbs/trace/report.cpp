@@ -1,6 +1,7 @@
 #include "verbs/trace/report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 
@@ -84,18 +85,81 @@ int64_t self_sum(const std::vector<NamedTime>& rows) {
   return sum;
 }
 
+double counted(const NamedTime& stage, std::string_view counter) {
+  const auto place =
+      std::find(maglev::trace::kCounters.begin(), maglev::trace::kCounters.end(), counter);
+  return stage.counts[size_t(place - maglev::trace::kCounters.begin())];
+}
+std::string ratio(const NamedTime& stage, const char* part, const char* whole, double times) {
+  const double of = counted(stage, whole);
+  return of > 0 ? printed("%.2f", times * counted(stage, part) / of) : "-";
+}
+
+std::string processes_text(const Analysis& analysis, const Terminal& terminal) {
+  Table table({"process", "pid", ">threads", ">spans", ">begins at", ">wall", ">iterations",
+               ">per iteration", ">busy", ">waits"});
+  for (const ProcessTime& process : analysis.processes)
+    table.add(
+        {short_name(process.name), process.pid, std::to_string(process.threads),
+         std::to_string(process.spans),
+         time_text(double(process.begin - analysis.processes[0].begin)),
+         time_text(double(process.wall)), std::to_string(process.iterations),
+         process.iterations ? time_text(double(process.wall) / double(process.iterations)) : "-",
+         share_text(double(process.busy), double(analysis.wall)),
+         share_text(double(process.waits), double(analysis.wall))});
+  return table.text(terminal);
+}
+
 std::string stages_text(const Analysis& analysis, const Terminal& terminal) {
   const auto wall = double(analysis.wall);
   const double iterations = double(std::max<uint64_t>(1, analysis.iterations));
-  Table table({"stage", ">calls", ">total", ">self", ">share", ">per iteration"});
+  // of what was counted, what says something of whole stages
+  struct Column {
+    const char* heading;
+    std::string (*cell)(const NamedTime&);
+  };
+  const std::array<Column, 6> known{
+      Column{">IPC", [](const NamedTime& s) { return ratio(s, "instructions", "cycles", 1); }},
+      Column{">cache misses/k",
+             [](const NamedTime& s) { return ratio(s, "cache_misses", "instructions", 1e3); }},
+      Column{">branch misses/k",
+             [](const NamedTime& s) { return ratio(s, "branch_misses", "instructions", 1e3); }},
+      Column{">on a processor",
+             [](const NamedTime& s) {
+               const double ns = counted(s, "task_clock_ns");
+               return ns > 0 ? share_text(ns, double(s.total)) : std::string("-");
+             }},
+      Column{">faults",
+             [](const NamedTime& s) { return printed("%.0f", counted(s, "page_faults")); }},
+      Column{">switches",
+             [](const NamedTime& s) { return printed("%.0f", counted(s, "context_switches")); }}};
+  std::vector<Column> columns;
+  for (const Column& column : known)
+    if (std::any_of(analysis.stages.begin(), analysis.stages.end(), [&](const NamedTime& stage) {
+          const std::string cell = column.cell(stage);
+          return cell != "-" && cell != "0";
+        }))
+      columns.push_back(column);
+
+  std::vector<std::string> headings{"stage", ">calls", ">total",
+                                    ">self", ">share", ">per iteration"};
+  for (const Column& column : columns) headings.push_back(column.heading);
+  Table table(headings);
   const auto add = [&](const std::string& name, const std::string& calls, const std::string& total,
-                       int64_t self) {
-    table.add({name, calls, total, time_text(double(self)), share_text(double(self), wall),
-               analysis.iterations ? time_text(double(self) / iterations) : "-"});
+                       int64_t self, const NamedTime* stage = nullptr) {
+    std::vector<std::string> cells{
+        name,
+        calls,
+        total,
+        time_text(double(self)),
+        share_text(double(self), wall),
+        analysis.iterations ? time_text(double(self) / iterations) : "-"};
+    for (const Column& column : columns) cells.push_back(stage ? column.cell(*stage) : "");
+    table.add(cells);
   };
   for (const NamedTime& stage : analysis.stages)
     add(short_name(stage.name), std::to_string(stage.calls), time_text(double(stage.total)),
-        stage.self);
+        stage.self, &stage);
   if (analysis.outside) add("(outside of stages)", "", "", analysis.outside);
   if (analysis.untraced) add("(untraced)", "", "", analysis.untraced);
   return table.text(terminal);
@@ -183,6 +247,8 @@ Json named_json(const std::vector<NamedTime>& rows, const TraceOrigin& origin) {
     if (row.bytes > 0) entry["bytes"] = row.bytes;
     if (row.flops > 0) entry["flops"] = row.flops;
     if (const double share = roofline(row, origin); share >= 0) entry["roofline"] = share;
+    for (size_t i = 0; i < row.counts.size(); ++i)
+      if (row.counts[i] > 0) entry[std::string(maglev::trace::kCounters[i])] = row.counts[i];
     list.push_back(entry);
   }
   return list;
@@ -224,6 +290,8 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
 
   heading(text, "Stages of the main thread (" + analysis.main_thread + ")");
   text += stages_text(analysis, terminal);
+  if (!analysis.processes.empty())
+    heading(text, "Processes"), text += processes_text(analysis, terminal);
   text += devices_text(analysis, terminal);
   if (!analysis.threads.empty())
     heading(text, "Threads"), text += threads_text(analysis, top, terminal);
@@ -316,6 +384,16 @@ std::string report_json(const std::string& path, const Analysis& analysis, const
                                {"busy_s", seconds(thread.busy)},
                                {"waits_s", idle_json(thread)},
                                {"untraced_s", seconds(thread.untraced)}});
+  for (const ProcessTime& process : analysis.processes)
+    json["processes"].push_back({{"name", process.name},
+                                 {"pid", process.pid},
+                                 {"threads", process.threads},
+                                 {"spans", process.spans},
+                                 {"iterations", process.iterations},
+                                 {"begin_s", seconds(process.begin - analysis.processes[0].begin)},
+                                 {"wall_s", seconds(process.wall)},
+                                 {"busy_s", seconds(process.busy)},
+                                 {"waits_s", seconds(process.waits)}});
   for (const CopiedBytes& copied : analysis.copies)
     json["copies"].push_back({{"direction", name_of(copied.way)},
                               {"pageable", copied.pageable},

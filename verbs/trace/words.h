@@ -8,5 +8,7 @@ namespace maglev::verbs::trace {
 
 /// `words` are those behind "analyze".
 int analyze(const std::vector<std::string>& words);
+/// `words` are those behind "merge".
+int merge(const std::vector<std::string>& words);
 
 }  // namespace maglev::verbs::trace

@@ -1,0 +1,77 @@
+// maglev trace merge: traces of several processes as one, on one clock.
+
+#include "base/timeline/merge.h"
+
+#include <cmath>
+#include <cstdio>
+#include <unistd.h>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/trace/file.h"
+#include "verbs/arguments.h"
+#include "verbs/table.h"
+#include "verbs/trace/words.h"
+
+namespace maglev::verbs::trace {
+
+int merge(const std::vector<std::string>& words) {
+  const VerbEntry verb{
+      .name = "trace merge",
+      .summary =
+          "traces of several processes as one, with aligned clocks; for trace analyze, "
+          "Perfetto and chrome://tracing",
+      .usage = "trace merge <file> <file> ... -o OUT [--marks NAME] [--overwrite]",
+      .run = merge};
+  const Arguments arguments(
+      verb, words,
+      {.flags = {{"-o", "OUT", "the merged trace; compressed where it ends in .gz"},
+                 {"--marks", "NAME",
+                  "spans of this name end together in all files (a barrier, or iterations that "
+                  "wait for each other): clocks are aligned by them"},
+                 {"--overwrite", "", "OUT may be there"}},
+       .least = 2,
+       .most = 4096,
+       .names = "<file> <file> ..."});
+  if (arguments.help()) return arguments.print_help();
+  const auto out = arguments.output("-o");
+  if (!out) throw Error("[trace merge] -o OUT was expected: where the merged trace goes");
+  const auto& paths = arguments.positional();
+
+  // a file is there as a whole or not at all
+  const std::string unfinished = temporary_beside(*out);
+  FileWriter file(unfinished);
+  const auto write = [&](std::string_view bytes) { file.write(bytes); };
+  const std::string marks = arguments.value("--marks").value_or("");
+  std::vector<MergedTrace> merged;
+  try {
+    if (out->ends_with(".gz")) {
+      maglev::trace::Gzip gzip(write);
+      merged = merge_traces(paths, marks, [&](std::string_view bytes) { gzip.write(bytes); });
+      gzip.finish();
+    } else {
+      merged = merge_traces(paths, marks, write);
+    }
+    file.finish();
+  } catch (...) {
+    remove_path(unfinished);
+    throw;
+  }
+  rename_path(unfinished, *out);
+
+  Table table({"file", ">events", "clock", ">shift", ">drift", ">marks", ">residual"});
+  for (const MergedTrace& one : merged) {
+    char shift[40], drift[40], residual[40];
+    std::snprintf(shift, sizeof shift, "%.3f ms", double(one.shift_ns) / 1e6);
+    std::snprintf(drift, sizeof drift, "%.2f ppm", one.drift_ppm);
+    std::snprintf(residual, sizeof residual, "%.1f us", double(one.residual_ns) / 1e3);
+    table.add({one.path + (one.torn ? " (torn)" : ""), std::to_string(one.events),
+               name_of(one.clock), shift, drift, std::to_string(one.marks),
+               one.marks ? residual : "-"});
+  }
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  std::printf("%s\n", out->c_str());
+  return 0;
+}
+
+}  // namespace maglev::verbs::trace
