@@ -9,6 +9,7 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/memory.h"
 #include "algos/dreamer/reference/learner.h"
+#include "algos/dreamer/work.h"
 #include "base/simd/pairs.h"
 
 namespace maglev::dreamer {
@@ -131,6 +132,10 @@ AlgoEntry entry() {
       .policy_memory =
           [](const void* o, const AlgoContext& context) {
             return maglev::dreamer::policy_memory(*static_cast<const Options*>(o), context);
+          },
+      .work =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::dreamer::planned_work(*static_cast<const Options*>(o), context);
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },

@@ -67,6 +67,10 @@ AlgoEntry entry() {
           [](const void* o, const AlgoContext& context) {
             return maglev::ppo::planned_policy_memory(*static_cast<const Options*>(o), context);
           },
+      .work =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::ppo::planned_work(*static_cast<const Options*>(o), context);
+          },
       .check = [](const void* o, const EnvSpec&,
                   int64_t rows) { static_cast<const Options*>(o)->check(rows); },
       .small = {.env = "cartpole",

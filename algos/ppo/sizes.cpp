@@ -1,6 +1,7 @@
 #include "algos/ppo/sizes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -23,6 +24,19 @@ constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
 // rows act gets at once, where threads share them
 constexpr int64_t kLeastBlock = 64, kMostBlock = 256;
+
+// share of the multiply-add peak that products of layers reach: on panels, in shards of networks with
+// convolutions, whose layers are kernels of ours, and by a library; fitted (docs/planning.md)
+constexpr double kPanelReach = 0.85, kShardReach = 0.6, kLibraryReach = 0.3;
+// parameters, moments and gradients of so many bytes stay in caches from one minibatch to the next
+constexpr double kCached = 1 << 20;
+// blocks handed to threads for a minibatch; kernels for a time step, minibatch, epoch and iteration of
+// a device (docs/iteration.md), and what a minibatch off panels launches
+constexpr double kHandOffs = 4;
+// what a time step of a block costs beside its rows, of handing work to a thread
+constexpr double kBlockStep = 0.1;
+constexpr double kStepLaunches = 2, kMinibatchLaunches = 7, kEpochLaunches = 1, kLaunches = 11;
+constexpr double kLayersLaunches = 120;
 
 std::shared_ptr<ActorCritic> unmade(const Options& o, const AlgoContext& context) {
   return make_network(o.network, network_context(context), Initializer::shapes());
@@ -138,6 +152,60 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   return {{"parameters", (1 + pairs) * f32 * parameters},
           {"activations",
            (1 + pairs) * f32 * threads * block_rows(o, context, network) * network.cost().outputs}};
+}
+
+std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
+  const auto made = unmade(o, context);
+  const ActorCritic& network = *made;
+  const bool device = runs_on_cuda(context.device), panels = Panels::suit(o, context, network);
+  const RowCost cost = network.cost();
+  const double rows = double(o.rollout * context.rows), epochs = double(o.epochs);
+  const double forward = 2 * double(cost.multiply_adds), outputs = double(cost.outputs);
+  const double parameters = double(parameter_count(network));
+  const int64_t minibatch = minibatch_rows(o, context), shard = shard_rows(o, context, network);
+  const double minibatches = epochs * std::ceil(rows / double(minibatch));
+  const double block = double(block_rows(o, context, network));
+  const double lanes = double(lane_count(context, minibatch, shard));
+  // weights that a row uses several times are convolutions
+  const double reach = panels                       ? kPanelReach
+                       : forward > 2.1 * parameters ? kShardReach
+                                                    : kLibraryReach;
+  // on panels act leaves values to the whole rollout's pass; a shared trunk is then gone through twice
+  const double acting = !panels || o.network.shared ? 1 : 0.5;
+  const double valuing = panels ? acting : 1 / double(o.rollout);
+  // a row of the rollout: advantages, returns, errors and their moments, some of it twice
+  constexpr double kAdvantageBytes = 64, kAdvantageElements = 6;
+  // gradients of every lane are added, then parameters and moments read and written
+  const double optimiser = 4 * parameters * (2 * lanes + 6);
+  const bool cached = 4 * parameters * (lanes + 3) <= kCached;
+  const double off_panels = panels ? 0 : kLayersLaunches;
+  return {{.name = "act",
+           .flops = acting * forward * rows,
+           .reach = reach,
+           .elements = acting * outputs * rows,
+           .launches =
+               double(o.rollout) * (device ? kStepLaunches / 2 + off_panels / 4
+                                           : kBlockStep * std::ceil(double(context.rows) / block)),
+           .threads = std::ceil(double(context.rows) / block)},
+          {.name = "advantages",
+           .flops = valuing * forward * rows,
+           .reach = reach,
+           .elements = (valuing * outputs + kAdvantageElements) * rows,
+           .bytes = kAdvantageBytes * rows,
+           .launches = device ? kLaunches : kHandOffs,
+           .threads = std::ceil((rows + double(context.rows)) / block)},
+          {.name = "update",
+           .flops = 3 * forward * rows * epochs,
+           .reach = reach,
+           .elements = 2 * outputs * rows * epochs,
+           .launches = device ? (kMinibatchLaunches - 3 + off_panels) * minibatches +
+                                    kEpochLaunches * epochs
+                              : kHandOffs / 2 * minibatches,
+           .threads = std::ceil(double(minibatch) / double(shard))},
+          {.name = "optimiser",
+           .elements = 2 * parameters * minibatches,
+           .bytes = cached ? 0 : optimiser * minibatches,
+           .launches = (device ? 3 : kHandOffs / 2) * minibatches}};
 }
 
 }  // namespace maglev::ppo

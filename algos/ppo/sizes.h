@@ -27,5 +27,7 @@ DataPlan planned_data(const Options& options, const AlgoContext& context);
 std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext& context);
 /// Of a policy that only acts.
 std::vector<MemoryPart> planned_policy_memory(const Options& options, const AlgoContext& context);
+/// What an iteration of such an algorithm computes.
+std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context);
 
 }  // namespace maglev::ppo

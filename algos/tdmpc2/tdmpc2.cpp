@@ -9,6 +9,7 @@
 #include "algos/tdmpc2/memory.h"
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/reference/learner.h"
+#include "algos/tdmpc2/work.h"
 
 namespace maglev::tdmpc2 {
 
@@ -98,6 +99,10 @@ AlgoEntry entry() {
       .policy_memory =
           [](const void* o, const AlgoContext& context) {
             return maglev::tdmpc2::policy_memory(*static_cast<const Options*>(o), context);
+          },
+      .work =
+          [](const void* o, const AlgoContext& context) {
+            return maglev::tdmpc2::planned_work(*static_cast<const Options*>(o), context);
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },

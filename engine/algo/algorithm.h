@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -113,6 +114,17 @@ struct MemoryPart {
   int64_t bytes = 0;
 };
 
+/// What a stage of an iteration computes, all its rows and updates together.
+struct StageWork {
+  std::string name;
+  double flops = 0;     ///< of products and convolutions, two a multiply-add
+  double reach = 1;     ///< share of the multiply-add peak such products reach, by measurement
+  double elements = 0;  ///< values through an activation, a norm or another function, each way one
+  double bytes = 0;     ///< to and from memory behind the caches
+  double launches = 0;  ///< pieces of work handed out: blocks for threads, kernels for a device
+  double threads = std::numeric_limits<double>::infinity();  ///< that can share it at most
+};
+
 /// Options of an algorithm, owned with their type forgotten.
 using OptionsBox = std::unique_ptr<void, void (*)(void*)>;
 
@@ -139,6 +151,9 @@ struct AlgoEntry {
   /// Likewise its policy alone; null: as much as all of it.
   std::vector<MemoryPart> (*policy_memory)(const void* options,
                                            const AlgoContext& context) = nullptr;
+  /// What an iteration computes once it learns, without computing it: time steps as its plan collects
+  /// them, and the updates that are due for them, a share of one where they are rarer; null: not known.
+  std::vector<StageWork> (*work)(const void* options, const AlgoContext& context) = nullptr;
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;

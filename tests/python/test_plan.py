@@ -71,6 +71,37 @@ def test_a_replay_grows_no_further_than_it_stays_on_the_device(engine):
     assert done.returncode == 2 and "more than any machine holds" in done.stderr
 
 
+def test_time_is_the_sum_of_its_stages(engine):
+    words = ["ppo", "cartpole", "threads=1", "train.steps=1000000"]
+    time = planned(engine, *words)[1]["time"]
+    stages = {stage["name"]: stage for stage in time["stages"]}
+    assert {"act", "env_step", "advantages", "update", "optimiser"} == set(stages)
+    assert time["measured"] and sum(s["seconds"] for s in stages.values()) == pytest.approx(time["iteration_s"])
+    assert time["run_s"] == pytest.approx(1e6 / time["iteration_steps"] * time["iteration_s"])
+    # twice the epochs, twice the operations
+    more = planned(engine, *words, "ppo.epochs=40")[1]["time"]["stages"]
+    assert next(s["flops"] for s in more if s["name"] == "update") == 2 * stages["update"]["flops"]
+
+
+def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
+    words = ["dreamer", "pendulum", "dreamer.size=100m", "dreamer.deter=0", "--device"]
+    slow, fast = (planned(engine, *words, device)[1]["time"] for device in ("t4", "h200"))
+    assert not slow["measured"] and "unmeasured" in slow["rates"]
+    assert fast["steps_per_second"] > slow["steps_per_second"]
+    assert "replay" in {stage["name"] for stage in fast["stages"]}
+
+
+def test_peaks_are_measured_once_a_machine(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    words = ["ppo", "cartpole", "threads=1"]
+    assert "measured now" in planned(engine, *words)[1]["time"]["rates"]
+    assert "measured before" in planned(engine, *words)[1]["time"]["rates"]
+    (kept,) = (tmp_path / "maglev" / "peaks").iterdir()
+    kept.write_text(kept.read_text()[:-20])  # torn
+    assert "measured now" in planned(engine, *words)[1]["time"]["rates"]
+    assert "time" not in planned(engine, *words, "--no-time")[1]
+
+
 def test_mistakes_are_one_line_each(engine):
     for words, said in [
         (["ppo", "cartpole", "--device", "h300"], "plan also knows"),

@@ -9,6 +9,7 @@
 #include "base/trace/counters.h"
 #include "engine/host/machine.h"
 #include "engine/host/peaks.h"
+#include "engine/host/peaks_cache.h"
 #include "verbs/arguments.h"
 #include "verbs/doctor/environment.h"
 #include "verbs/doctor/report.h"
@@ -53,9 +54,10 @@ int run(const std::vector<std::string>& words) {
   report.sections.push_back(traces_section(trace::perf_counters().lacks));
   if (!arguments.has("--quick")) {
     const int64_t bytes = std::min(kMeasuredBytes, system.memory.left() / 4);
-    report.sections.push_back(
-        measured_section(measure_peaks(placement.threads, bytes, placement.device),
-                         placement.threads, placement.device));
+    const Peaks peaks = measure_peaks(placement.threads, bytes, placement.device);
+    // plan asks for them
+    keep_peaks(placement, peaks);
+    report.sections.push_back(measured_section(peaks, placement.threads, placement.device));
   }
   print(arguments.has("--json") ? report_json(report)
                                 : report_text(report, probe_terminal(STDOUT_FILENO)));

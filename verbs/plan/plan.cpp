@@ -1,4 +1,5 @@
-// maglev plan: what a run will hold, part by part, before it runs; on devices that are not here too.
+// maglev plan: what a run will hold and how long it will take, part by part, before it runs; on
+// devices that are not here too.
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +12,10 @@
 #include "base/core/terminal.h"
 #include "engine/host/system.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/time_plan.h"
 #include "verbs/arguments.h"
 #include "verbs/plan/devices.h"
+#include "verbs/plan/rates.h"
 #include "verbs/plan/sizes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
@@ -32,13 +35,19 @@ std::string device_names() {
   return names;
 }
 
-// where the run is planned for; one of named_devices() is told as a CUDA device of its memory
+// null: none of that name
+const NamedDevice* named_device(const std::string& name) {
+  for (const NamedDevice& device : named_devices())
+    if (name == device.name) return &device;
+  return nullptr;
+}
+
+// where the run is planned for; a named device is told as a CUDA device of its memory
 Placement placement_of(const std::string& name, const RunOptions& run) {
-  for (const NamedDevice& device : named_devices()) {
-    if (name != device.name) continue;
+  if (const NamedDevice* device = named_device(name)) {
     Placement placement = place("cpu", run.threads);
     placement.device = at::Device(at::kCUDA, 0);
-    placement.device_bytes = device.bytes;
+    placement.device_bytes = device->bytes;
     placement.precision = run.precision.value_or(Precision::fp32);
     placement.device_why = "planned for, whether it is here or not";
     return placement;
@@ -63,9 +72,40 @@ struct Planned {
   std::string algo, env, device;
   MemoryPlan memory;
   std::vector<Size> sizes;
+  TimePlan time;
+  double run_s = 0;       // of the run's steps
+  std::string rates;      // where they come from; empty: time is not planned
+  bool measured = false;  // they
 
   bool fits() const { return memory.total() <= memory.limit; }
 };
+
+std::string figure(const char* format, double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// "12.3 s", "2.1 hours"
+std::string duration(double seconds) {
+  if (seconds < 120) return figure("%.3g s", seconds);
+  if (seconds < 7200) return figure("%.3g minutes", seconds / 60);
+  return figure("%.3g hours", seconds / 3600);
+}
+
+std::string time_text(const Planned& planned, const Terminal& terminal) {
+  const TimePlan& time = planned.time;
+  std::string text = "\n" + figure("%.3g", time.steps_per_second()) + " steps/s, " +
+                     duration(planned.run_s) + " for the run; an iteration of " +
+                     count_of(time.steps) + " steps (" + planned.rates + ")\n\n";
+  Table stages({"stage", ">time", ">share", ">GFLOP", ">MB", ">launches", "limited by"});
+  for (const PlannedStage& stage : time.stages)
+    stages.add({stage.name, figure("%.3g ms", 1e3 * stage.seconds),
+                figure("%.1f %%", 100 * stage.seconds / time.iteration_s),
+                figure("%.3g", stage.flops * 1e-9), figure("%.3g", stage.bytes * 1e-6),
+                count_of(int64_t(std::llround(stage.launches))), name_of(stage.limit)});
+  return text + stages.text(terminal);
+}
 
 std::string text_of(const Planned& planned, const Terminal& terminal) {
   const MemoryPlan& memory = planned.memory;
@@ -84,6 +124,7 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
     text += "besides: replay " + bytes_text(memory.pinned) + " in pinned memory of the host\n";
   if (memory.disk > 0)
     text += "besides: observations of the replay " + bytes_text(memory.disk) + " on a disk\n";
+  if (!planned.time.stages.empty()) text += time_text(planned, terminal);
   if (planned.sizes.empty()) return text;
 
   text += planned.fits() ? "\nhow far each setting can be doubled, all else as it is\n"
@@ -112,6 +153,22 @@ std::string json_of(const Planned& planned) {
   for (const Size& size : planned.sizes)
     json["sizes"].push_back(
         {{"setting", size.setting}, {"now", size.now}, {"fits", size.fits}, {"bytes", size.bytes}});
+  if (planned.time.stages.empty()) return json.dump(2) + "\n";
+  auto& time = json["time"];
+  time = {{"steps_per_second", planned.time.steps_per_second()},
+          {"run_s", planned.run_s},
+          {"iteration_s", planned.time.iteration_s},
+          {"iteration_steps", planned.time.steps},
+          {"rates", planned.rates},
+          {"measured", planned.measured},
+          {"stages", nlohmann::json::array()}};
+  for (const PlannedStage& stage : planned.time.stages)
+    time["stages"].push_back({{"name", stage.name},
+                              {"seconds", stage.seconds},
+                              {"flops", stage.flops},
+                              {"bytes", stage.bytes},
+                              {"launches", stage.launches},
+                              {"limit", name_of(stage.limit)}});
   return json.dump(2) + "\n";
 }
 
@@ -125,6 +182,7 @@ int run(const std::vector<std::string>& words) {
              "device)"},
             {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
             {"--bare", "", "do not load the proven settings"},
+            {"--no-time", "", "memory alone: nothing is measured"},
             {"--json", "", "as JSON"}},
        .least = 2,
        .most = 2,
@@ -149,6 +207,12 @@ int run(const std::vector<std::string>& words) {
   if (planned.memory.limit == 0)
     throw Error("[plan] there is no limit to hold the plan to; give one with --memory, e.g. 8G");
   planned.sizes = sizes_of(experiment, placement, planned.memory);
+  if (!arguments.has("--no-time")) {
+    const KnownRates known = rates_for(experiment, placement, named_device(device));
+    planned.time = plan_time(experiment, placement, known.rates);
+    planned.rates = known.source, planned.measured = known.measured;
+    if (!planned.time.stages.empty()) planned.run_s = planned.time.run_s(experiment.run);
+  }
   print(arguments.has("--json") ? json_of(planned)
                                 : text_of(planned, probe_terminal(STDOUT_FILENO)));
   return planned.fits() ? 0 : kDoesNotFit;
@@ -157,11 +221,12 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {
-      .name = "plan",
-      .summary = "what a run will hold in memory, before it runs",
-      .usage = "plan <algorithm> <environment> [setting=value ...] [--memory 8G] [--device h200]",
-      .run = run};
+  return {.name = "plan",
+          .summary = "what a run will hold in memory and how long it will take, before it runs",
+          .usage =
+              "plan <algorithm> <environment> [setting=value ...] [--memory 8G] [--device h200] "
+              "[--no-time]",
+          .run = run};
 }
 
 }  // namespace maglev::verbs::plan

@@ -1,0 +1,15 @@
+#pragma once
+// What Dreamer computes in an iteration, from sizes alone.
+
+#include <vector>
+
+#include "algos/dreamer/options.h"
+#include "engine/algo/algorithm.h"
+
+namespace maglev::dreamer {
+
+/// Acting, and the updates that are due for the steps: products and convolutions that no
+/// implementation can do without, as bench/dreamer_floor.py counts them.
+std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context);
+
+}  // namespace maglev::dreamer

@@ -1,0 +1,123 @@
+#include "algos/tdmpc2/work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algos/tdmpc2/model_shape.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/policy.h"
+#include "algos/tdmpc2/tdmpc2.h"
+#include "base/simd/panel.h"
+#include "engine/device/launch.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+// share of the multiply-add peak that products of plans and updates reach, fitted (docs/planning.md);
+// updates by autograd multiply with a library's products
+constexpr double kPlanReach = 0.85, kPanelReach = 0.6, kLibraryReach = 0.35;
+// value networks of a pair
+constexpr double kDrawn = 2;
+// blocks a plan's round and an update hand to threads
+constexpr double kRoundHandOffs = 2, kUpdateHandOffs = 8;
+// strides of the encoder's convolutions are 2, the last's 1; images of kImageSide
+constexpr double kStride = 2;
+
+/// Of one row: operations, and values that pass a norm or an activation.
+struct PassCost {
+  double flops = 0, elements = 0, launches = 0;
+  PassCost operator*(double times) const {
+    return {flops * times, elements * times, launches * times};
+  }
+  PassCost operator+(const PassCost& o) const {
+    return {flops + o.flops, elements + o.elements, launches + o.launches};
+  }
+};
+
+PassCost pass_of(const MlpPlaces& net) {
+  PassCost pass;
+  double side = double(kImageSide);
+  for (size_t i = 0; i < net.size(); ++i) {
+    const LayerPlace& layer = net[i];
+    double places = 1;
+    if (layer.kernel > 0) {
+      const double stride = i + 1 < net.size() ? kStride : 1;
+      side = std::floor((side - double(layer.kernel)) / stride) + 1;
+      places = side * side;
+    }
+    // a norm and what follows it are two; a product and what follows it two launches
+    pass = pass + PassCost{2 * places * double(layer.in) * double(layer.out),
+                           (layer.normed ? 2 : 1) * places * double(layer.out), 2};
+  }
+  return pass;
+}
+
+PassCost plan_pass(const Options& o, const ModelShape& s, const ModelLayout& l) {
+  const double H = double(o.horizon), S = double(o.samples), P = double(o.policy_trajectories);
+  const double I = double(plan_iterations(o, s.actions));
+  PassCost step = pass_of(l.dynamics) + pass_of(l.reward);
+  if (s.episodic) step = step + pass_of(l.termination);
+  const PassCost policy = pass_of(l.policy), end = policy + pass_of(l.q.front()) * kDrawn;
+  // the first step's latent is the same for all samples: its product is taken once
+  const PassCost shared{4 * double(s.latent) * double(s.mlp_dim)};
+  PassCost sum = pass_of(l.encoder) + (policy + step) * (P * H) + step * (I * (S - P) * H) +
+                 end * (I * S) + shared * (-I * (S - P));
+  sum.launches = pass_of(l.encoder).launches + (policy.launches + step.launches) * H +
+                 I * (step.launches * H + end.launches);
+  return sum;
+}
+
+PassCost update_pass(const Options& o, const ModelShape& s, const ModelLayout& l) {
+  const double H = double(o.horizon), B = double(o.batch);
+  const PassCost policy = pass_of(l.policy), q = pass_of(l.q.front());
+  PassCost heads = pass_of(l.dynamics) + pass_of(l.reward) + q * double(s.num_q);
+  if (s.episodic) heads = heads + pass_of(l.termination);
+  const PassCost targets = (pass_of(l.encoder) + policy + q * kDrawn) * (H * B);
+  const PassCost model = (pass_of(l.encoder) + heads * H) * (3 * B);
+  const PassCost prior = (policy * 3 + q * (2 * kDrawn)) * ((H + 1) * B);
+  PassCost sum = targets + model + prior;
+  sum.launches = 3 * ((heads.launches + policy.launches) * H + pass_of(l.encoder).launches);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
+  const ModelShape shape = model_shape(o, context.spec);
+  const ModelLayout layout = model_layout(shape);
+  const DataPlan data = data_plan(o, context);
+  const bool device = runs_on_cuda(context.device);
+  const double rows = double(context.rows), steps = double(data.collect_steps);
+  const double updates = steps * rows * o.updates_per_step, size = double(layout.size());
+  std::vector<StageWork> work;
+  const PassCost acting =
+      o.mpc ? plan_pass(o, shape, layout) : pass_of(layout.encoder) + pass_of(layout.policy);
+  const double rounds = o.mpc ? double(plan_iterations(o, shape.actions)) : 1;
+  work.push_back(
+      {.name = o.mpc ? "planner" : "act",
+       .flops = acting.flops * rows * steps,
+       .reach = kPlanReach,
+       .elements = acting.elements * rows * steps,
+       .launches = steps * (device ? acting.launches : kRoundHandOffs * (rounds + 1)),
+       .threads = o.mpc ? rows * std::ceil(double(o.samples) / double(kPanelRows)) : rows});
+  const bool panels = use_panels(
+      o, PanelLearner::obstacle({.options = o, .shape = shape, .precision = context.precision},
+                                context.device));
+  const PassCost update = update_pass(o, shape, layout);
+  work.push_back({.name = "update",
+                  .flops = update.flops * updates,
+                  .reach = panels ? kPanelReach : kLibraryReach,
+                  .elements = update.elements * updates,
+                  .launches = updates * (device || !panels ? update.launches : kUpdateHandOffs),
+                  .threads = panels ? std::ceil(double(o.batch) / double(kPanelRows))
+                                    : std::numeric_limits<double>::infinity()});
+  // parameters, gradients, moments, targets and what is published
+  constexpr double kTouched = 4 * 10;
+  work.push_back({.name = "optimiser",
+                  .elements = 3 * size * updates,
+                  .bytes = kTouched * size * updates,
+                  .launches = updates * 4});
+  return work;
+}
+
+}  // namespace maglev::tdmpc2

@@ -1,0 +1,86 @@
+#include "engine/train/time_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/core/thread_pool.h"
+#include "engine/data/replay.h"
+#include "engine/train/store.h"
+
+namespace maglev {
+namespace {
+
+// what steps of environments write is read by the policy and written once more on a device
+constexpr double kPasses = 2;
+// rows of a batch lie anywhere in the ring: a line's worth more is read of each, and of its table
+constexpr double kScattered = 256;
+
+PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads) {
+  // where fewer can share it, arithmetic and memory are as much slower
+  const double share = std::min(1.0, work.threads / double(threads));
+  const double arithmetic =
+      (work.flops / (rates.gflops * 1e9 * work.reach) + work.elements / (rates.gelements * 1e9)) /
+      share;
+  const double memory = work.bytes / (rates.gigabytes_s * 1e9 * share);
+  const double launches = work.launches * rates.launch_s;
+  StageLimit limit = arithmetic >= memory ? StageLimit::arithmetic : StageLimit::memory;
+  if (launches > std::max(arithmetic, memory)) limit = StageLimit::launches;
+  return {.name = work.name,
+          .seconds = std::max(arithmetic, memory) + launches,
+          .limit = limit,
+          .flops = work.flops,
+          .bytes = work.bytes,
+          .launches = work.launches};
+}
+
+}  // namespace
+
+TimePlan plan_time(const Experiment& experiment, const Placement& placement,
+                   const MachineRates& rates) {
+  const AlgoEntry& algo = experiment.algo();
+  TimePlan result;
+  if (!algo.work || !algo.plan || !experiment.run.dataset.empty()) return result;
+  ThreadPool pool(placement.threads);
+  const AlgoContext context = context_of(experiment, placement, pool);
+  const DataPlan data = algo.plan(experiment.algo_options(), context);
+  const int threads = placement.device.is_cpu() ? placement.threads : 1;
+  const auto add = [&](const StageWork& work) {
+    if (PlannedStage stage = timed(work, rates, threads); stage.seconds > 0)
+      result.stages.push_back(std::move(stage));
+  };
+  const std::vector<StageWork> work = algo.work(experiment.algo_options(), context);
+  const int64_t envs = experiment.run.env_count;
+  const double steps = double(data.collect_steps), rows = steps * double(context.rows);
+  const double row_bytes = double(Replay::row_bytes(context.spec, data.columns));
+
+  // what acts comes first, then environments, then what the store does, then learning
+  add(work.front());
+  PlannedStage env{.name = "env_step",
+                   .seconds = steps * double(envs) * rates.environment_s,
+                   .limit = StageLimit::environment,
+                   .bytes = rows * row_bytes,
+                   .launches = steps};
+  if (!placement.device.is_cpu()) {
+    // a step on the device moves its slots and rows
+    const double slot = double(experiment.env().slot_bytes(experiment.env_params()));
+    env = timed({.name = "env_step",
+                 .bytes = kPasses * (steps * double(envs) * slot + rows * row_bytes),
+                 .launches = steps},
+                rates, threads);
+  }
+  result.stages.push_back(std::move(env));
+  if (data.replay) {
+    const double updates = rows * data.replay->updates_per_step;
+    const double drawn = updates * double(data.replay->batch) * double(data.replay->length + 1);
+    add({.name = "replay",
+         .bytes = drawn * (kPasses * row_bytes + kScattered) + kPasses * rows * row_bytes,
+         .launches = updates + steps});
+  }
+  for (size_t i = 1; i < work.size(); ++i) add(work[i]);
+
+  result.steps = data.collect_steps * context.rows;
+  for (const PlannedStage& stage : result.stages) result.iteration_s += stage.seconds;
+  return result;
+}
+
+}  // namespace maglev

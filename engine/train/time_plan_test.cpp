@@ -1,0 +1,109 @@
+#include "engine/train/time_plan.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace maglev {
+namespace {
+
+const Placement kCpu{.device = at::kCPU, .threads = 2};
+// nothing but arithmetic takes time
+constexpr MachineRates kArithmetic{.gflops = 100, .gelements = 1e12, .gigabytes_s = 1e12};
+
+std::unique_ptr<Experiment> timed_experiment(const char* algo, const char* env,
+                                             const std::vector<std::string>& settings) {
+  auto experiment = std::make_unique<Experiment>(algo, env);
+  for (const auto& setting : settings) experiment->table().override_with(setting);
+  return experiment;
+}
+
+PlannedStage stage_of(const TimePlan& plan, const std::string& name) {
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.name == name) return stage;
+  ADD_FAILURE() << "no stage " << name;
+  return {};
+}
+
+TEST(TimePlan, counts_the_operations_of_ppo) {
+  const auto experiment =
+      timed_experiment("ppo", "cartpole", {"env.count=64", "ppo.rollout=32", "ppo.epochs=4"});
+  const TimePlan plan = plan_time(*experiment, kCpu, kArithmetic);
+  EXPECT_EQ(plan.steps, 64 * 32);
+  double flops = 0;
+  for (const PlannedStage& stage : plan.stages) flops += stage.flops;
+  // two networks of 4 x 64 x 64 and their heads: forward once, forward and back four times; and biases
+  const double macs = 4 * 64 + 64 * 64 + 64 * 2 + 4 * 64 + 64 * 64 + 64;
+  const double layers = 2 * macs * 13 * double(plan.steps);
+  EXPECT_GT(flops, layers);
+  EXPECT_LT(flops, 1.05 * layers);
+}
+
+TEST(TimePlan, counts_the_operations_of_tdmpc2_as_its_floor_does) {
+  // bench/tdmpc2_floor.py: hockey's 18 numbers and 4 actions, official sizes
+  const auto experiment = timed_experiment(
+      "tdmpc2", "hockey", {"env.count=2", "tdmpc2.episodic=off", "tdmpc2.update_every=8"});
+  const TimePlan plan = plan_time(*experiment, kCpu, kArithmetic);
+  EXPECT_EQ(plan.steps, 8);
+  EXPECT_DOUBLE_EQ(stage_of(plan, "planner").flops, 8 * 31559517184.);
+  EXPECT_DOUBLE_EQ(stage_of(plan, "update").flops, 8 * 30601117696.);
+}
+
+TEST(TimePlan, counts_the_operations_of_dreamer_as_its_floor_does) {
+  // bench/dreamer_floor.py: 3 numbers and 1 action, size 1m, 16 sequences of 64
+  const auto experiment = timed_experiment(
+      "dreamer", "pendulum", {"env.count=4", "dreamer.size=1m", "dreamer.train_ratio=512"});
+  const TimePlan plan = plan_time(*experiment, kCpu, kArithmetic);
+  // half an update a step
+  EXPECT_DOUBLE_EQ(stage_of(plan, "update").flops, 0.5 * double(plan.steps) * 26457800704.);
+}
+
+TEST(TimePlan, names_what_a_stage_waits_for) {
+  const auto experiment = timed_experiment("ppo", "cartpole", {"env.count=64"});
+  const auto limit = [&](const MachineRates& rates, const char* stage) {
+    return stage_of(plan_time(*experiment, kCpu, rates), stage).limit;
+  };
+  MachineRates rates = kArithmetic;
+  EXPECT_EQ(limit(rates, "update"), StageLimit::arithmetic);
+  rates.gigabytes_s = 1e-6;
+  EXPECT_EQ(limit(rates, "optimiser"), StageLimit::memory);
+  rates = kArithmetic, rates.launch_s = 1;
+  EXPECT_EQ(limit(rates, "act"), StageLimit::launches);
+  EXPECT_EQ(limit(rates, "env_step"), StageLimit::environment);
+}
+
+TEST(TimePlan, is_as_long_as_its_stages_and_as_slow_as_its_machine) {
+  const auto experiment = timed_experiment("ppo", "pendulum", {"env.count=64"});
+  MachineRates rates{
+      .gflops = 100, .gelements = 1, .gigabytes_s = 10, .launch_s = 1e-6, .environment_s = 1e-8};
+  const TimePlan fast = plan_time(*experiment, kCpu, rates);
+  double sum = 0;
+  for (const PlannedStage& stage : fast.stages) sum += stage.seconds;
+  EXPECT_DOUBLE_EQ(fast.iteration_s, sum);
+  EXPECT_DOUBLE_EQ(stage_of(fast, "env_step").seconds, double(fast.steps) * 1e-8);
+  rates = {
+      .gflops = 50, .gelements = 0.5, .gigabytes_s = 5, .launch_s = 2e-6, .environment_s = 2e-8};
+  EXPECT_NEAR(plan_time(*experiment, kCpu, rates).iteration_s, 2 * sum, 1e-9 * sum);
+}
+
+TEST(TimePlan, one_block_of_rows_is_no_faster_on_two_threads) {
+  const Placement one{.device = at::kCPU, .threads = 1};
+  const auto time = [&](const char* count, const Placement& placement, double gflops) {
+    const auto experiment = timed_experiment("ppo", "cartpole", {count});
+    MachineRates rates = kArithmetic;
+    rates.gflops = gflops;
+    return stage_of(plan_time(*experiment, placement, rates), "act").seconds;
+  };
+  EXPECT_NEAR(time("env.count=8", kCpu, 200) / time("env.count=8", one, 100), 1, 1e-3);
+  EXPECT_NEAR(time("env.count=1024", kCpu, 200) / time("env.count=1024", one, 100), 0.5, 1e-3);
+}
+
+TEST(TimePlan, a_dataset_has_no_steps_to_predict) {
+  const auto experiment = timed_experiment("tdmpc2", "pendulum", {"train.dataset=somewhere"});
+  EXPECT_TRUE(plan_time(*experiment, kCpu, kArithmetic).stages.empty());
+}
+
+}  // namespace
+}  // namespace maglev
