@@ -202,7 +202,6 @@ void TimelineReader::keep(const Open& one) {
     if (span.length() <= std::numeric_limits<int64_t>::max() - track.top_ns)
       track.top_ns += span.length();
     track.begin = std::min(track.begin, span.begin), track.end = std::max(track.end, span.end);
-    track.top_ns += span.length();
     ++track.spans;
     if (on_device(span.kind) && !track.stream) {
       track.stream = true;

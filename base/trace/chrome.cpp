@@ -18,6 +18,12 @@ class Pieces {
   explicit Pieces(const Bytes& out) : out_(out) {}
 
   void put(std::string_view text) {
+    // what is long already, as torch's events are, is not copied
+    if (text.size() >= kPiece) {
+      give();
+      out_(text);
+      return;
+    }
     text_ += text;
     if (text_.size() >= kPiece) give();
   }

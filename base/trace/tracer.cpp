@@ -184,18 +184,17 @@ void Tracer::drain() {
         return;
       }
       try {
+        if (counts) {
+          // as many bytes as a span has
+          thread.counts.push_back(*counts), ++held_;
+          span.counts = uint32_t(thread.counts.size());
+        }
         thread.spans.push_back(span);
         ++held_;
       } catch (const std::bad_alloc&) {
         // a run goes on without its trace
         ++taken_.dropped;
       }
-      if (counts) {
-        // as many bytes as a span has
-        thread.counts.push_back(*counts), ++held_;
-        span.counts = uint32_t(thread.counts.size());
-      thread.spans.push_back(span);
-      ++held_;
     });
   }
   taken_.drain_s += 1e-9 * double(now_ns() - begin);

@@ -50,8 +50,6 @@ void Evaluation::begin(const std::string& checkpoint) {
   ended_ = false;
   begun_ = true;
   thread_.start([this] {
-  thread_ = std::thread([this] {
-    trace::name_thread("evaluation");
     try {
       if (placement_.device.is_cuda()) use_device(placement_.device.index());
       stream_.on_side_stream([this] { judge(); });
