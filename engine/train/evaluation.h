@@ -56,8 +56,9 @@ class Evaluation {
   std::vector<std::unique_ptr<Player>> rivals_;
   std::atomic<bool> stop_{false}, ended_{false};
   bool begun_ = false;
-  Verdict verdict_;    ///< the thread's while it runs
-  Background thread_{"evaluation"};  ///< one for all, as a tracer keeps a buffer for each; ends first
+  Verdict verdict_;  ///< the thread's while it runs
+  Background thread_{
+      "evaluation"};  ///< one for all, as a tracer keeps a buffer for each; ends first
 };
 
 }  // namespace maglev
