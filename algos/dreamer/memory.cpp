@@ -52,6 +52,45 @@ int64_t update_elements(const Options& o, const ModelShape& s) {
   return rows * (replayed + imagined + forward_elements(s)) + correlations;
 }
 
+// elements of a stack of layers with norms for a row: products, activations, deviations, and what comes out
+int64_t stack_elements(int64_t layers, int64_t units, int64_t out) {
+  return layers * (2 * units + 1) + out;
+}
+
+// a view of one step's part of what is allocated for all, and how many a step has
+constexpr int64_t kStepViewBytes = 400, kStepViews = 45;
+
+// bytes of the fused learner's buffers, which are made once: those of all shards (fused/), and what the
+// shards that threads are at hold besides, by autograd, of what is seen
+int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& context) {
+  const int64_t N = o.batch * o.length, H = o.imagination, D = s.deter, F = s.feature(),
+                A = s.actions, Z = s.flat_stoch(), U = s.hidden, S = s.stoch;
+  // of each step of a dream, the first one too
+  const int64_t looked = F + A + 5 + stack_elements(kLayers, s.units, s.policy_head()) +
+                         stack_elements(kLayers, s.units, kBins);
+  // heads that look at one step or two, and a dream's products, in which its steps take turns
+  const int64_t turns = stack_elements(kLayers, s.units, kBins) +
+                        2 * stack_elements(1, s.units, kBins) + 2 * stack_elements(1, s.units, 1) +
+                        2 * stack_elements(2, U, Z) + Z + 6 * U + A + 5 * D;
+  // the scan there and back
+  const int64_t scanned = 3 * F + 3 * Z + 10 * D + 14 * U + A + S / kF32 + s.token();
+  const int64_t losses = 2 * H + H + 1 + kBins + 2 + 2 * H * std::max(s.units, U) + H;
+  const int64_t noise = S * (H + 1) + (H + 1) * A, latents = D + S / kF32 + H;
+  const int64_t projected = s.decodes ? 0 : 3 * s.token();
+  const int64_t rows = (H + 1) * looked + turns + scanned + losses + noise + latents + projected;
+  const int64_t sequences = F + D + Z;
+  // autograd's, and draws put together
+  const int64_t shards = shard_count(o.batch, context.device);
+  const int64_t threads = context.device.is_cpu() && context.pool ? context.pool->threads() : 1;
+  const int64_t ways = s.decodes ? 2 : 1, vector = s.vector > 0 ? kept(kLayers, s.units) : 0;
+  const int64_t at_work = std::min(threads, shards) * ((N + shards - 1) / shards);
+  const int64_t sight = ways * kept_of_image(s) + vector + noise;
+  // what losses pass on by the way, fitted
+  const int64_t passing = (H + 1) * (kBins + 2 * s.units);
+  return kF32 * (N * rows + o.batch * sequences + at_work * (sight + passing)) +
+         kStepViewBytes * kStepViews * shards * (o.length + H + 1);
+}
+
 int64_t acting_rows(const AlgoContext& context) {
   const int64_t threads = context.pool ? context.pool->threads() : 1;
   const int64_t at_once = block_rows(context) * (context.device.is_cpu() ? threads : 1);
@@ -75,9 +114,11 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const bool fused = use_fused({.options = o, .shape = shape}, context.device);
   const int64_t in_rows = context.device.is_cpu() ? 2 : 0;
   const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) + in_rows : 4);
-  std::vector<MemoryPart> parts{{"parameters", kF32 * parameters},
-                                {"gradients and optimiser", kF32 * copies * parameters},
-                                {"activations of an update", kF32 * update_elements(o, shape)}};
+  std::vector<MemoryPart> parts{
+      {"parameters", kF32 * parameters},
+      {"gradients and optimiser", kF32 * copies * parameters},
+      {"activations of an update",
+       fused ? fused_bytes(o, shape, context) : kF32 * update_elements(o, shape)}};
   for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);
   return parts;
 }

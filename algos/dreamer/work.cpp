@@ -90,7 +90,7 @@ PartCosts values_of(const ModelShape& s) {
   return row;
 }
 
-// of an update: forward, and twice as much on the way back, once where inputs need no gradient
+// of an update: forward, and twice as much on the way back
 double update_sum(const Options& o, const PartCosts& r) {
   const double N = double(o.batch * o.length), H = double(o.imagination);
   return 3 * N * (r.encoder + r.decoder + r.core + r.posterior + r.prior) +
@@ -115,7 +115,9 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
       fused && shape.fused_images
           ? 3 * double(o.batch * o.length) * macs_of_convolutions(shape) * (shape.decodes ? 2 : 1)
           : 0;
-  const double products = update_sum(o, macs);
+  // heads that learn from dreams ask for no gradient of what they see
+  const double dreamt = double(o.batch * o.length * o.imagination);
+  const double products = update_sum(o, macs) - 2 * dreamt * double(shape.feature() * shape.units);
   const double reach =
       fused ? products / ((products - images) / kShardReach + images / kImageReach) : kLibraryReach;
   const auto acting = [](const PartCosts& r) {

@@ -124,12 +124,17 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
                   : 1;
   // advantages, returns, valid, targets, old values, errors; the permutation
   const int64_t row = 6 * f32 + 8;
+  // what convolutions leave, with what their kernels work in; fitted
+  constexpr double kConvolved = 1.34;
+  const RowCost cost = network.cost();
+  const int64_t images = int64_t(kConvolved * double(cost.seen + cost.convolved + cost.passing));
   // in pairs each weight twice, straight and turned, and each activation, both ways
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   std::vector<MemoryPart> parts{
       {"parameters and optimiser", (3 + pairs) * f32 * parameters},
       {"gradients", lanes * f32 * parameters},
-      {"activations", (3 + pairs) * f32 * working * shard * network.cost().outputs},
+      {"activations",
+       f32 * working * shard * ((3 + pairs) * (cost.outputs - cost.convolved) + images)},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
   if (o.leash > 0) {

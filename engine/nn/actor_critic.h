@@ -38,11 +38,18 @@ struct LayerOutput {
 /// second.
 struct RowCost {
   int64_t multiply_adds = 0;
-  int64_t outputs = 0;  ///< numbers that all layers together give
-  int64_t uses = 1;     ///< times it uses the most used weights: rows it is in their products
+  int64_t outputs = 0;    ///< numbers that all layers together give
+  int64_t uses = 1;       ///< times it uses the most used weights: rows it is in their products
+  int64_t convolved = 0;  ///< of the outputs those of convolutions, kept once
+  int64_t seen = 0;       ///< numbers of the image that convolutions see
+  int64_t passing = 0;    ///< the most that comes back through one of them; networks take turns
   RowCost operator+(const RowCost& other) const {
-    return {multiply_adds + other.multiply_adds, outputs + other.outputs,
-            uses > other.uses ? uses : other.uses};
+    return {multiply_adds + other.multiply_adds,
+            outputs + other.outputs,
+            uses > other.uses ? uses : other.uses,
+            convolved + other.convolved,
+            seen + other.seen,
+            passing > other.passing ? passing : other.passing};
   }
 };
 /// Of layers that use each of these parameters once a row.

@@ -25,8 +25,8 @@ namespace {
 // workspaces that libraries keep of a device
 constexpr int64_t kLibraries = 256 << 20;
 
-// a view of one column of a block's row, and what its TimeStep keeps besides
-constexpr int64_t kViewBytes = 256, kRowBytes = 512;
+// a view of one column of a block's row, and what its TimeStep keeps besides; fitted
+constexpr int64_t kViewBytes = 500, kRowBytes = 256;
 
 int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int64_t block) {
   const int64_t columns =

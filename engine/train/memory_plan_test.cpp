@@ -1,9 +1,11 @@
 #include "engine/train/memory_plan.h"
 
-#include <atomic>
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <malloc.h>
+#include <thread>
 
 #include <ATen/ATen.h>
 #include <c10/core/Allocator.h>
@@ -35,6 +37,7 @@ struct Run {
   const char *algo, *env;
   std::vector<std::string> settings, small = {};
   int iterations = 0;
+  int threads = 2;
 };
 
 std::unique_ptr<Experiment> experiment_of(const Run& run) {
@@ -49,39 +52,34 @@ int64_t bytes_in_use() {
   return int64_t(info.uordblks + info.hblkhd);
 }
 
-/// Tensors straight from malloc, and the most that was in use when one was made.
-class PeakAllocator final : public c10::Allocator {
+/// The most that is in use while it looks, a few thousand times a second.
+class PeakWatch {
  public:
-  c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr data = under_->allocate(bytes);
-    if (bytes < kSmall) return data;
-    const int64_t now = bytes_in_use();
-    for (int64_t peak = peak_; now > peak && !peak_.compare_exchange_weak(peak, now);) {
-    }
-    return data;
+  PeakWatch()
+      : looking_([this](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            peak_ = std::max(peak_, bytes_in_use());
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+          }
+        }) {}
+  int64_t end() {
+    looking_.request_stop();
+    looking_.join();
+    return std::max(peak_, bytes_in_use());
   }
-  c10::DeleterFnPtr raw_deleter() const override { return under_->raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    under_->copy_data(to, from, bytes);
-  }
-  int64_t peak() const { return peak_; }
-  void begin_anew() { peak_ = bytes_in_use(); }
 
  private:
-  // what is smaller moves no peak by a thousandth
-  static constexpr size_t kSmall = 4096;
-  c10::Allocator* under_ = c10::GetDefaultCPUAllocator();
-  std::atomic<int64_t> peak_{0};
+  int64_t peak_ = 0;
+  std::jthread looking_;
 };
 
 // leaves with status 0 where the most a run has in use is within 5 % of its plan
 [[noreturn]] void compare_and_exit(const Run& run) {
-  // one arena, which mallinfo2 tells of
-  mallopt(M_ARENA_MAX, 1);
   claim_threads();
-  static PeakAllocator allocator;
-  c10::SetCPUAllocator(&allocator, /*priority=*/2);
-  const Placement placement{.device = at::kCPU, .threads = 2};
+  // tensors straight from malloc: what the engine's own allocator keeps or rounds up is no page that a
+  // run touches
+  c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), /*priority=*/2);
+  const Placement placement{.device = at::kCPU, .threads = run.threads};
   {
     // libraries set themselves up in a small run
     Run small = run;
@@ -93,10 +91,10 @@ class PeakAllocator final : public c10::Allocator {
   const auto experiment = experiment_of(run);
   const MemoryPlan plan = plan_memory(*experiment, placement);
   const int64_t before = bytes_in_use();
-  allocator.begin_anew();
+  PeakWatch watch;
   Trainer trainer(*experiment, placement);
   for (int i = 0; i < run.iterations; ++i) trainer.iterate();
-  const double peak = double(allocator.peak() - before), planned = double(plan.total());
+  const double peak = double(watch.end() - before), planned = double(plan.total());
   std::fprintf(stderr, "had %.2f MiB, %.3f of the plan; %s\n", peak / (1 << 20), peak / planned,
                plan.text().c_str());
   std::exit(peak > 0.95 * planned && peak < 1.05 * planned ? 0 : 1);
@@ -154,7 +152,8 @@ TEST_F(Planned, memory_of_convolutions_is_what_they_take) {
                                  "ppo.minibatch=1024", "ppo.network.kind=cnn",
                                  "ppo.network.activation=relu", "ppo.network.shared=true"},
                                 {"env.count=8", "ppo.minibatch=32"},
-                                2}),
+                                2,
+                                /*threads=*/1}),
               testing::ExitedWithCode(0), "had ");
 }
 

@@ -68,7 +68,7 @@ TEST(TimePlan, names_what_a_stage_waits_for) {
   MachineRates rates = kArithmetic;
   EXPECT_EQ(limit(rates, "update"), StageLimit::arithmetic);
   rates.gigabytes_s = 1e-6;
-  EXPECT_EQ(limit(rates, "optimiser"), StageLimit::memory);
+  EXPECT_EQ(limit(rates, "advantages"), StageLimit::memory);
   rates = kArithmetic, rates.launch_s = 1;
   EXPECT_EQ(limit(rates, "act"), StageLimit::launches);
   EXPECT_EQ(limit(rates, "env_step"), StageLimit::environment);

@@ -65,8 +65,13 @@ class ConvTrunk : public Trunk {
   RowCost cost() const override {
     RowCost cost = cost_of(parameters());
     for (const auto& layer : conv_) {
+      const int64_t out = layer.weight.size(0) * pixels_, in = layer.weight.size(1) * pixels_;
       cost.multiply_adds += layer.weight.numel() * (pixels_ - 1);
-      cost.outputs += layer.weight.size(0) * (pixels_ - 1);
+      cost.outputs += out - layer.weight.size(0);
+      const bool first = &layer == &conv_.front();
+      cost.convolved += out;
+      if (first) cost.seen = in;
+      cost.passing = std::max(cost.passing, out + (first ? 0 : in));
     }
     return cost;
   }
