@@ -88,8 +88,9 @@ void expect_files(const std::string& folder) {
 }
 
 std::vector<int32_t> depths_of(const std::string& file, const std::vector<Atom>& queries,
-                               Program& program) {
-  const Triples triples = read_triples(file, program);
+                               Program names) {
+  // names that are only here are the copy's, and no part of the graph
+  const Triples triples = read_triples(file, names);
   std::vector<std::pair<uint64_t, size_t>> places;
   for (size_t i = 0; i < triples.atoms.size(); ++i)
     places.push_back({hash_of(triples.atoms[i]), i});

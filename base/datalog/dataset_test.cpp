@@ -59,6 +59,7 @@ TEST(Dataset, takes_facts_depths_and_domains_where_they_are) {
   EXPECT_EQ(dataset.program.facts.size(), 2u);
   EXPECT_EQ(to_text(dataset.program, dataset.program.facts[1]), "brother(zed,ann)");
   EXPECT_EQ(dataset.test_depth, (std::vector<int32_t>{2}));
+  EXPECT_EQ(dataset.program.constants.find("x"), 0) << "a depth says nothing of the graph";
   ASSERT_EQ(dataset.domains.size(), 3u);
   EXPECT_TRUE(dataset.domains[0].empty());
   EXPECT_EQ(dataset.domains[2], (std::vector<int32_t>{dataset.program.constants.find("bob"),

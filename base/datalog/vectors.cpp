@@ -47,8 +47,14 @@ NamedRows read_rows(const FileReader& file, const SafeTensors& found, const char
   const auto text = found.metadata.find(names);
   if (text != found.metadata.end())
     for (size_t begin = 0, end; (end = text->second.find('\n', begin)) != std::string::npos;
-         begin = end + 1)
-      result.names.add(std::string_view(text->second).substr(begin, end - begin));
+         begin = end + 1) {
+      const std::string name = text->second.substr(begin, end - begin);
+      const int64_t before = result.names.size();
+      result.names.add(name);
+      if (result.names.size() == before)
+        throw Error("[" + path + "] names '" + name + "' twice in its metadata '" + names +
+                    "', which must hold one name a row");
+    }
   if (result.names.size() == 0 || result.names.size() > result.rows)
     throw Error("[" + path + "] names " + std::to_string(result.names.size()) + " of " +
                 std::to_string(result.rows) + " rows of '" + tensor + "'; its metadata '" + names +

@@ -28,6 +28,7 @@ int64_t needed_values(double effect, double power, const std::function<double(in
   const auto enough = [&](int64_t n) { return power_of(effect, n, alpha(n)) >= power; };
   int64_t high = 2;
   while (high < kMost && !enough(high)) high = std::min(2 * high, kMost);
+  if (!enough(high)) return 0;
   int64_t low = high / 2;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;

@@ -5,12 +5,14 @@
 #include <limits>
 #include <numeric>
 
+#include "base/core/error.h"
 #include "base/core/philox.h"
 
 namespace maglev {
 
 double rank_of(std::span<const double> scores, Ties ties, uint64_t seed) {
   double better = 0, alike = 0;
+  for (double score : scores) MAGLEV_ASSERT(!std::isnan(score), "scores are numbers");
   for (double score : scores.subspan(1)) better += score > scores[0], alike += score == scores[0];
   switch (ties) {
     case Ties::optimistic:
@@ -37,6 +39,7 @@ RankFigures rank_figures(std::span<const double> ranks) {
 }
 
 double average_precision(std::span<const double> scores, const std::vector<bool>& relevant) {
+  for (double score : scores) MAGLEV_ASSERT(!std::isnan(score), "scores are numbers");
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });

@@ -21,8 +21,10 @@ struct Moments {
 Moments moments(std::span<const double> values) {
   MAGLEV_ASSERT(!values.empty(), "moments are of values");
   const double n = double(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  double squares = 0;
+  // from the first one on: values that are all alike have no deviation, whatever their digits
+  double sum = 0, squares = 0;
+  for (double value : values) sum += value - values[0];
+  const double mean = values[0] + sum / n;
   for (double value : values) squares += (value - mean) * (value - mean);
   return {n, mean, values.size() < 2 ? kUnknown : squares / (n - 1)};
 }

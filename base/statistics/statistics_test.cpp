@@ -132,6 +132,17 @@ TEST(Power, is_statsmodels) {
   EXPECT_NEAR(detectable_effect(100), 0.3981391138964959, 2e-6);
 }
 
+TEST(Samples, values_that_are_alike_have_no_deviation_whatever_their_digits) {
+  for (const double value : {0.9, 0.1, 1.0 / 3, 1e-9, 123456.789})
+    for (size_t n : {3, 7, 11, 40}) {
+      const std::vector<double> few(3, value), many(n, value);
+      EXPECT_EQ(spread_of(many).deviation, 0) << value;
+      EXPECT_EQ(welch_test(many, few).p, 1) << value;
+    }
+}
+
+TEST(Power, beyond_a_million_values_none_are_said) { EXPECT_EQ(needed_values(1e-4), 0); }
+
 TEST(Power, grows_with_values_and_with_the_effect) {
   for (int64_t n = 2; n < 40; n += 5) EXPECT_LT(power_of(0.7, n), power_of(0.7, n + 1));
   EXPECT_LT(power_of(0.5, 10), power_of(0.6, 10));

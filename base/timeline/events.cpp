@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 #include <zlib.h>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/timeline/nsight.h"
 
 namespace maglev {
 namespace {
@@ -27,12 +29,19 @@ class TraceBytes {
   explicit TraceBytes(const std::string& path) : path_(path), window_(kFirstWindow + 1) {
     if (file_bytes(path) == 0)
       throw Error("[" + path + "] the file is empty; a trace was expected, in Chrome's JSON");
+    if (is_sqlite(path)) {
+      nsight_ = std::make_unique<NsightText>(path);
+      fill();
+      return;
+    }
     file_ = gzopen(path.c_str(), "rb");
     if (!file_) throw Error("[" + path + "] cannot be opened: " + std::strerror(errno));
     gzbuffer(file_, 1 << 18);
     fill();
   }
-  ~TraceBytes() { gzclose(file_); }
+  ~TraceBytes() {
+    if (file_) gzclose(file_);
+  }
   TraceBytes(const TraceBytes&) = delete;
   TraceBytes& operator=(const TraceBytes&) = delete;
 
@@ -49,7 +58,9 @@ class TraceBytes {
       if (window_.size() > kMostWindow) return false;
       window_.resize(2 * window_.size() - 1);
     }
-    const int got = gzread(file_, window_.data() + end_, unsigned(window_.size() - 1 - end_));
+    const size_t room = window_.size() - 1 - end_;
+    const int got = nsight_ ? int(nsight_->read(window_.data() + end_, room))
+                            : gzread(file_, window_.data() + end_, unsigned(room));
     // a compressed file that was cut off gives what it has, then this
     if (got > 0) end_ += size_t(got), bytes_ += uint64_t(got);
     window_[end_] = '\0';
@@ -60,6 +71,7 @@ class TraceBytes {
   std::string path_;
   std::vector<char> window_;
   gzFile file_ = nullptr;
+  std::unique_ptr<NsightText> nsight_;  ///< in place of the file
   size_t begin_ = 0, end_ = 0;
   uint64_t bytes_ = 0;
 };
@@ -433,7 +445,7 @@ std::string unescaped(std::string_view text) {
     unsigned code = 0;
     if (c == 'n' || c == 't' || c == 'r' || c == 'b' || c == 'f') {
       plain += ' ';
-    } else if (c == 'u' && i + 4 < text.size() + 0 &&
+    } else if (c == 'u' && i + 4 < text.size() &&
                std::from_chars(text.data() + i + 1, text.data() + i + 5, code, 16).ptr ==
                    text.data() + i + 5) {
       // one of the first plane as UTF-8; halves of a pair as they are shown elsewhere, as '?'

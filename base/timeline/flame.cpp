@@ -9,7 +9,8 @@ namespace maglev {
 namespace {
 
 constexpr int64_t kMostPixels = 16'384;
-constexpr int64_t kNarrowPixels = 4;  // how wide neighbours together become
+constexpr int64_t kMostLength = int64_t(1) << 58;  // nine years
+constexpr int64_t kNarrowPixels = 4;               // how wide neighbours together become
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -26,7 +27,7 @@ FlameTrace::FlameTrace(const std::string& path, size_t most_spans) {
   timeline_ = std::move(reader.timeline());
   whole_ = timeline_.last_window();
   begin_ = timeline_.first_ns;
-  end_ = std::max(begin_ + 1, std::min(timeline_.end, timeline_.last_ns));
+  end_ = std::max(begin_ + 1, std::min({timeline_.end, timeline_.last_ns, begin_ + kMostLength}));
 
   // what lies in what, by the ends of the spans around
   depths_.resize(timeline_.spans.size());

@@ -23,6 +23,8 @@ using MergeJson = nlohmann::ordered_json;
 constexpr size_t kMostMarks = 1 << 20;
 constexpr size_t kMostProcesses = 1 << 16;
 constexpr size_t kDriftMarks = 8;              // fewer say an offset alone
+constexpr double kMostDrift = 1e-3;            // of a machine's clock, far beyond any
+constexpr double kSureDrift = 4;               // times what marks are apart
 constexpr int64_t kFirstFreePid = 10'000'000;  // beyond those that systems give
 constexpr int64_t kMostId = int64_t(1) << 40;
 constexpr size_t kPieceBytes = 1 << 16;
@@ -76,17 +78,18 @@ Look look_at(const std::string& path, const std::string& marks) {
   const TraceFile file = read_trace(path, [&](const TraceEvent& event) {
     if (event.timed && event.phase != 'M') look.first_ns = std::min(look.first_ns, event.start_ns);
     if (look.marks.size() < kMostMarks && is_mark(event, marks))
-      look.marks.push_back({std::string(event.step), event.start_ns + event.duration_ns});
+      look.marks.push_back({std::string(event.name) + "|" + std::string(event.step),
+                            event.start_ns + event.duration_ns});
   });
   if (look.first_ns == std::numeric_limits<int64_t>::max())
     throw Error("[" + path + "] holds no event with a time; there is nothing to merge");
   look.about = nlohmann::json::parse(file.maglev, nullptr, /*throws=*/false);
   look.base_ns = file.base_ns;
-  // what has no step is told apart by its number in time
+  // of one name and step, or of none, marks are told apart by their number in time
   std::sort(look.marks.begin(), look.marks.end(),
             [](const Mark& a, const Mark& b) { return a.end_ns < b.end_ns; });
-  for (size_t i = 0; i < look.marks.size(); ++i)
-    if (look.marks[i].key.empty()) look.marks[i].key = "#" + std::to_string(i);
+  std::map<std::string, size_t> counts;
+  for (Mark& mark : look.marks) mark.key += "#" + std::to_string(counts[mark.key]++);
   return look;
 }
 
@@ -132,8 +135,16 @@ std::optional<Shift> shift_by_marks(const Look& of, const Look& first, MergedTra
     const size_t third = offsets.size() / 3;
     const auto [early, added_early] = medians(0, third);
     const auto [late, added_late] = medians(offsets.size() - third, offsets.size());
-    if (late > early) {
-      shift.rate = double(added_late - added_early) / double(late - early);
+    // how far marks lie from the middle of their third: a drift within it is none
+    std::vector<int64_t> apart;
+    for (size_t i = 0; i < third; ++i) {
+      apart.push_back(std::abs(offsets[i].second - added_early));
+      apart.push_back(std::abs(offsets[offsets.size() - 1 - i].second - added_late));
+    }
+    const double drifted = double(added_late - added_early), span = double(late - early);
+    if (late > early && std::abs(drifted) > kSureDrift * double(middle(apart)) &&
+        std::abs(drifted) < kMostDrift * span) {
+      shift.rate = drifted / span;
       shift.pivot = early, shift.constant = added_early;
     }
   }
@@ -173,6 +184,12 @@ Shift shift_of(const Look& of, const Look& first, bool marks_named, MergedTrace&
 
 // ---- processes
 
+bool is_whole(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 // a pid of a file as it is called in the merged one: its own where no file before has it
 class Pids {
  public:
@@ -195,8 +212,7 @@ class Pids {
     const std::string wanted = pid.empty() ? "0" : std::string(pid);
     if (!used_.contains(wanted)) return wanted;
     for (int64_t n = 2;; ++n) {
-      const bool number =
-          std::all_of(wanted.begin(), wanted.end(), [](char c) { return c >= '0' && c <= '9'; });
+      const bool number = is_whole(wanted);
       const std::string name =
           number ? std::to_string(next_++) : wanted + " (" + std::to_string(n) + ")";
       if (!used_.contains(name)) return name;
@@ -222,13 +238,15 @@ class Writer {
 
   void add(const TraceEvent& event, size_t file, const std::string& label, const Shift& shift) {
     const bool is_new = pids_.find(file, event.process, pid_);
-    const bool is_number =
-        std::all_of(pid_.begin(), pid_.end(), [](char c) { return c >= '0' && c <= '9'; });
+    // a value that stood without quotes needs them where it has become a word
+    const bool in_quotes = event.process.data() && event.process.data()[-1] == '"';
+    const bool bare = is_whole(pid_) || (!in_quotes && pid_ == event.process);
+    const std::string pid = bare ? pid_ : "\"" + pid_ + "\"";
     if (is_new) {
       next_event();
       text_ += "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":" +
-               (is_number ? pid_ : "\"" + pid_ + "\"") +
-               ",\"tid\":0,\"args\":{\"labels\":" + label + "}}";
+               (in_quotes ? "\"" + pid_ + "\"" : pid) + ",\"tid\":0,\"args\":{\"labels\":" + label +
+               "}}";
     }
     // the event as it stands, with other values where they are
     pieces_.clear();
@@ -236,8 +254,8 @@ class Writer {
       if (old.data())
         pieces_.emplace_back(size_t(old.data() - event.text.data()), old.size(), with);
     };
-    if (event.process.data()) put(event.process, pid_);
-    else pieces_.emplace_back(size_t(1), size_t(0), "\"pid\":" + pid_ + ",");
+    if (event.process.data()) put(event.process, in_quotes ? pid_ : pid);
+    else pieces_.emplace_back(size_t(1), size_t(0), "\"pid\":" + pid + ",");
     if (event.timed) {
       const int64_t begin = shift.at(event.start_ns);
       put(event.start, microseconds(begin));

@@ -137,6 +137,49 @@ TEST(Merge, marks_that_are_named_are_matched_by_their_step) {
   EXPECT_TRUE(contains(error_of([&] { merge_of({a, b}, "iteration"); }), "shares no mark"));
 }
 
+TEST(Merge, several_marks_of_one_step_are_told_apart_by_their_order) {
+  // three barriers a step: each is another
+  Process a{.boot = "one"}, b{.boot = "two", .pid = 8};
+  for (int64_t i = 0; i < 12; ++i) {
+    a.spans.push_back({1'000'000 * i, 1'000'000 * i + 100});
+    b.spans.push_back({1'000'000 * i - 500'000'000, 1'000'000 * i - 500'000'000 + 100});
+  }
+  const auto in_steps = [](const std::string& path) {
+    MergedJson file = MergedJson::parse(std::ifstream(path));
+    for (auto& event : file["traceEvents"])
+      if (event["ph"] == "X") event["args"]["step"] = event["args"]["step"].get<int64_t>() / 64 / 3;
+    std::ofstream(path) << file.dump();
+    return path;
+  };
+  const Merge merge = merge_of({in_steps(file_of("a", a)), in_steps(file_of("b", b))});
+  EXPECT_EQ(merge.files[1].marks, 12u);
+  EXPECT_EQ(merge.files[1].residual_ns, 0);
+  EXPECT_EQ(begins(merge, 8), begins(merge, 7));
+}
+
+TEST(Merge, marks_that_lie_apart_show_no_drift) {
+  std::mt19937 random(2);
+  Process a{.boot = "one"}, b{.boot = "two", .pid = 8};
+  for (int64_t i = 0; i < 10; ++i) {
+    a.spans.push_back({1'000'000 * i, 1'000'000 * i + 100 + int64_t(random() % 200'000)});
+    b.spans.push_back({1'000'000 * i, 1'000'000 * i + 100 + int64_t(random() % 200'000)});
+  }
+  EXPECT_EQ(merge_of({file_of("a", a), file_of("b", b)}).files[1].drift_ppm, 0);
+}
+
+TEST(Merge, a_pid_that_is_no_plain_number_stays_json) {
+  for (const MergedJson& pid : {MergedJson(-1), MergedJson(1.5), MergedJson("host 3")}) {
+    const std::string path = file_of("a", {.spans = {{0, 100}}});
+    MergedJson file = MergedJson::parse(std::ifstream(path));
+    for (auto& event : file["traceEvents"]) event["pid"] = pid;
+    std::ofstream(path) << file.dump();
+    const Merge merge = merge_of({path, path});
+    std::set<std::string> pids;
+    for (const auto& event : merge.trace["traceEvents"]) pids.insert(event["pid"].dump());
+    EXPECT_EQ(pids.size(), 2u) << pid;
+  }
+}
+
 TEST(Merge, without_marks_machines_go_by_their_system_clocks_and_their_drift) {
   const std::string a = file_of("a", {.boot = "one", .spans = {{1000, 2000}}});
   Process b{

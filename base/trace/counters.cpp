@@ -1,12 +1,15 @@
 #include "base/trace/counters.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <unistd.h>
 
 #include <linux/perf_event.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 namespace maglev::trace {
@@ -66,6 +69,7 @@ class PerfGroup {
   PerfGroup& operator=(const PerfGroup&) = delete;
 
   bool open() const { return leader_ >= 0; }
+  int highest() const { return *std::max_element(fds_.begin(), fds_.end()); }
   bool has(size_t counter) const { return fds_[counter] >= 0; }
   /// Of the first event that was refused; 0: none was.
   int error() const { return error_; }
@@ -90,11 +94,19 @@ class PerfGroup {
   int leader_ = -1, error_ = 0;
 };
 
+// that this process may have open
+int most_files() {
+  rlimit limit{};
+  const bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+  return known && limit.rlim_cur < INT_MAX ? int(limit.rlim_cur) : INT_MAX;
+}
+
 // opens the events from `first` on
 std::function<ReadCounts()> opener(size_t first) {
   return [first]() -> ReadCounts {
     auto group = std::make_shared<PerfGroup>(first);
-    if (!group->open()) return {};
+    // files that a run writes need numbers, too
+    if (!group->open() || group->highest() > most_files() / 2) return {};
     return [group](Counts& counts) { return group->read(counts); };
   };
 }

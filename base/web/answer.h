@@ -3,8 +3,10 @@
 // texts.
 
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/core/error.h"
 #include "base/web/request.h"
@@ -19,6 +21,9 @@ T asked_number(const HttpRequest& request, const std::string& name, T otherwise)
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (!text.empty() && (read.ec != std::errc() || read.ptr != text.data() + text.size()))
     throw Error("[web] " + name + "=" + std::string(text) + " is no number");
+  if constexpr (std::is_floating_point_v<T>)
+    if (!std::isfinite(value))
+      throw Error("[web] " + name + "=" + std::string(text) + " is not finite");
   return value;
 }
 

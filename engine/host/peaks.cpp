@@ -18,6 +18,7 @@
 #include "base/core/clock.h"
 #include "base/core/thread_pool.h"
 #include "base/simd/peak.h"
+#include "engine/host/system.h"
 
 namespace maglev {
 namespace {
@@ -35,7 +36,7 @@ double processor_s() {
 }
 
 // how often the threads together did `work(thread)` a second of their own processors' time, which
-// other programs do not shorten, over about kEach_s
+// other programs do not shorten, over about kEach_s; threads beyond the processors there are add nothing
 double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
   std::vector<double> rates(size_t(pool.threads()));
   const double begin = steady_s();
@@ -45,7 +46,11 @@ double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
     for (; steady_s() - begin < kEach_s; ++done) work(thread);
     if (done > 0) rates[size_t(thread)] = double(done) / (processor_s() - begin_cpu);
   });
-  return std::accumulate(rates.begin(), rates.end(), 0.0);
+  const Processor processor = probe_system(".").processor;
+  double room = processor.affinity > 0 ? processor.affinity : pool.threads();
+  if (processor.quota > 0) room = std::min(room, processor.quota);
+  return std::accumulate(rates.begin(), rates.end(), 0.0) *
+         std::min(1.0, room / double(pool.threads()));
 }
 
 double multiply_add_gflops(ThreadPool& pool) {

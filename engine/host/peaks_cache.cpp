@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/error.h"
 #include "base/core/file.h"
 #include "engine/host/system.h"
 
@@ -35,6 +36,8 @@ Json key_of(const Placement& placement) {
   for (const Gpu& gpu : system.gpus) gpus += gpu.name + ";";
   return {{"processor", system.processor.model},
           {"threads", placement.threads},
+          {"affinity", system.processor.affinity},
+          {"quota", system.processor.quota},
           {"device", placement.device.str()},
           {"gpus", gpus},
           {"torch", TORCH_VERSION}};
@@ -65,7 +68,7 @@ std::optional<Peaks> kept_peaks(const Placement& placement) {
     for (const auto& [type, gflops] : json.at("products").items())
       peaks.products.push_back({type, gflops});
     return peaks;
-  } catch (const Json::exception&) {
+  } catch (const std::exception&) {
     // one that is damaged is measured anew
     return std::nullopt;
   }
@@ -77,8 +80,12 @@ void keep_peaks(const Placement& placement, const Peaks& peaks) {
   Json json{{"key", key_of(placement)}, {"products", Json::object()}};
   for (const auto& [name, member] : kMembers) json[name] = peaks.*member;
   for (const ProductPeak& product : peaks.products) json["products"][product.type] = product.gflops;
-  make_dirs(parent_of(file));
-  write_atomic(file, json.dump(2) + "\n");
+  try {
+    make_dirs(parent_of(file));
+    write_atomic(file, json.dump(2) + "\n");
+  } catch (const Error&) {
+    // where nothing can be written they are measured each time
+  }
 }
 
 }  // namespace maglev

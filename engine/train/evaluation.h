@@ -1,6 +1,7 @@
 #pragma once
 // Judges checkpoints beside training: the policy of one is loaded, on a thread, environments and
-// seeds of its own. Training waits for nothing, and no bit of it changes.
+// seeds of its own. Training waits for nothing on a processor, and no bit of it changes; on a
+// GPU the end of an evaluation waits for the device and gives memory back.
 // Threads: every call on the loop's thread.
 
 #include <atomic>

@@ -2,7 +2,7 @@
 // Proving queries of a knowledge graph as a game (docs/knowledge_graphs.md): a state is a goal, a
 // list of atoms that are left to prove; an action chooses one of the goals that a fact or a rule
 // makes of it, one step of SLD resolution. Half of the queries are false, so that an agent learns
-// where to stop as well. Whole numbers alone.
+// where to stop as well. Whole numbers alone, but for the potential of an embedding, where one is given.
 
 #include <cmath>
 #include <cstring>
@@ -320,22 +320,26 @@ struct Kg {
     const Atom* from = goal(p, s);
     s.successors = 0;
     bool proved = false;
+    int32_t lost = 0;
     datalog::Child child;
     const auto keep = [&](const datalog::Child&) {
       proved = child.size == 0;
       if (proved) return false;
-      if (s.successors == room) {
-        s.too_many += 1;
-        return true;
-      }
       datalog::rename_variables(child.atoms, child.size, k.constants);
       if (p.prune_visited && was_visited(s, datalog::hash_of(child.atoms, child.size))) return true;
+      if (s.successors == room) {
+        lost += 1;
+        return true;
+      }
       Atom* to = successor(p, s, s.successors++);
       for (int32_t i = 0; i < p.atoms; ++i) to[i] = i < child.size ? child.atoms[i] : Atom{};
       return true;
     };
     s.too_long +=
         datalog::resolve(k, how, from, s.atoms, next_variable(k, from, s.atoms), child, keep);
+
+    // where there is a proof nothing else is missed
+    if (!proved) s.too_many += lost;
 
     // a proof is the one thing to do; where nothing is left there is one way to fail
     const bool ends = proved || s.successors == 0;

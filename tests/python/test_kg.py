@@ -1,5 +1,6 @@
 """maglev kg: knowledge graphs as files, as a user calls it."""
 
+import array
 import json
 
 
@@ -163,6 +164,20 @@ def test_vectors_that_are_damaged_or_of_another_graph_are_refused(engine, tmp_pa
         assert str(vectors) in done.stderr and str(vectors) in again.stderr
         return done.stderr
 
+    # safetensors: the length of a header, the header, numbers
+    begin = 8 + int.from_bytes(whole[:8], "little")
+    numbers = array.array("f", whole[begin:])
+    vectors.write_bytes(whole[:begin] + array.array("f", [1e25 * x for x in numbers]).tobytes())
+    done = engine("rank", run, "--queries", "2", "--embedding", vectors)
+    assert done.returncode == 2 and "is not finite" in done.stderr, done.stderr
+    header = json.loads(whole[8:begin])
+    names = header["__metadata__"]
+    (key,) = [k for k in names if "country_001" in names[k]]
+    first, *rest = names[key].splitlines()
+    names[key] = "\n".join([first, first, *rest[1:]]) + "\n"
+    text = json.dumps(header).encode()
+    vectors.write_bytes(len(text).to_bytes(8, "little") + text + whole[begin:])
+    assert "twice" in complaint()
     vectors.write_bytes(whole[: len(whole) // 2])
     complaint()
     vectors.write_bytes(whole[:5])

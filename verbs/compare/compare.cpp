@@ -117,7 +117,7 @@ int run(const std::vector<std::string>& words) {
 
   // and beside each other
   Table beside({"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
-                ">power", "verdict"});
+                ">detectable g", "verdict"});
   report["pairs"] = Json::array();
   const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
   for (const Pair& pair : pairs) {
@@ -129,7 +129,7 @@ int run(const std::vector<std::string>& words) {
                                              values, pairs.size(), kConfidence);
     beside.add({label(pair.first), label(pair.second), number_text(pair.welch.difference),
                 interval_text(pair.welch.interval), number_text(pair.welch.p),
-                number_text(pair.holm_p), number_text(pair.effect.g), number_text(power.achieved),
+                number_text(pair.holm_p), number_text(pair.effect.g), number_text(power.detectable),
                 verdict});
     report["pairs"].push_back({{"first", pair.first},
                                {"second", pair.second},

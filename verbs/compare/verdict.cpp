@@ -102,9 +102,9 @@ std::string verdict_text(const Pair& pair, Finding finding, const std::string& f
   if (std::isfinite(power.detectable))
     text += "; " + std::to_string(values) + " seeds each find one of " +
             short_number(power.detectable) + " deviations four times in five";
-  if (power.needed > 0)
+  if (std::isfinite(pair.effect.g) && pair.effect.g != 0)
     text += ", this one of " + short_number(std::abs(pair.effect.g)) + " would take " +
-            std::to_string(power.needed);
+            (power.needed > 0 ? std::to_string(power.needed) : "more than a million");
   return text;
 }
 

@@ -47,7 +47,7 @@ struct PowerAnalysis {
   int64_t needed;     ///< values each that find such a one with a power of 0.8
 };
 /// `values`: on the smaller side; `pairs`: tested at once. NaN and 0 where two values on each side, or
-/// a difference and deviations to measure it in, are missing.
+/// a difference and deviations to measure it in, are missing; `needed` is 0 beyond a million, too.
 PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, double confidence);
 
 /// The finding for people, with what would be needed to know more. `values`: on the smaller side.

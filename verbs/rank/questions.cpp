@@ -21,6 +21,7 @@ std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& ask
   std::vector<int32_t> every(size_t(graph.knowledge->constants));
   std::iota(every.begin(), every.end(), 1);
   std::vector<Question> questions;
+  int64_t candidates = 0;
   const int64_t all = int64_t(queries.size());
   const int64_t count = asked.queries > 0 ? std::min(asked.queries, all) : all;
   const Permutation drawn(asked.seed, 0, uint64_t(all));
@@ -44,6 +45,11 @@ std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& ask
         if (other == query || (asked.filtered && graph.truths->find(other) >= 0)) continue;
         question.candidates.push_back(other);
       }
+      candidates += int64_t(question.candidates.size());
+      if (candidates > kMostCandidates)
+        throw Error("[rank] " + std::to_string(i + 1) + " of " + std::to_string(count) +
+                    " queries have more than " + std::to_string(kMostCandidates) +
+                    " candidates; give fewer with --queries or --corruptions");
       questions.push_back(std::move(question));
     }
   }

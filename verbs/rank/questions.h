@@ -29,6 +29,9 @@ struct Asked {
 
 /// The questions, by query and then by mode. A predicate's second argument is drawn from its domain,
 /// where it has one. Throws Error where the split has no queries.
+constexpr int64_t kMostCandidates = 20'000'000;
+
+/// Throws Error where there are no queries, or more than kMostCandidates candidates.
 std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& asked);
 
 }  // namespace maglev::verbs::rank

@@ -65,8 +65,6 @@ constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
 enum class By { mode, predicate, depth };
 constexpr auto names_of(By) { return std::array{"mode", "predicate", "depth"}; }
 
-constexpr int64_t kMostCandidates = 20'000'000;
-
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -90,7 +88,8 @@ Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
 
 /// log sigmoid of the embedding's score of each candidate.
 std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
-                                          const std::vector<Question>& questions) {
+                                          const std::vector<Question>& questions,
+                                          const datalog::Program& program) {
   std::vector<std::vector<double>> scores;
   for (const Question& question : questions) {
     const datalog::Atom& query = question.candidates[0];
@@ -100,9 +99,13 @@ std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
                                       : model.seconds(one(query.predicate), one(query.first)))[0]
             .contiguous();
     auto& row = scores.emplace_back();
-    for (const datalog::Atom& atom : question.candidates)
+    for (const datalog::Atom& atom : question.candidates) {
       row.push_back(
           double(all.const_data_ptr<float>()[(question.head ? atom.first : atom.second) - 1]));
+      if (!std::isfinite(row.back()))
+        throw Error("[rank] the embedding's score of " + to_text(program, atom) +
+                    " is not finite: its numbers are too large; train it anew with a smaller --lr");
+    }
   }
   return scores;
 }
@@ -153,8 +156,13 @@ void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t short
   const std::vector<Trial> trials = prover.prove(queries, mode, seed);
   r.seconds = now_s() - begin;
   r.counts = prover.counts();
-  for (size_t i = 0; i < trials.size(); ++i)
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (!std::isfinite(trials[i].log_prob))
+      throw Error(
+          "[rank] the policy's probability of a proof is no number; its network diverged, take "
+          "an earlier --checkpoint");
     r.trials[places[i].first][places[i].second] = trials[i];
+  }
 }
 
 void score(Ranking& r, size_t shortlist) {
@@ -169,7 +177,7 @@ void score(Ranking& r, size_t shortlist) {
     each("proof", [&](size_t q, size_t c) { return proof_score(r.trials[q][c]); });
   if (r.embedding.empty()) return;
   each("embedding", [&](size_t q, size_t c) { return r.embedding[q][c]; });
-  // a proof is worth more than any score without one
+  // the embedding's and the proof's, one for the other, as likelihoods; what is not proved has a penalty
   each(shortlist ? "shortlist" : "both", [&](size_t q, size_t c) {
     return 2 * r.embedding[q][c] + (r.trials[q][c].proved ? 1 : kNotProved);
   });
@@ -280,12 +288,7 @@ int run(const std::vector<std::string>& words) {
   const Asked asked = asked_of(arguments, prover.params());
   Ranking r;
   r.questions = questions_of(graph, asked);
-  int64_t candidates = 0;
-  for (const Question& question : r.questions) candidates += int64_t(question.candidates.size());
-  if (candidates > kMostCandidates)
-    throw Error("[rank] " + std::to_string(candidates) + " candidates are more than " +
-                std::to_string(kMostCandidates) + "; give fewer with --queries or --corruptions");
-  if (file) r.embedding = embedded(ComplexEmbedding::load(*file, program), r.questions);
+  if (file) r.embedding = embedded(ComplexEmbedding::load(*file, program), r.questions, program);
   prove(r, prover, how == How::mean ? ActMode::mean : ActMode::sample, asked.seed, shortlist);
   score(r, shortlist);
 
@@ -310,7 +313,7 @@ int run(const std::vector<std::string>& words) {
   for (const Scoring& scoring : r.scorings) {
     const std::vector<double> ranks = ranks_of(scoring, ties, asked.seed);
     const auto add = [&](const std::string& group, const std::vector<size_t>& which, bool part) {
-      const Figures f = figures_of(which, scoring, ranks, r.trials);
+      const Figures f = figures_of(which, r.questions, scoring, ranks, r.trials);
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
       const auto rest = cells(f);

@@ -128,11 +128,17 @@ TEST(RankReport, puts_proofs_before_what_was_not_proved) {
   const std::vector<std::vector<Trial>> trials{{{.proved = true}, {}, {}},
                                                {{}, {.proved = true}, {}}};
   const std::vector<size_t> both{0, 1}, second{1};
-  const Figures f = figures_of(both, scoring, ranks, trials);
+  const std::vector<Question> questions{{.candidates = {{1, 1, 2}}}, {.candidates = {{1, 2, 3}}}};
+  const Figures f = figures_of(both, questions, scoring, ranks, trials);
   EXPECT_DOUBLE_EQ(f.rank.mrr, (1 + 1.0 / 3) / 2);
   EXPECT_DOUBLE_EQ(f.proved_true, 0.5);
   EXPECT_DOUBLE_EQ(f.proved_false, 0.25);
-  EXPECT_DOUBLE_EQ(figures_of(second, scoring, ranks, trials).proved_true, 0);
+  EXPECT_DOUBLE_EQ(figures_of(second, questions, scoring, ranks, trials).proved_true, 0);
+  EXPECT_LT(f.mrr.low, f.mrr.high);
+  // both arguments of one query are one draw, of which there is no interval
+  const std::vector<Question> one{{.head = true, .candidates = {{1, 1, 2}}},
+                                  {.candidates = {{1, 1, 2}}}};
+  EXPECT_TRUE(std::isnan(figures_of(both, one, scoring, ranks, trials).mrr.low));
 }
 
 }  // namespace

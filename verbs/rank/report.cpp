@@ -1,5 +1,9 @@
 #include "verbs/rank/report.h"
 
+#include <array>
+#include <map>
+#include <utility>
+
 namespace maglev::verbs::rank {
 
 double proof_score(const Trial& trial) {
@@ -13,17 +17,21 @@ std::vector<double> ranks_of(const Scoring& scoring, Ties ties, uint64_t seed) {
   return ranks;
 }
 
-Figures figures_of(std::span<const size_t> which, const Scoring& scoring,
-                   const std::vector<double>& ranks,
+Figures figures_of(std::span<const size_t> which, const std::vector<Question>& questions,
+                   const Scoring& scoring, const std::vector<double>& ranks,
                    const std::vector<std::vector<Trial>>& trials) {
   Figures f;
   f.questions = int64_t(which.size());
   std::vector<double> chosen, reciprocal, pooled;
+  // what is asked of both arguments of a query is not drawn apart
+  std::map<std::array<int32_t, 3>, std::pair<double, double>> of_query;
   std::vector<bool> relevant;
   double of_true = 0, of_false = 0, others = 0;
   for (size_t q : which) {
     chosen.push_back(ranks[q]);
-    reciprocal.push_back(1 / ranks[q]);
+    const datalog::Atom& query = questions[q].candidates[0];
+    auto& [sum, count] = of_query[{query.predicate, query.first, query.second}];
+    sum += 1 / ranks[q], count += 1;
     for (size_t c = 0; c < scoring.scores[q].size(); ++c) {
       pooled.push_back(scoring.scores[q][c]);
       relevant.push_back(c == 0);
@@ -31,6 +39,7 @@ Figures figures_of(std::span<const size_t> which, const Scoring& scoring,
       others += c > 0;
     }
   }
+  for (const auto& [query, sum] : of_query) reciprocal.push_back(sum.first / sum.second);
   f.rank = rank_figures(chosen);
   f.mrr = bootstrap_interval(reciprocal, mean_of);
   f.auc_pr = average_precision(pooled, relevant);

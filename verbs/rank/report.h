@@ -21,7 +21,7 @@ struct Scoring {
 struct Figures {
   int64_t questions = 0;
   RankFigures rank{};
-  Interval mrr{};           ///< bootstrap over questions, 95 %
+  Interval mrr{};           ///< bootstrap over queries, 95 %
   double auc_pr = 0;        ///< all candidates of all questions in one list
   double proved_true = 0;   ///< share of the true queries that were proved
   double proved_false = 0;  ///< likewise of the others
@@ -31,8 +31,9 @@ struct Figures {
 std::vector<double> ranks_of(const Scoring& scoring, Ties ties, uint64_t seed);
 
 /// Of the questions that `which` names. `trials` as scores, `ranks` of all questions.
-Figures figures_of(std::span<const size_t> which, const Scoring& scoring,
-                   const std::vector<double>& ranks, const std::vector<std::vector<Trial>>& trials);
+Figures figures_of(std::span<const size_t> which, const std::vector<Question>& questions,
+                   const Scoring& scoring, const std::vector<double>& ranks,
+                   const std::vector<std::vector<Trial>>& trials);
 
 /// A proof's score: the log-probability of its actions, and far below for what was not proved.
 double proof_score(const Trial& trial);

@@ -125,6 +125,7 @@ struct Ground {
 }  // namespace
 
 StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
+  while (request_.folder.size() > 1 && request_.folder.ends_with('/')) request_.folder.pop_back();
   refuse_settings(request_);
   // what the settings refuse is said before anything is made
   for (const Arm* arm : request_.arms) experiment_of_arm(*arm);
@@ -138,7 +139,12 @@ StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
     if (!other.empty() && !request_.overwrite)
       throw Error("[" + request_.folder + "] " + other +
                   "; take another --out, or move it aside with --overwrite");
-    if (!other.empty()) rename_path(request_.folder, first_free(request_.folder + ".old-"));
+    if (!other.empty()) {
+      // not from under one that works in it
+      std::optional<FileLock> idle;
+      if (path_exists(path)) idle.emplace(request_.folder + "/study.lock");
+      rename_path(request_.folder, first_free(request_.folder + ".old-"));
+    }
   }
   make_dirs(request_.folder + "/judged");
   lock_.emplace(request_.folder + "/study.lock");

@@ -164,10 +164,10 @@ std::shared_ptr<const FlameTrace> OpenTraces::trace_of(const std::string& folder
   // one is read at a time: another question of it waits and has it then
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(open_.begin(), open_.end(), [&](const Open& open) {
-    return open.path == path && open.written == written;
+    return open.path == path && open.written == written && open.bytes == bytes;
   });
   if (found != open_.end()) open_.splice(open_.begin(), open_, found);
-  else open_.push_front({path, written, std::make_shared<const FlameTrace>(path)});
+  else open_.push_front({path, written, bytes, std::make_shared<const FlameTrace>(path)});
   size_t held = 0;
   for (auto open = open_.begin(); open != open_.end();) {
     held += open->trace->memory();

@@ -39,7 +39,7 @@ class OpenTraces {
  private:
   struct Open {
     std::string path;
-    int64_t written;  ///< when the file was
+    int64_t written, bytes;  ///< when the file was, and how many it had
     std::shared_ptr<const FlameTrace> trace;
   };
   std::shared_ptr<const FlameTrace> trace_of(const std::string& folder, const HttpRequest& request);
