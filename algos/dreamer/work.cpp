@@ -15,7 +15,7 @@ namespace {
 
 // share of the multiply-add peak that products reach: an update's in shards, images' convolutions in
 // them, all by autograd, and those of the few rows that act; fitted (docs/planning.md)
-constexpr double kShardReach = 0.8, kImageReach = 1, kLibraryReach = 0.3, kActReach = 0.3;
+constexpr double kShardReach = 0.55, kImageReach = 1, kLibraryReach = 0.3, kActReach = 0.3;
 // operations of acting and of an update by their own number: on a device an update is this many
 // launches (docs/dreamer.md), on a processor each step of the recurrence is handed to threads at once
 constexpr double kActLaunches = 60, kUpdateLaunches = 2404, kHandOffs = 12;

@@ -15,7 +15,7 @@ namespace {
 
 // share of the multiply-add peak that products of plans and updates reach, fitted (docs/planning.md);
 // updates by autograd multiply with a library's products
-constexpr double kPlanReach = 0.85, kPanelReach = 0.6, kLibraryReach = 0.35;
+constexpr double kPlanReach = 0.85, kPanelReach = 0.7, kLibraryReach = 0.35;
 // value networks of a pair
 constexpr double kDrawn = 2;
 // blocks a plan's round and an update hand to threads
