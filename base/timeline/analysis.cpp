@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
-
 #include "base/core/error.h"
 #include "base/timeline/nesting.h"
 #include "base/timeline/usage.h"
@@ -15,31 +13,6 @@ namespace {
 constexpr size_t kTopGaps = 10;
 constexpr double kReplaySpans = 60'000;
 constexpr double kShareOff = 0.01;  // of the wall that parts may miss
-
-TraceOrigin origin_of(const std::string& json) {
-  TraceOrigin origin;
-  const auto said = nlohmann::json::parse(json, nullptr, /*throws=*/false);
-  if (!said.is_object()) return origin;
-  origin.ours = true;
-  const auto text = [&](const nlohmann::json& from, const char* key) {
-    return from.contains(key) && from[key].is_string() ? from[key].get<std::string>()
-                                                       : std::string();
-  };
-  const auto number = [&](const nlohmann::json& from, const char* key) {
-    return from.contains(key) && from[key].is_number() ? std::max(0.0, from[key].get<double>())
-                                                       : 0.0;
-  };
-  origin.run = text(said, "run"), origin.algorithm = text(said, "algorithm");
-  origin.environment = text(said, "environment"), origin.mode = text(said, "mode");
-  origin.threads = int64_t(std::min(1e9, number(said, "threads")));
-  origin.dropped = int64_t(std::min(1e18, number(said, "dropped")));
-  origin.overhead_s = number(said, "overhead_s");
-  if (said.contains("peaks") && said["peaks"].is_object()) {
-    origin.peak_gflops = number(said["peaks"], "gflops");
-    origin.peak_gbytes_s = number(said["peaks"], "gbytes_s");
-  }
-  return origin;
-}
 
 // the thread that leads: that of the iterations, else the one whose spans are longest
 size_t main_track(const std::vector<Track>& tracks) {
@@ -323,9 +296,9 @@ class Analyst {
     // rules look at what was added up so far: of a trace in one window, all of it
     Analysis seen = analysis_;
     seen.kernels = sorted(tables_.kernels, timeline.names);
-    seen.threads = threads_;
+    seen.stages = sorted(tables_.stages, timeline.names);
     for (const auto& [way, copied] : copies_) seen.copies.push_back(copied);
-    analysis_.findings = find_bottlenecks(seen, graph);
+    analysis_.findings = find_bottlenecks(seen, threads_, graph);
     graph_done_ = true;
   }
 

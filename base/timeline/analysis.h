@@ -11,6 +11,7 @@
 
 #include "base/timeline/findings.h"
 #include "base/timeline/meaning.h"
+#include "base/timeline/origin.h"
 #include "base/timeline/replay.h"
 #include "base/timeline/timeline.h"
 
@@ -68,14 +69,6 @@ struct Gap {
   int64_t begin = 0, length = 0;
   Cause cause = Cause::host;
   std::string where, before, after;  ///< device or thread, what ended, what began
-};
-
-/// What our recorder says of the run, zero where a trace says nothing.
-struct TraceOrigin {
-  std::string run, algorithm, environment, mode;
-  bool ours = false;
-  int64_t threads = 0, dropped = 0;
-  double overhead_s = 0, peak_gflops = 0, peak_gbytes_s = 0;
 };
 
 struct Analysis {

@@ -33,6 +33,8 @@ constexpr std::array kNameParts{
     NamePart{"=save", meaning::saving},
     NamePart{"checkpoint", meaning::saving},
     NamePart{"=evaluate", meaning::evaluating},
+    NamePart{"=evaluation", meaning::evaluating},
+    NamePart{"^hook ", meaning::hook},
     NamePart{"=optimiser", meaning::optimiser},
     NamePart{"^optimizer.", meaning::optimiser},
 };

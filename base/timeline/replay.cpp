@@ -1,6 +1,7 @@
 #include "base/timeline/replay.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <unordered_map>
 
@@ -244,6 +245,24 @@ int64_t SpanGraph::length(const Free& free) const {
       last = std::max(last, time.end);
   }
   return last - from_;
+}
+
+int64_t SpanGraph::time_on(size_t track, const Free& of) const {
+  int64_t sum = 0;
+  for (const uint32_t i : by_track_[track])
+    if (nodes_[i].kind == Kind::work && of(nodes_[i].bits)) sum += nodes_[i].end - nodes_[i].begin;
+  return sum;
+}
+
+int64_t SpanGraph::time_of_any(const Free& of) const {
+  std::vector<std::pair<int64_t, int64_t>> stretches;
+  for (const Node& node : nodes_)
+    if (node.kind == Kind::work && of(node.bits)) stretches.emplace_back(node.begin, node.end);
+  std::sort(stretches.begin(), stretches.end());
+  int64_t sum = 0, until = std::numeric_limits<int64_t>::min();
+  for (const auto& [begin, end] : stretches)
+    if (end > until) sum += end - std::max(begin, until), until = end;
+  return sum;
 }
 
 int64_t SpanGraph::time_on_main(const Free& of) const {

@@ -38,6 +38,14 @@ class SpanGraph {
   int64_t length(const Free& free) const;
   int64_t length() const { return to_ - from_; }
   size_t nodes() const { return nodes_.size(); }
+  const Timeline& timeline() const { return timeline_; }
+  size_t main() const { return main_; }
+  int64_t from() const { return from_; }
+  int64_t to() const { return to_; }
+  /// ns of one track's work, waits left out, with these bits.
+  int64_t time_on(size_t track, const Free& of) const;
+  /// ns in which any thread works on something of these bits.
+  int64_t time_of_any(const Free& of) const;
   /// ns of the main thread's nodes, and of the devices', with these bits.
   int64_t time_on_main(const Free& of) const;
   int64_t time_on_devices(const Free& of) const;

@@ -108,6 +108,31 @@ void put_args(Pieces& out, const SpanRecord& span, const ThreadSpans& thread) {
   }
 }
 
+// what findings look at besides spans
+void put_circumstances(Pieces& out, const RecordedRun& run) {
+  put_member(out, "processors", run.processors);
+  put_member(out, "iteration_steps", run.iteration_steps);
+  put_member(out, "block_environments", run.block_environments);
+  out.put("\"settings\":{");
+  for (size_t i = 0; i < run.settings.size(); ++i) {
+    const auto& [name, value] = run.settings[i];
+    out.put(i ? "," : ""), out.put_text(name), out.put(":"), out.put_text(value);
+  }
+  out.put("},\"use\":[");
+  for (size_t i = 0; i < run.use.size(); ++i) {
+    const ThreadUse& use = run.use[i];
+    out.put(i ? ",{" : "{");
+    put_member(out, "on_processor_ns", use.on_processor);
+    put_member(out, "queued_ns", use.queued);
+    put_member(out, "in_kernel_ns", use.in_kernel);
+    put_member(out, "faults", use.faults);
+    put_member(out, "gave_up", use.gave_up);
+    put_member(out, "taken_away", use.taken_away);
+    out.put("\"tid\":"), out.put(use.tid), out.put("}");
+  }
+  out.put("],");
+}
+
 // where the members of torch's file meet ours
 struct Inner {
   std::string_view head,
@@ -205,6 +230,7 @@ void write_chrome(const Recording& recording, const RecordedRun& run, std::strin
   put_member(text, "reason", run.reason);
   put_member(text, "device", run.device);
   put_member(text, "threads", run.threads);
+  put_circumstances(text, run);
   put_member(text, "pid", run.written_by);
   put_member(text, "dropped", recording.dropped);
   put_member(text, "spans", int64_t(recording.spans()));

@@ -9,7 +9,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/trace/thread_use.h"
 #include "base/trace/tracer.h"
 
 namespace maglev::trace {
@@ -26,7 +29,12 @@ struct RecordedRun {
   /// What one thread of this machine does at best: 10^9 operations and bytes a second; 0: not known.
   double peak_gflops = 0, peak_gbytes_s = 0;
   std::string counters =
-      {};  ///< of stages: "counted", or why some are not; empty: none were wanted
+      {};                  ///< of stages: "counted", or why some are not; empty: none were wanted
+  int64_t processors = 0;  ///< that the process may use
+  int64_t iteration_steps = 0;     ///< environment steps of an iteration
+  int64_t block_environments = 0;  ///< that a thread steps at once
+  std::vector<std::pair<std::string, std::string>> settings = {};  ///< all, by dotted name
+  std::vector<ThreadUse> use = {};  ///< from the window's begin to its end; empty: not known
 };
 
 /// What tells one start of a machine from any other; empty: unknown.

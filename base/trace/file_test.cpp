@@ -53,7 +53,12 @@ RecordedRun described() {
           .boot = "abc",
           .peak_gflops = 60,
           .peak_gbytes_s = 20,
-          .counters = "counted"};
+          .counters = "counted",
+          .processors = 4,
+          .iteration_steps = 512,
+          .block_environments = 8,
+          .settings = {{"env.count", "64"}, {"trace.window", "\"5\""}},
+          .use = {{.tid = 11, .on_processor = 90, .queued = 7, .faults = 2}, {.tid = 12}}};
 }
 
 std::string chrome(const Recording& recording, std::string_view inner = "") {
@@ -94,6 +99,18 @@ TEST(TraceFile, chromes_json_says_what_was_recorded) {
   EXPECT_EQ(run["window"], "5-6");
   EXPECT_EQ(run["peaks"], Json({{"gflops", 60}, {"gbytes_s", 20}}));
   EXPECT_EQ(run["boot"], "abc");
+  EXPECT_EQ(run["processors"], 4);
+  EXPECT_EQ(run["iteration_steps"], 512);
+  EXPECT_EQ(run["block_environments"], 8);
+  EXPECT_EQ(run["settings"], Json({{"env.count", "64"}, {"trace.window", "\"5\""}}));
+  ASSERT_EQ(run["use"].size(), 2u);
+  EXPECT_EQ(run["use"][0], Json({{"tid", 11},
+                                 {"on_processor_ns", 90},
+                                 {"queued_ns", 7},
+                                 {"in_kernel_ns", 0},
+                                 {"faults", 2},
+                                 {"gave_up", 0},
+                                 {"taken_away", 0}}));
   EXPECT_NEAR(run["overhead_s"].get<double>(), 1e-3 + 5 * 5e-8, 1e-9);
 }
 

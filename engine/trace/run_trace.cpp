@@ -107,6 +107,7 @@ void RunTrace::open(const Window& window) {
     kineto_.reset();
   }
   open_ = window;
+  open_->use = trace::use_of_threads();
 }
 
 void RunTrace::end_iteration(int64_t iteration) {
@@ -146,6 +147,7 @@ void RunTrace::close(int64_t last) {
   Window window = *std::exchange(open_, std::nullopt);
   window.last = last;
   tracer_.stop();
+  window.use = trace::use_between(window.use, trace::use_of_threads());
   write(window, kineto_ != nullptr);
 }
 
@@ -163,6 +165,7 @@ void RunTrace::write(const Window& window, bool full) {
     trace::RecordedRun run = run_;
     run.window = range_text(window.first, window.last);
     run.reason = window.reason;
+    run.use = window.use;
     if (!full) run.mode = name_of(TraceMode::lite);
 
     writer_->start([this, path, torchs, run, recording]() mutable {

@@ -45,6 +45,7 @@ class RunTrace {
   struct Window {
     int64_t first = 0, last = 0;
     std::string reason;
+    std::vector<trace::ThreadUse> use = {};  ///< of threads before it
   };
   std::optional<Window> window_at(int64_t iteration);
   void open(const Window& window);

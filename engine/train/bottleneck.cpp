@@ -10,6 +10,8 @@ namespace {
 constexpr double kPressed = 0.1, kCrowded = 0.3;
 // of the run's threads less than this many have work
 constexpr double kBusy = 0.6;
+// what is no stage of learning is named from this share on
+constexpr double kBeside = 0.2;
 
 std::string count_of(double number) { return std::to_string(std::llround(number)); }
 
@@ -53,7 +55,24 @@ Bottleneck bottleneck_of(const Load& load) {
   if (load.memory_pressure > kPressed)
     return {Bound::memory, load.memory_pressure,
             "a smaller replay or env.count, or fewer programs beside it"};
-  // more threads than processors have those alone
+  if (!load.on_device && load.threads > load.usable)
+    return {Bound::crowding, 1 - double(load.usable) / load.threads,
+            "threads=" + std::to_string(load.usable)};
+
+  // what the loop does beside learning keeps all threads waiting
+  Bottleneck beside;
+  for (const auto& [bound, share, advice] :
+       {Bottleneck{Bound::logging, load.logging,
+                   "a larger train.log_every, or a hook that hands rows to a thread of its own"},
+        Bottleneck{Bound::saving, load.saving, "a larger train.save_every"},
+        Bottleneck{Bound::evaluation, load.evaluating,
+                   "a larger train.eval_every, or fewer train.eval_episodes"},
+        Bottleneck{Bound::hooks, load.hooks,
+                   "hooks that do less, or hand what they hear to a thread of their own"}})
+    if (share > beside.share) beside = {bound, share, advice};
+  if (beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
+    return beside;
+
   const double idle = 1 - load.processors / std::min(load.threads, load.usable);
   if (!load.on_device && 1 - idle < kBusy) {
     if (load.processor_pressure > kCrowded)
@@ -64,7 +83,8 @@ Bottleneck bottleneck_of(const Load& load) {
   }
 
   // else the stage that takes most of the time
-  const double rest = std::max(0.0, 1 - load.environment - load.policy - load.learn - load.copy);
+  const double rest = std::max(0.0, 1 - load.environment - load.policy - load.learn - load.copy -
+                                        load.logging - load.saving - load.evaluating - load.hooks);
   Bottleneck most{Bound::other, rest, ""};
   const auto stage = [&](Bound bound, double share) {
     if (share > most.share) most = {bound, share, ""};
@@ -87,8 +107,7 @@ Bottleneck bottleneck_of(const Load& load) {
       most.advice = "a larger train.log_every: figures are brought over less often";
       break;
     default:
-      most.advice =
-          "a larger train.save_every: checkpoints and evaluations take turns with training";
+      most.advice = "a trace says where it goes: kill -USR2 <process>";
   }
   return most;
 }
@@ -98,6 +117,8 @@ std::string Bottleneck::text() const {
   switch (bound) {
     case Bound::memory:
       return "memory, waited for " + percent + " of the time: " + advice;
+    case Bound::crowding:
+      return "more threads than processors, by " + percent + " of them: " + advice;
     case Bound::processors:
       return "other programs, which have " + percent + " of its processors: " + advice;
     case Bound::threads:

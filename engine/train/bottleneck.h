@@ -13,6 +13,9 @@ namespace maglev {
 struct Load {
   /// Shares of the time by the clock, as a row of metrics has them.
   double environment = 0, policy = 0, learn = 0, copy = 0;
+  /// Shares in which the loop did none of it: rows of metrics with the hook that hears of them,
+  /// checkpoints, waiting for an evaluation, other hooks.
+  double logging = 0, saving = 0, evaluating = 0, hooks = 0;
   double processors = 0;  ///< that the process kept busy
   /// Shares of the last ten seconds in which something on the machine waited for memory, and for a
   /// processor; NaN: not known.
@@ -27,10 +30,25 @@ struct Load {
   bool may_round = false;    ///< train.precision=bf16 could be and is not
 };
 
-enum class Bound { memory, processors, threads, environment, policy, learning, copying, other };
+enum class Bound {
+  memory,
+  crowding,
+  processors,
+  threads,
+  environment,
+  policy,
+  learning,
+  copying,
+  logging,
+  saving,
+  evaluation,
+  hooks,
+  other
+};
 constexpr auto names_of(Bound) {
-  return std::array{"memory", "processors", "threads", "environment",
-                    "policy", "learning",   "copying", "other"};
+  return std::array{"memory",     "crowding", "processors", "threads", "environment",
+                    "policy",     "learning", "copying",    "logging", "saving",
+                    "evaluation", "hooks",    "other"};
 }
 
 struct Bottleneck {

@@ -40,7 +40,7 @@ TEST(Bottleneck, puts_what_all_stages_wait_for_before_any_of_them) {
   EXPECT_EQ(bottleneck_of(load).text(), "idle threads, 70 % of them: threads=2");
   // more threads than processors cannot all be busy
   load.threads = 16, load.processors = 3.9;
-  EXPECT_EQ(bottleneck_of(load).bound, Bound::learning);
+  EXPECT_EQ(bottleneck_of(load).text(), "more threads than processors, by 75 % of them: threads=4");
   load.threads = 4, load.processors = 1.2;
   load.processor_pressure = 0.8;
   EXPECT_EQ(bottleneck_of(load).text(),
@@ -48,6 +48,22 @@ TEST(Bottleneck, puts_what_all_stages_wait_for_before_any_of_them) {
   load.memory_pressure = 0.4;
   EXPECT_EQ(bottleneck_of(load).bound, Bound::memory);
   EXPECT_EQ(bottleneck_of(load).share, 0.4);
+}
+
+TEST(Bottleneck, puts_what_is_no_stage_before_the_threads_that_wait_for_it) {
+  const std::pair<double Load::*, Bound> each[] = {{&Load::logging, Bound::logging},
+                                                   {&Load::saving, Bound::saving},
+                                                   {&Load::evaluating, Bound::evaluation},
+                                                   {&Load::hooks, Bound::hooks}};
+  for (const auto& [share, bound] : each) {
+    Load load = busy();
+    load.processors = 1.2, load.learn = 0.1, load.*share = 0.5;
+    EXPECT_EQ(bottleneck_of(load).bound, bound);
+    EXPECT_EQ(bottleneck_of(load).share, 0.5);
+    // a little of it is as it should be
+    load = busy(), load.*share = 0.15;
+    EXPECT_EQ(bottleneck_of(load).bound, Bound::learning);
+  }
 }
 
 TEST(Bottleneck, advises_the_first_change_that_is_there_to_make) {

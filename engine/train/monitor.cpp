@@ -1,5 +1,6 @@
 #include "engine/train/monitor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -76,12 +77,16 @@ void Monitor::add_to(MetricRow& row) {
     Load load = load_;
     for (double* share : {&load.environment, &load.policy, &load.learn, &load.copy})
       *share /= summed_s_;
+    load.logging = beside_.logging / summed_s_, load.saving = beside_.saving / summed_s_;
+    load.evaluating = beside_.evaluating / summed_s_, load.hooks = beside_.hooks / summed_s_;
+    load.learn = std::max(0.0, load.learn - beside_.hooks_in_learn / summed_s_);
     load.processors = (now.processor_s - last_.processor_s) / passed_s;
     load.memory_pressure = now.memory_pressure;
     load.processor_pressure = now.processor_pressure;
     row.bound_by = bottleneck_of(load).text();
   }
   load_.environment = load_.policy = load_.learn = load_.copy = summed_s_ = 0;
+  beside_ = {};
   last_ = now;
 }
 

@@ -32,6 +32,12 @@ class Monitor {
   /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run, of the time and steps
   /// since the sample before. Every row of the run passes here.
   void add_to(MetricRow& row);
+  /// Seconds that the loop takes for what is no stage: whoever takes them adds them.
+  struct Beside {
+    double logging = 0, saving = 0, evaluating = 0, hooks = 0;
+    double hooks_in_learn = 0;  ///< of `hooks`, what rows count as learning
+  };
+  Beside& beside() { return beside_; }
   /// Said once, when memory has grown past the plan and keeps growing; empty: nothing new.
   std::string take_warning();
 
@@ -50,6 +56,7 @@ class Monitor {
   int64_t last_step_ = 0;
   double sampled_s_ = -std::numeric_limits<double>::infinity();  ///< of the run; -infinity: not yet
   Load load_;                               ///< shares since the last sample as sums, seconds
+  Beside beside_;                           ///< since the last sample
   double row_s_ = 0, summed_s_ = 0;         ///< of the last row; that the sums are of
   std::vector<double> times_s_, resident_;  ///< of the last samples
   double growth_ = 0;                       ///< bytes a second; NaN: not known

@@ -68,6 +68,19 @@ TEST(Monitor, judges_the_time_since_the_sample_before) {
   EXPECT_EQ(mixed.bound_by.substr(0, 32), "environment, 63 % of the time: a") << mixed.bound_by;
 }
 
+TEST(Monitor, tells_hooks_from_the_learning_they_lie_in) {
+  Fake machine;
+  Monitor monitor = machine.monitor(0, /*every_s=*/8);
+  MetricRow first{.step = 0, .seconds = 100};
+  monitor.add_to(first);
+  machine.now.processor_s += 2, machine.now.memory_pressure = 0;
+  MetricRow row{.step = 10, .seconds = 110, .values = {{"time/learn", 0.9}}};
+  monitor.beside() = {.hooks = 7, .hooks_in_learn = 7};
+  monitor.add_to(row);
+  EXPECT_EQ(row.bound_by.substr(0, 23), "hooks, 70 % of the time") << row.bound_by;
+  EXPECT_EQ(monitor.beside().hooks, 0);
+}
+
 TEST(Monitor, samples_no_more_often_than_it_was_told) {
   Fake machine;
   Monitor hourly = machine.monitor(0, 3600), never = machine.monitor(0, 0);

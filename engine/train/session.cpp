@@ -15,6 +15,7 @@
 #include "base/trace/span.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/timed.h"
 
 namespace maglev {
 namespace {
@@ -91,6 +92,12 @@ Load free_to_use(Trainer& trainer) {
                    (cuda || pair_products_available())};
 }
 
+std::vector<std::pair<std::string, std::string>> plain_settings(const OptionTable& table) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const Field& field : table.fields()) settings.emplace_back(field.name, field.plain());
+  return settings;
+}
+
 }  // namespace
 
 Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTrace& trace,
@@ -107,6 +114,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
           [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); }),
       hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
+  const Load acting = free_to_use(trainer);
   status_ = {.algo = experiment.algo().name,
              .env = experiment.env().name,
              .state = "running",
@@ -121,15 +129,21 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
     }
   }
   dir_.write_status(status_);
-  trace_.attach(dir_.path(), {.version = kEngineVersion,
-                              .run = dir_.path(),
-                              .algorithm = experiment.algo().name,
-                              .environment = experiment.env().name,
-                              .device = trainer.placement().device.str(),
-                              .mode = {},
-                              .window = {},
-                              .reason = {},
-                              .threads = trainer.placement().threads});
+  trace_.attach(
+      dir_.path(),
+      {.version = kEngineVersion,
+       .run = dir_.path(),
+       .algorithm = experiment.algo().name,
+       .environment = experiment.env().name,
+       .device = trainer.placement().device.str(),
+       .mode = {},
+       .window = {},
+       .reason = {},
+       .threads = trainer.placement().threads,
+       .processors = usable_cpus(),
+       .iteration_steps = trainer.steps_per_iteration(),
+       .block_environments = experiment.env().host_only ? 1 : acting.block_rows / acting.agents,
+       .settings = plain_settings(experiment.table())});
   trainer_.stop_when([] { return SignalGuard::leave(); });
   // before warm-up, which would capture updates that are to be watched; its own are not told
   if (hooks_.epoch) trainer_.report().metrics().watch([](int64_t, const Figures&) {});
@@ -217,7 +231,11 @@ void Session::loop() {
 void Session::iterate() {
   const auto span = trace::stage("iteration", trainer_.step());
   say_notes();
-  if (hooks_.iteration_start) hooks_.iteration_start(trainer_.step());
+  if (hooks_.iteration_start) {
+    const auto hook = trace::stage("hook iteration_start");
+    Timed timed(monitor_.beside().hooks);
+    hooks_.iteration_start(trainer_.step());
+  }
   trainer_.iterate();
   tell_episodes();
   flush();
@@ -233,6 +251,7 @@ void Session::iterate() {
 
 void Session::flush() {
   const auto span = trace::stage("flush");
+  Timed timed(monitor_.beside().logging);
   if (trainer_.flush_due()) {
     look_after_folder();
     trainer_.begin_flush();
@@ -278,14 +297,26 @@ void Session::push(bool wait) {
   while (auto row = trainer_.report().next_row(wait)) {
     monitor_.add_to(*row);
     if (!row->bound_by.empty()) status_.bound_by = row->bound_by;
-    if (hooks_.row) hooks_.row(*row);
+    if (hooks_.row) {
+      const auto hook = trace::stage("hook row");
+      hooks_.row(*row);
+    }
     writer_.push(std::move(*row));
   }
   if (const std::string grown = monitor_.take_warning(); !grown.empty()) warn(grown);
 }
 
 void Session::begin_hooks() {
-  if (hooks_.epoch) trainer_.report().metrics().watch(hooks_.epoch);
+  if (hooks_.epoch)
+    trainer_.report().metrics().watch([this](int64_t epoch, const Figures& figures) {
+      const auto hook = trace::stage("hook epoch");
+      double took = 0;
+      {
+        Timed timed(took);
+        hooks_.epoch(epoch, figures);
+      }
+      monitor_.beside().hooks += took, monitor_.beside().hooks_in_learn += took;
+    });
   if (hooks_.episodes && options().dataset.empty()) episodes_.emplace(trainer_.envs());
   told_step_ = trainer_.step();
   if (hooks_.training_start) hooks_.training_start(trainer_);
@@ -296,11 +327,15 @@ void Session::tell_episodes() {
   if (!episodes_ || trainer_.step() == told_step_) return;
   told_step_ = trainer_.step();
   const auto finished = episodes_->read(trainer_.store().window(), told_step_);
-  if (!finished.empty()) hooks_.episodes(finished);
+  if (finished.empty()) return;
+  const auto hook = trace::stage("hook episodes");
+  Timed timed(monitor_.beside().hooks);
+  hooks_.episodes(finished);
 }
 
 void Session::save(bool must) {
   const auto span = trace::stage("save");
+  Timed timed(monitor_.beside().saving);
   const Experiment& experiment = trainer_.experiment();
   look_after_folder();
   push(/*wait=*/true);
@@ -354,6 +389,7 @@ void Session::take_verdict(bool wait) {
   using namespace std::chrono_literals;
   if (wait && evaluation_->running()) {
     const auto span = trace::wait("evaluation", "pool");
+    Timed timed(monitor_.beside().evaluating);
     // a signal does not wait for it
     while (!evaluation_->ended() && !SignalGuard::leave()) std::this_thread::sleep_for(2ms);
   }

@@ -12,6 +12,7 @@
 #include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
+#include "engine/train/timed.h"
 
 namespace maglev {
 namespace {
@@ -41,17 +42,6 @@ std::string offered_text(const DataPlan& plan) {
   for (Precision precision : plan.precisions) text += ", " + std::string(name_of(precision));
   return text;
 }
-
-// adds the time a stage takes to a phase
-class Timed {
- public:
-  explicit Timed(double& phase) : phase_(phase), begin_(steady_s()) {}
-  ~Timed() { phase_ += steady_s() - begin_; }
-
- private:
-  double& phase_;
-  double begin_;
-};
 
 }  // namespace
 

@@ -284,7 +284,9 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
     text += std::to_string(++number) + ". " +
             Line().add(finding.name, Ink::bold).text(terminal.colour) + ": up to " +
             percent(finding.gain) + " of the time\n   " + finding.evidence + "\n";
-    if (!finding.patch.empty()) text += "   set " + finding.patch + "\n";
+    if (!finding.patch.empty())
+      text += "   set " + finding.patch + ", which should take away " +
+              percent(finding.patch_gain) + "\n";
     text += "   " + finding.advice + "\n";
   }
 
@@ -367,6 +369,7 @@ std::string report_json(const std::string& path, const Analysis& analysis, const
                                 {"gain", finding.gain},
                                 {"evidence", finding.evidence},
                                 {"patch", finding.patch},
+                                {"patch_gain", finding.patch_gain},
                                 {"advice", finding.advice}});
   for (const UsedTime& device : analysis.devices)
     json["devices"].push_back({{"name", device.name},

@@ -1,0 +1,71 @@
+#include "base/timeline/origin.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+namespace maglev {
+namespace {
+
+using Json = nlohmann::json;
+
+// what a count may be at most: a file says anything
+constexpr double kMostCount = 1e18;
+
+std::string text(const Json& from, const char* key) {
+  return from.contains(key) && from[key].is_string() ? from[key].get<std::string>() : std::string();
+}
+
+double real(const Json& from, const char* key) {
+  return from.contains(key) && from[key].is_number() ? std::max(0.0, from[key].get<double>()) : 0.0;
+}
+
+int64_t count(const Json& from, const char* key) {
+  return int64_t(std::min(kMostCount, real(from, key)));
+}
+
+}  // namespace
+
+double TraceOrigin::number(const std::string& setting, double missing) const {
+  const auto place = settings.find(setting);
+  if (place == settings.end()) return missing;
+  char* end = nullptr;
+  const double value = std::strtod(place->second.c_str(), &end);
+  return end == place->second.c_str() || *end ? missing : value;
+}
+
+TraceOrigin origin_of(const std::string& json) {
+  TraceOrigin origin;
+  const auto said = Json::parse(json, nullptr, /*throws=*/false);
+  if (!said.is_object()) return origin;
+  origin.ours = true;
+  origin.run = text(said, "run"), origin.algorithm = text(said, "algorithm");
+  origin.environment = text(said, "environment"), origin.mode = text(said, "mode");
+  origin.threads = std::min<int64_t>(1'000'000'000, count(said, "threads"));
+  origin.dropped = count(said, "dropped");
+  origin.overhead_s = real(said, "overhead_s");
+  if (said.contains("peaks") && said["peaks"].is_object()) {
+    origin.peak_gflops = real(said["peaks"], "gflops");
+    origin.peak_gbytes_s = real(said["peaks"], "gbytes_s");
+  }
+  origin.processors = count(said, "processors");
+  origin.iteration_steps = count(said, "iteration_steps");
+  origin.block_environments = count(said, "block_environments");
+  if (said.contains("settings") && said["settings"].is_object())
+    for (const auto& [name, value] : said["settings"].items())
+      if (value.is_string()) origin.settings[name] = value.get<std::string>();
+  if (said.contains("use") && said["use"].is_array())
+    for (const Json& use : said["use"])
+      if (use.is_object())
+        origin.use.push_back({.tid = count(use, "tid"),
+                              .on_processor = count(use, "on_processor_ns"),
+                              .queued = count(use, "queued_ns"),
+                              .in_kernel = count(use, "in_kernel_ns"),
+                              .faults = count(use, "faults"),
+                              .gave_up = count(use, "gave_up"),
+                              .taken_away = count(use, "taken_away")});
+  return origin;
+}
+
+}  // namespace maglev

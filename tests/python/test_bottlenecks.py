@@ -1,0 +1,107 @@
+"""What makes users' runs slow is what `maglev trace analyze` names first, and healthy runs have none of it.
+
+tests/bottlenecks is a program with one mistake a name. What it gains to mend one is measured by bench/bottlenecks.py.
+"""
+
+import json
+
+import pytest
+from conftest import BUILD, runner
+
+MISTAKES = [
+    "slow_environment",
+    "waiting_environment",
+    "shared_server",
+    "uneven_environments",
+    "allocating_environment",
+    "crowded",
+    "tiny_minibatches",
+    "slow_logger",
+    "waiting_metric",
+    "checkpoints",
+    "evaluation",
+    "copies",
+]
+
+# proven settings, as long as a window in their middle takes
+HEALTHY = {
+    "ppo cartpole": (["train.steps=30000"], "40-110"),
+    "ppo pendulum": (["train.steps=60000"], "20-50"),
+    "ppo goodhart": (["train.steps=100000"], "2-6"),
+    "tdmpc2 pendulum": (["train.steps=480", "tdmpc2.seed_steps=300"], "85-115"),
+    "dreamer pendulum": (["train.steps=400", "dreamer.first_steps=256"], "70-95"),
+}
+
+
+@pytest.fixture(scope="session")
+def bottlenecks():
+    """Runs the program with the mistakes."""
+    return runner(BUILD / "tests" / "maglev-bottlenecks")
+
+
+@pytest.fixture(scope="session")
+def expected(bottlenecks):
+    """What is to be found, and how the live verdict begins, by name."""
+    rows = [line.split("\t") for line in bottlenecks("list").stdout.splitlines()]
+    return {name: (finding, verdict) for name, finding, verdict in rows}
+
+
+def findings_of(engine, tmp_path, train, sound):
+    """The run's folder and findings. Where the trace says that other programs had the processors, and what it names is
+    not sound, it is run again."""
+    for attempt in range(3):
+        run = tmp_path / f"run{attempt}"
+        done = train(run)
+        assert done.returncode == 0, done.stderr
+        traces = list((run / "traces").glob("*.json.gz"))
+        assert len(traces) == 1, traces
+        report = json.loads(engine("trace", "analyze", traces[0], "--json").stdout)
+        assert report["reliable"], report["doubts"]
+        found = [finding for finding in report["findings"] if finding["name"] != "other programs"]
+        if sound(found) or len(found) == len(report["findings"]):
+            return run, found
+    pytest.skip("other programs have this machine's processors")
+
+
+def test_the_mistakes_are_these(expected):
+    assert list(expected) == MISTAKES
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_names_a_mistake_first(engine, bottlenecks, expected, tmp_path, name):
+    finding, verdict = expected[name]
+
+    def named_first(found):
+        return bool(found) and found[0]["name"] == finding
+
+    def train(run):
+        return bottlenecks(name, run, "trace.window=4-15")
+
+    run, found = findings_of(engine, tmp_path, train, named_first)
+    assert named_first(found), found
+    assert found[0]["gain"] >= 0.3
+    # a patch changes what the run has, and is no promise beyond what could be had
+    settings = (run / "config.yaml").read_text()
+    assert found[0]["patch_gain"] <= found[0]["gain"]
+    for word in found[0]["patch"].split():
+        setting, value = word.split("=")
+        assert f"{setting.split('.')[-1]}: {value}\n" not in settings
+    # the verdict of the run itself, where it can know
+    said = json.loads((run / "run.json").read_text())["bound_by"]
+    assert said.startswith((verdict, "other programs")), said
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_names_no_mistake_in_a_healthy_run(engine, expected, tmp_path, name):
+    settings, window = HEALTHY[name]
+    words = ["train", *name.split(), *settings, "--sinks", "jsonl", f"trace.window={window}"]
+    mistakes = {finding for finding, _ in expected.values()}
+
+    def healthy(found):
+        return not any(finding["name"] in mistakes for finding in found)
+
+    def train(run):
+        return engine(*words, "--out", run, timeout_s=280)
+
+    _, found = findings_of(engine, tmp_path, train, healthy)
+    assert healthy(found), found
