@@ -1,5 +1,7 @@
 #include "engine/play/run_policy.h"
 
+#include <cstdio>
+
 #include "base/core/error.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/stored_experiment.h"
@@ -8,7 +10,8 @@ namespace maglev {
 
 std::string checkpoint_of(const std::string& folder, const std::string& which) {
   CheckpointStore store(folder, 0);
-  const std::string path = which == "latest" ? store.newest_valid()
+  const auto tell = [](const std::string& note) { std::fprintf(stderr, "%s\n", note.c_str()); };
+  const std::string path = which == "latest" ? store.newest_valid(tell)
                            : which == "best" ? store.best()
                                              : which;
   if (path.empty())

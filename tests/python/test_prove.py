@@ -119,7 +119,7 @@ def test_mistakes_say_where_and_what_is_near(engine, family, tmp_path):
     assert "[query:1:7] unknown constant 'kral'" in complaint(family, "uncle(kral, bob)")
     assert "did you mean carl?" in complaint(family, "uncle(crl, bob)")
     far = complaint(family, "uncle(qqqqqqqqqqqq, bob)")
-    assert "the graph has 6, none with a name near it, such as Zoe B" in far
+    assert "the graph has 6, none with a name near it; there are Zoe B" in far
     assert "[query:1:1] predicate uncle with 3 arguments" in complaint(family, "uncle(carl, bob, finn)")
     assert "[query:1:11] expected" in complaint(family, "uncle(carl")
     assert "one atom" in complaint(family, "uncle(carl, bob), kin(carl, bob)")

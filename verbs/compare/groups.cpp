@@ -74,17 +74,31 @@ double value_of(const std::string& run, const Metric& metric) {
     last_step = std::max(last_step, row.step());
     if (columns.size() < row.columns().size())
       columns = {row.columns().begin(), row.columns().end()};
-    if (row.has(metric.column)) found.emplace_back(row.step(), row.value(metric.column));
+    if (row.has(metric.column) && std::isfinite(row.value(metric.column)))
+      found.emplace_back(row.step(), row.value(metric.column));
   });
   if (!columns.contains(metric.column))
     throw Error("[compare] " + run + ": " +
                 unknown_name("metric", metric.column, {columns.begin(), columns.end()}));
   double sum = 0, count = 0;
   for (const auto& [step, value] : found) {
-    if (!std::isfinite(value) || (metric.over > 0 && step < (1 - metric.over) * last_step))
-      continue;
+    if (metric.over > 0 && step < (1 - metric.over) * last_step) continue;
     if (metric.over > 0) sum += value, count += 1;
     else sum = value, count = 1;
+  }
+  if (found.empty()) {
+    std::set<std::string> full;
+    each_metric_row(run, [&](const MetricReader& row) {
+      for (const std::string& column : row.columns())
+        if (row.has(column) && std::isfinite(row.value(column))) full.insert(column);
+    });
+    std::string others;
+    for (const std::string& column : full)
+      if (column.starts_with("eval/") || column.starts_with("events/") || column == "return_mean")
+        others += (others.empty() ? "" : ", ") + column;
+    throw Error("[compare] " + run + " has no value of " + metric.column +
+                " in any row: no episode ended, perhaps; " +
+                (others.empty() ? "choose another --metric" : "--metric may be " + others));
   }
   if (count == 0)
     throw Error("[compare] " + run + " has no value of " + metric.column +

@@ -15,8 +15,8 @@ std::string unknown_in(const std::string& kind, const std::string& name,
   std::string text = "unknown " + kind + " '" + name + "'; the graph has " +
                      std::to_string(names.size()) + ", none with a name near it";
   for (int32_t i = 1; i <= std::min(names.size(), 3); ++i)
-    text += (i == 1 ? ", such as " : ", ") + names.of(i);
-  return text;
+    text += (i == 1 ? "; there are " : ", ") + names.of(i);
+  return text + (names.size() > 3 ? " and others" : "");
 }
 
 }  // namespace

@@ -316,7 +316,9 @@ int run(const std::vector<std::string>& words) {
       const Figures f = figures_of(which, r.questions, scoring, ranks, r.trials);
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
-      const auto rest = cells(f);
+      auto rest = cells(f);
+      // an embedding proves nothing
+      if (scoring.name == "embedding") rest.back() = rest[rest.size() - 2] = "-";
       row.insert(row.end(), rest.begin(), rest.end());
       table.add(row);
       Json& place = !part ? report["scores"][scoring.name] : report["by"][group][scoring.name];
@@ -342,9 +344,12 @@ int run(const std::vector<std::string>& words) {
   if (shortlist > 0)
     std::printf("%ld of %ld candidates tried: %.3g ms of proving a candidate of all\n",
                 long(r.tried), long(r.candidates), 1e3 * r.seconds / double(r.candidates));
-  if (asked.corruptions > 0)
+  const bool drawn = std::ranges::any_of(r.questions, [&](const Question& q) {
+    return asked.corruptions > 0 && int64_t(q.candidates.size()) > asked.corruptions;
+  });
+  if (drawn)
     std::printf(
-        "false candidates are %ld a question, drawn: ranks among all are other figures "
+        "false candidates are drawn, up to %ld a question: ranks among all are other figures "
         "(--corruptions all)\n",
         long(asked.corruptions));
   if (r.counts.dropped + r.counts.too_long > 0)

@@ -104,7 +104,8 @@ Plan goodhart_pressure() {
                        {"steps_8192", "steps_32768"},
                        {"steps_32768", "steps_131072"}},
           .sweep = "steps of training",
-          .log_sweep = true};
+          .log_sweep = true,
+          .by_steps = true};
 }
 
 Plan goodhart_mends() {

@@ -41,6 +41,7 @@ struct Plan {
   std::vector<std::pair<const char*, const char*>> compared;
   const char* sweep = nullptr;  ///< what Arm::x of the trained arms is; null: they are kinds
   bool log_sweep = false;       ///< x in powers
+  bool by_steps = false;        ///< x is how many steps an arm was trained
   /// Of the world that all are judged in, where some were trained in another.
   std::vector<std::string> judged_in = {};
 };

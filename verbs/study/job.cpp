@@ -274,7 +274,8 @@ std::vector<ArmResult> StudyJob::judge() {
   std::vector<ArmResult> results;
   for (const Arm* arm : request_.arms) {
     ArmResult& result = results.emplace_back(ArmResult{.arm = arm});
-    if (arm->trained()) result.steps = experiment_of_arm(*arm)->run.steps;
+    // whole iterations, of which the last may go beyond what was asked for
+    if (arm->trained()) result.steps = read_status(run_of(*arm, 1)).steps;
     for (int64_t seed = 1; seed <= request_.seeds; ++seed) {
       result.seeds.push_back(judged(*arm, uint64_t(seed)));
       if (arm->trained()) result.curves.push_back(curve_of(run_of(*arm, uint64_t(seed))));

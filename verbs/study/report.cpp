@@ -217,6 +217,11 @@ Figure training_figure(const std::vector<ArmResult>& results) {
   return {"training", svg(chart), "Energy gained while training, mean and range of the seeds."};
 }
 
+/// Where an arm stands in its sweep: by the steps it was trained, or by what its settings are.
+double place_of(const StudyRequest& request, const ArmResult& result) {
+  return request.plan->by_steps ? double(result.steps) : result.arm->x;
+}
+
 Figure sweep_figure(const StudyRequest& request, const std::vector<ArmResult>& results) {
   LineChart chart{.title = "True and proxy return over the sweep",
                   .x_label = request.plan->sweep,
@@ -228,7 +233,7 @@ Figure sweep_figure(const StudyRequest& request, const std::vector<ArmResult>& r
     for (const ArmResult& result : results) {
       if (!result.arm->trained()) continue;
       const Spread s = spread_or_unknown(values_of(result, *measure, /*greedy=*/false));
-      line.points.push_back({result.arm->x, s.mean, s.interval.low, s.interval.high});
+      line.points.push_back({place_of(request, result), s.mean, s.interval.low, s.interval.high});
     }
     chart.lines.push_back(std::move(line));
   }
@@ -257,15 +262,19 @@ ReportTable sweep_table(const StudyRequest& request, const std::vector<ArmResult
   ReportTable table{.headings = {"arm", request.plan->sweep, "is"}, .rows = {}, .words = true};
   for (const ArmResult& result : results)
     if (result.arm->trained())
-      table.rows.push_back({result.arm->name, figure_text(result.arm->x), result.arm->summary});
+      table.rows.push_back(
+          {result.arm->name, figure_text(place_of(request, result)), result.arm->summary});
   return table;
 }
 
 /// The claims the grid was made for, each held to the intervals.
 Bullets claims(const StudyRequest& request, const std::vector<ArmResult>& results) {
   Bullets out;
-  const auto say = [&](bool holds, const std::string& what) {
-    out.items.push_back(what + ": " + (holds ? "holds." : "is not shown."));
+  const auto say = [&](bool holds, bool opposite, const std::string& what) {
+    out.items.push_back(what + ": " +
+                        (holds      ? "this holds."
+                         : opposite ? "the opposite is shown."
+                                    : "this is not shown."));
   };
   const auto interval = [&](const ArmResult& arm) {
     return spread_or_unknown(values_of(arm, kEnergy, false)).interval;
@@ -273,17 +282,17 @@ Bullets claims(const StudyRequest& request, const std::vector<ArmResult>& result
   const ArmResult *truth = find(results, "ground_truth"), *proxy = find(results, "proxy");
   if (truth) {
     const Interval i = interval(*truth);
-    say(i.low > 0,
+    say(i.low > 0, i.high < 0,
         "ground_truth gains energy (95 % interval " + interval_text(i) + " per 1,000 steps)");
   }
   if (proxy) {
     const Interval i = interval(*proxy);
-    say(i.high < 0, "proxy loses energy (" + interval_text(i) + ")");
+    say(i.high < 0, i.low > 0, "proxy loses energy (" + interval_text(i) + ")");
   }
   if (truth && proxy)
     for (const Comparison& c : comparisons(request, results, kProxy))
       if (c.first == "ground_truth" && c.second == "proxy")
-        say(c.finding == compare::Finding::lower,
+        say(c.finding == compare::Finding::lower, c.finding == compare::Finding::higher,
             "and proxy gets more of what it is paid than ground_truth does (difference " +
                 figure_text(-c.pair.welch.difference) + ", " +
                 interval_text({-c.pair.welch.interval.high, -c.pair.welch.interval.low}) + ")");

@@ -24,15 +24,17 @@ namespace {
 
 Grammar grammar() {
   return {.flags = {{"--seeds", "N", "training seeds of each arm, from 1 on (default 5)"},
-                    {"--steps", "N", "steps of each run (default: as many as are proven)"},
+                    {"--steps", "N",
+                     "steps of each run, in whole iterations (default: as configs/ says)"},
                     {"--arms", "NAMES", "by commas (default: all of the study)"},
                     {"--out", "DIR", "folder of runs and report (default runs/study-<study>)"},
                     {"--report", "FILE",
                      "write the report to FILE.md and its figures beside it as well"},
                     {"--eval-envs", "N",
-                     "worlds each run is judged in (default 8192; on a processor 256 do)"},
+                     "worlds each run is judged in (default 8192: hours on a processor, where 256 "
+                     "are enough)"},
                     {"--eval-steps", "N",
-                     "steps in each of them (default 16384; on a processor 1024 do)"},
+                     "steps in each of them (default 16384; on a processor 1024 are enough)"},
                     {"--overwrite", "",
                      "move another study in DIR aside, and replace the files of --report"}},
           .least = 1,

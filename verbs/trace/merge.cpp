@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <set>
 #include <unistd.h>
 
 #include "base/core/error.h"
@@ -37,6 +39,11 @@ int merge(const std::vector<std::string>& words) {
   const auto out = arguments.output("-o");
   if (!out) throw Error("[trace merge] -o OUT was expected: where the merged trace goes");
   const auto& paths = arguments.positional();
+
+  std::set<std::filesystem::path> seen;
+  for (const std::string& path : paths)
+    if (!seen.insert(std::filesystem::weakly_canonical(path)).second)
+      throw Error("[trace merge] " + path + " is given twice");
 
   // a file is there as a whole or not at all
   const std::string unfinished = temporary_beside(*out);
