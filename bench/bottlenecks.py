@@ -68,7 +68,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="names of mistakes")
     words = parser.parse_args()
-    listed = subprocess.run([words.build / "tests" / "maglev-bottlenecks", "list"], capture_output=True, text=True, check=True)
+    program = words.build / "tests" / "maglev-bottlenecks"
+    listed = subprocess.run([program, "list"], capture_output=True, text=True, check=True)
     names = words.only or [line.split("\t")[0] for line in listed.stdout.splitlines()]
     print("| bottleneck | named first | patch | predicted | measured | at least half |")
     print("|---|---|---|---|---|---|")
