@@ -4,6 +4,8 @@
 //   maglev-bottlenecks list                               the names, each with what has to be found
 //   maglev-bottlenecks NAME FOLDER [name=value ...]       a run with that mistake
 //   maglev-bottlenecks without NAME FOLDER [name=value ...]   the same run without it
+//
+// A run prints how many seconds a step took.
 
 #include <cstdio>
 #include <cstring>
@@ -14,6 +16,7 @@
 
 #include <sys/prctl.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
@@ -51,7 +54,17 @@ int train(const std::vector<std::string>& words) {
   set({words.begin() + long(folder) + 1, words.end()});
   maglev::RunRequest request{.out = words.at(folder), .sinks = {"jsonl"}};
   if (!without && mistake.hooks) request.hooks = mistake.hooks();
-  return maglev::train_new(experiment, request) == maglev::RunOutcome::finished ? 0 : 1;
+  // from the first iteration's begin to the last one's: without what comes before and behind
+  int64_t begun = 0, first_step = 0, last_step = 0;
+  double first_s = 0, last_s = 0;
+  request.hooks.iteration_start = [&, then = request.hooks.iteration_start](int64_t step) {
+    last_step = step, last_s = maglev::steady_s();
+    if (begun++ == 0) first_step = last_step, first_s = last_s;
+    if (then) then(step);
+  };
+  const bool finished = maglev::train_new(experiment, request) == maglev::RunOutcome::finished;
+  if (begun > 1) std::printf("%.9g\n", (last_s - first_s) / double(last_step - first_step));
+  return finished ? 0 : 1;
 }
 
 }  // namespace
