@@ -143,7 +143,9 @@ def test_one_that_was_stopped_goes_on(engine, tmp_path):
     done = engine("study", "goodhart", *words)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "s" / "results.json").read_text())
-    assert results["arms"]["proxy"]["steps"] == 200_000
+    # as trained, in whole iterations
+    trained = json.loads((tmp_path / "s" / "proxy" / "seed-1" / "run.json").read_text())["steps"]
+    assert results["arms"]["proxy"]["steps"] == trained >= 200_000
 
 
 def test_a_player_of_an_environment_is_judged_like_a_run(engine):
