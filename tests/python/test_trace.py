@@ -366,12 +366,15 @@ def test_merging_says_what_it_cannot_do(engine, tmp_path):
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text('[{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]')
     bad.write_text("no trace")
+    again = tmp_path / "again.json"
+    again.write_text(good.read_text())
     for words, said in (
         ([good], "expected <file> <file> ..., got 1"),
         ([good, good], "-o OUT was expected"),
         ([good, bad, "-o", tmp_path / "x.json"], "is no trace"),
         ([good, good, "-o", good], "is there already"),
-        ([good, good, "-o", tmp_path / "x.json", "--marks", "b"], "shares no mark"),
+        ([good, good, "-o", tmp_path / "x.json"], "is given twice"),
+        ([good, again, "-o", tmp_path / "x.json", "--marks", "b"], "shares no mark"),
     ):
         done = engine("trace", "merge", *words)
         assert done.returncode == 2 and done.stderr.count("\n") == 1, (words, done.stderr)
