@@ -379,4 +379,4 @@ def test_merging_says_what_it_cannot_do(engine, tmp_path):
         done = engine("trace", "merge", *words)
         assert done.returncode == 2 and done.stderr.count("\n") == 1, (words, done.stderr)
         assert said in done.stderr, done.stderr
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "good.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.json", "bad.json", "good.json"]
