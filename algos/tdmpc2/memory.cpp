@@ -4,6 +4,7 @@
 
 #include "algos/tdmpc2/model_shape.h"
 #include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/panels/packed_model.h"
 #include "algos/tdmpc2/policy.h"
 #include "base/simd/panel.h"
 #include "kernels/dense_grad/dense_grad_bf16.h"
@@ -78,22 +79,29 @@ int64_t plan_elements(const Options& o, const ModelShape& s) {
   return o.samples * row;
 }
 
-// of plans on panels: a panel a thread, first layers of each 64 rows, actions and values of each row
-int64_t panel_plan_elements(const Options& o, const ModelShape& s, int64_t rows, int64_t threads) {
+// of plans on panels: panels that share weights a thread, first layers of each 64 rows, actions and
+// values of each row
+int64_t panel_plan_elements(const Options& o, const ModelShape& s, int64_t rows, int64_t threads,
+                            bool bf16) {
   const int64_t widest = std::max(s.mlp_dim, s.latent);
+  // latents, hidden layers and actions are words, of two features each in bf16
+  const int64_t words = s.latent + 2 * widest + s.actions;
   const int64_t panel =
-      kPanelRows * (s.latent + 2 * widest + std::max(kBins, 2 * s.actions) + 4 * s.actions);
-  const int64_t group = panel + kPanelRows * (s.latent + (5 + s.num_q) * s.mlp_dim);
+      kPanelRows * ((bf16 ? words / 2 : words) + std::max(kBins, 2 * s.actions) + 3 * s.actions);
+  const int64_t sums = bf16 ? kPanelRows * widest : 0;
+  const int64_t group = panel + sums + kPanelRows * (s.latent + (5 + s.num_q) * s.mlp_dim);
   const int64_t row =
       o.samples * (o.horizon * s.actions + 1) + o.policy_trajectories * (s.latent + 2);
-  return threads * panel + (rows + kPanelRows - 1) / kPanelRows * group + rows * row;
+  return threads * ((bf16 ? kMostTogether : 1) * panel + sums) +
+         (rows + kPanelRows - 1) / kPanelRows * group + rows * row;
 }
 
 int64_t plans_elements(const Options& o, const ModelShape& s, const AlgoContext& context) {
   if (!o.mpc) return 0;
   const int64_t rows = std::max<int64_t>(1, context.rows);
   const int64_t threads = context.pool ? context.pool->threads() : 1;
-  if (plans_on_panels(o, s, context)) return panel_plan_elements(o, s, rows, threads);
+  if (plans_on_panels(o, s, context))
+    return panel_plan_elements(o, s, rows, threads, context.precision == Precision::bf16);
   // a block a thread at once
   const int64_t at_once = block_rows(o, s, context) * (context.device.is_cpu() ? threads : 1);
   return std::min(rows, at_once) * plan_elements(o, s);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/core/error.h"
+
 namespace maglev::tdmpc2 {
 namespace {
 
@@ -67,18 +69,18 @@ void PackedNet::pack(size_t l, const float* flat) {
   }
 }
 
-void PackedNet::run(const Layer& layer, SumStart start, std::initializer_list<InputPanel> inputs,
-                    int64_t rows, DenseEnd end, float* sums, float* y) const {
+void PackedNet::run(const Layer& layer, SumStart start, const NetPanel& panel, DenseEnd end,
+                    float* sums) const {
   // the first layer finds its inputs at their places, any other has one
   const bool is_first = &layer == &layers_.front();
+  const std::array<const float*, 3> inputs{panel.latent, panel.action, panel.task};
   size_t count = 0;
   if (bf16_) {
     std::array<DenseSegmentBf16, 3> segments;
-    for (const auto& input : inputs) {
-      const size_t i = size_t(input.input);
-      segments[count++] = {pairs(input.words), is_first ? first_[i] : 0,
-                           is_first ? words_of(widths_[i]) : layer.words};
-    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i])
+        segments[count++] = {pairs(inputs[i]), is_first ? first_[i] : 0,
+                             is_first ? words_of(widths_[i]) : layer.words};
     return dense_bf16_cpu({.weight = pairs(layer.packed),
                            .pairs = layer.words,
                            .out = layer.place.out,
@@ -88,17 +90,16 @@ void PackedNet::run(const Layer& layer, SumStart start, std::initializer_list<In
                            .end = end,
                            .gain = layer.gain.data(),
                            .shift = layer.shift.data(),
-                           .sums = end == DenseEnd::none ? y : sums,
-                           .y = pairs(y),
+                           .sums = end == DenseEnd::none ? panel.out : sums,
+                           .y = pairs(panel.out),
                            .stride = kPlanStride,
-                           .rows = rows});
+                           .rows = panel.rows});
   }
   std::array<DenseSegment, 3> segments;
-  for (const auto& input : inputs) {
-    const size_t i = size_t(input.input);
-    segments[count++] = {input.words, is_first ? first_[i] : 0,
-                         is_first ? widths_[i] : layer.words};
-  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i])
+      segments[count++] = {inputs[i], is_first ? first_[i] : 0,
+                           is_first ? widths_[i] : layer.words};
   dense_cpu({.weight = layer.packed,
              .in = layer.words,
              .out = layer.place.out,
@@ -108,27 +109,30 @@ void PackedNet::run(const Layer& layer, SumStart start, std::initializer_list<In
              .end = end,
              .gain = layer.gain.data(),
              .shift = layer.shift.data(),
-             .y = y,
+             .y = panel.out,
              .stride = kPlanStride,
-             .rows = rows});
+             .rows = panel.rows});
 }
 
-void PackedNet::first_sums(std::initializer_list<InputPanel> inputs, int64_t rows,
-                           float* sums) const {
-  run(layers_.front(), bias(), inputs, rows, DenseEnd::none, nullptr, sums);
+void PackedNet::first_sums(const NetPanel& panel) const {
+  run(layers_.front(), bias(), panel, DenseEnd::none, nullptr);
 }
 
-void PackedNet::forward(SumStart start, std::initializer_list<InputPanel> inputs, int64_t rows,
-                        const PackedScratch& scratch, float* out) const {
+void PackedNet::forward(SumStart start, std::span<const NetPanel> panels,
+                        const PackedScratch& scratch) const {
+  MAGLEV_ASSERT(int64_t(panels.size()) <= kMostTogether, "scratch holds as many panels");
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
-    // hidden layers take turns in two buffers
-    float* y = l + 1 == layers_.size() ? out : scratch.hidden[l % 2];
-    // sums of the first layer begin where it is told, any other's at its bias
-    if (l == 0) run(layer, start, inputs, rows, layer.end, scratch.sums, y);
-    else
-      run(layer, {layer.bias.data(), 1}, {{Input::latent, scratch.hidden[(l - 1) % 2]}}, rows,
-          layer.end, scratch.sums, y);
+    // all panels through a layer while its weights are near
+    for (size_t p = 0; p < panels.size(); ++p) {
+      // hidden layers take turns in two buffers
+      const auto& hidden = scratch.hidden[p];
+      NetPanel panel = panels[p];
+      if (l > 0) panel = {.latent = hidden[(l - 1) % 2], .rows = panel.rows, .out = panel.out};
+      if (l + 1 < layers_.size()) panel.out = hidden[l % 2];
+      // sums of the first layer begin where it is told, any other's at its bias
+      run(layer, l == 0 ? start : SumStart{layer.bias.data(), 1}, panel, layer.end, scratch.sums);
+    }
   }
 }
 

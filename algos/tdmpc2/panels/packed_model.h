@@ -6,7 +6,7 @@
 // kernels/dense/dense_bf16.h has them. Products, their starts and logits are f32 in both.
 
 #include <array>
-#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "algos/tdmpc2/model_shape.h"
@@ -24,19 +24,25 @@ struct SumStart {
   int64_t step = 1;
 };
 
-/// Inputs of the networks, in their order.
-enum class Input { latent, action, task };
+/// Most panels a layer's weights are read for at once. A layer of 512 x 512 in bfloat16 is 512 KiB,
+/// what a panel reads and leaves 128 KiB: eight of them and the layer stay in a second cache of 2 MiB.
+constexpr int64_t kMostTogether = 8;
 
-/// An input's panel of words.
-struct InputPanel {
-  Input input;
-  const float* words;
+/// One panel through a network. Inputs are panels of words; null where the network has no such
+/// input, or where its products are in the start already.
+struct NetPanel {
+  const float* latent = nullptr;
+  const float* action = nullptr;
+  const float* task = nullptr;
+  int64_t rows;
+  float* out;  ///< the last layer's [out][kPlanStride]: words where it has an end, else f32
 };
 
 /// What a thread works in besides a network's inputs and outputs.
 struct PackedScratch {
-  std::array<float*, 2> hidden;  ///< words of hidden layers
-  float* sums;                   ///< of a layer before its end, in bfloat16
+  /// Words of hidden layers, of each panel that is gone through together.
+  std::array<std::array<float*, 2>, kMostTogether> hidden{};
+  float* sums = nullptr;  ///< of a layer before its end, in bfloat16
 };
 
 class PackedNet {
@@ -52,12 +58,12 @@ class PackedNet {
   /// The first layer's biases, and its products with some inputs added to them: sums
   /// [out][kPlanStride], without an end.
   SumStart bias() const { return {layers_[0].bias.data(), 1}; }
-  void first_sums(std::initializer_list<InputPanel> inputs, int64_t rows, float* sums) const;
+  void first_sums(const NetPanel& panel) const;
 
-  /// All layers; `start` stands for the first one's bias and what the inputs left out contribute.
-  /// `out` is the last layer's [out][kPlanStride]: words where it has an end, else f32.
-  void forward(SumStart start, std::initializer_list<InputPanel> inputs, int64_t rows,
-               const PackedScratch& scratch, float* out) const;
+  /// All layers of at most kMostTogether panels, one layer after another; `start` stands for the
+  /// first one's bias and what the inputs left out contribute.
+  void forward(SumStart start, std::span<const NetPanel> panels,
+               const PackedScratch& scratch) const;
 
  private:
   struct Layer {
@@ -67,8 +73,8 @@ class PackedNet {
     float* packed;
     std::vector<float> bias, gain, shift;
   };
-  void run(const Layer& layer, SumStart start, std::initializer_list<InputPanel> inputs,
-           int64_t rows, DenseEnd end, float* sums, float* y) const;
+  void run(const Layer& layer, SumStart start, const NetPanel& panel, DenseEnd end,
+           float* sums) const;
   int64_t words_of(int64_t features) const { return bf16_ ? (features + 1) / 2 : features; }
 
   bool bf16_;

@@ -5,12 +5,13 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/simd/tiles.h"
 #include "kernels/mppi/mppi.h"
 
 namespace maglev::tdmpc2 {
 /// A column is a row.
 struct PanelPlanner::Group {
-  Group(const PackedModel& model, const ModelShape& s) : scratch(s, model) {
+  Group(const PackedModel& model, const ModelShape& s) : scratch(s, model, 1) {
     const int64_t sums = s.mlp_dim * kPlanStride;
     staging = memory.take(std::max(s.latent, s.task_dim) * kPlanStride);
     for (float** sum : {&dynamics_first, &reward_first}) *sum = memory.take(sums);
@@ -38,7 +39,7 @@ struct PanelPlanner::Encoding {
   explicit Encoding(const ModelShape& s) {
     seen = memory.take((s.obs + s.task_dim) * kPlanStride),
     latent = memory.take(s.latent * kPlanStride);
-    for (auto& hidden : net.hidden)
+    for (auto& hidden : net.hidden.front())
       hidden = memory.take(std::max(s.enc_dim, s.latent) * kPlanStride);
   }
   PanelMemory memory;
@@ -90,7 +91,7 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
 }
 
 PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
-                           int threads)
+                           int threads, int64_t together)
     : options_(options),
       numbers_(options.sizes),
       shape_(shape),
@@ -107,6 +108,9 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
   int64_t columns = kPlanStride;
   while (columns > 16 && (s.S - s.P + columns - 1) / columns < threads) columns /= 2;
   jobs_ = panel_jobs(s, columns);
+  const bool tiles = model_.bf16() && tiles_available();
+  const int64_t panels = int64_t(jobs_.size()) / threads;
+  together_ = together > 0 ? together : tiles ? std::clamp<int64_t>(panels, 1, kMostTogether) : 1;
   // policy trajectories likewise, in whole vectors
   const int64_t share = (s.P + threads - 1) / threads;
   policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kPlanStride);
@@ -135,7 +139,8 @@ at::Tensor PanelPlanner::encode(const WorldModel&, const at::Tensor& seen,
   for (int64_t first = 0; first < N; first += kPlanStride) {
     const int64_t count = std::min(kPlanStride, N - first);
     rows_to_columns(rows.const_data_ptr<float>() + first * in, count, in, 0, w.seen);
-    net.forward(net.bias(), {{Input::latent, w.seen}}, count, w.net, w.latent);
+    const NetPanel panel{.latent = w.seen, .rows = count, .out = w.latent};
+    net.forward(net.bias(), {&panel, 1}, w.net);
     // columns back to rows
     float* out = latent.data_ptr<float>() + first * D;
     for (int64_t r = 0; r < count; ++r)
@@ -152,7 +157,8 @@ Plan PanelPlanner::plan(const PlanRequest& request) {
 
 void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   const PlanSizes& s = options_.sizes;
-  const int64_t N = request.latent.size(0), jobs = int64_t(jobs_.size());
+  const int64_t N = request.latent.size(0);
+  const int64_t jobs = (int64_t(jobs_.size()) + together_ - 1) / together_;
   const int64_t parts = (s.P + policy_rows_ - 1) / policy_rows_;
   Lease<Session> lease(lease_mutex_, sessions_, [] { return std::make_unique<Session>(); });
   Session& session = *lease;
@@ -173,7 +179,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
     const auto plan_row = [&](int64_t n) {
       for (int64_t c = 0; c < parts; ++c) roll_policy(row(n), c);
       for (int64_t round = 0; round < s.I; ++round) {
-        for (const PanelJob& job : jobs_) evaluate(row(n), job, round);
+        for (int64_t i = 0; i < jobs; ++i) evaluate(row(n), i, round);
         end_round(row(n));
       }
       finish_row(row(n), request, n, plan);
@@ -185,8 +191,7 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
   // few rows: threads share the panels of all of them and meet after each stage
   pool_.run(N * parts, [&](int64_t i) { roll_policy(row(i / parts), i % parts); });
   for (int64_t round = 0; round < s.I; ++round) {
-    pool_.run(N * jobs,
-              [&](int64_t i) { evaluate(row(i / jobs), jobs_[size_t(i % jobs)], round); });
+    pool_.run(N * jobs, [&](int64_t i) { evaluate(row(i / jobs), i % jobs, round); });
     pool_.run(N, [&](int64_t n) { end_round(row(n)); });
   }
   for (int64_t n = 0; n < N; ++n) finish_row(row(n), request, n, plan);
@@ -194,24 +199,27 @@ void PanelPlanner::plan_into(const PlanRequest& request, Plan& plan) {
 
 void PanelPlanner::roll_policy(RowPlan& row, int64_t part) {
   Lease<RolloutScratch> scratch(lease_mutex_, scratches_, [this] {
-    return std::make_unique<RolloutScratch>(shape_, model_);
+    return std::make_unique<RolloutScratch>(shape_, model_, together_);
   });
   const int64_t first = part * policy_rows_;
   rollout_.roll_policy(row, first, std::min(policy_rows_, options_.sizes.P - first), *scratch);
 }
 
-void PanelPlanner::evaluate(RowPlan& row, const PanelJob& job, int64_t round) {
+// the jobs of part `part`, which share weights
+void PanelPlanner::evaluate(RowPlan& row, int64_t part, int64_t round) {
   Lease<RolloutScratch> scratch(lease_mutex_, scratches_, [this] {
-    return std::make_unique<RolloutScratch>(shape_, model_);
+    return std::make_unique<RolloutScratch>(shape_, model_, together_);
   });
-  rollout_.evaluate(row, job, round, *scratch);
+  const auto first = size_t(part * together_);
+  const size_t count = std::min(size_t(together_), jobs_.size() - first);
+  rollout_.evaluate(row, {jobs_.data() + first, count}, round, *scratch);
 }
 
 // what first layers make of the latents and tasks of rows [first, first + rows), and the policy's
 // heads at the latents
 void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t first,
                                 int64_t rows) const {
-  RolloutScratch& w = g.scratch;
+  RolloutPanel& w = g.scratch.panels.front();
   const auto to_words = [&](int64_t features, float* words) {
     if (model_.bf16())
       return panel_to_pairs(g.staging, features, kPlanStride, rows,
@@ -221,26 +229,25 @@ void PanelPlanner::first_layers(Group& g, const PlanRequest& request, int64_t fi
   rows_to_columns(request.latent.const_data_ptr<float>() + first * shape_.latent, rows,
                   shape_.latent, 0, g.staging);
   to_words(shape_.latent, w.z);
-  const InputPanel z{Input::latent, w.z};
-  // without tasks the bias is where any other sum begins
-  if (shape_.tasks == 0) {
-    model_.dynamics.first_sums({z}, rows, g.dynamics_first);
-    model_.reward.first_sums({z}, rows, g.reward_first);
-    return model_.policy.forward(model_.policy.bias(), {z}, rows, w.net, w.logits);
+  // with tasks every sum begins with the embedding's products, without it is the bias
+  if (shape_.tasks > 0) {
+    const int64_t T = shape_.task_dim, *task = request.task.const_data_ptr<int64_t>() + first;
+    for (int64_t n = 0; n < rows; ++n)
+      rows_to_columns(embedding_.data() + task[n] * T, 1, T, n, g.staging);
+    to_words(T, g.task);
   }
-  // with tasks every sum begins with the embedding's products
-  const int64_t T = shape_.task_dim, *task = request.task.const_data_ptr<int64_t>() + first;
-  for (int64_t n = 0; n < rows; ++n)
-    rows_to_columns(embedding_.data() + task[n] * T, 1, T, n, g.staging);
-  to_words(T, g.task);
-  const InputPanel e{Input::task, g.task};
-  model_.dynamics.first_sums({z, e}, rows, g.dynamics_first);
-  model_.reward.first_sums({z, e}, rows, g.reward_first);
-  model_.policy.forward(model_.policy.bias(), {z, e}, rows, w.net, w.logits);
-  model_.dynamics.first_sums({e}, rows, g.dynamics);
-  model_.reward.first_sums({e}, rows, g.reward);
-  model_.policy.first_sums({e}, rows, g.policy);
-  for (size_t i = 0; i < g.q.size(); ++i) model_.q[i].first_sums({e}, rows, g.q[i]);
+  const auto sums = [&](const PackedNet& net, const float* z, float* out) {
+    net.first_sums({.latent = z, .task = g.task, .rows = rows, .out = out});
+  };
+  sums(model_.dynamics, w.z, g.dynamics_first);
+  sums(model_.reward, w.z, g.reward_first);
+  const NetPanel head{.latent = w.z, .task = g.task, .rows = rows, .out = w.logits};
+  model_.policy.forward(model_.policy.bias(), {&head, 1}, g.scratch.net);
+  if (shape_.tasks == 0) return;
+  sums(model_.dynamics, nullptr, g.dynamics);
+  sums(model_.reward, nullptr, g.reward);
+  sums(model_.policy, nullptr, g.policy);
+  for (size_t i = 0; i < g.q.size(); ++i) sums(model_.q[i], nullptr, g.q[i]);
 }
 
 void PanelPlanner::begin_rows(Session& session, const PlanRequest& request, int64_t first,
@@ -263,7 +270,7 @@ void PanelPlanner::begin_rows(Session& session, const PlanRequest& request, int6
     // several tasks have no terminations
     if (!model_.termination.empty()) row.termination = model_.termination[0].bias();
     for (size_t i = 0; i < row.head.size(); ++i)
-      row.head[i] = g.scratch.logits[int64_t(i) * kPlanStride + n];
+      row.head[i] = g.scratch.panels.front().logits[int64_t(i) * kPlanStride + n];
     begin_row(row, request, first + n);
   }
 }

@@ -25,8 +25,11 @@ class PanelPlanner : public Planner {
   static std::string obstacle(const ModelShape& shape, Precision precision, at::Device device);
 
   /// `precision` fp32 or bf16: of weights and activations; sums, values and moments are f32.
+  /// `together`, at most kMostTogether: panels that share a layer's weights; 0 chooses as many as
+  /// leave every thread some where this processor multiplies tiles, which take less time than their
+  /// weights from the last cache, and one elsewhere.
   PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
-               int threads);
+               int threads, int64_t together = 0);
   ~PanelPlanner() override;
 
   void publish(const WorldModel& model, const at::Tensor& params) override;
@@ -49,7 +52,7 @@ class PanelPlanner : public Planner {
   void first_layers(Group& group, const PlanRequest& request, int64_t first, int64_t rows) const;
   void begin_row(RowPlan& row, const PlanRequest& request, int64_t n) const;
   void roll_policy(RowPlan& row, int64_t part);
-  void evaluate(RowPlan& row, const PanelJob& job, int64_t round);
+  void evaluate(RowPlan& row, int64_t part, int64_t round);
   void end_round(RowPlan& row) const;
   void finish_row(RowPlan& row, const PlanRequest& request, int64_t n, Plan& plan) const;
 
@@ -61,6 +64,7 @@ class PanelPlanner : public Planner {
   std::vector<float> embedding_;  ///< [tasks, T]
   std::vector<float> mask_;       ///< [tasks, A]
   std::vector<PanelJob> jobs_;    ///< of a row and round
+  int64_t together_;              ///< of them that share a layer's weights
   int64_t policy_rows_;           ///< of a panel of policy trajectories
 
   ThreadPool pool_;

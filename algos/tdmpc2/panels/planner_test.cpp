@@ -40,13 +40,13 @@ EnvSpec tasks_of_unlike_width() {
 class PanelPlanners {
  public:
   PanelPlanners(const Options& options, const EnvSpec& spec, Precision precision = Precision::fp32,
-                int threads = 1)
+                int threads = 1, int64_t together = 0)
       : shape(model_shape(options, spec)),
         settings(plan_options(options, shape, spec, at::kCPU)),
         model(std::make_shared<WorldModel>(shape, false, Initializer::none())),
         params(*model),
         reference(settings),
-        panels(settings, shape, precision, threads) {
+        panels(settings, shape, precision, threads, together) {
     at::manual_seed(5);
     at::NoGradGuard no_grad;
     params.data().copy_(at::randn({params.size()}) * 0.3);
@@ -144,6 +144,25 @@ TEST(PanelPlanner, rows_and_threads_never_show_in_a_plan) {
     const Plan plan = four.panels.plan(alone);
     EXPECT_TRUE(close(plan.values, together.values.narrow(0, n, 1), 0));
     EXPECT_TRUE(close(plan.action, together.action.narrow(0, n, 1), 0));
+  }
+}
+
+TEST(PanelPlanner, panels_that_share_weights_never_show_in_a_plan) {
+  // a last group of fewer panels; a panel of policy trajectories alone; ends
+  Options many = panel_options(), policies = panel_options(), ending = panel_options();
+  many.samples = 400, policies.samples = 100, policies.policy_trajectories = 90;
+  ending.samples = 400, ending.episodic = true;
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
+    if (precision == Precision::bf16 && !pair_products_available()) continue;
+    for (const Options& options : {many, policies, ending}) {
+      PanelPlanners one(options, one_task(), precision, 1, 1);
+      const auto request = one.request(3);
+      const Plan alone = one.panels.plan(request);
+      for (int64_t together : {2, 4}) {
+        PanelPlanners some(options, one_task(), precision, 1, together);
+        expect_same_plan(some.panels.plan(request), alone, 0);
+      }
+    }
   }
 }
 

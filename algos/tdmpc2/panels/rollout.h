@@ -1,10 +1,11 @@
 #pragma once
-// Sequences of a plan through the packed world model, a panel of up to 64 at a time from the first
-// action to the value behind the horizon, all by one thread.
+// Sequences of a plan through the packed world model, in panels of up to 64 from the first action to
+// the value behind the horizon, some panels together, all by one thread.
 //
 // Threads: a rollout is read-only; a scratch belongs to whoever works on it, and the panels of a
 // round write values and actions of their own sequences only.
 
+#include <span>
 #include <vector>
 
 #include "algos/tdmpc2/panels/packed_model.h"
@@ -16,18 +17,25 @@ namespace maglev::tdmpc2 {
 /// rows [count, width] row-major to columns [column, column + count) of a panel of kPlanStride.
 void rows_to_columns(const float* rows, int64_t count, int64_t width, int64_t column, float* panel);
 
-/// A panel's buffers.
+/// What a panel holds from one step to the next.
+struct RolloutPanel {
+  float* z;                      ///< latents, words
+  float* logits;                 ///< of a head [kBins or 2A][stride]
+  float* noise;                  ///< [A][stride]
+  float *action, *action_words;  ///< [A][stride] f32, and as words
+  float *value, *live;  ///< [stride]: of the sequences so far, rewards and the chance to be alive
+  float* total;         ///< [stride]: of both value heads
+};
+
+/// A thread's buffers for at most `panels` of them together.
 struct RolloutScratch {
-  RolloutScratch(const ModelShape& shape, const PackedModel& model);
+  RolloutScratch(const ModelShape& shape, const PackedModel& model, int64_t panels);
 
   PanelMemory memory;
   PackedScratch net;
-  float* z;                      ///< latents, words
-  float* logits;                 ///< of a head [kBins or 2A][stride]
-  float *noise, *numbers;        ///< [A][stride], and as rows
-  float *action, *action_words;  ///< [A][stride] f32, and as words
-  float *value, *live;  ///< [stride]: of the sequences so far, rewards and the chance to be alive
-  float *head_value, *total;  ///< [stride]: of a head, and of both value heads
+  std::vector<RolloutPanel> panels;
+  float* numbers;     ///< [A][stride], as rows
+  float* head_value;  ///< [stride], of a head
 };
 
 /// What an environment row's panels share during a plan.
@@ -72,22 +80,27 @@ class PanelRollout {
       : options_(options), numbers_(options.sizes), shape_(shape), model_(model) {}
 
   /// Policy trajectories [first, first + count), once a plan: their actions, and all but the value
-  /// behind the horizon.
+  /// behind the horizon. At most a panel of them.
   void roll_policy(RowPlan& row, int64_t first, int64_t count, RolloutScratch& w) const;
-  /// Draws a job's sequences around the round's moments; their values into row.values.
-  void evaluate(RowPlan& row, const PanelJob& job, int64_t round, RolloutScratch& w) const;
+  /// Draws the jobs' sequences around the round's moments; their values into row.values. A job is a
+  /// panel of the scratch's.
+  void evaluate(RowPlan& row, std::span<const PanelJob> jobs, int64_t round,
+                RolloutScratch& w) const;
 
  private:
-  void draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t column,
-            RolloutScratch& w) const;
-  void finish_action(const RowPlan& row, RolloutScratch& w) const;
-  void sample_actions(RowPlan& row, const PanelJob& job, int64_t round, int64_t t,
-                      RolloutScratch& w) const;
+  void draw(const RowPlan& row, int64_t begin, int64_t rows, int64_t column, float* numbers,
+            RolloutPanel& panel) const;
+  void finish_action(const RowPlan& row, RolloutPanel& panel) const;
+  void sample_actions(RowPlan& row, const PanelJob& job, int64_t round, int64_t t, float* numbers,
+                      RolloutPanel& panel) const;
   void store_actions(RowPlan& row, int64_t t, int64_t first, int64_t count,
-                     const RolloutScratch& w) const;
-  void step(const RowPlan& row, int64_t t, int64_t rows, float discount, RolloutScratch& w) const;
-  void policy_action(const RowPlan& row, bool mean, RolloutScratch& w) const;
-  void value_behind(const RowPlan& row, int64_t round, int64_t rows, RolloutScratch& w) const;
+                     const RolloutPanel& panel) const;
+  void step(const RowPlan& row, int64_t t, std::span<const int64_t> rows, float discount,
+            RolloutScratch& w) const;
+  void policy_action(const RowPlan& row, bool mean, RolloutPanel& panel) const;
+  void join_policies(const RowPlan& row, const PanelJob& job, RolloutPanel& panel) const;
+  void value_behind(const RowPlan& row, int64_t round, std::span<const int64_t> rows,
+                    RolloutScratch& w) const;
 
   const PlanOptions& options_;
   PlanNumbers numbers_;
