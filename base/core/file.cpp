@@ -60,8 +60,18 @@ const char* advice(int error) {
   }
 }
 
+// the name that something unfinished will have
+std::string final_name(std::string path) {
+  for (size_t at; (at = path.find(kTemporary)) != std::string::npos;) {
+    const size_t slash = path.rfind('/', at), begin = slash == std::string::npos ? 0 : slash + 1;
+    if (path[begin] != '.') return path;
+    path.erase(at, path.find('/', at) - at).erase(begin, 1);
+  }
+  return path;
+}
+
 [[noreturn]] void fail(const std::string& path, const char* what, int error) {
-  throw Error("[" + path + "] " + what + ": " + std::system_category().message(error) +
+  throw Error("[" + final_name(path) + "] " + what + ": " + std::system_category().message(error) +
               advice(error));
 }
 

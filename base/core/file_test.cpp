@@ -54,6 +54,17 @@ TEST_F(File, write_atomic_replaces_the_whole_content) {
   EXPECT_EQ(list_dir(dir_), std::vector<std::string>{"a"});
 }
 
+TEST_F(File, an_error_names_the_file_that_was_to_be_written) {
+  const std::string error = error_of([&] { write_atomic(in("no/such/a.txt"), "1"); });
+  EXPECT_NE(error.find("no/such/a.txt]"), std::string::npos) << error;
+  // also in a folder that is unfinished itself, and a name of the user's that only looks so
+  const std::string folder = temporary_beside(in("run"));
+  const std::string inside = error_of([&] { FileWriter file(folder + "/config.yaml"); });
+  EXPECT_NE(inside.find("/run/config.yaml]"), std::string::npos) << inside;
+  const std::string odd = error_of([&] { FileWriter file(in("no/x.tmp-1")); });
+  EXPECT_NE(odd.find("no/x.tmp-1]"), std::string::npos) << odd;
+}
+
 TEST_F(File, a_kill_at_any_operation_of_write_atomic_leaves_old_or_new) {
   std::string before(300000, 'o'), after(400000, 'n');
   int kills = 0;
@@ -125,9 +136,7 @@ TEST_F(File, append_continues_an_existing_file) {
 }
 
 TEST_F(File, an_unfinished_writer_leaves_nothing) {
-  {
-    FileWriter(in("a")).write("half");
-  }
+  { FileWriter(in("a")).write("half"); }
   EXPECT_FALSE(path_exists(in("a")));
 }
 

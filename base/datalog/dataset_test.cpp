@@ -85,6 +85,12 @@ TEST(Dataset, comes_back_as_it_was_written) {
   write_dataset(open_dataset("family"), folder, true);
   EXPECT_FALSE(path_exists(folder + "/domains.txt")) << "it was the other's";
   EXPECT_EQ(open_dataset(folder).train, open_dataset("family").train);
+  // put aside, and an earlier one stays
+  const std::string first = read_file(folder + "/domains.txt.old-1", 1 << 20);
+  write_atomic(folder + "/domains.txt", "domain(aunt,zed).\n");
+  write_dataset(open_dataset("family"), folder, true);
+  EXPECT_EQ(read_file(folder + "/domains.txt.old-1", 1 << 20), first);
+  EXPECT_EQ(read_file(folder + "/domains.txt.old-2", 1 << 20), "domain(aunt,zed).\n");
 }
 
 TEST(Dataset, what_is_missing_or_unknown_is_named) {

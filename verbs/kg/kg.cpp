@@ -164,6 +164,12 @@ int mine(const Arguments& arguments) {
   const auto file = arguments.output("--out");
   const Dataset dataset = datalog::open_dataset(arguments.positional()[0]);
   const auto rules = datalog::mine_rules(dataset.program, options);
+  if (rules.empty())
+    throw Error("[" + dataset.name + "] bears out no rule: none is true of " +
+                std::to_string(options.support) + " pairs with confidence " +
+                decimal(options.confidence) + " among " +
+                std::to_string(dataset.program.facts.size()) +
+                " facts; ask for less with --support or --confidence");
   if (!file) {
     Table table({">support", ">of", ">confidence", ">PCA", "rule"});
     for (const datalog::MinedRule& mined : rules)
@@ -190,7 +196,7 @@ int mine(const Arguments& arguments) {
 std::vector<Part> parts() {
   const Flag overwrite{
       "--overwrite", "",
-      "files that are there already are replaced; others of a graph become NAME.old"};
+      "files that are there already are replaced; others of a graph become NAME.old-1, -2, ..."};
   return {
       {{"kg stats", "how large a graph is, and how much of it one rule proves",
         "kg stats <data> [--json]", nullptr},

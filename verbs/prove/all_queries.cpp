@@ -43,6 +43,9 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
     all.queries.insert(all.queries.end(), queries.begin(), queries.end());
     begin = end + 1;
   }
+  if (all.queries.empty())
+    throw Error("[--queries] " + data.name + " has no query in " + asked.splits +
+                "; choose among train, valid and test");
   const auto begin = std::chrono::steady_clock::now();
   const datalog::OwnedKnowledge knowledge(data.program);
   all.index_seconds = seconds_since(begin);
