@@ -97,13 +97,17 @@ int run(const std::vector<std::string>& words) {
   Table table({"check", "outcome", "what was seen"});
   Json rows = Json::array();
   int64_t counts[3] = {};
+  // some checks play for minutes: who looks on sees which
+  const bool watched = probe_terminal(STDERR_FILENO).live;
   for (const Check& check : checks_of(experiment->env().name)) {
+    if (watched) std::fprintf(stderr, "\r\x1b[Kchecking %s", check.name), std::fflush(stderr);
     const Finding finding = subject ? finding_of(check, *subject) : not_loaded(check, unloadable);
     counts[size_t(finding.outcome)] += 1;
     table.add({check.name, name_of(finding.outcome), finding.what});
     rows.push_back(
         {{"check", check.name}, {"outcome", name_of(finding.outcome)}, {"what", finding.what}});
   }
+  if (watched) std::fputs("\r\x1b[K", stderr);
   const int64_t passed = counts[size_t(Outcome::passed)], failed = counts[size_t(Outcome::failed)];
   if (arguments.has("--json")) {
     const Json report = {{"run", folder},
@@ -114,9 +118,11 @@ int run(const std::vector<std::string>& words) {
     print(report.dump(2) + "\n");
   } else {
     print(table.text(probe_terminal(STDOUT_FILENO)));
+    const std::string judged =
+        policy ? policy->checkpoint() + ", step " + std::to_string(policy->identity().step)
+               : folder;
     std::printf("%ld passed, %ld failed, %ld skipped: %s\n", long(passed), long(failed),
-                long(counts[size_t(Outcome::skipped)]),
-                policy ? policy->checkpoint().c_str() : folder.c_str());
+                long(counts[size_t(Outcome::skipped)]), judged.c_str());
   }
   return failed == 0 ? 0 : 1;
 }
