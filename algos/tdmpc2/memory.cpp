@@ -92,7 +92,7 @@ int64_t panel_plan_elements(const Options& o, const ModelShape& s, int64_t rows,
   const int64_t group = panel + sums + kPanelRows * (s.latent + (5 + s.num_q) * s.mlp_dim);
   const int64_t row =
       o.samples * (o.horizon * s.actions + 1) + o.policy_trajectories * (s.latent + 2);
-  return threads * ((bf16 ? kMostTogether : 1) * panel + sums) +
+  return threads * (panels_together(o.samples, threads, bf16) * panel + sums) +
          (rows + kPanelRows - 1) / kPanelRows * group + rows * row;
 }
 

@@ -160,6 +160,11 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::string first_free(const std::string& prefix) {
+  for (int n = 1;; ++n)
+    if (std::string path = prefix + std::to_string(n); !path_exists(path)) return path;
+}
+
 std::string temporary_beside(const std::string& path) {
   static std::atomic<uint64_t> count{0};
   size_t end = path.find_last_not_of('/') + 1;

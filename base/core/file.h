@@ -56,6 +56,8 @@ void sync_dir(const std::string& path);
 /// say.
 uint64_t free_bytes(const std::string& path);
 
+/// The first of prefix1, prefix2, ... that is not there: where what is in the way is moved.
+std::string first_free(const std::string& prefix);
 /// A name beside `path` for something unfinished; is_temporary() knows it again, also after a
 /// crash.
 std::string temporary_beside(const std::string& path);

@@ -136,7 +136,9 @@ TEST_F(File, append_continues_an_existing_file) {
 }
 
 TEST_F(File, an_unfinished_writer_leaves_nothing) {
-  { FileWriter(in("a")).write("half"); }
+  {
+    FileWriter(in("a")).write("half");
+  }
   EXPECT_FALSE(path_exists(in("a")));
 }
 

@@ -53,8 +53,8 @@ constexpr BuiltIn kBuiltIn[] = {
 // of the three splits: its file without the end, its queries and their depths
 struct SplitFile {
   const char* name;
-  std::vector<Atom> Dataset::*queries;
-  std::vector<int32_t> Dataset::*depths;
+  std::vector<Atom> Dataset::* queries;
+  std::vector<int32_t> Dataset::* depths;
 };
 constexpr SplitFile kSplits[] = {{"train", &Dataset::train, &Dataset::train_depth},
                                  {"valid", &Dataset::valid, &Dataset::valid_depth},
@@ -245,11 +245,7 @@ void write_dataset(const Dataset& dataset, const std::string& folder, bool repla
   for (const char* name : names) {
     const std::string path = folder + "/" + name;
     const bool written = std::ranges::any_of(files, [&](const auto& f) { return f.first == name; });
-    if (written || !path_exists(path)) continue;
-    // beside what an earlier one put there
-    int n = 1;
-    while (path_exists(path + ".old-" + std::to_string(n))) ++n;
-    rename_path(path, path + ".old-" + std::to_string(n));
+    if (!written && path_exists(path)) rename_path(path, first_free(path + ".old-"));
   }
 }
 

@@ -176,21 +176,22 @@ TEST(Pairs, without_a_start_sums_begin_at_zero) {
 
 // what an element is depends on its row and its column alone
 TEST(Pairs, an_element_does_not_depend_on_the_columns_beside_it) {
-  for (const Way& way : ways()) {
-    const Matrices whole({70, 112, {40, 3}});
-    std::vector<float> y(size_t(70 * whole.y_row()));
-    whole.multiply(way, y, nullptr, false);
-    for (int64_t columns : {1, 16, 31, 64, 80}) {
-      Matrices part = whole;
-      part.pieces = whole.pieces, part.shape.columns = columns, part.shape.rows = 37;
-      std::vector<float> few(size_t(70 * part.y_row()));
-      part.multiply(way, few, nullptr, false);
-      for (int64_t o = 0; o < 37; ++o)
-        for (int64_t c = 0; c < columns; ++c)
-          ASSERT_EQ(few[size_t(o * part.y_row() + c)], y[size_t(o * whole.y_row() + c)])
-              << o << ", " << c << " of " << columns << ": " << way.name;
+  for (const Way& way : ways())
+    for (const std::vector<int64_t>& depths : {std::vector<int64_t>{40, 3}, {140, 3, 130}}) {
+      const Matrices whole({70, 112, depths});
+      std::vector<float> y(size_t(70 * whole.y_row()));
+      whole.multiply(way, y, nullptr, false);
+      for (int64_t columns : {1, 16, 31, 64, 80}) {
+        Matrices part = whole;
+        part.pieces = whole.pieces, part.shape.columns = columns, part.shape.rows = 37;
+        std::vector<float> few(size_t(70 * part.y_row()));
+        part.multiply(way, few, nullptr, false);
+        for (int64_t o = 0; o < 37; ++o)
+          for (int64_t c = 0; c < columns; ++c)
+            ASSERT_EQ(few[size_t(o * part.y_row() + c)], y[size_t(o * whole.y_row() + c)])
+                << o << ", " << c << " of " << columns << ": " << way.name;
+      }
     }
-  }
 }
 
 TEST(Tiles, the_software_refuses_what_the_processor_refuses) {

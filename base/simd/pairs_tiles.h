@@ -31,6 +31,7 @@ class TilePairs {
  private:
   static constexpr int64_t kRowBytes = kPairBlock * 4;
   // tiles 0 to 3 are sums, 4 and 5 blocks of A, 6 and 7 of B
+
   // words of B's four tiles that stay in a first cache of 48 KiB: 32 KiB, beside rows of A and sums
   static constexpr int64_t kWideDepth = 128;
 
@@ -217,8 +218,8 @@ class TilePairs {
   alignas(64) float part_[kPairBlock][kPairBlock];
   alignas(64) float starts_[4 * kPairBlock][kPairBlock];
   alignas(64) uint32_t tail_[4][kPairBlock][kPairBlock];
-  int64_t filled_[4] = {kPairBlock, kPairBlock, kPairBlock,
-                        kPairBlock};  ///< rows of the tails that may not be 0
+  // rows of the tails that may not be 0
+  int64_t filled_[4] = {kPairBlock, kPairBlock, kPairBlock, kPairBlock};
 };
 
 }  // namespace maglev

@@ -132,11 +132,7 @@ void CheckpointStore::point_best(const std::vector<CheckpointRow>& rows) {
   const std::string best = best_of(rows), link = dir_ + "/" + kBest;
   if (best.empty() || read_link(link) == name_of(best)) return;
   // something of that name which is no link is somebody's, and not ours to delete
-  if (path_exists(link) && read_link(link).empty()) {
-    int n = 1;
-    while (path_exists(link + ".old-" + std::to_string(n))) ++n;
-    rename_path(link, link + ".old-" + std::to_string(n));
-  }
+  if (path_exists(link) && read_link(link).empty()) rename_path(link, first_free(link + ".old-"));
   replace_link(link, name_of(best));
 }
 

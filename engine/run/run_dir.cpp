@@ -71,13 +71,6 @@ std::string system_value(const char* file, const std::string& key) {
   return "";
 }
 
-std::string first_free(const std::string& prefix) {
-  for (int n = 1;; ++n) {
-    std::string path = prefix + std::to_string(n);
-    if (!path_exists(path)) return path;
-  }
-}
-
 double real_or_nan(const OrderedJson& json) {
   return json.is_number() ? json.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }

@@ -79,11 +79,6 @@ void refuse_settings(const StudyRequest& request) {
   }
 }
 
-std::string first_free(const std::string& prefix) {
-  for (int n = 1;; ++n)
-    if (const std::string path = prefix + std::to_string(n); !path_exists(path)) return path;
-}
-
 Json read_json(const std::string& path) {
   try {
     return Json::parse(read_file(path, kMaxJsonBytes));

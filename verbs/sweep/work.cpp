@@ -7,17 +7,16 @@
 #include <cstdio>
 #include <list>
 #include <thread>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
-#include "base/core/terminal.h"
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
 #include "verbs/child.h"
 #include "verbs/side_by_side.h"
+#include "verbs/status_line.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::sweep {
@@ -78,7 +77,7 @@ class Worker {
       look(signals);
       std::this_thread::sleep_for(kPoll);
     }
-    clear();
+    line_.clear();
     return signals.ending() ? RunOutcome::stopped : RunOutcome::finished;
   }
 
@@ -222,7 +221,7 @@ class Worker {
 
   void say(const BoardTrial& task) {
     if (task.trial.state == TrialState::running) return;
-    clear();
+    line_.clear();
     std::string settings;
     for (const std::string& setting : board_.settings_of(task.trial.values))
       settings += " " + setting;
@@ -233,7 +232,7 @@ class Worker {
 
   // one line, where it can be rewritten
   void show() {
-    if (!terminal_.live) return;
+    if (!line_.live()) return;
     int64_t counts[4] = {};
     double best = -std::numeric_limits<double>::infinity();
     for (const BoardTrial& row : board_.trials()) {
@@ -244,12 +243,7 @@ class Worker {
         "best " + score_text(best) + "; " + std::to_string(counts[0]) + " running, " +
         std::to_string(counts[1]) + " finished, " + std::to_string(counts[2]) + " stopped early, " +
         std::to_string(counts[3]) + " failed, of " + std::to_string(board_.request().trials);
-    std::fprintf(stderr, "\r\x1b[K%s", fit(text, terminal_.columns - 1, terminal_.unicode).c_str());
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
-    shown_ = false;
+    line_.show(text);
   }
 
   Board& board_;
@@ -260,8 +254,7 @@ class Worker {
   std::list<Job> jobs_;
   double best_ = -std::numeric_limits<double>::infinity();
   const Clock::time_point began_ = Clock::now();
-  const Terminal terminal_ = probe_terminal(STDERR_FILENO);
-  bool shown_ = false;
+  StatusLine line_ = {};
 };
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "verbs/child.h"
 #include "verbs/side_by_side.h"
+#include "verbs/status_line.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::train {
@@ -97,7 +98,7 @@ class Group {
       show();
       if (working) std::this_thread::sleep_for(kPoll);
     }
-    clear();
+    line_.clear();
     if (!refused.empty()) throw Error(refused);
     return finish();
   }
@@ -172,7 +173,7 @@ class Group {
     if (member.status.state.empty()) return status == kStopped ? "" : last_line(member.log);
     if (status != 0 && status != kStopped && member.status.message.empty())
       member.status.message = last_line(member.log);
-    clear();
+    line_.clear();
     std::fprintf(stderr, "seed %llu: %s, %s %s\n", (unsigned long long)member.seed,
                  member.status.state.c_str(), figure_name(), return_text(figure(member)).c_str());
     write_json();
@@ -181,7 +182,7 @@ class Group {
 
   // one line, where it can be rewritten
   void show() {
-    if (!terminal_.live) return;
+    if (!line_.live()) return;
     int64_t finished = 0;
     std::string text;
     for (Member& member : members_) {
@@ -195,12 +196,7 @@ class Group {
     }
     text =
         std::to_string(finished) + " of " + std::to_string(members_.size()) + " seeds done" + text;
-    std::fprintf(stderr, "\r\x1b[K%s", fit(text, terminal_.columns - 1, terminal_.unicode).c_str());
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
-    shown_ = false;
+    line_.show(text);
   }
 
   std::vector<double> figures() const {
@@ -274,8 +270,7 @@ class Group {
   bool evaluates_ = false;
   std::string init_from_;
   SideBySide side_ = {};
-  const Terminal terminal_ = probe_terminal(STDERR_FILENO);
-  bool shown_ = false;
+  StatusLine line_ = {};
 };
 
 std::string new_folder(const Experiment& experiment, const std::string& out) {

@@ -14,6 +14,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/status_line.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 #include "verbs/verify/checks.h"
@@ -98,16 +99,16 @@ int run(const std::vector<std::string>& words) {
   Json rows = Json::array();
   int64_t counts[3] = {};
   // some checks play for minutes: who looks on sees which
-  const bool watched = probe_terminal(STDERR_FILENO).live;
+  StatusLine line;
   for (const Check& check : checks_of(experiment->env().name)) {
-    if (watched) std::fprintf(stderr, "\r\x1b[Kchecking %s", check.name), std::fflush(stderr);
+    line.show(std::string("checking ") + check.name);
     const Finding finding = subject ? finding_of(check, *subject) : not_loaded(check, unloadable);
     counts[size_t(finding.outcome)] += 1;
     table.add({check.name, name_of(finding.outcome), finding.what});
     rows.push_back(
         {{"check", check.name}, {"outcome", name_of(finding.outcome)}, {"what", finding.what}});
   }
-  if (watched) std::fputs("\r\x1b[K", stderr);
+  line.clear();
   const int64_t passed = counts[size_t(Outcome::passed)], failed = counts[size_t(Outcome::failed)];
   if (arguments.has("--json")) {
     const Json report = {{"run", folder},

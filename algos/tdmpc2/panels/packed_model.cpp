@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/core/error.h"
+#include "base/simd/tiles.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -12,6 +13,12 @@ uint32_t* pairs(float* words) { return reinterpret_cast<uint32_t*>(words); }
 const uint32_t* pairs(const float* words) { return reinterpret_cast<const uint32_t*>(words); }
 
 }  // namespace
+
+int64_t panels_together(int64_t sequences, int64_t threads, bool bf16) {
+  if (!bf16 || !tiles_available()) return 1;
+  const int64_t panels = (sequences + kPlanStride - 1) / kPlanStride;
+  return std::clamp<int64_t>(panels / threads, 1, kMostTogether);
+}
 
 PackedNet::PackedNet(const MlpPlaces& places, DenseEnd last, const std::array<int64_t, 3>& widths,
                      bool bf16, PanelMemory& memory)

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
-#include "base/simd/tiles.h"
 #include "kernels/mppi/mppi.h"
 
 namespace maglev::tdmpc2 {
@@ -108,9 +107,7 @@ PanelPlanner::PanelPlanner(const PlanOptions& options, const ModelShape& shape, 
   int64_t columns = kPlanStride;
   while (columns > 16 && (s.S - s.P + columns - 1) / columns < threads) columns /= 2;
   jobs_ = panel_jobs(s, columns);
-  const bool tiles = model_.bf16() && tiles_available();
-  const int64_t panels = int64_t(jobs_.size()) / threads;
-  together_ = together > 0 ? together : tiles ? std::clamp<int64_t>(panels, 1, kMostTogether) : 1;
+  together_ = together > 0 ? together : panels_together(s.S, threads, model_.bf16());
   // policy trajectories likewise, in whole vectors
   const int64_t share = (s.P + threads - 1) / threads;
   policy_rows_ = std::clamp<int64_t>((share + 15) / 16 * 16, 16, kPlanStride);

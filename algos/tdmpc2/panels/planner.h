@@ -25,9 +25,7 @@ class PanelPlanner : public Planner {
   static std::string obstacle(const ModelShape& shape, Precision precision, at::Device device);
 
   /// `precision` fp32 or bf16: of weights and activations; sums, values and moments are f32.
-  /// `together`, at most kMostTogether: panels that share a layer's weights; 0 chooses as many as
-  /// leave every thread some where this processor multiplies tiles, which take less time than their
-  /// weights from the last cache, and one elsewhere.
+  /// `together`, at most kMostTogether: panels that share a layer's weights; 0: panels_together().
   PanelPlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
                int threads, int64_t together = 0);
   ~PanelPlanner() override;

@@ -20,18 +20,21 @@ void read_values(int64_t rows, const float* logits, RolloutScratch& w) {
                        .rows = rows});
 }
 
+/// Inputs that a network reads, besides what its sums begin with.
+enum class Reads { latent, action, both };
+
 /// The first panels of a scratch, with so many rows each, through networks together.
 struct Together {
   RolloutScratch& w;
   std::span<const int64_t> rows;
 
-  void through(const PackedNet& net, SumStart start, bool latent, bool action,
-               float* RolloutPanel::*out) const {
+  void through(const PackedNet& net, SumStart start, Reads reads,
+               float* RolloutPanel::* out) const {
     std::array<NetPanel, kMostTogether> calls;
     for (size_t p = 0; p < rows.size(); ++p) {
       const RolloutPanel& panel = w.panels[p];
-      calls[p] = {.latent = latent ? panel.z : nullptr,
-                  .action = action ? panel.action_words : nullptr,
+      calls[p] = {.latent = reads != Reads::action ? panel.z : nullptr,
+                  .action = reads != Reads::latent ? panel.action_words : nullptr,
                   .rows = rows[p],
                   .out = panel.*out};
     }
@@ -149,7 +152,8 @@ void PanelRollout::step(const RowPlan& row, int64_t t, std::span<const int64_t> 
   const Together panels{w, rows};
   // at first the latent's products are in the sums already
   const bool later = t > 0;
-  panels.through(model_.reward, later ? row.reward : row.reward_first, later, true,
+  const Reads reads = later ? Reads::both : Reads::action;
+  panels.through(model_.reward, later ? row.reward : row.reward_first, reads,
                  &RolloutPanel::logits);
   for (size_t p = 0; p < rows.size(); ++p) {
     RolloutPanel& panel = w.panels[p];
@@ -157,10 +161,10 @@ void PanelRollout::step(const RowPlan& row, int64_t t, std::span<const int64_t> 
     for (int64_t column = 0; column < rows[p]; ++column)
       panel.value[column] += discount * panel.live[column] * w.head_value[column];
   }
-  panels.through(model_.dynamics, later ? row.dynamics : row.dynamics_first, later, true,
+  panels.through(model_.dynamics, later ? row.dynamics : row.dynamics_first, reads,
                  &RolloutPanel::z);
   if (model_.termination.empty()) return;
-  panels.through(model_.termination[0], row.termination, true, false, &RolloutPanel::logits);
+  panels.through(model_.termination[0], row.termination, Reads::latent, &RolloutPanel::logits);
   for (size_t p = 0; p < rows.size(); ++p) {
     RolloutPanel& panel = w.panels[p];
     for (int64_t column = 0; column < rows[p]; ++column) {
@@ -189,7 +193,7 @@ void PanelRollout::roll_policy(RowPlan& row, int64_t first, int64_t count,
   std::fill_n(panel.value, kPlanStride, 0.f), std::fill_n(panel.live, kPlanStride, 1.f);
   double discount = 1;
   for (int64_t t = 0; t < H; ++t, discount *= row.discount) {
-    if (t > 0) alone.through(model_.policy, row.policy, true, false, &RolloutPanel::logits);
+    if (t > 0) alone.through(model_.policy, row.policy, Reads::latent, &RolloutPanel::logits);
     for (int64_t i = 0; i < 2 * A && t == 0; ++i)
       std::fill_n(panel.logits + i * kPlanStride, kPlanStride, row.head[size_t(i)]);
     draw(row, numbers_.policy + (t * P + first) * A, count, 0, w.numbers, panel);
@@ -208,7 +212,7 @@ void PanelRollout::value_behind(const RowPlan& row, int64_t round, std::span<con
                                 RolloutScratch& w) const {
   for (size_t k : {0, 1}) {
     const size_t i = size_t(row.pairs[2 * size_t(round) + k]);
-    Together{w, rows}.through(model_.q[i], row.q[i], true, true, &RolloutPanel::logits);
+    Together{w, rows}.through(model_.q[i], row.q[i], Reads::both, &RolloutPanel::logits);
     for (size_t p = 0; p < rows.size(); ++p) {
       RolloutPanel& panel = w.panels[p];
       read_values(rows[p], panel.logits, w);
@@ -251,7 +255,7 @@ void PanelRollout::evaluate(RowPlan& row, std::span<const PanelJob> jobs, int64_
     if (jobs[p].policies > 0) join_policies(row, jobs[p], w.panels[p]);
   const std::span<const int64_t> all{rows.data(), jobs.size()};
   // the value behind the horizon, of the policy's actions there
-  Together{w, all}.through(model_.policy, row.policy, true, false, &RolloutPanel::logits);
+  Together{w, all}.through(model_.policy, row.policy, Reads::latent, &RolloutPanel::logits);
   for (size_t p = 0; p < jobs.size(); ++p) {
     const PanelJob& job = jobs[p];
     if (!options_.mean_terminal_action) {
