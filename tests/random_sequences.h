@@ -18,6 +18,7 @@ struct Setting {
   int threads = 1;
   int64_t deter = 24, hidden = 10, units = 12;
   Precision precision = Precision::fp32;
+  int64_t micro_batch = 0;
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
@@ -25,6 +26,7 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
   o.deter = setting.deter, o.hidden = setting.hidden, o.units = setting.units;
   o.classes = 4, o.stoch = 5, o.blocks = setting.blocks, o.depth = 4;
   o.batch = setting.B, o.length = setting.T, o.imagination = setting.H;
+  o.micro_batch = setting.micro_batch;
   if (setting.redundancy) o.objective = Objective::redundancy;
   o.lr = 1e-3, o.warmup = 0, o.free_nats = 0.3;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},

@@ -79,6 +79,7 @@ const std::vector<DeviceRun>& device_runs() {
        "ring",
        {"ppo.network.proof.goals=transformer", "ppo.network.proof.atoms=attention"}},
       {"successors_in_a_room", "ppo", "ring", {"ppo.network.proof.room=4"}},
+      {"a_rollout_in_pinned_memory", "ppo", "pendulum", {"train.rollout_memory=pinned"}},
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
       {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},
       {"images_of_a_world_model", "tdmpc2", "points", together(kSmallPlans, {"env.image=true"})},

@@ -26,6 +26,7 @@ class Dreamer : public Algorithm {
   void publish() override { policy_.publish(state_.params.data()); }
   void visit_state(StateVisitor& visitor) override { state_.visit(visitor); }
   void follow_networks() override { state_.begin_slow_value(); }
+  std::string note() const override { return learner_->note(); }
 
   Sequences sequences(const Batch& batch) const;
   LearnerState& state() { return state_; }

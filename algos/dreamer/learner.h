@@ -46,6 +46,9 @@ class Learner {
 
   /// One update of all networks; writes `figures` [kFigures] f32 on the batch's device. Graph-safe.
   virtual StoredLatents update(const Sequences& batch, at::Tensor& figures) = 0;
+
+  /// What people should know of it, one line or none.
+  virtual std::string note() const { return ""; }
 };
 
 }  // namespace maglev::dreamer

@@ -77,17 +77,22 @@ int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& co
   const int64_t losses = 2 * H + H + 1 + kBins + 2 + 2 * H * std::max(s.units, U) + H;
   const int64_t noise = S * (H + 1) + (H + 1) * A, latents = D + S / kF32 + H;
   const int64_t projected = s.decodes ? 0 : 3 * s.token();
-  const int64_t rows = (H + 1) * looked + turns + scanned + losses + noise + latents + projected;
+  // buffers are of the rows that shards take at once; what stands between their passes is of all
+  const int64_t each = shard_sequences(o.batch, context.device);
+  const int64_t buffered = N * sequences_at_once(o.micro_batch, each) / each;
+  const int64_t rows = (H + 1) * looked + turns + scanned + losses;
+  const int64_t between = noise + latents + projected;
   const int64_t sequences = F + D + Z;
   // autograd's, and draws put together
   const int64_t shards = shard_count(o.batch, context.device);
   const int64_t threads = context.device.is_cpu() && context.pool ? context.pool->threads() : 1;
   const int64_t ways = s.decodes ? 2 : 1, vector = s.vector > 0 ? kept(kLayers, s.units) : 0;
-  const int64_t at_work = std::min(threads, shards) * ((N + shards - 1) / shards);
+  const int64_t at_work = std::min(threads, shards) * ((buffered + shards - 1) / shards);
   const int64_t sight = ways * kept_of_image(s) + vector + noise;
   // what losses pass on by the way, fitted
   const int64_t passing = (H + 1) * (kBins + 2 * s.units);
-  return kF32 * (N * rows + o.batch * sequences + at_work * (sight + passing)) +
+  return kF32 *
+             (buffered * rows + N * between + o.batch * sequences + at_work * (sight + passing)) +
          kStepViewBytes * kStepViews * shards * (o.length + H + 1);
 }
 

@@ -56,6 +56,11 @@ void Options::describe(OptionTable& t) {
   t.add("clip", clip, "most a gradient may be of its tensor's norm; 0: anything", weight);
 
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
+  t.add(
+      "micro_batch", micro_batch,
+      "sequences of a shard that are learned from at once: the same update in less memory, its way "
+      "there gone twice; 0: all, and where they do not fit half as many",
+      {.min = 0, .max = 1 << 20, .free = true});
   t.add("length", length, "steps of each, behind one for context",
         {.min = 2, .max = 1 << 16, .unit = "steps"});
   t.add("train_ratio", train_ratio, "steps that are replayed for each step of an environment",

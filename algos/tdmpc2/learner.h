@@ -41,6 +41,9 @@ class Learner {
   /// One update of the model, the policy and the targets; writes `figures` [kFigures] f32 on the
   /// batch's device.
   virtual void update(const Sequences& batch, at::Tensor& figures) = 0;
+
+  /// What people should know of it, one line or none.
+  virtual std::string note() const { return ""; }
 };
 
 }  // namespace maglev::tdmpc2

@@ -22,13 +22,14 @@ int64_t kept(const MlpPlaces& net) {
   return elements;
 }
 
-// of an update by autograd: every row of the batch at every step
+// of an update by autograd: every row that is learned from at once, at every step
 int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout& l) {
-  const int64_t rows = o.batch * o.horizon, wide = s.latent + s.actions + s.task_dim;
+  const int64_t sequences = o.micro_batch > 0 ? std::min(o.micro_batch, o.batch) : o.batch;
+  const int64_t rows = sequences * o.horizon, wide = s.latent + s.actions + s.task_dim;
   int64_t row = kept(l.dynamics) + kept(l.reward) + 2 * wide;
   for (const auto& q : l.q) row += kept(q) + wide + 2 * s.mlp_dim;
   if (s.episodic) row += kept(l.termination);
-  return rows * row + o.batch * kept(l.encoder);
+  return rows * row + sequences * kept(l.encoder);
 }
 
 // what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it gives;

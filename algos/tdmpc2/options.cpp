@@ -66,6 +66,11 @@ void Options::describe(OptionTable& t) {
   t.add("termination_coef", termination_coef, "weight of the termination loss", weight);
 
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
+  t.add(
+      "micro_batch", micro_batch,
+      "sequences of a batch that autograd learns from at once: the same update in less memory; 0: "
+      "all, and where they do not fit half as many",
+      {.min = 0, .max = 1 << 20, .free = true});
   t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
   t.add("sampling", sampling,
         "sequences: an episode uniformly and a start in it, or every start alike");

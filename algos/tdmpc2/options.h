@@ -57,6 +57,7 @@ struct Options {
 
   // data
   int64_t batch = 256;
+  int64_t micro_batch = 0;  ///< 0: the batch
   int64_t capacity = 1'000'000;
   SliceSampling sampling = SliceSampling::trajectory;
   int64_t seed_steps = 0;

@@ -22,9 +22,10 @@ namespace maglev {
 enum class Collect { lockstep, blocks };
 constexpr auto names_of(Collect) { return std::array{"lockstep", "blocks"}; }
 
-/// Where a replay lies on a GPU: on the device, or in pinned memory of the host.
-enum class ReplayMemory { device, pinned };
-constexpr auto names_of(ReplayMemory) { return std::array{"device", "pinned"}; }
+/// Where a replay or a rollout's observations lie on a GPU: on the device, or in pinned memory of the
+/// host.
+enum class StoreMemory { device, pinned };
+constexpr auto names_of(StoreMemory) { return std::array{"device", "pinned"}; }
 
 /// How opponents are drawn: each alike, or those that are not beaten yet more often.
 enum class Matchmaking { even, hard };
@@ -54,7 +55,7 @@ struct RunOptions {
   bool overlap = false;
   OnOff prefetch;
   std::string dataset;
-  std::optional<ReplayMemory> replay_memory;
+  std::optional<StoreMemory> replay_memory, rollout_memory;
   std::string replay_folder;
   bool save_replay = true;
   int64_t replay_capacity = 0;

@@ -30,9 +30,9 @@ bool MicroBatch::halve() {
 
 std::string MicroBatch::note() const {
   if (halvings_ == 0) return "";
-  return "memory did not suffice for an update of " + std::to_string(first_) +
-         " rows at once: from here on minibatches are learned from " + std::to_string(rows_) +
-         " rows at a time, which is the same step up to rounding";
+  return "memory did not suffice for an update of " + std::to_string(first_) + " " + unit_ +
+         " at once: from here on minibatches are learned from " + std::to_string(rows_) + " " +
+         unit_ + " at a time, which is the same step up to rounding";
 }
 
 }  // namespace maglev

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include <c10/core/Device.h>
 
@@ -16,8 +17,9 @@ class MicroBatch {
   /// Times rows are halved at most: what does not fit then never will.
   static constexpr int kMostHalvings = 3;
 
-  /// `rows` >= 1 at once to begin with, their memory on `device`.
-  MicroBatch(int64_t rows, at::Device device) : first_(rows), rows_(rows), device_(device) {}
+  /// `rows` >= 1 at once to begin with, their memory on `device`. `unit`: what notes call them.
+  MicroBatch(int64_t rows, at::Device device, std::string unit = "rows")
+      : first_(rows), rows_(rows), device_(device), unit_(std::move(unit)) {}
 
   int64_t rows() const { return rows_; }
 
@@ -36,6 +38,7 @@ class MicroBatch {
   int64_t first_, rows_;
   int halvings_ = 0;
   at::Device device_;
+  std::string unit_;
 };
 
 }  // namespace maglev

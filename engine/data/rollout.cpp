@@ -9,10 +9,16 @@
 namespace maglev {
 
 Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
-                 at::Device device)
+                 at::Device device, const MakeColumn& observations)
     : batch_(make_columns(spec, columns, {.observed = shape.T + 1, .acted = shape.T}, shape.rows,
-                          at::TensorOptions(device))),
+                          at::TensorOptions(device), observations)),
       window_(spec, batch_, shape) {}
+
+int64_t Rollout::observed_bytes(const EnvSpec& spec, const RolloutShape& shape) {
+  int64_t row = 0;
+  for (const ObsColumn& column : spec.observations) row += column.row_bytes();
+  return (shape.T + 1) * shape.rows * row;
+}
 
 void Rollout::roll_over() {
   auto copy = [](at::Tensor& to, const at::Tensor& from) {

@@ -11,8 +11,12 @@ namespace maglev {
 
 class Rollout {
  public:
+  /// `observations`: makes their columns; empty: zeros on the device.
   Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
-          at::Device device);
+          at::Device device, const MakeColumn& observations = {});
+
+  /// Bytes of the observations.
+  static int64_t observed_bytes(const EnvSpec& spec, const RolloutShape& shape);
 
   const RolloutShape& shape() const { return window_.shape(); }
   StepWindow& window() { return window_; }

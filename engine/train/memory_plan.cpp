@@ -113,9 +113,14 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     if (placement.device.is_cpu() && run.dataset.empty())
       add("views of rows", view_bytes(spec, plan, context.rows,
                                       block_rows(plan.block_rows, context.rows, learners)));
-    if (!plan.replay || placement.device.is_cuda())
-      add("rollout",
-          (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns));
+    if (!plan.replay || placement.device.is_cuda()) {
+      const int64_t all =
+          (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
+      const int64_t observed = Rollout::observed_bytes(spec, window);
+      const bool away = !plan.replay && pinned(run.rollout_memory, observed, placement);
+      if (away) result.memory.pinned = observed;
+      add("rollout", away ? all - observed : all);
+    }
     if (placement.device.is_cuda()) add("libraries", kLibraries);
   }
   std::stable_sort(parts.begin(), parts.end(),
@@ -167,7 +172,8 @@ std::string MemoryPlan::text() const {
   std::string text = bytes_text(total()) + " planned: ";
   for (size_t i = 0; i < parts.size(); ++i)
     text += (i ? ", " : "") + parts[i].name + " " + bytes_text(parts[i].bytes);
-  if (pinned > 0) text += "; replay " + bytes_text(pinned) + " in pinned memory of the host";
+  if (pinned > 0)
+    text += "; of what is collected " + bytes_text(pinned) + " in pinned memory of the host";
   if (disk > 0) text += "; observations of the replay " + bytes_text(disk) + " on a disk";
   return text;
 }

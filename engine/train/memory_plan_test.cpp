@@ -167,6 +167,17 @@ TEST_F(Planned, memory_of_dreamer_is_what_it_takes) {
               testing::ExitedWithCode(0), "had ");
 }
 
+TEST_F(Planned, memory_of_dreamer_in_parts_is_what_it_takes) {
+  EXPECT_EXIT(compare_and_exit({"dreamer",
+                                "pendulum",
+                                {"env.count=4", "dreamer.size=1m", "dreamer.length=16",
+                                 "dreamer.train_ratio=16", "dreamer.micro_batch=4",
+                                 "train.replay_capacity=4000"},
+                                {"dreamer.deter=64", "dreamer.batch=4", "dreamer.length=4"},
+                                80}),
+              testing::ExitedWithCode(0), "had ");
+}
+
 TEST(MemoryPlan, of_an_evaluation_is_that_of_a_policy_alone) {
   const auto experiment = experiment_of({"tdmpc2", "pendulum", {"train.eval_every=1000"}});
   const MemoryPlan plan = plan_memory(*experiment, {.device = at::kCPU, .threads = 1});

@@ -9,13 +9,14 @@
 
 #include "base/core/error.h"
 #include "engine/device/device.h"
+#include "engine/device/pinned.h"
 #include "engine/train/batches.h"
 #include "engine/train/dataset.h"
 
 namespace maglev {
 namespace {
 
-// of a device's free memory that an automatic ring may take; networks and graphs want the rest
+// of a device's free memory that a store may take by itself; networks and graphs want the rest
 constexpr double kDeviceShare = 0.4;
 // of a batch that is worth a thread: a tenth of a millisecond's copying
 constexpr int64_t kPrefetched = 1 << 20;
@@ -40,8 +41,8 @@ at::Tensor kept_bytes(const CellCoding& cells) {
 class RolloutStore : public Store {
  public:
   RolloutStore(const EnvSpec& spec, const DataPlan& plan, const RolloutShape& window,
-               at::Device device)
-      : rollout_(spec, window, plan.columns, device) {
+               at::Device device, const MakeColumn& observations)
+      : rollout_(spec, window, plan.columns, device, observations) {
     for (size_t c = 0; c < spec.observations.size(); ++c)
       if (const CellCoding& cells = spec.observations[c].cells; !cells.kept.empty())
         lossy_.emplace_back(rollout_.batch().obs[c].narrow(0, 0, window.T),
@@ -176,6 +177,13 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
   return shape;
 }
 
+bool pinned(std::optional<StoreMemory> asked, int64_t bytes, const Placement& placement) {
+  if (!placement.device.is_cuda()) return false;
+  if (asked) return *asked == StoreMemory::pinned;
+  const int64_t free = placement.device_bytes ? placement.device_bytes : free_device_bytes();
+  return double(bytes) > kDeviceShare * double(free);
+}
+
 RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement) {
   const at::Device device = placement.device;
   if (!device.is_cuda()) return {.folder = run.replay_folder};
@@ -183,9 +191,7 @@ RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& pl
     throw Error(
         "[train] train.replay_folder is for a processor, on " + device.str() +
         " a ring lies on the device or in pinned memory (train.replay_memory); leave it out");
-  if (run.replay_memory) return {.pinned = *run.replay_memory == ReplayMemory::pinned};
-  const int64_t free = placement.device_bytes ? placement.device_bytes : free_device_bytes();
-  return {.pinned = double(bytes) > kDeviceShare * double(free)};
+  return {.pinned = pinned(run.replay_memory, bytes, placement)};
 }
 
 bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement) {
@@ -200,7 +206,13 @@ std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, co
       throw Error(
           "[train] train.dataset is for an algorithm that learns from a replay; leave it out, or "
           "choose another algorithm");
-    return std::make_unique<RolloutStore>(spec, plan, window, placement.device);
+    const at::Device device = placement.device;
+    MakeColumn observations;
+    if (pinned(run.rollout_memory, Rollout::observed_bytes(spec, window), placement))
+      observations = [device](at::IntArrayRef sizes, at::TensorOptions options) {
+        return pinned_on(device, sizes, c10::typeMetaToScalarType(options.dtype()));
+      };
+    return std::make_unique<RolloutStore>(spec, plan, window, device, observations);
   }
   if (!run.dataset.empty()) return std::make_unique<DatasetStore>(run, spec, plan, placement);
   return std::make_unique<ReplayStore>(run, spec, plan, window, placement);

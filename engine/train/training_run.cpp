@@ -41,10 +41,11 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
 template <class Work>
 RunOutcome with_memory(const Work& work) {
   const auto refused = [](const std::string& why) {
-    return Error("[memory] the system does not give what the run asks for (" + why +
-                 "); use fewer environments, a smaller network or replay, or raise the limits of "
-                 "this process (ulimit -v); with train.memory_limit=<size> a run is measured "
-                 "beforehand and what takes how much is said");
+    return Error(
+        "[memory] the system does not give what the run asks for (" + why +
+        "); use fewer environments, a smaller batch, network or replay, or raise the limits of "
+        "this process (ulimit -v); with train.memory_limit=<size> a run is measured "
+        "beforehand and what takes how much is said");
   };
   try {
     return work();

@@ -57,6 +57,11 @@ def test_a_gpu_need_not_be_there(engine):
     wide = ["tdmpc2", "pendulum", "train.replay_capacity=600000000", "train.steps=600000000"]
     assert planned(engine, *wide, "--device", "t4")[1]["pinned"] > 0
     assert planned(engine, *wide, "--device", "h200")[1]["pinned"] == 0
+    # and so do a rollout's observations; the rest of it stays
+    seen = ["ppo", "goodhart", "env.count=65536", "ppo.rollout=256"]
+    device, away = (planned(engine, *seen, "--device", d)[1] for d in ("h200", "t4"))
+    assert device["pinned"] == 0 and away["parts"]["rollout"] > 0
+    assert away["pinned"] + away["parts"]["rollout"] == device["parts"]["rollout"]
 
 
 def test_a_replay_grows_no_further_than_it_stays_on_the_device(engine):

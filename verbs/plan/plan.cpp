@@ -121,7 +121,8 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
   }
   text += parts.text(terminal);
   if (memory.pinned > 0)
-    text += "besides: replay " + bytes_text(memory.pinned) + " in pinned memory of the host\n";
+    text += "besides: of what is collected " + bytes_text(memory.pinned) +
+            " in pinned memory of the host\n";
   if (memory.disk > 0)
     text += "besides: observations of the replay " + bytes_text(memory.disk) + " on a disk\n";
   if (!planned.time.stages.empty()) text += time_text(planned, terminal);

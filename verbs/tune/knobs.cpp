@@ -82,10 +82,11 @@ class IdleSettings {
   std::string why(const std::string& name) const {
     const bool of_replay = name == "train.prefetch" || name == "train.replay_memory";
     if (of_replay && !replay_) return algo_ + " has no replay";
-    if ((name == "train.graph" || name == "train.replay_memory") && !on_gpu_)
-      return "there is no GPU";
+    if (name == "train.rollout_memory" && replay_) return algo_ + " has a replay";
+    if ((name == "train.graph" || name.ends_with("_memory")) && !on_gpu_) return "there is no GPU";
     if (on_gpu_ && (name == "train.prefetch" || name == "train.collect"))
       return "it is for a processor";
+    if (name.ends_with(".micro_batch")) return "it takes less memory, and more time";
     if (name == "ppo.shard_rows" && network_ == "mlp")
       return "fully connected networks learn on panels of 64 rows";
     if (name == "dreamer.fused_images" && !images_) return "nothing is seen as an image";

@@ -30,6 +30,13 @@ int64_t shard_count(int64_t batch, at::Device device) {
   return (batch + each - 1) / each;
 }
 
+int64_t sequences_at_once(int64_t asked, int64_t count) {
+  // parts are of one size: their buffers are
+  int64_t at_once = asked > 0 ? std::min(asked, count) : count;
+  while (count % at_once != 0) --at_once;
+  return at_once;
+}
+
 bool use_fused(const LearnerOptions& o, at::Device device) {
   const std::string obstacle = FusedLearner::obstacle(device);
   if (o.options.fused.value_or(false) && !obstacle.empty())
@@ -45,13 +52,17 @@ std::string FusedLearner::obstacle(at::Device device) {
 FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
     : options_(o),
       state_(&state),
+      micro_batch_(sequences_at_once(o.options.micro_batch,
+                                     shard_sequences(o.options.batch, state.grad.device())),
+                   state.grad.device(), "sequences"),
+      bins_(symexp_bins(state.grad.options())),
       lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
                        state.grad.options())),
       mix_(o.shape, *state.networks),
       weights_(o.precision) {
   const auto f32 = state.grad.options();
   const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
-  const int64_t S = o.shape.stoch, each = shard_sequences(B, f32.device());
+  const int64_t S = o.shape.stoch;
   const ActionDistribution actions(o.shape);
   noise_ = {.posterior = at::empty({T, B, S}, f32),
             .prior = at::empty({H, T * B, S}, f32),
@@ -60,30 +71,40 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
               .stoch = at::empty({T, B, S}, f32.dtype(at::kByte))};
   returns_ = at::empty({H * T * B}, f32);
   parts_ = at::zeros({lanes_.size(0), int64_t(kFigures)}, f32);
-  const auto bins = symexp_bins(f32);
   if (!o.shape.decodes)
     for (at::Tensor* t : {&projected_, &token_, &d_projected_})
       *t = at::zeros({T * B, o.shape.token()}, f32);
+  micro_batch_.run([this](int64_t at_once) { make_shards(at_once); });
+}
+
+void FusedLearner::make_shards(int64_t at_once) {
+  const LearnerOptions& o = options_;
+  const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
+  const int64_t each = shard_sequences(B, lanes_.device());
+  // those of larger parts go first
+  shards_.clear(), at_once_ = 0;
   for (int64_t s = 0; s < lanes_.size(0); ++s) {
     const int64_t first = s * each, count = std::min(each, B - first);
     // a replica reads the shared weights, and its gradients are a lane
     auto networks = std::make_shared<Networks>(o.shape, Initializer::none());
-    networks->to(f32.device());
-    state.params.bind(*state.networks, *networks, lanes_[s]);
+    networks->to(lanes_.device());
+    const at::Tensor lane = lanes_[s];
+    state_->params.bind(*state_->networks, *networks, lane);
     const auto rows = [&](const at::Tensor& all) {
       return all.defined() ? all.narrow(0, T * first, T * count) : all;
     };
-    const ShardPlace place{
-        .first = first,
-        .count = count,
-        .returns = returns_.narrow(0, H * T * first, H * T * count).view({H, T * count}),
-        .figures = parts_[s],
-        .projected = rows(projected_),
-        .token = rows(token_),
-        .d_projected = rows(d_projected_)};
-    shards_.push_back(std::make_unique<Shard>(o, std::move(networks), *state.slow_value, mix_,
-                                              weights_, bins, place));
+    const ShardPlace place{.first = first,
+                           .count = count,
+                           .at_once = sequences_at_once(at_once, count),
+                           .returns = returns_.narrow(0, H * T * first, H * T * count),
+                           .figures = parts_[s],
+                           .projected = rows(projected_),
+                           .token = rows(token_),
+                           .d_projected = rows(d_projected_)};
+    shards_.push_back(std::make_unique<Shard>(o, std::move(networks), lane, *state_->slow_value,
+                                              mix_, weights_, bins_, place));
   }
+  at_once_ = at_once;
 }
 
 template <class Work>
@@ -138,25 +159,27 @@ at::Tensor FusedLearner::gradients(const Sequences& batch) {
   const Options& o = options_.options;
   MAGLEV_ASSERT(batch.reward.size(0) == o.length && batch.reward.size(1) == o.batch,
                 "batches are of the settings' size");
-  draw_noise();
-  mix_.pack();
-  weights_.copy();
-  // without a decoder the way back through the states waits for the whole batch
-  const bool decodes = options_.shape.decodes;
-  each_shard([&](int64_t s) {
-    lanes_[s].zero_();
-    shards_[size_t(s)]->learn_model(batch, noise_, latents_);
-    if (decodes) shards_[size_t(s)]->learn_states();
-  });
-  // the range of all returns, in which advantages are measured
-  scale_ = moved_range(state_->range, returns_, o.range_rate);
-  if (!decodes) learn_agreement();
-  each_shard([&](int64_t s) {
-    shards_[size_t(s)]->learn_policy(scale_);
-    if (!decodes) shards_[size_t(s)]->learn_states();
+  micro_batch_.run([&](int64_t at_once) {
+    if (at_once != at_once_) make_shards(at_once);
+    learn(batch);
   });
   state_->optimizer.reduce(lanes_, {}, *options_.pool);
   return state_->optimizer.gradient();
+}
+
+void FusedLearner::learn(const Sequences& batch) {
+  draw_noise();
+  mix_.pack();
+  weights_.copy();
+  const Shard::Update update{batch, noise_, latents_};
+  each_shard([&](int64_t s) { shards_[size_t(s)]->first_pass(update); });
+  // the range of all returns, in which advantages are measured
+  auto range = state_->range.clone();
+  scale_ = moved_range(range, returns_, options_.options.range_rate);
+  if (!options_.shape.decodes) learn_agreement();
+  each_shard([&](int64_t s) { shards_[size_t(s)]->second_pass(update, scale_); });
+  // last, so that whoever runs out of memory may begin anew
+  state_->range.copy_(range);
 }
 
 StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) {

@@ -4,7 +4,8 @@
 // figures as ReferenceLearner, which is its reference.
 //
 // Threads: shards are cut from sizes alone and lanes are added in order: results do not depend on how
-// many threads there are. On a device the batch is one shard.
+// many threads there are. On a device the batch is one shard. Where memory does not suffice for a
+// shard's sequences, it takes them in parts.
 
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "algos/dreamer/fused/core.h"
 #include "algos/dreamer/fused/shard.h"
 #include "algos/dreamer/learner.h"
+#include "engine/algo/micro_batch.h"
 
 namespace maglev::dreamer {
 
@@ -26,6 +28,7 @@ class FusedLearner : public Learner {
   FusedLearner(const LearnerOptions& options, LearnerState& state);
 
   StoredLatents update(const Sequences& batch, at::Tensor& figures) override;
+  std::string note() const override { return micro_batch_.note(); }
 
   // its parts, in order; a test may look between them
 
@@ -33,6 +36,9 @@ class FusedLearner : public Learner {
   at::Tensor gradients(const Sequences& batch);
 
  private:
+  /// Shards anew, of `at_once` sequences at a time or the next fewer that divide theirs.
+  void make_shards(int64_t at_once);
+  void learn(const Sequences& batch);
   void draw_noise();
   /// Without a decoder: the loss over the whole batch's projections and tokens, and its gradient.
   void learn_agreement();
@@ -41,6 +47,9 @@ class FusedLearner : public Learner {
 
   LearnerOptions options_;
   LearnerState* state_;
+  MicroBatch micro_batch_;  ///< sequences of a shard at once
+  int64_t at_once_ = 0;     ///< as shards_ are made
+  at::Tensor bins_;
   at::Tensor lanes_, parts_;                    ///< [shards, P], [shards, kFigures]
   at::Tensor returns_, scale_;                  ///< [H * T * B]; what returns were divided by
   at::Tensor projected_, token_, d_projected_;  ///< [T * B, E], shard after shard; or undefined
@@ -51,9 +60,11 @@ class FusedLearner : public Learner {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-/// Sequences of each shard of a batch, and how many shards there are.
+/// Sequences of each shard of a batch, how many shards there are, and sequences that one takes at once
+/// where `asked` (0: all) of `count` were asked for.
 int64_t shard_sequences(int64_t batch, at::Device device);
 int64_t shard_count(int64_t batch, at::Device device);
+int64_t sequences_at_once(int64_t asked, int64_t count);
 /// Whether updates of these options run so. Throws Error where they were asked to and cannot.
 bool use_fused(const LearnerOptions& options, at::Device device);
 

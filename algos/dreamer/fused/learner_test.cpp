@@ -1,5 +1,7 @@
 #include "algos/dreamer/fused/learner.h"
 
+#include <memory>
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -8,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "algos/dreamer/reference/learner.h"
+#include "engine/host/cpu_cache.h"
 #include "tests/close.h"
 #include "tests/random_sequences.h"
 
@@ -66,7 +69,10 @@ INSTANTIATE_TEST_SUITE_P(Settings, FusedLearnerParity,
                                          Setting{.B = 9, .T = 8},
                                          Setting{.B = 5, .images = true, .categories = true},
                                          Setting{.B = 9, .redundancy = true},
-                                         Setting{.B = 5, .images = true, .redundancy = true}));
+                                         Setting{.B = 5, .images = true, .redundancy = true},
+                                         Setting{.B = 13, .micro_batch = 2},
+                                         Setting{.B = 8, .images = true, .micro_batch = 1},
+                                         Setting{.B = 9, .redundancy = true, .micro_batch = 3}));
 
 TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
   for (const auto& [images, redundancy] :
@@ -82,6 +88,53 @@ TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
     EXPECT_TRUE(close(three.state.params.data(), one.state.params.data(), 0));
     EXPECT_TRUE(close(three.figures, one.figures, 0));
   }
+}
+
+TEST(DreamerFusedLearner, a_shard_in_parts_does_not_depend_on_threads) {
+  Made<FusedLearner> one({.B = 13, .micro_batch = 3}),
+      two({.B = 13, .threads = 2, .micro_batch = 3});
+  one.learner.update(sequences(one.options, 3), one.figures);
+  two.learner.update(sequences(two.options, 3), two.figures);
+  EXPECT_TRUE(close(two.state.params.data(), one.state.params.data(), 0));
+  EXPECT_TRUE(close(two.figures, one.figures, 0));
+}
+
+TEST(DreamerFusedLearner, parts_are_of_one_size) {
+  EXPECT_EQ(sequences_at_once(0, 8), 8);
+  EXPECT_EQ(sequences_at_once(20, 8), 8);
+  EXPECT_EQ(sequences_at_once(4, 8), 4);
+  EXPECT_EQ(sequences_at_once(4, 9), 3);
+  EXPECT_EQ(sequences_at_once(4, 7), 1);
+}
+
+// less and less of the bytes that a learner and its update took is all there is, until whole shards do not
+// fit any more; then too few for any
+TEST(DreamerFusedLearner, shards_that_do_not_fit_take_their_sequences_in_parts) {
+  use_cpu_cache();
+  struct Outcome {
+    at::Tensor params;
+    int64_t bytes;
+    std::string note;
+  };
+  const auto update = [](int64_t bytes) -> Outcome {
+    release_cpu_cache();
+    const int64_t before = cpu_cache_bytes();
+    const std::shared_ptr<void> afterwards(nullptr, [](void*) { limit_cpu_cache(0); });
+    if (bytes > 0) limit_cpu_cache(before + bytes);
+    Made<FusedLearner> made({.B = 16, .T = 12, .H = 8});
+    made.learner.update(sequences(made.options, 3), made.figures);
+    return {made.state.params.data().clone(), cpu_cache_bytes() - before, made.learner.note()};
+  };
+  update(0);  // libraries set themselves up
+  const Outcome whole = update(0);
+  EXPECT_EQ(whole.note, "");
+  Outcome less = whole;
+  for (int64_t sixteenths = 15; sixteenths > 1 && less.note.empty(); --sixteenths) {
+    less = update(whole.bytes * sixteenths / 16);
+    EXPECT_TRUE(close(less.params, whole.params, 1e-5)) << sixteenths;
+  }
+  EXPECT_NE(less.note.find("sequences at a time"), std::string::npos) << less.note;
+  EXPECT_THROW(update(whole.bytes / 64), c10::OutOfMemoryError);
 }
 
 // what an end cuts off changes nothing behind it, gradients neither

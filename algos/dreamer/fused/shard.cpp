@@ -13,23 +13,25 @@
 
 namespace maglev::dreamer {
 
-Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const Head& slow_value,
-             const MixInputs& mix, WeightRows& weights, const at::Tensor& bins,
-             const ShardPlace& place)
+Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const at::Tensor& lane,
+             const Head& slow_value, const MixInputs& mix, WeightRows& weights,
+             const at::Tensor& bins, const ShardPlace& place)
     : options_(o.options),
       shape_(o.shape),
       networks_(std::move(networks)),
       place_(place),
       precision_(o.precision),
       T_(o.options.length),
-      n_(T_ * place.count),
+      m_(place.at_once),
+      n_(T_ * m_),
       rows_(double(T_ * o.options.batch)),
       dream_rows_(rows_ * double(o.options.imagination)),
       bins_(bins),
+      lane_(lane),
       scratch_(n_ * o.options.imagination, std::max(o.shape.units, o.shape.hidden), bins.options()),
       core_(o.shape, *networks_, mix, weights),
       sight_(o.shape, *networks_),
-      scan_(o.shape, *networks_, core_, weights, {.rows = place.count, .slots = T_}),
+      scan_(o.shape, *networks_, core_, weights, {.rows = m_, .slots = T_}),
       prior_(*networks_->rssm->named_children()["prior"], {n_, 1}, weights),
       dream_(o.options, o.shape, *networks_, slow_value, core_, weights, bins, n_) {
   const auto f32 = bins.options();
@@ -42,71 +44,108 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
   divergence_ = at::empty({n_}, f32), d_probs_ = at::empty({n_, shape_.flat_stoch()}, f32);
   loss_ = at::empty({H * n_}, f32), entropy_ = at::empty_like(loss_);
   weight_ = at::empty({H + 1, n_}, f32);
-  replayed_logits_ = at::empty({n_ - place.count, kBins}, f32);
-  replayed_returns_ = at::empty({T_ - 1, place.count}, f32);
+  replayed_logits_ = at::empty({n_ - m_, kBins}, f32);
+  replayed_returns_ = at::empty({T_ - 1, m_}, f32);
 }
 
 at::Tensor Shard::part(const at::Tensor& x) const {
-  return x.defined() ? x.narrow(1, place_.first, place_.count).contiguous() : x;
+  return x.defined() ? x.narrow(1, place_.first + begun_, m_).contiguous() : x;
 }
 
-void Shard::learn_model(const Sequences& batch, const UpdateNoise& noise, StoredLatents& latents) {
+at::Tensor Shard::rows_of(const at::Tensor& place) const {
+  return place.narrow(0, T_ * begun_, n_);
+}
+
+at::Tensor Shard::returns() const {
+  const int64_t H = options_.imagination;
+  return place_.returns.narrow(0, H * T_ * begun_, H * n_).view({H, n_});
+}
+
+template <class Work>
+void Shard::each_part(const Work& work) {
+  for (begun_ = 0; begun_ < place_.count; begun_ += m_) work();
+}
+
+void Shard::first_pass(const Update& update) {
   at::NoGradGuard no_grad;
-  const int64_t H = options_.imagination, B = batch.reward.size(1);
-  const auto sequences = [&](const at::Tensor& x) {
-    return x.narrow(0, place_.first, place_.count);
-  };
-  const Observation seen = Observation{part(batch.seen.image), part(batch.seen.vector)}.rows();
+  lane_.zero_(), place_.figures.zero_();
+  each_part([&] {
+    look_ahead(update, /*learn=*/!in_parts());
+    if (in_parts()) return;
+    learn_model(update.batch);
+    // without a decoder the way back through the states waits for the whole batch
+    if (networks_->decoder) learn_states();
+  });
+}
+
+void Shard::second_pass(const Update& update, const at::Tensor& range) {
+  at::NoGradGuard no_grad;
+  each_part([&] {
+    if (in_parts()) {
+      look_ahead(update, /*learn=*/true);
+      learn_model(update.batch);
+    }
+    learn_policy(range);
+    if (in_parts() || !networks_->decoder) learn_states();
+  });
+}
+
+void Shard::look_ahead(const Update& update, bool learn) {
+  const auto& [batch, noise, latents] = update;
+  const int64_t H = options_.imagination, B = batch.reward.size(1), first = place_.first + begun_;
+  const auto sequences = [&](const at::Tensor& x) { return x.narrow(0, first, m_); };
 
   // states of all steps
-  const auto tokens = sight_.encode(seen);
+  const auto tokens =
+      sight_.encode(Observation{part(batch.seen.image), part(batch.seen.vector)}.rows(), learn);
   scan_.forward({.tokens = tokens,
                  .action = part(batch.action),
                  .is_first = part(batch.is_first),
                  .deter = sequences(batch.deter),
                  .stoch = sequences(batch.stoch),
                  .uniforms = part(noise.posterior)});
-  const auto stored = [&](const at::Tensor& t) { return t.narrow(1, place_.first, place_.count); };
-  stored(latents.deter).copy_(scan_.deter().unflatten(0, {T_, place_.count}));
+  const auto stored = [&](const at::Tensor& t) { return t.narrow(1, first, m_); };
+  stored(latents.deter).copy_(scan_.deter().unflatten(0, {T_, m_}));
   stored(latents.stoch).copy_(scan_.category());
 
   // every one is the start of a dream
   const auto dreamed = [&](const at::Tensor& x, int64_t steps) {
-    return x.view({steps * T_, B, -1})
-        .narrow(1, place_.first, place_.count)
-        .reshape({steps, n_, -1})
-        .contiguous();
+    return x.view({steps * T_, B, -1}).narrow(1, first, m_).reshape({steps, n_, -1}).contiguous();
   };
   dream_.imagine(scan_.feature(), {dreamed(noise.prior, H), dreamed(noise.action, H + 1)});
+  auto found = returns();
   lambda_returns_({.reward = dream_.reward_mean(),
                    .value = dream_.value_mean(),
                    .terminated = dream_.terminated(),
                    .ended = {},
                    .discount = 1,
                    .lambda = options_.lambda},
-                  place_.returns);
-  set(kReturn, place_.returns.sum() / dream_rows_);
+                  found);
 
+  // what states say of tokens agrees with them over all rows of the batch, and so over all shards
+  if (networks_->decoder) return;
+  at::Tensor projected = rows_of(place_.projected);
+  write_product(projected, scan_.feature(), projector_forward_, precision_);
+  rows_of(place_.token).copy_(tokens);
+}
+
+void Shard::learn_model(const Sequences& batch) {
   // losses, whose gradients meet in the features
   learn_divergence();
   learn_replayed_values(batch);
   learn_values();
   learn_heads(batch);
-  if (networks_->decoder) {
-    set(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
-                                    scan_.d_feature()));
-  } else {
-    // which agree over all rows of the batch, and so over all shards
-    write_product(place_.projected, scan_.feature(), projector_forward_, precision_);
-    place_.token.copy_(tokens);
-  }
+  if (!networks_->decoder) return;
+  const Observation seen = Observation{part(batch.seen.image), part(batch.seen.vector)}.rows();
+  add(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
+                                  scan_.d_feature()));
 }
 
 void Shard::learn_states() {
-  at::NoGradGuard no_grad;
   if (networks_->projector) {
-    add_product(scan_.d_feature(), place_.d_projected, projector_back_, precision_);
-    add_product(projector_.gradient, place_.d_projected.t(), scan_.feature(), precision_);
+    const auto d_projected = rows_of(place_.d_projected);
+    add_product(scan_.d_feature(), d_projected, projector_back_, precision_);
+    add_product(projector_.gradient, d_projected.t(), scan_.feature(), precision_);
   }
   scan_.back(d_probs_, scratch_);
   sight_.encode_back(scan_.d_tokens());
@@ -125,18 +164,18 @@ void Shard::learn_divergence() {
                          divergence_, prior_.out(0), d_probs_);
   prior_.back(prior_.out(0), scan_.deter(), scratch_, scan_.d_deter());
   const auto counted = divergence_.clamp_min(o.free_nats).sum() / rows_;
-  set(kDynamics, o.dynamics_coef * counted);
-  set(kRepresentation, o.representation_coef * counted);
-  set(kDivergence, divergence_.sum() / rows_);
+  add(kDynamics, o.dynamics_coef * counted);
+  add(kRepresentation, o.representation_coef * counted);
+  add(kDivergence, divergence_.sum() / rows_);
 }
 
 void Shard::learn_replayed_values(const Sequences& batch) {
   const Options& o = options_;
-  const int64_t rows = n_ - place_.count;
+  const int64_t rows = n_ - m_;
   // rewards that were got, and behind them what was imagined
   const auto ended = part(batch.ended);
   lambda_returns_({.reward = part(batch.reward),
-                   .value = place_.returns[0].view({T_, place_.count}),
+                   .value = returns()[0].view({T_, m_}),
                    .terminated = part(batch.terminated),
                    .ended = ended,
                    .discount = o.discount(),
@@ -154,7 +193,7 @@ void Shard::learn_replayed_values(const Sequences& batch) {
                 .weight = weight,
                 .factor = factor},
                loss);
-  set(kReplayValue, factor * at::dot(weight, loss));
+  add(kReplayValue, factor * at::dot(weight, loss));
   dream_.value.back(replayed_logits_, scan_.feature().narrow(0, 0, rows), scratch_,
                     scan_.d_feature().narrow(0, 0, rows));
 }
@@ -168,13 +207,13 @@ void Shard::learn_values() {
   auto logits = dream_.value.all_out().narrow(0, 0, rows);
   const double factor = o.value_coef / dream_rows_;
   symexp_loss_(bins_, logits, dream_.value.bias(),
-               {.target = place_.returns,
+               {.target = returns(),
                 .second = dream_.slow_mean().narrow(0, 0, o.imagination),
                 .second_weight = o.slow_coef,
                 .weight = weight,
                 .factor = factor},
                loss_);
-  set(kValue, factor * at::dot(weight, loss_));
+  add(kValue, factor * at::dot(weight, loss_));
   dream_.value.back(logits, dream_.feature().narrow(0, 0, rows), scratch_);
 }
 
@@ -186,35 +225,35 @@ void Shard::learn_heads(const Sequences& batch) {
   const double factor = o.reward_coef / rows_;
   symexp_loss_(bins_, logits, dream_.reward.bias(),
                {.target = part(batch.reward), .second = {}, .weight = {}, .factor = factor}, loss);
-  set(kReward, factor * loss.sum());
+  add(kReward, factor * loss.sum());
   dream_.reward.back(logits, scan_.feature(), scratch_, scan_.d_feature());
 
   const auto goes_on = dream_.going_on.all_out().narrow(0, 0, n_) + dream_.going_on.bias();
   const auto target = ((1 - part(batch.terminated)) * o.discount()).view({n_, 1});
   const double share = o.continue_coef / rows_;
-  set(kContinue,
+  add(kContinue,
       share * at::binary_cross_entropy_with_logits(goes_on, target, {}, {}, at::Reduction::Sum));
   dream_.going_on.back((goes_on.sigmoid() - target) * share, scan_.feature(), scratch_,
                        scan_.d_feature());
 }
 
 void Shard::learn_policy(const at::Tensor& range) {
-  at::NoGradGuard no_grad;
   const Options& o = options_;
   const int64_t rows = o.imagination * n_;
   const auto first = [rows](const at::Tensor& x) { return x.flatten().narrow(0, 0, rows); };
   at::Tensor head = dream_.policy.all_out().narrow(0, 0, rows);
   action_loss({head, dream_.policy.bias(), dream_.choices()},
               {.action = dream_.action().flatten(0, 1).narrow(0, 0, rows),
-               .returns = first(place_.returns),
+               .returns = first(returns()),
                .value = first(dream_.value_mean()),
                .weight = first(weight_),
                .range = range,
                .factor = o.policy_coef / dream_rows_,
                .entropy_coef = o.entropy_coef},
               loss_, entropy_, head);
-  set(kPolicy, loss_.sum());
-  set(kEntropy, entropy_.sum() / dream_rows_);
+  add(kPolicy, loss_.sum());
+  add(kReturn, returns().sum() / dream_rows_);
+  add(kEntropy, entropy_.sum() / dream_rows_);
   dream_.policy.back(head, dream_.feature().narrow(0, 0, rows), scratch_);
 }
 

@@ -1,7 +1,11 @@
 #pragma once
 // Some sequences of a batch, through everything that an update does with them: the world model there
-// and back, the dream, actor and critic. Gradients go into a lane of its own; no other shard's rows
-// are read but for the range of returns, which stands between its two stages.
+// and back, the dream, actor and critic. Gradients go into a lane of its own; of other shards' rows
+// only the range of returns and the agreement with tokens tell, which stand between its two passes.
+//
+// Where memory is short a shard takes its sequences in parts, one after the other in the same
+// buffers. The first pass then only finds what stands between, and the second goes the way there
+// again before it goes back (Chen et al., "Training deep nets with sublinear memory cost", 2016).
 
 #include <memory>
 
@@ -21,7 +25,8 @@ namespace maglev::dreamer {
 /// Which sequences, and where their results go.
 struct ShardPlace {
   int64_t first, count;  ///< sequences [first, first + count) of the batch
-  at::Tensor returns;    ///< [H, T * count], written
+  int64_t at_once;       ///< of them; a divisor of count
+  at::Tensor returns;    ///< [H * T * count], written; part behind part, each [H, T * at_once]
   at::Tensor figures;    ///< [kFigures]: parts of the batch's figures, those that are sums
   /// [T * count, E] each, where there is no decoder: what the states say of the tokens, and these, are
   /// written; the gradient of the first is read.
@@ -30,35 +35,53 @@ struct ShardPlace {
 
 class Shard {
  public:
-  /// `networks`: with bound gradients.
-  Shard(const LearnerOptions& options, std::shared_ptr<Networks> networks, const Head& slow_value,
-        const MixInputs& mix, WeightRows& weights, const at::Tensor& bins, const ShardPlace& place);
+  /// `networks`: with gradients bound to `lane` [P].
+  Shard(const LearnerOptions& options, std::shared_ptr<Networks> networks, const at::Tensor& lane,
+        const Head& slow_value, const MixInputs& mix, WeightRows& weights, const at::Tensor& bins,
+        const ShardPlace& place);
 
-  /// Everything that needs no other shard's rows, but the way back through the states. Writes its
-  /// part of the states.
-  void learn_model(const Sequences& batch, const UpdateNoise& noise, StoredLatents& latents);
-  /// The policy, with returns in units of `range` (a scalar).
+  /// What an update reads, and the states it writes: its part of them.
+  struct Update {
+    const Sequences& batch;
+    const UpdateNoise& noise;
+    StoredLatents& latents;
+  };
+  /// Everything that needs no other shard's rows. Sets gradients and figures to zero first.
+  void first_pass(const Update& update);
+  /// What is left, with returns in units of `range` (a scalar) and d_projected as it stands.
+  void second_pass(const Update& update, const at::Tensor& range);
+
+ private:
+  bool in_parts() const { return place_.at_once < place_.count; }
+  /// Calls work() for each part, whose sequences it stands at.
+  template <class Work>
+  void each_part(const Work& work);
+  /// States of all steps, dreams from them and their returns; `learn`: the way back will follow.
+  void look_ahead(const Update& update, bool learn);
+  /// Losses of the model and of values; without a decoder not yet what was seen.
+  void learn_model(const Sequences& batch);
   void learn_policy(const at::Tensor& range);
   /// From the gradients that met in the features, and d_projected, back to what was seen.
   void learn_states();
-
- private:
   void learn_divergence();
   void learn_values();
   void learn_replayed_values(const Sequences& batch);
   void learn_heads(const Sequences& batch);
-  /// Its sequences of x [T, B, ...].
+  /// The part's sequences of x [T, B, ...], and its rows of what the place has.
   at::Tensor part(const at::Tensor& x) const;
-  void set(Figure figure, const at::Tensor& value) { place_.figures[figure].copy_(value); }
+  at::Tensor returns() const;
+  at::Tensor rows_of(const at::Tensor& place) const;
+  void add(Figure figure, const at::Tensor& value) { place_.figures[figure].add_(value); }
 
   Options options_;
   ModelShape shape_;
   std::shared_ptr<Networks> networks_;
   ShardPlace place_;
   Precision precision_;
-  int64_t T_, n_;             ///< n_: rows, of all steps
+  int64_t T_, m_, n_;         ///< sequences at once, and their rows of all steps
+  int64_t begun_ = 0;         ///< sequences of the shard before the part
   double rows_, dream_rows_;  ///< of the whole batch, by which means divide
-  at::Tensor bins_;
+  at::Tensor bins_, lane_;    ///< lane_: its gradients
   BackScratch scratch_;
   Core core_;
   Sight sight_;

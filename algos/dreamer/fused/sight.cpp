@@ -5,10 +5,11 @@
 
 namespace maglev::dreamer {
 
-at::Tensor Sight::encode(const Observation& rows) {
-  at::AutoGradMode with_grad(true);
-  tokens_ = encoder_->forward(rows);
-  return tokens_.detach();
+at::Tensor Sight::encode(const Observation& rows, bool learn) {
+  at::AutoGradMode with_grad(learn);
+  const auto tokens = encoder_->forward(rows);
+  if (learn) tokens_ = tokens;
+  return tokens.detach();
 }
 
 void Sight::encode_back(const at::Tensor& d_tokens) {

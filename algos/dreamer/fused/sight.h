@@ -16,8 +16,8 @@ class Sight {
   Sight(const ModelShape& shape, const Networks& networks)
       : shape_(shape), encoder_(networks.encoder), decoder_(networks.decoder) {}
 
-  /// Tokens [N, E] of rows.
-  at::Tensor encode(const Observation& rows);
+  /// Tokens [N, E] of rows; `learn`: encode_back() will follow.
+  at::Tensor encode(const Observation& rows, bool learn);
   /// Adds the encoder's gradients by those of the tokens that encode() gave.
   void encode_back(const at::Tensor& d_tokens);
   /// The sum over rows of what feature [N, F] does not show of them, times `weight`; a scalar. Adds

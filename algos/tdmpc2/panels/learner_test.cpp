@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algos/tdmpc2/reference/learner.h"
+#include "engine/host/cpu_cache.h"
 #include "engine/host/machine.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/snapshot.h"
@@ -125,9 +126,9 @@ TEST_P(PanelLearnerParity, gradients_and_figures_are_those_of_autograd) {
   Made<ReferenceLearner> reference(GetParam());
   Made<PanelLearner> panels(GetParam());
   const Sequences batch = sequences(reference.options, 3);
-  const auto latents =
-      reference.learner.model_losses(batch, reference.learner.targets(batch), reference.figures);
-  reference.learner.policy_loss(latents, {}, reference.figures);
+  const int64_t all = reference.options.options.batch;
+  const auto latents = reference.learner.model_gradients(batch, all, reference.figures);
+  reference.learner.policy_gradients(latents, {}, all, reference.figures);
   panels.learner.model_gradients(batch);
   panels.learner.policy_gradients();
   expect_gradients_close(panels.state.grad, reference.state.grad, reference.state.model->layout(),
@@ -208,6 +209,57 @@ TEST(PanelLearner, says_what_it_cannot_take) {
   EXPECT_EQ(PanelLearner::obstacle(options, at::kCPU).empty(), pair_products_available());
   options.shape.latent = 24;
   EXPECT_NE(PanelLearner::obstacle(options, at::kCPU), "");
+}
+
+TEST(Tdmpc2ReferenceLearner, learns_alike_from_parts_of_a_batch) {
+  Made<ReferenceLearner> whole({});
+  const Sequences batch = sequences(whole.options, 3);
+  const auto learn = [&](Made<ReferenceLearner>& made, int64_t at_once) {
+    const auto latents = made.learner.model_gradients(batch, at_once, made.figures);
+    made.learner.policy_gradients(latents, {}, at_once, made.figures);
+  };
+  learn(whole, 70);
+  for (int64_t at_once : {35, 32, 1}) {
+    Made<ReferenceLearner> parts({});
+    // what a begun update left behind is not in the next
+    if (at_once == 32) learn(parts, 70), parts.state.scale.fill_(1);
+    learn(parts, at_once);
+    expect_gradients_close(parts.state.grad, whole.state.grad, whole.state.model->layout(),
+                           gradient_rounding(whole.options));
+    EXPECT_TRUE(close(parts.state.scale, whole.state.scale, 1e-5)) << at_once;
+    EXPECT_TRUE(close(parts.figures, whole.figures, 5e-5)) << at_once;
+  }
+}
+
+// less and less of the bytes that an update of the whole batch left behind is all there is, until it does
+// not fit any more; then too few for any
+TEST(Tdmpc2ReferenceLearner, a_batch_that_does_not_fit_is_learned_from_in_halves) {
+  use_cpu_cache();
+  struct Outcome {
+    at::Tensor params;
+    int64_t bytes;
+    std::string note;
+  };
+  const auto update = [](int64_t bytes) -> Outcome {
+    Made<ReferenceLearner> made({.B = 512});
+    const Sequences batch = sequences(made.options, 3);
+    release_cpu_cache();
+    const int64_t before = cpu_cache_bytes();
+    const std::shared_ptr<void> afterwards(nullptr, [](void*) { limit_cpu_cache(0); });
+    if (bytes > 0) limit_cpu_cache(before + bytes);
+    made.learner.update(batch, made.figures);
+    return {made.state.params.data().clone(), cpu_cache_bytes() - before, made.learner.note()};
+  };
+  update(0);  // libraries set themselves up
+  const Outcome whole = update(0);
+  EXPECT_EQ(whole.note, "");
+  Outcome less = whole;
+  for (int64_t sixteenths = 15; sixteenths > 1 && less.note.empty(); --sixteenths) {
+    less = update(whole.bytes * sixteenths / 16);
+    EXPECT_TRUE(close(less.params, whole.params, 1e-6)) << sixteenths;
+  }
+  EXPECT_NE(less.note.find("learned from 256 sequences at a time"), std::string::npos) << less.note;
+  EXPECT_THROW(update(whole.bytes / 64), c10::OutOfMemoryError);
 }
 
 TEST(Tdmpc2ReferenceLearner, learns_alike_however_parameters_are_aligned) {
