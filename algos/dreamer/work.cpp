@@ -1,13 +1,17 @@
 #include "algos/dreamer/work.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 
 #include "algos/dreamer/dreamer.h"
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/model_shape.h"
 #include "algos/dreamer/networks.h"
 #include "algos/dreamer/policy.h"
+#include "algos/dreamer/tried.h"
 #include "engine/device/launch.h"
 
 namespace maglev::dreamer {
@@ -19,6 +23,10 @@ constexpr double kShardReach = 0.55, kImageReach = 1, kLibraryReach = 0.3, kActR
 // operations of acting and of an update by their own number: on a device an update is this many
 // launches (docs/dreamer.md), on a processor each step of the recurrence is handed to threads at once
 constexpr double kActLaunches = 60, kUpdateLaunches = 2404, kHandOffs = 12;
+// steps of sequences that an update is tried out with, as many as these operations allow: a second or
+// two; and at least so many
+constexpr double kMostTried = 1e11;
+constexpr int64_t kMostSteps = 16, kLeastSteps = 2;
 // elements of a window of a convolution
 constexpr double kWindowPlaces = 25;
 // norms and activations of images are done where the convolution left them: as dear as one in so many
@@ -127,6 +135,14 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   // parameters, gradients by shards, moments, slow and acting copies
   const double shards = fused ? double(shard_count(o.batch, context.device)) : 1;
   const double touched = 4 * (10 + 2 * shards);
+  std::function<double()> trial;
+  const double of_step = 2 * products / double(o.length);
+  const int64_t tried = std::min({o.length, kMostSteps, int64_t(kMostTried / of_step)});
+  if (fused && !device && tried >= kLeastSteps)
+    trial = [update = std::make_shared<TriedUpdate>(o, tried, context), of_step, tried] {
+      update->run();
+      return of_step * double(tried);
+    };
   return {{.name = "act",
            .flops = 2 * acting(macs) * rows * steps,
            .reach = kActReach,
@@ -137,6 +153,7 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
            .flops = 2 * products * updates,
            .reach = reach,
            .elements = update_sum(o, elements) * updates,
+           .trial = trial,
            .launches = updates * (device || !fused ? kUpdateLaunches : kHandOffs),
            .threads = fused ? shards : std::numeric_limits<double>::infinity()},
           {.name = "optimiser",

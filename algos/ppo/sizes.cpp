@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "algos/ppo/panels.h"
 #include "algos/ppo/policy.h"
@@ -47,6 +50,32 @@ int64_t parameter_count(const ActorCritic& network) {
   for (const auto& p : network.parameters()) count += p.numel();
   return count;
 }
+
+/// Networks of these options, made once they are asked for, to see how long rows take.
+class Tried {
+ public:
+  Tried(const Options& o, const AlgoContext& context) : options_(o), context_(context) {}
+
+  /// Takes so many rows of zeros through the layers; `learn`: and back. Returns their number.
+  double forward(int64_t rows, bool learn) {
+    if (!policy_) policy_ = std::make_unique<PpoPolicy>(options_, context_);
+    at::AutoGradMode with_grad(learn);
+    std::vector<at::Tensor> obs;
+    for (const ObsColumn& column : context_.spec.observations) {
+      std::vector<int64_t> sizes{rows};
+      sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+      obs.push_back(at::zeros(sizes, column.dtype == DType::u8 ? at::kByte : at::kFloat));
+    }
+    const auto out = policy_->forward(policy_->network(), obs, {.policy = true, .value = true});
+    if (learn) (out.logits.sum() + out.value.sum()).backward();
+    return double(rows);
+  }
+
+ private:
+  Options options_;
+  AlgoContext context_;
+  std::unique_ptr<PpoPolicy> policy_;
+};
 
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
@@ -184,10 +213,18 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double optimiser = 4 * parameters * (2 * lanes + 6);
   const bool cached = 4 * parameters * (lanes + 3) <= kCached;
   const double off_panels = panels ? 0 : kLayersLaunches;
+  // of a library's layers nobody knows beforehand what they reach: the network itself is tried
+  std::function<double()> acted, learned;
+  if (!device && !panels) {
+    const auto tried = std::make_shared<Tried>(o, context);
+    acted = [=] { return tried->forward(int64_t(block), /*learn=*/false) * forward; };
+    learned = [=] { return 3 * tried->forward(shard, /*learn=*/true) * forward; };
+  }
   return {{.name = "act",
            .flops = acting * forward * rows,
            .reach = reach,
            .elements = acting * outputs * rows,
+           .trial = acted,
            .launches =
                double(o.rollout) * (device ? kStepLaunches / 2 + off_panels / 4
                                            : kBlockStep * std::ceil(double(context.rows) / block)),
@@ -203,6 +240,7 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
            .flops = 3 * forward * rows * epochs,
            .reach = reach,
            .elements = 2 * outputs * rows * epochs,
+           .trial = learned,
            .launches = device ? (kMinibatchLaunches - 3 + off_panels) * minibatches +
                                     kEpochLaunches * epochs
                               : kHandOffs / 2 * minibatches,

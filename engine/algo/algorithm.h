@@ -120,6 +120,10 @@ struct StageWork {
   double flops = 0;     ///< of products and convolutions, two a multiply-add
   double reach = 1;     ///< share of the multiply-add peak such products reach, by measurement
   double elements = 0;  ///< values through an activation, a norm or another function, each way one
+  /// Does a piece of this work on the calling thread, as a run does it, elements included, and returns
+  /// its flops: where the layers are a library's, of which nobody knows beforehand what share of the
+  /// peak they reach. Makes the networks; for a processor. Empty: `reach` says.
+  std::function<double()> trial;
   double bytes = 0;     ///< to and from memory behind the caches
   double launches = 0;  ///< pieces of work handed out: blocks for threads, kernels for a device
   double threads = std::numeric_limits<double>::infinity();  ///< that can share it at most

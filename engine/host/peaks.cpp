@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "base/core/thread_pool.h"
 #include "base/simd/peak.h"
 #include "engine/host/system.h"
+#include "kernels/tanh/tanh.h"
 
 namespace maglev {
 namespace {
@@ -29,22 +29,16 @@ constexpr int64_t kDeviceSize = 4096;
 constexpr int kLaunches = 1000;
 constexpr long kThreadBytes = 96l << 20;  // more than one core's caches hold
 
-double processor_s() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
-
 // how often the threads together did `work(thread)` a second of their own processors' time, which
 // other programs do not shorten, over about kEach_s; threads beyond the processors there are add nothing
 double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
   std::vector<double> rates(size_t(pool.threads()));
   const double begin = steady_s();
   pool.run(pool.threads(), [&](int64_t thread) {
-    const double begin_cpu = processor_s();
+    const double begin_cpu = thread_cpu_s();
     int64_t done = 0;
     for (; steady_s() - begin < kEach_s; ++done) work(thread);
-    if (done > 0) rates[size_t(thread)] = double(done) / (processor_s() - begin_cpu);
+    if (done > 0) rates[size_t(thread)] = double(done) / (thread_cpu_s() - begin_cpu);
   });
   const Processor processor = probe_system(".").processor;
   double room = processor.affinity > 0 ? processor.affinity : pool.threads();
@@ -77,6 +71,13 @@ double product_gflops(ThreadPool& pool, at::ScalarType type) {
   // the first product of a thread sets its library up
   pool.run(pool.threads(), multiply);
   return rate(pool, multiply) * 2 * double(kSize * kSize * kSize) / 1e9;
+}
+
+double tanh_gigavalues_s(ThreadPool& pool) {
+  constexpr int64_t kValues = 2048;
+  std::vector<std::vector<float>> values(size_t(pool.threads()), std::vector<float>(kValues, 1.f));
+  return rate(pool, [&](int64_t t) { tanh_cpu(values[size_t(t)].data(), kValues); }) *
+         double(kValues) / 1e9;
 }
 
 double triad_gigabytes_s(ThreadPool& pool, long bytes) {
@@ -184,6 +185,7 @@ Peaks measure_peaks(int threads, long bytes, at::Device device) {
   ThreadPool pool(threads);
   Peaks peaks;
   peaks.multiply_add_gflops = multiply_add_gflops(pool);
+  peaks.tanh_gigavalues_s = tanh_gigavalues_s(pool);
   peaks.gigabytes_s = triad_gigabytes_s(pool, bytes);
   peaks.hand_off_us = hand_off_us(pool);
   if (device.is_cuda()) measure_device(peaks, bytes, device);

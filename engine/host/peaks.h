@@ -1,6 +1,6 @@
 #pragma once
 // What this machine does at best, measured in about a second: multiply-adds, products of matrices in
-// each type, moving memory, handing work to threads, and what a GPU adds: copies and launches.
+// each type, a function of values, moving memory, handing work to threads, and what a GPU adds: copies and launches.
 
 #include <string>
 #include <vector>
@@ -20,6 +20,7 @@ struct ProductPeak {
 struct Peaks {
   double multiply_add_gflops = 0;     ///< f32, in registers: no f32 product of matrices is faster
   std::vector<ProductPeak> products;  ///< of the device
+  double tanh_gigavalues_s = 0;       ///< 10^9 f32 values a second through tanh, in the first cache
   /// a[i] = b[i] + s * c[i] over arrays larger than caches, 10^9 bytes a second
   double gigabytes_s = 0;
   double hand_off_us = 0;  ///< from handing out until every thread has begun a block; 1 thread: 0

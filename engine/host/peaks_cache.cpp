@@ -22,6 +22,7 @@ constexpr size_t kMostBytes = 1 << 16;
 // members that are one number, by name
 constexpr std::pair<const char*, double Peaks::*> kMembers[] = {
     {"multiply_add_gflops", &Peaks::multiply_add_gflops},
+    {"tanh_gigavalues_s", &Peaks::tanh_gigavalues_s},
     {"gigabytes_s", &Peaks::gigabytes_s},
     {"hand_off_us", &Peaks::hand_off_us},
     {"device_gigabytes_s", &Peaks::device_gigabytes_s},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/core/clock.h"
 #include "base/core/thread_pool.h"
 #include "engine/data/replay.h"
 #include "engine/train/store.h"
@@ -15,12 +16,26 @@ constexpr double kPasses = 2;
 // rows of a batch lie anywhere in the ring: a line's worth more is read of each, and of its table
 constexpr double kScattered = 256;
 
+// a trial takes about as long, behind one that sets its library up
+constexpr double kTrial_s = 0.2;
+
+// seconds of this thread's processor time that its flops take where it is tried out
+double tried_s(const StageWork& work) {
+  work.trial();
+  double flops = 0;
+  const double begin = thread_cpu_s();
+  do flops += work.trial();
+  while (thread_cpu_s() - begin < kTrial_s);
+  return work.flops * (thread_cpu_s() - begin) / flops;
+}
+
 PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads) {
   // where fewer can share it, arithmetic and memory are as much slower
   const double share = std::min(1.0, work.threads / double(threads));
+  const double at_rates =
+      work.flops / (rates.gflops * 1e9 * work.reach) + work.elements / (rates.gelements * 1e9);
   const double arithmetic =
-      (work.flops / (rates.gflops * 1e9 * work.reach) + work.elements / (rates.gelements * 1e9)) /
-      share;
+      (rates.trials && work.trial ? tried_s(work) / double(threads) : at_rates) / share;
   const double memory = work.bytes / (rates.gigabytes_s * 1e9 * share);
   const double launches = work.launches * rates.launch_s;
   StageLimit limit = arithmetic >= memory ? StageLimit::arithmetic : StageLimit::memory;

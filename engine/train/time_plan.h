@@ -20,6 +20,7 @@ struct MachineRates {
   double gigabytes_s = 0;    ///< 10^9 bytes a second, from and to memory
   double launch_s = 0;       ///< of work handed to threads, or of a kernel started
   double environment_s = 0;  ///< of one environment's step, threads sharing the environments
+  bool trials = false;       ///< pieces of stages may be tried out here (StageWork::trial)
 };
 
 /// What a stage waits for most.
@@ -44,10 +45,6 @@ struct TimePlan {
   /// Of the run's steps. What comes before the first update is taken to be as slow as the rest.
   double run_s(const RunOptions& run) const { return double(run.steps) / steps_per_second(); }
 };
-
-/// Rates of values through functions beside multiply-adds: as many as this many operations each,
-/// fitted (docs/planning.md).
-constexpr double kFlopsAnElement = 40;
 
 /// Iterations of `experiment` once it learns, where `placement` puts it. No stages: the algorithm does
 /// not say what it computes, or the run learns from a dataset.

@@ -100,6 +100,20 @@ TEST(TimePlan, one_block_of_rows_is_no_faster_on_two_threads) {
   EXPECT_NEAR(time("env.count=1024", kCpu, 200) / time("env.count=1024", one, 100), 0.5, 1e-3);
 }
 
+TEST(TimePlan, layers_of_a_library_are_tried_out_where_that_may_be) {
+  const auto experiment = timed_experiment("ppo", "minatar_breakout", {"ppo.network.kind=cnn"});
+  const Placement one{.device = at::kCPU, .threads = 1};
+  // a machine that is said to be slow beyond measure
+  MachineRates rates{.gflops = 1e-3, .gelements = 1e-3, .gigabytes_s = 1e12};
+  const auto update = [&] { return stage_of(plan_time(*experiment, one, rates), "update"); };
+  const PlannedStage told = update();
+  rates.trials = true;
+  const PlannedStage tried = update();
+  EXPECT_EQ(tried.flops, told.flops);
+  EXPECT_GT(tried.seconds, 0);
+  EXPECT_LT(tried.seconds, told.seconds / 100);
+}
+
 TEST(TimePlan, a_dataset_has_no_steps_to_predict) {
   const auto experiment = timed_experiment("tdmpc2", "pendulum", {"train.dataset=somewhere"});
   EXPECT_TRUE(plan_time(*experiment, kCpu, kArithmetic).stages.empty());

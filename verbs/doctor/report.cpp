@@ -261,7 +261,9 @@ Section measured_section(const Peaks& peaks, int threads, at::Device device) {
   Section section{
       "measured",
       {{"multiply_add_gflops", peaks.multiply_add_gflops,
-        number_text("%.0f", peaks.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"}}};
+        number_text("%.0f", peaks.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"},
+       {"tanh_gigavalues_s", peaks.tanh_gigavalues_s,
+        number_text("%.1f", peaks.tanh_gigavalues_s) + " billion values a second" + on, "tanh"}}};
   for (const ProductPeak& product : peaks.products)
     section.facts.push_back({"matrix_product_" + product.type + "_gflops", product.gflops,
                              number_text("%.0f", product.gflops) + " GFLOP/s by torch" +

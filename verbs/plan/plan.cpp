@@ -209,7 +209,9 @@ int run(const std::vector<std::string>& words) {
     throw Error("[plan] there is no limit to hold the plan to; give one with --memory, e.g. 8G");
   planned.sizes = sizes_of(experiment, placement, planned.memory);
   if (!arguments.has("--no-time")) {
-    const KnownRates known = rates_for(experiment, placement, named_device(device));
+    KnownRates known = rates_for(experiment, placement, named_device(device));
+    // networks are made for it
+    known.rates.trials &= planned.fits();
     planned.time = plan_time(experiment, placement, known.rates);
     planned.rates = known.source, planned.measured = known.measured;
     if (!planned.time.stages.empty()) planned.run_s = planned.time.run_s(experiment.run);

@@ -14,6 +14,8 @@ constexpr int64_t kMeasuredBytes = int64_t(192) << 20;
 constexpr double kEnvironment_s = 0.2;
 // handing work to one's own thread
 constexpr double kCall_us = 1;
+// operations that a value through a function counts as on a GPU; a processor's are measured
+constexpr double kFlopsAnElement = 40;
 // of a published peak what is taken to be had, and a launch within a graph; measured nowhere
 constexpr double kHadFlops = 0.5, kHadBytes = 0.8, kGraphLaunch_us = 2;
 
@@ -74,10 +76,11 @@ KnownRates rates_for(const Experiment& experiment, const Placement& placement,
     const double gflops =
         half ? product_gflops(peaks, placement.precision) : peaks.multiply_add_gflops;
     rates = {.gflops = gflops,
-             .gelements = peaks.multiply_add_gflops / kFlopsAnElement,
+             .gelements = peaks.tanh_gigavalues_s,
              .gigabytes_s = peaks.gigabytes_s,
              .launch_s = std::max(peaks.hand_off_us, kCall_us) * 1e-6,
-             .environment_s = environment_s(experiment, placement.threads)};
+             .environment_s = environment_s(experiment, placement.threads),
+             .trials = true};
   } else {
     rates = {.gflops = product_gflops(peaks, placement.precision),
              .gelements = product_gflops(peaks, Precision::fp32) / kFlopsAnElement,
