@@ -213,9 +213,12 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double optimiser = 4 * parameters * (2 * lanes + 6);
   const bool cached = 4 * parameters * (lanes + 3) <= kCached;
   const double off_panels = panels ? 0 : kLayersLaunches;
-  // of a library's layers nobody knows beforehand what they reach: the network itself is tried
+  // of a library's layers nobody knows beforehand what they reach: the network itself is tried; but
+  // not on words, of which zeros are none and take no time
   std::function<double()> acted, learned;
-  if (!device && !panels) {
+  const bool numbers = std::ranges::none_of(
+      context.spec.observations, [](const ObsColumn& c) { return c.dtype == DType::i32; });
+  if (!device && !panels && numbers) {
     const auto tried = std::make_shared<Tried>(o, context);
     acted = [=] { return tried->forward(int64_t(block), /*learn=*/false) * forward; };
     learned = [=] { return 3 * tried->forward(shard, /*learn=*/true) * forward; };

@@ -70,7 +70,9 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "the device where it leaves the rest enough",
           {.free = true});
     t.add("rollout_memory", run.rollout_memory,
-          "where a rollout's observations lie on a GPU, likewise", {.free = true});
+          "where a rollout's observations lie on a GPU: on the device, or in pinned memory of the "
+          "host where they are too many",
+          {.free = true});
     t.add("replay_folder", run.replay_folder,
           "on a processor: observations of the replay lie in a file of this folder, mapped into "
           "memory, "

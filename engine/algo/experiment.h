@@ -55,7 +55,8 @@ struct RunOptions {
   bool overlap = false;
   OnOff prefetch;
   std::string dataset;
-  std::optional<StoreMemory> replay_memory, rollout_memory;
+  std::optional<StoreMemory> replay_memory;
+  StoreMemory rollout_memory = StoreMemory::device;
   std::string replay_folder;
   bool save_replay = true;
   int64_t replay_capacity = 0;

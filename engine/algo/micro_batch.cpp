@@ -28,10 +28,10 @@ bool MicroBatch::halve() {
   return true;
 }
 
-std::string MicroBatch::note() const {
+std::string MicroBatch::note(int64_t rows) const {
   if (halvings_ == 0) return "";
   return "memory did not suffice for an update of " + std::to_string(first_) + " " + unit_ +
-         " at once: from here on minibatches are learned from " + std::to_string(rows_) + " " +
+         " at once: from here on minibatches are learned from " + std::to_string(rows) + " " +
          unit_ + " at a time, which is the same step up to rounding";
 }
 

@@ -29,8 +29,10 @@ class MicroBatch {
   /// within a capture, which keeps its memory.
   void run(const std::function<void(int64_t rows)>& learn);
 
-  /// What became of it, one line for people; empty: nothing was halved.
-  std::string note() const;
+  /// What became of it, one line for people; empty: nothing was halved. `rows`: taken at once where
+  /// those of rows() cannot be.
+  std::string note(int64_t rows) const;
+  std::string note() const { return note(rows_); }
 
  private:
   bool halve();

@@ -116,10 +116,10 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     if (!plan.replay || placement.device.is_cuda()) {
       const int64_t all =
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
-      const int64_t observed = Rollout::observed_bytes(spec, window);
-      const bool away = !plan.replay && pinned(run.rollout_memory, observed, placement);
-      if (away) result.memory.pinned = observed;
-      add("rollout", away ? all - observed : all);
+      const bool away =
+          !plan.replay && placement.device.is_cuda() && run.rollout_memory == StoreMemory::pinned;
+      if (away) result.memory.pinned = Rollout::observed_bytes(spec, window);
+      add("rollout", away ? all - result.memory.pinned : all);
     }
     if (placement.device.is_cuda()) add("libraries", kLibraries);
   }
@@ -211,6 +211,11 @@ MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::s
   Planned plan = planned(experiment, placement);
   set_limit(plan.memory, experiment.run, placement);
   if (plan.memory.disk > 0) expect_disk_space(experiment.run.replay_folder, plan.memory.disk);
+  if (const int64_t left = probe_system(".").memory.left(); plan.memory.pinned > left)
+    throw Error(
+        "[memory] " + bytes_text(plan.memory.pinned) +
+        " were to lie in pinned memory of the host, which has " + bytes_text(left) +
+        " left; use a smaller train.replay_capacity, or fewer environments or steps a rollout");
   const int64_t over = plan.memory.total() - plan.memory.limit;
   if (plan.memory.limit == 0 || over <= 0) return plan.memory;
   const std::string limit = bytes_text(plan.memory.limit) + " (" + plan.memory.limit_why + ")";

@@ -16,7 +16,7 @@
 namespace maglev {
 namespace {
 
-// of a device's free memory that a store may take by itself; networks and graphs want the rest
+// of a device's free memory that an automatic ring may take; networks and graphs want the rest
 constexpr double kDeviceShare = 0.4;
 // of a batch that is worth a thread: a tenth of a millisecond's copying
 constexpr int64_t kPrefetched = 1 << 20;
@@ -53,8 +53,10 @@ class RolloutStore : public Store {
   const Batch& collected() override { return rollout_.batch(); }
   int64_t due(int64_t, int64_t) override { return 1; }
   const Batch& batch(const ReplayKey&, ThreadPool&) override {
+    // a time at a time: as indices they are four times what they were
     for (auto& [column, kept] : lossy_)
-      column.copy_(kept.index_select(0, column.flatten().to(at::kInt)).view_as(column));
+      for (at::Tensor step : column.unbind())
+        step.copy_(kept.index_select(0, step.flatten().to(at::kInt)).view_as(step));
     return rollout_.batch();
   }
   void learned() override { rollout_.roll_over(); }
@@ -177,13 +179,6 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
   return shape;
 }
 
-bool pinned(std::optional<StoreMemory> asked, int64_t bytes, const Placement& placement) {
-  if (!placement.device.is_cuda()) return false;
-  if (asked) return *asked == StoreMemory::pinned;
-  const int64_t free = placement.device_bytes ? placement.device_bytes : free_device_bytes();
-  return double(bytes) > kDeviceShare * double(free);
-}
-
 RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement) {
   const at::Device device = placement.device;
   if (!device.is_cuda()) return {.folder = run.replay_folder};
@@ -191,7 +186,9 @@ RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& pl
     throw Error(
         "[train] train.replay_folder is for a processor, on " + device.str() +
         " a ring lies on the device or in pinned memory (train.replay_memory); leave it out");
-  return {.pinned = pinned(run.replay_memory, bytes, placement)};
+  if (run.replay_memory) return {.pinned = *run.replay_memory == StoreMemory::pinned};
+  const int64_t free = placement.device_bytes ? placement.device_bytes : free_device_bytes();
+  return {.pinned = double(bytes) > kDeviceShare * double(free)};
 }
 
 bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement) {
@@ -208,7 +205,7 @@ std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, co
           "choose another algorithm");
     const at::Device device = placement.device;
     MakeColumn observations;
-    if (pinned(run.rollout_memory, Rollout::observed_bytes(spec, window), placement))
+    if (device.is_cuda() && run.rollout_memory == StoreMemory::pinned)
       observations = [device](at::IntArrayRef sizes, at::TensorOptions options) {
         return pinned_on(device, sizes, c10::typeMetaToScalarType(options.dtype()));
       };

@@ -47,11 +47,8 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 /// the run makes.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
-/// Whether a store's `bytes` lie in pinned memory of the host: on a GPU as `asked`; auto: where they would
-/// take more than 40 % of the device's free memory.
-bool pinned(std::optional<StoreMemory> asked, int64_t bytes, const Placement& placement);
-
-/// Where a ring of `bytes` lies: in a file of train.replay_folder, or as train.replay_memory says.
+/// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned memory
+/// as train.replay_memory says, auto: where it would take more than 40 % of the device's free memory.
 /// Throws Error for a folder on a GPU.
 RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement);
 

@@ -17,6 +17,11 @@ namespace {
 // of the most; more than these shards only take memory
 constexpr int64_t kLeastSequences = 4, kMostSequences = 8, kMostShards = 16;
 
+int64_t asked_at_once(const Options& o, at::Device device) {
+  const int64_t each = shard_sequences(o.batch, device);
+  return o.micro_batch > 0 ? std::min(o.micro_batch, each) : each;
+}
+
 }  // namespace
 
 int64_t shard_sequences(int64_t batch, at::Device device) {
@@ -52,9 +57,7 @@ std::string FusedLearner::obstacle(at::Device device) {
 FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
     : options_(o),
       state_(&state),
-      micro_batch_(sequences_at_once(o.options.micro_batch,
-                                     shard_sequences(o.options.batch, state.grad.device())),
-                   state.grad.device(), "sequences"),
+      micro_batch_(asked_at_once(o.options, state.grad.device()), state.grad.device(), "sequences"),
       bins_(symexp_bins(state.grad.options())),
       lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
                        state.grad.options())),
@@ -75,6 +78,11 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
     for (at::Tensor* t : {&projected_, &token_, &d_projected_})
       *t = at::zeros({T * B, o.shape.token()}, f32);
   micro_batch_.run([this](int64_t at_once) { make_shards(at_once); });
+}
+
+std::string FusedLearner::note() const {
+  const int64_t each = shard_sequences(options_.options.batch, lanes_.device());
+  return micro_batch_.note(sequences_at_once(micro_batch_.rows(), each));
 }
 
 void FusedLearner::make_shards(int64_t at_once) {

@@ -28,7 +28,7 @@ class FusedLearner : public Learner {
   FusedLearner(const LearnerOptions& options, LearnerState& state);
 
   StoredLatents update(const Sequences& batch, at::Tensor& figures) override;
-  std::string note() const override { return micro_batch_.note(); }
+  std::string note() const override;
 
   // its parts, in order; a test may look between them
 

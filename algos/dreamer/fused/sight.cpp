@@ -6,9 +6,10 @@
 namespace maglev::dreamer {
 
 at::Tensor Sight::encode(const Observation& rows, bool learn) {
-  at::AutoGradMode with_grad(learn);
+  // layers choose their kernels by whether there will be a way back: it is begun in any case
+  at::AutoGradMode with_grad(true);
   const auto tokens = encoder_->forward(rows);
-  if (learn) tokens_ = tokens;
+  tokens_ = learn ? tokens : at::Tensor();
   return tokens.detach();
 }
 

@@ -16,7 +16,7 @@ class Sight {
   Sight(const ModelShape& shape, const Networks& networks)
       : shape_(shape), encoder_(networks.encoder), decoder_(networks.decoder) {}
 
-  /// Tokens [N, E] of rows; `learn`: encode_back() will follow.
+  /// Tokens [N, E] of rows; `learn`: encode_back() will follow. The same bits either way.
   at::Tensor encode(const Observation& rows, bool learn);
   /// Adds the encoder's gradients by those of the tokens that encode() gave.
   void encode_back(const at::Tensor& d_tokens);
