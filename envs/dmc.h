@@ -123,6 +123,8 @@ inline float* put(float* to, const mjtNum* from, int count) {
 ///   observe(model, state, to), reward(task, model, state)
 template <class Domain>
 struct Environment {
+  static constexpr bool kShowsImages = true;
+
   struct Params : Settings {
     typename Domain::Task task = Domain::kTask;
 

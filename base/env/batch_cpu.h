@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <new>
+#include <type_traits>
+#include <utility>
 
 #include "base/env/batch.h"
 
@@ -15,6 +17,31 @@ template <class E>
 [[gnu::flatten]] void step_slots_cpu(const EnvBatch batch, const StepIo io, int64_t begin,
                                      int64_t end) {
   for (int64_t i = begin; i < end; ++i) step_slot<E>(batch, io, i);
+}
+
+/// Steps as they are drawn, then as they are seen.
+template <class E, class Run>
+void run_slots_cpu(const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end,
+                   const Run& run) {
+  if constexpr (shows_images<E>())
+    if (batch.view.active()) {
+      run(batch, drawn_io(batch.view, batch, io), begin, end);
+      return see_images_cpu(batch, io, begin, end);
+    }
+  run(batch, io, begin, end);
+}
+
+/// Settings of an environment that shows images, its own first: that is where slots look for them.
+template <class E>
+struct ViewedParams {
+  typename E::Params env;
+  ImageTransform images;
+};
+
+/// Of a slot without what a view keeps there.
+template <class E>
+size_t own_slot_bytes(const void* params) {
+  return kSlotHead + state_bytes_of<E>(*static_cast<const typename E::Params*>(params));
 }
 
 /// The saved form of slot i's state.
@@ -39,7 +66,8 @@ bool load_state(const EnvBatch& batch, int64_t i) {
 
 template <class E>
 EnvEntry make_env_entry(const char* name) {
-  using Params = typename E::Params;
+  using Own = typename E::Params;
+  using Params = std::conditional_t<shows_images<E>(), ViewedParams<E>, Own>;
   using State = typename E::State;
   expect_environment<E>();
   static_assert(host_only<E>() || kSlotHead % alignof(State) == 0);
@@ -57,25 +85,45 @@ EnvEntry make_env_entry(const char* name) {
   entry.params_bytes = sizeof(Params);
   entry.make_params = [](void* p) { new (p) Params{}; };
   entry.describe = [](OptionTable& table, void* p) {
-    Params::describe(table, *static_cast<Params*>(p));
+    Own::describe(table, *static_cast<Own*>(p));
+    if constexpr (shows_images<E>())
+      table.section("image", [p](OptionTable& t) {
+        ImageTransform::describe(t, static_cast<Params*>(p)->images);
+      });
   };
   entry.check = []([[maybe_unused]] const void* p) {
-    if constexpr (requires(const Params& q) { Params::check(q); })
-      Params::check(*static_cast<const Params*>(p));
+    if constexpr (requires(const Own& q) { Own::check(q); })
+      Own::check(*static_cast<const Own*>(p));
+    if constexpr (shows_images<E>())
+      static_cast<const Params*>(p)->images.seen(E::spec(*static_cast<const Own*>(p)));
   };
-  entry.spec = [](const void* p) { return E::spec(*static_cast<const Params*>(p)); };
+  entry.spec = [](const void* p) {
+    EnvSpec shown = E::spec(*static_cast<const Own*>(p));
+    if constexpr (shows_images<E>())
+      return static_cast<const Params*>(p)->images.seen(std::move(shown));
+    else return shown;
+  };
+  entry.view = []([[maybe_unused]] const void* p) -> ImageView {
+    if constexpr (shows_images<E>())
+      return image_view(static_cast<const Params*>(p)->images, E::spec(*static_cast<const Own*>(p)),
+                        own_slot_bytes<E>(p));
+    else return {};
+  };
   entry.slot_bytes = [](const void* p) {
-    size_t bytes = kSlotHead + state_bytes_of<E>(*static_cast<const Params*>(p));
+    size_t bytes = own_slot_bytes<E>(p);
+    if constexpr (shows_images<E>())
+      bytes = viewed_bytes(image_view(static_cast<const Params*>(p)->images,
+                                      E::spec(*static_cast<const Own*>(p)), bytes),
+                           bytes);
     return (bytes + 63) / 64 * 64;
   };
   entry.asset_bytes = []([[maybe_unused]] const void* p) -> size_t {
-    if constexpr (HasAssets<E>) return asset_bytes_of<E>(*static_cast<const Params*>(p));
+    if constexpr (HasAssets<E>) return asset_bytes_of<E>(*static_cast<const Own*>(p));
     else return 0;
   };
   entry.make_assets = []([[maybe_unused]] const void* p, [[maybe_unused]] std::byte* assets) {
     if constexpr (HasAssets<E>)
-      E::make_assets(*static_cast<const Params*>(p),
-                     *reinterpret_cast<typename E::Assets*>(assets));
+      E::make_assets(*static_cast<const Own*>(p), *reinterpret_cast<typename E::Assets*>(assets));
   };
   entry.host_only = host_only<E>();
   if constexpr (requires { E::kLibrary; }) entry.library = E::kLibrary;
@@ -87,8 +135,9 @@ EnvEntry make_env_entry(const char* name) {
                          [[maybe_unused]] int64_t end) {
     if constexpr (host_only<E>())
       for (int64_t i = begin; i < end; ++i) {
-        std::memset(saved_state(batch, i), 0, batch.slot_bytes - kSlotHead);
-        E::save(params_of<E>(batch), state_of<E>(batch, i), saved_state(batch, i));
+        const auto& params = params_of<E>(batch);
+        std::memset(saved_state(batch, i), 0, state_bytes_of<E>(params));
+        E::save(params, state_of<E>(batch, i), saved_state(batch, i));
       }
   };
   entry.load_states = [](const EnvBatch& batch, int64_t begin, int64_t end) {
@@ -97,10 +146,13 @@ EnvEntry make_env_entry(const char* name) {
     return end;
   };
   entry.reset_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) reset_slot<E>(batch, io, i);
+    run_slots_cpu<E>(batch, io, begin, end,
+                     [](const EnvBatch& b, const StepIo& to, int64_t first, int64_t last) {
+                       for (int64_t i = first; i < last; ++i) reset_slot<E>(b, to, i);
+                     });
   };
   entry.step_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
-    step_slots_cpu<E>(batch, io, begin, end);
+    run_slots_cpu<E>(batch, io, begin, end, step_slots_cpu<E>);
   };
   entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin,
                              int64_t end) {

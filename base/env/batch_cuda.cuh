@@ -22,14 +22,28 @@ __global__ void step_slots(EnvBatch batch, StepIo io, int64_t count) {
   if (i < count) step_slot<E>(batch, io, i);
 }
 
+/// Steps as they are drawn, then as they are seen.
+template <class E, class Kernel>
+int launch_slots(Kernel kernel, const EnvBatch& batch, const StepIo& io, int64_t count,
+                 void* stream) {
+  const LaunchShape shape = thread_each(count, kEnvThreads);
+  if constexpr (shows_images<E>())
+    if (batch.view.active()) {
+      const StepIo drawn = drawn_io(batch.view, batch, io);
+      if (const int error = launch_kernel(kernel, shape, stream, batch, drawn, count)) return error;
+      return see_images_cuda(batch, io, count, stream);
+    }
+  return launch_kernel(kernel, shape, stream, batch, io, count);
+}
+
 template <class E>
 int launch_reset(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
-  return launch_kernel(reset_slots<E>, thread_each(count, kEnvThreads), stream, batch, io, count);
+  return launch_slots<E>(reset_slots<E>, batch, io, count, stream);
 }
 
 template <class E>
 int launch_step(const EnvBatch& batch, const StepIo& io, int64_t count, void* stream) {
-  return launch_kernel(step_slots<E>, thread_each(count, kEnvThreads), stream, batch, io, count);
+  return launch_slots<E>(step_slots<E>, batch, io, count, stream);
 }
 
 }  // namespace maglev

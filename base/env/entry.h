@@ -9,6 +9,7 @@
 
 #include "base/config/options.h"
 #include "base/env/env.h"
+#include "base/env/image_view.h"
 #include "base/env/spec.h"
 
 namespace maglev {
@@ -80,6 +81,7 @@ struct EnvBatch {
   int64_t first_env;             ///< index of slot 0 in the whole run, for its random stream
   const void* assets = nullptr;  ///< null: the environment has none
   void* states = nullptr;        ///< [N] live states of a host-only environment, else null
+  ImageView view = {};           ///< EnvEntry::view of the params
 };
 
 struct EnvEntry {
@@ -92,6 +94,7 @@ struct EnvEntry {
   void (*describe)(OptionTable& table, void* params);  ///< adds env.* settings, bound to params
   void (*check)(const void* params);                   ///< throws Error on settings that contradict
   EnvSpec (*spec)(const void* params);
+  ImageView (*view)(const void* params);     ///< what is done to pictures; inactive: nothing
   size_t (*slot_bytes)(const void* params);  ///< multiple of 64
 
   /// Of what all environments of a batch share; 0: nothing.

@@ -109,6 +109,14 @@ constexpr bool host_only() {
   else return false;
 }
 
+/// Whether E shows pictures, one u8 column [H, W, C], with some settings: E::kShowsImages. Then it has
+/// the settings env.image.* besides its own (image_view.h).
+template <class E>
+constexpr bool shows_images() {
+  if constexpr (requires { E::kShowsImages; }) return E::kShowsImages;
+  else return false;
+}
+
 // E is an environment:
 //   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
 //            optionally `static void check(const Params&)` that throws Error on settings that
@@ -183,6 +191,7 @@ constexpr void expect_environment() {
   if constexpr (host_only<E>()) static_assert(HostOnlyState<E>);
   else static_assert(PlainState<E>);
   static_assert(agents_of<E>() >= 1 && agents_of<E>() <= 64);
+  static_assert(!shows_images<E>() || agents_of<E>() == 1);
 }
 
 }  // namespace maglev

@@ -29,7 +29,8 @@ HostBatch::HostBatch(const EnvEntry& entry, const void* params, int64_t count, u
             .seed = seed,
             .first_env = first_env,
             .assets = assets_.empty() ? nullptr : assets_.data(),
-            .states = states_.get()};
+            .states = states_.get(),
+            .view = entry.view(params)};
 }
 
 std::vector<std::byte> HostBatch::save() const {

@@ -38,6 +38,7 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   if (!has_kernels_for(device)) refuse_device("env", device);
   entry.check(params);
   spec_ = entry.spec(params);
+  view_ = entry.view(params);
   MAGLEV_ASSERT(spec_.observations.size() <= size_t(kMaxObsColumns), "raise kMaxObsColumns");
   MAGLEV_ASSERT(
       learners_ <= entry.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),
@@ -71,7 +72,8 @@ EnvBatch VecEnv::batch() const {
           .seed = seed_,
           .first_env = first_env_,
           .assets = assets_.defined() ? assets_.data_ptr() : nullptr,
-          .states = states_.get()};
+          .states = states_.get(),
+          .view = view_};
 }
 
 void VecEnv::reset(const StepIo& io) {

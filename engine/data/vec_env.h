@@ -72,6 +72,7 @@ class VecEnv {
 
   const EnvEntry* entry_;
   EnvSpec spec_;
+  ImageView view_;
   int64_t N_;
   uint64_t seed_;
   int64_t first_env_, learners_;

@@ -13,6 +13,8 @@ struct CartpolePixels {
   static constexpr const char* kSummary =
       "cartpole from pictures: its last three steps as the channels of 64 x 64";
 
+  static constexpr bool kShowsImages = true;
+
   using Params = Cartpole::Params;
 
   struct Pose {

@@ -11,6 +11,8 @@ struct PendulumPixels {
   static constexpr const char* kSummary =
       "pendulum from pictures: its last three steps as the channels of 64 x 64";
 
+  static constexpr bool kShowsImages = true;
+
   using Params = Pendulum::Params;
 
   struct State {

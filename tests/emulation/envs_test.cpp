@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include "base/env/host_envs.h"
 #include "base/env/totals.h"
 #include "tests/emulation/device.h"
-#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {
@@ -114,19 +115,18 @@ void expect_same(const EpisodeTotals& a, const EpisodeTotals& b) {
     EXPECT_NEAR(a.events[k], b.events[k], 1e-9 * (1 + std::abs(a.events[k])));
 }
 
-class EmulatedEnv : public testing::TestWithParam<std::string> {};
+using EnvSettings = std::vector<std::pair<std::string, std::string>>;
 
-TEST_P(EmulatedEnv, gives_the_rows_of_the_cpu) {
-  const EnvEntry& env = find_env(GetParam());
+void expect_rows_of_the_cpu(const EnvEntry& env, const EnvSettings& settings, int steps) {
   ASSERT_NE(env.step_cuda, nullptr) << "no device code";
-  HostEnvs host(env, kCount, 1), fetched(env, kCount, 1);
+  HostEnvs host(env, kCount, 1, settings), fetched(env, kCount, 1, settings);
   DeviceEnvs device(host);
   host.reset(), fetched.reset();
   ASSERT_EQ(env.reset_cuda(device.batch(), device.io(), kCount, nullptr), 0);
   device.fetch(fetched, false);
   ASSERT_EQ(host.hash(), fetched.hash()) << "after the reset";
   Rng draws(1, stream_id(Purpose::act, 0), 0);
-  for (int t = 0; t < kSteps; ++t) {
+  for (int t = 0; t < steps; ++t) {
     host.random_actions(draws);
     host.step();
     device.put_actions(host);
@@ -135,6 +135,25 @@ TEST_P(EmulatedEnv, gives_the_rows_of_the_cpu) {
     ASSERT_EQ(host.hash(), fetched.hash()) << "step " << t;
   }
   expect_same(host.take_totals(), device.take_totals());
+}
+
+class EmulatedEnv : public testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedEnv, gives_the_rows_of_the_cpu) {
+  expect_rows_of_the_cpu(find_env(GetParam()), {}, kSteps);
+}
+
+// a step of the device draws pictures, then sees them: stacked over the ends of episodes
+TEST(EmulatedEnvs, see_pictures_as_the_cpu_does) {
+  constexpr int kSeen = 24;
+  for (const EnvSettings& seen :
+       {EnvSettings{{"image.resize", "23"}}, EnvSettings{{"image.grey", "true"}},
+        EnvSettings{{"image.stack", "3"}},
+        EnvSettings{{"image.resize", "80"}, {"image.grey", "true"}, {"image.stack", "4"}}}) {
+    EnvSettings settings = seen;
+    settings.emplace_back("max_steps", "7");
+    expect_rows_of_the_cpu(find_env("pendulum_pixels"), settings, kSeen);
+  }
 }
 
 std::vector<std::string> stepped_on_devices() {
