@@ -308,6 +308,59 @@ class Writer {
   bool any_ = false;
 };
 
+// a value, or an object of values; null for all else, which a file may nest as deep as it likes
+nlohmann::json plain(const nlohmann::json& about, const char* key) {
+  if (!about.is_object() || !about.contains(key)) return {};
+  const auto& said = about[key];
+  if (said.is_primitive()) return said;
+  if (!said.is_object()) return {};
+  auto values = nlohmann::json::object();
+  for (const auto& [name, value] : said.items())
+    if (value.is_primitive()) values[name] = value;
+  return values;
+}
+
+// of a value or an object's values those that all files which say any say alike
+nlohmann::json alike(const std::vector<Look>& looks, const char* key) {
+  nlohmann::json common;
+  for (const Look& look : looks) {
+    const auto said = plain(look.about, key);
+    if (said.is_null()) continue;
+    if (common.is_null()) {
+      common = said;
+    } else if (common.is_object() && said.is_object()) {
+      for (auto value = common.begin(); value != common.end();)
+        if (said.contains(value.key()) && said[value.key()] == value.value()) ++value;
+        else value = common.erase(value);
+    } else if (common != said) {
+      return {};
+    }
+  }
+  return common;
+}
+
+// what threads had of their machines; a number that several threads go by says nothing of any
+MergeJson use_of_all(const std::vector<Look>& looks) {
+  std::map<int64_t, nlohmann::json> of;
+  std::set<int64_t> twice;
+  for (const Look& look : looks) {
+    if (!look.about.is_object() || !look.about.contains("use") || !look.about["use"].is_array())
+      continue;
+    for (const auto& use : look.about["use"]) {
+      if (!use.is_object() || !use.contains("tid") || !use["tid"].is_number_integer()) continue;
+      auto numbers = nlohmann::json::object();
+      for (const auto& [name, value] : use.items())
+        if (value.is_number()) numbers[name] = value;
+      const int64_t tid = use["tid"].get<int64_t>();
+      if (!of.emplace(tid, std::move(numbers)).second) twice.insert(tid);
+    }
+  }
+  MergeJson all = MergeJson::array();
+  for (const auto& [tid, use] : of)
+    if (!twice.contains(tid)) all.push_back(MergeJson(use));
+  return all;
+}
+
 // the object "maglev" of all: what is alike stays, what is lost adds up
 MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrace>& merged) {
   MergeJson about = MergeJson::object();
@@ -326,9 +379,13 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
     if (look.about.contains("overhead_s") && look.about["overhead_s"].is_number())
       overhead = std::max(overhead, look.about["overhead_s"].get<double>());
     for (const char* key : {"threads", "peaks"})
-      if (look.about.contains(key) && !about.contains(key)) about[key] = look.about[key];
+      if (auto said = plain(look.about, key); !said.is_null() && !about.contains(key))
+        about[key] = std::move(said);
   }
   about["dropped"] = dropped, about["overhead_s"] = overhead;
+  for (const char* key : {"processors", "iteration_steps", "block_environments", "settings"})
+    if (auto common = alike(looks, key); !common.is_null()) about[key] = std::move(common);
+  if (MergeJson use = use_of_all(looks); !use.empty()) about["use"] = std::move(use);
   about["merged"] = MergeJson::array();
   for (const MergedTrace& one : merged)
     about["merged"].push_back({{"file", one.path},

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -10,6 +11,7 @@
 
 #include "base/timeline/analysis.h"
 #include "base/timeline/events.h"
+#include "base/timeline/origin.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
 
@@ -23,6 +25,7 @@ struct Process {
   int64_t base_ns = kEpoch, ahead_ns = 0, ahead_end_ns = 0;
   std::string boot = "one";
   int pid = 7;
+  std::string environments = "8";
   std::vector<std::pair<int64_t, int64_t>> spans;  // begin and end of "barrier", ns of its base
 };
 
@@ -57,6 +60,10 @@ std::string file_of(const std::string& name, const Process& process) {
        {{"run", name},
         {"boot", process.boot},
         {"dropped", 2},
+        {"processors", 2},
+        {"iteration_steps", process.pid},
+        {"settings", {{"threads", "2"}, {"env.count", process.environments}}},
+        {"use", {{{"tid", 1}, {"faults", 5}}, {{"tid", 100 + process.pid}, {"faults", 6}}}},
         {"monotonic_begin_ns", process.base_ns - process.ahead_ns},
         {"monotonic_end_ns", process.base_ns - process.ahead_ns + 1'000'000'000},
         {"realtime_ahead_ns", process.ahead_ns},
@@ -195,6 +202,20 @@ TEST(Merge, without_marks_machines_go_by_their_system_clocks_and_their_drift) {
   const Merge merge = merge_of({a, path});
   EXPECT_EQ(merge.files[1].clock, MergeClock::system);
   EXPECT_EQ(begins(merge, 8), (std::vector<int64_t>{3000, 500'008'000}));
+}
+
+TEST(Merge, settings_that_are_alike_stay_and_threads_keep_what_they_had) {
+  const auto file = merge_of({file_of("a", {.pid = 7, .spans = {{0, 10}}}),
+                              file_of("b", {.pid = 8, .environments = "16", .spans = {{0, 10}}})});
+  const TraceOrigin origin = origin_of(file.trace["maglev"].dump());
+  EXPECT_EQ(origin.settings, (std::map<std::string, std::string>{{"threads", "2"}}));
+  EXPECT_EQ(origin.processors, 2);
+  EXPECT_EQ(origin.iteration_steps, 0);
+  // which of two threads a number is of nobody can tell
+  ASSERT_EQ(origin.use.size(), 2u);
+  EXPECT_EQ(origin.use[0].tid, 107);
+  EXPECT_EQ(origin.use[1].tid, 108);
+  EXPECT_EQ(origin.use[0].faults, 6);
 }
 
 TEST(Merge, pids_and_flows_are_kept_apart_and_all_else_stays) {
