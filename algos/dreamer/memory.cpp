@@ -79,12 +79,13 @@ int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& co
   const int64_t projected = s.decodes ? 0 : 3 * s.token();
   // buffers are of the rows that shards take at once; what stands between their passes is of all
   const int64_t each = shard_sequences(o.batch, context.device);
-  const int64_t buffered = N * sequences_at_once(o.micro_batch, each) / each;
+  const int64_t shards = shard_count(o.batch, context.device), last = o.batch - (shards - 1) * each;
+  const int64_t at_once = sequences_at_once(o.micro_batch, each);
+  const int64_t buffered = o.length * ((shards - 1) * at_once + sequences_at_once(at_once, last));
   const int64_t rows = (H + 1) * looked + turns + scanned + losses;
   const int64_t between = noise + latents + projected;
   const int64_t sequences = F + D + Z;
   // autograd's, and draws put together
-  const int64_t shards = shard_count(o.batch, context.device);
   const int64_t threads = context.device.is_cpu() && context.pool ? context.pool->threads() : 1;
   const int64_t ways = s.decodes ? 2 : 1, vector = s.vector > 0 ? kept(kLayers, s.units) : 0;
   const int64_t at_work = std::min(threads, shards) * ((buffered + shards - 1) / shards);

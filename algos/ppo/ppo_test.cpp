@@ -13,9 +13,9 @@
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
 #include "engine/device/tolerance.h"
-#include "engine/host/cpu_cache.h"
 #include "engine/nn/panel_network.h"
 #include "tests/close.h"
+#include "tests/limited_memory.h"
 #include "tests/random_rollouts.h"
 
 namespace maglev {
@@ -41,11 +41,6 @@ at::Tensor state(Ppo& ppo, const std::string& name) {
   ppo.visit_state(lookup);
   return lookup.found;
 }
-
-// the limit of tensors' memory is gone when this is
-struct Unlimited {
-  ~Unlimited() { limit_cpu_cache(0); }
-};
 
 at::Tensor all_rows(const RandomRollouts& rollouts) { return at::randperm(rollouts.rows()); }
 
@@ -199,43 +194,20 @@ TEST(Ppo, how_a_minibatch_is_cut_into_shards_changes_only_rounding) {
   }
 }
 
-// convolutions again: less and less of the bytes that a step of all rows left behind is all there is, until
-// one of all rows does not fit any more; then too few for any
 TEST(Ppo, a_minibatch_that_does_not_fit_is_learned_from_in_halves) {
-  use_cpu_cache();
-  struct Outcome {
-    at::Tensor moment;
-    int64_t bytes;  ///< that the step took
-    std::string note;
-  };
-  const auto step = [](int64_t bytes) -> Outcome {
+  const auto step = [](int64_t bytes) -> Limited {
     auto options = small();
     options.shard_rows = 512;
     RandomRollouts rollouts(cells(), 64, options);
     const Batch& batch = rollouts.collect(1);
     rollouts.learner().prepare(batch);
     const auto index = at::arange(rollouts.rows());
-    release_cpu_cache();
-    const int64_t before = cpu_cache_bytes();
-    const Unlimited afterwards;
-    if (bytes > 0) limit_cpu_cache(before + bytes);
+    const LimitedMemory memory(bytes);
     rollouts.learner().minibatch_step(batch, index);
-    return {state(rollouts.ppo, "optimizer.first_moment").clone(), cpu_cache_bytes() - before,
+    return {state(rollouts.ppo, "optimizer.first_moment").clone(), memory.taken(),
             rollouts.ppo.note()};
   };
-  step(0);  // libraries set themselves up
-  const Outcome whole = step(0);
-  EXPECT_EQ(whole.note, "");
-  // what it left behind is more than it had at a time: how much is the libraries' affair
-  Outcome less = whole;
-  for (int64_t sixteenths = 15; sixteenths > 1 && less.note.empty(); --sixteenths) {
-    const int64_t limit = whole.bytes * sixteenths / 16;
-    less = step(limit);
-    EXPECT_LE(less.bytes, limit);
-    EXPECT_TRUE(close(less.moment, whole.moment, 1e-6)) << sixteenths;
-  }
-  EXPECT_NE(less.note.find("learned from 256 rows at a time"), std::string::npos) << less.note;
-  EXPECT_THROW(step(whole.bytes / 64), c10::OutOfMemoryError);
+  expect_parts_where_memory_is_short(step, 1e-6, "learned from 256 rows at a time");
 }
 
 TEST(Ppo, nothing_moves_behind_the_minibatch_that_target_kl_stops_at) {

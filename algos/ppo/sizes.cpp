@@ -41,6 +41,9 @@ constexpr double kBlockStep = 0.1;
 constexpr double kStepLaunches = 2, kMinibatchLaunches = 7, kEpochLaunches = 1, kLaunches = 11;
 constexpr double kLayersLaunches = 120;
 
+// rows that are tried out at once: more are as fast, one by one, and take memory
+constexpr int64_t kMostTried = 1024;
+
 std::shared_ptr<ActorCritic> unmade(const Options& o, const AlgoContext& context) {
   return make_network(o.network, network_context(context), Initializer::shapes());
 }
@@ -56,8 +59,10 @@ class Tried {
  public:
   Tried(const Options& o, const AlgoContext& context) : options_(o), context_(context) {}
 
-  /// Takes so many rows of zeros through the layers; `learn`: and back. Returns their number.
+  /// Takes so many rows of zeros, or kMostTried, through the layers; `learn`: and back. Returns their
+  /// number.
   double forward(int64_t rows, bool learn) {
+    rows = std::min(rows, kMostTried);
     if (!policy_) policy_ = std::make_unique<PpoPolicy>(options_, context_);
     at::AutoGradMode with_grad(learn);
     std::vector<at::Tensor> obs;
@@ -213,6 +218,8 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double optimiser = 4 * parameters * (2 * lanes + 6);
   const bool cached = 4 * parameters * (lanes + 3) <= kCached;
   const double off_panels = panels ? 0 : kLayersLaunches;
+  // weights that others have stepped, lanes that others add up and clear
+  const double threads = context.pool ? double(context.pool->threads()) : 1;
   // of a library's layers nobody knows beforehand what they reach: the network itself is tried; but
   // not on words, of which zeros are none and take no time
   std::function<double()> acted, learned;
@@ -244,6 +251,8 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
            .reach = reach,
            .elements = 2 * outputs * rows * epochs,
            .trial = learned,
+           .shared = 4 * parameters * (1 + 2 * lanes / threads) * minibatches,
+           .shared_block = 4 * parameters,
            .launches = device ? (kMinibatchLaunches - 3 + off_panels) * minibatches +
                                     kEpochLaunches * epochs
                               : kHandOffs / 2 * minibatches,

@@ -29,7 +29,11 @@ int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout
   int64_t row = kept(l.dynamics) + kept(l.reward) + 2 * wide;
   for (const auto& q : l.q) row += kept(q) + wide + 2 * s.mlp_dim;
   if (s.episodic) row += kept(l.termination);
-  return rows * row + sequences * kept(l.encoder);
+  // value networks side by side, which are copies, and the gradient of their widest layer
+  int64_t widest = 0;
+  for (const auto& layer : l.q.front()) widest = std::max(widest, layer.in * layer.out);
+  const int64_t stacked = l.q_end() - l.q_begin() + int64_t(l.q.size()) * widest;
+  return rows * row + sequences * kept(l.encoder) + stacked;
 }
 
 // what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it gives;

@@ -80,6 +80,16 @@ PassCost update_pass(const Options& o, const ModelShape& s, const ModelLayout& l
   return sum;
 }
 
+// bytes that weights' gradients read once all panels are through: what entered each layer that learns,
+// and the gradient of what left it
+double kept_bytes(const Options& o, const ModelShape& s, const ModelLayout& l) {
+  const double H = double(o.horizon), B = double(o.batch);
+  PassCost heads = pass_of(l.dynamics) + pass_of(l.reward) + pass_of(l.q.front()) * double(s.num_q);
+  if (s.episodic) heads = heads + pass_of(l.termination);
+  const PassCost kept = pass_of(l.encoder) + heads * H + pass_of(l.policy) * (H + 1);
+  return 4 * kept.elements * B;
+}
+
 }  // namespace
 
 std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
@@ -104,10 +114,16 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
       o, PanelLearner::obstacle({.options = o, .shape = shape, .precision = context.precision},
                                 context.device));
   const PassCost update = update_pass(o, shape, layout);
+  const double kept = panels ? kept_bytes(o, shape, layout) : 0;
+  const double threads = context.pool ? double(context.pool->threads()) : 1;
   work.push_back({.name = "update",
                   .flops = update.flops * updates,
                   .reach = panels ? kPanelReach : kLibraryReach,
                   .elements = update.elements * updates,
+                  // weights that others have stepped, gradients that others made, and of each
+                  // thread's weights what others' panels kept
+                  .shared = (2 * 4 * size + kept * (threads - 1) / (threads * threads)) * updates,
+                  .shared_block = 4 * size,
                   .launches = updates * (device || !panels ? update.launches : kUpdateHandOffs),
                   .threads = panels ? std::ceil(double(o.batch) / double(kPanelRows))
                                     : std::numeric_limits<double>::infinity()});

@@ -124,8 +124,10 @@ struct StageWork {
   /// its flops: where the layers are a library's, of which nobody knows beforehand what share of the
   /// peak they reach. Makes the networks; for a processor. Empty: `reach` says.
   std::function<double()> trial;
-  double bytes = 0;     ///< to and from memory behind the caches
-  double launches = 0;  ///< pieces of work handed out: blocks for threads, kernels for a device
+  double bytes = 0;         ///< to and from memory behind the caches
+  double shared = 0;        ///< bytes that a thread reads where others have just written them
+  double shared_block = 0;  ///< so many of them at a time: small blocks still lie in a first cache
+  double launches = 0;      ///< pieces of work handed out: blocks for threads, kernels for a device
   double threads = std::numeric_limits<double>::infinity();  ///< that can share it at most
 };
 

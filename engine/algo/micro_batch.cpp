@@ -1,19 +1,28 @@
 #include "engine/algo/micro_batch.h"
 
-#include <c10/util/Exception.h>
-
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {
 
+bool tells_of_memory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error)) return true;
+  const std::string what = error.what_without_backtrace();
+  for (const char* word :
+       {"DefaultCPUAllocator", "_STATUS_ALLOC_FAILED", "CUDA error: out of memory"})
+    if (what.find(word) != what.npos) return true;
+  return false;
+}
+
 void MicroBatch::run(const std::function<void(int64_t)>& learn) {
   for (;;) {
     try {
       return learn(rows_);
-    } catch (const c10::OutOfMemoryError&) {
-      if ((runs_on_cuda(device_) && stream_is_captured()) || !halve()) throw;
+    } catch (const c10::Error& error) {
+      // the device is asked nothing where it may be broken
+      if (!tells_of_memory(error) || (runs_on_cuda(device_) && stream_is_captured()) || !halve())
+        throw;
     }
     // behind the handler: what the error held on to is gone
     if (runs_on_cuda(device_)) release_device_memory();
@@ -25,13 +34,14 @@ bool MicroBatch::halve() {
   if (halvings_ == kMostHalvings || rows_ == 1) return false;
   ++halvings_;
   rows_ = (rows_ + 1) / 2;
+  if (fit_) rows_ = fit_(rows_);
   return true;
 }
 
-std::string MicroBatch::note(int64_t rows) const {
+std::string MicroBatch::note() const {
   if (halvings_ == 0) return "";
   return "memory did not suffice for an update of " + std::to_string(first_) + " " + unit_ +
-         " at once: from here on minibatches are learned from " + std::to_string(rows) + " " +
+         " at once: from here on minibatches are learned from " + std::to_string(rows_) + " " +
          unit_ + " at a time, which is the same step up to rounding";
 }
 

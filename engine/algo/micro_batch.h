@@ -9,8 +9,13 @@
 #include <utility>
 
 #include <c10/core/Device.h>
+#include <c10/util/Exception.h>
 
 namespace maglev {
+
+/// Whether `error` says that there was no memory: by its type, or by the words of those who have no
+/// type for it (torch's own allocator on a processor, what cuBLAS and cuDNN ask for themselves).
+bool tells_of_memory(const c10::Error& error);
 
 class MicroBatch {
  public:
@@ -18,21 +23,21 @@ class MicroBatch {
   static constexpr int kMostHalvings = 3;
 
   /// `rows` >= 1 at once to begin with, their memory on `device`. `unit`: what notes call them.
-  MicroBatch(int64_t rows, at::Device device, std::string unit = "rows")
-      : first_(rows), rows_(rows), device_(device), unit_(std::move(unit)) {}
+  /// `fit`: how many are taken where so many may be, at least 1; by default as many.
+  MicroBatch(int64_t rows, at::Device device, std::string unit = "rows",
+             std::function<int64_t(int64_t)> fit = {})
+      : first_(rows), rows_(rows), device_(device), unit_(std::move(unit)), fit_(std::move(fit)) {}
 
   int64_t rows() const { return rows_; }
 
   /// Calls learn(rows()), which begins anew whatever an earlier call left behind and steps nothing.
-  /// Where that throws c10::OutOfMemoryError, rows are halved from here on, what no tensor holds is
+  /// Where that throws what tells of memory, rows are halved from here on, what no tensor holds is
   /// given back, and it is called again. Throws the error on where rows were halved often enough, and
   /// within a capture, which keeps its memory.
   void run(const std::function<void(int64_t rows)>& learn);
 
-  /// What became of it, one line for people; empty: nothing was halved. `rows`: taken at once where
-  /// those of rows() cannot be.
-  std::string note(int64_t rows) const;
-  std::string note() const { return note(rows_); }
+  /// What became of it, one line for people; empty: nothing was halved.
+  std::string note() const;
 
  private:
   bool halve();
@@ -41,6 +46,7 @@ class MicroBatch {
   int halvings_ = 0;
   at::Device device_;
   std::string unit_;
+  std::function<int64_t(int64_t)> fit_;
 };
 
 }  // namespace maglev

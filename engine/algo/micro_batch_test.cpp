@@ -35,6 +35,30 @@ TEST(MicroBatch, gives_up_after_three_halvings_in_its_life) {
   EXPECT_EQ(calls, 5);
 }
 
+TEST(MicroBatch, a_library_without_memory_is_believed) {
+  for (const char* what :
+       {"CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory"}) {
+    MicroBatch batch(8, at::kCPU);
+    batch.run([&](int64_t rows) { TORCH_CHECK(rows < 8, what); });
+    EXPECT_EQ(batch.rows(), 4) << what;
+  }
+  MicroBatch batch(8, at::kCPU);
+  EXPECT_THROW(batch.run([](int64_t) { TORCH_CHECK(false, "CUDNN_STATUS_BAD_PARAM"); }),
+               c10::Error);
+  EXPECT_EQ(batch.rows(), 8);
+}
+
+TEST(MicroBatch, sizes_that_cannot_be_are_passed_over) {
+  MicroBatch batch(9, at::kCPU, "rows", [](int64_t most) { return most >= 3 ? 3 : 1; });
+  std::vector<int64_t> asked;
+  batch.run([&](int64_t rows) {
+    asked.push_back(rows);
+    if (rows > 1) run_out();
+  });
+  EXPECT_EQ(asked, (std::vector<int64_t>{9, 3, 1}));
+}
+
 TEST(MicroBatch, one_row_is_not_halved_and_other_errors_are_none_of_its_business) {
   MicroBatch one(1, at::kCPU);
   EXPECT_THROW(one.run([](int64_t) { run_out(); }), c10::OutOfMemoryError);

@@ -27,7 +27,17 @@ constexpr double kEach_s = 0.2;
 constexpr int64_t kSize = 384;  // three f32 matrices fit a core's second-level cache
 constexpr int64_t kDeviceSize = 4096;
 constexpr int kLaunches = 1000;
+// blocks that lie in a core's first cache when another asks for them, and in its second
+constexpr size_t kSharedFloats = 8192, kSharedLargeFloats = 131072;
 constexpr long kThreadBytes = 96l << 20;  // more than one core's caches hold
+
+// that this process may use, as far as is known
+double processors(const ThreadPool& pool) {
+  const Processor processor = probe_system(".").processor;
+  double room = processor.affinity > 0 ? processor.affinity : pool.threads();
+  if (processor.quota > 0) room = std::min(room, processor.quota);
+  return room;
+}
 
 // how often the threads together did `work(thread)` a second of their own processors' time, which
 // other programs do not shorten, over about kEach_s; threads beyond the processors there are add nothing
@@ -40,11 +50,8 @@ double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
     for (; steady_s() - begin < kEach_s; ++done) work(thread);
     if (done > 0) rates[size_t(thread)] = double(done) / (thread_cpu_s() - begin_cpu);
   });
-  const Processor processor = probe_system(".").processor;
-  double room = processor.affinity > 0 ? processor.affinity : pool.threads();
-  if (processor.quota > 0) room = std::min(room, processor.quota);
   return std::accumulate(rates.begin(), rates.end(), 0.0) *
-         std::min(1.0, room / double(pool.threads()));
+         std::min(1.0, processors(pool) / double(pool.threads()));
 }
 
 double multiply_add_gflops(ThreadPool& pool) {
@@ -99,6 +106,33 @@ double triad_gigabytes_s(ThreadPool& pool, long bytes) {
     for (int64_t i = 0; i < count; ++i) to[i] = x[i] + 3.f * y[i];
   });
   return passes * double(count) * 12 / 1e9;
+}
+
+// threads add to blocks in turn: each finds in its neighbour's cache what it adds to
+double shared_gigabytes_s(ThreadPool& pool, size_t floats) {
+  constexpr int64_t kRounds = 100;
+  const int64_t threads = pool.threads();
+  if (threads == 1 || double(threads) > processors(pool)) return 0;
+  std::vector<std::vector<float>> blocks{size_t(threads), std::vector<float>(floats)};
+  std::vector<std::vector<double>> seconds{size_t(threads), std::vector<double>(kRounds)};
+  std::atomic<int64_t> met{0};
+  pool.run(threads, [&](int64_t t) {
+    // nothing here asks for memory: who threw would be waited for by all others
+    for (int64_t round = 0; round < kRounds; ++round) {
+      ++met;
+      while (met < (round + 1) * threads) std::this_thread::yield();
+      const double begin = steady_s();
+      for (float& x : blocks[size_t((t + round) % threads)]) x += 1;
+      seconds[size_t(t)][size_t(round)] = steady_s() - begin;
+    }
+  });
+  // the median: the fastest found a block that had left its writer's cache
+  double slowest = 0;
+  for (auto& rounds : seconds) {
+    std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
+    slowest = std::max(slowest, rounds[kRounds / 2]);
+  }
+  return double(floats * sizeof(float)) / 1e9 / slowest;
 }
 
 // a block of work ends when every thread has begun one, so that each takes its own
@@ -187,6 +221,8 @@ Peaks measure_peaks(int threads, long bytes, at::Device device) {
   peaks.multiply_add_gflops = multiply_add_gflops(pool);
   peaks.tanh_gigavalues_s = tanh_gigavalues_s(pool);
   peaks.gigabytes_s = triad_gigabytes_s(pool, bytes);
+  peaks.shared_gigabytes_s = shared_gigabytes_s(pool, kSharedFloats);
+  peaks.shared_large_gigabytes_s = shared_gigabytes_s(pool, kSharedLargeFloats);
   peaks.hand_off_us = hand_off_us(pool);
   if (device.is_cuda()) measure_device(peaks, bytes, device);
   else

@@ -1,6 +1,7 @@
 #pragma once
 // What this machine does at best, measured in about a second: multiply-adds, products of matrices in
-// each type, a function of values, moving memory, handing work to threads, and what a GPU adds: copies and launches.
+// each type, a function of values, moving memory, handing work and data to threads, and what a GPU
+// adds: copies and launches.
 
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ struct Peaks {
   double tanh_gigavalues_s = 0;       ///< 10^9 f32 values a second through tanh, in the first cache
   /// a[i] = b[i] + s * c[i] over arrays larger than caches, 10^9 bytes a second
   double gigabytes_s = 0;
+  /// Of what another thread has just written, 10^9 bytes a second that each reads; 0: there is no
+  /// other, or not a processor for each.
+  double shared_gigabytes_s = 0;        ///< in blocks of 32 KiB, which its first cache held
+  double shared_large_gigabytes_s = 0;  ///< of 512 KiB
   double hand_off_us = 0;  ///< from handing out until every thread has begun a block; 1 thread: 0
   double device_gigabytes_s = 0;  ///< the same sum on the device, read and written
   double to_device_gigabytes_s = 0, to_host_gigabytes_s = 0;  ///< from and to pinned memory

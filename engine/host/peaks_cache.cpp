@@ -24,6 +24,8 @@ constexpr std::pair<const char*, double Peaks::*> kMembers[] = {
     {"multiply_add_gflops", &Peaks::multiply_add_gflops},
     {"tanh_gigavalues_s", &Peaks::tanh_gigavalues_s},
     {"gigabytes_s", &Peaks::gigabytes_s},
+    {"shared_gigabytes_s", &Peaks::shared_gigabytes_s},
+    {"shared_large_gigabytes_s", &Peaks::shared_large_gigabytes_s},
     {"hand_off_us", &Peaks::hand_off_us},
     {"device_gigabytes_s", &Peaks::device_gigabytes_s},
     {"to_device_gigabytes_s", &Peaks::to_device_gigabytes_s},

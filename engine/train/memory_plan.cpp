@@ -116,8 +116,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     if (!plan.replay || placement.device.is_cuda()) {
       const int64_t all =
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
-      const bool away =
-          !plan.replay && placement.device.is_cuda() && run.rollout_memory == StoreMemory::pinned;
+      const bool away = !plan.replay && rollout_is_pinned(run, placement.device);
       if (away) result.memory.pinned = Rollout::observed_bytes(spec, window);
       add("rollout", away ? all - result.memory.pinned : all);
     }
@@ -139,7 +138,28 @@ int64_t address_space_left() {
   return std::max<int64_t>(1, int64_t(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
 }
 
+// settings by which the same run takes less of `placement`'s memory, each with a comma behind it
+std::string thrift(const Experiment& experiment, const Placement& placement, const Planned& now) {
+  std::string text;
+  for (const Field& field : experiment.table().fields()) {
+    if (!field.name.ends_with(".micro_batch")) continue;
+    // some learners hold no more than a part as it is
+    Experiment changed(experiment.algo().name, experiment.env().name);
+    for (const Field& f : experiment.table().fields())
+      changed.table().set(f.name, f.plain(), "plan", Origin::command_line);
+    changed.table().set(field.name, "1", "plan", Origin::command_line);
+    if (planned(changed, placement).memory.total() < now.memory.total())
+      text += "learn from fewer sequences at once (" + field.name + "), ";
+  }
+  if (now.capacity == 0 && placement.device.is_cuda() &&
+      !rollout_is_pinned(experiment.run, placement.device))
+    text += "keep a rollout's observations on the host (train.rollout_memory=pinned), ";
+  return text;
+}
+
 void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placement) {
+  if (plan.pinned > 0 && placement.device_bytes == 0)
+    plan.host_left = std::max<int64_t>(1, probe_system(".").memory.left());
   if (run.memory_limit == "none") return;
   if (run.memory_limit != "auto") {
     plan.limit = parse_bytes(run.memory_limit);
@@ -211,7 +231,7 @@ MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::s
   Planned plan = planned(experiment, placement);
   set_limit(plan.memory, experiment.run, placement);
   if (plan.memory.disk > 0) expect_disk_space(experiment.run.replay_folder, plan.memory.disk);
-  if (const int64_t left = probe_system(".").memory.left(); plan.memory.pinned > left)
+  if (const int64_t left = plan.memory.host_left; left > 0 && plan.memory.pinned > left)
     throw Error(
         "[memory] " + bytes_text(plan.memory.pinned) +
         " were to lie in pinned memory of the host, which has " + bytes_text(left) +
@@ -223,9 +243,9 @@ MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::s
       note && plan.replay > over && plan.memory.pinned == 0 && experiment.run.dataset.empty();
   if (!experiment.run.shrink_replay || !can_shrink)
     throw Error("[memory] " + plan.memory.text() + "; the limit is " + limit + "; " +
-                (can_shrink ? "make the replay smaller with --shrink or train.replay_capacity, or "
-                            : "use fewer environments or a smaller network, or ") +
-                "raise it with --memory-limit");
+                (can_shrink ? "make the replay smaller with --shrink or train.replay_capacity, "
+                            : "use fewer environments or a smaller network, ") +
+                thrift(experiment, placement, plan) + "or raise it with --memory-limit");
   // by whole time steps, and one more for what rounding took
   const double per_row = double(plan.replay) / double(plan.capacity);
   const int64_t fewer = (int64_t(double(over) / per_row) / plan.rows + 2) * plan.rows;

@@ -14,11 +14,15 @@ namespace maglev {
 struct MemoryPlan {
   std::vector<MemoryPart> parts;  ///< where the run's tensors lie, largest first
   int64_t pinned = 0;             ///< bytes of host memory besides, for a device to read
+  int64_t host_left = 0;          ///< that may be pinned; 0: unknown, the device need not be here
   int64_t disk = 0;               ///< bytes of a file in train.replay_folder
   int64_t limit = 0;              ///< bytes that `parts` may take; 0: no limit
   std::string limit_why;          ///< e.g. "free on cuda:0"
 
   int64_t total() const;
+  bool fits() const {
+    return (limit == 0 || total() <= limit) && (host_left == 0 || pinned <= host_left);
+  }
   /// "1.2 GiB planned: replay 0.9 GiB, parameters 12 MiB, ...".
   std::string text() const;
   std::string json() const;

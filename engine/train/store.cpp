@@ -191,6 +191,24 @@ RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& pl
   return {.pinned = double(bytes) > kDeviceShare * double(free)};
 }
 
+bool rollout_is_pinned(const RunOptions& run, at::Device device) {
+  return device.is_cuda() && run.rollout_memory == StoreMemory::pinned;
+}
+
+std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, at::Device device) {
+  std::vector<std::string> notes;
+  const std::string on = device.is_cuda() ? "" : "on " + device.str() + " there is one memory";
+  if (run.rollout_memory == StoreMemory::pinned && (replay || !device.is_cuda()))
+    notes.push_back("train.rollout_memory=pinned changes nothing: " +
+                    (replay ? "what this algorithm learns from lies in a replay "
+                              "(train.replay_memory)"
+                            : on));
+  if (run.replay_memory && (!replay || !device.is_cuda()))
+    notes.push_back("train.replay_memory changes nothing: " +
+                    (replay ? on : "this algorithm has no replay (train.rollout_memory)"));
+  return notes;
+}
+
 bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement) {
   if (!placement.device.is_cpu()) return false;
   return run.prefetch.value_or(bytes >= kPrefetched && placement.threads > 1);
@@ -205,7 +223,7 @@ std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, co
           "choose another algorithm");
     const at::Device device = placement.device;
     MakeColumn observations;
-    if (device.is_cuda() && run.rollout_memory == StoreMemory::pinned)
+    if (rollout_is_pinned(run, device))
       observations = [device](at::IntArrayRef sizes, at::TensorOptions options) {
         return pinned_on(device, sizes, c10::typeMetaToScalarType(options.dtype()));
       };

@@ -3,6 +3,8 @@
 // collected, sequences out of a replay, or sequences of a dataset without any steps.
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
@@ -51,6 +53,12 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const Ro
 /// as train.replay_memory says, auto: where it would take more than 40 % of the device's free memory.
 /// Throws Error for a folder on a GPU.
 RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement);
+
+/// Whether a rollout's observations lie in the host's pinned memory: on a GPU, as train.rollout_memory says.
+bool rollout_is_pinned(const RunOptions& run, at::Device device);
+
+/// Settings of where rollouts and rings lie that say nothing here, a line each for people.
+std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, at::Device device);
 
 /// Whether batches of `bytes` are drawn ahead by a thread of their own: as train.prefetch says; auto:
 /// where they are large and there are threads to share the work. Never on a GPU, whose stream draws.

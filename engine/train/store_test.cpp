@@ -13,8 +13,9 @@ constexpr int64_t kT = 3, kStoredRows = 4;
 struct Filled {
   explicit Filled(const std::vector<std::string>& settings) : experiment("ppo", "goodhart") {
     for (const auto& setting : settings) experiment.table().override_with(setting);
-    store = make_store(experiment.run, experiment.spec(), {.collect_steps = kT},
-                       {.T = kT, .rows = kStoredRows, .block_rows = kStoredRows}, {.device = at::kCPU});
+    store =
+        make_store(experiment.run, experiment.spec(), {.collect_steps = kT},
+                   {.T = kT, .rows = kStoredRows, .block_rows = kStoredRows}, {.device = at::kCPU});
     windows = store->rollout()->batch().obs[0];
     windows.copy_((at::arange(windows.numel(), at::kLong) * 37).view_as(windows));
     before = windows.clone();

@@ -16,17 +16,22 @@ constexpr double kPasses = 2;
 // rows of a batch lie anywhere in the ring: a line's worth more is read of each, and of its table
 constexpr double kScattered = 256;
 
-// a trial takes about as long, behind one that sets its library up
-constexpr double kTrial_s = 0.2;
+// bytes of a block beyond which a first cache no longer holds it
+constexpr double kFirstCache = 64 << 10;
+
+// trials go on for as long behind the first one, which makes the networks and sets their library up;
+// where it took so long, that matters little in it, and it is the only one
+constexpr double kTrial_s = 0.2, kLong_s = 3;
 
 // seconds of this thread's processor time that its flops take where it is tried out
 double tried_s(const StageWork& work) {
-  work.trial();
-  double flops = 0;
-  const double begin = thread_cpu_s();
-  do flops += work.trial();
-  while (thread_cpu_s() - begin < kTrial_s);
-  return work.flops * (thread_cpu_s() - begin) / flops;
+  double begin = thread_cpu_s(), flops = work.trial(), spent = thread_cpu_s() - begin;
+  if (spent < kLong_s) {
+    begin = thread_cpu_s(), flops = 0;
+    do flops += work.trial();
+    while ((spent = thread_cpu_s() - begin) < kTrial_s);
+  }
+  return work.flops * spent / flops;
 }
 
 PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads) {
@@ -34,15 +39,20 @@ PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads
   const double share = std::min(1.0, work.threads / double(threads));
   const double at_rates =
       work.flops / (rates.gflops * 1e9 * work.reach) + work.elements / (rates.gelements * 1e9);
-  const double arithmetic =
-      (rates.trials && work.trial ? tried_s(work) / double(threads) : at_rates) / share;
+  const bool tried = rates.trials && work.trial;
+  const double arithmetic = (tried ? tried_s(work) / double(threads) : at_rates) / share;
   const double memory = work.bytes / (rates.gigabytes_s * 1e9 * share);
-  const double launches = work.launches * rates.launch_s;
+  // threads are handed work, and what others made of theirs
+  double launches = work.launches * rates.launch_s;
+  const double shared =
+      work.shared_block > kFirstCache ? rates.shared_large_gigabytes_s : rates.shared_gigabytes_s;
+  if (threads > 1 && shared > 0) launches += work.shared / (shared * 1e9);
   StageLimit limit = arithmetic >= memory ? StageLimit::arithmetic : StageLimit::memory;
   if (launches > std::max(arithmetic, memory)) limit = StageLimit::launches;
   return {.name = work.name,
           .seconds = std::max(arithmetic, memory) + launches,
           .limit = limit,
+          .tried = tried,
           .flops = work.flops,
           .bytes = work.bytes,
           .launches = work.launches};

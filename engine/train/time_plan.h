@@ -15,9 +15,12 @@ namespace maglev {
 
 /// What a machine does at best, of all its threads together.
 struct MachineRates {
-  double gflops = 0;         ///< multiply-adds in the run's precision, 10^9 operations a second
-  double gelements = 0;      ///< values through a function (an activation, a norm), 10^9 a second
-  double gigabytes_s = 0;    ///< 10^9 bytes a second, from and to memory
+  double gflops = 0;       ///< multiply-adds in the run's precision, 10^9 operations a second
+  double gelements = 0;    ///< values through a function (an activation, a norm), 10^9 a second
+  double gigabytes_s = 0;  ///< 10^9 bytes a second, from and to memory
+  /// That a thread reads of what another wrote, in blocks that lie in its first cache and in its
+  /// second; 0: for nothing.
+  double shared_gigabytes_s = 0, shared_large_gigabytes_s = 0;
   double launch_s = 0;       ///< of work handed to threads, or of a kernel started
   double environment_s = 0;  ///< of one environment's step, threads sharing the environments
   bool trials = false;       ///< pieces of stages may be tried out here (StageWork::trial)
@@ -34,6 +37,7 @@ struct PlannedStage {
   std::string name;
   double seconds = 0;
   StageLimit limit = StageLimit::arithmetic;
+  bool tried = false;  ///< its arithmetic was tried out on one thread, not computed from rates
   double flops = 0, bytes = 0, launches = 0;
 };
 

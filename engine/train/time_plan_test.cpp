@@ -100,6 +100,29 @@ TEST(TimePlan, one_block_of_rows_is_no_faster_on_two_threads) {
   EXPECT_NEAR(time("env.count=1024", kCpu, 200) / time("env.count=1024", one, 100), 0.5, 1e-3);
 }
 
+TEST(TimePlan, what_others_wrote_takes_its_time_on_several_threads) {
+  const Placement one{.device = at::kCPU, .threads = 1};
+  const auto update = [&](const Placement& placement, const char* hidden, double small,
+                          double large) {
+    const auto experiment = timed_experiment("ppo", "cartpole", {hidden});
+    MachineRates rates = kArithmetic;
+    rates.shared_gigabytes_s = small, rates.shared_large_gigabytes_s = large;
+    return stage_of(plan_time(*experiment, placement, rates), "update").seconds;
+  };
+  const char* narrow = "ppo.network.hidden=[64,64]";
+  const char* wide = "ppo.network.hidden=[256,256]";
+  EXPECT_EQ(update(one, narrow, 1, 1), update(one, narrow, 0, 0));
+  // weights of 37 KB lie in a first cache, those of 540 KB do not
+  for (const char* hidden : {narrow, wide}) {
+    const bool is_small = hidden == narrow;
+    const double none = update(kCpu, hidden, 0, 0);
+    const double fast = update(kCpu, hidden, is_small ? 2 : 1e12, is_small ? 1e12 : 2) - none;
+    const double slow = update(kCpu, hidden, is_small ? 1 : 1e12, is_small ? 1e12 : 1) - none;
+    EXPECT_GT(fast, 0);
+    EXPECT_NEAR(slow / fast, 2, 1e-6);
+  }
+}
+
 TEST(TimePlan, layers_of_a_library_are_tried_out_where_that_may_be) {
   const auto experiment = timed_experiment("ppo", "minatar_breakout", {"ppo.network.kind=cnn"});
   const Placement one{.device = at::kCPU, .threads = 1};
@@ -109,6 +132,7 @@ TEST(TimePlan, layers_of_a_library_are_tried_out_where_that_may_be) {
   const PlannedStage told = update();
   rates.trials = true;
   const PlannedStage tried = update();
+  EXPECT_TRUE(tried.tried && !told.tried);
   EXPECT_EQ(tried.flops, told.flops);
   EXPECT_GT(tried.seconds, 0);
   EXPECT_LT(tried.seconds, told.seconds / 100);

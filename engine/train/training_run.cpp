@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <new>
 
-#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include "base/core/error.h"
 #include "base/core/version.h"
+#include "engine/algo/micro_batch.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -16,6 +16,7 @@
 #include "engine/train/fastest_precision.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/session.h"
+#include "engine/train/store.h"
 
 namespace maglev {
 namespace {
@@ -51,13 +52,9 @@ RunOutcome with_memory(const Work& work) {
     return work();
   } catch (const std::bad_alloc&) {
     throw refused("out of memory");
-  } catch (const c10::OutOfMemoryError& e) {
-    throw refused(e.what_without_backtrace());
   } catch (const c10::Error& e) {
-    // torch's allocator on a processor has no kind of its own
-    const std::string what = e.what_without_backtrace();
-    if (what.find("DefaultCPUAllocator") == std::string::npos) throw;
-    throw refused(what.substr(what.find("DefaultCPUAllocator")));
+    if (!tells_of_memory(e)) throw;
+    throw refused(e.what_without_backtrace());
   }
 }
 
@@ -124,6 +121,9 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
   for (const std::string& note : dataset_notes(experiment.run)) session.say(note);
+  for (const std::string& note :
+       idle_memory_notes(experiment.run, trainer.store().replay() != nullptr, placement.device))
+    session.say(note);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   return session.run();

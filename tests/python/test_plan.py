@@ -88,6 +88,19 @@ def test_time_is_the_sum_of_its_stages(engine):
     assert next(s["flops"] for s in more if s["name"] == "update") == 2 * stages["update"]["flops"]
 
 
+def test_what_a_librarys_layers_reach_is_tried_where_the_run_fits(engine):
+    def tried(*words):
+        stages = planned(engine, "ppo", *words, "threads=1")[1]["time"]["stages"]
+        return {stage["name"] for stage in stages if stage["tried"]}
+
+    seen = ["minatar_breakout", "env.count=16", "ppo.rollout=32", "ppo.minibatch=64"]
+    assert tried(*seen) == {"act", "update"}
+    assert tried(*seen, "--memory", "1M") == set()
+    assert tried("cartpole") == set()
+    told = engine("plan", "ppo", *seen, "threads=1").stdout
+    assert any("update" in line and "arithmetic, tried" in line for line in told.splitlines()), told
+
+
 def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
     words = ["dreamer", "pendulum", "dreamer.size=100m", "dreamer.deter=0", "--device"]
     slow, fast = (planned(engine, *words, device)[1]["time"] for device in ("t4", "h200"))

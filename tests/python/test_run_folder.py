@@ -52,15 +52,11 @@ def test_the_saved_settings_make_the_same_run(run, engine, tmp_path):
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["ppo"]["minibatch"] == 256 and config["seed"] == 1
     again = tmp_path / "again"
-    done = engine(
-        "train", "ppo", "cartpole", "--bare", "--config", run / "config.yaml", "--out", again
-    )
+    done = engine("train", "ppo", "cartpole", "--bare", "--config", run / "config.yaml", "--out", again)
     assert done.returncode == 0, done.stderr
 
     def final(folder):
-        manifests = [
-            json.loads(p.read_text()) for p in (folder / "checkpoints").glob("step_*/manifest.json")
-        ]
+        manifests = [json.loads(p.read_text()) for p in (folder / "checkpoints").glob("step_*/manifest.json")]
         return max(manifests, key=lambda m: m["sequence"])["state_hash"]
 
     assert final(run) == final(again)
@@ -79,9 +75,7 @@ def test_eval_is_fixed_and_reports_both_modes(run, engine):
         assert x["return_mean"] == pytest.approx(sum(x["returns"]) / 20)
     table = engine("eval", run, "--episodes", "5")
     assert "mean" in table.stdout and "sample" in table.stdout
-    steps = json.loads(
-        engine("eval", run, "--steps", "640", "--envs", "64", "--json", "--actions", "mean").stdout
-    )
+    steps = json.loads(engine("eval", run, "--steps", "640", "--envs", "64", "--json", "--actions", "mean").stdout)
     assert steps["results"][0]["steps"] <= 640
 
 
@@ -104,11 +98,7 @@ def test_a_run_without_out_gets_a_folder_of_its_own(engine, tmp_path):
         )
         assert done.returncode == 0, done.stderr
     names = sorted(p.name for p in (tmp_path / "runs").iterdir())
-    assert (
-        len(names) == 2
-        and names[0].endswith("-ppo-cartpole-1")
-        and names[1].endswith("-ppo-cartpole-2")
-    )
+    assert len(names) == 2 and names[0].endswith("-ppo-cartpole-1") and names[1].endswith("-ppo-cartpole-2")
 
 
 def test_help_lists_every_setting(engine):
@@ -141,3 +131,22 @@ def test_a_run_tells_what_it_takes_of_the_machine(engine, tmp_path):
     done = engine("train", "ppo", "cartpole", *settings, "train.monitor_every=0", "--out", tmp_path / "not")
     assert done.returncode == 0, done.stderr
     assert "memory/" not in (tmp_path / "not" / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["ppo", "cartpole", "train.rollout_memory=pinned"], "train.rollout_memory=pinned changes nothing: on cpu"),
+        (["ppo", "cartpole", "train.replay_memory=device"], "train.replay_memory changes nothing: this algorithm has"),
+        (["tdmpc2", "pendulum", "tdmpc2.micro_batch=8"], "tdmpc2.micro_batch changes nothing here: on panels"),
+        (["tdmpc2", "pendulum", "tdmpc2.micro_batch=8", "tdmpc2.fused=off"], ""),
+        (["dreamer", "cartpole", "dreamer.micro_batch=2", "dreamer.fused=off"], "dreamer.micro_batch changes nothing"),
+        (["dreamer", "cartpole", "dreamer.micro_batch=2"], ""),
+    ],
+)
+def test_a_setting_of_memory_that_changes_nothing_is_told(engine, tmp_path, words, told):
+    run = tmp_path / "run"
+    done = engine("train", *words, "env.count=4", "threads=1", "train.steps=64", "--out", run)
+    assert done.returncode == 0, done.stderr
+    log = (run / "log.txt").read_text()
+    assert told in log and ("changes nothing" in log) == bool(told), log

@@ -272,6 +272,13 @@ Section measured_section(const Peaks& peaks, int threads, at::Device device) {
   section.facts.push_back({"memory_gigabytes_s", peaks.gigabytes_s,
                            number_text("%.1f", peaks.gigabytes_s) + " GB/s read and written" + on,
                            "memory"});
+  if (peaks.shared_gigabytes_s > 0)
+    section.facts.push_back({"shared_gigabytes_s", peaks.shared_gigabytes_s,
+                             number_text("%.1f", peaks.shared_gigabytes_s) + " and " +
+                                 number_text("%.1f", peaks.shared_large_gigabytes_s) +
+                                 " GB/s that a thread reads of what another wrote, small and large "
+                                 "blocks",
+                             "shared"});
   if (threads > 1)
     section.facts.push_back(
         {"hand_off_us", peaks.hand_off_us,

@@ -76,8 +76,6 @@ struct Planned {
   double run_s = 0;       // of the run's steps
   std::string rates;      // where they come from; empty: time is not planned
   bool measured = false;  // they
-
-  bool fits() const { return memory.total() <= memory.limit; }
 };
 
 std::string figure(const char* format, double value) {
@@ -103,14 +101,16 @@ std::string time_text(const Planned& planned, const Terminal& terminal) {
     stages.add({stage.name, figure("%.3g ms", 1e3 * stage.seconds),
                 figure("%.1f %%", 100 * stage.seconds / time.iteration_s),
                 figure("%.3g", stage.flops * 1e-9), figure("%.3g", stage.bytes * 1e-6),
-                count_of(int64_t(std::llround(stage.launches))), name_of(stage.limit)});
+                count_of(int64_t(std::llround(stage.launches))),
+                std::string(name_of(stage.limit)) + (stage.tried ? ", tried" : "")});
   return text + stages.text(terminal);
 }
 
 std::string text_of(const Planned& planned, const Terminal& terminal) {
   const MemoryPlan& memory = planned.memory;
   std::string text = planned.algo + " on " + planned.env + ", " + planned.device + ": " +
-                     bytes_text(memory.total()) + (planned.fits() ? " of " : ", more than ") +
+                     bytes_text(memory.total()) +
+                     (memory.total() <= memory.limit ? " of " : ", more than ") +
                      bytes_text(memory.limit) + " (" + memory.limit_why + ")\n\n";
   Table parts({"part", ">size", ">share"});
   for (const MemoryPart& part : memory.parts) {
@@ -122,14 +122,19 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
   text += parts.text(terminal);
   if (memory.pinned > 0)
     text += "besides: of what is collected " + bytes_text(memory.pinned) +
-            " in pinned memory of the host\n";
+            " in pinned memory of the host" +
+            (memory.host_left == 0 ? ""
+             : memory.pinned <= memory.host_left
+                 ? ", of " + bytes_text(memory.host_left) + " left there"
+                 : ", more than the " + bytes_text(memory.host_left) + " left there") +
+            "\n";
   if (memory.disk > 0)
     text += "besides: observations of the replay " + bytes_text(memory.disk) + " on a disk\n";
   if (!planned.time.stages.empty()) text += time_text(planned, terminal);
   if (planned.sizes.empty()) return text;
 
-  text += planned.fits() ? "\nhow far each setting can be doubled, all else as it is\n"
-                         : "\nwhat each setting would have to be, all else as it is\n";
+  text += planned.memory.fits() ? "\nhow far each setting can be doubled, all else as it is\n"
+                                : "\nwhat each setting would have to be, all else as it is\n";
   Table sizes({"setting", ">now", ">fits", ">then"});
   for (const Size& size : planned.sizes)
     sizes.add({size.setting, count_of(size.now), size.fits ? count_of(size.fits) : "none does",
@@ -145,7 +150,7 @@ std::string json_of(const Planned& planned) {
                               {"total", memory.total()},
                               {"limit", memory.limit},
                               {"limit_why", memory.limit_why},
-                              {"fits", planned.fits()},
+                              {"fits", planned.memory.fits()},
                               {"pinned", memory.pinned},
                               {"disk", memory.disk},
                               {"parts", nlohmann::json::object()},
@@ -169,7 +174,8 @@ std::string json_of(const Planned& planned) {
                               {"flops", stage.flops},
                               {"bytes", stage.bytes},
                               {"launches", stage.launches},
-                              {"limit", name_of(stage.limit)}});
+                              {"limit", name_of(stage.limit)},
+                              {"tried", stage.tried}});
   return json.dump(2) + "\n";
 }
 
@@ -210,15 +216,16 @@ int run(const std::vector<std::string>& words) {
   planned.sizes = sizes_of(experiment, placement, planned.memory);
   if (!arguments.has("--no-time")) {
     KnownRates known = rates_for(experiment, placement, named_device(device));
-    // networks are made for it
-    known.rates.trials &= planned.fits();
+    // networks are made for it, here
+    known.rates.trials &=
+        planned.memory.fits() && planned.memory.total() <= probe_system(".").memory.left();
     planned.time = plan_time(experiment, placement, known.rates);
     planned.rates = known.source, planned.measured = known.measured;
     if (!planned.time.stages.empty()) planned.run_s = planned.time.run_s(experiment.run);
   }
   print(arguments.has("--json") ? json_of(planned)
                                 : text_of(planned, probe_terminal(STDOUT_FILENO)));
-  return planned.fits() ? 0 : kDoesNotFit;
+  return planned.memory.fits() ? 0 : kDoesNotFit;
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ KnownRates rates_for(const Experiment& experiment, const Placement& placement,
     rates = {.gflops = gflops,
              .gelements = peaks.tanh_gigavalues_s,
              .gigabytes_s = peaks.gigabytes_s,
+             .shared_gigabytes_s = peaks.shared_gigabytes_s,
+             .shared_large_gigabytes_s = peaks.shared_large_gigabytes_s,
              .launch_s = std::max(peaks.hand_off_us, kCall_us) * 1e-6,
              .environment_s = environment_s(experiment, placement.threads),
              .trials = true};

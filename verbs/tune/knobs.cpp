@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <variant>
 
 #include "base/core/error.h"
 #include "engine/nn/network_entry.h"
+#include "engine/train/memory_plan.h"
 
 namespace maglev::verbs::tune {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 constexpr double kFactors[] = {0.5, 2, 0.25, 4, 8};
 // where it is 0, which stands for "chosen"
 constexpr int64_t kChosen[] = {64, 256, 1024};
+
+constexpr std::string_view kMicroBatch = ".micro_batch";
 
 std::optional<int64_t> whole_number(const Field& field) {
   if (auto* value = std::get_if<int64_t*>(&field.member)) return **value;
@@ -31,8 +35,19 @@ std::vector<std::string> thread_counts(int64_t now) {
   return counts;
 }
 
-std::vector<std::string> values_of(const Field& field) {
+// halves of what an update learns from, down to one; those that take no less are planned and not run
+std::vector<std::string> shares_of_batch(const OptionTable& table, const std::string& micro_batch) {
+  const Field* batch = table.find(micro_batch.substr(0, micro_batch.find('.')) + ".batch");
+  std::vector<std::string> values;
+  for (int64_t rows = batch ? whole_number(*batch).value_or(0) / 2 : 0; rows > 0; rows /= 2)
+    values.push_back(std::to_string(rows));
+  return values;
+}
+
+std::vector<std::string> values_of(const OptionTable& table, const Field& field) {
   if (field.name == "threads") return thread_counts(*whole_number(field));
+  if (field.name.ends_with(kMicroBatch) && field.plain() == "0")
+    return shares_of_batch(table, field.name);
   std::vector<std::string> values;
   if (const auto* value = std::get_if<bool*>(&field.member)) {
     values.push_back(**value ? "false" : "true");
@@ -64,12 +79,16 @@ std::string network_of(const Experiment& experiment) {
   return "";
 }
 
+// what is pinned besides is nothing that parts of an update change
+bool fits(const MemoryPlan& plan) { return plan.limit == 0 || plan.total() <= plan.limit; }
+
 class IdleSettings {
  public:
   IdleSettings(const Experiment& experiment, const Placement& placement)
       : algo_(experiment.algo().name),
         network_(network_of(experiment)),
-        on_gpu_(placement.device.is_cuda()) {
+        on_gpu_(placement.device.is_cuda()),
+        fits_(fits(plan_memory(experiment, placement))) {
     ThreadPool pool(1);
     const auto plan = experiment.algo().plan;
     replay_ =
@@ -83,10 +102,13 @@ class IdleSettings {
     const bool of_replay = name == "train.prefetch" || name == "train.replay_memory";
     if (of_replay && !replay_) return algo_ + " has no replay";
     if (name == "train.rollout_memory" && replay_) return algo_ + " has a replay";
-    if ((name == "train.graph" || name.ends_with("_memory")) && !on_gpu_) return "there is no GPU";
+    const bool of_gpu =
+        name == "train.graph" || name == "train.replay_memory" || name == "train.rollout_memory";
+    if (of_gpu && !on_gpu_) return "there is no GPU";
     if (on_gpu_ && (name == "train.prefetch" || name == "train.collect"))
       return "it is for a processor";
-    if (name.ends_with(".micro_batch")) return "it takes less memory, and more time";
+    if (name.ends_with(kMicroBatch) && fits_)
+      return "an update fits as it is: parts of it would take longer";
     if (name == "ppo.shard_rows" && network_ == "mlp")
       return "fully connected networks learn on panels of 64 rows";
     if (name == "dreamer.fused_images" && !images_) return "nothing is seen as an image";
@@ -100,7 +122,7 @@ class IdleSettings {
 
  private:
   std::string algo_, network_;
-  bool on_gpu_, replay_ = false, images_ = false;
+  bool on_gpu_, fits_, replay_ = false, images_ = false;
 };
 
 }  // namespace
@@ -113,7 +135,7 @@ Knobs knobs_of(const Experiment& experiment, const Placement& placement,
   for (const Field& field : table.fields()) {
     if (!field.rule.free) continue;
     std::string why = field.origin == Origin::command_line ? "it was given" : idle.why(field.name);
-    Knob knob{.setting = field.name, .now = field.plain(), .values = values_of(field)};
+    Knob knob{.setting = field.name, .now = field.plain(), .values = values_of(table, field)};
     if (why.empty() && knob.values.empty()) why = "there is one value it can have here";
     if (why.empty()) knobs.searched.push_back(std::move(knob));
     else knobs.idle.push_back({field.name, why});
@@ -124,7 +146,7 @@ Knobs knobs_of(const Experiment& experiment, const Placement& placement,
     for (const Field& each : table.fields()) known.push_back(each.name);
     if (!field) throw Error("[tune] " + unknown_name("setting", name, known) + " (--learning)");
     if (field->rule.free) continue;
-    Knob knob{.setting = name, .now = field->plain(), .values = values_of(*field)};
+    Knob knob{.setting = name, .now = field->plain(), .values = values_of(table, *field)};
     if (knob.values.empty())
       throw Error("[tune] --learning takes whole numbers above 0, switches and choices, and " +
                   name + "=" + field->plain() + " is none; leave it out");

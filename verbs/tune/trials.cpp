@@ -66,6 +66,9 @@ Fit Trials::plan(const Candidate& candidate) const {
     if (plan.limit > 0 && fit.bytes > plan.limit)
       fit.refused = "does not fit: " + bytes_text(fit.bytes) + " planned of " +
                     bytes_text(plan.limit) + " (" + plan.limit_why + ")";
+    else if (!plan.fits())
+      fit.refused = "does not fit: " + bytes_text(plan.pinned) + " to be pinned of " +
+                    bytes_text(plan.host_left) + " left on the host";
     return fit;
   } catch (const Error& why) {
     return {.refused = why.what()};

@@ -17,9 +17,11 @@ namespace {
 // of the most; more than these shards only take memory
 constexpr int64_t kLeastSequences = 4, kMostSequences = 8, kMostShards = 16;
 
-int64_t asked_at_once(const Options& o, at::Device device) {
+// a device's batch is one shard; a processor's are of sizes alone
+MicroBatch parts_of_shards(const Options& o, at::Device device) {
   const int64_t each = shard_sequences(o.batch, device);
-  return o.micro_batch > 0 ? std::min(o.micro_batch, each) : each;
+  return {sequences_at_once(o.micro_batch, each), device, "sequences of a shard",
+          [each](int64_t most) { return sequences_at_once(most, each); }};
 }
 
 }  // namespace
@@ -27,7 +29,7 @@ int64_t asked_at_once(const Options& o, at::Device device) {
 int64_t shard_sequences(int64_t batch, at::Device device) {
   if (runs_on_cuda(device)) return batch;
   const int64_t few = std::clamp((batch + 1) / 2, kLeastSequences, kMostSequences);
-  return std::max(few, (batch + kMostShards - 1) / kMostShards);
+  return std::min(batch, std::max(few, (batch + kMostShards - 1) / kMostShards));
 }
 
 int64_t shard_count(int64_t batch, at::Device device) {
@@ -57,7 +59,7 @@ std::string FusedLearner::obstacle(at::Device device) {
 FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
     : options_(o),
       state_(&state),
-      micro_batch_(asked_at_once(o.options, state.grad.device()), state.grad.device(), "sequences"),
+      micro_batch_(parts_of_shards(o.options, state.grad.device())),
       bins_(symexp_bins(state.grad.options())),
       lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
                        state.grad.options())),
@@ -73,16 +75,11 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
   latents_ = {.deter = at::empty({T, B, o.shape.deter}, f32),
               .stoch = at::empty({T, B, S}, f32.dtype(at::kByte))};
   returns_ = at::empty({H * T * B}, f32);
-  parts_ = at::zeros({lanes_.size(0), int64_t(kFigures)}, f32);
+  figures_ = at::zeros({lanes_.size(0), int64_t(kFigures)}, f32);
   if (!o.shape.decodes)
     for (at::Tensor* t : {&projected_, &token_, &d_projected_})
       *t = at::zeros({T * B, o.shape.token()}, f32);
   micro_batch_.run([this](int64_t at_once) { make_shards(at_once); });
-}
-
-std::string FusedLearner::note() const {
-  const int64_t each = shard_sequences(options_.options.batch, lanes_.device());
-  return micro_batch_.note(sequences_at_once(micro_batch_.rows(), each));
 }
 
 void FusedLearner::make_shards(int64_t at_once) {
@@ -105,7 +102,7 @@ void FusedLearner::make_shards(int64_t at_once) {
                            .count = count,
                            .at_once = sequences_at_once(at_once, count),
                            .returns = returns_.narrow(0, H * T * first, H * T * count),
-                           .figures = parts_[s],
+                           .figures = figures_[s],
                            .projected = rows(projected_),
                            .token = rows(token_),
                            .d_projected = rows(d_projected_)};
@@ -159,7 +156,7 @@ void FusedLearner::learn_agreement() {
   const auto loss = o.redundancy_coef * redundancy_loss(projected, token_, o.off_diagonal);
   loss.backward();
   d_projected_.copy_(projected.grad());
-  parts_[0][kObservation].copy_(loss.detach());
+  figures_[0][kObservation].copy_(loss.detach());
 }
 
 at::Tensor FusedLearner::gradients(const Sequences& batch) {
@@ -201,7 +198,7 @@ StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) 
   s.finish_update(o.slow_rate);
 
   // figures that are sums add up; losses come first, and their sum
-  at::sum_out(figures, parts_, 0);
+  at::sum_out(figures, figures_, 0);
   figures[kTotal].copy_(figures.narrow(0, 0, kTotal).sum());
   figures[kGradNorm].copy_(s.optimizer.norm());
   figures[kRange].copy_(scale_);

@@ -28,7 +28,8 @@ class FusedLearner : public Learner {
   FusedLearner(const LearnerOptions& options, LearnerState& state);
 
   StoredLatents update(const Sequences& batch, at::Tensor& figures) override;
-  std::string note() const override;
+  /// What became of shards where memory did not suffice for all of one's sequences at once.
+  std::string note() const override { return micro_batch_.note(); }
 
   // its parts, in order; a test may look between them
 
@@ -50,7 +51,7 @@ class FusedLearner : public Learner {
   MicroBatch micro_batch_;  ///< sequences of a shard at once
   int64_t at_once_ = 0;     ///< as shards_ are made
   at::Tensor bins_;
-  at::Tensor lanes_, parts_;                    ///< [shards, P], [shards, kFigures]
+  at::Tensor lanes_, figures_;                  ///< [shards, P], [shards, kFigures]
   at::Tensor returns_, scale_;                  ///< [H * T * B]; what returns were divided by
   at::Tensor projected_, token_, d_projected_;  ///< [T * B, E], shard after shard; or undefined
   UpdateNoise noise_;

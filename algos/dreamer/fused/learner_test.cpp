@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "algos/dreamer/reference/learner.h"
-#include "engine/host/cpu_cache.h"
 #include "tests/close.h"
+#include "tests/limited_memory.h"
 #include "tests/random_sequences.h"
 
 namespace maglev::dreamer {
@@ -107,34 +107,14 @@ TEST(DreamerFusedLearner, parts_are_of_one_size) {
   EXPECT_EQ(sequences_at_once(4, 7), 1);
 }
 
-// less and less of the bytes that a learner and its update took is all there is, until whole shards do not
-// fit any more; then too few for any
 TEST(DreamerFusedLearner, shards_that_do_not_fit_take_their_sequences_in_parts) {
-  use_cpu_cache();
-  struct Outcome {
-    at::Tensor params;
-    int64_t bytes;
-    std::string note;
-  };
-  const auto update = [](int64_t bytes) -> Outcome {
-    release_cpu_cache();
-    const int64_t before = cpu_cache_bytes();
-    const std::shared_ptr<void> afterwards(nullptr, [](void*) { limit_cpu_cache(0); });
-    if (bytes > 0) limit_cpu_cache(before + bytes);
+  const auto update = [](int64_t bytes) -> Limited {
+    const LimitedMemory memory(bytes);
     Made<FusedLearner> made({.B = 16, .T = 12, .H = 8});
     made.learner.update(sequences(made.options, 3), made.figures);
-    return {made.state.params.data().clone(), cpu_cache_bytes() - before, made.learner.note()};
+    return {made.state.params.data().clone(), memory.taken(), made.learner.note()};
   };
-  update(0);  // libraries set themselves up
-  const Outcome whole = update(0);
-  EXPECT_EQ(whole.note, "");
-  Outcome less = whole;
-  for (int64_t sixteenths = 15; sixteenths > 1 && less.note.empty(); --sixteenths) {
-    less = update(whole.bytes * sixteenths / 16);
-    EXPECT_TRUE(close(less.params, whole.params, 1e-5)) << sixteenths;
-  }
-  EXPECT_NE(less.note.find("sequences at a time"), std::string::npos) << less.note;
-  EXPECT_THROW(update(whole.bytes / 64), c10::OutOfMemoryError);
+  expect_parts_where_memory_is_short(update, 1e-5, "4 sequences of a shard at a time");
 }
 
 // what an end cuts off changes nothing behind it, gradients neither

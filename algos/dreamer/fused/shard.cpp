@@ -64,30 +64,37 @@ at::Tensor Shard::returns() const {
 template <class Work>
 void Shard::each_part(const Work& work) {
   for (begun_ = 0; begun_ < place_.count; begun_ += m_) work();
+  begun_ = 0;
 }
 
 void Shard::first_pass(const Update& update) {
   at::NoGradGuard no_grad;
   lane_.zero_(), place_.figures.zero_();
-  each_part([&] {
-    look_ahead(update, /*learn=*/!in_parts());
-    if (in_parts()) return;
-    learn_model(update.batch);
-    // without a decoder the way back through the states waits for the whole batch
-    if (networks_->decoder) learn_states();
-  });
+  if (in_parts()) {
+    // returns, and without a decoder projections and tokens: all that the second pass waits for
+    each_part([&] { look_ahead(update, /*learn=*/false); });
+    return;
+  }
+  look_ahead(update, /*learn=*/true);
+  learn_model(update.batch);
+  // without a decoder the way back through the states waits for the whole batch
+  if (networks_->decoder) learn_states();
 }
 
 void Shard::second_pass(const Update& update, const at::Tensor& range) {
   at::NoGradGuard no_grad;
-  each_part([&] {
-    if (in_parts()) {
+  if (in_parts()) {
+    // each part goes the way there again, as its buffers have held others' since
+    each_part([&] {
       look_ahead(update, /*learn=*/true);
       learn_model(update.batch);
-    }
-    learn_policy(range);
-    if (in_parts() || !networks_->decoder) learn_states();
-  });
+      learn_policy(range);
+      learn_states();
+    });
+    return;
+  }
+  learn_policy(range);
+  if (!networks_->decoder) learn_states();
 }
 
 void Shard::look_ahead(const Update& update, bool learn) {

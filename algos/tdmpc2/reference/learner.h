@@ -14,12 +14,15 @@
 
 namespace maglev::tdmpc2 {
 
-/// Sequences [first, first + count) of a batch of `batch`: what is learned from at once.
+/// What is learned from at once: `rows`, which are sequences [first, first + count()) of a batch of
+/// `batch`.
 struct Part {
-  int64_t first, count, batch;
+  Sequences rows;
+  int64_t first, batch;
 
-  bool whole() const { return count == batch; }
-  double share() const { return double(count) / double(batch); }
+  int64_t count() const { return rows.action.size(1); }
+  bool whole() const { return count() == batch; }
+  double share() const { return double(count()) / double(batch); }
 };
 
 class ReferenceLearner : public Learner {
@@ -37,9 +40,9 @@ class ReferenceLearner : public Learner {
   /// Gradients of the model's losses into state.grad, from `at_once` sequences after the others;
   /// returns the latents [H+1, B, D].
   at::Tensor model_gradients(const Sequences& batch, int64_t at_once, at::Tensor& figures);
-  /// Gradients of the policy's loss at latents [H+1, B, D] into state.grad, likewise, and the running
-  /// scale.
-  void policy_gradients(const at::Tensor& latents, const at::Tensor& task, int64_t at_once,
+  /// Gradients of the policy's loss at the batch's latents [H+1, B, D] into state.grad, likewise, and
+  /// the running scale.
+  void policy_gradients(const at::Tensor& latents, const Sequences& batch, int64_t at_once,
                         at::Tensor& figures);
 
  private:
@@ -48,30 +51,35 @@ class ReferenceLearner : public Learner {
   struct Targets {
     at::Tensor value, latent;
   };
-  Targets targets(const Sequences& part, const Part& rows) const;
-  /// Adds a part's share of the model's losses and their gradients; its latents [H+1, B, D].
-  at::Tensor model_losses(const Sequences& part, const Part& rows, at::Tensor& figures);
+  Targets targets(const Part& part) const;
+  /// The model's losses, their weighted sum, each a mean over the part; and where they were computed.
+  struct ModelLoss {
+    at::Tensor consistency, reward, value, termination, total;
+    at::Tensor target;   ///< mean of the targets
+    at::Tensor latents;  ///< [H+1, B, D], without their graph
+  };
+  ModelLoss model_loss(const Part& part) const;
   /// What the policy would do at latents [H+1, B, D], and its value there, [H+1, B].
   struct PolicyValues {
     PolicyDraw draw;
     at::Tensor q;
   };
-  PolicyValues policy_values(const at::Tensor& latents, const at::Tensor& task,
-                             const Part& rows) const;
-  /// Adds a part's share of the policy's loss, values in units of `scale`, and its gradients.
-  void policy_loss(const PolicyValues& values, const at::Tensor& scale, const Part& rows,
-                   at::Tensor& figures);
+  PolicyValues policy_values(const Part& part, const at::Tensor& latents) const;
+  /// The policy's loss, with values in units of `scale`.
+  at::Tensor policy_loss(const PolicyValues& values, const at::Tensor& scale) const;
 
-  /// The batch's numbers [outer, B, width] of those rows.
+  /// The batch's numbers [outer, B, width] of a part's rows.
   template <class Draw>
-  at::Tensor drawn(UpdateNumbers kind, int64_t outer, int64_t width, const Part& rows,
+  at::Tensor drawn(UpdateNumbers kind, int64_t outer, int64_t width, const Part& part,
                    const Draw& draw) const;
-  at::Tensor normals(UpdateNumbers kind, int64_t steps, const Part& rows) const;
+  at::Tensor normals(UpdateNumbers kind, int64_t steps, const Part& part) const;
   /// What the first product of the value networks is multiplied by; undefined without dropout.
-  at::Tensor keep(UpdateNumbers kind, int64_t nets, int64_t steps, const Part& rows) const;
+  at::Tensor keep(UpdateNumbers kind, int64_t nets, int64_t steps, const Part& part) const;
+  NoiseFill numbers(UpdateNumbers kind) const;
   /// The two networks drawn, [2] i64.
   at::Tensor drawn_pair(UpdateNumbers kind) const;
-  at::Tensor encode(const Sequences& part, const Part& rows, int64_t first, int64_t count) const;
+  /// Latents of observations [first, first + count) in time, [count, B, D].
+  at::Tensor encode(const Part& part, int64_t first, int64_t count) const;
   /// The task's embedding for `steps` time steps, [steps, B, T]; undefined without tasks.
   at::Tensor embedded(const at::Tensor& task, int64_t steps) const;
   at::Tensor mask_of(const at::Tensor& task) const;
