@@ -1,6 +1,6 @@
 // Milliseconds that the images of one update of Dreamer take on the CPU, forward and back through
-// encoder and decoder: kernels/image_towers over panels of 16 images shared by threads, and the same
-// by ATen's operations and autograd on as many threads.
+// encoder and decoder: kernels/image_towers over panels of 16 images shared by threads, the same rounded
+// to bfloat16 where the processor has tiles, and by ATen's operations and autograd on as many threads.
 //
 //   image_tower_throughput [--images 1024] [--depth 4] [--threads N] [--repeats 5]
 //
@@ -17,6 +17,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/core/thread_pool.h"
+#include "base/simd/tiles.h"
 #include "engine/host/machine.h"
 #include "kernels/image_towers/image_towers.h"
 #include "kernels/image_towers/image_towers_op.h"
@@ -27,12 +28,13 @@ namespace {
 constexpr int64_t kSide = 64, kLanes = 16;
 
 struct Tower {
-  std::vector<int64_t> channels;   // the image's first
+  std::vector<int64_t> channels;  // the image's first
+  bool rounded;
   std::vector<at::Tensor> leaves;  // weight, bias, scale of each stage
   std::vector<TowerStage> stages;
   at::Tensor packed, lanes;  // [kLanes, parameters]
 
-  Tower(std::vector<int64_t> of, bool decoder) : channels(of) {
+  Tower(std::vector<int64_t> of, bool decoder, bool rounded) : channels(of), rounded(rounded) {
     if (decoder) std::reverse(of.begin(), of.end());
     int64_t parameters = 0;
     for (size_t i = 0; i + 1 < of.size(); ++i) {
@@ -48,7 +50,7 @@ struct Tower {
     lanes = at::zeros({kLanes, parameters});
   }
   float* data(size_t i) { return leaves[i].data_ptr<float>(); }
-  ImageTower shape() const { return {kSide, kSide, channels}; }
+  ImageTower shape() const { return {kSide, kSide, channels, rounded}; }
   TowerSizes sizes(bool decoder) const {
     return decoder ? decoder_sizes(shape()) : encoder_sizes(shape());
   }
@@ -192,23 +194,26 @@ void run(const std::vector<std::string>& words) {
   }
   claim_threads();
   const std::vector<int64_t> channels{3, 2 * depth, 3 * depth, 4 * depth, 4 * depth};
-  Tower encoder(channels, false), decoder(channels, true);
+  Tower encoder(channels, false, false), decoder(channels, true, false);
+  Tower low_encoder(channels, false, true), low_decoder(channels, true, true);
   const Batch batch{at::randint(0, 256, {images, kSide, kSide, 3}, at::kByte),
                     at::randn({images, kSide / 16, kSide / 16, 4 * depth}),
                     at::randn({images, encoder.shape().token()})};
-  Kernels kernels(encoder, decoder, batch);
+  Kernels kernels(encoder, decoder, batch), low(low_encoder, low_decoder, batch);
   std::vector<int> counts{threads > 0 ? threads : 1};
   if (threads == 0 && usable_cpus() > 1) counts.push_back(usable_cpus());
   for (int count : counts) {
     ThreadPool pool(count, [] { at::set_num_threads(1); });
-    Times aten, fused;
+    Times aten, fused, rounded;
     for (int r = 0; r < repeats; ++r) {
       at::set_num_threads(count);
       aten.add([&] { by_aten(encoder, decoder, batch); });
       at::set_num_threads(1);
       fused.add([&] { kernels.run(encoder, decoder, batch, pool); });
+      if (tiles_available()) rounded.add([&] { low.run(low_encoder, low_decoder, batch, pool); });
     }
     aten.print("aten", count), fused.print("kernels", count);
+    if (tiles_available()) rounded.print("kernels, bf16 tiles", count);
   }
 }
 

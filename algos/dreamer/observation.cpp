@@ -59,15 +59,15 @@ Encoder::Encoder(const ModelShape& s, Initializer& init) : fused_images_(s.fused
     vector_ = register_module("vector", std::make_shared<Mlp>(s.vector, kLayers, s.units, init));
 }
 
-at::Tensor Encoder::forward(const Observation& seen) const {
+at::Tensor Encoder::forward(const Observation& seen, Precision products) const {
   std::vector<at::Tensor> tokens;
   const auto type = parameters().front().options();
   if (vector_) tokens.push_back(vector_->forward(symlog(seen.vector.to(type.dtype()))));
   if (!convolutions_.empty()) {
     const auto weights = tower_parameters(convolutions_, norms_);
     const bool fused = kernels_take(fused_images_, seen.image, weights[0]);
-    const auto encode = fused ? image_encoder : image_encoder_reference;
-    tokens.push_back(encode(seen.image, weights));
+    tokens.push_back(fused ? image_encoder(seen.image, weights, products)
+                           : image_encoder_reference(seen.image, weights));
   }
   return at::cat(tokens, 1);
 }
@@ -122,12 +122,12 @@ Reconstruction Decoder::forward(const Latent& latent) const {
   return made;
 }
 
-at::Tensor Decoder::loss(const Latent& latent, const Observation& seen) const {
+at::Tensor Decoder::loss(const Latent& latent, const Observation& seen, Precision products) const {
   if (!from_deter_) return reconstruction_loss(forward(latent), seen);
   const auto weights = tower_parameters(convolutions_, norms_);
   if (!kernels_take(shape_.fused_images, seen.image, weights[0]))
     return reconstruction_loss(forward(latent), seen);
-  const auto loss = image_decoder_loss(small_image(latent), seen.image, weights);
+  const auto loss = image_decoder_loss(small_image(latent), seen.image, weights, products);
   if (!vector_) return loss;
   return loss + vector_errors(vector_->forward(latent.feature()), seen.vector);
 }

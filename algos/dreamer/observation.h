@@ -10,6 +10,7 @@
 #include "algos/dreamer/layers.h"
 #include "algos/dreamer/model_shape.h"
 #include "algos/dreamer/rssm.h"
+#include "engine/device/precision.h"
 
 namespace maglev::dreamer {
 
@@ -31,8 +32,8 @@ at::Tensor symexp(const at::Tensor& x);
 class Encoder : public torch::nn::Module {
  public:
   Encoder(const ModelShape& shape, Initializer& init);
-  /// Tokens [N, E].
-  at::Tensor forward(const Observation& seen) const;
+  /// Tokens [N, E]. `products`: of images, where kernels take them (kernels/image_towers).
+  at::Tensor forward(const Observation& seen, Precision products = Precision::fp32) const;
 
  private:
   bool fused_images_;
@@ -53,7 +54,8 @@ class Decoder : public torch::nn::Module {
   /// Of states [N, ...].
   Reconstruction forward(const Latent& latent) const;
   /// reconstruction_loss of it, without the images where kernels need none.
-  at::Tensor loss(const Latent& latent, const Observation& seen) const;
+  at::Tensor loss(const Latent& latent, const Observation& seen,
+                  Precision products = Precision::fp32) const;
 
  private:
   /// The smallest image [N, h, w, c], which convolutions make larger.

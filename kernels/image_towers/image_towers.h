@@ -25,6 +25,9 @@ namespace maglev {
 struct ImageTower {
   int64_t height, width;
   std::span<const int64_t> channels;  ///< [stages + 1], the image's first
+  /// Factors of the convolutions and of their gradients are bfloat16, sums f32; where
+  /// tiles_available() (base/simd/tiles.h).
+  bool rounded = false;
 
   int64_t stages() const { return int64_t(channels.size()) - 1; }
   /// Numbers of an image, and of what all stages leave of it: [h, w, c], channels last.

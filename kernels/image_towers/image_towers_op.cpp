@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
+#include "base/simd/tiles.h"
 #include "engine/device/kernel.h"
 #include "kernels/image_towers/image_towers.h"
 
@@ -23,11 +24,13 @@ enum class TowerKind { encoder, decoder };
 // a tower's parameters as kernels take them; keeps them alive
 struct TowerParameters {
   TowerKind kind;
+  bool rounded;
   Tensors tensors;
   std::vector<int64_t> channels;
   std::vector<TowerStage> stages;
 
-  TowerParameters(TowerKind kind, at::TensorList parameters) : kind(kind) {
+  TowerParameters(TowerKind kind, at::TensorList parameters, Precision products = Precision::fp32)
+      : kind(kind), rounded(products == Precision::bf16 && tiles_available()) {
     for (const auto& p : parameters) tensors.push_back(p.detach().contiguous());
     for (size_t i = 0; i < tensors.size(); i += kPerStage) {
       const bool scaled = i + 2 < tensors.size();
@@ -40,7 +43,7 @@ struct TowerParameters {
   }
   const float* data(size_t i) const { return tensors[i].const_data_ptr<float>(); }
   ImageTower tower(const at::Tensor& images) const {
-    return {images.size(1), images.size(2), channels};
+    return {images.size(1), images.size(2), channels, rounded};
   }
   TowerSizes sizes(const at::Tensor& images) const {
     return kind == TowerKind::encoder ? encoder_sizes(tower(images)) : decoder_sizes(tower(images));
@@ -171,9 +174,9 @@ using torch::autograd::variable_list;
 class EncodeImages : public torch::autograd::Function<EncodeImages> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
-                            at::TensorList parameters) {
-    auto pass = c10::make_intrusive<TowerPass>(TowerParameters(TowerKind::encoder, parameters),
-                                               images, at::Tensor());
+                            at::TensorList parameters, Precision products) {
+    auto pass = c10::make_intrusive<TowerPass>(
+        TowerParameters(TowerKind::encoder, parameters, products), images, at::Tensor());
     const ImageTower tower = pass->parameters.tower(images);
     auto tokens = at::empty({images.size(0), tower.token()}, parameters[0].options());
     encode(pass->parameters, images, pass->memory, tokens);
@@ -189,6 +192,7 @@ class EncodeImages : public torch::autograd::Function<EncodeImages> {
     context->saved_data.clear();  // what was kept is large, and the graph may live on
     variable_list all{at::Tensor()};
     all.insert(all.end(), grads.tensors.begin(), grads.tensors.end());
+    all.emplace_back();  // the precision's
     return all;
   }
 };
@@ -196,9 +200,9 @@ class EncodeImages : public torch::autograd::Function<EncodeImages> {
 class DecodeImages : public torch::autograd::Function<DecodeImages> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& images,
-                            at::TensorList parameters) {
-    auto pass = c10::make_intrusive<TowerPass>(TowerParameters(TowerKind::decoder, parameters),
-                                               images, x.detach());
+                            at::TensorList parameters, Precision products) {
+    auto pass = c10::make_intrusive<TowerPass>(
+        TowerParameters(TowerKind::decoder, parameters, products), images, x.detach());
     auto loss = at::empty({images.size(0)}, x.options());
     decode(pass->parameters, x, images, pass->memory, loss);
     context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
@@ -214,6 +218,7 @@ class DecodeImages : public torch::autograd::Function<DecodeImages> {
     context->saved_data.clear();
     variable_list all{dx, at::Tensor()};
     all.insert(all.end(), grads.tensors.begin(), grads.tensors.end());
+    all.emplace_back();  // the precision's
     return all;
   }
 };
@@ -292,7 +297,7 @@ at::Tensor image_encoder_reference(const at::Tensor& images, const Tensors& para
   auto x = (images.to(parameters[0].dtype()) / 255 - 0.5).permute({0, 3, 1, 2});
   for (size_t i = 0; i < parameters.size(); i += kPerStage)
     x = tower_norm_silu(at::max_pool2d(same_convolution(x, parameters, i), {2, 2}),
-                            parameters[i + 2]);
+                        parameters[i + 2]);
   return x.permute({0, 2, 3, 1}).flatten(1);
 }
 
@@ -312,12 +317,13 @@ at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& i
   return (made - images.to(made.dtype()) / 255).square().flatten(1).sum(1);
 }
 
-at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters) {
+at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters, Precision products) {
   check_parameters("image_encoder", parameters, TowerKind::encoder);
   check_images("image_encoder", images, parameters, TowerKind::encoder);
   if (!images.is_cpu()) return image_encoder_reference(images, parameters);
   const auto rows = images.contiguous();
-  if (any_gradient(parameters)) return EncodeImages::apply(rows, at::TensorList(parameters));
+  if (any_gradient(parameters))
+    return EncodeImages::apply(rows, at::TensorList(parameters), products);
   if (!fills_panels(images.size(0), parameters[0].size(0)))
     return image_encoder_reference(images, parameters);
   const TowerParameters with(TowerKind::encoder, parameters);
@@ -328,7 +334,7 @@ at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters) {
 }
 
 at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
-                              const Tensors& parameters) {
+                              const Tensors& parameters, Precision products) {
   check_parameters("image_decoder", parameters, TowerKind::decoder);
   check_images("image_decoder", images, parameters, TowerKind::decoder);
   const int64_t stages = (int64_t(parameters.size()) + 1) / kPerStage;
@@ -340,7 +346,7 @@ at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
   if (!images.is_cpu()) return image_decoder_loss_reference(x, images, parameters);
   const auto small = x.contiguous(), rows = images.contiguous();
   if (any_gradient(parameters) || any_gradient({x}))
-    return DecodeImages::apply(small, rows, at::TensorList(parameters));
+    return DecodeImages::apply(small, rows, at::TensorList(parameters), products);
   const TowerParameters with(TowerKind::decoder, parameters);
   TowerMemory memory(with, rows, false);
   auto loss = at::empty({rows.size(0)}, x.options());

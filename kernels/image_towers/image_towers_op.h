@@ -7,20 +7,26 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "engine/device/precision.h"
+
 namespace maglev {
 
 /// Tokens [N, token] f32 of images [N, H, W, C] u8, sides multiples of 16. `parameters`: of each
 /// stage weight [out, in, 5, 5], bias [out] and the norm's scale [out]. Differentiable in these.
 /// Channels of a token come last: [h, w, c] in this order. Throws Error where a shape does not fit.
-at::Tensor image_encoder(const at::Tensor& images, const std::vector<at::Tensor>& parameters);
+/// `products`: bf16 rounds the factors of convolutions and of their gradients where there are tiles
+/// (base/simd/tiles.h) and gradients will be asked for; all else is fp32.
+at::Tensor image_encoder(const at::Tensor& images, const std::vector<at::Tensor>& parameters,
+                         Precision products = Precision::fp32);
 at::Tensor image_encoder_reference(const at::Tensor& images,
                                    const std::vector<at::Tensor>& parameters);
 
 /// Squared errors [N] f32 of what a decoder makes of x [N, h, w, c] f32, against images [N, H, W, C]
 /// u8 / 255, summed over pixels and channels. `parameters` as above, from the smallest image on; the
-/// last stage has no scale. Differentiable in x and the parameters.
+/// last stage has no scale. Differentiable in x and the parameters. `products` as above.
 at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
-                              const std::vector<at::Tensor>& parameters);
+                              const std::vector<at::Tensor>& parameters,
+                              Precision products = Precision::fp32);
 /// What it makes, [N, H, W, C] in (0, 1).
 at::Tensor image_decoder_reference(const at::Tensor& x, const std::vector<at::Tensor>& parameters);
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,

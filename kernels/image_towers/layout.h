@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/simd/window_tiles.h"
 #include "kernels/image_towers/image_towers.h"
 
 namespace maglev::towers {
@@ -47,17 +48,44 @@ inline int64_t chunk_rows(int64_t width) {
   return std::max<int64_t>(2, kChunkPlaces / width / 2 * 2);
 }
 
+/// A row of an image in lanes with what lies beside it.
+struct Row {
+  int64_t width, channels, pad;
+
+  int64_t floats() const { return (width + 2 * pad) * channels * kImageLanes; }
+  int64_t sides() const { return pad * channels * kImageLanes; }
+  int64_t pairs() const { return (channels + 1) / 2; }  ///< of channels
+  int64_t slope_words() const { return (width + 1) / 2 * channels * kImageLanes; }
+};
+
+/// Floats of the weights of `outs` outputs over `columns` columns of `channels` channels.
+inline int64_t weight_floats(bool rounded, int64_t outs, int64_t rows, int64_t columns,
+                             int64_t channels) {
+  if (rounded) return tile_weights_size(outs, rows, columns * ((channels + 1) / 2));
+  return packed_floats(outs, rows, columns * channels);
+}
+
+/// Where a way that rounds works: two rows as they are written, and the slopes' words.
+struct WayScratch {
+  int64_t row = 0, row_floats = 0, pairs = 0;
+
+  // takes them where they are wanted
+  void take(Parts& parts, bool rounded, int64_t largest_row, int64_t largest_pairs) {
+    if (!rounded) return;
+    row_floats = largest_row;
+    row = parts.take(2 * row_floats);
+    pairs = parts.take(largest_pairs);
+  }
+};
+
 // a stage of an encoder: its shape, and where its weights and what it keeps lie
 struct EncoderStage {
   int64_t in, out, height, width;       // of the convolution
   int64_t weight, start, turned, none;  // packed: forward, bias; back to its inputs, zeros
   int64_t pooled, corner;               // kept: before the norm; which of four was the largest
 
-  int64_t depth() const { return kKernel * in; }
-  int64_t turned_depth() const { return kKernel * out; }
-  // rows with what lies beside them
-  int64_t in_row() const { return (width + 2 * kPad) * in * kImageLanes; }
-  int64_t out_row() const { return (width + 2 * kPad) * out * kImageLanes; }
+  Row seen() const { return {width, in, kPad}; }
+  Row slopes() const { return {width, out, kPad}; }
   int64_t pooled_row() const { return width / 2 * out * kImageLanes; }
 };
 
@@ -70,9 +98,9 @@ TowerSizes each_encoder_stage(const ImageTower& tower, const Visit& visit) {
                        .out = tower.channels[s + 1],
                        .height = tower.height >> s,
                        .width = tower.width >> s};
-    stage.weight = packed.take(packed_floats(stage.out, kKernel, stage.depth()));
+    stage.weight = packed.take(weight_floats(tower.rounded, stage.out, kKernel, kKernel, stage.in));
     stage.start = packed.take(whole_blocks(stage.out));
-    stage.turned = packed.take(packed_floats(stage.in, kKernel, stage.turned_depth()));
+    stage.turned = packed.take(weight_floats(tower.rounded, stage.in, kKernel, kKernel, stage.out));
     stage.none = packed.take(whole_blocks(stage.in));
     const int64_t places = stage.height * stage.width / 4 * stage.out * kImageLanes;
     stage.pooled = kept.take(places);
@@ -90,21 +118,34 @@ inline EncoderStage encoder_stage(const ImageTower& tower, int64_t wanted) {
   return found;
 }
 
+/// Floats of an image as convolutions see it. Words for gradients have rows above and below, and the
+/// last window reads further.
+inline int64_t seen_floats(const ImageTower& tower, int64_t height, const Row& row) {
+  return tower.rounded ? (height + 2 * row.pad) * row.floats() + kTileSide : height * row.floats();
+}
+/// And of a row that is written to be rounded.
+inline int64_t written_floats(const Row& row) { return row.floats() + row.channels * kImageLanes; }
+
 // both directions take the same memory in their own ways
 struct EncoderScratch {
   int64_t input, output, rows, slopes, weight, lanes, end;
+  WayScratch way;
 
   explicit EncoderScratch(const ImageTower& tower) {
     int64_t largest_in = 0, largest_out = 0, widest = 0, largest_slope = 0, weights = 0, most = 0;
+    int64_t largest_row = 0, pairs = 0;
     each_encoder_stage(tower, [&](int64_t s, const EncoderStage& stage) {
-      largest_in = std::max(largest_in, stage.height * stage.in_row());
+      largest_in = std::max(largest_in, seen_floats(tower, stage.height, stage.seen()));
       largest_out = std::max(largest_out, stage.height / 2 * stage.pooled_row());
       widest = std::max(widest, 2 * stage.width * stage.out * kImageLanes);
       // of the image nobody asks for the gradient: its chunks are enough
       const int64_t rows = s == 0 ? chunk_rows(stage.width) : stage.height;
-      largest_slope = std::max(largest_slope, rows * stage.out_row());
-      weights = std::max(weights, kKernel * stage.depth() * stage.out);
+      largest_slope = std::max(largest_slope, rows * stage.slopes().floats());
+      weights = std::max(weights, kKernel * kKernel * stage.in * stage.out);
       most = std::max(most, stage.out);
+      largest_row =
+          std::max({largest_row, written_floats(stage.seen()), written_floats(stage.slopes())});
+      pairs = std::max(pairs, stage.height * stage.slopes().slope_words());
     });
     Parts parts;
     // the two change places stage by stage
@@ -114,6 +155,7 @@ struct EncoderScratch {
     slopes = parts.take(largest_slope);
     weight = parts.take(weights);
     lanes = parts.take(2 * most * kImageLanes);
+    way.take(parts, tower.rounded, largest_row, pairs);
     end = parts.end();
   }
 };
@@ -128,15 +170,11 @@ struct DecoderStage {
   // outputs of a place: all of the four it becomes, row by row
   int64_t outs() const { return kDouble * kDouble * out; }
   int64_t pair() const { return kDouble * out; }
-  int64_t depth() const { return kSmallKernel * in; }
   // a window back over the doubled image
   int64_t turned_rows() const { return kSmallKernel * kDouble; }
-  int64_t turned_depth() const { return kSmallKernel * pair(); }
-  int64_t in_row() const { return (width + 2 * kSmallPad) * in * kImageLanes; }
-  // a row of what it makes, and that with what lies beside it
   int64_t made_row() const { return width * pair() * kImageLanes; }
-  int64_t out_row() const { return (width + 2 * kSmallPad) * pair() * kImageLanes; }
-  int64_t sides() const { return kSmallPad * pair() * kImageLanes; }
+  Row seen() const { return {width, in, kSmallPad}; }
+  Row slopes() const { return {width, pair(), kSmallPad}; }
 };
 
 template <class Visit>
@@ -149,9 +187,13 @@ TowerSizes each_decoder_stage(const ImageTower& tower, const Visit& visit) {
                        .height = tower.height >> level,
                        .width = tower.width >> level,
                        .last = level == 1};
-    stage.weight = packed.take(packed_floats(stage.outs(), kSmallKernel, stage.depth()));
+    // tiles hold outputs of one row of what is made
+    const int64_t halves = tower.rounded ? kDouble : 1;
+    stage.weight = packed.take(halves * weight_floats(tower.rounded, stage.outs() / halves,
+                                                      kSmallKernel, kSmallKernel, stage.in));
     stage.start = packed.take(whole_blocks(stage.outs()));
-    stage.turned = packed.take(packed_floats(stage.in, stage.turned_rows(), stage.turned_depth()));
+    stage.turned = packed.take(
+        weight_floats(tower.rounded, stage.in, stage.turned_rows(), kSmallKernel, stage.pair()));
     stage.none = packed.take(whole_blocks(stage.in));
     stage.made = kept.take(kDouble * stage.height * stage.made_row());
     visit(s, stage);
@@ -169,14 +211,18 @@ inline DecoderStage decoder_stage(const ImageTower& tower, int64_t wanted) {
 
 struct DecoderScratch {
   int64_t input, output, slopes, below, pixels, weight, lanes, end;
+  WayScratch way;
 
   explicit DecoderScratch(const ImageTower& tower) {
-    int64_t largest_in = 0, largest_slope = 0, weights = 0, most = 0;
+    int64_t largest_in = 0, largest_slope = 0, weights = 0, most = 0, largest_row = 0, pairs = 0;
     each_decoder_stage(tower, [&](int64_t, const DecoderStage& stage) {
-      largest_in = std::max(largest_in, stage.height * stage.in_row());
-      largest_slope = std::max(largest_slope, kDouble * stage.height * stage.out_row());
-      weights = std::max(weights, kSmallKernel * stage.depth() * stage.outs());
+      largest_in = std::max(largest_in, seen_floats(tower, stage.height, stage.seen()));
+      largest_slope = std::max(largest_slope, kDouble * stage.height * stage.slopes().floats());
+      weights = std::max(weights, kSmallKernel * kSmallKernel * stage.in * stage.outs());
       most = std::max({most, stage.in, stage.out});
+      largest_row =
+          std::max({largest_row, written_floats(stage.seen()), written_floats(stage.slopes())});
+      pairs = std::max(pairs, kDouble * stage.height * stage.slopes().slope_words());
     });
     Parts parts;
     input = parts.take(largest_in);
@@ -187,6 +233,7 @@ struct DecoderScratch {
     pixels = parts.take(tower.width * tower.channels[0] * kImageLanes);
     weight = parts.take(weights);
     lanes = parts.take(2 * most * kImageLanes);
+    way.take(parts, tower.rounded, largest_row, pairs);
     end = parts.end();
   }
 };

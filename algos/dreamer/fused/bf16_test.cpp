@@ -10,6 +10,7 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/fused/stack.h"
 #include "base/simd/pairs.h"
+#include "base/simd/tiles.h"
 #include "tests/close.h"
 #include "tests/random_sequences.h"
 
@@ -71,9 +72,9 @@ TEST_F(DreamerBf16, a_stack_there_and_back_is_autograds_but_for_rounded_factors)
 }
 
 // draws near a threshold fall otherwise, so there is no bound element by element
-TEST_F(DreamerBf16, losses_of_fifty_updates_lie_beside_those_in_fp32) {
+void expect_losses_beside_those_in_fp32(const Setting& setting) {
   constexpr int kUpdates = 50;
-  Made<FusedLearner> full(kWide), low(rounded(kWide));
+  Made<FusedLearner> full(setting), low(rounded(setting));
   const auto batch = sequences(full.options, 3);
   at::Tensor sums = at::zeros({2, int64_t(kFigures)}, at::kDouble);
   for (int u = 0; u < kUpdates; ++u) {
@@ -88,9 +89,33 @@ TEST_F(DreamerBf16, losses_of_fifty_updates_lie_beside_those_in_fp32) {
   EXPECT_LT(distance(low.state.params.data(), full.state.params.data()), 0.02);
 }
 
+TEST_F(DreamerBf16, losses_of_fifty_updates_lie_beside_those_in_fp32) {
+  expect_losses_beside_those_in_fp32(kWide);
+}
+TEST_F(DreamerBf16, losses_of_fifty_updates_from_images_lie_beside_those_in_fp32) {
+  Setting setting = kWide;
+  setting.images = true;
+  expect_losses_beside_those_in_fp32(setting);
+}
+
+// tokens of images themselves: what is rounded above them hides nothing
+TEST_F(DreamerBf16, images_are_rounded_where_there_are_tiles) {
+  Setting setting = kWide;
+  setting.images = true;
+  Made<FusedLearner> made(setting);
+  const auto seen = sequences(made.options, 3).seen.rows();
+  const auto tokens = [&](Precision products) {
+    return made.state.networks->encoder->forward(seen, products).detach();
+  };
+  const double apart = distance(tokens(Precision::bf16), tokens(Precision::fp32));
+  EXPECT_EQ(apart > 0, tiles_available());
+  EXPECT_LT(apart, 0.02);
+}
+
 TEST_F(DreamerBf16, results_do_not_depend_on_threads) {
   Setting setting = rounded(kWide);
   setting.B = 13;
+  setting.images = true;
   Made<FusedLearner> one(setting);
   setting.threads = 3;
   Made<FusedLearner> three(setting);

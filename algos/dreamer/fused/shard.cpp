@@ -30,7 +30,7 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       lane_(lane),
       scratch_(n_ * o.options.imagination, std::max(o.shape.units, o.shape.hidden), bins.options()),
       core_(o.shape, *networks_, mix, weights),
-      sight_(o.shape, *networks_),
+      sight_(o.shape, *networks_, o.precision),
       scan_(o.shape, *networks_, core_, weights, {.rows = m_, .slots = T_}),
       prior_(*networks_->rssm->named_children()["prior"], {n_, 1}, weights),
       dream_(o.options, o.shape, *networks_, slow_value, core_, weights, bins, n_) {

@@ -8,7 +8,7 @@ namespace maglev::dreamer {
 at::Tensor Sight::encode(const Observation& rows, bool learn) {
   // layers choose their kernels by whether there will be a way back: it is begun in any case
   at::AutoGradMode with_grad(true);
-  const auto tokens = encoder_->forward(rows);
+  const auto tokens = encoder_->forward(rows, products_);
   tokens_ = learn ? tokens : at::Tensor();
   return tokens.detach();
 }
@@ -26,7 +26,7 @@ at::Tensor Sight::decode(const at::Tensor& feature, const Observation& rows, dou
     leaf.set_requires_grad(true);
     const Latent latent{leaf.narrow(1, 0, shape_.deter),
                         leaf.narrow(1, shape_.deter, shape_.flat_stoch())};
-    loss = weight * decoder_->loss(latent, rows).sum();
+    loss = weight * decoder_->loss(latent, rows, products_).sum();
     loss.backward();
   }
   d_feature.add_(leaf.grad());

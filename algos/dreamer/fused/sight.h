@@ -7,14 +7,18 @@
 #include "algos/dreamer/model_shape.h"
 #include "algos/dreamer/networks.h"
 #include "algos/dreamer/observation.h"
+#include "engine/device/precision.h"
 
 namespace maglev::dreamer {
 
 class Sight {
  public:
-  /// `networks` with bound gradients.
-  Sight(const ModelShape& shape, const Networks& networks)
-      : shape_(shape), encoder_(networks.encoder), decoder_(networks.decoder) {}
+  /// `networks` with bound gradients. `products`: of images.
+  Sight(const ModelShape& shape, const Networks& networks, Precision products)
+      : shape_(shape),
+        products_(products),
+        encoder_(networks.encoder),
+        decoder_(networks.decoder) {}
 
   /// Tokens [N, E] of rows; `learn`: encode_back() will follow. The same bits either way.
   at::Tensor encode(const Observation& rows, bool learn);
@@ -27,6 +31,7 @@ class Sight {
 
  private:
   ModelShape shape_;
+  Precision products_;
   std::shared_ptr<Encoder> encoder_;
   std::shared_ptr<Decoder> decoder_;
   at::Tensor tokens_;
