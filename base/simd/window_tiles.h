@@ -54,18 +54,20 @@ constexpr int64_t tile_weights_part(int64_t rows, int64_t depth) {
 constexpr int64_t tile_weights_size(int64_t outs, int64_t rows, int64_t depth) {
   return TileParts(outs).parts * tile_weights_part(rows, depth);
 }
-/// Calls each(place) where word j of kernel row r of output o lies among them; elsewhere they are 0.
-template <class Each>
-void each_tile_weight(int64_t outs, int64_t rows, int64_t depth, int64_t o, int64_t r, int64_t j,
-                      const Each& each) {
+/// Writes them from word(o, r, j); what no word lies in is 0.
+template <class Word>
+void write_tile_weights(int64_t outs, int64_t rows, int64_t depth, const Word& word, uint32_t* to) {
   const TileParts of_outs(outs), of_depth(depth);
-  // a word that two parts of the depth hold counts in one, an output of two parts is worked out twice
-  const int64_t part = j / of_depth.size, word = j - of_depth.first(part);
-  for (int64_t p = 0; p < of_outs.parts; ++p) {
-    const int64_t row = o - of_outs.first(p);
-    if (row < 0 || row >= of_outs.size) continue;
-    each((p * rows + r) * of_depth.parts * kTileWords + part * kTileWords + row * kTileSide + word);
-  }
+  std::fill_n(to, tile_weights_size(outs, rows, depth), 0u);
+  for (int64_t p = 0; p < of_outs.parts; ++p)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t d = 0; d < of_depth.parts; ++d, to += kTileWords) {
+        // a word that two parts hold counts in the first; outputs of two parts are worked out twice
+        const int64_t first = of_depth.first(d), said = d * of_depth.size - first;
+        for (int64_t i = 0; i < of_outs.size; ++i)
+          for (int64_t w = said; w < of_depth.size; ++w)
+            to[i * kTileSide + w] = word(of_outs.first(p) + i, r, first + w);
+      }
 }
 
 /// Strips of columns that are worked on at once.

@@ -118,7 +118,7 @@ template <class Way>
 HWY_INLINE void add_weight_grads(Way& way, const DecoderStage& stage, const float* input,
                                  const float* slopes, float* parts, float* grad) {
   const int64_t depth = kSmallKernel * stage.in, part = kSmallKernel * depth * stage.pair();
-  const int64_t chunk = way.chunk(stage.height, stage.width);
+  const int64_t chunk = way.chunk(stage.seen(), stage.slopes(), kDouble);
   const int64_t row_of_slopes = way.slopes_row(stage.slopes());
   std::fill_n(parts, kDouble * part, 0.f);
   for (int64_t first = 0; first < stage.height; first += chunk)

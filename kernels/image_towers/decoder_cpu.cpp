@@ -46,8 +46,8 @@ void pack_decoder_cpu(const ImageTower& tower, std::span<const TowerStage> stage
   using namespace towers;
   std::fill_n(packed, decoder_sizes(tower).packed, 0.f);
   each_decoder_stage(tower, [&](int64_t s, const DecoderStage& stage) {
-    KernelWeights forward(stage.outs(), kSmallKernel, kSmallKernel, stage.in);
-    KernelWeights turned(stage.in, stage.turned_rows(), kSmallKernel, stage.pair());
+    KernelWeights forward(tower.rounded, stage.outs(), kSmallKernel, kSmallKernel, stage.in);
+    KernelWeights turned(tower.rounded, stage.in, stage.turned_rows(), kSmallKernel, stage.pair());
     const float* from = stages[s].weight;
     // tap r of rows with corner a above or below falls on row (r + a) / 2 of the small image
     const auto add = [&](int64_t o, int64_t c, int64_t r, int64_t k, int64_t a, int64_t b) {
@@ -64,8 +64,8 @@ void pack_decoder_cpu(const ImageTower& tower, std::span<const TowerStage> stage
             for (int64_t a = 0; a < kDouble; ++a)
               for (int64_t b = 0; b < kDouble; ++b) add(o, c, r, k, a, b);
     }
-    forward.write(tower.rounded, stage.pair(), packed + stage.weight);
-    turned.write(tower.rounded, stage.in, packed + stage.turned);
+    forward.write(stage.pair(), packed + stage.weight);
+    turned.write(stage.in, packed + stage.turned);
   });
 }
 

@@ -140,20 +140,19 @@ void encoder_backward(const EncoderBackward& b) {
     // what the convolution saw
     const Row seen = stage.seen(), slopes_of = stage.slopes();
     way.begin_grads(input, seen, stage.height);
+    const EncoderStage before = s > 0 ? encoder_stage(b.tower, s - 1) : EncoderStage{};
     for (int64_t y = 0; y < stage.height; ++y) {
       float* row = way.grads_row(input, seen, y);
       float* to = way.begin(row, seen);
-      if (s == 0) {
-        image_row(b.tower, b.images, b.count, y, to);
-      } else {
-        const EncoderStage before = encoder_stage(b.tower, s - 1);
+      if (s == 0) image_row(b.tower, b.images, b.count, y, to);
+      else
         norm_silu(b.kept + before.pooled + y * before.pooled_row(), b.stages[s - 1].scale,
                   stage.width, stage.in, to);
-      }
       way.see_for_grads(row, seen);
     }
     // its gradients, a few rows at a time
-    const int64_t chunk = way.chunk(stage.height, stage.width);
+    const int64_t chunk = way.chunk(seen, slopes_of, 1);
+    const int64_t stored = way.stores_slopes(s > 0) ? slopes_of.floats() : 0;
     const auto* corner = reinterpret_cast<const uint8_t*>(b.kept + stage.corner);
     std::fill_n(weight, kKernel * kKernel * stage.in * stage.out, 0.f);
     for (int64_t first = 0; first < stage.height; first += chunk) {
@@ -161,8 +160,7 @@ void encoder_backward(const EncoderBackward& b) {
       float* rows = slopes + (s == 0 ? 0 : first * slopes_of.floats());
       float* words = b.scratch + scratch.way.pairs;
       for (int64_t y = first; y < end; y += 2) {
-        float* upper = rows + (y - first) * slopes_of.floats();
-        float* lower = upper + slopes_of.floats();
+        float *upper = rows + (y - first) * stored, *lower = upper + stored;
         unpool(slope + y / 2 * stage.pooled_row(), corner + y / 2 * stage.pooled_row(),
                stage.width / 2, stage.out, way.begin(upper, slopes_of, 0),
                way.begin(lower, slopes_of, 1));

@@ -46,8 +46,8 @@ void pack_encoder_cpu(const ImageTower& tower, std::span<const TowerStage> stage
   using namespace towers;
   std::fill_n(packed, encoder_sizes(tower).packed, 0.f);
   each_encoder_stage(tower, [&](int64_t s, const EncoderStage& stage) {
-    KernelWeights forward(stage.out, kKernel, kKernel, stage.in);
-    KernelWeights turned(stage.in, kKernel, kKernel, stage.out);
+    KernelWeights forward(tower.rounded, stage.out, kKernel, kKernel, stage.in);
+    KernelWeights turned(tower.rounded, stage.in, kKernel, kKernel, stage.out);
     const float* from = stages[s].weight;
     for (int64_t o = 0; o < stage.out; ++o) {
       packed[stage.start + o] = stages[s].bias[o];
@@ -58,8 +58,8 @@ void pack_encoder_cpu(const ImageTower& tower, std::span<const TowerStage> stage
             turned.at(c, kKernel - 1 - r, kKernel - 1 - k, o) = *from;
           }
     }
-    forward.write(tower.rounded, stage.out, packed + stage.weight);
-    turned.write(tower.rounded, stage.in, packed + stage.turned);
+    forward.write(stage.out, packed + stage.weight);
+    turned.write(stage.in, packed + stage.turned);
   });
 }
 

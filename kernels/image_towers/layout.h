@@ -139,7 +139,7 @@ struct EncoderScratch {
       largest_out = std::max(largest_out, stage.height / 2 * stage.pooled_row());
       widest = std::max(widest, 2 * stage.width * stage.out * kImageLanes);
       // of the image nobody asks for the gradient: its chunks are enough
-      const int64_t rows = s == 0 ? chunk_rows(stage.width) : stage.height;
+      const int64_t rows = s > 0 ? stage.height : tower.rounded ? 0 : chunk_rows(stage.width);
       largest_slope = std::max(largest_slope, rows * stage.slopes().floats());
       weights = std::max(weights, kKernel * kKernel * stage.in * stage.out);
       most = std::max(most, stage.out);

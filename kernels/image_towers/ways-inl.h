@@ -72,8 +72,12 @@ class FloatWay {
   static void begin_grads(float*, const towers::Row&, int64_t) {}
   static const float* slopes(const float* rows, const float*) { return rows; }
   static int64_t slopes_row(const towers::Row& shape) { return shape.floats(); }
-  /// Rows whose gradients are taken at once.
-  static int64_t chunk(int64_t, int64_t width) { return towers::chunk_rows(width); }
+  /// Rows whose gradients are taken at once, even.
+  static int64_t chunk(const towers::Row& of, const towers::Row&, int64_t) {
+    return towers::chunk_rows(of.width);
+  }
+  /// Whether rows of slopes are stored where they are begun; `back` as above.
+  static constexpr bool stores_slopes(bool) { return true; }
 
   void sum(const RowSums& s) {
     const int64_t depth = s.columns * s.of.channels;
@@ -114,7 +118,7 @@ class FloatWay {
 };
 
 /// Rounded to bfloat16: a row is written in one place and stored in words (window_tiles.h), which take
-/// no more room than its numbers.
+/// no more room than its numbers. What arithmetic gives for no number stays none.
 template <class Tiles>
 class TileWay {
  public:
@@ -173,7 +177,12 @@ class TileWay {
   }
   static const float* slopes(const float*, const float* pairs) { return pairs; }
   static int64_t slopes_row(const towers::Row& shape) { return shape.slope_words(); }
-  static int64_t chunk(int64_t height, int64_t) { return height; }
+  // every few tiles of weights read all of it again: it stays in the second cache
+  static int64_t chunk(const towers::Row& of, const towers::Row& slopes_of, int64_t step) {
+    constexpr int64_t kWords = 256 * 1024;
+    return std::max<int64_t>(2, kWords / (of.floats() + step * slopes_of.slope_words()) / 2 * 2);
+  }
+  static constexpr bool stores_slopes(bool back) { return back; }
 
   void sum(const RowSums& s) {
     const int64_t place = s.of.pairs() * kImageLanes, depth = s.columns * s.of.pairs();

@@ -1,6 +1,6 @@
 #pragma once
-// How fast steps are written to a replay and batches drawn from it, on one thread; and the same of
-// storages in Python, measured by their scripts in bench/peers.
+// How fast steps are written to a replay and batches drawn from it, on one thread, and pictures drawn
+// by all; and the same of storages in Python, measured by their scripts in bench/peers.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ struct ReplayFigure {
   /// that lie apart, written one by one, "batched" the rows of a step side by side.
   std::string way;
   double per_second = 0;      ///< calls, by the wall clock
-  double per_cpu_second = 0;  ///< by the thread's own
+  double per_cpu_second = 0;  ///< by the process's own
   int64_t bytes = 0;          ///< of observations a call moves
 };
 
@@ -32,7 +32,7 @@ std::vector<ReplayFigure> measure_peer(const std::string& python, const std::str
 
 /// One JSON object a line.
 std::string replay_lines(const std::vector<ReplayFigure>& figures);
-/// A table for people, in processor time, with how many times as long as ours each way takes.
+/// A table for people; "x ours" is how many times as much processor time as ours each way takes.
 std::string replay_table(const std::vector<ReplayFigure>& figures);
 
 }  // namespace maglev::verbs::bench
