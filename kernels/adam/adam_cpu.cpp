@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/simd/subnormals.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/adam/adam_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -113,9 +115,11 @@ HWY_EXPORT(reduce_chunk);
 HWY_EXPORT(step_chunk);
 
 void adam_reduce_cpu(const AdamArgs& args, int64_t chunk) {
+  const WithoutSubnormals flushed;
   HWY_DYNAMIC_DISPATCH(reduce_chunk)(args, chunk);
 }
 void adam_step_cpu(const AdamArgs& args, int64_t chunk) {
+  const WithoutSubnormals flushed;
   HWY_DYNAMIC_DISPATCH(step_chunk)(args, chunk);
 }
 

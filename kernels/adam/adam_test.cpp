@@ -116,6 +116,27 @@ TEST(Adam, groups_clipped_together_share_a_norm_and_keep_their_learning_rates) {
   EXPECT_NEAR(before[3] - adam.data[3], -0.01, 1e-6);
 }
 
+// gradients that ended, as those of units that are dead: their moments fall for thousands of steps
+TEST(Adam, what_is_too_small_to_be_normal_is_zero_within_and_nowhere_else) {
+  ThreadPool pool(1);
+  Optimiser adam(20, 1, {{0, 20}});
+  adam.set_gradient(0);
+  std::fill(adam.first.begin(), adam.first.end(), 1.2e-38f);
+  std::fill(adam.second.begin(), adam.second.end(), 1e-40f);
+  adam.grad[3] = 1e-21f;  // its square is not normal
+  const auto before = adam.data;
+  adam.update(pool);
+  for (size_t i = 0; i < 20; ++i) {
+    if (i != 3) {
+      EXPECT_EQ(adam.first[i], 0.f);
+    }
+    EXPECT_EQ(adam.second[i], 0.f);
+    EXPECT_NEAR(adam.data[i], before[i], 1e-12);
+  }
+  volatile float small = 1e-38f;
+  EXPECT_GT(small * 0.5f, 0.f) << "the thread was left without them";
+}
+
 TEST(Adam, results_do_not_depend_on_the_number_of_threads) {
   const int64_t P = 70001;
   Optimiser one(P, 3, {{0, 100}, {100, P - 100}}), four(P, 3, {{0, 100}, {100, P - 100}});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/simd/subnormals.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/laprop/laprop_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -77,6 +79,7 @@ HWY_EXPORT(reduce_chunk);
 HWY_EXPORT(step_chunk);
 
 void laprop_reduce_cpu(const LaPropArgs& args, int64_t chunk) {
+  const WithoutSubnormals flushed;
   HWY_DYNAMIC_DISPATCH(reduce_chunk)(args, chunk);
 }
 
@@ -93,6 +96,7 @@ void laprop_clip_cpu(const LaPropArgs& a) {
 }
 
 void laprop_step_cpu(const LaPropArgs& args, int64_t chunk) {
+  const WithoutSubnormals flushed;
   HWY_DYNAMIC_DISPATCH(step_chunk)(args, chunk);
 }
 
