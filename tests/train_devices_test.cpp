@@ -88,6 +88,9 @@ const std::vector<DeviceRun>& device_runs() {
        together(kShortEpisodes, {"tdmpc2.mpc=false", "tdmpc2.dropout=0.1", "tdmpc2.episodic=on"})},
       {"a_ring_in_pinned_memory", "tdmpc2", "pendulum",
        together(kShortEpisodes, {"train.replay_memory=pinned"})},
+      {"batches_drawn_ahead", "tdmpc2", "pendulum",
+       together(kShortEpisodes, {"train.replay_memory=pinned", "train.prefetch=on",
+                                 "tdmpc2.updates_per_step=0.15"})},
       {"a_ring_that_wraps", "tdmpc2", "pendulum",
        together(kShortEpisodes, {"train.replay_capacity=60"})},
       {"files", "tdmpc2", "pendulum", kShortEpisodes, /*from_files=*/true}};

@@ -58,11 +58,13 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.min = 0, .max = 1e6});
     t.add("overlap", run.overlap,
           "updates of an iteration run beside the steps of the next, on threads of their own");
-    t.add(
-        "prefetch", run.prefetch,
-        "a thread of its own draws the next batch from the replay while one is learned from, on a "
-        "processor; auto: where batches are of 1 MiB and more and threads more than one",
-        {.free = true});
+    t.add("prefetch", run.prefetch,
+          "the next batch is drawn from the replay while one is learned from, by a thread of its "
+          "own or "
+          "on a stream of its own of a GPU; auto: where batches are of 1 MiB and more, and threads "
+          "more "
+          "than one or the ring in pinned memory",
+          {.free = true});
     t.add("dataset", run.dataset,
           "files to learn from instead of an environment, by commas (maglev data writes them)");
     t.add("replay_memory", run.replay_memory,

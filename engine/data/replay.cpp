@@ -139,6 +139,7 @@ ReplayBuffer Replay::make_buffer() const {
       make_columns(spec_, extra_, {.observed = shape_.length + 1, .acted = shape_.length},
                    shape_.batch, on_device, observations_in(/*folder=*/""));
   buffer.slices = at::zeros({shape_.batch, 2}, on_device.dtype(at::kLong));
+  if (device_.is_cuda()) buffer.number = at::full({1}, -1, buffer.slices.options());
   return buffer;
 }
 
@@ -149,7 +150,7 @@ bool Replay::rewritten(const at::Tensor& column) const {
 }
 
 void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
-                    SampledColumns which) {
+                    SampledColumns which, const ReplayBuffer* ahead) {
   ReplaySample args{.table = index_.table(),
                     .is_first = columns_.is_first.const_data_ptr<uint8_t>(),
                     .seed = key.seed,
@@ -159,7 +160,10 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
                     .B = shape_.batch,
                     .count = 0,
                     .columns = {}};
-  const auto add = [&](const auto&, const at::Tensor& ring, const at::Tensor& to) {
+  if (buffer.number.defined()) args.drawn = buffer.number.data_ptr<int64_t>();
+  if (ahead) args.held = ahead->number.const_data_ptr<int64_t>();
+  const auto add = [&](const auto&, const at::Tensor& ring, const at::Tensor& to,
+                       const at::Tensor& held) {
     if (which != SampledColumns::all && (which == SampledColumns::rewritten) != rewritten(ring))
       return;
     MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
@@ -167,9 +171,10 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
         .from = ring.const_data_ptr(),
         .to = to.data_ptr(),
         .row_bytes = int64_t(ring.nbytes()) / (slots_ * shape_.window.rows),
-        .times = to.size(0)};
+        .times = to.size(0),
+        .ahead = ahead && !rewritten(ring) ? held.const_data_ptr() : nullptr};
   };
-  for_columns(extra_, add, columns_, buffer.batch);
+  for_columns(extra_, add, columns_, buffer.batch, (ahead ? *ahead : buffer).batch);
   if (args.count == 0) return;
   std::shared_lock lock(mutex_);
   replay_sample(args, device_, pool);

@@ -51,6 +51,7 @@ struct ReplayKey {
 struct ReplayBuffer {
   Batch batch;
   at::Tensor slices;  ///< [B, 2] i64: time of the first row, and which row
+  at::Tensor number;  ///< [1] i64, on CUDA: which batch it is; negative: none
 };
 
 /// Which columns of a batch are gathered: those that updates write back (`rewritten`), those that stay
@@ -66,6 +67,7 @@ class Replay {
 
   const ReplayShape& shape() const { return shape_; }
   int64_t slots() const { return slots_; }
+  at::Device device() const { return device_; }
   /// The rows to be collected; row 0 is the newest observation.
   StepWindow& window() { return staging_ ? staging_->window() : *window_; }
   /// What was collected, where it is staged: on CUDA.
@@ -81,9 +83,10 @@ class Replay {
   at::Tensor counters_on_device() const { return index_.counters_on_device(); }
   ReplayBuffer make_buffer() const;
   /// Fills `buffer`, or some columns of it; the slices of a key are the same for all of them. Something
-  /// can be drawn.
+  /// can be drawn. `ahead`, on CUDA: a buffer that may hold this batch's `kept` columns, as of the same
+  /// table; where its number says so they are taken from there.
   void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
-              SampledColumns which = SampledColumns::all);
+              SampledColumns which = SampledColumns::all, const ReplayBuffer* ahead = nullptr);
   /// Columns that are `rewritten` go back to where sample() had them from, all rows but the first of
   /// each slice, unless the ring has given these up meanwhile.
   void put_back(const ReplayBuffer& buffer);

@@ -9,12 +9,11 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <cuda_runtime_api.h>
 
 #include "engine/device/device.h"
+#include "engine/device/side_stream.h"
 #endif
 
 namespace maglev {
@@ -54,32 +53,7 @@ void capture_with(const CaptureCalls& calls, const std::string& name,
 
 struct GraphPool::Device {
   explicit Device(at::Device device)
-      : index(device.index()),
-        own(made_stream()),
-        side(c10::cuda::getStreamFromExternal(own, device.index())),
-        memory(at::cuda::graph_pool_handle()) {
-    check_cuda(cudaEventCreateWithFlags(&order, cudaEventDisableTiming), "graph");
-  }
-  ~Device() {
-    cudaEventDestroy(order);
-    cudaStreamDestroy(own);
-  }
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-
-  // torch's are 32 that are handed out in turn: two threads would have the same one, and what one
-  // enqueues would become part of what the other captures
-  static cudaStream_t made_stream() {
-    cudaStream_t stream = nullptr;
-    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "graph");
-    return stream;
-  }
-
-  // what `later` is given from now on happens after what `earlier` was given so far
-  void chain(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {
-    check_cuda(cudaEventRecord(order, earlier.stream()), "graph");
-    check_cuda(cudaStreamWaitEvent(later.stream(), order, 0), "graph");
-  }
+      : index(device.index()), side(device), memory(at::cuda::graph_pool_handle()) {}
 
   // throws where a capture has left it already, and then the graph gives its share back itself
   void leave() {
@@ -93,10 +67,8 @@ struct GraphPool::Device {
   }
 
   c10::DeviceIndex index;
-  cudaStream_t own;
-  c10::cuda::CUDAStream side;
+  SideStream side;
   c10::MempoolId_t memory;
-  cudaEvent_t order;
 };
 
 struct StepGraph::Graph {
@@ -109,13 +81,8 @@ GraphPool::GraphPool(at::Device device) {
 
 void GraphPool::on_side_stream(const std::function<void()>& work) {
   if (!device_) return work();
-  const auto current = c10::cuda::getCurrentCUDAStream(device_->index);
-  device_->chain(current, device_->side);
-  {
-    c10::cuda::CUDAStreamGuard guard(device_->side);
-    work();
-  }
-  device_->chain(device_->side, current);
+  device_->side.fork(work);
+  device_->side.join();
 }
 
 void StepGraph::run(const std::function<void()>& stage) {
@@ -129,7 +96,7 @@ void StepGraph::capture(GraphPool& pool, const std::function<void()>& stage) {
   auto fresh = std::make_unique<Graph>();
   const auto generator =
       at::globalContext().defaultGenerator(at::Device(at::kCUDA, pool.device_->index));
-  check_cuda(cudaStreamSynchronize(pool.device_->side.stream()), "graph");
+  pool.device_->side.wait();
   const std::lock_guard lock(capture_mutex());
   fresh->graph.register_generator_state(generator);
   capture_with({.begin =

@@ -12,10 +12,17 @@ Batches::Batches(Replay& replay, bool ahead)
     : replay_(replay), buffer_(replay.make_buffer()), alone_(1) {
   if (!ahead) return;
   next_ = replay.make_buffer();
-  thread_ = std::make_unique<Background>("prefetch");
+  if (replay.device().is_cuda()) stream_ = std::make_unique<SideStream>(replay.device());
+  else thread_ = std::make_unique<Background>("prefetch");
 }
 
 const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
+  if (stream_) {
+    // the device knows whether next_ is this one
+    forked_ = false;
+    replay_.sample(buffer_, key, pool, SampledColumns::all, &next_);
+    return buffer_.batch;
+  }
   // nothing counts as drawn where drawing failed
   const bool begun = std::exchange(drawn_, false);
   if (thread_) {
@@ -30,6 +37,11 @@ const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
 }
 
 void Batches::draw_ahead(const ReplayKey& key) {
+  if (stream_) {
+    stream_->fork([&] { replay_.sample(next_, key, alone_, SampledColumns::kept); });
+    forked_ = true;
+    return;
+  }
   if (!thread_ || key.base) return;
   thread_->wait();
   key_ = key, drawn_ = true;
@@ -40,8 +52,14 @@ void Batches::draw_ahead(const ReplayKey& key) {
 }
 
 void Batches::drop() {
+  if (stream_) next_.number.fill_(-1);
   if (thread_) thread_->wait();
   drawn_ = false;
+}
+
+void Batches::put_back() {
+  if (std::exchange(forked_, false)) stream_->join();
+  replay_.put_back(buffer_);
 }
 
 }  // namespace maglev

@@ -18,7 +18,7 @@ namespace {
 
 // of a device's free memory that an automatic ring may take; networks and graphs want the rest
 constexpr double kDeviceShare = 0.4;
-// of a batch that is worth a thread: a tenth of a millisecond's copying
+// of a batch that is worth a thread or a stream: a tenth of a millisecond's copying, 20 us of a bus
 constexpr int64_t kPrefetched = 1 << 20;
 
 int64_t batch_bytes(const ReplayShape& shape, const EnvSpec& spec, const DataPlan& plan) {
@@ -80,19 +80,23 @@ class ReplayStore : public Store {
       : plan_(*plan.replay),
         save_(run.save_replay),
         cuda_(placement.device.is_cuda()),
-        replay_(
-            spec, replay_shape(run, plan_, window), plan.columns, placement.device,
-            ring_memory(run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
-                        placement)),
-        batches_(replay_, prefetches(run, batch_bytes(replay_.shape(), spec, plan), placement)) {}
+        memory_(ring_memory(
+            run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns), placement)),
+        replay_(spec, replay_shape(run, plan_, window), plan.columns, placement.device, memory_),
+        batches_(replay_,
+                 prefetches(run, batch_bytes(replay_.shape(), spec, plan), memory_, placement)) {}
 
   StepWindow& window() override { return replay_.window(); }
   const Batch& collected() override { return replay_.collected(); }
   void begin() override {
-    batches_.drop();
+    if (!cuda_) batches_.drop();
     replay_.begin();
   }
-  void commit() override { replay_.commit(); }
+  void commit() override {
+    // at the device's own time, for its ring is as it was until here
+    if (cuda_) batches_.drop();
+    replay_.commit();
+  }
   int64_t due(int64_t steps, int64_t made) override {
     const int64_t due = updates_due(plan_, steps) - made;
     if (due <= 0) return 0;
@@ -103,6 +107,7 @@ class ReplayStore : public Store {
   const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {
     return batches_.get(key, pool);
   }
+  bool draws_ahead() const override { return batches_.ahead(); }
   void draw_ahead(const ReplayKey& key) override { batches_.draw_ahead(key); }
   void learned() override { batches_.put_back(); }
   void visit_state(StateVisitor& visitor) override {
@@ -124,6 +129,7 @@ class ReplayStore : public Store {
  private:
   ReplayPlan plan_;
   bool save_, cuda_, drawable_ = false;
+  RingMemory memory_;
   Replay replay_;
   Batches batches_;
 };
@@ -134,7 +140,11 @@ class DatasetStore : public Store {
   DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
                const Placement& placement)
       : replay_(load_dataset(run, spec, plan, placement)),
-        batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan), placement)) {
+        batches_(*replay_,
+                 prefetches(run, batch_bytes(replay_->shape(), spec, plan),
+                            ring_memory(run, Replay::bytes(spec, replay_->shape(), plan.columns),
+                                        placement),
+                            placement)) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
                   std::to_string(plan.replay->length) + " transitions of a sequence");
@@ -146,7 +156,9 @@ class DatasetStore : public Store {
   const Batch& batch(const ReplayKey& key, ThreadPool& pool) override {
     return batches_.get(key, pool);
   }
+  bool draws_ahead() const override { return batches_.ahead(); }
   void draw_ahead(const ReplayKey& key) override { batches_.draw_ahead(key); }
+  void learned() override { batches_.put_back(); }
   void visit_state(StateVisitor&) override {}
   void visit_ahead(StateVisitor&, int64_t) override {}
   Replay* replay() override { return replay_.get(); }
@@ -209,9 +221,10 @@ std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, a
   return notes;
 }
 
-bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement) {
-  if (!placement.device.is_cpu()) return false;
-  return run.prefetch.value_or(bytes >= kPrefetched && placement.threads > 1);
+bool prefetches(const RunOptions& run, int64_t bytes, const RingMemory& ring,
+                const Placement& placement) {
+  const bool helps = placement.device.is_cuda() ? ring.pinned : placement.threads > 1;
+  return run.prefetch.value_or(bytes >= kPrefetched && helps);
 }
 
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,

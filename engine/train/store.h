@@ -27,6 +27,8 @@ class Store {
   virtual int64_t due(int64_t steps, int64_t made) = 0;
   /// What update `key` learns from; valid until learned().
   virtual const Batch& batch(const ReplayKey& key, ThreadPool& pool) = 0;
+  /// Whether draw_ahead() does anything.
+  virtual bool draws_ahead() const { return false; }
   /// Batch `key` will be asked for next, before anything but updates: it may be drawn meanwhile.
   virtual void draw_ahead(const ReplayKey&) {}
   virtual void learned() {}
@@ -60,9 +62,11 @@ bool rollout_is_pinned(const RunOptions& run, at::Device device);
 /// Settings of where rollouts and rings lie that say nothing here, a line each for people.
 std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, at::Device device);
 
-/// Whether batches of `bytes` are drawn ahead by a thread of their own: as train.prefetch says; auto:
-/// where they are large and there are threads to share the work. Never on a GPU, whose stream draws.
-bool prefetches(const RunOptions& run, int64_t bytes, const Placement& placement);
+/// Whether batches of `bytes` are drawn ahead, by a thread or on a stream of their own: as
+/// train.prefetch says; auto: where they are large and there are threads to share the work, or a GPU
+/// reads them out of a ring in pinned memory.
+bool prefetches(const RunOptions& run, int64_t bytes, const RingMemory& ring,
+                const Placement& placement);
 
 /// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that
 /// contradict the plan.

@@ -230,7 +230,7 @@ void Trainer::make_updates(int64_t count, bool more) {
   for (int64_t i = 0; i < count; ++i, ++updates_) {
     const auto span = trace::stage("update");
     another_ = more || i + 1 < count || offline();
-    update_.run([this] { learn(); });
+    (another_ && store_->draws_ahead() ? update_ahead_ : update_).run([this] { learn(); });
   }
 }
 
@@ -353,7 +353,10 @@ void Trainer::capture_graphs() {
   try {
     release_device_memory();
     capture_collect();
+    another_ = false;
     update_.capture(graphs_, [this] { learn(); });
+    another_ = true;
+    if (store_->draws_ahead()) update_ahead_.capture(graphs_, [this] { learn(); });
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
     const DeviceMemory after = device_memory();
     graph_note_ = std::string("iterations are replayed as graphs") +
@@ -380,7 +383,8 @@ void Trainer::capture_collect() {
 
 void Trainer::forget_graphs() {
   for (Turn& turn : turns_) turn.act.reset(), turn.step.reset();
-  for (StepGraph* graph : {&collect_, &end_collect_, &update_, &publish_}) graph->reset();
+  for (StepGraph* graph : {&collect_, &end_collect_, &update_, &update_ahead_, &publish_})
+    graph->reset();
 }
 
 bool Trainer::flush_due() const {

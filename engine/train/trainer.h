@@ -171,6 +171,8 @@ class Trainer {
   StepGraph collect_{"collect", "act,env_step"}, end_collect_{"end of collect", "collect"};
   std::vector<Turn> turns_;
   StepGraph update_{"learn", "advantages,minibatch,optimiser"}, publish_{"publish", "update"};
+  /// An update that draws the next one's batch meanwhile; where the store does so.
+  StepGraph update_ahead_{"learn and draw ahead", "advantages,minibatch,optimiser"};
   /// Updates after which graphs are captured; negative: there is nothing to capture any more.
   int64_t capture_after_ = -1;
   std::string graph_note_;

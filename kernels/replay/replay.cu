@@ -74,10 +74,14 @@ __global__ void append(EpisodeTable t, EpisodeFlags flags, int64_t steps) {
   sum_up_open(t);
 }
 
+__device__ int64_t number_of(const ReplaySample& a) { return a.number + (a.base ? *a.base : 0); }
+
 __global__ void draw(ReplaySample a) {
   const int64_t b = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (b >= a.B) return;
-  Slice slice = draw_slice(a.table, a.seed, a.number + (a.base ? *a.base : 0), b);
+  const int64_t number = number_of(a);
+  if (b == 0 && a.drawn) *a.drawn = number;
+  Slice slice = draw_slice(a.table, a.seed, number, b);
   if (slice.begin < 0 || !is_contiguous(a.table, a.is_first, slice)) {
     add_to(&a.table.counters->faults, 1);
     slice = {a.table.counters->oldest, 0};
@@ -105,10 +109,13 @@ __global__ void gather(ReplaySample a) {
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t i = thread / 32, lane = thread % 32;
   if (i >= column.times * a.B) return;
+  const bool there = column.ahead && a.held && *a.held == number_of(a);
   const Slice slice = a.slices[i % a.B];
   const int64_t place = (slice.begin + i / a.B) % a.table.slots * a.table.rows + slice.row;
-  copy_bytes(static_cast<const char*>(column.from) + place * column.row_bytes,
-             static_cast<char*>(column.to) + i * column.row_bytes, column.row_bytes, lane, 32);
+  const char* from = there ? static_cast<const char*>(column.ahead) + i * column.row_bytes
+                           : static_cast<const char*>(column.from) + place * column.row_bytes;
+  copy_bytes(from, static_cast<char*>(column.to) + i * column.row_bytes, column.row_bytes, lane,
+             32);
 }
 
 // blockIdx.y is the column, blockIdx.z the time

@@ -19,10 +19,11 @@ struct EpisodeFlags {
 
 /// A row of the ring and of a batch; any dtype.
 struct ReplayColumn {
-  const void* from;   ///< [slots, rows, row_bytes]
-  void* to;           ///< [times, B, row_bytes], written
-  int64_t row_bytes;  ///< of one row
-  int64_t times;      ///< L or L + 1
+  const void* from;             ///< [slots, rows, row_bytes]
+  void* to;                     ///< [times, B, row_bytes], written
+  int64_t row_bytes;            ///< of one row
+  int64_t times;                ///< L or L + 1
+  const void* ahead = nullptr;  ///< as `to`: the same rows where ReplaySample::held says so
 };
 
 /// B slices into a batch: to[l][b] = from[(begin_b + l) % slots][row_b].
@@ -33,6 +34,10 @@ struct ReplaySample {
   int64_t number;       ///< of the batch
   const int64_t* base;  ///< added to it where not null, and where the functions run
   Slice* slices;        ///< [B], written
+  /// On CUDA, each where not null. The number of the batch that columns hold `ahead`: where it is this
+  /// one, their rows are taken from there. And where this batch's number is written.
+  const int64_t* held = nullptr;
+  int64_t* drawn = nullptr;
   int64_t B;
   int count;  ///< columns used
   ReplayColumn columns[kReplayColumns];

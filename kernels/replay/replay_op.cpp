@@ -141,7 +141,9 @@ struct FilledRing {
   }
 };
 
-void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& slices) {
+// batch 5; `ahead` and the number of the batch it holds: rows that were drawn before
+void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& slices,
+                 const Tensors& ahead = {}, const at::Tensor& held = {}) {
   const int64_t L = ring.size.length, B = slices.size(0);
   ReplaySample args{.table = ring.index.table(),
                     .is_first = ring.columns.back().const_data_ptr<uint8_t>(),
@@ -149,6 +151,7 @@ void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& s
                     .number = 5,
                     .base = nullptr,
                     .slices = static_cast<Slice*>(slices.data_ptr()),
+                    .held = held.defined() ? held.const_data_ptr<int64_t>() : nullptr,
                     .B = B,
                     .count = 0,
                     .columns = {}};
@@ -156,7 +159,8 @@ void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& s
     args.columns[args.count++] = {.from = ring.columns[c].const_data_ptr(),
                                   .to = out[c].data_ptr(),
                                   .row_bytes = int64_t(out[c].nbytes()) / out[c].size(0) / B,
-                                  .times = c == 0 ? L + 1 : out[c].size(0)};
+                                  .times = c == 0 ? L + 1 : out[c].size(0),
+                                  .ahead = c < ahead.size() ? ahead[c].const_data_ptr() : nullptr};
   ThreadPool pool(1);
   replay_sample(args, slices.device(), pool);
 }
@@ -341,6 +345,37 @@ KernelCase put_back_case(at::Device device) {
       .bytes = 2 * (kTimes - kFirst) * kSlices * (7 * 4 + 16)};
 }
 
+// the first columns lie in a buffer that holds the batch, or another one
+KernelCase ahead_case(int64_t held, at::Device device) {
+  constexpr int64_t kSlots = 60, kRows = 3, kSlices = 20, kAhead = 2;
+  auto ring = std::make_shared<FilledRing>(
+      EpisodeIndexSize{.slots = kSlots, .rows = kRows, .length = 4, .crossing = true},
+      std::vector<std::pair<int64_t, at::ScalarType>>{
+          {7, at::kFloat}, {16, at::kByte}, {2, at::kFloat}},
+      device);
+  const auto slices = at::empty({kSlices, 2}, at::TensorOptions(at::kLong).device(device));
+  Tensors ahead = empty_batch(*ring, kSlices);
+  ahead.resize(kAhead);
+  // numbers that the ring has not
+  for (at::Tensor& column : ahead) column.fill_(211);
+  return {.name = "batch 5 where " + std::to_string(held) + " lies ahead",
+          .reference =
+              [=](const Tensors&) {
+                Tensors drawn = empty_batch(*ring, kSlices);
+                sample_into(drawn, *ring, slices);
+                for (size_t c = 0; held == 5 && c < kAhead; ++c) drawn[c] = ahead[c];
+                return drawn;
+              },
+          .fused =
+              [=](const Tensors&) {
+                Tensors drawn = empty_batch(*ring, kSlices);
+                sample_into(drawn, *ring, slices, ahead, at::full({1}, held, slices.options()));
+                return drawn;
+              },
+          .tolerance = 0,
+          .bytes = 2 * 5 * kSlices * (7 * 4 + 16 + 2 * 4 + 1)};
+}
+
 std::vector<KernelCase> replay_cases(at::Device device) {
   using Kinds = std::vector<std::pair<int64_t, at::ScalarType>>;
   const Kinds vectors{{18, at::kFloat}, {4, at::kFloat}, {1, at::kFloat}, {1, at::kByte}};
@@ -408,9 +443,11 @@ std::vector<KernelCase> replay_cases(at::Device device) {
                    4, device));
   }
   list.push_back(put_back_case(device));
-  // on a processor steps are written to the ring itself
-  if (runs_on_cuda(device))
+  // on a processor steps are written to the ring itself, and a thread draws ahead
+  if (runs_on_cuda(device)) {
     for (int64_t times : {1, 6}) list.push_back(write_case(11, times, device));
+    for (int64_t held : {5, 4}) list.push_back(ahead_case(held, device));
+  }
   return list;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/emulation/capture.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -20,13 +21,20 @@ namespace {
 
 struct Capture {
   bool underway = false;
+  uint64_t number = 0;
   EmulatedStream* stream = nullptr;
+  std::vector<EmulatedStream*> joined;
   std::thread::id thread;
   std::vector<StreamWork> kept;
 };
 Capture& capture() {
   static auto* one = new Capture;
   return *one;
+}
+
+// under the device's mutex
+bool is_in(const Capture& c, EmulatedStream* stream) {
+  return c.underway && (c.stream == stream || std::ranges::count(c.joined, stream));
 }
 
 // the nearest function of the engine on this thread's stack, as far as the program exports names
@@ -46,52 +54,75 @@ std::string caller() {
   return "a function without a name";
 }
 
-[[noreturn]] void refuse(const std::string& what) {
+}  // namespace
+
+void refuse(const std::string& what) {
   throw Fault("[emulated device] " + what + "; called by " + caller());
 }
-
-}  // namespace
 
 void begin_capture(EmulatedStream* stream) {
   const std::lock_guard lock(device_mutex());
   Capture& c = capture();
   if (c.underway) refuse("a second capture while one is underway");
   if (!stream) refuse("a capture of the default stream");
-  c = {.underway = true, .stream = stream, .thread = std::this_thread::get_id(), .kept = {}};
+  c = {.underway = true,
+       .number = c.number + 1,
+       .stream = stream,
+       .joined = {},
+       .thread = std::this_thread::get_id(),
+       .kept = {}};
 }
 
 std::vector<StreamWork> end_capture() {
   const std::lock_guard lock(device_mutex());
-  MAGLEV_ASSERT(capture().underway, "a capture has begun");
-  return std::exchange(capture(), {}).kept;
+  Capture& c = capture();
+  MAGLEV_ASSERT(c.underway, "a capture has begun");
+  c.underway = false;
+  for (EmulatedStream* joined : c.joined)
+    if (!has_waited_for(c.stream, joined))
+      refuse("a stream that joined the capture has work that the captured one does not wait for");
+  return std::move(c.kept);
 }
 
-bool captured(EmulatedStream* stream) {
+bool captured(EmulatedStream* stream) { return capture_of(stream) != 0; }
+
+uint64_t capture_of(EmulatedStream* stream) {
   const std::lock_guard lock(device_mutex());
-  return capture().underway && capture().stream == stream;
+  return is_in(capture(), stream) ? capture().number : 0;
+}
+
+void join_capture(EmulatedStream* stream, uint64_t number) {
+  const std::lock_guard lock(device_mutex());
+  Capture& c = capture();
+  if (!c.underway || c.number != number)
+    refuse("cudaStreamWaitEvent for an event of a capture that has ended");
+  if (!is_in(c, stream)) c.joined.push_back(stream);
 }
 
 void expect_given_here(EmulatedStream* stream, const std::string& name) {
   const std::lock_guard lock(device_mutex());
-  if (capture().underway && capture().stream != stream)
+  if (capture().underway && !is_in(capture(), stream))
     refuse(name + " is given to another stream than the captured one: a replay would miss it");
 }
 
-void keep(StreamWork work) {
+void keep(EmulatedStream* stream, StreamWork work) {
   const std::lock_guard lock(device_mutex());
-  if (capture().underway) capture().kept.push_back(std::move(work));
+  Capture& c = capture();
+  if (!c.underway) return;
+  if (stream == c.stream) c.kept.push_back(std::move(work));
+  else c.kept.push_back([work = std::move(work), stream](EmulatedStream*) { work(stream); });
 }
 
 void give(EmulatedStream* stream, const std::string& name, const StreamWork& work) {
   expect_given_here(stream, name);
   work(stream);
-  keep(work);
+  keep(stream, work);
 }
 
 void expect_no_capture(EmulatedStream* stream, const std::string& call) {
   const std::lock_guard lock(device_mutex());
   const Capture& c = capture();
-  if (c.underway && (c.thread == std::this_thread::get_id() || c.stream == stream))
+  if (c.underway && (c.thread == std::this_thread::get_id() || is_in(c, stream)))
     refuse(call + " within a capture, where nothing may wait or be for the whole device");
 }
 

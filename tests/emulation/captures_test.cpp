@@ -10,6 +10,7 @@
 #include "engine/device/device.h"
 #include "engine/device/event.h"
 #include "engine/device/host_copy.h"
+#include "engine/device/side_stream.h"
 #include "engine/device/step_graph.h"
 #include "kernels/noise/noise_op.h"
 #include "tests/emulation/device.h"
@@ -22,6 +23,7 @@ struct FaultyStage {
   at::Tensor counter = at::zeros({1}, at::TensorOptions(at::kLong).device(at::Device("cuda:0")));
   at::Tensor x = at::ones({8}, at::TensorOptions(at::kFloat).device(at::Device("cuda:0")));
   DeviceEvent event;
+  SideStream side{at::Device("cuda:0")};
 
   [[gnu::noinline]] void reads_a_value() { x.mul_(x.sum().item<float>()); }
   [[gnu::noinline]] void asks_whether() {
@@ -42,6 +44,10 @@ struct FaultyStage {
     noise_uniform_(x, {.seed = 1, .stream = 0, .first = 0, .rows = 1, .count = 0});
   }
   [[gnu::noinline]] void mixes_memories() { x.add_(at::ones({8})); }
+  [[gnu::noinline]] void forks_for_good() {
+    side.fork([&] { draws(); });
+  }
+  [[gnu::noinline]] void joins_what_lies_outside() { side.join(); }
 
   at::Tensor host;
 
@@ -69,6 +75,7 @@ std::string refused(void (FaultyStage::*stage)()) {
   pool.on_side_stream([&] {
     // as eager work it is fine
     if (stage != &FaultyStage::mixes_memories) (faulty.*stage)();
+    if (stage == &FaultyStage::forks_for_good) faulty.side.join();
     const at::Tensor before = faulty.x.cpu();
     error = error_of([&] { graph.capture(pool, [&] { (faulty.*stage)(); }); });
     EXPECT_FALSE(graph.captured());
@@ -99,11 +106,58 @@ TEST(Captures, of_a_fault_are_refused_with_its_place) {
         {&FaultyStage::gives_memory_back, "cudaDeviceSync", "release_device_memory"},
         {&FaultyStage::works_on_another_thread, "another stream", "adds"},
         {&FaultyStage::launches_on_another_thread, "another stream", "noise"},
+        {&FaultyStage::forks_for_good, "the captured one does not wait for", ""},
+        {&FaultyStage::joins_what_lies_outside, "another stream", "SideStream"},
         {&FaultyStage::mixes_memories, "on the same device", ""}}) {
     const std::string error = refused(c.stage);
     EXPECT_TRUE(error.starts_with("[graph] stage: ")) << error;
     EXPECT_TRUE(contains(error, c.what) && contains(error, c.where)) << error;
   }
+}
+
+/// Two pieces of work on x, the second on a stream of its own.
+struct Forked {
+  SideStream side{at::Device("cuda:0")};
+  at::Tensor x = at::zeros({8}, at::TensorOptions(at::kFloat).device(at::Device("cuda:0")));
+  at::Tensor y = at::zeros_like(x);
+
+  static void draw(at::Tensor& t, uint64_t seed) {
+    noise_uniform_(t, {.seed = seed, .stream = 0, .first = 0, .rows = 1, .count = 0});
+  }
+};
+
+TEST(Captures, of_work_on_a_side_stream_do_it_in_every_replay) {
+  GraphPool pool(at::Device("cuda:0"));
+  Forked forked;
+  StepGraph graph("stage");
+  const auto stage = [&] {
+    Forked::draw(forked.x, 1);
+    forked.side.fork([&] {
+      Forked::draw(forked.y, 2);
+      forked.y.add_(forked.x);
+    });
+    forked.side.join();
+    forked.x.add_(forked.y);
+  };
+  pool.on_side_stream([&] {
+    stage();
+    const at::Tensor x = forked.x.cpu(), y = forked.y.cpu();
+    graph.capture(pool, stage);
+    for (int replay = 0; replay < 3; ++replay) {
+      forked.x.zero_(), forked.y.zero_();
+      graph.run([] {});
+      EXPECT_TRUE(at::equal(forked.x.cpu(), x) && at::equal(forked.y.cpu(), y));
+    }
+  });
+}
+
+TEST(Captures, or_eager_work_that_touches_what_a_side_stream_writes_is_a_fault_until_it_is_joined) {
+  if (!emulation::checks_memory()) GTEST_SKIP() << "this build does not check memory";
+  Forked forked;
+  forked.side.fork([&] { Forked::draw(forked.x, 1); });
+  EXPECT_NE(error_of([&] { Forked::draw(forked.x, 2); }), "");
+  forked.side.join();
+  EXPECT_EQ(error_of([&] { Forked::draw(forked.x, 2); }), "");
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ extern Running running;
 constexpr uint32_t kMostLaunches = 0xffff;
 /// A launch or copy on `stream` begins: takes the next number.
 void begin_work(EmulatedStream* stream);
+/// Whether `stream` comes behind all work that `other` was given so far.
+bool has_waited_for(EmulatedStream* stream, EmulatedStream* other);
 /// A copy or fill is as a kernel of one thread, called `name`.
 void begin_host_copy(const char* name);
 /// Whether launch `number` is over before the running one begins, whatever the device does.

@@ -37,6 +37,7 @@ struct EmulatedStream {
 struct EmulatedEvent {
   maglev::emulation::Clock clock;
   double recorded_s = -1;  // of the host's clock; negative: never
+  uint64_t capture = 0;    // that it was recorded in, as part of it; 0: none
 };
 
 namespace maglev::emulation {
@@ -91,6 +92,13 @@ void begin_work(cudaStream_t on) {
   running.launch = uint32_t(s.work.size());
 }
 
+bool has_waited_for(cudaStream_t stream, cudaStream_t other) {
+  const Clock& clock = streams().of(stream).clock;
+  const EmulatedStream& before = streams().of(other);
+  return before.enqueued == 0 ||
+         (before.number < clock.size() && clock[before.number] >= before.enqueued);
+}
+
 namespace {
 
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream, const char* name) {
@@ -103,6 +111,11 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream, 
     std::memmove(to, from, bytes);
   });
   return cudaSuccess;
+}
+
+void wait(cudaStream_t on, cudaEvent_t event) {
+  const std::lock_guard lock(device_mutex());
+  join(streams().of(on).clock, event->clock);
 }
 
 void record(cudaEvent_t event, cudaStream_t stream) {
@@ -229,7 +242,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(device_mutex());
-  join(streams().of(stream).clock, event->clock);
+  // who waits for a point within a capture becomes part of it, and nothing within waits for one outside
+  if (captured(stream) && event->capture != capture_of(stream))
+    refuse("cudaStreamWaitEvent within a capture for an event that was recorded outside of it");
+  if (event->capture) join_capture(stream, event->capture);
+  wait(stream, event);
+  if (event->capture) keep(stream, [=](cudaStream_t on) { wait(on, event); });
   return cudaSuccess;
 }
 
@@ -245,11 +263,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   record(event, stream);
+  event->capture = capture_of(stream);
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
-  return cudaEventRecord(event, stream);
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  record(event, stream);
+  event->capture = flags & cudaEventRecordExternal ? 0 : capture_of(stream);
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t) {

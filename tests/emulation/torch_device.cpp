@@ -297,7 +297,7 @@ void operation(const c10::OperatorHandle& op, Stack* stack) {
   Stack inputs, outputs;
   for (const c10::IValue& value : before) inputs.push_back(kept(value));
   for (size_t i = below; i < stack->size(); ++i) outputs.push_back(kept((*stack)[i]));
-  keep([op, inputs, outputs](EmulatedStream*) {
+  keep(native_stream(), [op, inputs, outputs](EmulatedStream*) {
     Stack again = inputs;
     run_operation(op, &again);
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -324,7 +324,8 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
   expect_given_here(native_stream(), "aten::copy_");
   run(self, from);
   if (!captured(native_stream())) return self;
-  keep([run, to = same_memory(self, self.device()),
+  keep(native_stream(),
+       [run, to = same_memory(self, self.device()),
         source = same_memory(from, from.device())](EmulatedStream*) { run(to, source); });
   return self;
 }

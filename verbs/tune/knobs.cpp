@@ -105,8 +105,7 @@ class IdleSettings {
     const bool of_gpu =
         name == "train.graph" || name == "train.replay_memory" || name == "train.rollout_memory";
     if (of_gpu && !on_gpu_) return "there is no GPU";
-    if (on_gpu_ && (name == "train.prefetch" || name == "train.collect"))
-      return "it is for a processor";
+    if (on_gpu_ && name == "train.collect") return "it is for a processor";
     if (name.ends_with(kMicroBatch) && fits_)
       return "an update fits as it is: parts of it would take longer";
     if (name == "ppo.shard_rows" && network_ == "mlp")

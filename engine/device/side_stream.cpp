@@ -1,0 +1,82 @@
+#include "engine/device/side_stream.h"
+
+#ifdef MAGLEV_DEVICE_CODE
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cuda_runtime_api.h>
+
+#include "engine/device/device.h"
+#endif
+
+namespace maglev {
+
+#ifdef MAGLEV_DEVICE_CODE
+
+struct SideStream::Device {
+  explicit Device(at::Device device)
+      : index(device.index()),
+        own(made_stream()),
+        side(c10::cuda::getStreamFromExternal(own, device.index())) {
+    check_cuda(cudaEventCreateWithFlags(&order, cudaEventDisableTiming), "side stream");
+  }
+  ~Device() {
+    cudaEventDestroy(order);
+    cudaStreamDestroy(own);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // torch's are 32 that are handed out in turn: two threads would have the same one, and what one
+  // enqueues would become part of what the other captures
+  static cudaStream_t made_stream() {
+    cudaStream_t stream = nullptr;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "side stream");
+    return stream;
+  }
+
+  // what `later` is given from now on happens after what `earlier` was given so far
+  void chain(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {
+    check_cuda(cudaEventRecord(order, earlier.stream()), "side stream");
+    check_cuda(cudaStreamWaitEvent(later.stream(), order, 0), "side stream");
+  }
+
+  c10::DeviceIndex index;
+  cudaStream_t own;
+  c10::cuda::CUDAStream side;
+  cudaEvent_t order;  ///< recorded anew for each fork and join: a wait is for its last record
+};
+
+SideStream::SideStream(at::Device device) {
+  if (device.is_cuda()) device_ = std::make_unique<Device>(device);
+}
+
+void SideStream::fork(const std::function<void()>& work) {
+  if (!device_) return work();
+  device_->chain(c10::cuda::getCurrentCUDAStream(device_->index), device_->side);
+  const c10::cuda::CUDAStreamGuard guard(device_->side);
+  work();
+}
+
+void SideStream::join() {
+  if (device_) device_->chain(device_->side, c10::cuda::getCurrentCUDAStream(device_->index));
+}
+
+void SideStream::wait() const {
+  if (device_) check_cuda(cudaStreamSynchronize(device_->own), "side stream");
+}
+
+#else
+
+struct SideStream::Device {};
+
+SideStream::SideStream(at::Device) {}
+void SideStream::fork(const std::function<void()>& work) { work(); }
+void SideStream::join() {}
+void SideStream::wait() const {}
+
+#endif
+
+SideStream::~SideStream() = default;
+
+}  // namespace maglev
