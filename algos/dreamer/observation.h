@@ -32,7 +32,8 @@ at::Tensor symexp(const at::Tensor& x);
 class Encoder : public torch::nn::Module {
  public:
   Encoder(const ModelShape& shape, Initializer& init);
-  /// Tokens [N, E]. `products`: of images, where kernels take them (kernels/image_towers).
+  /// Tokens [N, E]. `products`: of images, where kernels take them and gradients will be asked for
+  /// (kernels/image_towers); else fp32.
   at::Tensor forward(const Observation& seen, Precision products = Precision::fp32) const;
 
  private:
@@ -53,7 +54,7 @@ class Decoder : public torch::nn::Module {
   Decoder(const ModelShape& shape, Initializer& init);
   /// Of states [N, ...].
   Reconstruction forward(const Latent& latent) const;
-  /// reconstruction_loss of it, without the images where kernels need none.
+  /// reconstruction_loss of it, without the images where kernels need none. `products` as the encoder's.
   at::Tensor loss(const Latent& latent, const Observation& seen,
                   Precision products = Precision::fp32) const;
 

@@ -29,7 +29,9 @@ int32_t picture_of(const EnvSpec& spec) {
 // in it is found once.
 class Seeing {
  public:
-  explicit Seeing(const ImageView& v) : reach_(int32_t((v.W - 1) / v.w + 2)) {
+  /// For pictures that are drawn and seen as v's are.
+  explicit Seeing(const ImageView& v)
+      : H_(v.H), W_(v.W), C_(v.C), h_(v.h), w_(v.w), c_(v.c), reach_((v.W - 1) / v.w + 2) {
     for (int64_t x = 0; x < v.w; ++x) {
       const int64_t left = x * v.W, right = left + v.W;
       firsts_.push_back(int32_t(left / v.w));
@@ -38,6 +40,9 @@ class Seeing {
     }
   }
 
+  bool suits(const ImageView& v) const {
+    return v.H == H_ && v.W == W_ && v.C == C_ && v.h == h_ && v.w == w_ && v.c == c_;
+  }
   void see(const ImageView& v, const uint8_t* drawn) {
     const bool grey = v.is_grey();
     const int32_t width = v.W * v.c;
@@ -90,8 +95,16 @@ class Seeing {
   std::vector<uint32_t> sums_, shares_;
   std::vector<int64_t> means_;
   std::vector<int32_t> firsts_;
+  int32_t H_, W_, C_, h_, w_, c_;
   int32_t reach_;  // drawn columns that a seen one may cover
 };
+
+// each thread's own, made anew where it sees other pictures: steps allocate nothing
+Seeing& seeing_of(const ImageView& v) {
+  thread_local Seeing last(v);
+  if (!last.suits(v)) last = Seeing(v);
+  return last;
+}
 
 // the newest picture and those before it into a row, and it among those
 void stack(const ImageView& v, const uint8_t* newest, uint8_t* before, bool first, uint8_t* row) {
@@ -177,7 +190,7 @@ StepIo drawn_io(const ImageView& view, const EnvBatch& batch, const StepIo& io) 
 
 void see_images_cpu(const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
   const ImageView& v = batch.view;
-  Seeing seeing(v);
+  Seeing& seeing = seeing_of(v);
   for (int64_t i = begin; i < end; ++i) {
     std::byte* slot = batch.slots + size_t(i) * batch.slot_bytes;
     seeing.see(v, reinterpret_cast<const uint8_t*>(slot + v.drawn));

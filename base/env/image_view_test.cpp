@@ -73,7 +73,6 @@ TEST(ImageView, pixels_are_means_of_the_areas_they_cover) {
     const Picture picture = random_picture(H, W, C, uint64_t(H + side));
     const ImageTransform transform{.resize = side, .grey = grey};
     const ImageView v = image_view(transform, shown(picture), /*state_bytes=*/40);
-    if (!transform.changes()) continue;
     EXPECT_EQ(v.column, 1);
     // a slot of its own, and a row with something behind it
     const size_t slot_bytes = viewed_bytes(v, 40), row_bytes = size_t(v.h) * v.w * v.c;

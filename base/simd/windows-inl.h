@@ -42,7 +42,7 @@ struct Windows {
   float* y;  ///< output o of place p at y[p y_place + o 16], from `half` on `below` further
   int64_t y_place;
   int64_t half, below;
-  bool relu = false;  ///< what is below 0 becomes 0
+  bool relu = false;  ///< what is below 0 becomes 0; what is no number stays
 };
 
 // kBlocks * 4 outputs at kPlaces places from (o, p) on. Sums run over the window in order, so they
@@ -78,7 +78,8 @@ HWY_INLINE void window_tile(const Windows& w, int64_t o, int64_t p) {
 #pragma GCC unroll 16
       for (int i = 0; i < kOuts; ++i)
 #pragma GCC unroll 16
-        for (int v = 0; v < kPlaces; ++v) sum[i][v] = hn::Max(sum[i][v], hn::Zero(d));
+        for (int v = 0; v < kPlaces; ++v)
+          sum[i][v] = hn::IfThenElse(sum[i][v] < hn::Zero(d), hn::Zero(d), sum[i][v]);
 #pragma GCC unroll 16
     for (int i = 0; i < kOuts; ++i)
       if (o + i < w.outs)

@@ -124,10 +124,12 @@ struct StageWork {
   /// its flops: where the layers are a library's, of which nobody knows beforehand what share of the
   /// peak they reach. Makes the networks; for a processor. Empty: `reach` says.
   std::function<double()> trial;
-  double bytes = 0;         ///< to and from memory behind the caches
-  double shared = 0;        ///< bytes that a thread reads where others have just written them
-  double shared_block = 0;  ///< so many of them at a time: small blocks still lie in a first cache
-  double launches = 0;      ///< pieces of work handed out: blocks for threads, kernels for a device
+  double bytes = 0;  ///< to and from memory behind the caches
+  /// Bytes that one thread reads in all of this work where others have just written them, and how many
+  /// of them were written together: small blocks still lie in the writer's first cache, larger ones in
+  /// its second or in neither.
+  double shared = 0, shared_block = 0;
+  double launches = 0;  ///< pieces of work handed out: blocks for threads, kernels for a device
   double threads = std::numeric_limits<double>::infinity();  ///< that can share it at most
 };
 

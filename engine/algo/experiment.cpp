@@ -60,10 +60,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "updates of an iteration run beside the steps of the next, on threads of their own");
     t.add("prefetch", run.prefetch,
           "the next batch is drawn from the replay while one is learned from, by a thread of its "
-          "own or "
-          "on a stream of its own of a GPU; auto: where batches are of 1 MiB and more, and threads "
-          "more "
-          "than one or the ring in pinned memory",
+          "own, on a GPU on a stream of its own; auto: where batches are of 1 MiB and more, and "
+          "there are more threads than one or the ring lies in pinned memory",
           {.free = true});
     t.add("dataset", run.dataset,
           "files to learn from instead of an environment, by commas (maglev data writes them)");

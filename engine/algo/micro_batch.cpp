@@ -6,7 +6,7 @@
 
 namespace maglev {
 
-bool tells_of_memory(const c10::Error& error) {
+bool is_out_of_memory(const c10::Error& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error)) return true;
   const std::string what = error.what_without_backtrace();
   for (const char* word :
@@ -21,7 +21,7 @@ void MicroBatch::run(const std::function<void(int64_t)>& learn) {
       return learn(rows_);
     } catch (const c10::Error& error) {
       // the device is asked nothing where it may be broken
-      if (!tells_of_memory(error) || (runs_on_cuda(device_) && stream_is_captured()) || !halve())
+      if (!is_out_of_memory(error) || (runs_on_cuda(device_) && stream_is_captured()) || !halve())
         throw;
     }
     // behind the handler: what the error held on to is gone

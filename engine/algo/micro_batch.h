@@ -15,7 +15,7 @@ namespace maglev {
 
 /// Whether `error` says that there was no memory: by its type, or by the words of those who have no
 /// type for it (torch's own allocator on a processor, what cuBLAS and cuDNN ask for themselves).
-bool tells_of_memory(const c10::Error& error);
+bool is_out_of_memory(const c10::Error& error);
 
 class MicroBatch {
  public:
@@ -23,7 +23,8 @@ class MicroBatch {
   static constexpr int kMostHalvings = 3;
 
   /// `rows` >= 1 at once to begin with, their memory on `device`. `unit`: what notes call them.
-  /// `fit`: how many are taken where so many may be, at least 1; by default as many.
+  /// `fit`: the largest size, at least 1, that can be taken where so many may be, of halved ones; by
+  /// default as many.
   MicroBatch(int64_t rows, at::Device device, std::string unit = "rows",
              std::function<int64_t(int64_t)> fit = {})
       : first_(rows), rows_(rows), device_(device), unit_(std::move(unit)), fit_(std::move(fit)) {}

@@ -68,6 +68,8 @@ class Replay {
   const ReplayShape& shape() const { return shape_; }
   int64_t slots() const { return slots_; }
   at::Device device() const { return device_; }
+  /// Whether the ring lies in host memory that the device reads.
+  bool pinned() const { return pinned_; }
   /// The rows to be collected; row 0 is the newest observation.
   StepWindow& window() { return staging_ ? staging_->window() : *window_; }
   /// What was collected, where it is staged: on CUDA.
@@ -130,6 +132,7 @@ class Replay {
   ReplayShape shape_;
   int64_t slots_;
   at::Device device_;
+  bool pinned_;
   Batch columns_;
   std::unique_ptr<Rollout> staging_;    ///< CUDA
   std::unique_ptr<StepWindow> window_;  ///< CPU: over the ring itself

@@ -23,7 +23,8 @@ class SideStream {
   /// What the current stream is given from now on happens behind what was forked. After a fork(), and
   /// in the capture that it was in.
   void join();
-  /// Waits until the device has done what this stream was given. Never within a capture.
+  /// Waits until the device has done what this stream was given; what replays of graphs do on it is
+  /// ordered by the stream that they run on alone. Never within a capture.
   void wait() const;
 
  private:

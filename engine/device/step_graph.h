@@ -26,7 +26,8 @@ void capture_with(const CaptureCalls& calls, const std::string& name,
 
 /// The device memory and the side stream that some graphs share. They are replayed in the order they
 /// were captured, or keep nothing of what they allocate, so that one may use what the other has given
-/// back.
+/// back. A trainer's keep nothing: its two kinds of updates alternate, so whatever outlives an update
+/// lies in buffers that were there before.
 class GraphPool {
  public:
   explicit GraphPool(at::Device device);

@@ -16,10 +16,19 @@ Batches::Batches(Replay& replay, bool ahead)
   else thread_ = std::make_unique<Background>("prefetch");
 }
 
+// what was begun ahead still reads the ring and writes next_
+Batches::~Batches() {
+  if (forked_) stream_->wait();
+}
+
+void Batches::join() {
+  if (std::exchange(forked_, false)) stream_->join();
+}
+
 const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
   if (stream_) {
-    // the device knows whether next_ is this one
-    forked_ = false;
+    // an update that threw has left it; whether next_ is this one the device knows
+    join();
     replay_.sample(buffer_, key, pool, SampledColumns::all, &next_);
     return buffer_.batch;
   }
@@ -38,8 +47,8 @@ const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
 
 void Batches::draw_ahead(const ReplayKey& key) {
   if (stream_) {
-    stream_->fork([&] { replay_.sample(next_, key, alone_, SampledColumns::kept); });
     forked_ = true;
+    stream_->fork([&] { replay_.sample(next_, key, alone_, SampledColumns::kept); });
     return;
   }
   if (!thread_ || key.base) return;
@@ -58,7 +67,7 @@ void Batches::drop() {
 }
 
 void Batches::put_back() {
-  if (std::exchange(forked_, false)) stream_->join();
+  join();
   replay_.put_back(buffer_);
 }
 

@@ -17,6 +17,7 @@ class Batches {
  public:
   /// `ahead`: with a thread or stream, and a second buffer.
   Batches(Replay& replay, bool ahead);
+  ~Batches();
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
@@ -44,7 +45,9 @@ class Batches {
   std::unique_ptr<Background> thread_;  ///< ends first, for it uses the others
   // a GPU's, where next_ itself says which batch it holds: a replay runs no code here
   std::unique_ptr<SideStream> stream_;
-  bool forked_ = false;  ///< and not joined yet
+  bool forked_ = false;  ///< perhaps, and not joined yet
+
+  void join();
 };
 
 }  // namespace maglev

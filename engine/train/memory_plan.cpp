@@ -108,7 +108,10 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       else add("replay", result.replay);
       const int64_t batch =
           (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
-      add("batch", prefetches(run, batch, memory, placement) ? 2 * batch : batch);
+      add("batch", prefetches(run, batch, memory.pinned,
+                              run.dataset.empty() ? updates_of(*plan.replay, window) : 2, placement)
+                       ? 2 * batch
+                       : batch);
     }
     if (placement.device.is_cpu() && run.dataset.empty())
       add("views of rows", view_bytes(spec, plan, context.rows,

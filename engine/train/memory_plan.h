@@ -20,9 +20,9 @@ struct MemoryPlan {
   std::string limit_why;          ///< e.g. "free on cuda:0"
 
   int64_t total() const;
-  bool fits() const {
-    return (limit == 0 || total() <= limit) && (host_left == 0 || pinned <= host_left);
-  }
+  bool parts_fit() const { return limit == 0 || total() <= limit; }
+  bool pinned_fits() const { return host_left == 0 || pinned <= host_left; }
+  bool fits() const { return parts_fit() && pinned_fits(); }
   /// "1.2 GiB planned: replay 0.9 GiB, parameters 12 MiB, ...".
   std::string text() const;
   std::string json() const;

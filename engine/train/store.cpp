@@ -20,6 +20,8 @@ namespace {
 constexpr double kDeviceShare = 0.4;
 // of a batch that is worth a thread or a stream: a tenth of a millisecond's copying, 20 us of a bus
 constexpr int64_t kPrefetched = 1 << 20;
+// updates of a dataset follow each other without steps between them
+constexpr double kEndless = 1e9;
 
 int64_t batch_bytes(const ReplayShape& shape, const EnvSpec& spec, const DataPlan& plan) {
   return (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
@@ -80,11 +82,12 @@ class ReplayStore : public Store {
       : plan_(*plan.replay),
         save_(run.save_replay),
         cuda_(placement.device.is_cuda()),
-        memory_(ring_memory(
-            run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns), placement)),
-        replay_(spec, replay_shape(run, plan_, window), plan.columns, placement.device, memory_),
-        batches_(replay_,
-                 prefetches(run, batch_bytes(replay_.shape(), spec, plan), memory_, placement)) {}
+        replay_(
+            spec, replay_shape(run, plan_, window), plan.columns, placement.device,
+            ring_memory(run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
+                        placement)),
+        batches_(replay_, prefetches(run, batch_bytes(replay_.shape(), spec, plan),
+                                     replay_.pinned(), updates_of(plan_, window), placement)) {}
 
   StepWindow& window() override { return replay_.window(); }
   const Batch& collected() override { return replay_.collected(); }
@@ -129,7 +132,6 @@ class ReplayStore : public Store {
  private:
   ReplayPlan plan_;
   bool save_, cuda_, drawable_ = false;
-  RingMemory memory_;
   Replay replay_;
   Batches batches_;
 };
@@ -140,11 +142,8 @@ class DatasetStore : public Store {
   DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
                const Placement& placement)
       : replay_(load_dataset(run, spec, plan, placement)),
-        batches_(*replay_,
-                 prefetches(run, batch_bytes(replay_->shape(), spec, plan),
-                            ring_memory(run, Replay::bytes(spec, replay_->shape(), plan.columns),
-                                        placement),
-                            placement)) {
+        batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan),
+                                      replay_->pinned(), kEndless, placement)) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
                   std::to_string(plan.replay->length) + " transitions of a sequence");
@@ -221,10 +220,14 @@ std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, a
   return notes;
 }
 
-bool prefetches(const RunOptions& run, int64_t bytes, const RingMemory& ring,
+bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
                 const Placement& placement) {
-  const bool helps = placement.device.is_cuda() ? ring.pinned : placement.threads > 1;
-  return run.prefetch.value_or(bytes >= kPrefetched && helps);
+  const bool helps = placement.device.is_cuda() ? pinned : placement.threads > 1;
+  return run.prefetch.value_or(bytes >= kPrefetched && updates > 1 && helps);
+}
+
+double updates_of(const ReplayPlan& plan, const RolloutShape& window) {
+  return plan.updates_per_step * double(std::max(plan.update_every, window.T * window.rows));
 }
 
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,

@@ -65,8 +65,11 @@ std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, a
 /// Whether batches of `bytes` are drawn ahead, by a thread or on a stream of their own: as
 /// train.prefetch says; auto: where they are large and there are threads to share the work, or a GPU
 /// reads them out of a ring in pinned memory.
-bool prefetches(const RunOptions& run, int64_t bytes, const RingMemory& ring,
+/// `updates`: of an iteration, for the first one's batch is never drawn ahead.
+bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
                 const Placement& placement);
+/// Updates that `plan` wants for the steps of a window.
+double updates_of(const ReplayPlan& plan, const RolloutShape& window);
 
 /// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that
 /// contradict the plan.

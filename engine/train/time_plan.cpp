@@ -16,22 +16,37 @@ constexpr double kPasses = 2;
 // rows of a batch lie anywhere in the ring: a line's worth more is read of each, and of its table
 constexpr double kScattered = 256;
 
-// bytes of a block beyond which a first cache no longer holds it
-constexpr double kFirstCache = 64 << 10;
+// Bytes of a block beyond which the first cache of the thread that wrote it no longer holds it (they
+// have 32 to 64 KiB), and beyond which its second one does not: a block of weights and as much of
+// gradients, where there are 1 to 2 MiB with what else is there.
+constexpr double kFirstCache = 64 << 10, kSecondCache = 512 << 10;
 
-// trials go on for as long behind the first one, which makes the networks and sets their library up;
-// where it took so long, that matters little in it, and it is the only one
-constexpr double kTrial_s = 0.2, kLong_s = 3;
+// the first trial also makes the networks and sets their library up: it counts only where it took so
+// long that this matters little
+constexpr double kLong_s = 3;
+// otherwise trials behind it, until they took so long together
+constexpr double kTrial_s = 0.2;
 
 // seconds of this thread's processor time that its flops take where it is tried out
 double tried_s(const StageWork& work) {
   double begin = thread_cpu_s(), flops = work.trial(), spent = thread_cpu_s() - begin;
   if (spent < kLong_s) {
-    begin = thread_cpu_s(), flops = 0;
-    do flops += work.trial();
-    while ((spent = thread_cpu_s() - begin) < kTrial_s);
+    begin = thread_cpu_s(), flops = 0, spent = 0;
+    while (spent < kTrial_s) {
+      flops += work.trial();
+      spent = thread_cpu_s() - begin;
+    }
   }
   return work.flops * spent / flops;
+}
+
+// seconds in which a thread reads what others have just written
+double shared_s(const StageWork& work, const MachineRates& rates, int threads) {
+  if (threads == 1 || rates.shared_gigabytes_s == 0) return 0;
+  const double rate = work.shared_block > kSecondCache  ? rates.gigabytes_s
+                      : work.shared_block > kFirstCache ? rates.shared_large_gigabytes_s
+                                                        : rates.shared_gigabytes_s;
+  return work.shared / (rate * 1e9);
 }
 
 PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads) {
@@ -43,14 +58,13 @@ PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads
   const double arithmetic = (tried ? tried_s(work) / double(threads) : at_rates) / share;
   const double memory = work.bytes / (rates.gigabytes_s * 1e9 * share);
   // threads are handed work, and what others made of theirs
-  double launches = work.launches * rates.launch_s;
-  const double shared =
-      work.shared_block > kFirstCache ? rates.shared_large_gigabytes_s : rates.shared_gigabytes_s;
-  if (threads > 1 && shared > 0) launches += work.shared / (shared * 1e9);
+  const double launches = work.launches * rates.launch_s;
+  const double shared = shared_s(work, rates, threads), busy = std::max(arithmetic, memory);
   StageLimit limit = arithmetic >= memory ? StageLimit::arithmetic : StageLimit::memory;
-  if (launches > std::max(arithmetic, memory)) limit = StageLimit::launches;
+  if (launches + shared > busy)
+    limit = launches > shared ? StageLimit::launches : StageLimit::sharing;
   return {.name = work.name,
-          .seconds = std::max(arithmetic, memory) + launches,
+          .seconds = busy + launches + shared,
           .limit = limit,
           .tried = tried,
           .flops = work.flops,

@@ -27,9 +27,9 @@ struct MachineRates {
 };
 
 /// What a stage waits for most.
-enum class StageLimit { arithmetic, memory, launches, environment };
+enum class StageLimit { arithmetic, memory, launches, sharing, environment };
 constexpr auto names_of(StageLimit) {
-  return std::array{"arithmetic", "memory", "launches", "environment"};
+  return std::array{"arithmetic", "memory", "launches", "shared data", "environment"};
 }
 
 /// Of an iteration.

@@ -1,5 +1,6 @@
 #include "engine/train/time_plan.h"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,22 +103,27 @@ TEST(TimePlan, one_block_of_rows_is_no_faster_on_two_threads) {
 
 TEST(TimePlan, what_others_wrote_takes_its_time_on_several_threads) {
   const Placement one{.device = at::kCPU, .threads = 1};
-  const auto update = [&](const Placement& placement, const char* hidden, double small,
-                          double large) {
+  // rates of small blocks, of large ones and of memory
+  using Rates = std::array<double, 3>;
+  const auto update = [&](const Placement& placement, const char* hidden, const Rates& of) {
     const auto experiment = timed_experiment("ppo", "cartpole", {hidden});
     MachineRates rates = kArithmetic;
-    rates.shared_gigabytes_s = small, rates.shared_large_gigabytes_s = large;
+    rates.shared_gigabytes_s = of[0], rates.shared_large_gigabytes_s = of[1];
+    rates.gigabytes_s = of[2];
     return stage_of(plan_time(*experiment, placement, rates), "update").seconds;
   };
-  const char* narrow = "ppo.network.hidden=[64,64]";
-  const char* wide = "ppo.network.hidden=[256,256]";
-  EXPECT_EQ(update(one, narrow, 1, 1), update(one, narrow, 0, 0));
-  // weights of 37 KB lie in a first cache, those of 540 KB do not
-  for (const char* hidden : {narrow, wide}) {
-    const bool is_small = hidden == narrow;
-    const double none = update(kCpu, hidden, 0, 0);
-    const double fast = update(kCpu, hidden, is_small ? 2 : 1e12, is_small ? 1e12 : 2) - none;
-    const double slow = update(kCpu, hidden, is_small ? 1 : 1e12, is_small ? 1e12 : 1) - none;
+  // weights of 37 KB lie in a first cache, those of 306 KB in a second one, those of 540 KB in neither
+  const std::array kHidden{"ppo.network.hidden=[64,64]", "ppo.network.hidden=[192,192]",
+                           "ppo.network.hidden=[256,256]"};
+  constexpr double kAtOnce = 1e12;
+  for (size_t kind = 0; kind < kHidden.size(); ++kind) {
+    EXPECT_EQ(update(one, kHidden[kind], {1, 1, kAtOnce}),
+              update(one, kHidden[kind], {0, 0, kAtOnce}));
+    const double none = update(kCpu, kHidden[kind], {0, 0, kAtOnce});
+    Rates two{kAtOnce, kAtOnce, kAtOnce}, half = two;
+    two[kind] = 2, half[kind] = 1;
+    const double fast = update(kCpu, kHidden[kind], two) - none;
+    const double slow = update(kCpu, kHidden[kind], half) - none;
     EXPECT_GT(fast, 0);
     EXPECT_NEAR(slow / fast, 2, 1e-6);
   }

@@ -230,7 +230,10 @@ void Trainer::make_updates(int64_t count, bool more) {
   for (int64_t i = 0; i < count; ++i, ++updates_) {
     const auto span = trace::stage("update");
     another_ = more || i + 1 < count || offline();
-    (another_ && store_->draws_ahead() ? update_ahead_ : update_).run([this] { learn(); });
+    // where that graph could not be had, the other one does without
+    const bool ahead =
+        another_ && store_->draws_ahead() && update_ahead_.captured() == update_.captured();
+    (ahead ? update_ahead_ : update_).run([this] { learn(); });
   }
 }
 
@@ -355,8 +358,7 @@ void Trainer::capture_graphs() {
     capture_collect();
     another_ = false;
     update_.capture(graphs_, [this] { learn(); });
-    another_ = true;
-    if (store_->draws_ahead()) update_ahead_.capture(graphs_, [this] { learn(); });
+    const std::string not_ahead = capture_update_ahead();
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
     const DeviceMemory after = device_memory();
     graph_note_ = std::string("iterations are replayed as graphs") +
@@ -364,11 +366,22 @@ void Trainer::capture_graphs() {
                   ": of the device's memory " + std::to_string(before.reserved >> 20) +
                   " MiB were taken before they were captured, " +
                   std::to_string(after.reserved >> 20) + " MiB after, " +
-                  std::to_string(after.in_use >> 20) + " MiB of them by tensors";
+                  std::to_string(after.in_use >> 20) + " MiB of them by tensors" + not_ahead;
   } catch (const Error& e) {
     forget_graphs();
     release_device_memory();
     graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
+  }
+}
+
+std::string Trainer::capture_update_ahead() {
+  if (!store_->draws_ahead()) return "";
+  another_ = true;
+  try {
+    update_ahead_.capture(graphs_, [this] { learn(); });
+    return "";
+  } catch (const Error& e) {
+    return std::string("; batches are not drawn ahead, that could not be captured: ") + e.what();
   }
 }
 

@@ -135,6 +135,8 @@ class Trainer {
   void keep_collected();
   void capture_graphs();
   void capture_collect();
+  /// Why it could not be captured, for a line; empty: it was, or there is nothing to draw ahead.
+  std::string capture_update_ahead();
   void forget_graphs();
   void show_progress();
   /// Time steps before this iteration.

@@ -53,8 +53,11 @@ RunOutcome with_memory(const Work& work) {
   } catch (const std::bad_alloc&) {
     throw refused("out of memory");
   } catch (const c10::Error& e) {
-    if (!tells_of_memory(e)) throw;
-    throw refused(e.what_without_backtrace());
+    if (!is_out_of_memory(e)) throw;
+    // torch's allocator on a processor says the place in its source first
+    const std::string what = e.what_without_backtrace();
+    const size_t begin = what.find("DefaultCPUAllocator");
+    throw refused(begin == std::string::npos ? what : what.substr(begin));
   }
 }
 

@@ -65,8 +65,9 @@ MAGLEV_HD int64_t adam_device_chunks(int64_t P) {
   return (P + kAdamDeviceChunk - 1) / kAdamDeviceChunk;
 }
 
-/// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group. Here and below
-/// numbers too small to be normal are 0 (base/simd/subnormals.h): over eps they move no parameter.
+/// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group. In this stage and
+/// in adam_step_cpu numbers too small to be normal are 0 (base/simd/subnormals.h), on a device they
+/// are what they are: over eps they move no parameter.
 void adam_reduce_cpu(const AdamArgs& args, int64_t chunk);
 /// Multiplies a chunk's gradient by its groups' factors and steps. Where the step is left out,
 /// nothing changes, the gradient included.

@@ -15,7 +15,8 @@ namespace maglev {
 /// stage weight [out, in, 5, 5], bias [out] and the norm's scale [out]. Differentiable in these.
 /// Channels of a token come last: [h, w, c] in this order. Throws Error where a shape does not fit.
 /// `products`: bf16 rounds the factors of convolutions and of their gradients where there are tiles
-/// (base/simd/tiles.h) and gradients will be asked for; all else is fp32.
+/// (base/simd/tiles.h) and gradients will be asked for; all else is fp32: other processors, a GPU, the
+/// references, and whatever runs without gradients.
 at::Tensor image_encoder(const at::Tensor& images, const std::vector<at::Tensor>& parameters,
                          Precision products = Precision::fp32);
 at::Tensor image_encoder_reference(const at::Tensor& images,

@@ -69,6 +69,8 @@ MAGLEV_HD void laprop_begin_step(const LaPropArgs& a, double whole) {
   a.step->unbiased2 = float(1 - pow(a.beta2, steps));
 }
 
+/// Here and in laprop_step_cpu numbers too small to be normal are 0 (base/simd/subnormals.h), on a device
+/// they are what they are: over eps they move no parameter.
 void laprop_reduce_cpu(const LaPropArgs& args, int64_t chunk);
 void laprop_clip_cpu(const LaPropArgs& args);
 void laprop_step_cpu(const LaPropArgs& args, int64_t chunk);

@@ -45,6 +45,7 @@ struct FaultyStage {
   }
   [[gnu::noinline]] void mixes_memories() { x.add_(at::ones({8})); }
   [[gnu::noinline]] void forks_for_good() {
+    adds();
     side.fork([&] { draws(); });
   }
   [[gnu::noinline]] void joins_what_lies_outside() { side.join(); }

@@ -35,9 +35,18 @@ void CUDAGraph::capture_begin(c10::MempoolId_t pool, cudaStreamCaptureMode) {
 }
 
 void CUDAGraph::capture_end() {
-  recorded_->works = end_capture();
-  end_pool(recorded_->pool);
-  restore_memory(std::exchange(recorded_->before, {}));
+  // also where the capture is refused nothing of it has happened
+  const auto undo = [this] {
+    end_pool(recorded_->pool);
+    restore_memory(std::exchange(recorded_->before, {}));
+  };
+  try {
+    recorded_->works = end_capture();
+  } catch (...) {
+    undo();
+    throw;
+  }
+  undo();
 }
 
 void CUDAGraph::replay() {

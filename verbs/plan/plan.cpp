@@ -133,8 +133,8 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
   if (!planned.time.stages.empty()) text += time_text(planned, terminal);
   if (planned.sizes.empty()) return text;
 
-  text += planned.memory.fits() ? "\nhow far each setting can be doubled, all else as it is\n"
-                                : "\nwhat each setting would have to be, all else as it is\n";
+  text += planned.memory.parts_fit() ? "\nhow far each setting can be doubled, all else as it is\n"
+                                     : "\nwhat each setting would have to be, all else as it is\n";
   Table sizes({"setting", ">now", ">fits", ">then"});
   for (const Size& size : planned.sizes)
     sizes.add({size.setting, count_of(size.now), size.fits ? count_of(size.fits) : "none does",
@@ -152,6 +152,7 @@ std::string json_of(const Planned& planned) {
                               {"limit_why", memory.limit_why},
                               {"fits", planned.memory.fits()},
                               {"pinned", memory.pinned},
+                              {"host_left", memory.host_left},
                               {"disk", memory.disk},
                               {"parts", nlohmann::json::object()},
                               {"sizes", nlohmann::json::array()}};

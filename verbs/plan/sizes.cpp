@@ -58,7 +58,7 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
     if (double(change) < kLeastShare * double(plan.total())) continue;
 
     Size size{.setting = field.name, .now = *now};
-    if (plan.total() <= plan.limit) {
+    if (plan.parts_fit()) {
       size.fits = *now, size.bytes = plan.total();
       while (size.fits <= std::numeric_limits<int64_t>::max() / 2) {
         const auto bytes = with(2 * size.fits);

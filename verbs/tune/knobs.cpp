@@ -79,16 +79,13 @@ std::string network_of(const Experiment& experiment) {
   return "";
 }
 
-// what is pinned besides is nothing that parts of an update change
-bool fits(const MemoryPlan& plan) { return plan.limit == 0 || plan.total() <= plan.limit; }
-
 class IdleSettings {
  public:
   IdleSettings(const Experiment& experiment, const Placement& placement)
       : algo_(experiment.algo().name),
         network_(network_of(experiment)),
         on_gpu_(placement.device.is_cuda()),
-        fits_(fits(plan_memory(experiment, placement))) {
+        fits_(plan_memory(experiment, placement).parts_fit()) {
     ThreadPool pool(1);
     const auto plan = experiment.algo().plan;
     replay_ =
@@ -121,7 +118,9 @@ class IdleSettings {
 
  private:
   std::string algo_, network_;
-  bool on_gpu_, fits_, replay_ = false, images_ = false;
+  bool on_gpu_;
+  bool fits_;  ///< but for what is pinned, which parts of an update do not change
+  bool replay_ = false, images_ = false;
 };
 
 }  // namespace
