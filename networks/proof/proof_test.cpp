@@ -255,7 +255,7 @@ TEST(Proof, ppo_learns_the_way_around_a_ring) {
   Trainer run(experiment, {.device = at::kCPU, .threads = 2});
   run.iterate();
   const double first = run.flush().return_mean;
-  for (int i = 0; i < 39; ++i) {
+  for (int i = 0; i < 59; ++i) {
     run.iterate();
     if (i % 4 == 0) run.flush();
   }
