@@ -90,7 +90,9 @@ size_t state_bytes_of(const typename E::Params& params) {
 /// Whether E has assets: something large that all environments of a batch read and none writes, such
 /// as a map or a graph.
 template <class E>
-concept HasAssets = requires { typename E::Assets; };
+concept HasAssets = requires {
+  typename E::Assets;
+};
 
 /// Bytes of E's assets: E::asset_bytes(params) when the size depends on settings, else
 /// sizeof(E::Assets). Larger ones keep their Assets first and their own bytes behind it.
@@ -138,29 +140,28 @@ constexpr bool shows_images() {
 
 /// What every environment has.
 template <class E>
-concept EnvDescription =
-    std::is_trivially_copyable_v<typename E::Params> &&
+concept EnvDescription = std::is_trivially_copyable_v<typename E::Params> &&
     requires(typename E::Params& params, const typename E::Params& p, OptionTable& table) {
-      { E::Params::describe(table, params) };
-      { E::spec(p) } -> std::same_as<EnvSpec>;
-      { E::kSummary } -> std::convertible_to<const char*>;
-    };
+  {E::Params::describe(table, params)};
+  { E::spec(p) } -> std::same_as<EnvSpec>;
+  { E::kSummary } -> std::convertible_to<const char*>;
+};
 
 /// Its functions, with `Assets` behind params where there are any.
 template <class E, class... Assets>
 concept EnvFunctions = requires(const typename E::Params& p, Assets... assets, typename E::State& s,
                                 const typename E::State& cs, Rng& rng, const Actions& actions,
                                 StepOut& out, const ObsOut& obs) {
-  { E::reset(p, assets..., s, rng) };
-  { E::step(p, assets..., s, actions, rng, out) };
-  { E::observe(p, assets..., cs, /*agent=*/0, obs) };
+  {E::reset(p, assets..., s, rng)};
+  {E::step(p, assets..., s, actions, rng, out)};
+  {E::observe(p, assets..., cs, /*agent=*/0, obs)};
 };
 
 template <class E>
 concept EnvAssets = std::is_trivially_copyable_v<typename E::Assets> &&
-                    requires(const typename E::Params& p, typename E::Assets& assets) {
-                      { E::make_assets(p, assets) };
-                    };
+    requires(const typename E::Params& p, typename E::Assets& assets) {
+  {E::make_assets(p, assets)};
+};
 
 /// A state as bytes of its slot.
 template <class E>
@@ -169,14 +170,13 @@ concept PlainState = std::is_trivially_copyable_v<typename E::State>;
 /// A state that lives outside its slot and is saved as E::state_bytes(params) bytes of it, zeroed
 /// before. load makes the state that was saved; false: the bytes are none.
 template <class E>
-concept HostOnlyState =
-    std::default_initializable<typename E::State> &&
+concept HostOnlyState = std::default_initializable<typename E::State> &&
     requires(const typename E::Params& p, typename E::State& s, const typename E::State& cs,
              std::byte* to, const std::byte* from) {
-      { E::state_bytes(p) } -> std::convertible_to<size_t>;
-      { E::save(p, cs, to) };
-      { E::load(p, s, from) } -> std::same_as<bool>;
-    };
+  { E::state_bytes(p) } -> std::convertible_to<size_t>;
+  {E::save(p, cs, to)};
+  { E::load(p, s, from) } -> std::same_as<bool>;
+};
 
 /// Fails to compile, naming what E lacks.
 template <class E>
