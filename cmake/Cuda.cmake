@@ -20,6 +20,21 @@ elseif(MAGLEV_CUDA STREQUAL "CHECK")
   message(FATAL_ERROR "MAGLEV_CUDA=CHECK needs nvcc on PATH or in /usr/local/cuda/bin")
 endif()
 
+# the toolkit's folder as nvcc itself knows it, for what is on PATH may be a link or a script elsewhere
+if(MAGLEV_NVCC AND NOT MAGLEV_CUDA_ROOT)
+  execute_process(COMMAND ${MAGLEV_NVCC} --dryrun -x cu -c /dev/null -o /dev/null ERROR_VARIABLE told OUTPUT_QUIET)
+  get_filename_component(root ${MAGLEV_NVCC} DIRECTORY)
+  if(told MATCHES "#\\$ TOP=([^\n]*)")
+    set(root ${CMAKE_MATCH_1}/bin)
+  endif()
+  get_filename_component(root ${root}/.. REALPATH)
+  set(MAGLEV_CUDA_ROOT ${root} CACHE PATH "Folder of the CUDA toolkit; empty: ask nvcc" FORCE)
+endif()
+# torch's CUDA headers include the toolkit's
+if(MAGLEV_DEVICE_CODE AND TARGET maglev_torch)
+  target_include_directories(maglev_torch SYSTEM INTERFACE ${MAGLEV_CUDA_ROOT}/include)
+endif()
+
 # for people: maglev doctor says it
 list(JOIN MAGLEV_CUDA_ARCHITECTURES ", sm_" MAGLEV_DEVICE_CODE_STATE)
 if(MAGLEV_DEVICE_CODE)
@@ -90,9 +105,8 @@ function(maglev_device_code target)
   endforeach()
   if(MAGLEV_DEVICE_CODE)
     target_compile_definitions(${target} PUBLIC MAGLEV_DEVICE_CODE=1)
-    get_filename_component(bin ${MAGLEV_NVCC} DIRECTORY)
-    get_filename_component(root ${bin} DIRECTORY)
-    find_library(MAGLEV_CUDART cudart HINTS ${root}/lib64 ${root}/targets/x86_64-linux/lib REQUIRED)
+    set(places ${MAGLEV_CUDA_ROOT}/lib64 ${MAGLEV_CUDA_ROOT}/targets/${CMAKE_SYSTEM_PROCESSOR}-linux/lib)
+    find_library(MAGLEV_CUDART cudart HINTS ${places} REQUIRED)
     target_link_libraries(${target} PUBLIC ${MAGLEV_CUDART})
   endif()
 endfunction()
@@ -103,7 +117,6 @@ function(maglev_check_device_cpp)
   if(NOT MAGLEV_CUDA_CHECK)
     return()
   endif()
-  get_filename_component(bin ${MAGLEV_NVCC} DIRECTORY)
   maglev_sources(sources engine kernels networks algos verbs)
   maglev_test_sources(tests engine kernels networks algos verbs tests)
   list(APPEND sources ${tests})
@@ -121,7 +134,7 @@ function(maglev_check_device_cpp)
       COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -fsyntax-only
               -DMAGLEV_DEVICE_CODE=1 -DC10_CUDA_NO_CMAKE_CONFIGURE_FILE -I${CMAKE_SOURCE_DIR} -I${MAGLEV_GENERATED}
               -isystem ${MAGLEV_TORCH}/include -isystem ${MAGLEV_TORCH}/include/torch/csrc/api/include
-              -isystem ${bin}/../include -MMD -MT ${stamp} -MF ${stamp}.d ${source}
+              -isystem ${MAGLEV_CUDA_ROOT}/include -MMD -MT ${stamp} -MF ${stamp}.d ${source}
       COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
       DEPENDS ${source} DEPFILE ${stamp}.d
       COMMENT "checking ${name} with device code" VERBATIM)
