@@ -16,8 +16,9 @@
 
 namespace maglev {
 
-/// Elements a chunk has.
-constexpr int64_t kAdamChunk = 16384;
+/// Elements a chunk has, in whole blocks of kAdamBlock, whose squares are summed in f32: a 64th of P
+/// where that lies within these, so that threads share the step of a small network too.
+constexpr int64_t kAdamBlock = 1024, kLeastAdamChunk = 2 * kAdamBlock, kMostAdamChunk = 16 * kAdamBlock;
 
 /// On a device.
 constexpr int64_t kAdamDeviceChunk = 128;
@@ -60,7 +61,11 @@ struct AdamArgs {
   AdamStep* step;        ///< [1], scratch and result
 };
 
-MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + kAdamChunk - 1) / kAdamChunk; }
+MAGLEV_HD int64_t adam_chunk(int64_t P) {
+  const int64_t share = (P / 64 + kAdamBlock - 1) / kAdamBlock * kAdamBlock;
+  return share < kLeastAdamChunk ? kLeastAdamChunk : share > kMostAdamChunk ? kMostAdamChunk : share;
+}
+MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + adam_chunk(P) - 1) / adam_chunk(P); }
 MAGLEV_HD int64_t adam_device_chunks(int64_t P) {
   return (P + kAdamDeviceChunk - 1) / kAdamDeviceChunk;
 }

@@ -15,8 +15,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // squares are summed in this many parts, element i of a group in part i % kParts, whatever a
-// vector's width, and go over to f64 every kBlock elements
-constexpr int64_t kParts = 32, kBlock = 1024;
+// vector's width, and go over to f64 every kAdamBlock elements
+constexpr int64_t kParts = 32;
 
 // what of group g lies in a chunk
 struct Range {
@@ -24,8 +24,9 @@ struct Range {
 };
 Range part_of_chunk(const AdamArgs& args, int64_t g, int64_t chunk) {
   const AdamGroup& group = args.groups[g];
-  return {std::max(group.begin, chunk * kAdamChunk),
-          std::min({group.begin + group.count, (chunk + 1) * kAdamChunk, args.P})};
+  const int64_t size = adam_chunk(args.P);
+  return {std::max(group.begin, chunk * size),
+          std::min({group.begin + group.count, (chunk + 1) * size, args.P})};
 }
 
 // a vector, or the last `count` elements of a range
@@ -52,9 +53,9 @@ double sum_lanes(const AdamArgs& args, Range range) {
   const auto unscale = hn::Set(d, args.unscale ? *args.unscale : 1.f);
   const bool changed = args.lanes > 1 || args.unscale;
   double squares = 0;
-  for (int64_t block = range.begin; block < range.end; block += kBlock) {
+  for (int64_t block = range.begin; block < range.end; block += kAdamBlock) {
     HWY_ALIGN float parts[kParts] = {};
-    const int64_t end = std::min(block + kBlock, range.end);
+    const int64_t end = std::min(block + kAdamBlock, range.end);
     for (int64_t i = block; i < end; i += width) {
       const int64_t count = end - i;
       auto sum = load(d, args.grad + i, count);
