@@ -13,6 +13,7 @@
 
 #include "base/simd/targets.h"
 #include "engine/device/kernel.h"
+#include "engine/host/machine.h"
 #include "verbs/kernels/gradient.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/kernels/results.h"
@@ -35,6 +36,7 @@ using verbs::kernels::tolerance_scale;
 
 class KernelOnDevice : public testing::TestWithParam<std::tuple<size_t, const char*>> {
  protected:
+  static void SetUpTestSuite() { claim_threads(); }
   void SetUp() override {
     const auto devices = case_devices();
     if (std::find(devices.begin(), devices.end(), device()) == devices.end())

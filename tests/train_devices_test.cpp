@@ -21,6 +21,7 @@ struct DeviceRun {
   const char *name, *algo, *env;
   std::vector<std::string> settings;
   bool from_files = false;
+  Precision precision = Precision::fp32;
 };
 
 constexpr int kDeviceIterations = 6;
@@ -38,6 +39,9 @@ Settings together(Settings one, const Settings& other) {
   return one;
 }
 
+const Settings kSmallImages{"env.count=2", "ppo.minibatch=16",
+                            "ppo.network.cnn.channels=[4, 4, 4]"};
+
 // few and small plans, for an emulated device takes its time; episodes end within what is random
 const Settings kSmallPlans{"env.count=2",
                            "tdmpc2.samples=8",
@@ -54,10 +58,9 @@ const Settings kShortEpisodes =
 // behind the algorithm's own small run
 const std::vector<DeviceRun>& device_runs() {
   static const std::vector<DeviceRun> list{
-      {"images",
-       "ppo",
-       "goodhart",
-       {"env.count=2", "ppo.minibatch=16", "ppo.network.cnn.channels=[4, 4, 4]"}},
+      {"images", "ppo", "goodhart", kSmallImages},
+      {"images_in_bf16", "ppo", "goodhart", kSmallImages, false, Precision::bf16},
+      {"images_in_fp16", "ppo", "goodhart", kSmallImages, false, Precision::fp16},
       {"everything_normalized",
        "ppo",
        "pendulum",
@@ -102,6 +105,8 @@ class OnDevice : public testing::TestWithParam<std::tuple<size_t, const char*>> 
   void SetUp() override {
     if (device().is_cuda() && !torch::cuda::is_available())
       GTEST_SKIP() << "no CUDA device on this machine";
+    if (device().is_cpu() && run().precision == Precision::fp16)
+      GTEST_SKIP() << "a processor computes nothing in fp16";
     claim_threads();
     if (!run().from_files) return;
     // rows that the same algorithm has collected
@@ -124,7 +129,9 @@ class OnDevice : public testing::TestWithParam<std::tuple<size_t, const char*>> 
     return made;
   }
   std::unique_ptr<Trainer> trainer(const Experiment& experiment) const {
-    return std::make_unique<Trainer>(experiment, Placement{.device = device(), .threads = 2});
+    return std::make_unique<Trainer>(
+        experiment,
+        Placement{.device = device(), .threads = 2, .precision = run().precision});
   }
   static std::string hash_of(Trainer& trainer) {
     return state_hash([&](StateVisitor& v) { trainer.visit_state(v); });

@@ -1,6 +1,10 @@
 #include "engine/device/side_stream.h"
 
 #ifdef MAGLEV_DEVICE_CODE
+#include <map>
+#include <mutex>
+#include <vector>
+
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -13,27 +17,58 @@ namespace maglev {
 
 #ifdef MAGLEV_DEVICE_CODE
 
+namespace {
+
+// Streams that nobody holds, by device. They are kept, not destroyed: cuBLAS's workspaces, 32 MiB each, are
+// torch's by handle and stream for good, so each new stream would bring new ones. torch's own streams are 32
+// that are handed out in turn: two threads would have the same one, and what one enqueues would become part
+// of what the other captures.
+class Streams {
+ public:
+  cudaStream_t take(c10::DeviceIndex device) {
+    {
+      std::lock_guard lock(mutex_);
+      if (auto& kept = kept_[device]; !kept.empty()) {
+        const cudaStream_t stream = kept.back();
+        kept.pop_back();
+        return stream;
+      }
+    }
+    cudaStream_t stream = nullptr;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "side stream");
+    return stream;
+  }
+  void give_back(c10::DeviceIndex device, cudaStream_t stream) {
+    std::lock_guard lock(mutex_);
+    kept_[device].push_back(stream);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<c10::DeviceIndex, std::vector<cudaStream_t>> kept_;
+};
+
+Streams& streams() {
+  // outlives whatever static object holds a stream
+  static Streams& all = *new Streams;
+  return all;
+}
+
+}  // namespace
+
 struct SideStream::Device {
   explicit Device(at::Device device)
       : index(device.index()),
-        own(made_stream()),
+        own(streams().take(index)),
         side(c10::cuda::getStreamFromExternal(own, device.index())) {
     check_cuda(cudaEventCreateWithFlags(&order, cudaEventDisableTiming), "side stream");
   }
   ~Device() {
     cudaEventDestroy(order);
-    cudaStreamDestroy(own);
+    streams().give_back(index, own);
   }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-
-  // torch's are 32 that are handed out in turn: two threads would have the same one, and what one
-  // enqueues would become part of what the other captures
-  static cudaStream_t made_stream() {
-    cudaStream_t stream = nullptr;
-    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "side stream");
-    return stream;
-  }
 
   // what `later` is given from now on happens after what `earlier` was given so far
   void chain(c10::cuda::CUDAStream earlier, c10::cuda::CUDAStream later) {

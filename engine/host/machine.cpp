@@ -91,6 +91,9 @@ void claim_threads() {
   if (!std::getenv("PYTORCH_CUDA_ALLOC_CONF"))
     setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
   at::set_num_threads(1);
+  // fp32 is fp32 until a run asks for less: torch begins with convolutions in TF32
+  at::globalContext().setAllowTF32CuDNN(false);
+  at::globalContext().setAllowTF32CuBLAS(false);
 }
 
 }  // namespace maglev

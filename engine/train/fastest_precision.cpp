@@ -13,7 +13,9 @@ namespace maglev {
 namespace {
 
 constexpr double kWorthwhile = 1.1;
+// iterations a precision is measured over: at least so many, and at least so long
 constexpr int kMeasured = 2;
+constexpr double kMeasured_s = 0.2;
 
 // updates made before anything is measured: libraries set themselves up, graphs are captured
 constexpr int64_t kSetUp = 3;
@@ -28,11 +30,16 @@ double iteration_s(const Experiment& experiment, Placement placement, Precision 
   };
   trainer.iterate();
   synchronize();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < kMeasured; ++i) trainer.iterate();
-  synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
-         kMeasured;
+  // twice as many again while they took less time than is worth trusting
+  for (int count = kMeasured;; count *= 2) {
+    const auto begin = std::chrono::steady_clock::now();
+    int made = 0;
+    for (; made < kMeasured || (made < count && !trainer.done()); ++made) trainer.iterate();
+    synchronize();
+    const double s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (s >= kMeasured_s || made < count) return s / made;
+  }
 }
 
 }  // namespace

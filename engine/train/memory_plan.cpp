@@ -1,6 +1,7 @@
 #include "engine/train/memory_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -33,6 +34,16 @@ int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int6
       int64_t(spec.observations.size() + plan.columns.size()) + 2 + int64_t(spec.action.masked);
   const int64_t blocks = (rows + block - 1) / block;
   return (plan.collect_steps + 1) * (blocks + 1) * (kRowBytes + kViewBytes * columns);
+}
+
+// what columns of observations of `bytes` together take in pinned memory: torch's allocator of the host
+// rounds each up to a power of two
+int64_t pinned_columns(const EnvSpec& spec, int64_t bytes) {
+  int64_t row = 0, sum = 0;
+  for (const ObsColumn& column : spec.observations) row += column.row_bytes();
+  for (const ObsColumn& column : spec.observations)
+    sum += int64_t(std::bit_ceil(uint64_t(bytes / row * column.row_bytes())));
+  return sum;
 }
 
 struct Planned {
@@ -104,8 +115,10 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
         result.memory.disk = Replay::observed_bytes(spec, shape);
         result.replay -= result.memory.disk;
       }
-      if (memory.pinned) result.memory.pinned = result.replay;
-      else add("replay", result.replay);
+      if (memory.pinned) {
+        const int64_t observed = Replay::observed_bytes(spec, shape);
+        result.memory.pinned = result.replay - observed + pinned_columns(spec, observed);
+      } else add("replay", result.replay);
       const int64_t batch =
           (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
       add("batch", prefetches(run, batch, memory.pinned,
@@ -120,8 +133,9 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       const int64_t all =
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
       const bool away = !plan.replay && rollout_is_pinned(run, placement.device);
-      if (away) result.memory.pinned = Rollout::observed_bytes(spec, window);
-      add("rollout", away ? all - result.memory.pinned : all);
+      const int64_t observed = away ? Rollout::observed_bytes(spec, window) : 0;
+      if (away) result.memory.pinned = pinned_columns(spec, observed);
+      add("rollout", all - observed);
     }
     if (placement.device.is_cuda()) add("libraries", kLibraries);
   }

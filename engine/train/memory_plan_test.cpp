@@ -282,6 +282,17 @@ TEST(MemoryPlan, of_a_ring_on_a_disk_leaves_its_pictures_out) {
   EXPECT_TRUE(contains(there.text(), "on a disk"));
 }
 
+TEST(MemoryPlan, of_a_ring_in_pinned_memory_counts_what_torchs_allocator_rounds_up_to) {
+  const Placement gpu{.device = at::Device(at::kCUDA, 0), .threads = 1, .device_bytes = int64_t(80) << 30};
+  const auto experiment = experiment_of({"tdmpc2",
+                                         "pendulum_pixels",
+                                         {"train.replay_memory=pinned", "train.replay_capacity=100000"}});
+  // pictures of 64 x 64 x 3 bytes: 1.2 GB of them take 2 GiB
+  const int64_t pinned = plan_memory(*experiment, gpu).pinned;
+  EXPECT_GE(pinned, int64_t(2) << 30);
+  EXPECT_LT(pinned, int64_t(2) << 30 | int64_t(64) << 20);
+}
+
 TEST(MemoryPlan, of_a_run_over_its_limit_says_what_takes_how_much) {
   const auto experiment =
       experiment_of({"ppo", "cartpole", {"env.count=4096", "train.memory_limit=1MiB"}});

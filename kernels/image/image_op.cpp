@@ -54,7 +54,9 @@ at::Tensor shift_reference(const at::Tensor& bytes, const at::Tensor& uniforms, 
   const auto row = at::arange(bytes.size(0), moves.options()).view({-1, 1, 1});
   const auto moved = bytes.index(
       {row, places(bytes.size(1), 0).unsqueeze(2), places(bytes.size(2), 1).unsqueeze(1)});
-  return moved.permute({0, 3, 1, 2}).to(at::kFloat) / 255 - 0.5;
+  // a number on the host would be a factor on a device, whose rounding is another
+  const auto most = at::full({}, 255.f, moved.options().dtype(at::kFloat));
+  return moved.permute({0, 3, 1, 2}).to(at::kFloat) / most - 0.5;
 }
 
 void add_shift_cases(std::vector<KernelCase>& list, at::Device device) {

@@ -46,10 +46,12 @@ struct Used {
 
 // what a layer computes with
 Used used(const at::Tensor& x, const LayerWeights& layer) {
-  if (x.scalar_type() == at::kFloat) return {layer.weight, layer.bias};
-  MAGLEV_ASSERT(x.scalar_type() == at::kBFloat16, "f32 or bf16");
-  if (layer.weight_low.defined()) return {layer.weight_low, layer.bias_low};
-  return {layer.weight.to(at::kBFloat16), layer.bias.to(at::kBFloat16)};
+  const at::ScalarType type = x.scalar_type();
+  if (type == at::kFloat) return {layer.weight, layer.bias};
+  if (type == at::kBFloat16 && layer.weight_low.defined())
+    return {layer.weight_low, layer.bias_low};
+  // on a device fp16 too
+  return {layer.weight.to(type), layer.bias.to(type)};
 }
 
 // oneDNN's own kernels for bf16 begin with AVX-512

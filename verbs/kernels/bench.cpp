@@ -12,7 +12,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
 
-#include "engine/host/machine.h"
 #include "engine/host/peaks.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/table.h"
@@ -113,7 +112,6 @@ BenchResult bench_case(const KernelCase& one, at::Device device, Peak& peak) {
 }
 
 int print_bench(const std::vector<KernelEntry>& kernels) {
-  claim_threads();
   Peak peak;
   Table table({"kernel", "device", "case", ">reference", ">fused", ">speed-up", ">GB/s", ">GFLOP/s",
                ">of peak"});

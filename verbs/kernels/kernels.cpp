@@ -5,6 +5,7 @@
 
 #include "base/core/find.h"
 #include "engine/device/kernel.h"
+#include "engine/host/machine.h"
 #include "verbs/arguments.h"
 #include "verbs/kernels/bench.h"
 #include "verbs/kernels/gradient.h"
@@ -53,6 +54,7 @@ int run(const std::vector<std::string>& words) {
     if (given.size() == 2) return std::vector{find_kernel(given[1])};
     return std::vector(kernel_table().begin(), kernel_table().end());
   };
+  claim_threads();
   if (what == "test") return print_parity(chosen());
   if (what == "grad") return print_gradients(chosen());
   if (what == "bench") return print_bench(chosen());

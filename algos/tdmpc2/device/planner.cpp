@@ -14,6 +14,10 @@
 namespace maglev::tdmpc2 {
 namespace {
 
+// sequences of all environments up to which a plan's rewards are worked out beside its latents. More fill a
+// device by themselves, and what is held until rewards are there would be gigabytes.
+constexpr int64_t kBesideRows = 4096;
+
 // elements between rows of an operand: tensor cores read 16 bytes at once
 int64_t aligned(int64_t width) { return (width + 7) / 8 * 8; }
 
@@ -36,6 +40,7 @@ struct DevicePlanner::Work {
   at::Tensor value, alive, total;  ///< [N, S] f32
   at::Tensor pair;                 ///< [I, N, 2] i64
   at::Tensor elites, scores;
+  std::vector<at::Tensor> beside;  ///< what rewards are read from until they are waited for
 
   NoiseFill numbers(int64_t begin) const {
     return plan_fill(request->key, request->first_row, N, begin);
@@ -52,7 +57,8 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
       device_(device),
       dtype_(precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
       ld_(aligned(shape.latent + shape.actions)),
-      heads_(shape.episodic ? 3 : 2) {
+      heads_(shape.episodic ? 3 : 2),
+      rewards_(device) {
   if (device.is_cuda() && options.sizes.S > kMostMppiSamples)
     throw Error("[tdmpc2] tdmpc2.samples must be at most " + std::to_string(kMostMppiSamples) +
                 " on a GPU, got " + std::to_string(options.sizes.S));
@@ -195,13 +201,22 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
                                  step_two_, nets, N)
                         : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
                                  step_two_, nets, N);
+  // the next step waits for latents alone: where one stream leaves a device idle, rewards come beside it
+  if (N * options_.sizes.S <= kBesideRows) rewards_.fork([&] { add_reward(w, t, h, first, true); });
+  else add_reward(w, t, h, first, false);
   // the next latents, straight into the inputs of the next step
   const auto latent = at::mm(h[0], dynamics_out_.weight);
   end(next.unsqueeze(2), latent.view({N, R, 1, D}), dynamics_out_.start, dynamics_out_, true);
+}
+
+void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t first,
+                               bool held) const {
   // a reward counts while the sequence is alive: that is judged at the latent the step begins at
   const auto reward = at::mm(h[1], reward_out_.weight);
   at::Tensor logit;
-  if (nets == 3) logit = at::mm(h[2], termination_out_.weight);
+  if (h.size(0) == 3) logit = at::mm(h[2], termination_out_.weight);
+  // nobody else may be given their memory before they were read
+  if (held) w.beside.insert(w.beside.end(), {h, reward, logit});
   mppi_reward({.bins = kTwoHot,
                .logits = reward.const_data_ptr(),
                .bias = f32(reward_out_.start),
@@ -214,8 +229,8 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
                .bf16 = dtype_ != at::kFloat,
                .begin = t == 0,
                .discount_env = w.discount_env(),
-               .N = N,
-               .R = R,
+               .N = w.N,
+               .R = h.size(1) / w.N,
                .S = options_.sizes.S,
                .first = first},
               device_);
@@ -286,6 +301,10 @@ void DevicePlanner::total(Work& w, int64_t round) const {
                .A = A},
               device_);
 
+  // rewards are there, and what they were read from is free
+  rewards_.join();
+  w.beside.clear();
+
   // the two networks of each environment
   const auto pair = w.pair[round].view({2 * N});
   const auto q = gather_rows({q_one_, q_two_, q_three_, q_vectors_}, pair);
@@ -347,7 +366,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
   // products with the first latent: one row an environment, without the termination head
   const auto of_latent = step_one_.weight.narrow(0, 0, D).narrow(1, 0, 2 * M);
   w.base = at::mm(w.z, of_latent).view({N, 2, M}) + w.step_start.narrow(1, 0, 2);
-  // buffers of this plan alone: any number of threads may plan
+  // buffers of this plan alone: on a processor any number of threads may plan
   w.mean = at::empty({N, H, A}, f), w.std = at::empty({N, H, A}, f);
   w.actions = at::empty({N, H, S, A}, f);
   w.inputs = empty({H, N * R, ld_}), w.last = empty({N, S, ld_});

@@ -14,6 +14,7 @@
 
 #include "algos/tdmpc2/planner.h"
 #include "engine/device/precision.h"
+#include "engine/device/side_stream.h"
 
 namespace maglev::tdmpc2 {
 
@@ -56,6 +57,9 @@ class DevicePlanner : public Planner {
   /// `next` [N, R, D].
   void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
             int64_t first) const;
+  /// Adds step t's reward, from the hidden layers `h` [nets, N * R, M] of its heads; `held`: keeps what it
+  /// reads until rewards_ is joined.
+  void add_reward(Work& work, int64_t t, const at::Tensor& h, int64_t first, bool held) const;
   /// Values of all sequences of a round.
   void total(Work& work, int64_t round) const;
 
@@ -66,6 +70,7 @@ class DevicePlanner : public Planner {
   at::ScalarType dtype_;
   int64_t ld_;     ///< elements of a row of inputs, latent and action side by side
   int64_t heads_;  ///< networks of a step: dynamics, reward and, if episodic, termination
+  mutable SideStream rewards_;  ///< where rewards are worked out beside the next step
 
   Side step_one_, step_two_;      ///< dynamics | reward | termination
   Side policy_one_, policy_two_;  ///< policy | termination
