@@ -16,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from day import HOME, Day, Failed, Late  # noqa: E402
 from machine import commit  # noqa: E402
-from stages import HOME, STAGES, Day, Failed, Late  # noqa: E402
+from stages import STAGES  # noqa: E402
 
 LIMIT_S, LEAST_MINUTES = 470, 8
 UNFINISHED = 3
