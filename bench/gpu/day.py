@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,10 @@ class Failed(Exception):
 
 class Late(Failed):
     """A command was still running when its stage's time was over."""
+
+
+def reason(why: Exception) -> str:
+    return str(why) if isinstance(why, Failed) else repr(why)
 
 
 @dataclass
@@ -99,3 +104,18 @@ class Day:
     def tell(self, fact: str) -> None:
         self.facts.append(fact)
         print("   ", fact, flush=True)
+
+
+def each(day: Day, parts: dict[str, Callable[[], None]]) -> None:
+    """Does every part of a stage. A failure is told at once and hides no other; raises Failed at the end."""
+    failed = []
+    for name, part in parts.items():
+        try:
+            part()
+        except Late:
+            raise
+        except Exception as why:  # whatever it is, the parts behind it are worth their seconds
+            day.tell(f"FAILED: {name}: {reason(why)}")
+            failed.append(name)
+    if failed:
+        raise Failed(f"{len(failed)} of {len(parts)}: {', '.join(failed)}")

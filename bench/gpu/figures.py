@@ -111,15 +111,17 @@ def tdmpc2_speed(day: Day) -> None:
         else ["--plans", 10000, "--updates", 200]
     )
     output = day.run(day.build / "tests" / "device_throughput", "--device", day.place, *counts)
+    grown = []
     for row in map(json.loads, output.splitlines()):
+        case = f"{row['case']} {row['what']} {row['precision']}, {row['rows']} together"
         day.tell(
-            f"{row['case']} {row['what']} {row['precision']}, {row['rows']} together: {row['ms']:.3f} ms waited for, "
-            f"{row['ms_queued']:.3f} ms queued, {row['rows_per_second']:,.0f} a second"
+            f"{case}: {row['ms']:.3f} ms waited for, {row['ms_queued']:.3f} ms queued, "
+            f"{row['rows_per_second']:,.0f} a second"
         )
         if row["bytes_after"] > row["bytes_before"]:
-            raise Failed(
-                f"memory grew from {row['bytes_before']} to {row['bytes_after']} bytes over these calls"
-            )
+            grown.append(f"{case}, from {row['bytes_before']} to {row['bytes_after']} bytes")
+    if grown:
+        raise Failed(f"memory grew over the calls of {'; '.join(grown)}")
 
 
 def dreamer_speed(day: Day) -> None:

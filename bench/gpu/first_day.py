@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from day import HOME, Day, Failed, Late  # noqa: E402
+from day import HOME, Day, Late, reason  # noqa: E402
 from machine import commit  # noqa: E402
 from stages import STAGES  # noqa: E402
 
@@ -124,7 +124,7 @@ def main() -> int:
             state = "passed"
         except Exception as why:  # whatever it is, the stages behind it are worth their minutes
             state, late = "failed", isinstance(why, Late)
-            day.tell(f"FAILED: {why if isinstance(why, Failed) else repr(why)}")
+            day.tell(f"FAILED: {reason(why)}")
         stages[name] = {
             "of": of,
             "state": state,

@@ -6,9 +6,12 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from day import HOME, Day, Failed
+from day import HOME, Day, Failed, Late, each
 
 PPO = "env.count=64 ppo.rollout=16 ppo.minibatch=256".split()
 SMALL_TDMPC2 = """
@@ -20,31 +23,38 @@ SMALL_DREAMER = """
 env.count=4 dreamer.deter=32 dreamer.hidden=16 dreamer.stoch=4 dreamer.classes=4 dreamer.units=16
 dreamer.batch=4 dreamer.length=8 dreamer.train_ratio=32
 """.split()
-# name: (what `train` is given, environment steps)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `train` is given, and its environment steps."""
+
+    words: list
+    steps: int
+
+
 RUNS = {
-    "ppo_cartpole": (["ppo", "cartpole", *PPO], 40960),
-    "ppo_pendulum": (
+    "ppo_cartpole": Run(["ppo", "cartpole", *PPO], 40960),
+    "ppo_pendulum": Run(
         ["ppo", "pendulum", *PPO, "ppo.network.normalize_obs=true", "ppo.normalize_reward=true"],
         40960,
     ),
-    "ppo_goodhart": (["ppo", "goodhart", "ppo.network.kind=cnn", *PPO, *GOODHART], 20480),
-    "tdmpc2_pendulum": (["tdmpc2", "pendulum", *SMALL_TDMPC2], 2000),
-    "dreamer_cartpole": (["dreamer", "cartpole", *SMALL_DREAMER], 2000),
+    "ppo_goodhart": Run(["ppo", "goodhart", "ppo.network.kind=cnn", *PPO, *GOODHART], 20480),
+    "tdmpc2_pendulum": Run(["tdmpc2", "pendulum", *SMALL_TDMPC2], 2000),
+    "dreamer_cartpole": Run(["dreamer", "cartpole", *SMALL_DREAMER], 2000),
 }
 
 
-def runs(day: Day) -> dict:
-    chosen = dict(list(RUNS.items())[:: 3 if day.quick else 1])
-    return {
-        name: [
-            *words,
-            "--bare",
-            f"train.steps={steps // (8 if day.quick else 1)}",
-            "train.deterministic=true",
-            "seed=3",
-        ]
-        for name, (words, steps) in chosen.items()
-    }
+def as_run_today(day: Day, run: Run) -> Run:
+    steps = run.steps // (8 if day.quick else 1)
+    words = [*run.words, "--bare", f"train.steps={steps}", "train.deterministic=true", "seed=3"]
+    return Run(words, steps)
+
+
+def each_run(day: Day, check: Callable[[Day, str, Run], None]) -> None:
+    """`check` of every run; a quick day takes the first of PPO's and one that learns from a replay."""
+    chosen = list(RUNS.items())[:: 3 if day.quick else 1]
+    each(day, {name: partial(check, day, name, as_run_today(day, run)) for name, run in chosen})
 
 
 def state_hash(run: Path) -> str:
@@ -57,53 +67,59 @@ def note_of(run: Path) -> str:
     return lines[0].split("iterations ", 1)[1] if lines else "iterations run eagerly"
 
 
+def graph_equals_eager(day: Day, name: str, run: Run) -> None:
+    eager = day.train(f"{name}_eager", *run.words, "train.graph=off", "threads=1")
+    graph = day.train(f"{name}_graph", *run.words, "train.graph=on", "threads=2")
+    if state_hash(eager) != state_hash(graph):
+        raise Failed(f"the graph's state is another one than the eager run's ({note_of(graph)})")
+    if day.place == "cuda" and "replayed as graphs" not in note_of(graph):
+        raise Failed(f"nothing was captured: {note_of(graph)}")
+    day.tell(f"{name}: equal to the bit; {note_of(graph)}")
+
+
 def graphs(day: Day) -> None:
     """With everything deterministic a run replayed as graphs ends as the eager one, on any number of threads."""
-    for name, words in runs(day).items():
-        eager = day.train(f"{name}_eager", *words, "train.graph=off", "threads=1")
-        graph = day.train(f"{name}_graph", *words, "train.graph=on", "threads=2")
-        if state_hash(eager) != state_hash(graph):
-            raise Failed(
-                f"{name}: the graph's state is another one than the eager run's ({note_of(graph)})"
-            )
-        if day.place == "cuda" and "replayed as graphs" not in note_of(graph):
-            raise Failed(f"{name}: nothing was captured: {note_of(graph)}")
-        day.tell(f"{name}: equal to the bit; {note_of(graph)}")
+    each_run(day, graph_equals_eager)
+
+
+def killed_on_its_way(day: Day, folder: Path, words: list) -> bool:
+    """Trains and kills it at its third checkpoint; false where it had ended before."""
+    with open(day.out / "log.txt", "a") as log:
+        process = subprocess.Popen(
+            [str(word) for word in day.training(folder, *words)],
+            cwd=HOME,
+            stdout=log,
+            stderr=log,
+            env=day.environment,
+        )
+    try:
+        while process.poll() is None:
+            if len(list(folder.glob("checkpoints/step_*/manifest.json"))) >= 3:
+                break
+            if time.monotonic() > day.deadline:
+                raise Late("no third checkpoint appeared in time")
+            time.sleep(0.002)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        killed = process.wait() != 0
+    return killed
+
+
+def resumed_equals_unbroken(day: Day, name: str, run: Run) -> None:
+    words = [*run.words, f"train.save_every={run.steps // 8}"]
+    whole = day.train(f"{name}_whole", *words)
+    broken = day.folder(f"{name}_broken")
+    killed = killed_on_its_way(day, broken, words)
+    day.run(day.engine, "train", "--resume", broken, "--sinks", "jsonl")
+    if state_hash(broken) != state_hash(whole):
+        raise Failed("the resumed run ends in another state than the unbroken one")
+    unbroken = "" if killed else ", but it had ended before it was killed"
+    day.tell(f"{name}: equal to the bit{unbroken}")
 
 
 def resume(day: Day) -> None:
     """A killed run goes on to the same bits."""
-    for name, words in runs(day).items():
-        every = int(words[-3].split("=")[1]) // 8
-        words = [*words, f"train.save_every={every}"]
-        whole = state_hash(day.train(f"{name}_whole", *words))
-        broken = day.folder(f"{name}_broken")
-        command = [str(word) for word in day.training(broken, *words)]
-        with open(day.out / "log.txt", "a") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=HOME,
-                stdout=log,
-                stderr=log,
-                env=day.environment,
-            )
-        while (
-            process.poll() is None
-            and len(list(broken.glob("checkpoints/step_*/manifest.json"))) < 3
-        ):
-            if time.monotonic() > day.deadline:
-                process.kill()
-                raise Failed(f"{name}: no checkpoint appeared in time")
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        killed = process.wait() != 0
-        day.run(day.engine, "train", "--resume", broken, "--sinks", "jsonl")
-        if state_hash(broken) != whole:
-            raise Failed(f"{name}: the resumed run ends in another state than the unbroken one")
-        day.tell(
-            f"{name}: equal to the bit"
-            + ("" if killed else ", but it had ended before it was killed")
-        )
+    each_run(day, resumed_equals_unbroken)
 
 
 def divergence(day: Day) -> None:

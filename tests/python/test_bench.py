@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 from conftest import ENGINE, HOME
 
@@ -66,3 +67,57 @@ def test_a_first_day_goes_on_where_it_stopped_and_says_what_failed(tmp_path):
     broken = first_day(tmp_path, "--only", "resume", "--build", tmp_path / "nowhere")
     assert broken.returncode == 1 and "FAILED" in broken.stdout
     assert first_day(tmp_path, "--only", "resmue").returncode == 2
+
+
+# an engine that does nothing, in an instant: one kernel is wrong, and one run as graphs ends in another state
+STAND_IN = """#!{python}
+import json, sys
+from pathlib import Path
+
+words = sys.argv[1:]
+if words[:2] == ["kernels", "test"]:
+    print("kernel  device  case           difference")
+    print("adam    cpu     small  ok      equal bit for bit")
+    print("gae     cpu     short  FAILED  1 of 8 differ in bits, none may")
+    print("\\n2 cases, 1 failed")
+    sys.exit(1)
+run = Path(words[words.index("--out") + 1])
+wrong = words[1:3] == ["ppo", "cartpole"] and "train.graph=on" in words
+checkpoint = run / "checkpoints" / "step_1"
+checkpoint.mkdir(parents=True)
+manifest = dict(sequence=1, state_hash="another" if wrong else "same")
+(checkpoint / "manifest.json").write_text(json.dumps(manifest))
+(run / "log.txt").write_text("")
+(run / "settings.txt").write_text(" ".join(words))
+"""
+
+
+def stand_in(folder):
+    """A build folder with that engine and a case for ctest."""
+    folder.mkdir()
+    engine = folder / "maglev-engine"
+    engine.write_text(STAND_IN.format(python=sys.executable))
+    engine.chmod(0o755)
+    name = "OfTheTable/KernelOnDevice.gives_what_its_reference_gives/gae_on_cpu"
+    (folder / "CTestTestfile.cmake").write_text(f"add_test([=[{name}]=] true)\n")
+    return folder
+
+
+def facts_of(out):
+    stages = json.loads((out / "report.json").read_text())["stages"]
+    return {name: stage["facts"] for name, stage in stages.items()}
+
+
+def test_a_failure_of_a_first_day_hides_no_other(tmp_path):
+    build = stand_in(tmp_path / "build")
+    done = first_day(tmp_path, "--only", "kernels,graphs", "--build", build)
+    assert done.returncode == 1, done.stderr
+    facts = facts_of(tmp_path)
+    # the kernel that is wrong by its name, and the cases of ctest all the same
+    assert "gae cpu short FAILED 1 of 8 differ in bits, none may" in facts["kernels"]
+    assert "1 cases, 0 failed, 0 do not apply" in facts["kernels"]
+    assert facts["kernels"][-1] == "FAILED: 1 of 2: kernels test"
+    # the first run is wrong, the second is still held to its twin
+    assert facts["graphs"][0].startswith("FAILED: ppo_cartpole: the graph's state is another one")
+    assert facts["graphs"][1].startswith("tdmpc2_pendulum: equal to the bit")
+    assert facts["graphs"][2] == "FAILED: 1 of 2: ppo_cartpole"
