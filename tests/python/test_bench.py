@@ -121,3 +121,5 @@ def test_a_failure_of_a_first_day_hides_no_other(tmp_path):
     assert facts["graphs"][0].startswith("FAILED: ppo_cartpole: the graph's state is another one")
     assert facts["graphs"][1].startswith("tdmpc2_pendulum: equal to the bit")
     assert facts["graphs"][2] == "FAILED: 1 of 2: ppo_cartpole"
+    for run in (tmp_path / "runs").iterdir():
+        assert "train.precision=fp32" in (run / "settings.txt").read_text()
