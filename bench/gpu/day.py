@@ -37,6 +37,10 @@ class Day:
     facts: list = field(default_factory=list)
     deadline: float = 0
 
+    def left(self) -> float:
+        """Seconds of the stage's time."""
+        return self.deadline - time.monotonic()
+
     @property
     def place(self) -> str:
         return self.device.split(":")[0]
@@ -72,7 +76,7 @@ class Day:
             raise Failed(f"`{words[0]}` cannot be started: {error}") from error
         late = False
         try:
-            output, _ = process.communicate(timeout=max(1, self.deadline - time.monotonic()))
+            output, _ = process.communicate(timeout=max(1, self.left()))
         except subprocess.TimeoutExpired:
             # its compilers and tests too, or they would run beside the next stage
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,9 +1,13 @@
 """What maglev bench says of this build, and the script for a GPU's first day."""
 
+import importlib
 import json
+import os
 import subprocess
 import sys
+import time
 
+import pytest
 from conftest import ENGINE, HOME
 
 
@@ -123,3 +127,63 @@ def test_a_failure_of_a_first_day_hides_no_other(tmp_path):
     assert facts["graphs"][2] == "FAILED: 1 of 2: ppo_cartpole"
     for run in (tmp_path / "runs").iterdir():
         assert "train.precision=fp32" in (run / "settings.txt").read_text()
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """What the stages of a first day that measure are made of."""
+    monkeypatch.syspath_prepend(HOME / "bench" / "gpu")
+    return importlib.import_module("figures")
+
+
+def gpu_day(figures, tmp_path):
+    return figures.Day(out=tmp_path, build=tmp_path, device="cuda:0", quick=False)
+
+
+def write_rows(run):
+    """Eight rows of a run that is twice as fast once it is warm, the last written at 1000 s."""
+    run.mkdir()
+    shares = {"time/environment": 0.1, "time/policy": 0.3, "time/learn": 0.5, "time/copy": 0.01}
+    seconds = [20, 22, 23, 24, 25, 26, 27, 28]
+    rows = [{"step": 100 * i, "seconds": s, **shares} for i, s in enumerate(seconds)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(run / "metrics.jsonl", (1000, 1000))
+
+
+def test_a_runs_speed_is_of_the_time_behind_its_first_quarter(figures, tmp_path):
+    write_rows(tmp_path / "run")
+    speed = figures.speed(tmp_path / "run")
+    assert speed.rate == 100 and (speed.begin_s, speed.end_s) == (995, 1000)
+    told = figures.where_time_went(
+        gpu_day(figures, tmp_path), figures.Sample(speed, busy=97.0, note="")
+    )
+    assert told == (
+        "GPU busy 97 % at most (some kernel ran in the sample); "
+        "90 % in stages by events in the stream (environment 10 %, policy 30 %, learn 50 %)"
+    )
+
+
+def test_the_gpus_busy_share_is_of_the_time_between_two_moments(figures, tmp_path, monkeypatch):
+    level, tool = tmp_path / "level", tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/bash\nwhile cat {level}; do sleep 0.01; done\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    moments = []
+    level.write_text("[N/A]\n")
+    with figures.Busy(gpu_day(figures, tmp_path)) as busy:
+        # the start, what is measured, and what the process does behind it
+        for percent in (100, 40, 0):
+            level.with_suffix(".new").write_text(f"{percent}\n")
+            level.with_suffix(".new").replace(level)
+            moments.append(time.time())
+            enough = len(busy.samples) + 20
+            while len(busy.samples) < enough:
+                assert time.time() < moments[0] + 60
+                time.sleep(0.01)
+    assert busy.median(moments[1], moments[2]) == 40
+    assert busy.median(moments[0], moments[1]) == 100
+    assert busy.median(0, 1) is None
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with figures.Busy(gpu_day(figures, tmp_path)) as absent:
+        pass
+    assert absent.median(0, time.time()) is None
