@@ -111,7 +111,7 @@ class Day:
 
 
 def each(day: Day, parts: dict[str, Callable[[], None]]) -> None:
-    """Does every part of a stage. A failure is told at once and hides no other; raises Failed at the end."""
+    """Does every part of a stage; failures are told at once, hide no other, end in one Failed."""
     failed = []
     for name, part in parts.items():
         try:

@@ -1,4 +1,4 @@
-"""Stages that measure: steps/s of whole runs, plans and updates, kernels beside their references."""
+"""Stages that measure: steps/s of whole runs, plans and updates, kernels and their references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runs import GOODHART, SMALL_DREAMER, note_of
 
 
 class Busy:
-    """What nvidia-smi says ten times a second while a block runs: in how much of the time some kernel ran.
+    """In how much of the time some kernel ran, as nvidia-smi says ten times a second in a block.
 
     *Threads*: one of its own stamps each line as it arrives.
     """

@@ -55,7 +55,7 @@ def as_run_today(day: Day, run: Run) -> Run:
 
 
 def each_run(day: Day, check: Callable[[Day, str, Run], None]) -> None:
-    """`check` of every run; a quick day takes the first of PPO's and one that learns from a replay."""
+    """`check` of every run; a quick day has one of PPO and one that learns from a replay."""
     chosen = list(RUNS.items())[:: 3 if day.quick else 1]
     each(day, {name: partial(check, day, name, as_run_today(day, run)) for name, run in chosen})
 
@@ -81,7 +81,7 @@ def graph_equals_eager(day: Day, name: str, run: Run) -> None:
 
 
 def graphs(day: Day) -> None:
-    """With everything deterministic a run replayed as graphs ends as the eager one, on any number of threads."""
+    """A run replayed as graphs ends as the eager one, on another number of threads."""
     each_run(day, graph_equals_eager)
 
 
