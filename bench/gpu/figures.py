@@ -128,6 +128,7 @@ def where_time_went(day: Day, sample: Sample) -> str:
     clock = "events in the stream" if day.place == "cuda" else "the host's clock"
     of_each = ", ".join(f"{key} {100 * share:.0f} %" for key, share in stages.items())
     text = f"{100 * sum(stages.values()):.0f} % in stages by {clock} ({of_each})"
+    text += f", copy {100 * shares.get('copy', 0):.0f} %"
     if sample.busy is None:
         return text
     # an upper bound: one kernel on one multiprocessor makes the GPU busy

@@ -168,7 +168,7 @@ def test_a_runs_speed_is_of_the_time_behind_its_first_quarter(figures, tmp_path)
     )
     assert told == (
         "GPU busy 97 % at most (some kernel ran in the sample); "
-        "90 % in stages by events in the stream (environment 10 %, policy 30 %, learn 50 %)"
+        "90 % in stages by events in the stream (environment 10 %, policy 30 %, learn 50 %), copy 1 %"
     )
 
 
