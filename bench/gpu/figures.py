@@ -114,11 +114,13 @@ def measure(day: Day, case: Case, number: int) -> Sample:
 
 def samples_of(day: Day, case: Case) -> list[Sample]:
     """As many as the case wants and the stage's time allows, one at least."""
-    samples, took_s = [], 0.0
-    while len(samples) < (1 if day.quick else case.samples) and day.left() > 1.1 * took_s:
-        begin = time.monotonic()
-        samples.append(measure(day, case, len(samples)))
-        took_s = time.monotonic() - begin
+    samples = []
+    for number in range(1 if day.quick else case.samples):
+        left_s = day.left()
+        samples.append(measure(day, case, number))
+        took_s = left_s - day.left()
+        if day.left() < 1.1 * took_s:
+            break
     return samples
 
 

@@ -172,6 +172,20 @@ def test_a_runs_speed_is_of_the_time_behind_its_first_quarter(figures, tmp_path)
     )
 
 
+def test_a_case_gets_as_many_samples_as_fit_and_one_at_least(figures, tmp_path, monkeypatch):
+    day, left = gpu_day(figures, tmp_path), [100.0]
+
+    def forty_seconds(_day, _case, number):
+        left[0] -= 40
+        return number
+
+    day.left = lambda: left[0]
+    monkeypatch.setattr(figures, "measure", forty_seconds)
+    case = figures.Case("some", [], steps=1, quick_steps=1)
+    assert figures.samples_of(day, case) == [0, 1]
+    assert figures.samples_of(day, case) == [0]
+
+
 def test_the_gpus_busy_share_is_of_the_time_between_two_moments(figures, tmp_path, monkeypatch):
     level, tool = tmp_path / "level", tmp_path / "nvidia-smi"
     tool.write_text(f"#!/bin/bash\nwhile cat {level}; do sleep 0.01; done\n")
