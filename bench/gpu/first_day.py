@@ -1,4 +1,4 @@
-"""The first day on a GPU: builds, checks and measures, in stages of under 8 minutes.
+"""The first day on a GPU: builds, checks and measures, in stages of one to six minutes.
 
 Each stage that passed is remembered in OUT/report.json and not run again, so that a machine that is lent for minutes
 is used up to the last of them: call again until it says that everything was run. OUT/report.md is what to keep.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from day import HOME, Day, Late, reason  # noqa: E402
 from machine import commit  # noqa: E402
-from stages import HOME, STAGES, Day, Failed, Late  # noqa: E402
+from stages import STAGES  # noqa: E402
 
-LIMIT_S, LEAST_MINUTES = 470, 8
+AROUND_S = 15  # what a call may need besides its stages
 UNFINISHED = 3
 
 
@@ -41,12 +43,34 @@ def machine() -> str:
     return f"{gpu}; {os.cpu_count()} processors"
 
 
+def described(of: dict) -> str:
+    return "; ".join(f"{key} {value}" for key, value in of.items())
+
+
 def as_markdown(report: dict) -> str:
-    lines = ["# First day", "", report["machine"], ""]
-    for name, stage in report["stages"].items():
+    lines = ["# First day", "", described(report["of"]), ""]
+    for name in (name for name in STAGES if name in report["stages"]):
+        stage = report["stages"][name]
         lines += [f"## {name}: {stage['state']}, {stage['seconds']:.0f} s", ""]
+        if stage["of"] != report["of"]:
+            lines += [f"Of {described(stage['of'])}", ""]
         lines += [*(f"    {fact}" for fact in stage["facts"]), ""]
     return "\n".join(lines)
+
+
+def keep(out: Path, report: dict) -> None:
+    write(out / "report.json", json.dumps(report, indent=1))
+    write(out / "report.md", as_markdown(report))
+
+
+def chosen(only: str) -> list[str]:
+    return [name for name in STAGES if not only or name in only.split(",")]
+
+
+def least_minutes(wanted: list[str]) -> float:
+    """With less some stage would never be begun, in however many calls; to a tenth."""
+    longest_s = max((STAGES[name].reserved_s for name in wanted), default=0)
+    return math.ceil((longest_s + AROUND_S) / 6) / 10
 
 
 def arguments() -> argparse.Namespace:
@@ -66,7 +90,10 @@ def arguments() -> argparse.Namespace:
         "--device", default="cuda:0", help="cuda:N, or cpu to try the script itself"
     )
     parser.add_argument(
-        "--minutes", type=float, default=1e9, help="begin no stage that may end after this time"
+        "--minutes",
+        type=float,
+        default=1e9,
+        help="begin no stage for which more is reserved than is left of these",
     )
     parser.add_argument("--only", default="", help="stages, by commas: " + ", ".join(STAGES))
     parser.add_argument(
@@ -79,8 +106,9 @@ def arguments() -> argparse.Namespace:
     unknown = set(filter(None, args.only.split(","))) - set(STAGES)
     if unknown:
         parser.error(f"no stage {', '.join(sorted(unknown))}; stages: {', '.join(STAGES)}")
-    if args.minutes < LEAST_MINUTES:
-        parser.error(f"--minutes must be at least {LEAST_MINUTES}, which a stage may take")
+    least = least_minutes(chosen(args.only))
+    if args.minutes < least:
+        parser.error(f"--minutes must be at least {least:g}, for the longest of these stages")
     return args
 
 
@@ -88,53 +116,66 @@ def pending(wanted: list, stages: dict, of: dict, again: bool) -> list:
     """Stages to run: those that were never run as now first, those that failed behind them."""
     now = [name for name in wanted if again or stages.get(name, {}).get("of") != of]
     failed = [name for name in wanted if name not in now and stages[name]["state"] != "passed"]
-    return now + failed
+    # nothing runs before it is built
+    return sorted(now + failed, key=lambda name: name != "build")
 
 
-def main() -> int:
-    args = arguments()
+def run_stage(name: str, args: argparse.Namespace) -> dict:
+    """What the report says of it: passed, failed, or late if it took longer than is reserved."""
+    print(name, flush=True)
     begin = time.monotonic()
-    args.out.mkdir(parents=True, exist_ok=True)
+    day = Day(args.out.resolve(), args.build.resolve(), args.device, args.quick)
+    day.deadline = begin + STAGES[name].reserved_s
+    try:
+        STAGES[name].work(day)
+        state = "passed"
+    except Exception as why:  # whatever it is, the stages behind it are worth their minutes
+        state = "late" if isinstance(why, Late) else "failed"
+        day.tell(f"FAILED: {reason(why)}")
+    return {"state": state, "seconds": time.monotonic() - begin, "facts": day.facts}
+
+
+def read_report(args: argparse.Namespace) -> dict:
+    """Of earlier calls, with what this one is of."""
     path = args.out / "report.json"
     report = json.loads(path.read_text()) if path.exists() else {"stages": {}}
-    stages = report["stages"]
     # what passed elsewhere, or before a change, says nothing of this run
-    of = {
+    report["of"] = {
+        "machine": machine(),
         "device": args.device,
         "quick": args.quick,
         "build": str(args.build.resolve()),
         "commit": commit(HOME) or "unknown",
     }
-    report["machine"] = f"{machine()}; commit {of['commit']}"
-    wanted = [name for name in STAGES if not args.only or name in args.only.split(",")]
+    # a report that was carried here came without the build
+    if not (args.build / "maglev-engine").exists():
+        report["stages"].pop("build", None)
+    return report
+
+
+def main() -> int:
+    args = arguments()
+    end = time.monotonic() + 60 * args.minutes
+    args.out.mkdir(parents=True, exist_ok=True)
+    report = read_report(args)
+    stages, of = report["stages"], report["of"]
+    wanted, left_out = chosen(args.only), []
     for name in pending(wanted, stages, of, args.again):
-        if time.monotonic() - begin + LIMIT_S > 60 * args.minutes:
-            if stages.get(name, {}).get("of") == of:
+        if time.monotonic() + STAGES[name].reserved_s > end:
+            # one that failed in an earlier call is no reason for another
+            if stages.get(name, {}).get("of") != of:
+                left_out.append(name)
+            if name == "build":
                 break
-            print(f"no time left for the stage {name}: call again")
-            return UNFINISHED
-        print(f"{name}", flush=True)
-        day = Day(args.out.resolve(), args.build.resolve(), args.device, args.quick)
-        started = time.monotonic()
-        day.deadline = started + LIMIT_S
-        late = False
-        try:
-            STAGES[name](day)
-            state = "passed"
-        except Exception as why:  # whatever it is, the stages behind it are worth their minutes
-            state, late = "failed", isinstance(why, Late)
-            day.tell(f"FAILED: {why if isinstance(why, Failed) else repr(why)}")
-        stages[name] = {
-            "of": of,
-            "state": state,
-            "seconds": time.monotonic() - started,
-            "facts": day.facts,
-        }
-        write(path, json.dumps(report, indent=1))
-        write(args.out / "report.md", as_markdown(report))
-        if name == "build" and state == "failed":
+            continue
+        stages[name] = {"of": of, **run_stage(name, args)}
+        keep(args.out, report)
+        if name == "build" and stages[name]["state"] != "passed":
             # what was compiled stays
-            return UNFINISHED if late else 1
+            return UNFINISHED if stages[name]["state"] == "late" else 1
+    if left_out:
+        print(f"no time left for {', '.join(left_out)}: call again")
+        return UNFINISHED
     failed = [name for name in wanted if stages.get(name, {}).get("state") != "passed"]
     print(f"{args.out / 'report.md'}: {len(wanted) - len(failed)} of {len(wanted)} stages passed")
     return 1 if failed else 0
