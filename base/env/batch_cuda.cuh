@@ -9,15 +9,20 @@ namespace maglev {
 
 constexpr int kEnvThreads = 128;
 
+// Slot functions take the structs by address: as grid constants these are read where the launch put
+// them, where each thread would first copy them (232 bytes) into memory of its own.
+
 template <class E>
-__global__ void reset_slots(EnvBatch batch, StepIo io, int64_t count) {
+__global__ void reset_slots(const __grid_constant__ EnvBatch batch,
+                            const __grid_constant__ StepIo io, int64_t count) {
   static_assert(!host_only<E>(), "kHostOnly is new in this header: configure the build again");
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) reset_slot<E>(batch, io, i);
 }
 
 template <class E>
-__global__ void step_slots(EnvBatch batch, StepIo io, int64_t count) {
+__global__ void step_slots(const __grid_constant__ EnvBatch batch,
+                           const __grid_constant__ StepIo io, int64_t count) {
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) step_slot<E>(batch, io, i);
 }

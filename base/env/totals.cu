@@ -7,27 +7,46 @@
 namespace maglev {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = int(kTotalsThreads);
 
-// one block: a flush is rare, and the order of adding is the same each time
-__global__ void reduce_slots(EnvBatch batch, EpisodeTotals* into, int64_t count) {
+// the block's totals, added in the order of a tree into `to` by thread 0
+__device__ void add_block(const EpisodeTotals& mine, EpisodeTotals* to) {
   __shared__ std::byte memory alignas(EpisodeTotals)[kThreads * sizeof(EpisodeTotals)];
-  auto* parts = reinterpret_cast<EpisodeTotals*>(memory);
-  auto* mine = new (parts + threadIdx.x) EpisodeTotals{};
-  for (int64_t i = threadIdx.x; i < count; i += kThreads)
-    take_slot_totals(*reinterpret_cast<SlotHead*>(batch.slots + size_t(i) * batch.slot_bytes),
-                     *mine);
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  EpisodeTotals total{};
-  for (int t = 0; t < kThreads; ++t) add_totals(parts[t], total);
-  *into = total;
+  auto* all = reinterpret_cast<EpisodeTotals*>(memory);
+  const int thread = int(threadIdx.x);
+  new (all + thread) EpisodeTotals(mine);
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) add_totals(all[thread + half], all[thread]);
+  }
+  if (thread == 0) *to = all[0];
+}
+
+// a thread one slot of as many as the grid has threads, then the next
+__global__ void sum_slots(const __grid_constant__ EnvBatch batch, EpisodeTotals* partial,
+                          int64_t count) {
+  EpisodeTotals mine{};
+  const int64_t step = int64_t(gridDim.x) * kThreads;
+  for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
+    take_slot_totals(head_of(batch, i), mine);
+  add_block(mine, partial + blockIdx.x);
+}
+
+__global__ void join_totals(const EpisodeTotals* partial, int64_t parts, EpisodeTotals* into) {
+  EpisodeTotals mine{};
+  for (int64_t p = threadIdx.x; p < parts; p += kThreads) add_totals(partial[p], mine);
+  add_block(mine, into);
 }
 
 }  // namespace
 
-int take_totals_cuda(const EnvBatch& batch, EpisodeTotals* into, int64_t count, void* stream) {
-  return launch_kernel(reduce_slots, {.block = {kThreads}}, stream, batch, into, count);
+int take_totals_cuda(const EnvBatch& batch, EpisodeTotals* partial, EpisodeTotals* into,
+                     int64_t count, void* stream) {
+  const int64_t parts = totals_parts(count);
+  const LaunchShape shape{.grid = {parts}, .block = {kThreads}};
+  if (const int error = launch_kernel(sum_slots, shape, stream, batch, partial, count))
+    return error;
+  return launch_kernel(join_totals, {.block = {kThreads}}, stream, partial, parts, into);
 }
 
 }  // namespace maglev

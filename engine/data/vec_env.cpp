@@ -62,7 +62,10 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   if (where != device)
     columns_ =
         std::make_unique<HostColumns>(spec_, rows(), N_ * (entry.agents - learners_), device);
-  totals_ = at::zeros({int64_t(sizeof(EpisodeTotals))}, bytes.device(device));
+  const int64_t size_of_totals = sizeof(EpisodeTotals);
+  totals_ = at::zeros({size_of_totals}, bytes.device(device));
+  if (on_device_)
+    partial_totals_ = at::empty({totals_parts(N), size_of_totals}, bytes.device(device));
 }
 
 EnvBatch VecEnv::batch() const {
@@ -133,8 +136,9 @@ const at::Tensor& VecEnv::totals() {
       totals_.copy_(at::from_blob(const_cast<EpisodeTotals*>(&taken), totals_.sizes(), at::kByte));
     return totals_;
   }
-  const auto nowhere = [](const EnvBatch&, EpisodeTotals*, int64_t) {};
+  const auto nowhere = [](const EnvBatch&, EpisodeTotals*, EpisodeTotals*, int64_t) {};
   launch<take_totals_cuda>("take_totals", slots_.device(), nowhere, batch(),
+                           static_cast<EpisodeTotals*>(partial_totals_.data_ptr()),
                            static_cast<EpisodeTotals*>(totals_.data_ptr()), N_);
   return totals_;
 }

@@ -85,6 +85,7 @@ class VecEnv {
   LiveStates states_;
   std::unique_ptr<HostColumns> columns_;  ///< host-only on CUDA
   at::Tensor totals_;                     ///< [sizeof(EpisodeTotals)] u8, on the device
+  at::Tensor partial_totals_;             ///< scratch of these, where environments step there
 };
 
 }  // namespace maglev

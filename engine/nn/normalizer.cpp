@@ -5,6 +5,14 @@
 #include "kernels/normalize/normalize_op.h"
 
 namespace maglev {
+namespace {
+
+// whether scratch is to be made: with the first rows, where they are
+bool is_missing(const at::Tensor& scratch, const at::Tensor& rows) {
+  return !scratch.defined() || scratch.device() != rows.device();
+}
+
+}  // namespace
 
 RunningNorm::RunningNorm(int64_t D, double clip) : clip_(clip) {
   mean_ = register_buffer("mean", at::zeros({D}));
@@ -18,7 +26,8 @@ at::Tensor RunningNorm::forward(const at::Tensor& x) const {
 
 void RunningNorm::absorb(const at::Tensor& rows, const at::Tensor& weight) {
   auto moments = this->moments();
-  absorb_moments_(moments, rows, weight);
+  if (is_missing(scratch_, rows)) scratch_ = moments_scratch(mean_.numel(), rows.device());
+  absorb_moments_(moments, rows, weight, scratch_);
 }
 
 RewardNorm::RewardNorm(int64_t rows, double gamma, double clip) : gamma_(gamma), clip_(clip) {
@@ -29,7 +38,8 @@ RewardNorm::RewardNorm(int64_t rows, double gamma, double clip) : gamma_(gamma),
 at::Tensor RewardNorm::absorb(const at::Tensor& reward, const at::Tensor& done,
                               const at::Tensor& valid) {
   auto moments = stats_->moments();
-  absorb_returns_(moments, running_, reward, done, valid, gamma_);
+  if (is_missing(scratch_, reward)) scratch_ = returns_scratch(running_.numel(), reward.device());
+  absorb_returns_(moments, running_, reward, done, valid, gamma_, scratch_);
   return normalize(reward.unsqueeze(2), at::zeros_like(moments.mean), moments.var, clip_)
       .squeeze(2);
 }

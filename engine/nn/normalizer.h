@@ -29,6 +29,7 @@ class RunningNorm : public torch::nn::Module {
  private:
   double clip_;
   at::Tensor mean_, var_, count_;  ///< [D], [D], [] f32, f32, f64
+  at::Tensor scratch_;             ///< absorb_scratch, once rows came
 };
 
 /// Scales rewards by the standard deviation of the discounted return, without moving their mean
@@ -46,6 +47,7 @@ class RewardNorm : public torch::nn::Module {
  private:
   double gamma_, clip_;
   at::Tensor running_;  ///< [rows] f32, discounted return so far
+  at::Tensor scratch_;  ///< returns_scratch, once rewards came
   std::shared_ptr<RunningNorm> stats_;
 };
 

@@ -42,7 +42,10 @@ void PopArtHead::absorb(const at::Tensor& returns, const at::Tensor& weight,
                     .bias = bias_,
                     .adam_first = adam.first,
                     .adam_second = adam.second};
-  popart_(state, returns, weight, beta_min_);
+  // made with the first returns, where they are
+  if (!scratch_.defined() || scratch_.device() != returns.device())
+    scratch_ = popart_scratch(returns.device());
+  popart_(state, returns, weight, beta_min_, scratch_);
 }
 
 std::shared_ptr<ValueHead> make_value_head(ValueHeadKind kind, int64_t F, double popart_beta,

@@ -64,6 +64,7 @@ class PopArtHead : public ValueHead {
   double beta_min_;
   /// Device scalars f32; scale is the factor the last absorb put on the weights.
   at::Tensor mean_, var_, std_, count_, scale_;
+  at::Tensor scratch_;  ///< popart_scratch, once returns came
 };
 
 enum class ValueHeadKind { plain, popart };

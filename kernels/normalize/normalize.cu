@@ -4,7 +4,7 @@
 namespace maglev {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = int(kAbsorbThreads);
 
 __global__ void normalize(NormalizeArgs args) {
   int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -14,76 +14,121 @@ __global__ void normalize(NormalizeArgs args) {
   args.out[e] = clamp_to((args.x[e] - args.mean[c]) * rstd, args.clip);
 }
 
-// the block's sums, added in the order of a tree, in thread 0
-__device__ ShiftedSums block_sum(ShiftedSums mine) {
+__device__ void join(ShiftedSums& all, const ShiftedSums& part) {
+  all.weight += part.weight;
+  all.first += part.first;
+  all.second += part.second;
+}
+
+// the block's sums, added in the order of a tree
+__device__ ShiftedSums block_sum(const ShiftedSums& mine) {
   __shared__ ShiftedSums all[kThreads];
   all[threadIdx.x] = mine;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
-    if (int(threadIdx.x) < half) {
-      all[threadIdx.x].weight += all[threadIdx.x + half].weight;
-      all[threadIdx.x].first += all[threadIdx.x + half].first;
-      all[threadIdx.x].second += all[threadIdx.x + half].second;
-    }
+    if (int(threadIdx.x) < half) join(all[threadIdx.x], all[threadIdx.x + half]);
   }
   __syncthreads();
   return all[0];
 }
 
-// one block a column; scratch[0] is the weight that count grows by behind them
-__global__ void absorb_columns(AbsorbArgs args) {
-  const int64_t c = blockIdx.x;
-  const double count = *args.moments.count;
-  const double shift = count > 0 ? args.moments.mean[c] : args.x[c];
+// what blocks left, a thread every kThreads-th, then in a tree
+__device__ ShiftedSums join_partials(const ShiftedSums* partial, int64_t count) {
   ShiftedSums mine{};
-  for (int64_t m = threadIdx.x; m < args.M; m += kThreads)
-    add(mine, args.x[m * args.D + c], args.weight ? args.weight[m] : 1.0, shift);
-  const ShiftedSums sums = block_sum(mine);
-  if (threadIdx.x != 0) return;
-  merge(sums, shift, count, args.moments.mean[c], args.moments.var[c]);
-  if (c == 0) args.scratch[0] = sums.weight;
+  for (int64_t p = threadIdx.x; p < count; p += kThreads) join(mine, partial[p]);
+  return block_sum(mine);
 }
 
-__global__ void add_count(double* count, const double* fresh) { *count += *fresh; }
+// scratch of absorb_columns: the count that moments had, then the partials of each column
+__device__ ShiftedSums* partials_of(const AbsorbArgs& args) {
+  return reinterpret_cast<ShiftedSums*>(args.scratch + 1);
+}
+
+__device__ double column_shift(const AbsorbArgs& args, double count, int64_t c) {
+  return count > 0 ? args.moments.mean[c] : args.x[c];
+}
+
+// a block every gridDim.x-th group of rows of up to kThreads columns: threads side by side read
+// floats side by side, and a thread stays in its column
+__launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
+  const int columns = int(absorb_columns_at_once(args.D)), rows = kThreads / columns;
+  const int thread = int(threadIdx.x), row = thread / columns;
+  const int64_t c = int64_t(blockIdx.y) * kThreads + thread % columns;
+  const bool reads = row < rows && c < args.D;
+  const double count = *args.moments.count;
+  ShiftedSums mine{};
+  if (reads) {
+    const double shift = column_shift(args, count, c);
+    const int64_t step = int64_t(gridDim.x) * rows;
+#pragma unroll 8
+    for (int64_t m = int64_t(blockIdx.x) * rows + row; m < args.M; m += step)
+      add(mine, args.x[m * args.D + c], args.weight ? args.weight[m] : 1.f, shift);
+  }
+
+  // a column's rows fold in halves
+  __shared__ ShiftedSums all[kThreads];
+  all[thread] = mine;
+  for (int left = rows; left > 1;) {
+    const int half = (left + 1) / 2;
+    __syncthreads();
+    if (row < left - half) join(all[thread], all[thread + half * columns]);
+    left = half;
+  }
+  if (reads && row == 0) partials_of(args)[c * gridDim.x + blockIdx.x] = all[thread];
+  if (blockIdx.x == 0 && blockIdx.y == 0 && thread == 0) args.scratch[0] = count;
+}
+
+// one block a column; the count that all of them merge with is the one kept, so that it can grow here
+__global__ void join_columns(AbsorbArgs args, int64_t parts) {
+  const int64_t c = blockIdx.x;
+  const ShiftedSums sums = join_partials(partials_of(args) + c * parts, parts);
+  if (threadIdx.x != 0) return;
+  const double count = args.scratch[0], shift = column_shift(args, count, c);
+  merge(sums, shift, count, args.moments.mean[c], args.moments.var[c]);
+  if (c == 0) *args.moments.count = count + sums.weight;
+}
+
+// scratch of scan_returns: two numbers, then a partial a block
+enum { kShift, kFirstRunning, kReturnNumbers };
+
+__device__ ShiftedSums* partials_of(const ReturnScanArgs& args) {
+  return reinterpret_cast<ShiftedSums*>(args.scratch + kReturnNumbers);
+}
 
 __device__ double return_shift(const ReturnScanArgs& args) {
   return *args.moments.count > 0 ? *args.moments.mean
                                  : double(args.running[0] * args.gamma + args.reward[0]);
 }
 
-// scratch[3 * N]: the shift that the first element's thread would otherwise overwrite
-__global__ void keep_shift(ReturnScanArgs args) { args.scratch[3 * args.N] = return_shift(args); }
-
-// one thread an environment; its sums go to scratch
-__global__ void scan_returns(ReturnScanArgs args) {
-  int64_t n = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (n >= args.N) return;
-  const double shift = args.scratch[3 * args.N];
-  float running = args.running[n];
-  ShiftedSums sums{};
-  for (int64_t t = 0; t < args.T; ++t) {
-    const int64_t i = t * args.N + n;
-    running = running * args.gamma + args.reward[i];
-    add(sums, running, args.weight[i], shift);
-    running *= 1.f - float(args.done[i]);
-  }
-  args.running[n] = running;
-  args.scratch[n] = sums.first;
-  args.scratch[args.N + n] = sums.second;
-  args.scratch[2 * args.N + n] = sums.weight;
-}
-
-__global__ void merge_returns(ReturnScanArgs args) {
+// one thread an environment
+__launch_bounds__(kThreads, 4) __global__ void scan_returns(ReturnScanArgs args) {
+  const int64_t n = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const double shift = return_shift(args);
   ShiftedSums mine{};
-  for (int64_t n = threadIdx.x; n < args.N; n += kThreads) {
-    mine.first += args.scratch[n];
-    mine.second += args.scratch[args.N + n];
-    mine.weight += args.scratch[2 * args.N + n];
+  if (n < args.N) {
+    float running = args.running[n];
+    // few environments are few threads, which would wait for memory at every step
+#pragma unroll 8
+    for (int64_t t = 0; t < args.T; ++t) {
+      const int64_t i = t * args.N + n;
+      running = running * args.gamma + args.reward[i];
+      add(mine, running, args.weight[i], shift);
+      running *= 1.f - float(args.done[i]);
+    }
+    // every block's shift may need the first one as it was: the join moves it on
+    if (n > 0) args.running[n] = running;
+    else args.scratch[kShift] = shift, args.scratch[kFirstRunning] = running;
   }
   const ShiftedSums sums = block_sum(mine);
+  if (threadIdx.x == 0) partials_of(args)[blockIdx.x] = sums;
+}
+
+__global__ void merge_returns(ReturnScanArgs args, int64_t parts) {
+  const ShiftedSums sums = join_partials(partials_of(args), parts);
   if (threadIdx.x != 0) return;
-  merge(sums, args.scratch[3 * args.N], *args.moments.count, *args.moments.mean, *args.moments.var);
+  merge(sums, args.scratch[kShift], *args.moments.count, *args.moments.mean, *args.moments.var);
   *args.moments.count += sums.weight;
+  args.running[0] = float(args.scratch[kFirstRunning]);
 }
 
 }  // namespace
@@ -93,17 +138,18 @@ int normalize_cuda(const NormalizeArgs& args, void* stream) {
 }
 
 int absorb_moments_cuda(const AbsorbArgs& args, void* stream) {
-  if (const int error =
-          launch_kernel(absorb_columns, {.grid = {args.D}, .block = {kThreads}}, stream, args))
-    return error;
-  return launch_kernel(add_count, kOneThread, stream, args.moments.count, args.scratch);
+  if (args.M == 0) return int(cudaSuccess);
+  const int64_t parts = absorb_parts(args.M, args.D);
+  const LaunchShape shape{.grid = {parts, blocks_of(args.D, kThreads)}, .block = {kThreads}};
+  if (const int error = launch_kernel(absorb_columns, shape, stream, args)) return error;
+  return launch_kernel(join_columns, {.grid = {args.D}, .block = {kThreads}}, stream, args, parts);
 }
 
 int absorb_returns_cuda(const ReturnScanArgs& args, void* stream) {
-  if (const int error = launch_kernel(keep_shift, kOneThread, stream, args)) return error;
-  if (const int error = launch_kernel(scan_returns, thread_each(args.N, kThreads), stream, args))
-    return error;
-  return launch_kernel(merge_returns, {.block = {kThreads}}, stream, args);
+  if (args.T == 0 || args.N == 0) return int(cudaSuccess);
+  const LaunchShape shape = thread_each(args.N, kThreads);
+  if (const int error = launch_kernel(scan_returns, shape, stream, args)) return error;
+  return launch_kernel(merge_returns, {.block = {kThreads}}, stream, args, shape.grid.x);
 }
 
 }  // namespace maglev

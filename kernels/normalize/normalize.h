@@ -38,7 +38,7 @@ struct AbsorbArgs {
   Moments moments;  ///< updated
   double* scratch;  ///< [absorb_scratch(D)], written
 };
-int64_t absorb_scratch(int64_t D);
+int64_t absorb_scratch(int64_t D);  ///< whatever M, so that one serves all launches of its owner
 void absorb_moments_cpu(const AbsorbArgs& args);
 
 /// Runs discounted returns over a rollout, and takes them into the moments of one column:
@@ -55,6 +55,25 @@ struct ReturnScanArgs {
 };
 int64_t return_scan_scratch(int64_t N);
 void absorb_returns_cpu(const ReturnScanArgs& args);
+
+/// How a device cuts columns: a block has up to kAbsorbThreads columns, with few of them several rows
+/// at once, and its sums are one part of each.
+constexpr int64_t kAbsorbThreads = 256;
+/// Most blocks of a pass: 4 for each multiprocessor of an H100 are at work at once.
+constexpr int64_t kMostAbsorbBlocks = 512;
+MAGLEV_HD int64_t absorb_columns_at_once(int64_t D) {
+  return D < kAbsorbThreads ? D : kAbsorbThreads;
+}
+MAGLEV_HD int64_t most_absorb_parts(int64_t D) {
+  const int64_t tiles = (D + kAbsorbThreads - 1) / kAbsorbThreads;
+  return tiles < kMostAbsorbBlocks ? kMostAbsorbBlocks / tiles : 1;
+}
+/// Parts of M rows: 16 a thread, more once there are as many parts as there may be.
+MAGLEV_HD int64_t absorb_parts(int64_t M, int64_t D) {
+  const int64_t rows = 16 * (kAbsorbThreads / absorb_columns_at_once(D));
+  const int64_t parts = (M + rows - 1) / rows, most = most_absorb_parts(D);
+  return parts < most ? parts : most;
+}
 
 /// The same on `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
 int normalize_cuda(const NormalizeArgs& args, void* stream);

@@ -164,8 +164,12 @@ void normalize_cpu(const NormalizeArgs& args) { HWY_DYNAMIC_DISPATCH(normalize_r
 void absorb_moments_cpu(const AbsorbArgs& args) { HWY_DYNAMIC_DISPATCH(absorb_rows)(args); }
 void absorb_returns_cpu(const ReturnScanArgs& args) { HWY_DYNAMIC_DISPATCH(absorb_returns)(args); }
 
-int64_t absorb_scratch(int64_t D) { return 4 * rows_at_once(D) * D; }
-int64_t return_scan_scratch(int64_t N) { return 3 * N + 1; }
+// a device's: a number and sums of each part
+int64_t absorb_scratch(int64_t D) {
+  return std::max(4 * rows_at_once(D) * D, 1 + 3 * D * most_absorb_parts(D));
+}
+// a device's: two numbers and sums of each block
+int64_t return_scan_scratch(int64_t N) { return 3 * N + 2; }
 
 }  // namespace maglev
 #endif

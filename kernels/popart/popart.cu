@@ -4,26 +4,44 @@
 namespace maglev {
 namespace {
 
-// as many as one block has: it is alone, and returns are many
-constexpr int kThreads = 1024;
+constexpr int kThreads = 256;
 
-// one block: the sums must be known before anything is rescaled
-__global__ void popart(PopArtArgs args) {
+__device__ void join(ReturnSums& all, const ReturnSums& part) {
+  all.weight += part.weight;
+  all.first += part.first;
+  all.second += part.second;
+}
+
+// the block's sums, added in the order of a tree
+__device__ ReturnSums block_sum(const ReturnSums& mine) {
   __shared__ ReturnSums all[kThreads];
-  const double mean = *args.mean;
-  ReturnSums mine{};
-  for (int64_t i = threadIdx.x; i < args.M; i += kThreads)
-    add(mine, args.returns[i] - mean, args.weight[i]);
   all[threadIdx.x] = mine;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
-    if (int(threadIdx.x) < half) {
-      all[threadIdx.x].weight += all[threadIdx.x + half].weight;
-      all[threadIdx.x].first += all[threadIdx.x + half].first;
-      all[threadIdx.x].second += all[threadIdx.x + half].second;
-    }
+    if (int(threadIdx.x) < half) join(all[threadIdx.x], all[threadIdx.x + half]);
   }
-  if (threadIdx.x == 0) popart_scalars(args, all[0]);
+  __syncthreads();
+  return all[0];
+}
+
+// a thread one return of as many as the grid has threads, then the next; loads are underway together
+__launch_bounds__(kThreads, 4) __global__ void sum_returns(PopArtArgs args, ReturnSums* partial) {
+  const double mean = *args.mean;
+  const int64_t step = int64_t(gridDim.x) * kThreads;
+  ReturnSums mine{};
+#pragma unroll 8
+  for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < args.M; i += step)
+    add(mine, args.returns[i] - mean, args.weight[i]);
+  const ReturnSums sums = block_sum(mine);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sums;
+}
+
+// one block: the sums must be known before anything is rescaled
+__global__ void popart(PopArtArgs args, const ReturnSums* partial, int64_t parts) {
+  ReturnSums mine{};
+  for (int64_t p = threadIdx.x; p < parts; p += kThreads) join(mine, partial[p]);
+  const ReturnSums sums = block_sum(mine);
+  if (threadIdx.x == 0) popart_scalars(args, sums);
   __syncthreads();
   const float scale = *args.scale;
   for (int64_t i = threadIdx.x; i <= args.F; i += kThreads) {
@@ -36,8 +54,11 @@ __global__ void popart(PopArtArgs args) {
 
 }  // namespace
 
-int popart_cuda(const PopArtArgs& args, void* stream) {
-  return launch_kernel(popart, {.block = {kThreads}}, stream, args);
+int popart_cuda(const PopArtArgs& args, ReturnSums* partial, void* stream) {
+  const int64_t parts = popart_parts(args.M);
+  const LaunchShape shape{.grid = {parts}, .block = {kThreads}};
+  if (const int error = launch_kernel(sum_returns, shape, stream, args, partial)) return error;
+  return launch_kernel(popart, {.block = {kThreads}}, stream, args, partial, parts);
 }
 
 }  // namespace maglev

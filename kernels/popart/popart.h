@@ -26,13 +26,21 @@ struct PopArtArgs {
 /// Sums run in f64 in an order that depends on M alone: the same bits on every CPU.
 void popart_cpu(const PopArtArgs& args);
 
-/// The same on `stream` (a cudaStream_t); returns a cudaError_t. Only in builds with device code.
-int popart_cuda(const PopArtArgs& args, void* stream);
-
 /// Sums of weight, and of weight times what the return is above the old mean, and its square.
 struct ReturnSums {
   double weight, first, second;
 };
+
+/// A device sums returns in parts, a block each, and joins these: 2048 a part, more once there are
+/// kMostPopArtParts.
+constexpr int64_t kMostPopArtParts = 512;
+MAGLEV_HD int64_t popart_parts(int64_t M) {
+  const int64_t parts = (M + 2047) / 2048;
+  return parts < 1 ? 1 : parts < kMostPopArtParts ? parts : kMostPopArtParts;
+}
+/// The same on `stream` (a cudaStream_t); returns a cudaError_t. Only in builds with device code.
+///   partial [popart_parts(M)], scratch
+int popart_cuda(const PopArtArgs& args, ReturnSums* partial, void* stream);
 
 /// `above`: a return less the old mean.
 MAGLEV_HD void add(ReturnSums& sums, double above, double weight) {

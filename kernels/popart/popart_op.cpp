@@ -71,7 +71,8 @@ std::vector<KernelCase> popart_cases(at::Device device) {
         {33, 17, true, 3, 2, 100, 30, 0},
         {1024, 64, true, 3, 2, 100, 30, 0.9},
         {2048, 64, true, 1000, 0.1, 1000, 0.1, 0.9},
-        {32768, 64, true, 3, 2, 100, 30, 0.9}}) {
+        {32768, 64, true, 3, 2, 100, 30, 0.9},
+        {70001, 300, true, 3, 2, 100, 30, 0.9}}) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(M));
     const auto f32 = at::TensorOptions(at::kFloat).device(device);
     const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, gen).to(device); };
@@ -85,32 +86,44 @@ std::vector<KernelCase> popart_cases(at::Device device) {
     if (adam) state.adam_first = normal({F + 1}), state.adam_second = normal({F + 1}).square();
     auto returns = normal({M}) * spread + centre;
     auto weight = (at::rand({M}, gen) < share).to(at::kFloat).to(device);
+    auto fused = [returns, weight, scratch = popart_scratch(device)](PopArtState& s) mutable {
+      popart_(s, returns, weight, 1e-3, scratch);
+    };
     auto of = [=](auto update) {
       auto fresh = cloned(state);
-      update(fresh, returns, weight, 1e-3);
+      update(fresh);
       return listed(fresh);
     };
     auto repeated = cloned(state);
-    list.push_back({.name = "M=" + std::to_string(M) + " F=" + std::to_string(F) +
-                            (adam ? " with Adam" : "") +
-                            (share == 0   ? ", none counts"
-                             : mean > 100 ? ", far from 0"
-                                          : ""),
-                    .reference = [=](const Tensors&) { return of(popart_reference); },
-                    .fused = [=](const Tensors&) { return of(popart_); },
-                    .tolerance = 1e-6,
-                    .bytes = M * 8 + (adam ? 3 : 1) * F * 8,
-                    .flops = M * 5 + (adam ? 3 : 1) * F,
-                    .repeat_fused = [=]() mutable { popart_(repeated, returns, weight, 1e-3); }});
+    list.push_back(
+        {.name = "M=" + std::to_string(M) + " F=" + std::to_string(F) + (adam ? " with Adam" : "") +
+                 (share == 0   ? ", none counts"
+                  : mean > 100 ? ", far from 0"
+                               : ""),
+         .reference =
+             [=](const Tensors&) {
+               return of([&](PopArtState& s) { popart_reference(s, returns, weight, 1e-3); });
+             },
+         .fused = [=](const Tensors&) { return of(fused); },
+         .tolerance = 1e-6,
+         .bytes = M * 8 + (adam ? 3 : 1) * F * 8,
+         .flops = M * 5 + (adam ? 3 : 1) * F,
+         .repeat_fused = [=]() mutable { fused(repeated); }});
   }
   return list;
 }
 
 }  // namespace
 
-void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight, double beta_min) {
-  const at::Device device = device_of("popart", returns, weight, s.mean, s.var, s.std, s.count,
-                                      s.scale, s.weight, s.bias, s.adam_first, s.adam_second);
+at::Tensor popart_scratch(at::Device device) {
+  return at::empty({kMostPopArtParts, 3}, at::TensorOptions(at::kDouble).device(device));
+}
+
+void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight, double beta_min,
+             at::Tensor& scratch) {
+  const at::Device device =
+      device_of("popart", returns, weight, s.mean, s.var, s.std, s.count, s.scale, s.weight, s.bias,
+                s.adam_first, s.adam_second, scratch);
   const int64_t M = returns.numel(), F = s.weight.numel();
   MAGLEV_ASSERT(weight.numel() == M && returns.is_contiguous() && weight.is_contiguous(),
                 "one weight a return");
@@ -119,6 +132,8 @@ void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight
   MAGLEV_ASSERT(!adam || (s.adam_first.numel() == F + 1 && s.adam_first.is_contiguous() &&
                           s.adam_second.numel() == F + 1 && s.adam_second.is_contiguous()),
                 "moments of weight and bias");
+  MAGLEV_ASSERT(scratch.size(0) >= popart_parts(M) && scratch.scalar_type() == at::kDouble,
+                "popart_scratch");
   const PopArtArgs args{.returns = returns.const_data_ptr<float>(),
                         .weight = weight.const_data_ptr<float>(),
                         .M = M,
@@ -133,7 +148,9 @@ void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight
                         .adam_first = adam ? s.adam_first.data_ptr<float>() : nullptr,
                         .adam_second = adam ? s.adam_second.data_ptr<float>() : nullptr,
                         .F = F};
-  launch<popart_cuda>("popart", device, popart_cpu, args);
+  const auto on_cpu = [](const PopArtArgs& a, ReturnSums*) { popart_cpu(a); };
+  launch<popart_cuda>("popart", device, on_cpu, args,
+                      reinterpret_cast<ReturnSums*>(scratch.data_ptr<double>()));
 }
 
 namespace kernels::popart {

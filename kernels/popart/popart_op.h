@@ -10,9 +10,12 @@ struct PopArtState {
   at::Tensor mean, var, std, count, scale, weight, bias, adam_first, adam_second;
 };
 
+/// Scratch of popart_ on `device`, for any number of returns.
+at::Tensor popart_scratch(at::Device device);
+
 /// Takes in returns [M] f32, each with weight [M] f32, and rescales head and optimiser so that
 /// denormalised outputs stay; does nothing where all weights are 0. Step size of the moments: max(1 / updates, beta_min).
 void popart_(PopArtState& state, const at::Tensor& returns, const at::Tensor& weight,
-             double beta_min);
+             double beta_min, at::Tensor& scratch);
 
 }  // namespace maglev

@@ -73,8 +73,11 @@ class DeviceEnvs {
       get(host.io().obs[c], io_.obs[c], rows * size_t(io_.obs_row_bytes[c]));
   }
   EpisodeTotals take_totals() {
-    void* into = allocate(sizeof(EpisodeTotals));
-    EXPECT_EQ(take_totals_cuda(batch_, static_cast<EpisodeTotals*>(into), kCount, nullptr), 0);
+    void *into = allocate(sizeof(EpisodeTotals)),
+         *partial = allocate(size_t(totals_parts(kCount)) * sizeof(EpisodeTotals));
+    EXPECT_EQ(take_totals_cuda(batch_, static_cast<EpisodeTotals*>(partial),
+                               static_cast<EpisodeTotals*>(into), kCount, nullptr),
+              0);
     EpisodeTotals totals;
     cudaMemcpy(&totals, into, sizeof totals, cudaMemcpyDeviceToHost);
     return totals;
