@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/model_shape.h"
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/panels/packed_model.h"
@@ -109,7 +110,11 @@ int64_t plans_elements(const Options& o, const ModelShape& s, const AlgoContext&
     return panel_plan_elements(o, s, rows, threads, context.precision == Precision::bf16);
   // a block a thread at once
   const int64_t at_once = block_rows(o, s, context) * (context.device.is_cpu() ? threads : 1);
-  return std::min(rows, at_once) * plan_elements(o, s);
+  const int64_t together = std::min(rows, at_once);
+  // rewards beside latents hold the hidden layers of every step
+  const bool beside = context.device.is_cuda() && together * o.samples <= kBesideRows;
+  const int64_t held = o.horizon * ((s.episodic ? 3 : 2) * s.mlp_dim + kBins + 1);
+  return together * (plan_elements(o, s) + (beside ? o.samples * held : 0));
 }
 
 }  // namespace

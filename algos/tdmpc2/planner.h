@@ -19,8 +19,8 @@ class Planner {
                             const at::Tensor& embedding) {
     return model.encode(seen, embedding);
   }
-  /// A plan for every row of the request. Any number of threads may be here at once; a row's plan
-  /// depends neither on them nor on the rows beside it.
+  /// A plan for every row of the request. On a processor any number of threads may be here at once, on a
+  /// device one; a row's plan depends neither on them nor on the rows beside it.
   virtual Plan plan(const PlanRequest& request) = 0;
 };
 

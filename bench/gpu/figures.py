@@ -112,15 +112,29 @@ def measure(day: Day, case: Case, number: int) -> Sample:
     return Sample(measured, busy.median(measured.begin_s, measured.end_s), note_of(run))
 
 
-def samples_of(day: Day, case: Case) -> list[Sample]:
-    """As many as the case wants and the stage's time allows, one at least."""
-    samples = []
-    for number in range(1 if day.quick else case.samples):
+def sampled(day: Day, cases: list[Case]) -> dict[str, list[Sample]]:
+    """One sample of every case, then rounds of further ones while the stage's time allows.
+
+    What was measured is told also where a later sample was late.
+    """
+    samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
+    took_s: dict[str, float] = {}
+
+    def sample(case: Case) -> None:
         left_s = day.left()
-        samples.append(measure(day, case, number))
-        took_s = left_s - day.left()
-        if day.left() < 1.1 * took_s:
-            break
+        samples[case.name].append(measure(day, case, len(samples[case.name])))
+        took_s[case.name] = left_s - day.left()
+
+    try:
+        each(day, {case.name: partial(sample, case) for case in cases})
+        for number in range(1, 1 if day.quick else max(case.samples for case in cases)):
+            for case in cases:
+                if number < case.samples and day.left() > 1.1 * took_s[case.name]:
+                    sample(case)
+    finally:
+        for name, taken in samples.items():
+            if taken:
+                tell_speed(day, name, taken)
     return samples
 
 
@@ -137,20 +151,16 @@ def where_time_went(day: Day, sample: Sample) -> str:
     return f"GPU busy {sample.busy:.0f} % at most (some kernel ran in the sample); {text}"
 
 
-def tell_speed(day: Day, case: Case) -> None:
-    samples = sorted(samples_of(day, case), key=lambda sample: sample.speed.rate)
+def tell_speed(day: Day, name: str, taken: list[Sample]) -> None:
+    samples = sorted(taken, key=lambda sample: sample.speed.rate)
     rates = [sample.speed.rate for sample in samples]
     middle = samples[len(samples) // 2]
     several = f"median of {len(samples)}, {rates[0]:,.0f} to {rates[-1]:,.0f}"
     spread = several if len(samples) > 1 else "one sample"
     day.tell(
-        f"{case.name}: {middle.speed.rate:,.0f} steps/s ({spread}); "
+        f"{name}: {middle.speed.rate:,.0f} steps/s ({spread}); "
         f"{where_time_went(day, middle)}; {middle.note}"
     )
-
-
-def tell_speeds(day: Day, cases: list[Case]) -> None:
-    each(day, {case.name: partial(tell_speed, day, case) for case in cases})
 
 
 def ppo_speed(day: Day) -> None:
@@ -162,7 +172,7 @@ def ppo_speed(day: Day) -> None:
         shape = [f"env.count={envs}", "ppo.rollout=32", f"ppo.minibatch={envs * 8}"]
         words = ["ppo", "cartpole", *shape, "train.precision=fp32"]
         cases.append(Case(f"cartpole_{envs}x32_fp32", words, steps, quick_steps=200_000))
-    tell_speeds(day, cases)
+    sampled(day, cases)
 
 
 def precisions(day: Day, *wanted: str) -> list[str]:
@@ -187,7 +197,7 @@ def goodhart_speed(day: Day) -> None:
         )
         for precision in precisions(day, *steps)
     ]
-    tell_speeds(day, cases)
+    sampled(day, cases)
 
 
 def tdmpc2_speed(day: Day) -> None:
@@ -226,7 +236,7 @@ def dreamer_speed(day: Day) -> None:
         )
         for precision in precisions(day, "fp32", "tf32")
     ]
-    tell_speeds(day, cases)
+    sampled(day, cases)
 
 
 def kernel_figures(day: Day) -> None:

@@ -162,8 +162,8 @@ def main() -> int:
     wanted, left_out = chosen(args.only), []
     for name in pending(wanted, stages, of, args.again):
         if time.monotonic() + STAGES[name].reserved_s > end:
-            # one that failed in an earlier call is no reason for another
-            if stages.get(name, {}).get("of") != of:
+            # one that failed in an earlier call is no reason for another, unless it is asked for
+            if args.again or stages.get(name, {}).get("of") != of:
                 left_out.append(name)
             if name == "build":
                 break

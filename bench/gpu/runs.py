@@ -104,8 +104,10 @@ def killed_on_its_way(day: Day, folder: Path, words: list) -> bool:
             time.sleep(0.002)
     finally:
         process.send_signal(signal.SIGKILL)
-        killed = process.wait() != 0
-    return killed
+        status = process.wait()
+    if status not in (0, -signal.SIGKILL):
+        raise Failed(f"ended by itself with status {status} before it was killed: see log.txt")
+    return status != 0
 
 
 def resumed_equals_unbroken(day: Day, name: str, run: Run) -> None:

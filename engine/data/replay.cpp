@@ -279,16 +279,24 @@ void Replay::exchange_newest(int64_t now, bool into_ring) {
   copy(step.is_first, columns_.is_first);
 }
 
-int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns) {
-  // is_first, terminated, truncated; reward
-  int64_t row = 3 + 4 + 4 * spec.action.dims();
-  for (const auto& c : spec.observations) row += c.row_bytes();
-  if (spec.action.masked) row += spec.action.categories();
+std::vector<int64_t> Replay::column_bytes(const EnvSpec& spec,
+                                          const std::vector<ExtraColumn>& columns) {
+  std::vector<int64_t> bytes;
+  for (const auto& c : spec.observations) bytes.push_back(c.row_bytes());
+  if (spec.action.masked) bytes.push_back(spec.action.categories());
+  // is_first, terminated, truncated; reward; action
+  bytes.insert(bytes.end(), {1, 1, 1, 4, 4 * spec.action.dims()});
   for (const auto& c : columns) {
     int64_t elements = 1;
     for (int64_t d : c.shape) elements *= d;
-    row += elements * int64_t(c10::elementSize(c.dtype));
+    bytes.push_back(elements * int64_t(c10::elementSize(c.dtype)));
   }
+  return bytes;
+}
+
+int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns) {
+  int64_t row = 0;
+  for (int64_t bytes : column_bytes(spec, columns)) row += bytes;
   return row;
 }
 
@@ -296,10 +304,12 @@ int64_t Replay::least_capacity(const ReplayShape& shape) {
   return (shape.length + shape.window.T + 2) * shape.window.rows;
 }
 
+int64_t Replay::ring_rows(const ReplayShape& shape) { return slots_of(shape) * shape.window.rows; }
+
 int64_t Replay::observed_bytes(const EnvSpec& spec, const ReplayShape& shape) {
   int64_t row = 0;
   for (const auto& c : spec.observations) row += c.row_bytes();
-  return slots_of(shape) * shape.window.rows * row;
+  return ring_rows(shape) * row;
 }
 
 int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,

@@ -106,8 +106,13 @@ class Replay {
   void hold(int64_t oldest, int64_t now);
   /// Rows that a slice and the steps collected meanwhile take, whatever the capacity.
   static int64_t least_capacity(const ReplayShape& shape);
-  /// Bytes of one row of one environment in all columns.
+  /// Bytes of one row of one environment in each column.
+  static std::vector<int64_t> column_bytes(const EnvSpec& spec,
+                                           const std::vector<ExtraColumn>& columns);
+  /// In all of them.
   static int64_t row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns);
+  /// Rows of the ring: its slots, of all environments.
+  static int64_t ring_rows(const ReplayShape& shape);
   /// Bytes of the ring's observations.
   static int64_t observed_bytes(const EnvSpec& spec, const ReplayShape& shape);
   /// Bytes of the ring and its table.

@@ -3,6 +3,7 @@
 #ifdef MAGLEV_DEVICE_CODE
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <c10/cuda/CUDAGuard.h>
@@ -34,6 +35,7 @@ class Streams {
         return stream;
       }
     }
+    const c10::cuda::CUDAGuard of(device);
     cudaStream_t stream = nullptr;
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "side stream");
     return stream;
@@ -79,7 +81,8 @@ struct SideStream::Device {
   c10::DeviceIndex index;
   cudaStream_t own;
   c10::cuda::CUDAStream side;
-  cudaEvent_t order;  ///< recorded anew for each fork and join: a wait is for its last record
+  bool forked = false;  ///< since the last join
+  cudaEvent_t order;    ///< recorded anew for each fork and join: a wait is for its last record
 };
 
 SideStream::SideStream(at::Device device) {
@@ -88,13 +91,16 @@ SideStream::SideStream(at::Device device) {
 
 void SideStream::fork(const std::function<void()>& work) {
   if (!device_) return work();
+  device_->forked = true;
   device_->chain(c10::cuda::getCurrentCUDAStream(device_->index), device_->side);
   const c10::cuda::CUDAStreamGuard guard(device_->side);
   work();
 }
 
 void SideStream::join() {
-  if (device_) device_->chain(device_->side, c10::cuda::getCurrentCUDAStream(device_->index));
+  // a stream that is captured must not wait for one that is not
+  if (!device_ || !std::exchange(device_->forked, false)) return;
+  device_->chain(device_->side, c10::cuda::getCurrentCUDAStream(device_->index));
 }
 
 void SideStream::wait() const {

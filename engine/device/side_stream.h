@@ -20,8 +20,8 @@ class SideStream {
   /// stream was given so far, and beside what that is given until join(). Within a capture of the
   /// current stream it becomes part of the graph, and has to be joined before the capture ends.
   void fork(const std::function<void()>& work);
-  /// What the current stream is given from now on happens behind what was forked. After a fork(), and
-  /// in the capture that it was in.
+  /// What the current stream is given from now on happens behind what was forked since the last join; nothing
+  /// where nothing was. In the capture that the fork was in.
   void join();
   /// Waits until the device has done what this stream was given; what replays of graphs do on it is
   /// ordered by the stream that they run on alone. Never within a capture.

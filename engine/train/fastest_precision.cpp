@@ -38,7 +38,7 @@ double iteration_s(const Experiment& experiment, Placement placement, Precision 
     synchronize();
     const double s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (s >= kMeasured_s || made < count) return s / made;
+    if (s >= kMeasured_s || trainer.done()) return s / made;
   }
 }
 

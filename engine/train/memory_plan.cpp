@@ -36,13 +36,11 @@ int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int6
   return (plan.collect_steps + 1) * (blocks + 1) * (kRowBytes + kViewBytes * columns);
 }
 
-// what columns of observations of `bytes` together take in pinned memory: torch's allocator of the host
-// rounds each up to a power of two
-int64_t pinned_columns(const EnvSpec& spec, int64_t bytes) {
-  int64_t row = 0, sum = 0;
-  for (const ObsColumn& column : spec.observations) row += column.row_bytes();
-  for (const ObsColumn& column : spec.observations)
-    sum += int64_t(std::bit_ceil(uint64_t(bytes / row * column.row_bytes())));
+// what columns of `rows` rows take in pinned memory: torch's allocator of the host rounds each up to a power
+// of two
+int64_t pinned_columns(const std::vector<int64_t>& row_bytes, int64_t rows) {
+  int64_t sum = 0;
+  for (int64_t bytes : row_bytes) sum += int64_t(std::bit_ceil(uint64_t(bytes * rows)));
   return sum;
 }
 
@@ -116,8 +114,10 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
         result.replay -= result.memory.disk;
       }
       if (memory.pinned) {
-        const int64_t observed = Replay::observed_bytes(spec, shape);
-        result.memory.pinned = result.replay - observed + pinned_columns(spec, observed);
+        // its table stays on the device
+        const int64_t rows = Replay::ring_rows(shape);
+        result.memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
+        add("replay's table", result.replay - rows * Replay::row_bytes(spec, plan.columns));
       } else add("replay", result.replay);
       const int64_t batch =
           (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
@@ -134,7 +134,9 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
       const bool away = !plan.replay && rollout_is_pinned(run, placement.device);
       const int64_t observed = away ? Rollout::observed_bytes(spec, window) : 0;
-      if (away) result.memory.pinned = pinned_columns(spec, observed);
+      std::vector<int64_t> columns;
+      for (const ObsColumn& column : spec.observations) columns.push_back(column.row_bytes());
+      if (away) result.memory.pinned = pinned_columns(columns, (window.T + 1) * window.rows);
       add("rollout", all - observed);
     }
     if (placement.device.is_cuda()) add("libraries", kLibraries);

@@ -291,6 +291,12 @@ TEST(MemoryPlan, of_a_ring_in_pinned_memory_counts_what_torchs_allocator_rounds_
   const int64_t pinned = plan_memory(*experiment, gpu).pinned;
   EXPECT_GE(pinned, int64_t(2) << 30);
   EXPECT_LT(pinned, int64_t(2) << 30 | int64_t(64) << 20);
+  // three numbers, an action and a reward take 2 MiB, 512 KiB each, three flags 128 KiB each
+  const auto small =
+      experiment_of({"tdmpc2",
+                     "pendulum",
+                     {"train.replay_memory=pinned", "train.replay_capacity=100000"}});
+  EXPECT_EQ(plan_memory(*small, gpu).pinned, (2 << 20) + 2 * (512 << 10) + 3 * (128 << 10));
 }
 
 TEST(MemoryPlan, of_a_run_over_its_limit_says_what_takes_how_much) {

@@ -48,7 +48,7 @@ __device__ double column_shift(const AbsorbArgs& args, double count, int64_t c) 
   return count > 0 ? args.moments.mean[c] : args.x[c];
 }
 
-// a block every gridDim.x-th group of rows of up to kThreads columns: threads side by side read
+// a block every gridDim.x-th set of rows of up to kThreads columns: threads side by side read
 // floats side by side, and a thread stays in its column
 __launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
   const int columns = int(absorb_columns_at_once(args.D)), rows = kThreads / columns;

@@ -66,7 +66,7 @@ MAGLEV_HD int64_t absorb_columns_at_once(int64_t D) {
 }
 MAGLEV_HD int64_t most_absorb_parts(int64_t D) {
   const int64_t tiles = (D + kAbsorbThreads - 1) / kAbsorbThreads;
-  return tiles < kMostAbsorbBlocks ? kMostAbsorbBlocks / tiles : 1;
+  return tiles == 0 || tiles >= kMostAbsorbBlocks ? 1 : kMostAbsorbBlocks / tiles;
 }
 /// Parts of M rows: 16 a thread, more once there are as many parts as there may be.
 MAGLEV_HD int64_t absorb_parts(int64_t M, int64_t D) {

@@ -77,6 +77,7 @@ std::string refused(void (FaultyStage::*stage)()) {
     // as eager work it is fine
     if (stage != &FaultyStage::mixes_memories) (faulty.*stage)();
     if (stage == &FaultyStage::forks_for_good) faulty.side.join();
+    if (stage == &FaultyStage::joins_what_lies_outside) faulty.side.fork([] {});
     const at::Tensor before = faulty.x.cpu();
     error = error_of([&] { graph.capture(pool, [&] { (faulty.*stage)(); }); });
     EXPECT_FALSE(graph.captured());
@@ -149,6 +150,24 @@ TEST(Captures, of_work_on_a_side_stream_do_it_in_every_replay) {
       graph.run([] {});
       EXPECT_TRUE(at::equal(forked.x.cpu(), x) && at::equal(forked.y.cpu(), y));
     }
+  });
+}
+
+TEST(Captures, of_a_stage_that_joins_without_a_fork_hold_no_wait) {
+  GraphPool pool(at::Device("cuda:0"));
+  Forked forked;
+  StepGraph graph("stage");
+  const auto stage = [&] {
+    forked.side.join();
+    forked.x.add_(1);
+  };
+  pool.on_side_stream([&] {
+    // forked and joined before, as by eager work
+    forked.side.fork([&] { Forked::draw(forked.y, 1); });
+    forked.side.join();
+    graph.capture(pool, stage);
+    graph.run([] {});
+    EXPECT_EQ(forked.x.cpu().sum().item<float>(), 8);
   });
 }
 

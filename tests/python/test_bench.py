@@ -172,18 +172,31 @@ def test_a_runs_speed_is_of_the_time_behind_its_first_quarter(figures, tmp_path)
     )
 
 
-def test_a_case_gets_as_many_samples_as_fit_and_one_at_least(figures, tmp_path, monkeypatch):
+def test_every_case_gets_a_sample_before_any_gets_another(figures, tmp_path, monkeypatch):
     day, left = gpu_day(figures, tmp_path), [100.0]
+    late = importlib.import_module("day").Late
 
-    def forty_seconds(_day, _case, number):
+    def forty_seconds(_day, case, number):
+        if left[0] < 40:
+            raise late("no time")
         left[0] -= 40
-        return number
+        return f"{case.name} {number}"
 
+    told = []
     day.left = lambda: left[0]
     monkeypatch.setattr(figures, "measure", forty_seconds)
-    case = figures.Case("some", [], steps=1, quick_steps=1)
-    assert figures.samples_of(day, case) == [0, 1]
-    assert figures.samples_of(day, case) == [0]
+    monkeypatch.setattr(figures, "tell_speed", lambda _day, name, taken: told.append((name, taken)))
+    one, other = (figures.Case(name, [], steps=1, quick_steps=1) for name in ("one", "other"))
+    # 20 s are too few for a third
+    assert figures.sampled(day, [one, other]) == {"one": ["one 0"], "other": ["other 0"]}
+    left[0] = 190.0
+    assert figures.sampled(day, [one, other])["one"] == ["one 0", "one 1"]
+    # what was measured is told where there was no time for the next
+    told.clear()
+    left[0] = 50.0
+    with pytest.raises(late):
+        figures.sampled(day, [one, other])
+    assert told == [("one", ["one 0"])]
 
 
 def test_the_gpus_busy_share_is_of_the_time_between_two_moments(figures, tmp_path, monkeypatch):
@@ -254,8 +267,9 @@ def test_a_stage_of_a_first_day_begins_only_where_its_reservation_fits(planned, 
     assert "no time left for longer: call again" in capsys.readouterr().out
     assert planned("--minutes", "5") == (0, ["longer"])
     assert planned("--minutes", "5") == (0, [])
-    # to the second: 201 s are all that is left
-    assert planned("--again", "--minutes", "5.85") == (0, ["long", "longer"])
+    # to the second: 201 s are all that is left, and the third is told as not repeated
+    assert planned("--again", "--minutes", "5.85") == (3, ["long", "longer"])
+    assert "no time left for short" in capsys.readouterr().out
     # a report that was carried to another machine shows of which one each stage is
     report = json.loads((tmp_path / "report.json").read_text())
     report["stages"]["long"]["of"]["machine"] = "another"

@@ -14,10 +14,6 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-// sequences of all environments up to which a plan's rewards are worked out beside its latents. More fill a
-// device by themselves, and what is held until rewards are there would be gigabytes.
-constexpr int64_t kBesideRows = 4096;
-
 // elements between rows of an operand: tensor cores read 16 bytes at once
 int64_t aligned(int64_t width) { return (width + 7) / 8 * 8; }
 
@@ -191,7 +187,7 @@ at::Tensor DevicePlanner::hidden(const at::Tensor& x, const at::Tensor& first,
 }
 
 void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
-                         int64_t first) const {
+                         int64_t first) {
   const int64_t N = w.N, D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
   const int64_t rows = inputs.size(0), R = rows / N;
   // every sequence of an environment begins at the same latent: its products are one row
@@ -202,7 +198,8 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
                         : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
                                  step_two_, nets, N);
   // the next step waits for latents alone: where one stream leaves a device idle, rewards come beside it
-  if (N * options_.sizes.S <= kBesideRows) rewards_.fork([&] { add_reward(w, t, h, first, true); });
+  if (device_.is_cuda() && N * options_.sizes.S <= kBesideRows)
+    rewards_.fork([&] { add_reward(w, t, h, first, true); });
   else add_reward(w, t, h, first, false);
   // the next latents, straight into the inputs of the next step
   const auto latent = at::mm(h[0], dynamics_out_.weight);
@@ -210,7 +207,7 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
 }
 
 void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t first,
-                               bool held) const {
+                               bool held) {
   // a reward counts while the sequence is alive: that is judged at the latent the step begins at
   const auto reward = at::mm(h[1], reward_out_.weight);
   at::Tensor logit;
@@ -236,7 +233,7 @@ void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t 
               device_);
 }
 
-void DevicePlanner::roll_policy(Work& w) const {
+void DevicePlanner::roll_policy(Work& w) {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
   auto inputs = empty({H, N * P, ld_});
@@ -272,7 +269,7 @@ void DevicePlanner::roll_policy(Work& w) const {
   }
 }
 
-void DevicePlanner::total(Work& w, int64_t round) const {
+void DevicePlanner::total(Work& w, int64_t round) {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
   const int64_t tails = shape_.episodic ? 2 : 1;

@@ -18,6 +18,11 @@
 
 namespace maglev::tdmpc2 {
 
+/// Sequences of all environments up to which a plan on a device works its rewards out beside its latents. More
+/// fill a device by themselves, and what is held until rewards are there would be gigabytes.
+constexpr int64_t kBesideRows = 4096;
+
+/// Threads: on a device one at a time, for its second stream is one.
 class DevicePlanner : public Planner {
  public:
   /// Products are bf16 where `precision` is; sums, LayerNorm and values are f32.
@@ -52,16 +57,16 @@ class DevicePlanner : public Planner {
   /// Hidden layers of the first `nets` networks on x [rows, in]: [nets, rows, M].
   at::Tensor hidden(const at::Tensor& x, const at::Tensor& first, const at::Tensor& start,
                     const Side& one, const Side& two, int64_t nets, int64_t envs) const;
-  void roll_policy(Work& work) const;
+  void roll_policy(Work& work);
   /// Step t of rows `inputs` [N * R, ld], whose sequences begin at `first`; the next latents go to
   /// `next` [N, R, D].
   void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
-            int64_t first) const;
+            int64_t first);
   /// Adds step t's reward, from the hidden layers `h` [nets, N * R, M] of its heads; `held`: keeps what it
   /// reads until rewards_ is joined.
-  void add_reward(Work& work, int64_t t, const at::Tensor& h, int64_t first, bool held) const;
+  void add_reward(Work& work, int64_t t, const at::Tensor& h, int64_t first, bool held);
   /// Values of all sequences of a round.
-  void total(Work& work, int64_t round) const;
+  void total(Work& work, int64_t round);
 
   PlanOptions options_;
   PlanNumbers numbers_;
@@ -70,7 +75,7 @@ class DevicePlanner : public Planner {
   at::ScalarType dtype_;
   int64_t ld_;     ///< elements of a row of inputs, latent and action side by side
   int64_t heads_;  ///< networks of a step: dynamics, reward and, if episodic, termination
-  mutable SideStream rewards_;  ///< where rewards are worked out beside the next step
+  SideStream rewards_;  ///< where rewards are worked out beside the next step
 
   Side step_one_, step_two_;      ///< dynamics | reward | termination
   Side policy_one_, policy_two_;  ///< policy | termination
