@@ -13,7 +13,8 @@ from conftest import ENGINE, HOME
 
 
 def test_the_signature_is_one_hash_an_algorithm_and_always_the_same(engine):
-    first, again = engine("bench", "--signature"), engine("bench", "--signature")
+    # a minute of one core at rest, three times that beside other programs
+    first, again = (engine("bench", "--signature", timeout_s=600) for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert first.stdout == again.stdout
     table = engine("algos").stdout.split("\n\n")[0].splitlines()[1:]

@@ -61,7 +61,9 @@ def test_a_gpu_need_not_be_there(engine):
     seen = ["ppo", "goodhart", "--device", "t4"]
     device, away = (planned(engine, *seen, f"train.rollout_memory={m}")[1] for m in ("device", "pinned"))
     assert device["pinned"] == 0 and away["parts"]["rollout"] > 0
-    assert away["pinned"] + away["parts"]["rollout"] == device["parts"]["rollout"]
+    # each of two columns there takes the power of two above it
+    observed = device["parts"]["rollout"] - away["parts"]["rollout"]
+    assert observed < away["pinned"] < 2 * observed and bin(away["pinned"]).count("1") <= 2
 
 
 def test_a_replay_grows_no_further_than_it_stays_on_the_device(engine):
