@@ -14,9 +14,15 @@ Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<Extr
                           at::TensorOptions(device), observations)),
       window_(spec, batch_, shape) {}
 
+std::vector<int64_t> Rollout::observed_columns(const EnvSpec& spec) {
+  std::vector<int64_t> bytes;
+  for (const ObsColumn& column : spec.observations) bytes.push_back(column.row_bytes());
+  return bytes;
+}
+
 int64_t Rollout::observed_bytes(const EnvSpec& spec, const RolloutShape& shape) {
   int64_t row = 0;
-  for (const ObsColumn& column : spec.observations) row += column.row_bytes();
+  for (int64_t bytes : observed_columns(spec)) row += bytes;
   return (shape.T + 1) * shape.rows * row;
 }
 

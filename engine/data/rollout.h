@@ -15,7 +15,8 @@ class Rollout {
   Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
           at::Device device, const MakeColumn& observations = {});
 
-  /// Bytes of the observations.
+  /// Bytes of one row in each column of the observations, and of all of them.
+  static std::vector<int64_t> observed_columns(const EnvSpec& spec);
   static int64_t observed_bytes(const EnvSpec& spec, const RolloutShape& shape);
 
   const RolloutShape& shape() const { return window_.shape(); }

@@ -134,9 +134,9 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
           (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
       const bool away = !plan.replay && rollout_is_pinned(run, placement.device);
       const int64_t observed = away ? Rollout::observed_bytes(spec, window) : 0;
-      std::vector<int64_t> columns;
-      for (const ObsColumn& column : spec.observations) columns.push_back(column.row_bytes());
-      if (away) result.memory.pinned = pinned_columns(columns, (window.T + 1) * window.rows);
+      if (away)
+        result.memory.pinned =
+            pinned_columns(Rollout::observed_columns(spec), (window.T + 1) * window.rows);
       add("rollout", all - observed);
     }
     if (placement.device.is_cuda()) add("libraries", kLibraries);

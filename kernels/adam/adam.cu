@@ -1,3 +1,4 @@
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "kernels/adam/adam.h"
 
@@ -19,7 +20,6 @@ __global__ void reduce_chunks(AdamArgs args) {
   constexpr int kChunk = int(kAdamDeviceChunk), kEach = kChunk / 32;
   static_assert(kSplits == 1 || kSplits == 32);
   __shared__ float sums[kSplits][kChunk];
-  __shared__ double shared[kChunk];
   const int split = int(threadIdx.x) / (kSplits == 1 ? kChunk : 32);
   const int first = int(threadIdx.x) % (kSplits == 1 ? kChunk : 32);
   const int64_t begin = blockIdx.x * kAdamDeviceChunk, end = min(begin + kAdamDeviceChunk, args.P);
@@ -45,32 +45,21 @@ __global__ void reduce_chunks(AdamArgs args) {
   for (int64_t g = 0; g < args.group_count; ++g) {
     const AdamGroup group = args.groups[g];
     const bool within = i >= group.begin && i < group.begin + group.count;
-    __syncthreads();
-    if (at < kChunk) shared[at] = within ? double(sum) * double(sum) : 0.;
-    for (int half = kChunk / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (at < half) shared[at] += shared[at + half];
-    }
-    if (at == 0) args.partial[blockIdx.x * args.group_count + g] = shared[0];
+    const double squares = block_sum<kChunk>(within ? double(sum) * double(sum) : 0.);
+    if (at == 0) args.partial[blockIdx.x * args.group_count + g] = squares;
   }
 }
 
 // one block: all of it adds the chunks of one group after another
 __global__ void clip(AdamArgs args) {
-  __shared__ double shared[kClipThreads];
   const int64_t chunks = adam_device_chunks(args.P);
   double whole = 0;
   for (int64_t g = 0; g < args.group_count; ++g) {
     double squares = 0;
     for (int64_t c = threadIdx.x; c < chunks; c += kClipThreads)
       squares += args.partial[c * args.group_count + g];
-    __syncthreads();
-    shared[threadIdx.x] = squares;
-    for (int half = kClipThreads / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-    }
-    if (threadIdx.x == 0) whole += shared[0], args.factor[g] = adam_clip_factor(args, shared[0]);
+    squares = block_sum<kClipThreads>(squares);
+    if (threadIdx.x == 0) whole += squares, args.factor[g] = adam_clip_factor(args, squares);
   }
   if (threadIdx.x == 0) adam_finish_clip(args, whole);
 }

@@ -16,12 +16,8 @@
 
 namespace maglev {
 
-/// Elements a chunk has, in whole blocks of kAdamBlock, whose squares are summed in f32: a 64th of P
-/// where that lies within these, so that threads share the step of a small network too.
-constexpr int64_t kAdamBlock = 1024, kLeastAdamChunk = 2 * kAdamBlock, kMostAdamChunk = 16 * kAdamBlock;
-
-/// On a device.
-constexpr int64_t kAdamDeviceChunk = 128;
+/// Elements whose squares are summed in f32 before they are added in f64.
+constexpr int64_t kAdamBlock = 1024;
 
 /// Elements with a learning rate of their own, and unless clip_together a norm of their own.
 struct AdamGroup {
@@ -61,11 +57,15 @@ struct AdamArgs {
   AdamStep* step;        ///< [1], scratch and result
 };
 
+/// Elements of a chunk, in whole blocks: a 64th of P where that is 2 to 16 of them, so that threads
+/// share the step of a small network too.
 MAGLEV_HD int64_t adam_chunk(int64_t P) {
-  const int64_t share = (P / 64 + kAdamBlock - 1) / kAdamBlock * kAdamBlock;
-  return share < kLeastAdamChunk ? kLeastAdamChunk : share > kMostAdamChunk ? kMostAdamChunk : share;
+  const int64_t blocks = (P / 64 + kAdamBlock - 1) / kAdamBlock;
+  return kAdamBlock * (blocks < 2 ? 2 : blocks > 16 ? 16 : blocks);
 }
 MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + adam_chunk(P) - 1) / adam_chunk(P); }
+/// On a device.
+constexpr int64_t kAdamDeviceChunk = 128;
 MAGLEV_HD int64_t adam_device_chunks(int64_t P) {
   return (P + kAdamDeviceChunk - 1) / kAdamDeviceChunk;
 }

@@ -2,25 +2,13 @@
 // Partials of advantages, found and joined by one block of threads, for who goes on with what they
 // give.
 
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "kernels/advantage/advantage.h"
 
 namespace maglev {
 
 constexpr int kJoinThreads = 256;
-
-/// The same number for every thread, summed in a tree whose shape is fixed.
-__device__ inline double sum_by_block(double x) {
-  __shared__ double shared[kJoinThreads];
-  __syncthreads();
-  shared[threadIdx.x] = x;
-  for (int half = kJoinThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-  }
-  __syncthreads();
-  return shared[0];
-}
 
 /// One chunk's partial, of advantages less `minus` where that is not null. All kJoinThreads of a
 /// block call this, as what follows; every thread has the result.
@@ -37,29 +25,20 @@ __device__ inline AdvantagePartial chunk_by_block(const AdvantageArgs& args, con
     count += valid[e];
     sum += advantage[e] * valid[e];
   }
-  count = sum_by_block(count);
-  const double mean = sum_by_block(sum) / fmax(count, 1.);
+  count = block_sum<kJoinThreads>(count);
+  const double mean = block_sum<kJoinThreads>(sum) / fmax(count, 1.);
   for (int e = 0; e < kEach; ++e) {
     const double centred = (advantage[e] - mean) * valid[e];
     squares += centred * centred;
   }
-  squares = sum_by_block(squares);
+  squares = block_sum<kJoinThreads>(squares);
   return {count, mean, squares};
 }
 
-/// Joins partials [chunks]: a thread a share of them in order, then shares in a tree. Thread 0 has the
-/// result.
+/// Joins partials [chunks]: a thread a share of them in order, then shares in a tree.
 __device__ inline AdvantagePartial join_by_block(const AdvantagePartial* partial, int64_t chunks) {
-  __shared__ AdvantagePartial shared[kJoinThreads];
-  const int thread = int(threadIdx.x);
-  const int64_t share = blocks_of(chunks, kJoinThreads), first = thread * share;
-  __syncthreads();
-  shared[thread] = advantage_join(partial + first, min(share, chunks - first));
-  for (int half = kJoinThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) advantage_join(shared[thread], shared[thread + half]);
-  }
-  return shared[thread];
+  const int64_t share = blocks_of(chunks, kJoinThreads), first = threadIdx.x * share;
+  return block_sum<kJoinThreads>(advantage_join(partial + first, min(share, chunks - first)));
 }
 
 }  // namespace maglev

@@ -38,17 +38,18 @@ MAGLEV_HD int64_t advantage_chunks(int64_t count) {
 AdvantagePartial advantage_partial(const AdvantageArgs& args, int64_t chunk);
 /// Joins `p` to `all` (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
 /// computing sample variances", 1979).
-MAGLEV_HD void advantage_join(AdvantagePartial& all, const AdvantagePartial& p) {
-  if (p.count == 0) return;
+MAGLEV_HD AdvantagePartial& operator+=(AdvantagePartial& all, const AdvantagePartial& p) {
+  if (p.count == 0) return all;
   const double total = all.count + p.count, shift = p.mean - all.mean;
   all.mean += shift * (p.count / total);
   all.squares += p.squares + shift * shift * (all.count * p.count / total);
   all.count = total;
+  return all;
 }
 /// Joins partials [chunks] in order.
 MAGLEV_HD AdvantagePartial advantage_join(const AdvantagePartial* partial, int64_t chunks) {
   AdvantagePartial all{0, 0, 0};
-  for (int64_t c = 0; c < chunks; ++c) advantage_join(all, partial[c]);
+  for (int64_t c = 0; c < chunks; ++c) all += partial[c];
   return all;
 }
 

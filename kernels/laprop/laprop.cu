@@ -1,3 +1,4 @@
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "kernels/laprop/laprop.h"
 
@@ -6,24 +7,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// the sum of all threads' `x` of a block, in a tree whose shape is
-// fixed, in every thread
-__device__ double block_sum(double x, double* shared) {
-  shared[threadIdx.x] = x;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-  }
-  __syncthreads();
-  const double sum = shared[0];
-  // the next sum begins once all have this one
-  __syncthreads();
-  return sum;
-}
-
 // a block a chunk
 __global__ void reduce(LaPropArgs a) {
-  __shared__ double shared[kThreads];
   const LaPropChunk chunk = a.chunks[blockIdx.x];
   double grad = 0, data = 0;
   for (int64_t i = chunk.begin + threadIdx.x; i < chunk.begin + chunk.count; i += kThreads) {
@@ -34,13 +19,12 @@ __global__ void reduce(LaPropArgs a) {
     grad += double(sum) * double(sum);
     data += double(a.data[i]) * double(a.data[i]);
   }
-  grad = block_sum(grad, shared), data = block_sum(data, shared);
+  grad = block_sum<kThreads>(grad), data = block_sum<kThreads>(data);
   if (threadIdx.x == 0) a.partial[2 * blockIdx.x] = grad, a.partial[2 * blockIdx.x + 1] = data;
 }
 
 // one block; a thread adds the chunks of a tensor, one after another
 __global__ void clip(LaPropArgs a) {
-  __shared__ double shared[kThreads];
   double whole = 0;
   for (int64_t c = threadIdx.x; c < a.chunk_count; c += kThreads) {
     const int64_t tensor = a.chunks[c].tensor;
@@ -51,7 +35,7 @@ __global__ void clip(LaPropArgs a) {
     a.factor[tensor] = laprop_factor(a, grad, data);
     whole += grad;
   }
-  whole = block_sum(whole, shared);
+  whole = block_sum<kThreads>(whole);
   if (threadIdx.x == 0) laprop_begin_step(a, whole);
 }
 

@@ -1,3 +1,4 @@
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "kernels/normalize/normalize.h"
 
@@ -14,29 +15,11 @@ __global__ void normalize(NormalizeArgs args) {
   args.out[e] = clamp_to((args.x[e] - args.mean[c]) * rstd, args.clip);
 }
 
-__device__ void join(ShiftedSums& all, const ShiftedSums& part) {
-  all.weight += part.weight;
-  all.first += part.first;
-  all.second += part.second;
-}
-
-// the block's sums, added in the order of a tree
-__device__ ShiftedSums block_sum(const ShiftedSums& mine) {
-  __shared__ ShiftedSums all[kThreads];
-  all[threadIdx.x] = mine;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (int(threadIdx.x) < half) join(all[threadIdx.x], all[threadIdx.x + half]);
-  }
-  __syncthreads();
-  return all[0];
-}
-
 // what blocks left, a thread every kThreads-th, then in a tree
 __device__ ShiftedSums join_partials(const ShiftedSums* partial, int64_t count) {
   ShiftedSums mine{};
-  for (int64_t p = threadIdx.x; p < count; p += kThreads) join(mine, partial[p]);
-  return block_sum(mine);
+  for (int64_t p = threadIdx.x; p < count; p += kThreads) mine += partial[p];
+  return block_sum<kThreads>(mine);
 }
 
 // scratch of absorb_columns: the count that moments had, then the partials of each column
@@ -62,7 +45,7 @@ __launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
     const int64_t step = int64_t(gridDim.x) * rows;
 #pragma unroll 8
     for (int64_t m = int64_t(blockIdx.x) * rows + row; m < args.M; m += step)
-      add(mine, args.x[m * args.D + c], args.weight ? args.weight[m] : 1.f, shift);
+      add(mine, args.x[m * args.D + c] - shift, args.weight ? args.weight[m] : 1.f);
   }
 
   // a column's rows fold in halves
@@ -71,7 +54,7 @@ __launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
   for (int left = rows; left > 1;) {
     const int half = (left + 1) / 2;
     __syncthreads();
-    if (row < left - half) join(all[thread], all[thread + half * columns]);
+    if (row < left - half) all[thread] += all[thread + half * columns];
     left = half;
   }
   if (reads && row == 0) partials_of(args)[c * gridDim.x + blockIdx.x] = all[thread];
@@ -112,14 +95,14 @@ __launch_bounds__(kThreads, 4) __global__ void scan_returns(ReturnScanArgs args)
     for (int64_t t = 0; t < args.T; ++t) {
       const int64_t i = t * args.N + n;
       running = running * args.gamma + args.reward[i];
-      add(mine, running, args.weight[i], shift);
+      add(mine, running - shift, args.weight[i]);
       running *= 1.f - float(args.done[i]);
     }
     // every block's shift may need the first one as it was: the join moves it on
     if (n > 0) args.running[n] = running;
     else args.scratch[kShift] = shift, args.scratch[kFirstRunning] = running;
   }
-  const ShiftedSums sums = block_sum(mine);
+  const ShiftedSums sums = block_sum<kThreads>(mine);
   if (threadIdx.x == 0) partials_of(args)[blockIdx.x] = sums;
 }
 

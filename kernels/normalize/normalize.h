@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/core/hd.h"
+#include "kernels/normalize/shifted_sums.h"
 
 namespace maglev {
 
@@ -82,19 +83,6 @@ int absorb_returns_cuda(const ReturnScanArgs& args, void* stream);
 
 /// Clamps without swallowing a NaN.
 MAGLEV_HD float clamp_to(float x, float clip) { return x < -clip ? -clip : x > clip ? clip : x; }
-
-/// A column's weighted sums around `shift`: of weight, of weight * (x - shift), of weight * (x -
-/// shift)^2.
-struct ShiftedSums {
-  double weight, first, second;
-};
-
-MAGLEV_HD void add(ShiftedSums& sums, double x, double weight, double shift) {
-  const double off = x - shift, weighted = weight * off;
-  sums.weight += weight;
-  sums.first += weighted;
-  sums.second += weighted * off;
-}
 
 /// Merges a column's sums into its moments (Chan, Golub and LeVeque, "Algorithms for computing the
 /// sample variance", 1983). `count` is read only: it serves all columns, and grows behind them.

@@ -1,3 +1,4 @@
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "kernels/popart/popart.h"
 
@@ -6,41 +7,23 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ void join(ReturnSums& all, const ReturnSums& part) {
-  all.weight += part.weight;
-  all.first += part.first;
-  all.second += part.second;
-}
-
-// the block's sums, added in the order of a tree
-__device__ ReturnSums block_sum(const ReturnSums& mine) {
-  __shared__ ReturnSums all[kThreads];
-  all[threadIdx.x] = mine;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (int(threadIdx.x) < half) join(all[threadIdx.x], all[threadIdx.x + half]);
-  }
-  __syncthreads();
-  return all[0];
-}
-
 // a thread one return of as many as the grid has threads, then the next; loads are underway together
-__launch_bounds__(kThreads, 4) __global__ void sum_returns(PopArtArgs args, ReturnSums* partial) {
+__launch_bounds__(kThreads, 4) __global__ void sum_returns(PopArtArgs args, ShiftedSums* partial) {
   const double mean = *args.mean;
   const int64_t step = int64_t(gridDim.x) * kThreads;
-  ReturnSums mine{};
+  ShiftedSums mine{};
 #pragma unroll 8
   for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < args.M; i += step)
     add(mine, args.returns[i] - mean, args.weight[i]);
-  const ReturnSums sums = block_sum(mine);
+  const ShiftedSums sums = block_sum<kThreads>(mine);
   if (threadIdx.x == 0) partial[blockIdx.x] = sums;
 }
 
 // one block: the sums must be known before anything is rescaled
-__global__ void popart(PopArtArgs args, const ReturnSums* partial, int64_t parts) {
-  ReturnSums mine{};
-  for (int64_t p = threadIdx.x; p < parts; p += kThreads) join(mine, partial[p]);
-  const ReturnSums sums = block_sum(mine);
+__global__ void popart(PopArtArgs args, const ShiftedSums* partial, int64_t parts) {
+  ShiftedSums mine{};
+  for (int64_t p = threadIdx.x; p < parts; p += kThreads) mine += partial[p];
+  const ShiftedSums sums = block_sum<kThreads>(mine);
   if (threadIdx.x == 0) popart_scalars(args, sums);
   __syncthreads();
   const float scale = *args.scale;
@@ -54,7 +37,7 @@ __global__ void popart(PopArtArgs args, const ReturnSums* partial, int64_t parts
 
 }  // namespace
 
-int popart_cuda(const PopArtArgs& args, ReturnSums* partial, void* stream) {
+int popart_cuda(const PopArtArgs& args, ShiftedSums* partial, void* stream) {
   const int64_t parts = popart_parts(args.M);
   const LaunchShape shape{.grid = {parts}, .block = {kThreads}};
   if (const int error = launch_kernel(sum_returns, shape, stream, args, partial)) return error;

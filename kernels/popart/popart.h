@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/core/hd.h"
+#include "kernels/normalize/shifted_sums.h"
 
 namespace maglev {
 
@@ -26,11 +27,6 @@ struct PopArtArgs {
 /// Sums run in f64 in an order that depends on M alone: the same bits on every CPU.
 void popart_cpu(const PopArtArgs& args);
 
-/// Sums of weight, and of weight times what the return is above the old mean, and its square.
-struct ReturnSums {
-  double weight, first, second;
-};
-
 /// A device sums returns in parts, a block each, and joins these: 2048 a part, more once there are
 /// kMostPopArtParts.
 constexpr int64_t kMostPopArtParts = 512;
@@ -40,19 +36,12 @@ MAGLEV_HD int64_t popart_parts(int64_t M) {
 }
 /// The same on `stream` (a cudaStream_t); returns a cudaError_t. Only in builds with device code.
 ///   partial [popart_parts(M)], scratch
-int popart_cuda(const PopArtArgs& args, ReturnSums* partial, void* stream);
+int popart_cuda(const PopArtArgs& args, ShiftedSums* partial, void* stream);
 
-/// `above`: a return less the old mean.
-MAGLEV_HD void add(ReturnSums& sums, double above, double weight) {
-  const double weighted = weight * above;
-  sums.weight += weight;
-  sums.first += weighted;
-  sums.second += weighted * above;
-}
-
-/// Moves the scalars and the bias; head_weight and the optimiser's moments are the caller's. Where
-/// every return is left out, all stays as it was and the scale is 1.
-MAGLEV_HD void popart_scalars(const PopArtArgs& a, const ReturnSums& sums) {
+/// Moves the scalars and the bias by the returns' sums around the old mean; head_weight and the
+/// optimiser's moments are the caller's. Where every return is left out, all stays as it was and the
+/// scale is 1.
+MAGLEV_HD void popart_scalars(const PopArtArgs& a, const ShiftedSums& sums) {
   // below this spread returns count as constant
   constexpr double kMinVar = 1e-8;
   if (sums.weight <= 0) {

@@ -13,7 +13,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // element i goes to partial sum i % 16, whatever the vectors' width
 constexpr int64_t kPartials = 16;
 
-ReturnSums sum_returns(const float* returns, const float* weight, int64_t M, double mean) {
+ShiftedSums sum_returns(const float* returns, const float* weight, int64_t M, double mean) {
   const hn::CappedTag<double, kPartials> d;
   const hn::Rebind<float, decltype(d)> half;
   const int64_t lanes = int64_t(hn::Lanes(d));
@@ -27,9 +27,9 @@ ReturnSums sum_returns(const float* returns, const float* weight, int64_t M, dou
       hn::Store(hn::Load(d, first + k) + weighted, d, first + k);
       hn::Store(hn::Load(d, second + k) + weighted * x, d, second + k);
     }
-  ReturnSums sums{};
+  ShiftedSums sums{};
   for (int64_t k = 0; k < kPartials; ++k) {
-    ReturnSums part{total[k], first[k], second[k]};
+    ShiftedSums part{total[k], first[k], second[k]};
     if (i + k < M) add(part, returns[i + k] - mean, weight[i + k]);
     sums.weight += part.weight, sums.first += part.first, sums.second += part.second;
   }

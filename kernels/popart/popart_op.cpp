@@ -148,9 +148,9 @@ void popart_(PopArtState& s, const at::Tensor& returns, const at::Tensor& weight
                         .adam_first = adam ? s.adam_first.data_ptr<float>() : nullptr,
                         .adam_second = adam ? s.adam_second.data_ptr<float>() : nullptr,
                         .F = F};
-  const auto on_cpu = [](const PopArtArgs& a, ReturnSums*) { popart_cpu(a); };
+  const auto on_cpu = [](const PopArtArgs& a, ShiftedSums*) { popart_cpu(a); };
   launch<popart_cuda>("popart", device, on_cpu, args,
-                      reinterpret_cast<ReturnSums*>(scratch.data_ptr<double>()));
+                      reinterpret_cast<ShiftedSums*>(scratch.data_ptr<double>()));
 }
 
 namespace kernels::popart {

@@ -1,3 +1,4 @@
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "base/device/warp.cuh"
 #include "kernels/ppo_loss/ppo_loss.cuh"
@@ -7,16 +8,10 @@ namespace {
 
 constexpr int kThreads = int(kPpoDeviceBlock);
 
-// sum over a block's rows, in a tree whose shape does not depend on them; thread 0 writes it
+// the sum over a block's rows
 __device__ void sum_of_block(double x, double* out) {
-  __shared__ double shared[kThreads];
-  shared[threadIdx.x] = x;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-  }
-  if (threadIdx.x == 0) *out = shared[0];
-  __syncthreads();
+  x = block_sum<kThreads>(x);
+  if (threadIdx.x == 0) *out = x;
 }
 
 __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial) {

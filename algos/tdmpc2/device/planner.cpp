@@ -197,8 +197,8 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
                                  step_two_, nets, N)
                         : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
                                  step_two_, nets, N);
-  // the next step waits for latents alone: where one stream leaves a device idle, rewards come beside it
-  if (device_.is_cuda() && N * options_.sizes.S <= kBesideRows)
+  // the next step waits for latents alone
+  if (rewards_beside(device_, N, options_.sizes.S))
     rewards_.fork([&] { add_reward(w, t, h, first, true); });
   else add_reward(w, t, h, first, false);
   // the next latents, straight into the inputs of the next step

@@ -18,9 +18,13 @@
 
 namespace maglev::tdmpc2 {
 
-/// Sequences of all environments up to which a plan on a device works its rewards out beside its latents. More
-/// fill a device by themselves, and what is held until rewards are there would be gigabytes.
+/// Sequences of all environments up to which a device has time beside a plan's chain of latents. More
+/// fill it by themselves, and what is held until rewards are there would be gigabytes.
 constexpr int64_t kBesideRows = 4096;
+/// Whether a plan of `rows` environments works its rewards out beside its latents.
+inline bool rewards_beside(at::Device device, int64_t rows, int64_t samples) {
+  return device.is_cuda() && rows * samples <= kBesideRows;
+}
 
 /// Threads: on a device one at a time, for its second stream is one.
 class DevicePlanner : public Planner {
