@@ -23,8 +23,8 @@
 #include "algos/tdmpc2/reference/learner.h"
 #include "base/core/error.h"
 #include "engine/device/device.h"
-#include "engine/host/machine.h"
 #include "engine/device/step_graph.h"
+#include "engine/host/machine.h"
 
 namespace maglev::tdmpc2 {
 namespace {

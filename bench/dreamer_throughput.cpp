@@ -1,5 +1,5 @@
-// Milliseconds of one update of Dreamer on a batch that is there, and the rate of f32 matrix products
-// in the same run; what an update has of them, bench/dreamer_floor.py counts.
+// Milliseconds of one update of Dreamer on a batch that is there, and the rate of f32 matrix
+// products in the same run; what an update has of them, bench/dreamer_floor.py counts.
 //
 //   dreamer_throughput [--repeats 5] [--threads N] [--plain] [--precision fp32]
 //                      [--size 1m] [--batch 16] [--length 64] [CASE ...]

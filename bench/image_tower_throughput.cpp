@@ -1,6 +1,7 @@
 // Milliseconds that the images of one update of Dreamer take on the CPU, forward and back through
-// encoder and decoder: kernels/image_towers over panels of 16 images shared by threads, the same rounded
-// to bfloat16 where the processor has tiles, and by ATen's operations and autograd on as many threads.
+// encoder and decoder: kernels/image_towers over panels of 16 images shared by threads, the same
+// rounded to bfloat16 where the processor has tiles, and by ATen's operations and autograd on as
+// many threads.
 //
 //   image_tower_throughput [--images 1024] [--depth 4] [--threads N] [--repeats 5]
 //

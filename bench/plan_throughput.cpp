@@ -1,6 +1,6 @@
-// Time of one TD-MPC2 plan on the processor, weights published anew before it, beside the arithmetic
-// it cannot do without at the rate of matrix products measured in the same run: the sizes of the
-// paper's code, and a longer horizon with terminations.
+// Time of one TD-MPC2 plan on the processor, weights published anew before it, beside the
+// arithmetic it cannot do without at the rate of matrix products measured in the same run: the
+// sizes of the paper's code, and a longer horizon with terminations.
 //
 //   plan_throughput [--repeats 5] [--threads N] [--envs N] [--precision fp32|bf16] [CASE ...]
 //

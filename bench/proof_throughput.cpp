@@ -1,16 +1,16 @@
-// Milliseconds of PPO's update with the network `proof` on goals of the graph `family`, whose rows have
-// another number of successors each: packed, beside the same network with every slot embedded, by the
-// same layers and by ATen's. And the rate of f32 matrix products in the same run.
+// Milliseconds of PPO's update with the network `proof` on goals of the graph `family`, whose rows
+// have another number of successors each: packed, beside the same network with every slot embedded,
+// by the same layers and by ATen's. And the rate of f32 matrix products in the same run.
 //
 //   proof_throughput [--repeats 3] [--threads N] [--rollout 128] [--epochs 5] [--shard 0]
 //                    [SETTING=VALUE ..] [packed] [padded] [plain]
 //
-// The network and sizes are those of a published run: 128 environments, minibatches of 1024, 130 slots
-// for goals of 6 atoms, embeddings of 250, 8 blocks of 256. Goals are those that random play meets; rows
-// that only reset are learned from as any. Settings are those of ppo.network.proof, in place of these.
-// A line of JSON a way. Times are the least over the repeats,
-// in turn: wall clock, and processor time of all threads. Cost is linear in rollout and epochs; every
-// slot embedded takes many times as long, so measure it with few.
+// The network and sizes are those of a published run: 128 environments, minibatches of 1024, 130
+// slots for goals of 6 atoms, embeddings of 250, 8 blocks of 256. Goals are those that random play
+// meets; rows that only reset are learned from as any. Settings are those of ppo.network.proof, in
+// place of these. A line of JSON a way. Times are the least over the repeats, in turn: wall clock,
+// and processor time of all threads. Cost is linear in rollout and epochs; every slot embedded
+// takes many times as long, so measure it with few.
 
 #include <algorithm>
 #include <cstdio>

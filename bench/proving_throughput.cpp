@@ -4,8 +4,8 @@
 //
 //   proving_throughput [--seconds 0.3] [--repeats 5] [name=value ...]      settings of environment kg
 //
-// A line of JSON: medians over the repeats, in a thread's own processor time, so that other programs
-// count little. For steps on several threads see env_throughput kg.
+// A line of JSON: medians over the repeats, in a thread's own processor time, so that other
+// programs count little. For steps on several threads see env_throughput kg.
 
 #include <algorithm>
 #include <cstdio>
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/core/error.h"
-#include "envs/kg/kg.h"
 #include "base/env/host_envs.h"
+#include "envs/kg/kg.h"
 
 namespace maglev {
 namespace {

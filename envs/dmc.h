@@ -1,9 +1,10 @@
 #pragma once
-// What the domains of the DeepMind control suite share (Tunyasuvunakool et al., "dm_control: Software
-// and Tasks for Continuous Control", 2020): a MuJoCo model of the suite's, an episode of 1,000
-// control steps that nothing but its limit ends, rewards in [0, 1], and observations as numbers, as
-// pictures or both. Models are those of the Python package dm_control 1.0.50; what happens at a
-// reset, what is shown and what is rewarded is written here after it. See docs/mujoco.md.
+// What the domains of the DeepMind control suite share (Tunyasuvunakool et al., "dm_control:
+// Software and Tasks for Continuous Control", 2020): a MuJoCo model of the suite's, an episode of
+// 1,000 control steps that nothing but its limit ends, rewards in [0, 1], and observations as
+// numbers, as pictures or both. Models are those of the Python package dm_control 1.0.50; what
+// happens at a reset, what is shown and what is rewarded is written here after it. See
+// docs/mujoco.md.
 
 #include <algorithm>
 #include <array>
@@ -35,7 +36,8 @@ struct Settings {
   int32_t samples = 0;
 
   static void describe(OptionTable& t, Settings& p) {
-    t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "control steps"});
+    t.add("max_steps", p.max_steps, "episode limit",
+          {.min = 1, .max = 1e9, .unit = "control steps"});
     t.add("action_repeat", p.action_repeat,
           "control steps an action is held for, whose rewards are added up",
           {.min = 1, .max = 100, .unit = "control steps"});

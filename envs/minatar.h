@@ -1,9 +1,9 @@
 #pragma once
 // What the five games of MinAtar share (Young and Tian, "MinAtar: An Atari-Inspired Testbed for
 // Thorough and Reproducible Reinforcement Learning Experiments", 2019): a grid of 10 x 10 cells
-// shown as planes, six actions of which each game uses some, and actions that stick. Rules are those
-// of version 1.0.15 of its Python package, to the step and the order of random draws; what differs is
-// said where it does.
+// shown as planes, six actions of which each game uses some, and actions that stick. Rules are
+// those of version 1.0.15 of its Python package, to the step and the order of random draws; what
+// differs is said where it does.
 
 #include <array>
 #include <cstring>

@@ -1,7 +1,7 @@
 #pragma once
 // Pictures that networks learn from, drawn where they are kept: a u8 row of 64 x 64 x 3 whose
-// channels are grey pictures of the last three moments, the newest first, so that what moves is seen
-// to move. Everything behind an angle or a place is integer arithmetic with smooth edges (a
+// channels are grey pictures of the last three moments, the newest first, so that what moves is
+// seen to move. Everything behind an angle or a place is integer arithmetic with smooth edges (a
 // pixel's share that is covered), so a state has the same picture on every processor and device.
 
 #include <cstdint>
@@ -31,8 +31,8 @@ MAGLEV_HD float sine(float angle) {
   return a + a * a2 * (-1.f / 6 + a2 * (1.f / 120 + a2 * (-1.f / 5040 + a2 * (1.f / 362880))));
 }
 
-/// Where a hand points that was turned clockwise by `angle` in [-pi, pi] from upright. An angle that
-/// is out of range or not a number points up.
+/// Where a hand points that was turned clockwise by `angle` in [-pi, pi] from upright. An angle
+/// that is out of range or not a number points up.
 MAGLEV_HD Direction direction(float angle) {
   constexpr float pi = 3.14159265358979f;
   if (!(angle >= -pi && angle <= pi)) return {0, -kUnit};

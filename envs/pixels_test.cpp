@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/env/host_envs.h"
 #include "envs/cartpole_pixels/cartpole_pixels.h"
 #include "envs/pendulum_pixels/pendulum_pixels.h"
-#include "base/env/host_envs.h"
 
 namespace maglev {
 namespace {

@@ -1,6 +1,6 @@
 // What the table of sinks promises (docs/architecture.md), of each one that can read back what it
-// wrote: rows in order, no torn row however a process ends, and none lost to a disk that was full for
-// a moment.
+// wrote: rows in order, no torn row however a process ends, and none lost to a disk that was full
+// for a moment.
 
 #include <cmath>
 #include <csignal>

@@ -4,14 +4,14 @@
 //   env_pipe ENV COUNT SEED [name=value ...] < actions > rows
 //
 // First comes what there is, as text: lines "column <name> <dtype> <sizes>", "vocabulary <sizes>"
-// (of tokens, else none), "heads <sizes>", "mask <width>" (0: there is none) and "end". Then what all
-// environments begin with, and for each actions i32 [COUNT, heads] that are read what came of them:
-// reward f32 [COUNT], terminated and truncated u8 [COUNT], the columns of those whose episodes ended,
-// one column after another, and what all environments show then. What is shown is every column
-// [COUNT, sizes] and the mask u8 [COUNT, width].
+// (of tokens, else none), "heads <sizes>", "mask <width>" (0: there is none) and "end". Then what
+// all environments begin with, and for each actions i32 [COUNT, heads] that are read what came of
+// them: reward f32 [COUNT], terminated and truncated u8 [COUNT], the columns of those whose
+// episodes ended, one column after another, and what all environments show then. What is shown is
+// every column [COUNT, sizes] and the mask u8 [COUNT, width].
 //
-// An episode that ended begins anew within the step, as Gymnasium's vector environments once did and
-// Stable-Baselines3's do.
+// An episode that ended begins anew within the step, as Gymnasium's vector environments once did
+// and Stable-Baselines3's do.
 
 #include <cstdio>
 #include <iostream>

@@ -3,8 +3,8 @@
 //   env_replay ENV STEPS [name=value ...] < input > output
 //
 // The first members of a classic environment's State are `k` floats; of the others k is 0, and they
-// begin as seed 1 does. Input, f32, until it ends: k state values, then STEPS action values. Output,
-// f32, for each step: k state values, the observation, reward, terminated, truncated.
+// begin as seed 1 does. Input, f32, until it ends: k state values, then STEPS action values.
+// Output, f32, for each step: k state values, the observation, reward, terminated, truncated.
 
 #include <cstdio>
 #include <iostream>

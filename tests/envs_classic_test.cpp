@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "envs/pendulum/pendulum.h"
 #include "base/env/host_envs.h"
+#include "envs/pendulum/pendulum.h"
 
 namespace maglev {
 namespace {

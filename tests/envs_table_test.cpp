@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
-#include "base/picture/canvas.h"
 #include "base/env/host_envs.h"
+#include "base/picture/canvas.h"
 
 namespace maglev {
 namespace {

@@ -36,8 +36,8 @@ struct Limited {
   std::string note;
 };
 
-/// Less and less of the bytes that `update(bytes)` took without a limit is all there is, until it says
-/// what it did about that, `note` among it; its result stays the same. Then too few for any.
+/// Less and less of the bytes that `update(bytes)` took without a limit is all there is, until it
+/// says what it did about that, `note` among it; its result stays the same. Then too few for any.
 template <class Update>
 void expect_parts_where_memory_is_short(const Update& update, const Tolerance& tolerance,
                                         const std::string& note) {

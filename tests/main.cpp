@@ -1,5 +1,5 @@
-// Every test program: tests run with the instructions MAGLEV_SIMD names, so that one machine imitates
-// others.
+// Every test program: tests run with the instructions MAGLEV_SIMD names, so that one machine
+// imitates others.
 
 #include <cstdio>
 

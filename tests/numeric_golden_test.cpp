@@ -27,8 +27,8 @@ struct Golden {
 
 std::ostream& operator<<(std::ostream& out, const Golden& golden) { return out << golden.name; }
 
-// heads and Gaussians, every activation, all that is normalised, clipped and scheduled; terminations,
-// dropout, rows that fill no panel
+// heads and Gaussians, every activation, all that is normalised, clipped and scheduled;
+// terminations, dropout, rows that fill no panel
 const std::vector<Golden>& goldens() {
   static const std::vector<Golden> all{
       {"cartpole",

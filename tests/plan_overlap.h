@@ -8,8 +8,9 @@
 
 namespace maglev::tdmpc2 {
 
-/// The mean error of values, in deviations of theirs: weights, products and outputs of each layer on
-/// the way are rounded once, three layers a network, the dynamics of every step and a value network.
+/// The mean error of values, in deviations of theirs: weights, products and outputs of each layer
+/// on the way are rounded once, three layers a network, the dynamics of every step and a value
+/// network.
 inline double bf16_value_error(const Options& o) {
   const double roundings = 3 * 3 * double(o.horizon + 1);
   return 2 * std::sqrt(roundings) * kRoundBf16;

@@ -57,8 +57,8 @@ inline EnvSpec goals() {
           .action = {.heads = {7}, .masked = true}};
 }
 
-/// Fills rows [.., shape] of a column with random numbers; of tokens [.., S, A, 3] with up to S goals of
-/// up to A atoms in front, of [.., A, 3] with one goal.
+/// Fills rows [.., shape] of a column with random numbers; of tokens [.., S, A, 3] with up to S
+/// goals of up to A atoms in front, of [.., A, 3] with one goal.
 inline void fill_random(at::Tensor rows, const ObsColumn& column) {
   if (column.vocabulary.empty()) {
     rows.scalar_type() == at::kByte ? rows.random_(0, 256) : rows.normal_();

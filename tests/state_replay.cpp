@@ -3,9 +3,9 @@
 //   state_replay ENV STEPS BYTES [name=value ...] < input > output
 //
 // A state is the first BYTES of what a checkpoint holds of it. Input, until it ends: a state, then
-// STEPS rows of f32 actions. Output for each step: the state, every observation column, then reward,
-// terminated and truncated as f32. With STEPS 0: states and observations that 1,000 environments
-// begin with, and no input is read.
+// STEPS rows of f32 actions. Output for each step: the state, every observation column, then
+// reward, terminated and truncated as f32. With STEPS 0: states and observations that 1,000
+// environments begin with, and no input is read.
 
 #include <cstdio>
 #include <iostream>

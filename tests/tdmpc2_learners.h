@@ -113,8 +113,8 @@ inline void expect_gradients_close(const at::Tensor& ours, const at::Tensor& ref
 }
 
 /// The longest way from a weight to its gradient: through the encoder, the dynamics of every step
-/// and a head, each layer's inputs and two moments of its outputs; all of it back again; and the sum
-/// over all rows of all steps.
+/// and a head, each layer's inputs and two moments of its outputs; all of it back again; and the
+/// sum over all rows of all steps.
 inline Tolerance gradient_rounding(const LearnerOptions& o) {
   const ModelLayout layout = model_layout(o.shape);
   const auto through = [](const MlpPlaces& net) {

@@ -1,5 +1,5 @@
-// Acting as graphs on a device: of a player for rows chosen anew each time step, and of an evaluation.
-// What is replayed is what the same player does when it is called.
+// Acting as graphs on a device: of a player for rows chosen anew each time step, and of an
+// evaluation. What is replayed is what the same player does when it is called.
 
 #include <ATen/ATen.h>
 #include <torch/cuda.h>

@@ -1,6 +1,6 @@
 // What the small runs of the table do not reach, on each device: images, several tasks, opponents,
-// files, a ring that wraps, every normaliser. A run is the same as a graph and continues as if it had
-// never stopped, to the bit; on a GPU under train.deterministic.
+// files, a ring that wraps, every normaliser. A run is the same as a graph and continues as if it
+// had never stopped, to the bit; on a GPU under train.deterministic.
 
 #include <filesystem>
 
@@ -130,8 +130,7 @@ class OnDevice : public testing::TestWithParam<std::tuple<size_t, const char*>> 
   }
   std::unique_ptr<Trainer> trainer(const Experiment& experiment) const {
     return std::make_unique<Trainer>(
-        experiment,
-        Placement{.device = device(), .threads = 2, .precision = run().precision});
+        experiment, Placement{.device = device(), .threads = 2, .precision = run().precision});
   }
   static std::string hash_of(Trainer& trainer) {
     return state_hash([&](StateVisitor& v) { trainer.visit_state(v); });

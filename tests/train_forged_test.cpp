@@ -1,6 +1,6 @@
 // A state that somebody changed: each integer, and each element of an integer tensor that may index
-// something, is set to what it cannot be. Loading refuses it by name, or the run goes on; nothing is
-// read or written where it does not belong (MAGLEV_ASSERT ends the process, so does a fault).
+// something, is set to what it cannot be. Loading refuses it by name, or the run goes on; nothing
+// is read or written where it does not belong (MAGLEV_ASSERT ends the process, so does a fault).
 
 #include <limits>
 #include <memory>

@@ -14,8 +14,8 @@
 namespace maglev {
 namespace {
 
-// name=value with a name that could be a setting: letters, digits, dots and underscores; a plus before
-// it layers a profile
+// name=value with a name that could be a setting: letters, digits, dots and underscores; a plus
+// before it layers a profile
 bool is_setting(std::string_view word) {
   if (word.starts_with('+')) word.remove_prefix(1);
   const size_t equals = word.find('=');

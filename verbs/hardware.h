@@ -11,8 +11,9 @@
 
 namespace maglev {
 
-/// Takes the profile into `experiment`, all else being there already: what a file or the command line
-/// gave stays. Settings of other algorithms are left out. Returns lines for people. Throws Error.
+/// Takes the profile into `experiment`, all else being there already: what a file or the command
+/// line gave stays. Settings of other algorithms are left out. Returns lines for people. Throws
+/// Error.
 std::vector<std::string> load_profile(Experiment& experiment, const std::string& name,
                                       const std::string& home);
 

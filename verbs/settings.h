@@ -18,7 +18,8 @@ struct LoadedSettings {
 };
 
 /// Into `experiment`, each before the next: what is proven (unless --bare), the profile of
-/// +hardware=NAME among `words` (hardware.h), the file of --config, the other `words`. Throws Error.
+/// +hardware=NAME among `words` (hardware.h), the file of --config, the other `words`. Throws
+/// Error.
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
                              const std::vector<std::string>& words);
 

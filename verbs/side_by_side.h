@@ -20,8 +20,8 @@ struct SideBySide {
 /// side none waits for another.
 SideBySide side_by_side(const Experiment& experiment, int64_t runs);
 
-/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGUSR1 and SIGUSR2 while it
-/// lives: the parent hears of them first and passes each on as what it is. One at a time.
+/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGUSR1 and SIGUSR2
+/// while it lives: the parent hears of them first and passes each on as what it is. One at a time.
 class PassedSignals {
  public:
   PassedSignals();

@@ -1,6 +1,6 @@
 #pragma once
-// One line on standard error that is drawn over itself while a verb works; nothing where there is no
-// terminal that can redraw.
+// One line on standard error that is drawn over itself while a verb works; nothing where there is
+// no terminal that can redraw.
 
 #include <string>
 

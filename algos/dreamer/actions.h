@@ -32,9 +32,9 @@ class Columns {
   at::Tensor middle_, half_;  ///< [dims] f32, where continuous
 };
 
-/// What the policy's head [..., P] stands for: for each head of categories a softmax; for each bounded
-/// dimension a normal distribution with its mean in (-1, 1) and a deviation of 0.1 to 1, which is not
-/// cut: who takes the action does that.
+/// What the policy's head [..., P] stands for: for each head of categories a softmax; for each
+/// bounded dimension a normal distribution with its mean in (-1, 1) and a deviation of 0.1 to 1,
+/// which is not cut: who takes the action does that.
 class ActionDistribution {
  public:
   explicit ActionDistribution(const ModelShape& shape) : heads_(shape.heads) {}

@@ -1,5 +1,6 @@
 #pragma once
-// The layers of Dreamer V3. Weights begin truncated normal, wide as their inputs are many; biases at
+// The layers of Dreamer V3. Weights begin truncated normal, wide as their inputs are many; biases
+// at
 // 0. Everywhere a product comes first, then the norm, then SiLU.
 
 #include <memory>

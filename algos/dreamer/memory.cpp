@@ -52,7 +52,8 @@ int64_t update_elements(const Options& o, const ModelShape& s) {
   return rows * (replayed + imagined + forward_elements(s)) + correlations;
 }
 
-// elements of a stack of layers with norms for a row: products, activations, deviations, and what comes out
+// elements of a stack of layers with norms for a row: products, activations, deviations, and what
+// comes out
 int64_t stack_elements(int64_t layers, int64_t units, int64_t out) {
   return layers * (2 * units + 1) + out;
 }
@@ -60,8 +61,8 @@ int64_t stack_elements(int64_t layers, int64_t units, int64_t out) {
 // a view of one step's part of what is allocated for all, and how many a step has
 constexpr int64_t kStepViewBytes = 400, kStepViews = 45;
 
-// bytes of the fused learner's buffers, which are made once: those of all shards (fused/), and what the
-// shards that threads are at hold besides, by autograd, of what is seen
+// bytes of the fused learner's buffers, which are made once: those of all shards (fused/), and what
+// the shards that threads are at hold besides, by autograd, of what is seen
 int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& context) {
   const int64_t N = o.batch * o.length, H = o.imagination, D = s.deter, F = s.feature(),
                 A = s.actions, Z = s.flat_stoch(), U = s.hidden, S = s.stoch;
@@ -115,8 +116,8 @@ std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& conte
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   const int64_t parameters = parameter_count(shape);
-  // gradients and two moments: by lanes, beside weights and their transposes in rows on a processor;
-  // or with the four that a step in ATen makes anew
+  // gradients and two moments: by lanes, beside weights and their transposes in rows on a
+  // processor; or with the four that a step in ATen makes anew
   const bool fused = use_fused({.options = o, .shape = shape}, context.device);
   const int64_t in_rows = context.device.is_cpu() ? 2 : 0;
   const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) + in_rows : 4);

@@ -10,8 +10,8 @@
 
 namespace maglev::dreamer {
 
-/// Numbers an action takes, in the row's stream behind step * end. Each kind begins at a multiple of
-/// four.
+/// Numbers an action takes, in the row's stream behind step * end. Each kind begins at a multiple
+/// of four.
 struct ActNumbers {
   int64_t posterior = 0;  ///< [S] uniforms: the stochastic state
   int64_t action = 0;     ///< normals, or a uniform a head

@@ -54,7 +54,8 @@ class Decoder : public torch::nn::Module {
   Decoder(const ModelShape& shape, Initializer& init);
   /// Of states [N, ...].
   Reconstruction forward(const Latent& latent) const;
-  /// reconstruction_loss of it, without the images where kernels need none. `products` as the encoder's.
+  /// reconstruction_loss of it, without the images where kernels need none. `products` as the
+  /// encoder's.
   at::Tensor loss(const Latent& latent, const Observation& seen,
                   Precision products = Precision::fp32) const;
 
@@ -77,8 +78,8 @@ at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& se
 
 /// How far the cross-correlation, over N rows, of `projected` [N, E] and `token` [N, E] is from the
 /// identity, squared and summed, what is off the diagonal times `off_diagonal` (Zbontar et al.,
-/// "Barlow Twins", 2021; Morihira et al., "R2-Dreamer", 2026). Tokens are what they are: no gradient
-/// goes there.
+/// "Barlow Twins", 2021; Morihira et al., "R2-Dreamer", 2026). Tokens are what they are: no
+/// gradient goes there.
 at::Tensor redundancy_loss(const at::Tensor& projected, const at::Tensor& token,
                            double off_diagonal);
 

@@ -20,8 +20,8 @@ namespace maglev::dreamer {
 /// Rows act gets at once.
 int64_t block_rows(const AlgoContext& context);
 
-/// Columns that act adds to a row, in this order: the states after the row was seen. Updates compute
-/// them anew and the replay takes these back.
+/// Columns that act adds to a row, in this order: the states after the row was seen. Updates
+/// compute them anew and the replay takes these back.
 enum StateColumn { kDeterColumn, kStochColumn };
 std::vector<ExtraColumn> state_columns(const ModelShape& shape);
 
@@ -37,9 +37,9 @@ class DreamerPolicy : public Policy {
   Carry initial_carry(int64_t rows) const override;
   /// The states are drawn in both modes; mode mean takes the most likely action of them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
-  /// The action's distribution in the row's state, and that state's recurrent part h. No value: that is
-  /// the learner's. Attributions go through what was seen at this step, with the probabilities of z in
-  /// place of what was drawn of it: what came before stays in h.
+  /// The action's distribution in the row's state, and that state's recurrent part h. No value:
+  /// that is the learner's. Attributions go through what was seen at this step, with the
+  /// probabilities of z in place of what was drawn of it: what came before stays in h.
   std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
                                      std::optional<Asked> asked) override;
   void visit_state(StateVisitor& visitor) override;

@@ -1,6 +1,6 @@
 #pragma once
-// A piece of an update on a processor, to see how long its rows take: small products one after another,
-// of which nobody knows beforehand what share of the peak they reach.
+// A piece of an update on a processor, to see how long its rows take: small products one after
+// another, of which nobody knows beforehand what share of the peak they reach.
 
 #include <memory>
 

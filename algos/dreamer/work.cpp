@@ -17,19 +17,21 @@
 namespace maglev::dreamer {
 namespace {
 
-// share of the multiply-add peak that products reach: an update's in shards, images' convolutions in
-// them, all by autograd, and those of the few rows that act; fitted (docs/planning.md)
+// share of the multiply-add peak that products reach: an update's in shards, images' convolutions
+// in them, all by autograd, and those of the few rows that act; fitted (docs/planning.md)
 constexpr double kShardReach = 0.55, kImageReach = 1, kLibraryReach = 0.3, kActReach = 0.3;
 // operations of acting and of an update by their own number: on a device an update is this many
-// launches (docs/dreamer.md), on a processor each step of the recurrence is handed to threads at once
+// launches (docs/dreamer.md), on a processor each step of the recurrence is handed to threads at
+// once
 constexpr double kActLaunches = 60, kUpdateLaunches = 2404, kHandOffs = 12;
-// steps of sequences that an update is tried out with, as many as these operations allow: a second or
-// two; and at least so many
+// steps of sequences that an update is tried out with, as many as these operations allow: a second
+// or two; and at least so many
 constexpr double kMostTried = 1e11;
 constexpr int64_t kMostSteps = 16, kLeastSteps = 2;
 // elements of a window of a convolution
 constexpr double kWindowPlaces = 25;
-// norms and activations of images are done where the convolution left them: as dear as one in so many
+// norms and activations of images are done where the convolution left them: as dear as one in so
+// many
 constexpr double kInPassing = 8;
 
 double macs_of_layers(std::initializer_list<int64_t> widths) {
@@ -50,7 +52,8 @@ double macs_of_convolutions(const ModelShape& s) {
   return macs;
 }
 
-/// Of one row each: multiply-adds, and values that pass a norm, an activation or a class's logarithm.
+/// Of one row each: multiply-adds, and values that pass a norm, an activation or a class's
+/// logarithm.
 struct PartCosts {
   double encoder, decoder, core, posterior, prior, policy, value, reward, going_on;
 };

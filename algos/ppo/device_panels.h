@@ -1,6 +1,6 @@
 #pragma once
-// Panels on a CUDA device: a launch an answer, of as many blocks as there are panels of 32 rows or as
-// the device holds at once (kernels/actor_critic).
+// Panels on a CUDA device: a launch an answer, of as many blocks as there are panels of 32 rows or
+// as the device holds at once (kernels/actor_critic).
 
 #include "algos/ppo/panels.h"
 #include "engine/nn/panel_network.h"

@@ -3,8 +3,8 @@
 //   r(s, a) - coefficient * (log pi(a|s) - log pi_0(a|s)),
 // whose mean over actions is the KL divergence from pi_0 (Ziegler et al., "Fine-tuning language
 // models from human preferences", 2019; Stiennon et al., 2020). It stands between collecting and
-// learning, so learners know nothing of it. The price is on rewards, not on the loss: it also counts
-// where an action leads.
+// learning, so learners know nothing of it. The price is on rewards, not on the loss: it also
+// counts where an action leads.
 
 #include <cstdint>
 

@@ -16,8 +16,8 @@
 namespace maglev::ppo {
 namespace {
 
-// multiply-adds a shard should have, so that its operations outweigh their dispatch and what is done
-// once a shard with all weights: gradients set to zero, made, added
+// multiply-adds a shard should have, so that its operations outweigh their dispatch and what is
+// done once a shard with all weights: gradients set to zero, made, added
 constexpr int64_t kShardWork = 64'000'000;
 // the same of a block that acts, which makes no gradients
 constexpr int64_t kBlockWork = 16'000'000;
@@ -28,13 +28,13 @@ constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
 // rows act gets at once, where threads share them
 constexpr int64_t kLeastBlock = 64, kMostBlock = 256;
 
-// share of the multiply-add peak that products of layers reach: on panels, in shards of networks with
-// convolutions, whose layers are kernels of ours, and by a library; fitted (docs/planning.md)
+// share of the multiply-add peak that products of layers reach: on panels, in shards of networks
+// with convolutions, whose layers are kernels of ours, and by a library; fitted (docs/planning.md)
 constexpr double kPanelReach = 0.85, kShardReach = 0.6, kLibraryReach = 0.3;
 // parameters, moments and gradients of so many bytes stay in caches from one minibatch to the next
 constexpr double kCached = 1 << 20;
-// blocks handed to threads for a minibatch; kernels for a time step, minibatch, epoch and iteration of
-// a device (docs/iteration.md), and what a minibatch off panels launches
+// blocks handed to threads for a minibatch; kernels for a time step, minibatch, epoch and iteration
+// of a device (docs/iteration.md), and what a minibatch off panels launches
 constexpr double kHandOffs = 4;
 // what a time step of a block costs beside its rows, of handing work to a thread
 constexpr double kBlockStep = 0.1;
@@ -59,8 +59,8 @@ class Tried {
  public:
   Tried(const Options& o, const AlgoContext& context) : options_(o), context_(context) {}
 
-  /// Takes so many rows of zeros, or kMostTried, through the layers; `learn`: and back. Returns their
-  /// number.
+  /// Takes so many rows of zeros, or kMostTried, through the layers; `learn`: and back. Returns
+  /// their number.
   double forward(int64_t rows, bool learn) {
     rows = std::min(rows, kMostTried);
     if (!policy_) policy_ = std::make_unique<PpoPolicy>(options_, context_);
@@ -209,7 +209,8 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double reach = panels                       ? kPanelReach
                        : forward > 2.1 * parameters ? kShardReach
                                                     : kLibraryReach;
-  // on panels act leaves values to the whole rollout's pass; a shared trunk is then gone through twice
+  // on panels act leaves values to the whole rollout's pass; a shared trunk is then gone through
+  // twice
   const double acting = !panels || o.network.shared ? 1 : 0.5;
   const double valuing = panels ? acting : 1 / double(o.rollout);
   // a row of the rollout: advantages, returns, errors and their moments, some of it twice

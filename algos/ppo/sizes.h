@@ -17,7 +17,8 @@ int64_t minibatch_rows(const Options& options, const AlgoContext& context);
 int64_t shard_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
 /// Gradient buffers a minibatch cut into shards of `shard` rows is added up in.
 int64_t lane_count(const AlgoContext& context, int64_t minibatch, int64_t shard);
-/// Rows panels get at once at most: a time step's, a minibatch's, or a rollout's to find their values.
+/// Rows panels get at once at most: a time step's, a minibatch's, or a rollout's to find their
+/// values.
 int64_t panel_rows_at_once(const Options& options, const AlgoContext& context);
 /// Rows act gets at once.
 int64_t block_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);

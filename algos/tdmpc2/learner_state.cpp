@@ -58,9 +58,9 @@ at::Tensor online_q(const LearnerState& state) {
 
 const std::vector<std::string>& figure_names() {
   static const std::vector<std::string> names{
-      "loss/consistency", "loss/reward", "loss/value",  "loss/termination",
-      "loss/model",       "loss/grad_norm",   "loss/policy", "loss/entropy",
-      "loss/policy_norm", "value/scale", "value/mean",  "value/target"};
+      "loss/consistency", "loss/reward",    "loss/value",  "loss/termination",
+      "loss/model",       "loss/grad_norm", "loss/policy", "loss/entropy",
+      "loss/policy_norm", "value/scale",    "value/mean",  "value/target"};
   return names;
 }
 

@@ -37,8 +37,8 @@ int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout
   return rows * row + sequences * kept(l.encoder) + stacked;
 }
 
-// what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it gives;
-// in bf16 half as many words, and the last layer's gradient in f32 besides
+// what a layer's weight gradients wait for: its inputs as columns, and the gradient of what it
+// gives; in bf16 half as many words, and the last layer's gradient in f32 besides
 int64_t waiting(const MlpPlaces& net, int64_t stride, bool bf16 = false) {
   int64_t floats = bf16 ? net.back().out * stride : 0;
   for (const auto& layer : net) {

@@ -53,7 +53,8 @@ struct PlanNumbers {
 /// Most numbers a plan may draw.
 constexpr int64_t kPlanNumbers = int64_t(1) << 26;
 
-/// Numbers from `begin` on of the plans of `rows` rows, from row `first_row` on or as key.rows says.
+/// Numbers from `begin` on of the plans of `rows` rows, from row `first_row` on or as key.rows
+/// says.
 inline NoiseFill plan_fill(const ActKey& key, int64_t first_row, int64_t rows, int64_t begin) {
   return {.seed = key.seed,
           .stream = stream_id(key.purpose, key.rows ? 0 : uint64_t(first_row)),

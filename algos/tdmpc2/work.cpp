@@ -13,8 +13,8 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-// share of the multiply-add peak that products of plans and updates reach, fitted (docs/planning.md);
-// updates by autograd multiply with a library's products
+// share of the multiply-add peak that products of plans and updates reach, fitted
+// (docs/planning.md); updates by autograd multiply with a library's products
 constexpr double kPlanReach = 0.85, kPanelReach = 0.7, kLibraryReach = 0.35;
 // value networks of a pair
 constexpr double kDrawn = 2;
@@ -80,8 +80,8 @@ PassCost update_pass(const Options& o, const ModelShape& s, const ModelLayout& l
   return sum;
 }
 
-// bytes that weights' gradients read once all panels are through: what entered each layer that learns,
-// and the gradient of what left it
+// bytes that weights' gradients read once all panels are through: what entered each layer that
+// learns, and the gradient of what left it
 double kept_bytes(const Options& o, const ModelShape& s, const ModelLayout& l) {
   const double H = double(o.horizon), B = double(o.batch);
   PassCost heads = pass_of(l.dynamics) + pass_of(l.reward) + pass_of(l.q.front()) * double(s.num_q);

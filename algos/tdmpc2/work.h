@@ -9,8 +9,8 @@
 namespace maglev::tdmpc2 {
 
 /// Plans (or the policy prior), and the updates that are due for the steps. Of products what no
-/// implementation can do without: only the two value networks that are drawn, and policy trajectories
-/// rolled once a plan.
+/// implementation can do without: only the two value networks that are drawn, and policy
+/// trajectories rolled once a plan.
 std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context);
 
 }  // namespace maglev::tdmpc2

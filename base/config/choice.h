@@ -5,8 +5,8 @@
 //   enum class Optimizer { adam, muon };
 //   constexpr auto names_of(Optimizer) { return std::array{"adam", "muon"}; }
 //
-// A std::optional of one has one name more: "auto", for none; OnOff is on, off or auto. Whoever reads
-// it says what auto means: value_or.
+// A std::optional of one has one name more: "auto", for none; OnOff is on, off or auto. Whoever
+// reads it says what auto means: value_or.
 
 #include <array>
 #include <concepts>
@@ -27,8 +27,8 @@ constexpr const char* name_of(E member) {
   return names_of(member)[size_t(member)];
 }
 
-/// On, off, or auto. Only a bool becomes one: text, which std::optional<bool> takes for true, does not
-/// compile.
+/// On, off, or auto. Only a bool becomes one: text, which std::optional<bool> takes for true, does
+/// not compile.
 class OnOff {
  public:
   constexpr OnOff() = default;  ///< auto

@@ -1,6 +1,6 @@
 #pragma once
-// A setting that is text and lies in its struct byte by byte, for an environment's Params, which are
-// copied to a device as they are.
+// A setting that is text and lies in its struct byte by byte, for an environment's Params, which
+// are copied to a device as they are.
 
 #include <algorithm>
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace maglev {
 
-/// At most Capacity - 1 bytes, zeros behind them. Longer text is refused by the option table, and by
-/// the compiler where it is a literal.
+/// At most Capacity - 1 bytes, zeros behind them. Longer text is refused by the option table, and
+/// by the compiler where it is a literal.
 template <size_t Capacity>
 struct Text {
   char bytes[Capacity] = {};

@@ -11,8 +11,8 @@ inline double steady_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds of processor time that the calling thread has had: other programs do not lengthen what it
-/// took.
+/// Seconds of processor time that the calling thread has had: other programs do not lengthen what
+/// it took.
 inline double thread_cpu_s() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -20,8 +20,8 @@ namespace maglev {
 /// The whole regular file. Throws when it is over `limit` bytes or is no regular file.
 std::string read_file(const std::string& path, size_t limit);
 
-/// Calls `line` with every line of a regular file, without its end, in order; what stands behind the
-/// last end is left out. Reads a piece at a time. Throws on a line of more than 16 MiB.
+/// Calls `line` with every line of a regular file, without its end, in order; what stands behind
+/// the last end is left out. Reads a piece at a time. Throws on a line of more than 16 MiB.
 void read_lines(const std::string& path, const std::function<void(std::string_view)>& line);
 
 /// Bytes a regular file has now. Throws.

@@ -71,11 +71,11 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
                        const std::map<std::string, std::string>& metadata,
                        const std::function<std::span<const std::byte>(size_t i)>& bytes_of);
 
-/// Parses the begin of a file of `file_bytes` bytes, its whole header at least; `origin` names it in
-/// errors. Memory used is bounded by the header's size.
-/// Throws Error on anything that the format does not allow: a header that is too long, cut or not
-/// JSON, unknown or missing keys, repeated names, unknown dtypes, sizes that overflow, bytes that
-/// do not fit dtype and shape, tensors that overlap, gaps between them and bytes behind them.
+/// Parses the begin of a file of `file_bytes` bytes, its whole header at least; `origin` names it
+/// in errors. Memory used is bounded by the header's size. Throws Error on anything that the format
+/// does not allow: a header that is too long, cut or not JSON, unknown or missing keys, repeated
+/// names, unknown dtypes, sizes that overflow, bytes that do not fit dtype and shape, tensors that
+/// overlap, gaps between them and bytes behind them.
 SafeTensors parse_safetensors(std::span<const std::byte> head, uint64_t file_bytes,
                               const std::string& origin);
 /// The same of a file, of which only the header is read.

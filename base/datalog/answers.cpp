@@ -19,7 +19,8 @@ struct Answer {
 /// Tables of one set of facts: all of them, or all but one.
 class Tables {
  public:
-  /// `over` has the tables of all facts: what has no answer there has none here. Null: these are it.
+  /// `over` has the tables of all facts: what has no answer there has none here. Null: these are
+  /// it.
   Tables(const Knowledge& k, Tables* over) : k_(k), over_(over), slots_(256) {}
 
   /// Forgets all tables; `excluded` is no fact from now on.

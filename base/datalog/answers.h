@@ -1,8 +1,8 @@
 #pragma once
 // Exhaustive answering of many queries: which are provable within a depth, and in how few steps.
 // Goals are tabled by budget (Tamaki, Sato 1986: OLD resolution with tabulation; here a table is of
-// an atom and the steps that it may take). A rule costs a step, so what a table asks for has less to
-// spend: tables form no circle, and each is made once. Depth is counted as proof.h says, so that
+// an atom and the steps that it may take). A rule costs a step, so what a table asks for has less
+// to spend: tables form no circle, and each is made once. Depth is counted as proof.h says, so that
 // least_steps is the depth at which a complete search finds its first proof.
 
 #include <cstdint>

@@ -28,24 +28,24 @@ struct Dataset {
   void sort_names();
 };
 
-/// A folder, or a built-in name of dataset_names(). The folder has train.txt, valid.txt and test.txt
-/// (triples.h); it may have rules.txt (rules.h), facts.txt (what proofs may use; else train.txt),
-/// domains.txt (triples `domain(predicate, constant).`) and train_depths.txt, valid_depths.txt,
-/// test_depths.txt (those queries again, with depths). Valid and test may name constants that no
-/// fact has. Throws Error: an unknown name with near ones, a missing file with what was looked for, a
-/// bad line with file, line and column.
+/// A folder, or a built-in name of dataset_names(). The folder has train.txt, valid.txt and
+/// test.txt (triples.h); it may have rules.txt (rules.h), facts.txt (what proofs may use; else
+/// train.txt), domains.txt (triples `domain(predicate, constant).`) and train_depths.txt,
+/// valid_depths.txt, test_depths.txt (those queries again, with depths). Valid and test may name
+/// constants that no fact has. Throws Error: an unknown name with near ones, a missing file with
+/// what was looked for, a bad line with file, line and column.
 Dataset open_dataset(const std::string& name_or_folder);
 
-/// A built-in one, drawn with a seed of the caller's; nothing: as open_dataset has it. Throws Error for
-/// a seed where none is drawn from.
+/// A built-in one, drawn with a seed of the caller's; nothing: as open_dataset has it. Throws Error
+/// for a seed where none is drawn from.
 Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed);
 
 /// "family", "countries_s1" to "countries_s3": made by generators with a fixed seed (family.h,
 /// countries.h). "kinships", "nations", "umls": read from PyKEEN's wheel, rules mined (pykeen.h).
 std::vector<std::string> dataset_names();
 
-/// Writes such a folder, made where there is none. Where it has files of these names already they go,
-/// if `replace`; else throws Error.
+/// Writes such a folder, made where there is none. Where it has files of these names already they
+/// go, if `replace`; else throws Error.
 void write_dataset(const Dataset& dataset, const std::string& folder, bool replace);
 
 }  // namespace maglev::datalog

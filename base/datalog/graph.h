@@ -19,8 +19,8 @@ struct Graph {
   std::string names;         ///< hash of the predicates' and constants' names, in order
 };
 
-/// Throws Error as open_dataset does. The graph stays for as long as the process. Threads may ask at
-/// once.
+/// Throws Error as open_dataset does. The graph stays for as long as the process. Threads may ask
+/// at once.
 const Graph& open_graph(const std::string& name_or_folder);
 
 /// Likewise the vectors of a file, for an opened graph's program.

@@ -1,7 +1,7 @@
 #pragma once
 // Facts and rules as they are searched: a block of bytes without pointers, which environments share
-// as their assets and a device gets as it is. Facts lie sorted by (predicate, first, second), with a
-// second order by (predicate, second, first); open-addressing tables lead from (predicate, first)
+// as their assets and a device gets as it is. Facts lie sorted by (predicate, first, second), with
+// a second order by (predicate, second, first); open-addressing tables lead from (predicate, first)
 // and (predicate, second) to the facts that have them, and from an atom to whether it is a fact:
 // one to two probes each, whatever the graph's size.
 
@@ -109,8 +109,8 @@ struct Knowledge {
 
 /// Bytes that the knowledge of a program takes.
 int64_t knowledge_bytes(const Program& program);
-/// Writes it to `to`, knowledge_bytes of zeroed memory aligned to 64. Repeated facts are one. Throws
-/// Error for a rule that is unsafe, too long or of too many variables.
+/// Writes it to `to`, knowledge_bytes of zeroed memory aligned to 64. Repeated facts are one.
+/// Throws Error for a rule that is unsafe, too long or of too many variables.
 void make_knowledge(const Program& program, Knowledge& to);
 
 /// The same on the heap.

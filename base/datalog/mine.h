@@ -1,7 +1,7 @@
 #pragma once
 // Rules mined from facts: every closed path of one or two atoms from X to Y, each atom either way
-// round, as a body for every predicate (as AMIE with a body of two atoms, Lajus, Galarraga, Suchanek,
-// ESWC 2020). Bodies are products of Boolean matrices, a row at a time.
+// round, as a body for every predicate (as AMIE with a body of two atoms, Lajus, Galarraga,
+// Suchanek, ESWC 2020). Bodies are products of Boolean matrices, a row at a time.
 
 #include <cstdint>
 #include <vector>
@@ -23,13 +23,13 @@ struct MinedRule {
   int64_t body = 0;      ///< pairs that the body has: standard confidence = support / body
   int64_t pca_body = 0;  ///< those of them whose X is the first argument of some fact of the head
 
-  /// Of the partial completeness assumption (Galarraga et al., WWW 2013): what is not known of an X of
-  /// which nothing is known does not count against the rule.
+  /// Of the partial completeness assumption (Galarraga et al., WWW 2013): what is not known of an X
+  /// of which nothing is known does not count against the rule.
   double pca_confidence() const { return double(support) / double(pca_body); }
 };
 
-/// From the program's facts, each counted once. By head predicate, surest first, then by support, then
-/// by predicates of the body. p(X,Y) :- p(X,Y) is none.
+/// From the program's facts, each counted once. By head predicate, surest first, then by support,
+/// then by predicates of the body. p(X,Y) :- p(X,Y) is none.
 std::vector<MinedRule> mine_rules(const Program& program, const MineOptions& options);
 
 }  // namespace maglev::datalog

@@ -18,7 +18,8 @@
 
 namespace maglev::datalog {
 
-/// Which child of a goal was taken: a place in the facts or in the rules of Knowledge, the other -1.
+/// Which child of a goal was taken: a place in the facts or in the rules of Knowledge, the other
+/// -1.
 struct Move {
   int32_t fact = -1, rule = -1;
 };

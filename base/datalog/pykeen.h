@@ -1,6 +1,6 @@
 #pragma once
-// Graphs that lie in the Python package pykeen (Ali et al., JMLR 2021): kinships, nations and umls, of
-// Kemp et al. (AAAI 2006). They are read where they are; nothing of them is shipped.
+// Graphs that lie in the Python package pykeen (Ali et al., JMLR 2021): kinships, nations and umls,
+// of Kemp et al. (AAAI 2006). They are read where they are; nothing of them is shipped.
 
 #include <string>
 

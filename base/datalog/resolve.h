@@ -1,8 +1,8 @@
 #pragma once
 // One step of SLD resolution (Kowalski 1974): from a goal, a list of atoms to prove, to every goal
 // that a fact or a rule makes of it. Its first atom is resolved; Resolve::select_bound says which
-// that is. Whole numbers alone, so that host and device agree to the bit. The environment, the search
-// and the tests all step through here.
+// that is. Whole numbers alone, so that host and device agree to the bit. The environment, the
+// search and the tests all step through here.
 
 #include <cstdint>
 
@@ -71,9 +71,9 @@ MAGLEV_HD bool append(const Knowledge& k, const Resolve& how, const Atom& atom, 
   return true;
 }
 
-/// Moves the first atom with a constant to the front, so that the next step takes a list of facts by
-/// that constant and not all of a predicate's. Any choice of the next atom leads to the same proofs
-/// (Lloyd, Foundations of Logic Programming, 1987: independence of the computation rule).
+/// Moves the first atom with a constant to the front, so that the next step takes a list of facts
+/// by that constant and not all of a predicate's. Any choice of the next atom leads to the same
+/// proofs (Lloyd, Foundations of Logic Programming, 1987: independence of the computation rule).
 MAGLEV_HD void select_bound(Atom* goal, int32_t atoms, int32_t constants) {
   int32_t i = 0;
   while (i < atoms && goal[i].first > constants && goal[i].second > constants) ++i;
@@ -83,9 +83,9 @@ MAGLEV_HD void select_bound(Atom* goal, int32_t atoms, int32_t constants) {
   goal[0] = bound;
 }
 
-/// Calls emit(const Child&) -> bool for each child of `goal`, `atoms` of 1 to max_atoms; facts first,
-/// sorted as Knowledge has them, then rules in the program's order; until emit gives false. A
-/// variable of the goal is in [constants + 1, next_variable). Returns how many children were
+/// Calls emit(const Child&) -> bool for each child of `goal`, `atoms` of 1 to max_atoms; facts
+/// first, sorted as Knowledge has them, then rules in the program's order; until emit gives false.
+/// A variable of the goal is in [constants + 1, next_variable). Returns how many children were
 /// dropped because they had more than max_atoms.
 template <class Emit>
 MAGLEV_HD int32_t resolve(const Knowledge& k, const Resolve& how, const Atom* goal, int32_t atoms,

@@ -1,13 +1,14 @@
 #pragma once
-// Files of rules, one a line, in the forms that people and other programs write. The first line that
-// has a rule says which:
+// Files of rules, one a line, in the forms that people and other programs write. The first line
+// that has a rule says which:
 //   ours     head(X,Y) :- b1(X,Z), b2(Z,Y).        a confidence stands before it as 0.74::
 //   arrow    r0:0.74:b1(X,Z), b2(Z,Y) -> head(X,Y) the prefix may be missing; a term of one letter is
 //                                                  a variable, whatever its case
 //   AnyBURL  predicted, correct, confidence, head(X,Y) <= b1(X,A), b2(A,Y), between tabs (Meilicke et
 //            al., IJCAI 2019). One capital letter is a variable, me_myself_i the other term again
 //   AMIE     ?a  b1  ?c  ?c  b2  ?b   => ?a  head  ?b, then columns between tabs (Lajus, Galarraga,
-//            Suchanek, ESWC 2020): the standard confidence is taken, by the heading where there is one
+//            Suchanek, ESWC 2020): the standard confidence is taken, by the heading where there is
+//            one
 // Ours and the arrow may stand in one file. '%' begins a comment in both.
 
 #include <cstdint>
@@ -39,8 +40,8 @@ struct RuleFile {
   int64_t without_body = 0;       ///< AnyBURL's rules without a body, left out: they prove anything
 };
 
-/// Adds to the program's rules. Throws Error at the first bad line: what is no rule, an unsafe one, a
-/// confidence outside [0, 1], more atoms than kMaxBody or variables than kMaxRuleVariables.
+/// Adds to the program's rules. Throws Error at the first bad line: what is no rule, an unsafe one,
+/// a confidence outside [0, 1], more atoms than kMaxBody or variables than kMaxRuleVariables.
 RuleFile parse_rules(const Text& text, Program& program);
 RuleFile read_rules(const std::string& path, Program& program);
 

@@ -3,7 +3,8 @@
 namespace maglev::datalog {
 namespace {
 
-// atoms of subject, relation and object; AMIE puts two blanks between words, so that names may have one
+// atoms of subject, relation and object; AMIE puts two blanks between words, so that names may have
+// one
 std::vector<TextAtom> amie_atoms(const Line& line, const Column& text) {
   const std::string_view bytes = text.text;
   const std::string_view gap = trimmed(bytes).find("  ") == bytes.npos ? " " : "  ";

@@ -10,8 +10,8 @@ bool anyburl_variable(std::string_view term) {
   return term.size() == 1 && term[0] >= 'A' && term[0] <= 'Z';
 }
 
-// "rel(X,Y)": names are what stands there, brackets and commas too, so that what parts them is found
-// from the variable that every atom of AnyBURL has
+// "rel(X,Y)": names are what stands there, brackets and commas too, so that what parts them is
+// found from the variable that every atom of AnyBURL has
 TextAtom anyburl_atom(const Line& line, Column text) {
   while (text.text.starts_with(' ')) text.text.remove_prefix(1), ++text.place;
   while (text.text.ends_with(' ')) text.text.remove_suffix(1);

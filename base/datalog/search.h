@@ -1,11 +1,12 @@
 #pragma once
 // Searches for proofs over one step of resolution: breadth first, iterative deepening (Korf 1985)
-// with a table of the goals that were searched and how deep, and a beam by anybody's scores. A query
-// with variables has many answers: each distinct one comes once, with a shortest proof where the
-// search is complete, in an order that is always the same.
+// with a table of the goals that were searched and how deep, and a beam by anybody's scores. A
+// query with variables has many answers: each distinct one comes once, with a shortest proof where
+// the search is complete, in an order that is always the same.
 //
-// Depth is counted as proof.h says. Breadth first and deepening are complete: within the limits they
-// find every answer, in order of depth. A beam keeps the best goals of each depth and may miss some.
+// Depth is counted as proof.h says. Breadth first and deepening are complete: within the limits
+// they find every answer, in order of depth. A beam keeps the best goals of each depth and may miss
+// some.
 
 #include <array>
 #include <chrono>

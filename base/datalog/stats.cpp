@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kDraws = 64;  // of a false query, until one is false
 
-/// A rule's body against facts, atom by atom. terms[v]: what variable -v is bound to, 0: nothing yet.
+/// A rule's body against facts, atom by atom. terms[v]: what variable -v is bound to, 0: nothing
+/// yet.
 class BodyProof {
  public:
   BodyProof(const Knowledge& knowledge, const Atom& query) : k_(knowledge), query_(query) {}

@@ -1,5 +1,6 @@
 #pragma once
-// What a dataset is like, in numbers: how large, how wide its choices, how much of it can be proved.
+// What a dataset is like, in numbers: how large, how wide its choices, how much of it can be
+// proved.
 
 #include <cstdint>
 
@@ -13,8 +14,8 @@ namespace maglev::datalog {
 struct SplitStats {
   int64_t queries = 0;
   int64_t by_one_rule = 0;
-  /// The same of as many false queries: the second constant is another one, drawn from those that its
-  /// domain allows, and of no split.
+  /// The same of as many false queries: the second constant is another one, drawn from those that
+  /// its domain allows, and of no split.
   int64_t false_queries = 0, false_by_one_rule = 0;
   int64_t facts = 0;    ///< queries that are facts
   int64_t unknown = 0;  ///< queries with a constant or predicate that no fact has

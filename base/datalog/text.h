@@ -1,6 +1,6 @@
 #pragma once
-// Text of facts and rules, a line at a time: what all readers share. Every complaint says file, line
-// and column, what was expected and what came.
+// Text of facts and rules, a line at a time: what all readers share. Every complaint says file,
+// line and column, what was expected and what came.
 
 #include <cstdint>
 #include <functional>
@@ -51,9 +51,11 @@ class Line {
   /// Passes `word`, or complains that `what` was expected.
   void expect(std::string_view word, const std::string& what);
   /// A name: letters and signs other than blanks, brackets, commas, quotes and '%', or anything in
-  /// quotes, single or double; there a quote is doubled or behind a backslash. `quoted` tells which.
+  /// quotes, single or double; there a quote is doubled or behind a backslash. `quoted` tells
+  /// which.
   std::string take_name(const std::string& what, bool& quoted);
-  /// An atom in Prolog's form. Unquoted names that begin with a capital letter or '_' are variables.
+  /// An atom in Prolog's form. Unquoted names that begin with a capital letter or '_' are
+  /// variables.
   TextAtom take_atom();
   /// A number that fills a word.
   double take_number(const std::string& what);

@@ -43,7 +43,8 @@ std::string mutated(std::string text, uint64_t number) {
   return text;
 }
 
-/// Counts how many of the mutations are read and how many are refused, both of which must come about.
+/// Counts how many of the mutations are read and how many are refused, both of which must come
+/// about.
 template <class Read>
 void fuzz(const std::string& text, const Read& read) {
   int fine = 0, refused = 0;

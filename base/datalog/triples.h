@@ -1,8 +1,9 @@
 #pragma once
-// Files of ground atoms: facts and queries. As Prolog text, `p(a,b).`, with or without the dot, with
-// comments behind '%'; or as TSV, `a<TAB>p<TAB>b`, where names are what stands between the tabs. The
-// first line that has an atom says which. A whole number at the end of a line, as a fourth column of
-// TSV, is the query's depth: how many steps its shortest proof has, -1 where it has none.
+// Files of ground atoms: facts and queries. As Prolog text, `p(a,b).`, with or without the dot,
+// with comments behind '%'; or as TSV, `a<TAB>p<TAB>b`, where names are what stands between the
+// tabs. The first line that has an atom says which. A whole number at the end of a line, as a
+// fourth column of TSV, is the query's depth: how many steps its shortest proof has, -1 where it
+// has none.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +24,8 @@ struct Triples {
 Triples parse_triples(const Text& text, Program& program);
 Triples read_triples(const std::string& path, Program& program);
 
-/// As Prolog text, which SWI-Prolog reads too; depths as a number behind the dot where there are any.
+/// As Prolog text, which SWI-Prolog reads too; depths as a number behind the dot where there are
+/// any.
 std::string triples_text(const Program& program, const std::vector<Atom>& atoms,
                          const std::vector<int32_t>& depths = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Vectors of complex numbers for the constants and predicates of a graph, as a file keeps them: what
-// an embedding has learned (engine/embeddings/complex.h), for whoever scores triples by it.
+// Vectors of complex numbers for the constants and predicates of a graph, as a file keeps them:
+// what an embedding has learned (engine/embeddings/complex.h), for whoever scores triples by it.
 
 #include <cstdint>
 #include <string>

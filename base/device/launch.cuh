@@ -1,6 +1,6 @@
 #pragma once
-// How a kernel is launched: through the runtime's call, which the emulated device of tests/emulation
-// has as well. `kernel<<<...>>>` is nvcc's alone.
+// How a kernel is launched: through the runtime's call, which the emulated device of
+// tests/emulation has as well. `kernel<<<...>>>` is nvcc's alone.
 
 #include <cstdint>
 #include <type_traits>

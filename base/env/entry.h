@@ -109,7 +109,8 @@ struct EnvEntry {
   const char* library;
   void* (*make_states)(int64_t count);  ///< EnvBatch::states; null unless host-only
   void (*free_states)(void* states);
-  /// Writes the states of slots [begin, end) into them: a host-only environment's, others lie there.
+  /// Writes the states of slots [begin, end) into them: a host-only environment's, others lie
+  /// there.
   void (*save_states)(const EnvBatch&, int64_t begin, int64_t end);
   /// Takes over slots [begin, end) that were read from a file. Returns the first whose state no
   /// episode could have led to, or `end`. Host memory.

@@ -87,8 +87,8 @@ size_t state_bytes_of(const typename E::Params& params) {
   else return sizeof(typename E::State);
 }
 
-/// Whether E has assets: something large that all environments of a batch read and none writes, such
-/// as a map or a graph.
+/// Whether E has assets: something large that all environments of a batch read and none writes,
+/// such as a map or a graph.
 template <class E>
 concept HasAssets = requires {
   typename E::Assets;
@@ -109,8 +109,8 @@ constexpr bool host_only() {
   else return false;
 }
 
-/// Whether E shows pictures, one u8 column [H, W, C], with some settings: E::kShowsImages. Then it has
-/// the settings env.image.* besides its own (image_view.h).
+/// Whether E shows pictures, one u8 column [H, W, C], with some settings: E::kShowsImages. Then it
+/// has the settings env.image.* besides its own (image_view.h).
 template <class E>
 constexpr bool shows_images() {
   if constexpr (requires { E::kShowsImages; }) return E::kShowsImages;
@@ -135,8 +135,8 @@ constexpr bool shows_images() {
 //   bots     optional, host: `static std::span<const Bot> bots()`, scripted players
 //   paint    optional, host: a picture of a state
 // reset, step and observe are MAGLEV_HD and draw only from the Rng they get. With `kHostOnly` they
-// are plain functions, may lie in sources of their own and use libraries, and State is any type that
-// is made without arguments: see HostOnlyState.
+// are plain functions, may lie in sources of their own and use libraries, and State is any type
+// that is made without arguments: see HostOnlyState.
 
 /// What every environment has.
 template <class E>

@@ -25,8 +25,8 @@ int32_t picture_of(const EnvSpec& spec) {
 }
 
 // One picture at a time, rows first and then columns: the same sums as seen_pixel's, which is its
-// reference, of a line of sums each. Where a column's area begins and what of each drawn column lies
-// in it is found once.
+// reference, of a line of sums each. Where a column's area begins and what of each drawn column
+// lies in it is found once.
 class Seeing {
  public:
   /// For pictures that are drawn and seen as v's are.

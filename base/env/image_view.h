@@ -1,8 +1,8 @@
 #pragma once
-// An environment's pictures as networks are to see them: of another size, in grey, with those of the
-// steps before beside them. What the environment draws lies in its slot, behind its state, with the
-// pictures that were seen before; one pass reads it and writes the row that is stored. So a ring holds
-// what networks read and no more, and no episode's picture shows another's.
+// An environment's pictures as networks are to see them: of another size, in grey, with those of
+// the steps before beside them. What the environment draws lies in its slot, behind its state, with
+// the pictures that were seen before; one pass reads it and writes the row that is stored. So a
+// ring holds what networks read and no more, and no episode's picture shows another's.
 //
 // Every number is an integer sum: the same bits on every processor and device.
 
@@ -44,7 +44,8 @@ struct ImageView {
   MAGLEV_HD static uint32_t luma(const uint8_t* rgb) {
     return 77u * rgb[0] + 150u * rgb[1] + 29u * rgb[2];
   }
-  /// Of [begin, end) what the drawn row or column `place` covers, all in units in which it is `size`.
+  /// Of [begin, end) what the drawn row or column `place` covers, all in units in which it is
+  /// `size`.
   MAGLEV_HD static int64_t covered(int64_t place, int64_t size, int64_t begin, int64_t end) {
     const int64_t from = place * size > begin ? place * size : begin;
     const int64_t to = (place + 1) * size < end ? (place + 1) * size : end;

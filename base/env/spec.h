@@ -41,8 +41,8 @@ struct ObsColumn {
   /// An i32 column of tokens, which networks embed: number k of the last dimension is in
   /// [0, vocabulary[k]), and 0 is padding. Empty: plain numbers.
   std::vector<int64_t> vocabulary = {};
-  /// Hash of what each token stands for, such as a graph's names; a policy is of these alone. Empty:
-  /// nothing is said.
+  /// Hash of what each token stands for, such as a graph's names; a policy is of these alone.
+  /// Empty: nothing is said.
   std::string tokens = {};
 
   int64_t elements() const {

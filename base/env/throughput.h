@@ -1,6 +1,6 @@
 #pragma once
-// Steps per second of an environment on the host, without a policy: random actions drawn beforehand,
-// environments in blocks of 64. Needs no torch.
+// Steps per second of an environment on the host, without a policy: random actions drawn
+// beforehand, environments in blocks of 64. Needs no torch.
 
 #include <algorithm>
 #include <string>

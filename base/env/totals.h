@@ -21,8 +21,8 @@ MAGLEV_HD void add_totals(const EpisodeTotals& part, EpisodeTotals& into) {
   for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
 }
 
-/// A device adds slots in parts, a block each, and joins these: a slot a thread, more once there are
-/// kMostTotalsParts.
+/// A device adds slots in parts, a block each, and joins these: a slot a thread, more once there
+/// are kMostTotalsParts.
 constexpr int64_t kTotalsThreads = 128, kMostTotalsParts = 512;
 MAGLEV_HD int64_t totals_parts(int64_t count) {
   const int64_t parts = (count + kTotalsThreads - 1) / kTotalsThreads;

@@ -1,9 +1,9 @@
 #pragma once
 // A metrics.jsonl of any size as curves: the file is cut into at most kBuckets stretches of bytes,
-// and of each stretch and column the least, the greatest and the mean figure are kept. So memory does
-// not grow with the file, a file that grows is read on where it was left, and one too large to be
-// read at once shows its shape from samples first, which exact figures replace as reading goes on.
-// Threads: one at a time.
+// and of each stretch and column the least, the greatest and the mean figure are kept. So memory
+// does not grow with the file, a file that grows is read on where it was left, and one too large to
+// be read at once shows its shape from samples first, which exact figures replace as reading goes
+// on. Threads: one at a time.
 
 #include <cstdint>
 #include <string>
@@ -43,8 +43,8 @@ class MetricIndex {
   /// Reads nothing yet; the file need not be there. Of a part, lines that begin in it count.
   explicit MetricIndex(std::string path, Stretch part = {});
 
-  /// Goes on reading for about `budget_s` seconds, or to the end. A file that was replaced or cut is
-  /// read anew. Throws Error where the system refuses.
+  /// Goes on reading for about `budget_s` seconds, or to the end. A file that was replaced or cut
+  /// is read anew. Throws Error where the system refuses.
   void read(double budget_s);
 
   /// Share of the file that was read exactly; 1: all whole lines. The rest is sampled.

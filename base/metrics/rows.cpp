@@ -63,9 +63,9 @@ bool MetricReader::read(std::string_view line) {
   return whole(step_);
 }
 
-// Rows have the same names in the same order nearly always. A line that has anything else than names
-// that were seen and numbers is left to read_any: ten times faster, and what is no JSON is said by
-// one parser.
+// Rows have the same names in the same order nearly always. A line that has anything else than
+// names that were seen and numbers is left to read_any: ten times faster, and what is no JSON is
+// said by one parser.
 bool MetricReader::read_known(std::string_view line) {
   figures_.clear();
   const char *c = line.data(), *end = c + line.size();

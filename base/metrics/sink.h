@@ -16,8 +16,8 @@
 
 namespace maglev {
 
-/// One flush, or an event such as an evaluation. `values` keeps the order in which names were registered; absent figures (no episode
-/// ended) are NaN.
+/// One flush, or an event such as an evaluation. `values` keeps the order in which names were
+/// registered; absent figures (no episode ended) are NaN.
 struct MetricRow {
   int64_t step = 0;             ///< environment steps so far, all environments
   double seconds = 0;           ///< since the run began, over resumes
@@ -88,8 +88,8 @@ struct SinkEntry {
   /// Whether open() may be called again in a run, with `resumed_at` the last step it was given:
   /// true of what writes files.
   bool reopens = true;
-  /// Reads back the rows that sessions of the run in `dir` wrote, in order: those with a return, up to
-  /// what a killed process left torn. Null: it cannot. The table's tests read by it.
+  /// Reads back the rows that sessions of the run in `dir` wrote, in order: those with a return, up
+  /// to what a killed process left torn. Null: it cannot. The table's tests read by it.
   void (*read_back)(const std::string& dir,
                     const std::function<void(const PastRow&)>& row) = nullptr;
 };

@@ -2,8 +2,8 @@
 // Takes metric rows from training and gives them to the sinks on a thread of its own, in order. A
 // sink that fails is reported once; training and the other sinks go on. What it has missed is kept,
 // and it is opened anew from time to time until it takes that: a disk that was full for a moment
-// costs no row. Threads: push, note, flush and close may be called from any thread; sinks are called
-// from the writer's only.
+// costs no row. Threads: push, note, flush and close may be called from any thread; sinks are
+// called from the writer's only.
 
 #include <chrono>
 #include <condition_variable>
@@ -50,8 +50,8 @@ class MetricWriter {
   /// One that the summary repeats.
   void warn(std::string text);
   /// Waits until every sink has had everything pushed so far and synced it; one that failed is
-  /// tried again. Call it before a checkpoint is committed, so that a run which continues from there
-  /// has all rows up to there.
+  /// tried again. Call it before a checkpoint is committed, so that a run which continues from
+  /// there has all rows up to there.
   void flush();
   /// Opens every sink anew behind what it has written, before the next row: the folder it wrote to
   /// is gone.

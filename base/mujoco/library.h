@@ -1,6 +1,6 @@
 #pragma once
-// MuJoCo's library, opened at its first use: a program starts without it, and one that never steps a
-// simulator never needs it. Its headers come from the same Python package, which says where the
+// MuJoCo's library, opened at its first use: a program starts without it, and one that never steps
+// a simulator never needs it. Its headers come from the same Python package, which says where the
 // library lies; see docs/mujoco.md.
 
 #include <string>

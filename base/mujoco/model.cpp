@@ -69,7 +69,8 @@ void Simulation::step(int count) {
   const Library& lib = library();
   const mjModel* model = model_->get();
   mjData* data = data_.get();
-  // a first half was done by who set or stepped the state before; Runge-Kutta's steps have no halves
+  // a first half was done by who set or stepped the state before; Runge-Kutta's steps have no
+  // halves
   int whole = count;
   if (model->opt.integrator != mjINT_RK4) lib.step2(model, data), --whole;
   for (int i = 0; i < whole; ++i) lib.step(model, data);

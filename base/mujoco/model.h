@@ -54,8 +54,8 @@ class Simulation {
 
   /// Derives everything from positions and velocities that were set.
   void settle();
-  /// `count` steps of the integrator under the controls in data().ctrl. Positions and velocities and
-  /// what is derived from them belong together afterwards, as in dm_control ("legacy step").
+  /// `count` steps of the integrator under the controls in data().ctrl. Positions and velocities
+  /// and what is derived from them belong together afterwards, as in dm_control ("legacy step").
   void step(int count);
   /// Whether a state was met since begin() that MuJoCo holds for diverged, and reset.
   bool diverged() const;

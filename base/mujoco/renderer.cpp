@@ -11,8 +11,8 @@
 namespace maglev::mujoco {
 namespace {
 
-// contexts come and go one at a time, while nobody draws: OSMesa's first ones race, and MuJoCo looks
-// OpenGL's functions up into memory of the whole process, which those who draw read
+// contexts come and go one at a time, while nobody draws: OSMesa's first ones race, and MuJoCo
+// looks OpenGL's functions up into memory of the whole process, which those who draw read
 std::shared_mutex changing_contexts;
 
 // what a thread draws one model with

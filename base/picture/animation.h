@@ -1,6 +1,6 @@
 #pragma once
-// Moving pictures as files: animated PNG (lossless) and GIF (256 colours a frame), of which only what
-// changes from frame to frame is stored, and MP4 by the program ffmpeg, where that is there.
+// Moving pictures as files: animated PNG (lossless) and GIF (256 colours a frame), of which only
+// what changes from frame to frame is stored, and MP4 by the program ffmpeg, where that is there.
 
 #include <memory>
 #include <string>
@@ -14,14 +14,14 @@ struct Patch {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-/// How long a frame is shown: count / a_second of a second, both 1 to 60,000. 30 frames a second are no
-/// whole number of milliseconds each.
+/// How long a frame is shown: count / a_second of a second, both 1 to 60,000. 30 frames a second
+/// are no whole number of milliseconds each.
 struct FrameTime {
   int count = 1, a_second = 1;
 };
 
-/// Frames that become a file in finish(), and until then lie in memory, or with ffmpeg. All have the
-/// first one's size.
+/// Frames that become a file in finish(), and until then lie in memory, or with ffmpeg. All have
+/// the first one's size.
 class Animation {
  public:
   virtual ~Animation() = default;

@@ -1,5 +1,5 @@
-// MP4 by ffmpeg, a program of its own that takes frames as they come: of what is ours, nothing could
-// write the formats that players want.
+// MP4 by ffmpeg, a program of its own that takes frames as they come: of what is ours, nothing
+// could write the formats that players want.
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,7 @@
 #pragma once
 // Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter
-// tuning", 2020, algorithm 2): many trials begin, few are promoted, nobody waits for a rung to fill.
+// tuning", 2020, algorithm 2): many trials begin, few are promoted, nobody waits for a rung to
+// fill.
 
 #include <cstdint>
 #include <optional>

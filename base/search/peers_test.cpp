@@ -1,5 +1,6 @@
 // The embedded samplers beside Optuna's, on functions whose least value is known, by the figures
-// that tests/parity/optuna_fixture.py wrote. Standard test functions; Branin's as Dixon and Szego's.
+// that tests/parity/optuna_fixture.py wrote. Standard test functions; Branin's as Dixon and
+// Szego's.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,7 +1,7 @@
 #pragma once
 // Who says what to try next. A sampler is a function: of the space, the trials so far, the seed and
-// the new trial's number, and of nothing else. So a search that was killed goes on as it would have,
-// workers need only agree on the trials, and a program outside can stand in its place.
+// the new trial's number, and of nothing else. So a search that was killed goes on as it would
+// have, workers need only agree on the trials, and a program outside can stand in its place.
 
 #include <array>
 #include <cstdint>
@@ -69,26 +69,27 @@ std::span<const SamplerEntry> sampler_table();
 
 /// Evenly over the space.
 std::optional<Proposal> ask_random(const Question& question, const SamplerOptions& options);
-/// Tree-structured Parzen estimator (Bergstra et al., "Algorithms for hyper-parameter optimization",
-/// 2011): the trials are split into few good ones and the rest, each a mixture of kernels around its
-/// trials; of candidates drawn from the good mixture the one whose density ratio is greatest. Jointly
-/// over all dimensions (Falkner et al., "BOHB", 2018) unless `independent`. A running trial counts
-/// among the rest (constant liar), so that others run elsewhere.
+/// Tree-structured Parzen estimator (Bergstra et al., "Algorithms for hyper-parameter
+/// optimization", 2011): the trials are split into few good ones and the rest, each a mixture of
+/// kernels around its trials; of candidates drawn from the good mixture the one whose density ratio
+/// is greatest. Jointly over all dimensions (Falkner et al., "BOHB", 2018) unless `independent`. A
+/// running trial counts among the rest (constant liar), so that others run elsewhere.
 std::optional<Proposal> ask_tpe(const Question& question, const SamplerOptions& options);
-/// The same for score against seconds: good are the trials of the first Pareto fronts, within one by
-/// the hypervolume that they alone add (Ozaki et al., "Multiobjective tree-structured Parzen
+/// The same for score against seconds: good are the trials of the first Pareto fronts, within one
+/// by the hypervolume that they alone add (Ozaki et al., "Multiobjective tree-structured Parzen
 /// estimator", 2020), seconds by their logarithm.
 std::optional<Proposal> ask_pareto(const Question& question, const SamplerOptions& options);
 /// (mu/mu_w, lambda)-CMA-ES (Hansen, "The CMA evolution strategy: a tutorial", 2016) over the unit
-/// cube, replayed from the trials: each lambda that ended are a generation. Whole numbers are rounded,
-/// with at least a deviation of half a cell so that none freezes (Hansen, "A CMA-ES for mixed-integer
-/// nonlinear optimization", 2011); choices are drawn by the independent estimator above.
+/// cube, replayed from the trials: each lambda that ended are a generation. Whole numbers are
+/// rounded, with at least a deviation of half a cell so that none freezes (Hansen, "A CMA-ES for
+/// mixed-integer nonlinear optimization", 2011); choices are drawn by the independent estimator
+/// above.
 std::optional<Proposal> ask_cmaes(const Question& question, const SamplerOptions& options);
 /// Population based training (Jaderberg et al., 2017). Trials come in generations of `population`;
 /// each goes on from the checkpoint of its own forerunner, or where that is among the worst fifth
 /// from one of the best fifth (exploit, by truncation) with values that are perturbed (explore): a
-/// number by 0.8 or 1.2 of itself, a choice drawn anew one time in four. Nothing while the generation
-/// before still runs.
+/// number by 0.8 or 1.2 of itself, a choice drawn anew one time in four. Nothing while the
+/// generation before still runs.
 std::optional<Proposal> ask_pbt(const Question& question, const SamplerOptions& options);
 
 /// Trials that ended, best first: by how many rungs they reached, then by score; failed ones last.

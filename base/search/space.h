@@ -19,8 +19,8 @@ struct Dimension {
   bool log = false;          ///< searched by its logarithm; low > 0
   std::vector<std::string> choices = {};
 
-  /// Where `value` lies in [0, 1]: a whole number in the middle of its cell, cells alike in width or,
-  /// by logarithm, as far as half a unit beyond. A choice's value is its index.
+  /// Where `value` lies in [0, 1]: a whole number in the middle of its cell, cells alike in width
+  /// or, by logarithm, as far as half a unit beyond. A choice's value is its index.
   double to_unit(double value) const;
   /// The value at `unit` in [0, 1].
   double from_unit(double unit) const;

@@ -8,8 +8,8 @@
 
 namespace maglev::search {
 
-/// A value of each dimension that `chosen` names, by trials in the order of `order` (best first, all
-/// that ended) and those still running; of the other dimensions the value stays what it is in
+/// A value of each dimension that `chosen` names, by trials in the order of `order` (best first,
+/// all that ended) and those still running; of the other dimensions the value stays what it is in
 /// `values`. Jointly over `chosen`.
 void draw_by_parzen(const Question& question, std::span<const SearchTrial* const> order,
                     std::span<const size_t> chosen, Draws& draws, Values& values);

@@ -2,9 +2,9 @@
 // Products of small matrices of bfloat16 with sums in f32, by what multiplies pairs of bfloat16 in
 // one instruction here: tiles (AMX) or vectors (AVX512_BF16). Callers need not know which.
 //
-// A word is a pair of bfloat16 that lie behind each other along the depth of a product, the first in
-// the lower half. A matrix on the left lies in blocks of 16 rows by 16 words, [16][16] each: those of
-// the same rows one behind another, zeros where the matrix ends within a block.
+// A word is a pair of bfloat16 that lie behind each other along the depth of a product, the first
+// in the lower half. A matrix on the left lies in blocks of 16 rows by 16 words, [16][16] each:
+// those of the same rows one behind another, zeros where the matrix ends within a block.
 
 #include <cstdint>
 #include <span>
@@ -35,9 +35,9 @@ struct PairPiece {
   int64_t depth;      ///< words
 };
 
-/// y = start + A B, or y += A B: the sum over the pieces, in order. Left and right begin at 64 bytes,
-/// b_row is a multiple of 16; of B's rows the columns up to the next multiple of 16 are read. An
-/// element of y depends on its row of A and its column of B alone, not on its place.
+/// y = start + A B, or y += A B: the sum over the pieces, in order. Left and right begin at 64
+/// bytes, b_row is a multiple of 16; of B's rows the columns up to the next multiple of 16 are
+/// read. An element of y depends on its row of A and its column of B alone, not on its place.
 struct PairProduct {
   std::span<const PairPiece> pieces;
   int64_t a_rows;  ///< words from 16 rows of A to the next

@@ -1,7 +1,7 @@
 #pragma once
-// multiply_pairs by tiles: four sums at once, one block of rows by four of columns, or two by two where
-// fewer columns are left. One configuration serves: what is no whole tile goes through a block in
-// memory.
+// multiply_pairs by tiles: four sums at once, one block of rows by four of columns, or two by two
+// where fewer columns are left. One configuration serves: what is no whole tile goes through a
+// block in memory.
 
 #include <algorithm>
 #include <cstdint>

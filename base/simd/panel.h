@@ -14,8 +14,8 @@ constexpr int64_t kPanelRows = 64;
 constexpr int64_t kMostDeviceHeads = 64;
 
 /// What a policy says about the rows of a panel. Pointers of panels are aligned to 64 bytes and
-/// `stride` is a multiple of 16 floats; columns in [rows, stride) are padding: readable, finite, and
-/// never part of a result. A row's numbers do not depend on its place nor on the other rows.
+/// `stride` is a multiple of 16 floats; columns in [rows, stride) are padding: readable, finite,
+/// and never part of a result. A row's numbers do not depend on its place nor on the other rows.
 struct PolicyPanel {
   const int64_t* heads;  ///< [head_count], categories of each categorical head
   int64_t head_count;    ///< 0: diagonal Gaussian

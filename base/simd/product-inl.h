@@ -21,8 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // 16 registers 6 x 2
 constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
-// steps of the depth that A is fetched ahead, where its columns are a cache line each and it does not
-// lie in the first cache: 65 GFLOP/s without, 105 with it. Elsewhere it would cost a twentieth.
+// steps of the depth that A is fetched ahead, where its columns are a cache line each and it does
+// not lie in the first cache: 65 GFLOP/s without, 105 with it. Elsewhere it would cost a twentieth.
 constexpr int64_t kAhead = 8, kNearBytes = 32 * 1024;
 
 /// C = A B, by tiles that stay in registers: a row of C is `columns` floats; element (o, j) of A is

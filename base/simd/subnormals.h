@@ -1,6 +1,6 @@
 #pragma once
-// Numbers too small to be normal f32 (below 1.2e-38) cost a processor a hundred times what others do:
-// moments of gradients that have ended pass through them for thousands of steps.
+// Numbers too small to be normal f32 (below 1.2e-38) cost a processor a hundred times what others
+// do: moments of gradients that have ended pass through them for thousands of steps.
 
 #include <cstdint>
 
@@ -10,8 +10,8 @@
 
 namespace maglev {
 
-/// While it lives they are 0 to this thread, read as well as made. Nothing on a processor that has no
-/// such switch.
+/// While it lives they are 0 to this thread, read as well as made. Nothing on a processor that has
+/// no such switch.
 class WithoutSubnormals {
  public:
   WithoutSubnormals() : before_(get()) { set(before_ | kFlush); }

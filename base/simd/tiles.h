@@ -1,7 +1,7 @@
 #pragma once
-// The processor's tiles (AMX): eight registers of 16 rows by 64 bytes, and a product of two of them.
-// What is written for them takes any type with these members, so that tests run it without such a
-// processor (tests/emulation/tiles.h).
+// The processor's tiles (AMX): eight registers of 16 rows by 64 bytes, and a product of two of
+// them. What is written for them takes any type with these members, so that tests run it without
+// such a processor (tests/emulation/tiles.h).
 
 #include <cstdint>
 

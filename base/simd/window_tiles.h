@@ -1,10 +1,11 @@
 #pragma once
-// Convolutions of images in lanes (windows.h) and the gradients of their weights by tiles of bfloat16
-// (tiles.h), with sums in f32. An image row is stored once in the way its reader wants:
+// Convolutions of images in lanes (windows.h) and the gradients of their weights by tiles of
+// bfloat16 (tiles.h), with sums in f32. An image row is stored once in the way its reader wants:
 //
 // - words of channels, [place][pair of channels][16 images]: a row of a window is one run of words,
 //   each 64 bytes with all images, so up to 16 of them are the right side of a product as they lie;
-// - words of places, [image][place][channel], a word being a number and the same channel's of the next
+// - words of places, [image][place][channel], a word being a number and the same channel's of the
+// next
 //   place: 16 columns of a window at two places of all images are such a right side;
 // - and of slopes [pair of places][channel][16 images], the left side beside it.
 
@@ -21,8 +22,8 @@ namespace maglev {
 constexpr int64_t kTileSide = 16;
 constexpr int64_t kTileWords = kTileSide * kTileSide;
 
-/// `count` in as few parts of one size as hold up to 16 each; the last may begin within the one before
-/// and say the same again.
+/// `count` in as few parts of one size as hold up to 16 each; the last may begin within the one
+/// before and say the same again.
 struct TileParts {
   int64_t count, parts, size;
 
@@ -73,8 +74,9 @@ void write_tile_weights(int64_t outs, int64_t rows, int64_t depth, const Word& w
 /// Strips of columns that are worked on at once.
 constexpr int64_t tile_strips(int64_t columns) { return (columns + kTileSide - 1) / kTileSide; }
 
-/// grad[r][j][o] += sum over rows y < height, places p and images of dz[y][p][o] times number j of row
-/// y + r of the window at p. Of rows of x up to kTileSide words more are read than a window has.
+/// grad[r][j][o] += sum over rows y < height, places p and images of dz[y][p][o] times number j of
+/// row y + r of the window at p. Of rows of x up to kTileSide words more are read than a window
+/// has.
 struct TileGrads {
   const uint32_t* x;  ///< words of places; row 0 is what the window's first row sees of y = 0
   int64_t x_row, x_image, x_place;

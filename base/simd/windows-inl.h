@@ -1,7 +1,7 @@
-// Convolutions of images in lanes (windows.h): sums over windows, and the gradients of their weights.
-// The kernel's columns and the channels lie one behind another in memory, for the window as for the
-// weights, so a row of a window is one run of `depth` numbers.
-// Included once per instruction set (hwy/foreach_target.h), hence no plain include guard.
+// Convolutions of images in lanes (windows.h): sums over windows, and the gradients of their
+// weights. The kernel's columns and the channels lie one behind another in memory, for the window
+// as for the weights, so a row of a window is one run of `depth` numbers. Included once per
+// instruction set (hwy/foreach_target.h), hence no plain include guard.
 #if defined(MAGLEV_BASE_SIMD_WINDOWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MAGLEV_BASE_SIMD_WINDOWS_INL_H_
 #undef MAGLEV_BASE_SIMD_WINDOWS_INL_H_
@@ -91,7 +91,8 @@ HWY_INLINE void window_tile(const Windows& w, int64_t o, int64_t p) {
   }
 }
 
-// all places of kBlocks blocks of outputs, kPlaces at a time; what is left in tiles as even as can be
+// all places of kBlocks blocks of outputs, kPlaces at a time; what is left in tiles as even as can
+// be
 template <int kBlocks, int kPlaces>
 HWY_NOINLINE void window_strip(const Windows& w, int64_t o, int64_t p) {
   if constexpr (kPlaces == 1) {
@@ -114,8 +115,8 @@ HWY_INLINE void sum_windows(const Windows& w) {
 }
 
 /// Gradients of the weights of such windows over rows [first, last) of places:
-/// grad[r][k][c][o] += sum over places and images of dz[o] x[r][k][c]. Rows of windows lie beyond an
-/// image at its upper and lower end: those do not count.
+/// grad[r][k][c][o] += sum over places and images of dz[o] x[r][k][c]. Rows of windows lie beyond
+/// an image at its upper and lower end: those do not count.
 struct WindowGrads {
   const float* x;  ///< row 0 of the image, where place 0's window begins
   int64_t x_row, x_place;
@@ -127,8 +128,8 @@ struct WindowGrads {
   float* grad;                            ///< [rows][columns][channels][outs]
 };
 
-// kOuts outputs, and all of kColumns columns of kChannels channels: what a column reads, the next one
-// reads a place later, so all but one are in the nearest cache
+// kOuts outputs, and all of kColumns columns of kChannels channels: what a column reads, the next
+// one reads a place later, so all but one are in the nearest cache
 template <int kOuts, int kColumns, int kChannels>
 HWY_NOINLINE void window_grad_tile(const WindowGrads& g, int64_t r, int64_t c, int64_t o) {
   const ImageTag d;

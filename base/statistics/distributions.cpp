@@ -8,8 +8,8 @@
 namespace maglev {
 namespace {
 
-// The continued fraction of the incomplete beta function by Lentz's method (Press et al., "Numerical
-// recipes", 6.4).
+// The continued fraction of the incomplete beta function by Lentz's method (Press et al.,
+// "Numerical recipes", 6.4).
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300, kClose = 1e-15;
   constexpr int kMost = 10'000;
@@ -76,8 +76,8 @@ double t_quantile(double p, double degrees) {
 
 double noncentral_t_cdf(double t, double degrees, double shift) {
   MAGLEV_ASSERT(degrees > 0, "the noncentral t has degrees of freedom");
-  // the mean of P(Z <= t s - shift) over s = sqrt(chi2 / degrees), by Simpson's rule where s has any
-  // weight; s is near 1, its deviation about 1 / sqrt(2 degrees)
+  // the mean of P(Z <= t s - shift) over s = sqrt(chi2 / degrees), by Simpson's rule where s has
+  // any weight; s is near 1, its deviation about 1 / sqrt(2 degrees)
   constexpr int kIntervals = 4000;
   constexpr double kDeviations = 40;
   const double spread = 1 / std::sqrt(2 * degrees);

@@ -33,8 +33,8 @@ struct RankFigures {
 RankFigures rank_figures(std::span<const double> ranks);
 
 /// Average precision of scores of which `relevant` says what is true: the sum over thresholds of
-/// precision times what it adds to recall, where equal scores are one threshold. No score is NaN. NaN
-/// where nothing is true.
+/// precision times what it adds to recall, where equal scores are one threshold. No score is NaN.
+/// NaN where nothing is true.
 double average_precision(std::span<const double> scores, const std::vector<bool>& relevant);
 
 }  // namespace maglev

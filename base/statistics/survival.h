@@ -21,8 +21,9 @@ class LifeTable {
   int64_t ended() const { return total_ended_; }
   int64_t lives() const { return total_; }
   int64_t longest() const { return int64_t(ended_.size()) - 1; }
-  /// The share that lives longer than t steps, t = 0 .. longest, by the product-limit estimate (Kaplan
-  /// and Meier, 1958). Where nobody was seen so long it stays what it was. 1 without any lives.
+  /// The share that lives longer than t steps, t = 0 .. longest, by the product-limit estimate
+  /// (Kaplan and Meier, 1958). Where nobody was seen so long it stays what it was. 1 without any
+  /// lives.
   std::vector<double> survival() const;
   /// Mean steps of a life that is counted as at most longest(): the area under survival().
   double restricted_mean() const;

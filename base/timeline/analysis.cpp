@@ -252,7 +252,8 @@ class Analyst {
     if (gaps.size() > kTopGaps) gaps.resize(kTopGaps);
   }
 
-  // when the span with this number, of all threads in the order of their beginnings, begins; one there is
+  // when the span with this number, of all threads in the order of their beginnings, begins; one
+  // there is
   static int64_t begin_of_span(const Timeline& timeline, size_t number) {
     std::vector<int64_t> begins;
     begins.reserve(timeline.spans.size());

@@ -1,7 +1,7 @@
 #pragma once
 // Where a trace's time went: stages, operations, kernels, copies, idle time by cause, gaps; and by
-// replay of its spans what the time would be without one of them. Windows of a timeline are added one
-// by one; all times are ns.
+// replay of its spans what the time would be without one of them. Windows of a timeline are added
+// one by one; all times are ns.
 
 #include <array>
 #include <cstdint>

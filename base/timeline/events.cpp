@@ -262,8 +262,8 @@ Scan read_args(const char*& c, const char* end, TraceEvent& event) {
   });
 }
 
-// An event at c, which is its brace. `broken` where it is JSON but a time is none: the event is then
-// passed by whole.
+// An event at c, which is its brace. `broken` where it is JSON but a time is none: the event is
+// then passed by whole.
 Scan read_event(const char*& c, const char* end, TraceEvent& event, bool& sound) {
   event = {};
   sound = true;

@@ -1,8 +1,8 @@
 #pragma once
-// Reading traces: Chrome's trace format (an object with "traceEvents", or the bare array), as our own
-// recorder, PyTorch's profiler (Kineto) and most other tools write it, gzipped or not, and what Nsight
-// Systems exports for SQLite, in the same form. Events come one at a time out of a window of the file;
-// nothing is kept of those that were read.
+// Reading traces: Chrome's trace format (an object with "traceEvents", or the bare array), as our
+// own recorder, PyTorch's profiler (Kineto) and most other tools write it, gzipped or not, and what
+// Nsight Systems exports for SQLite, in the same form. Events come one at a time out of a window of
+// the file; nothing is kept of those that were read.
 //
 // The format: "Trace Event Format", Google, 2016. Times and durations there are microseconds, as
 // numbers or as strings; here they are nanoseconds, for a double has no room for those since 1970.

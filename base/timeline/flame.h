@@ -1,7 +1,7 @@
 #pragma once
 // A trace as pictures of bounded size: what is wider than a pixel is a box, and of what is narrower
-// neighbours are one box together. So a view of a million spans has as many boxes as it has room for.
-// Threads: functions that are const may be called from several at once.
+// neighbours are one box together. So a view of a million spans has as many boxes as it has room
+// for. Threads: functions that are const may be called from several at once.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// What a stretch of a thread's time, or a device's operation, is spent on: from the kinds and names of
-// the spans around it.
+// What a stretch of a thread's time, or a device's operation, is spent on: from the kinds and names
+// of the spans around it.
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
-// Traces of several processes as one, on one clock. Each file is read twice and none is held: once for
-// its clocks and marks, once to write its events behind those of the files before, with times, pids
-// and flow numbers that hold among them all.
+// Traces of several processes as one, on one clock. Each file is read twice and none is held: once
+// for its clocks and marks, once to write its events behind those of the files before, with times,
+// pids and flow numbers that hold among them all.
 
 #include <cstdint>
 #include <functional>
@@ -32,10 +32,10 @@ struct MergedTrace {
   bool torn = false;
 };
 
-/// Writes the files' events as one trace in Chrome's JSON. `marks`: name of spans that end together in
-/// all files, such as iterations that wait for each other, told apart by args.step or else their
-/// number; empty: spans with "barrier" in their name, between machines. Throws Error where a file is no
-/// trace, or says of no clock and shares no marks while marks are named.
+/// Writes the files' events as one trace in Chrome's JSON. `marks`: name of spans that end together
+/// in all files, such as iterations that wait for each other, told apart by args.step or else their
+/// number; empty: spans with "barrier" in their name, between machines. Throws Error where a file
+/// is no trace, or says of no clock and shares no marks while marks are named.
 std::vector<MergedTrace> merge_traces(const std::vector<std::string>& paths,
                                       const std::string& marks,
                                       const std::function<void(std::string_view)>& out);

@@ -10,10 +10,10 @@
 
 namespace maglev {
 
-/// Calls `take(begin, end, stack)` for [from, to) in stretches without a gap, in order; `stack` holds
-/// indices into `spans`, the outermost first, and is empty where no span is. `spans` are those of one
-/// track, in a Timeline's order. Returns the ns by which spans reach out of what they began in: those
-/// are cut off, for a thread does one thing at a time.
+/// Calls `take(begin, end, stack)` for [from, to) in stretches without a gap, in order; `stack`
+/// holds indices into `spans`, the outermost first, and is empty where no span is. `spans` are
+/// those of one track, in a Timeline's order. Returns the ns by which spans reach out of what they
+/// began in: those are cut off, for a thread does one thing at a time.
 template <class Take>
 int64_t each_stretch(std::span<const Span> spans, int64_t from, int64_t to, const Take& take) {
   struct Around {

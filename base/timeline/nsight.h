@@ -1,8 +1,8 @@
 #pragma once
-// What Nsight Systems exports (`nsys export --type sqlite`) as Chrome's JSON, in which the rest reads
-// it: ranges of NVTX, calls of CUDA, kernels, whole graphs, copies and sets, named as PyTorch's
-// profiler names them. Tables and columns: NVIDIA Nsight Systems, "SQLite Schema Reference".
-// Threads: an object belongs to one thread.
+// What Nsight Systems exports (`nsys export --type sqlite`) as Chrome's JSON, in which the rest
+// reads it: ranges of NVTX, calls of CUDA, kernels, whole graphs, copies and sets, named as
+// PyTorch's profiler names them. Tables and columns: NVIDIA Nsight Systems, "SQLite Schema
+// Reference". Threads: an object belongs to one thread.
 
 #include <memory>
 #include <string>
@@ -17,7 +17,8 @@ class NsightText {
   /// Throws Error where the file is no export of Nsight Systems.
   explicit NsightText(const std::string& path);
 
-  /// The next bytes of the text, at most `most`; 0: it is over. Throws Error where the file is damaged.
+  /// The next bytes of the text, at most `most`; 0: it is over. Throws Error where the file is
+  /// damaged.
   size_t read(char* to, size_t most);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// What our recorder says of a run beside its spans (docs/tracing.md): what it was, how it was set and
-// what its threads had of the machine.
+// What our recorder says of a run beside its spans (docs/tracing.md): what it was, how it was set
+// and what its threads had of the machine.
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 #pragma once
-// Settings of ours that mend what a finding names, from what the run has: never what is set already,
-// what its algorithm has no setting for, or more threads than there are processors.
+// Settings of ours that mend what a finding names, from what the run has: never what is set
+// already, what its algorithm has no setting for, or more threads than there are processors.
 
 #include <array>
 #include <string>
@@ -30,8 +30,8 @@ struct RunPatch {
   double gain = 0;       ///< share of the wall that should go with it
 };
 
-/// `gain`: the share of the wall that what is to be mended takes. A run whose trace says no settings
-/// has no patch.
+/// `gain`: the share of the wall that what is to be mended takes. A run whose trace says no
+/// settings has no patch.
 RunPatch patch_for(Remedy remedy, const TraceOrigin& origin, double gain);
 
 }  // namespace maglev

@@ -1,13 +1,14 @@
 #pragma once
-// A stretch of a trace as a graph of what waits for what, replayed with some of it made free: what the
-// run would take then. The virtual speed-up of "Coz: Finding Code that Counts with Causal Profiling"
-// (Curtsinger and Berger, 2015), computed from the trace in place of slowing down everything else.
+// A stretch of a trace as a graph of what waits for what, replayed with some of it made free: what
+// the run would take then. The virtual speed-up of "Coz: Finding Code that Counts with Causal
+// Profiling" (Curtsinger and Berger, 2015), computed from the trace in place of slowing down
+// everything else.
 //
 // What depends on what: a thread does one thing after another; work of a device begins after its
 // launch and after what its stream did before; a call that waits for the device ends with the
 // device's last work; a thread that waits ends with the last of the threads it waits for; a thread
-// without work begins where the main thread has come to. What no such rule explains stays as long as
-// it was.
+// without work begins where the main thread has come to. What no such rule explains stays as long
+// as it was.
 
 #include <cstdint>
 #include <functional>
@@ -54,8 +55,8 @@ class SpanGraph {
   /// The name under which most time of such bits lies, and that time.
   PathPart largest(const Free& of) const;
 
-  /// What the end of the main thread's work at `until` waited for, back to `since`. The parts add up
-  /// to until - since.
+  /// What the end of the main thread's work at `until` waited for, back to `since`. The parts add
+  /// up to until - since.
   std::vector<PathPart> critical_path(int64_t since, int64_t until) const;
 
  private:

@@ -119,7 +119,8 @@ TEST(SpanGraph, takes_as_long_as_it_took_with_nothing_free) {
   }
 }
 
-// the point of it: what a replay says of a program without its slow parts is what that program takes
+// the point of it: what a replay says of a program without its slow parts is what that program
+// takes
 TEST(SpanGraph, takes_as_long_as_a_program_without_what_is_free) {
   struct Case {
     Freed freed;

@@ -178,9 +178,9 @@ class Rules {
   // threads that can work at once
   double at_once() const { return double(std::min(origin_.threads, origin_.processors)); }
 
-  // Where each environment is a piece of its own, and one takes longer than the others together, the
-  // other threads wait for it, in more than half of the rounds: a thread that lost its processor in
-  // the middle of a step is none of it.
+  // Where each environment is a piece of its own, and one takes longer than the others together,
+  // the other threads wait for it, in more than half of the rounds: a thread that lost its
+  // processor in the middle of a step is none of it.
   void uneven() {
     const double environments = origin_.number("env.count");
     if (at_once() < 2 || origin_.block_environments != 1 || environments < at_once()) return;

@@ -1,5 +1,5 @@
-// What spans alone do not tell: traces whose steps look alike and whose threads had different things
-// of the machine.
+// What spans alone do not tell: traces whose steps look alike and whose threads had different
+// things of the machine.
 
 #include <gtest/gtest.h>
 

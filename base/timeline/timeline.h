@@ -100,7 +100,8 @@ struct TimelineLimits {
 };
 
 /// One window of a trace: all spans that touch [begin, end), cut to it, by track and time; an outer
-/// span before those inside. names, tracks and what is counted of the file stay from window to window.
+/// span before those inside. names, tracks and what is counted of the file stay from window to
+/// window.
 struct Timeline {
   int64_t begin = std::numeric_limits<int64_t>::min();
   int64_t end = std::numeric_limits<int64_t>::max();  ///< the last window's has no end

@@ -164,7 +164,8 @@ void add_devices(const Timeline& timeline, Meanings& meanings, const Launches& l
     }
   }
 
-  // what each thread did instead, thread by thread; stretches of two devices may lie over each other
+  // what each thread did instead, thread by thread; stretches of two devices may lie over each
+  // other
   std::vector<uint32_t> order(blames.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {

@@ -1,6 +1,6 @@
 #pragma once
-// How devices were used in a window of a trace: the time in which something computes, communicates or
-// copies, and the causes of the time in which nothing does.
+// How devices were used in a window of a trace: the time in which something computes, communicates
+// or copies, and the causes of the time in which nothing does.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +31,9 @@ class Launches {
 };
 
 /// Adds [from, to) to `used`, one entry a device, and to `gaps` the longest stretches in which a
-/// device did nothing. A gap's time is told by what the thread did that launched what ends it: up to
-/// the launch by its spans, from there as launch. Where nothing was launched, `main` is that thread.
+/// device did nothing. A gap's time is told by what the thread did that launched what ends it: up
+/// to the launch by its spans, from there as launch. Where nothing was launched, `main` is that
+/// thread.
 void add_devices(const Timeline& timeline, Meanings& meanings, const Launches& launches,
                  size_t main, int64_t from, int64_t to, std::vector<UsedTime>& used,
                  std::vector<Gap>& gaps);

@@ -1,8 +1,8 @@
 #pragma once
-// What the processor and the kernel count while a thread runs: cycles, instructions, misses, faults.
-// A thread opens its counters once and reads them at both ends of a stage; perf_event_open(2), one
-// group of events, so that all are of the same stretch. Threads: open() and what it gives belong to
-// the thread that calls them.
+// What the processor and the kernel count while a thread runs: cycles, instructions, misses,
+// faults. A thread opens its counters once and reads them at both ends of a stage;
+// perf_event_open(2), one group of events, so that all are of the same stretch. Threads: open() and
+// what it gives belong to the thread that calls them.
 
 #include <array>
 #include <cstdint>
@@ -31,7 +31,8 @@ struct CounterSource {
 };
 
 /// The kernel's. Where the processor's own events are refused, as in most virtual machines, the
-/// others are counted alone; where all are, `open` is empty. `paranoid`: the file that says who may.
+/// others are counted alone; where all are, `open` is empty. `paranoid`: the file that says who
+/// may.
 CounterSource perf_counters(const std::string& paranoid = "/proc/sys/kernel/perf_event_paranoid");
 
 /// What was counted from `begin` to `end`.

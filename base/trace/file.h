@@ -26,7 +26,8 @@ struct RecordedRun {
   int64_t threads = 0;
   int64_t written_by = 0;  ///< process
   std::string boot = {};   ///< of the machine: processes of one have one CLOCK_MONOTONIC
-  /// What one thread of this machine does at best: 10^9 operations and bytes a second; 0: not known.
+  /// What one thread of this machine does at best: 10^9 operations and bytes a second; 0: not
+  /// known.
   double peak_gflops = 0, peak_gbytes_s = 0;
   std::string counters =
       {};                  ///< of stages: "counted", or why some are not; empty: none were wanted

@@ -7,8 +7,8 @@
 // span is one relaxed load and a branch.
 //
 // Why a pointer for the whole process, where style forbids global state: time is spent in pools, in
-// kernels and in threads of their own, and a tracer handed down to all of them would be an argument of
-// every function there is. The pointer owns nothing and no result depends on it. A run owns its
+// kernels and in threads of their own, and a tracer handed down to all of them would be an argument
+// of every function there is. The pointer owns nothing and no result depends on it. A run owns its
 // Tracer, which lives longer than all threads of the run, and is named here while it records; two
 // that record at once are refused.
 

@@ -1,7 +1,7 @@
 #pragma once
-// What threads had of the machine while they were traced: time on a processor, time in which they wanted
-// one and had none, faults, switches. Spans say what a thread was at; this says whether it ran.
-// Linux's /proc; elsewhere nothing is known.
+// What threads had of the machine while they were traced: time on a processor, time in which they
+// wanted one and had none, faults, switches. Spans say what a thread was at; this says whether it
+// ran. Linux's /proc; elsewhere nothing is known.
 
 #include <cstdint>
 #include <string>

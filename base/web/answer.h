@@ -1,6 +1,6 @@
 #pragma once
-// What answers to pages are put together from: figures that were asked for, and JSON and pictures as
-// texts.
+// What answers to pages are put together from: figures that were asked for, and JSON and pictures
+// as texts.
 
 #include <charconv>
 #include <cmath>

@@ -42,8 +42,8 @@ struct HttpResponse {
 HttpResponse text_response(int status, const std::string& text);
 
 /// Reads a head: request line, headers and the empty line behind them. What is none is answered
-/// with the response that comes back instead: 400 malformed, 405 another method, 413 a body, 431 too
-/// many headers, 505 another version.
+/// with the response that comes back instead: 400 malformed, 405 another method, 413 a body, 431
+/// too many headers, 505 another version.
 std::variant<HttpRequest, HttpResponse> parse_request(std::string_view head);
 
 /// Status line, headers and, unless it answers HEAD, the body. The headers forbid caches, frames,

@@ -1,8 +1,8 @@
 #pragma once
-// A small HTTP server for pages about runs, on this machine. It reads and never writes. Everything a
-// stranger could ask for without end is bounded: bytes and headers of a request, time to send one and
-// to take the answer, connections. Live pages ask again: an answer is whole, so nothing is left open
-// behind a page that went away.
+// A small HTTP server for pages about runs, on this machine. It reads and never writes. Everything
+// a stranger could ask for without end is bounded: bytes and headers of a request, time to send one
+// and to take the answer, connections. Live pages ask again: an answer is whole, so nothing is left
+// open behind a page that went away.
 //
 //   WebServer server({.port = 8420}, [](const HttpRequest& request) { return HttpResponse{...}; });
 //   std::printf("%s\n", server.url().c_str());   // serves until it is destroyed
@@ -33,8 +33,8 @@ struct WebOptions {
   WebLimits limits = {};
 };
 
-/// Answers a request that may be answered. An Error it throws is told as 404 with its text, anything
-/// else as 500. Thread-safe.
+/// Answers a request that may be answered. An Error it throws is told as 404 with its text,
+/// anything else as 500. Thread-safe.
 using WebHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 class WebServer {

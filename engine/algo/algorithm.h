@@ -1,7 +1,7 @@
 #pragma once
 // What the trainer knows of an algorithm. PPO, TD-MPC2 and Dreamer differ in their DataPlan, in
-// their policy's act and inside update; the loop, the store, checkpoints, evaluation and metrics are
-// the same for all.
+// their policy's act and inside update; the loop, the store, checkpoints, evaluation and metrics
+// are the same for all.
 
 #include <algorithm>
 #include <array>
@@ -120,14 +120,14 @@ struct StageWork {
   double flops = 0;     ///< of products and convolutions, two a multiply-add
   double reach = 1;     ///< share of the multiply-add peak such products reach, by measurement
   double elements = 0;  ///< values through an activation, a norm or another function, each way one
-  /// Does a piece of this work on the calling thread, as a run does it, elements included, and returns
-  /// its flops: where the layers are a library's, of which nobody knows beforehand what share of the
-  /// peak they reach. Makes the networks; for a processor. Empty: `reach` says.
+  /// Does a piece of this work on the calling thread, as a run does it, elements included, and
+  /// returns its flops: where the layers are a library's, of which nobody knows beforehand what
+  /// share of the peak they reach. Makes the networks; for a processor. Empty: `reach` says.
   std::function<double()> trial;
   double bytes = 0;  ///< to and from memory behind the caches
-  /// Bytes that one thread reads in all of this work where others have just written them, and how many
-  /// of them were written together: small blocks still lie in the writer's first cache, larger ones in
-  /// its second or in neither.
+  /// Bytes that one thread reads in all of this work where others have just written them, and how
+  /// many of them were written together: small blocks still lie in the writer's first cache, larger
+  /// ones in its second or in neither.
   double shared = 0, shared_block = 0;
   double launches = 0;  ///< pieces of work handed out: blocks for threads, kernels for a device
   double threads = std::numeric_limits<double>::infinity();  ///< that can share it at most
@@ -159,8 +159,9 @@ struct AlgoEntry {
   /// Likewise its policy alone; null: as much as all of it.
   std::vector<MemoryPart> (*policy_memory)(const void* options,
                                            const AlgoContext& context) = nullptr;
-  /// What an iteration computes once it learns, without computing it: time steps as its plan collects
-  /// them, and the updates that are due for them, a share of one where they are rarer; null: not known.
+  /// What an iteration computes once it learns, without computing it: time steps as its plan
+  /// collects them, and the updates that are due for them, a share of one where they are rarer;
+  /// null: not known.
   std::vector<StageWork> (*work)(const void* options, const AlgoContext& context) = nullptr;
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.

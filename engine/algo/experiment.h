@@ -22,8 +22,8 @@ namespace maglev {
 enum class Collect { lockstep, blocks };
 constexpr auto names_of(Collect) { return std::array{"lockstep", "blocks"}; }
 
-/// Where a replay or a rollout's observations lie on a GPU: on the device, or in pinned memory of the
-/// host.
+/// Where a replay or a rollout's observations lie on a GPU: on the device, or in pinned memory of
+/// the host.
 enum class StoreMemory { device, pinned };
 constexpr auto names_of(StoreMemory) { return std::array{"device", "pinned"}; }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a policy makes of one observation, for people who look: what it would do and why, and what of
-// the observation that came from.
+// What a policy makes of one observation, for people who look: what it would do and why, and what
+// of the observation that came from.
 
 #include <array>
 #include <functional>
@@ -15,13 +15,13 @@
 
 namespace maglev {
 
-/// What attributions are of: the logits of the categories that were taken (of continuous actions the
-/// mean that is farthest from 0), or the value.
+/// What attributions are of: the logits of the categories that were taken (of continuous actions
+/// the mean that is farthest from 0), or the value.
 enum class Asked { action, value };
 constexpr auto names_of(Asked) { return std::array{"action", "value"}; }
 
-/// An observation as layers see it, and which of its numbers mattered. All of one shape, [C, H, W] or
-/// [D] f32.
+/// An observation as layers see it, and which of its numbers mattered. All of one shape, [C, H, W]
+/// or [D] f32.
 struct InputAttribution {
   std::string name = {};  ///< the columns
   at::Tensor seen = {};
@@ -47,8 +47,8 @@ struct AskedOfAction {
   at::Tensor places;  ///< [n] i64: where they stand among the logits of all heads, or the means
   std::string words;
 };
-/// The logits of the categories in `taken` [heads] i32; of continuous actions, whose `mean` [dims] f32
-/// is as the policy gives it, the mean that is farthest from 0.
+/// The logits of the categories in `taken` [heads] i32; of continuous actions, whose `mean` [dims]
+/// f32 is as the policy gives it, the mean that is farthest from 0.
 AskedOfAction asked_of_action(const ActionSpec& action, const at::Tensor& taken,
                               const at::Tensor& mean);
 
@@ -58,11 +58,12 @@ constexpr int64_t kPathPoints = 32;
 /// Values [rows] f32 of rows of inputs [rows, ...], with gradients.
 using RowsToValue = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
-/// Fills `into.inputs`, one for each of `inputs` [1, ...] f32 and named already, asked and baseline.
-/// Gradients, and integrated gradients from zeros (Sundararajan, Taly and Yan, "Axiomatic attribution
-/// for deep networks", 2017) by the midpoint rule with `points` points: the input times the mean
-/// gradient at shares (k + 1/2) / points of it. They sum to asked - baseline but for the rule's error,
-/// at most the total variation of the value's derivative along the path over 2 * points.
+/// Fills `into.inputs`, one for each of `inputs` [1, ...] f32 and named already, asked and
+/// baseline. Gradients, and integrated gradients from zeros (Sundararajan, Taly and Yan, "Axiomatic
+/// attribution for deep networks", 2017) by the midpoint rule with `points` points: the input times
+/// the mean gradient at shares (k + 1/2) / points of it. They sum to asked - baseline but for the
+/// rule's error, at most the total variation of the value's derivative along the path over 2 *
+/// points.
 void attribute(Explanation& into, const std::vector<at::Tensor>& inputs, const RowsToValue& value,
                int64_t points = kPathPoints);
 

@@ -14,8 +14,10 @@ class Imagination {
  public:
   virtual ~Imagination() = default;
 
-  /// Of `play`, T steps of N rows as a policy took them: what the model says that it sees, column by
-  /// column [T, N, shape] f32, bytes as 0 to 255; undefined where it does not see a column. The first
+  /// Of `play`, T steps of N rows as a policy took them: what the model says that it sees, column
+  /// by
+  /// column [T, N, shape] f32, bytes as 0 to 255; undefined where it does not see a column. The
+  /// first
   /// `seen` steps are shown to it, and the first one of each later episode; all others it imagines
   /// from the actions alone, by random numbers of `seed`.
   virtual std::vector<at::Tensor> imagine(const Batch& play, int64_t seen, uint64_t seed) = 0;

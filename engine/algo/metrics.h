@@ -32,7 +32,8 @@ class Metrics {
 
   // The same in parts, for a copy that nobody waits for.
 
-  /// [2, capacity] f32 on the device: sums, weights. Fused code may add there by itself, as add does.
+  /// [2, capacity] f32 on the device: sums, weights. Fused code may add there by itself, as add
+  /// does.
   const at::Tensor& sums() const { return sums_; }
   void clear();
 
@@ -40,8 +41,8 @@ class Metrics {
   void passed(int64_t epoch) {
     if (watcher_) tell(epoch);
   }
-  /// `watcher` is called with the weighted means of each pass alone, as take() gives them; that waits
-  /// for the device each time.
+  /// `watcher` is called with the weighted means of each pass alone, as take() gives them; that
+  /// waits for the device each time.
   using Watcher =
       std::function<void(int64_t epoch, const std::vector<std::pair<std::string, double>>&)>;
   void watch(Watcher watcher);

@@ -1,7 +1,7 @@
 #pragma once
 // How many rows of a minibatch a learner takes at once, and what it does where memory does not
-// suffice for them: it takes half as many and does the same minibatch again. A gradient is a sum over
-// rows, so the step is the same up to rounding.
+// suffice for them: it takes half as many and does the same minibatch again. A gradient is a sum
+// over rows, so the step is the same up to rounding.
 
 #include <cstdint>
 #include <functional>
@@ -23,8 +23,8 @@ class MicroBatch {
   static constexpr int kMostHalvings = 3;
 
   /// `rows` >= 1 at once to begin with, their memory on `device`. `unit`: what notes call them.
-  /// `fit`: the largest size, at least 1, that can be taken where so many may be, of halved ones; by
-  /// default as many.
+  /// `fit`: the largest size, at least 1, that can be taken where so many may be, of halved ones;
+  /// by default as many.
   MicroBatch(int64_t rows, at::Device device, std::string unit = "rows",
              std::function<int64_t(int64_t)> fit = {})
       : first_(rows), rows_(rows), device_(device), unit_(std::move(unit)), fit_(std::move(fit)) {}
@@ -33,8 +33,8 @@ class MicroBatch {
 
   /// Calls learn(rows()), which begins anew whatever an earlier call left behind and steps nothing.
   /// Where that throws what tells of memory, rows are halved from here on, what no tensor holds is
-  /// given back, and it is called again. Throws the error on where rows were halved often enough, and
-  /// within a capture, which keeps its memory.
+  /// given back, and it is called again. Throws the error on where rows were halved often enough,
+  /// and within a capture, which keeps its memory.
   void run(const std::function<void(int64_t rows)>& learn);
 
   /// What became of it, one line for people; empty: nothing was halved.

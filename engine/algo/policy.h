@@ -42,16 +42,17 @@ class Policy {
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
   /// What act would draw from: log-probabilities [rows, categories] f32 of a step's categories, by
-  /// head, without those its mask excludes (-inf). For searches and people who look; changes nothing,
-  /// any number of threads at once. Undefined where actions are numbers, or it cannot tell.
+  /// head, without those its mask excludes (-inf). For searches and people who look; changes
+  /// nothing, any number of threads at once. Undefined where actions are numbers, or it cannot
+  /// tell.
   virtual at::Tensor log_probs(const TimeStep& step) {
     (void)step;
     return {};
   }
 
   /// What it makes of the first row of a step it acted in, with the carry that act left, in ATen in
-  /// f32, and what of the observation `asked` came from. For people who look; changes nothing. None:
-  /// it cannot tell.
+  /// f32, and what of the observation `asked` came from. For people who look; changes nothing.
+  /// None: it cannot tell.
   virtual std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
                                              std::optional<Asked> asked) {
     (void)step, (void)carry, (void)asked;
@@ -64,8 +65,8 @@ class Policy {
 
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;
-  /// Acts from now on by the parameters as they are: before the first act, after they were loaded or
-  /// learned, and never beside an act.
+  /// Acts from now on by the parameters as they are: before the first act, after they were loaded
+  /// or learned, and never beside an act.
   virtual void publish() {}
 };
 

@@ -16,8 +16,8 @@ constexpr int64_t kMostTimes = int64_t(1) << 62;
 // of a ring: beyond it sums of parts could wrap
 constexpr double kMostBytes = 0x1p60;
 
-/// Calls visit(name, column of the ring, the same column of each of `more`) for each defined one, in
-/// a fixed order. `name` is called for a name, so that who wants none allocates none.
+/// Calls visit(name, column of the ring, the same column of each of `more`) for each defined one,
+/// in a fixed order. `name` is called for a name, so that who wants none allocates none.
 template <class Visit, class... More>
 void for_columns(const std::vector<ExtraColumn>& extra, const Visit& visit, const Batch& ring,
                  const More&... more) {

@@ -35,8 +35,8 @@ struct ReplayShape {
 /// Where a ring lies, if not simply on its device.
 struct RingMemory {
   bool pinned = false;  ///< in host memory that a CUDA device reads
-  /// Observations in a file of this folder that is mapped into memory and gone with the ring: for one
-  /// larger than memory. CPU only; empty: in memory.
+  /// Observations in a file of this folder that is mapped into memory and gone with the ring: for
+  /// one larger than memory. CPU only; empty: in memory.
   std::string folder = {};
 };
 
@@ -54,8 +54,8 @@ struct ReplayBuffer {
   at::Tensor number;  ///< [1] i64, on CUDA: which batch it is; negative: none
 };
 
-/// Which columns of a batch are gathered: those that updates write back (`rewritten`), those that stay
-/// as they were collected, or all.
+/// Which columns of a batch are gathered: those that updates write back (`rewritten`), those that
+/// stay as they were collected, or all.
 enum class SampledColumns { all, kept, rewritten };
 
 class Replay {
@@ -84,13 +84,13 @@ class Replay {
   EpisodeCounters counters() const { return index_.counters(); }
   at::Tensor counters_on_device() const { return index_.counters_on_device(); }
   ReplayBuffer make_buffer() const;
-  /// Fills `buffer`, or some columns of it; the slices of a key are the same for all of them. Something
-  /// can be drawn. `ahead`, on CUDA: a buffer that may hold this batch's `kept` columns, as of the same
-  /// table; where its number says so they are taken from there.
+  /// Fills `buffer`, or some columns of it; the slices of a key are the same for all of them.
+  /// Something can be drawn. `ahead`, on CUDA: a buffer that may hold this batch's `kept` columns,
+  /// as of the same table; where its number says so they are taken from there.
   void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
               SampledColumns which = SampledColumns::all, const ReplayBuffer* ahead = nullptr);
-  /// Columns that are `rewritten` go back to where sample() had them from, all rows but the first of
-  /// each slice, unless the ring has given these up meanwhile.
+  /// Columns that are `rewritten` go back to where sample() had them from, all rows but the first
+  /// of each slice, unless the ring has given these up meanwhile.
   void put_back(const ReplayBuffer& buffer);
 
   /// All that is held: times and the filled part of the ring. Saves what it loads exactly.

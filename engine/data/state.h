@@ -22,8 +22,8 @@ class StateVisitor {
 
   void tensor(const std::string& name, at::Tensor& value) { visit_tensor(prefix_ + name, value); }
   void integer(const std::string& name, int64_t& value) { visit_integer(prefix_ + name, value); }
-  /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min, max]
-  /// is refused with Error before any tensor is loaded.
+  /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min,
+  /// max] is refused with Error before any tensor is loaded.
   void integer(const std::string& name, int64_t& value, int64_t min, int64_t max);
   void real(const std::string& name, double& value) { visit_real(prefix_ + name, value); }
   void text(const std::string& name, std::string& value) { visit_text(prefix_ + name, value); }

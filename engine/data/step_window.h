@@ -1,6 +1,7 @@
 #pragma once
 // The T+1 time steps that are being collected, as views and pointers made once: act writes its
-// columns of step t, the environments write theirs of steps t and t+1, wherever in a store they lie.
+// columns of step t, the environments write theirs of steps t and t+1, wherever in a store they
+// lie.
 
 #include <functional>
 #include <vector>

@@ -13,8 +13,8 @@
 namespace maglev {
 namespace {
 
-// environments a thread takes at once: enough to hide the hand-over, few enough to share; a library's
-// step is longer than that
+// environments a thread takes at once: enough to hide the hand-over, few enough to share; a
+// library's step is longer than that
 template <class Work>
 void for_blocks(ThreadPool& pool, const EnvEntry& entry, int64_t N, const Work& work) {
   const int64_t block = entry.host_only ? 1 : 64;

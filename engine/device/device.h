@@ -39,8 +39,8 @@ DeviceMemory device_memory();
 /// Waits for the device and gives back what no tensor and no graph holds. Never within a capture of
 /// this thread; waits for one of another, which a wait for the whole device would break.
 void release_device_memory();
-/// Held while a thread captures; recursive, so that what must not be done within a capture is refused by
-/// the device and does not wait for itself.
+/// Held while a thread captures; recursive, so that what must not be done within a capture is
+/// refused by the device and does not wait for itself.
 std::recursive_mutex& capture_mutex();
 /// Bytes free on the current device, those that the allocator keeps for later ones among them; 0 in
 /// builds without device code.
@@ -48,8 +48,8 @@ int64_t free_device_bytes();
 /// Enqueues a copy between host (pinned) and device memory, or within one, on the current stream.
 /// In builds without device code a plain copy.
 void copy_on_stream(void* to, const void* from, int64_t bytes);
-/// Whether the current stream is being captured: nothing it is given happens now. False in builds without
-/// device code.
+/// Whether the current stream is being captured: nothing it is given happens now. False in builds
+/// without device code.
 bool stream_is_captured();
 /// Waits until the current stream has done what it was given.
 void wait_for_stream();

@@ -19,8 +19,8 @@ class DeviceEvent {
   DeviceEvent(const DeviceEvent&) = delete;
   DeviceEvent& operator=(const DeviceEvent&) = delete;
 
-  /// Stands behind what the current stream was given so far. Within a capture it becomes part of the
-  /// graph: every replay passes it anew.
+  /// Stands behind what the current stream was given so far. Within a capture it becomes part of
+  /// the graph: every replay passes it anew.
   void record();
   /// Waits for nothing.
   bool passed() const;

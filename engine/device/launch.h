@@ -23,8 +23,8 @@ inline bool has_kernels_for(at::Device device) {
   return device.is_cpu() || (kDeviceCode && device.is_cuda());
 }
 
-/// Whether work on tensors of `device` is for the CUDA side of kernels: what asks so goes the way of
-/// a GPU on an emulated device too, whose tensors lie in host memory.
+/// Whether work on tensors of `device` is for the CUDA side of kernels: what asks so goes the way
+/// of a GPU on an emulated device too, whose tensors lie in host memory.
 bool runs_on_cuda(at::Device device);
 
 /// The one device of all tensors that are defined, `first` among them. Throws Error when they lie
@@ -42,9 +42,9 @@ at::Device device_of(const char* kernel, const at::Tensor& first, const Others&.
 
 /// Runs a kernel where its tensors are: `cpu(args...)` on this thread, or
 /// `Cuda(args..., stream)`, which returns a cudaError_t, on the device's current stream. A span
-/// "maglev::<kernel>" says so to a profiler, and on the processor one of ours (base/trace). `kernel`
-/// is static text. Throws Error when the launch failed or this build has
-/// no kernels for `device`.
+/// "maglev::<kernel>" says so to a profiler, and on the processor one of ours (base/trace).
+/// `kernel` is static text. Throws Error when the launch failed or this build has no kernels for
+/// `device`.
 ///
 /// `Cuda` is a template argument because a function that is only named there is not linked:
 /// its call compiles in every build, and builds without device code leave it out.

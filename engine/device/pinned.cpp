@@ -15,7 +15,8 @@ at::Tensor pinned_on(at::Device device, at::IntArrayRef sizes, at::ScalarType dt
   // one address for host and device (CUDA C++ programming guide, "Unified virtual addressing")
   return at::for_blob(data, sizes)
       .deleter([host](void*) {
-        // what was enqueued may still read or write there; an error then belongs to whoever enqueued it
+        // what was enqueued may still read or write there; an error then belongs to whoever
+        // enqueued it
         try {
           wait_for_stream();
         } catch (const std::exception&) {

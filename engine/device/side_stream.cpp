@@ -20,10 +20,10 @@ namespace maglev {
 
 namespace {
 
-// Streams that nobody holds, by device. They are kept, not destroyed: cuBLAS's workspaces, 32 MiB each, are
-// torch's by handle and stream for good, so each new stream would bring new ones. torch's own streams are 32
-// that are handed out in turn: two threads would have the same one, and what one enqueues would become part
-// of what the other captures.
+// Streams that nobody holds, by device. They are kept, not destroyed: cuBLAS's workspaces, 32 MiB
+// each, are torch's by handle and stream for good, so each new stream would bring new ones. torch's
+// own streams are 32 that are handed out in turn: two threads would have the same one, and what one
+// enqueues would become part of what the other captures.
 class Streams {
  public:
   cudaStream_t take(c10::DeviceIndex device) {

@@ -16,12 +16,13 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// Runs `work` with this stream as the current one: what it enqueues happens behind what the current
-  /// stream was given so far, and beside what that is given until join(). Within a capture of the
-  /// current stream it becomes part of the graph, and has to be joined before the capture ends.
+  /// Runs `work` with this stream as the current one: what it enqueues happens behind what the
+  /// current stream was given so far, and beside what that is given until join(). Within a capture
+  /// of the current stream it becomes part of the graph, and has to be joined before the capture
+  /// ends.
   void fork(const std::function<void()>& work);
-  /// What the current stream is given from now on happens behind what was forked since the last join; nothing
-  /// where nothing was. In the capture that the fork was in.
+  /// What the current stream is given from now on happens behind what was forked since the last
+  /// join; nothing where nothing was. In the capture that the fork was in.
   void join();
   /// Waits until the device has done what this stream was given; what replays of graphs do on it is
   /// ordered by the stream that they run on alone. Never within a capture.

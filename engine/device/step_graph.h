@@ -19,15 +19,15 @@ struct CaptureCalls {
   std::function<void()> leave_pool;
   std::function<void()> forget_error;  ///< that the runtime keeps
 };
-/// Captures what `stage` enqueues. Whatever fails, the stream has left the capture and the allocator
-/// the pool when this throws Error "[graph] <name>: ..." of what failed first.
+/// Captures what `stage` enqueues. Whatever fails, the stream has left the capture and the
+/// allocator the pool when this throws Error "[graph] <name>: ..." of what failed first.
 void capture_with(const CaptureCalls& calls, const std::string& name,
                   const std::function<void()>& stage);
 
-/// The device memory and the side stream that some graphs share. They are replayed in the order they
-/// were captured, or keep nothing of what they allocate, so that one may use what the other has given
-/// back. A trainer's keep nothing: its two kinds of updates alternate, so whatever outlives an update
-/// lies in buffers that were there before.
+/// The device memory and the side stream that some graphs share. They are replayed in the order
+/// they were captured, or keep nothing of what they allocate, so that one may use what the other
+/// has given back. A trainer's keep nothing: its two kinds of updates alternate, so whatever
+/// outlives an update lies in buffers that were there before.
 class GraphPool {
  public:
   explicit GraphPool(at::Device device);

@@ -15,8 +15,8 @@ void use_cpu_cache();
 /// behind what no iteration asks for again.
 void release_cpu_cache();
 
-/// At most `bytes` are held from here on, 0: as many as the system gives. Beyond them, as where the system
-/// gives none, making a tensor throws c10::OutOfMemoryError.
+/// At most `bytes` are held from here on, 0: as many as the system gives. Beyond them, as where the
+/// system gives none, making a tensor throws c10::OutOfMemoryError.
 void limit_cpu_cache(int64_t bytes);
 
 /// Blocks asked of the system since the start; constant while an iteration reuses what it has.

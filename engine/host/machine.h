@@ -40,8 +40,8 @@ Placement place(const std::string& device, int64_t threads,
 
 /// Threads of ours do the work: ATen itself runs every operation on the thread that calls it; its
 /// memory comes from a cache on the host and in expandable segments on a GPU (unless the user's
-/// PYTORCH_ALLOC_CONF says something else), and fp32 is computed in fp32 there (torch begins with TF32
-/// for convolutions). Call once, first.
+/// PYTORCH_ALLOC_CONF says something else), and fp32 is computed in fp32 there (torch begins with
+/// TF32 for convolutions). Call once, first.
 void claim_threads();
 
 }  // namespace maglev

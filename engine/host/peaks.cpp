@@ -40,7 +40,8 @@ double processors(const ThreadPool& pool) {
 }
 
 // how often the threads together did `work(thread)` a second of their own processors' time, which
-// other programs do not shorten, over about kEach_s; threads beyond the processors there are add nothing
+// other programs do not shorten, over about kEach_s; threads beyond the processors there are add
+// nothing
 double rate(ThreadPool& pool, const std::function<void(int64_t)>& work) {
   std::vector<double> rates(size_t(pool.threads()));
   const double begin = steady_s();

@@ -1,7 +1,7 @@
 #pragma once
-// What this machine does at best, measured in about a second: multiply-adds, products of matrices in
-// each type, a function of values, moving memory, handing work and data to threads, and what a GPU
-// adds: copies and launches.
+// What this machine does at best, measured in about a second: multiply-adds, products of matrices
+// in each type, a function of values, moving memory, handing work and data to threads, and what a
+// GPU adds: copies and launches.
 
 #include <string>
 #include <vector>

@@ -78,9 +78,9 @@ class ActorCritic : public torch::nn::Module {
   };
   /// columns: [B, shape] each, as stored. Keeps nothing of a call for the next.
   virtual NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) = 0;
-  /// forward in two parts, for people who look: what the layers see of observations, and the outputs
-  /// of that, whose gradients reach it. The layers' outputs are added to `layers`. None: it sees no
-  /// plain numbers.
+  /// forward in two parts, for people who look: what the layers see of observations, and the
+  /// outputs of that, whose gradients reach it. The layers' outputs are added to `layers`. None: it
+  /// sees no plain numbers.
   virtual std::optional<EncodedObs> encode(const std::vector<at::Tensor>& columns) const {
     (void)columns;
     return std::nullopt;
@@ -100,8 +100,9 @@ class ActorCritic : public torch::nn::Module {
   /// None: it is more than fully connected layers.
   virtual std::optional<DenseStacks> dense() const { return std::nullopt; }
 
-  /// Whether it computes in bf16 by itself, from copies of its weights. Then round_weights is called
-  /// when parameters changed, and share_rounded once for each replica, which reads the copies of
+  /// Whether it computes in bf16 by itself, from copies of its weights. Then round_weights is
+  /// called when parameters changed, and share_rounded once for each replica, which reads the
+  /// copies of
   /// `original`, of the same class.
   virtual bool rounds_weights() const { return false; }
   virtual void round_weights() {}

@@ -34,8 +34,8 @@ class LossScale {
 
   /// What the loss is multiplied with before backward. Device scalar f32.
   const at::Tensor& scale() const { return scale_; }
-  /// What the gradient is multiplied with behind it, 1 / scale: for Optimizer::reduce. Device scalar
-  /// f32; undefined when off.
+  /// What the gradient is multiplied with behind it, 1 / scale: for Optimizer::reduce. Device
+  /// scalar f32; undefined when off.
   const at::Tensor& unscale() const { return unscale_; }
   /// Adapts the scale. `norm` is that of the unscaled gradient (Optimizer::norm): where it is not
   /// finite, the gradient was not.

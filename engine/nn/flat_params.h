@@ -17,11 +17,11 @@ class Module;
 
 namespace maglev {
 
-/// Elements between which parameters may begin on `device`: on a GPU those of 64 bytes, for products
-/// on tensor cores want operands that begin at 16; on a processor one.
+/// Elements between which parameters may begin on `device`: on a GPU those of 64 bytes, for
+/// products on tensor cores want operands that begin at 16; on a processor one.
 int64_t flat_alignment(at::Device device);
-/// Where a parameter begins behind `end`. A bias that is one number has nothing to align and follows
-/// its weights.
+/// Where a parameter begins behind `end`. A bias that is one number has nothing to align and
+/// follows its weights.
 inline int64_t flat_begin(int64_t end, bool one_number, int64_t alignment) {
   return one_number ? end : (end + alignment - 1) / alignment * alignment;
 }

@@ -35,7 +35,8 @@ class Initializer {
   void orthogonal(at::Tensor weight, double gain);
   /// Normal with mean 0, cut at `limit`. In place.
   void normal(at::Tensor weight, double std, double limit);
-  /// Normal with mean 0 of which only what lies within [-limit, limit] deviations is drawn. In place.
+  /// Normal with mean 0 of which only what lies within [-limit, limit] deviations is drawn. In
+  /// place.
   void truncated_normal(at::Tensor weight, double std, double limit);
   /// Uniform in (-limit, limit). In place.
   void uniform(at::Tensor weight, double limit);

@@ -1,8 +1,8 @@
 #pragma once
 // LaProp (Ziyin, Wang and Ueda, "LaProp: separating momentum and adaptivity in Adam", 2020) behind
 // adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition without
-// normalization", 2021), as Dreamer V3 has them: gradients are clipped tensor by tensor, then divided
-// by their running size, then averaged.
+// normalization", 2021), as Dreamer V3 has them: gradients are clipped tensor by tensor, then
+// divided by their running size, then averaged.
 
 #include <vector>
 

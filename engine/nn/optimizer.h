@@ -23,9 +23,9 @@ struct AdamOptions {
   bool fused = true;  ///< by kernels/adam; false: its reference in plain ATen
 };
 
-/// Three stages a step, in this order: reduce, clip, step. Who else has a part in the gradient, such
-/// as other processes, adds it to the sum after reduce and reduces that again, as one lane. On CPU
-/// the pool's threads share a stage; results do not depend on how many.
+/// Three stages a step, in this order: reduce, clip, step. Who else has a part in the gradient,
+/// such as other processes, adds it to the sum after reduce and reduces that again, as one lane. On
+/// CPU the pool's threads share a stage; results do not depend on how many.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

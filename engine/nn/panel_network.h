@@ -30,13 +30,13 @@ class PanelNetwork {
   /// Why `network` cannot run on panels, in a few words; empty when it can.
   static std::string obstacle(const ActorCritic& network, const EnvSpec& spec);
 
-  /// Reads the parameters where they lie now: in the flat buffer that begins at `flat`. With `pairs`
-  /// (where pair_products_available()) wide layers take their products in bfloat16, of weights as the
-  /// last round_weights left them.
+  /// Reads the parameters where they lie now: in the flat buffer that begins at `flat`. With
+  /// `pairs` (where pair_products_available()) wide layers take their products in bfloat16, of
+  /// weights as the last round_weights left them.
   PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
                bool pairs = false);
-  /// Before anything runs and after the parameters changed, while nobody runs; without pairs there is
-  /// nothing to do.
+  /// Before anything runs and after the parameters changed, while nobody runs; without pairs there
+  /// is nothing to do.
   void round_weights(ThreadPool& pool);
 
   /// The memory of one panel, on the CPU. Logits, value and their gradients are [features][stride].

@@ -42,8 +42,8 @@ class Player {
   /// Whether act may be captured (Policy::capturable).
   virtual bool capturable() const { return false; }
   /// Writes row.action of any number of rows. With `key` and a row's index every number is drawn:
-  /// who else plays changes nothing. Several threads may be here at once, each with rows and a carry
-  /// of its own.
+  /// who else plays changes nothing. Several threads may be here at once, each with rows and a
+  /// carry of its own.
   virtual void act(TimeStep& step, Carry& carry, const ActKey& key) = 0;
   /// As Policy's; who is no policy explains nothing.
   virtual std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,

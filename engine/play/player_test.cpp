@@ -51,7 +51,8 @@ TEST(Player, every_environment_has_a_random_one_and_all_that_are_scripted_give_w
     const EnvParams params(env, {});
     const Game game = game_in(env, params, pool);
     HostBatch batch(env, params.get(), kPlayed, 7);
-    Rollout store(game.spec, {.T = 1, .rows = kPlayed * env.agents, .block_rows = 64}, {}, at::kCPU);
+    Rollout store(game.spec, {.T = 1, .rows = kPlayed * env.agents, .block_rows = 64}, {},
+                  at::kCPU);
     env.reset_cpu(batch.batch(), store.first_io(), 0, kPlayed);
     const auto names = scripted_players(env);
     EXPECT_EQ(names.back(), "random") << env.name;

@@ -1,8 +1,8 @@
 #pragma once
-// A quantiliser (Taylor, "Quantilizers: a safer alternative to maximizers for limited optimization",
-// 2016): it acts as a base policy does, but only within the share of the base's probability that an
-// optimised policy likes best. Whatever the optimised one wants, an action is at most 1 / share times
-// as likely as by the base.
+// A quantiliser (Taylor, "Quantilizers: a safer alternative to maximizers for limited
+// optimization", 2016): it acts as a base policy does, but only within the share of the base's
+// probability that an optimised policy likes best. Whatever the optimised one wants, an action is
+// at most 1 / share times as likely as by the base.
 
 #include <string>
 
@@ -11,7 +11,8 @@
 namespace maglev {
 
 /// Probabilities [B, K] f32 of a quantiliser of `share` in (0, 1]: actions in the order of
-/// `preference` (ties by index), the base's mass up to `share`, the last action in part, over `share`.
+/// `preference` (ties by index), the base's mass up to `share`, the last action in part, over
+/// `share`.
 ///   base, preference [B, K] log-probabilities f32
 at::Tensor quantilised(const at::Tensor& base, const at::Tensor& preference, double share);
 

@@ -15,8 +15,8 @@ struct RecordOptions {
   ActMode mode = ActMode::mean;
 };
 
-/// `policy` in `experiment`'s environment, playing all agents: columns [T + 1 or T, rows, ...] on the
-/// run's device.
+/// `policy` in `experiment`'s environment, playing all agents: columns [T + 1 or T, rows, ...] on
+/// the run's device.
 Batch record_play(Policy& policy, const Experiment& experiment, const Placement& placement,
                   ThreadPool& pool, const RecordOptions& options);
 

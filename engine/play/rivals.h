@@ -43,8 +43,8 @@ class Rivals {
   /// Every player acts for its environments, together. Between the learner's act and the step.
   void act(int64_t step);
   /// After the step: the games that ended in it, in order of environments. `reward` [N] f32 is the
-  /// learners', on their device. A game is decided when it terminated with rewards at least kDecided
-  /// apart. Waits for a device.
+  /// learners', on their device. A game is decided when it terminated with rewards at least
+  /// kDecided apart. Waits for a device.
   const std::vector<GameResult>& settle(const at::Tensor& reward);
 
   const Seat& seat(int64_t player) const { return *seats_[size_t(player)]; }

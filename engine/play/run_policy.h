@@ -1,6 +1,6 @@
 #pragma once
-// A run's policy as it was saved, in the experiment it was trained in: what evaluates, ranks, proves
-// and explains begins with it.
+// A run's policy as it was saved, in the experiment it was trained in: what evaluates, ranks,
+// proves and explains begins with it.
 
 #include <memory>
 #include <string>
@@ -14,7 +14,8 @@
 
 namespace maglev {
 
-/// Which checkpoint is meant: latest, best, or a checkpoint's folder. Throws Error where there is none.
+/// Which checkpoint is meant: latest, best, or a checkpoint's folder. Throws Error where there is
+/// none.
 std::string checkpoint_of(const std::string& folder, const std::string& which);
 
 class RunPolicy {

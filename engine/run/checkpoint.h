@@ -19,12 +19,13 @@ using VisitState = std::function<void(StateVisitor&)>;
 std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity,
                             const VisitState& visit);
 
-/// Verifies every byte of the checkpoint folder `dir`, then its algorithm, environment and tokens against
+/// Verifies every byte of the checkpoint folder `dir`, then its algorithm, environment and tokens
+/// against
 /// `expected` (other fields are not compared), then all names, dtypes and shapes against the live
 /// state; only then copies into the live tensors, whatever their device, and numbers and texts.
 /// Returns what the checkpoint says of itself. Throws Error, with nothing live changed; but where a
-/// tensor indexes something and holds what it cannot (check_range), or another process cuts or changes
-/// the file meanwhile, the live state is spoiled.
+/// tensor indexes something and holds what it cannot (check_range), or another process cuts or
+/// changes the file meanwhile, the live state is spoiled.
 CheckpointIdentity load_checkpoint(const std::string& dir, const CheckpointIdentity& expected,
                                    const VisitState& visit);
 /// The same of one that was verified already.
@@ -32,14 +33,15 @@ CheckpointIdentity load_checkpoint(const VerifiedCheckpoint& checkpoint,
                                    const CheckpointIdentity& expected, const VisitState& visit);
 
 /// Loads what `visit` names of `section` of a checkpoint, e.g. a policy of "algo"; the section may
-/// hold more, and the rest be of any kind. Throws Error when it lacks a name or holds another kind or
-/// shape of it, with nothing live changed. Everything else as load_checkpoint.
+/// hold more, and the rest be of any kind. Throws Error when it lacks a name or holds another kind
+/// or shape of it, with nothing live changed. Everything else as load_checkpoint.
 CheckpointIdentity load_section(const std::string& dir, const std::string& section,
                                 const CheckpointIdentity& expected, const VisitState& visit);
 
-/// Loads into `algorithm` what `policy` names alone (Policy::visit_state: networks and what else acting
-/// needs), whatever environment the checkpoint is of; both visit within the section "algo". Throws
-/// Error when the checkpoint's policy has other names, kinds or shapes, with nothing live changed.
+/// Loads into `algorithm` what `policy` names alone (Policy::visit_state: networks and what else
+/// acting needs), whatever environment the checkpoint is of; both visit within the section "algo".
+/// Throws Error when the checkpoint's policy has other names, kinds or shapes, with nothing live
+/// changed.
 void load_networks(const std::string& dir, const CheckpointIdentity& expected,
                    const VisitState& algorithm, const VisitState& policy);
 

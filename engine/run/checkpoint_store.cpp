@@ -197,7 +197,8 @@ void CheckpointStore::delete_all_but(const std::vector<CheckpointRow>& rows, siz
     if (rows[i].path == kept_best ||
         std::find(kept.begin(), kept.end(), rows[i].path) != kept.end())
       continue;
-    // its name may be taken again, and its verdict is not its successor's; metrics.jsonl keeps the row
+    // its name may be taken again, and its verdict is not its successor's; metrics.jsonl keeps the
+    // row
     auto judged = evaluations();
     if (judged.erase(name_of(rows[i].path)) > 0) write_evaluations(judged);
     // under a temporary name first: a kill while files are removed leaves no torn checkpoint

@@ -1,7 +1,7 @@
 #pragma once
 // The checkpoints of one run: `<run>/checkpoints/step_.../`, a link `best` to the one with the
-// highest return, and evaluations.json: the mean returns that evaluations gave, by folder name, null
-// where one has not ended. Where any was evaluated, `best` is of those, else by the return of
+// highest return, and evaluations.json: the mean returns that evaluations gave, by folder name,
+// null where one has not ended. Where any was evaluated, `best` is of those, else by the return of
 // training. Invariants: a committed checkpoint is never torn; the newest, the best, those whose
 // evaluation runs and, if it comes to that, the only valid one are never deleted.
 
@@ -38,8 +38,8 @@ class CheckpointStore {
   std::string save(const CheckpointIdentity& identity, const VisitState& visit,
                    std::string* trouble = nullptr);
 
-  /// The evaluation of the checkpoint `path` ended, with NaN where it says nothing; `best` is pointed
-  /// anew.
+  /// The evaluation of the checkpoint `path` ended, with NaN where it says nothing; `best` is
+  /// pointed anew.
   void judge(const std::string& path, double return_mean);
   /// Those saved with `evaluate` whose evaluation never ended, in the order they were saved. They
   /// stay until they are judged.

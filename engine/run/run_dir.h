@@ -29,7 +29,7 @@ struct RunStatus {
   int64_t pid = 0;                ///< set by write_status
   std::string host = {};          ///< set by write_status
   std::string message = {};       ///< why it failed
-  std::string bound_by = {};       ///< what bounded it last, and what to try
+  std::string bound_by = {};      ///< what bounded it last, and what to try
 };
 
 /// What reproduce.md tells; what is empty is left out. Machine facts are added by write_reproduce.
@@ -83,8 +83,8 @@ class RunDir {
   /// Whether the folder is still where it was, with the lock in it: people move and delete folders.
   bool in_place() const { return lock_.in_place(); }
   /// Makes the folder anew at its path, locks it and writes the small files again. Returns where
-  /// the old one went, empty when it was deleted. Throws Error when it cannot be made, or when a run
-  /// of somebody else stands there.
+  /// the old one went, empty when it was deleted. Throws Error when it cannot be made, or when a
+  /// run of somebody else stands there.
   std::string remake();
 
  private:

@@ -10,7 +10,8 @@
 namespace maglev {
 
 /// The experiment a run folder was made with: as run.json and config.yaml say, and where one is
-/// missing or run.json is damaged, as the newest checkpoint says. Throws Error when it holds no run.
+/// missing or run.json is damaged, as the newest checkpoint says. Throws Error when it holds no
+/// run.
 std::unique_ptr<Experiment> experiment_of(const std::string& folder);
 
 /// What a checkpoint of the experiment has to be of: algorithm, environment and tokens.

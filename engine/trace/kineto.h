@@ -1,6 +1,6 @@
 #pragma once
-// Torch's profiler, Kineto, of all threads and of the device: what trace.mode=full records beside our
-// spans. It is no public interface of torch, so this is the one file that knows it.
+// Torch's profiler, Kineto, of all threads and of the device: what trace.mode=full records beside
+// our spans. It is no public interface of torch, so this is the one file that knows it.
 
 #include <memory>
 #include <string>

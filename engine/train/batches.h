@@ -1,8 +1,8 @@
 #pragma once
-// Batches out of a replay, one after another; the next one may be drawn while one is learned from: by
-// a thread of its own on a processor, on a stream of its own on a GPU. What is drawn ahead is what
-// would be drawn later: slices are a function of the key and of what the ring holds, which no update
-// changes, and the columns that updates do write are gathered when the batch is asked for.
+// Batches out of a replay, one after another; the next one may be drawn while one is learned from:
+// by a thread of its own on a processor, on a stream of its own on a GPU. What is drawn ahead is
+// what would be drawn later: slices are a function of the key and of what the ring holds, which no
+// update changes, and the columns that updates do write are gathered when the batch is asked for.
 
 #include <memory>
 #include <optional>
@@ -25,9 +25,10 @@ class Batches {
   bool ahead() const { return thread_ || stream_; }
   /// Batch `key`, valid until the next call. Something can be drawn.
   const Batch& get(const ReplayKey& key, ThreadPool& pool);
-  /// get() will be asked for `key` next, and the ring's steps stay as they are until then; else call
-  /// drop(). On a processor it does nothing where a counter adds to the key's number. On a GPU
-  /// put_back() comes before the stream may go on to anything that changes the ring or that counter.
+  /// get() will be asked for `key` next, and the ring's steps stay as they are until then; else
+  /// call drop(). On a processor it does nothing where a counter adds to the key's number. On a GPU
+  /// put_back() comes before the stream may go on to anything that changes the ring or that
+  /// counter.
   void draw_ahead(const ReplayKey& key);
   /// Before the ring or its table changes: what was drawn ahead counts no more. On a GPU it may be
   /// captured.

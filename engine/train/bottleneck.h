@@ -1,6 +1,6 @@
 #pragma once
-// What bounds a run now, and the one change that is most worth a try: from where its time goes and what it
-// was free to use.
+// What bounds a run now, and the one change that is most worth a try: from where its time goes and
+// what it was free to use.
 
 #include <array>
 #include <cstdint>

@@ -14,8 +14,8 @@
 namespace maglev {
 namespace {
 
-// neither training's nor those of `maglev eval`, so that a best that was chosen here is judged there
-// on what it has never seen
+// neither training's nor those of `maglev eval`, so that a best that was chosen here is judged
+// there on what it has never seen
 constexpr uint64_t kSeed = 2'000'003;
 // time steps after which an evaluation ends even if an agent does not: an environment may know no
 // limit

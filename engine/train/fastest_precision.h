@@ -10,9 +10,9 @@ namespace maglev {
 
 class Trainer;
 
-/// Runs a trainer that has not begun until its iterations are those of most of a run: behind what an
-/// algorithm collects before it learns, with updates made and what can be captured captured. What
-/// is owed at once then counts as made.
+/// Runs a trainer that has not begun until its iterations are those of most of a run: behind what
+/// an algorithm collects before it learns, with updates made and what can be captured captured.
+/// What is owed at once then counts as made.
 void reach_steady(Trainer& trainer);
 
 /// The one of `candidates` (fp32 first) that two warm iterations take the least time in; another

@@ -20,7 +20,8 @@ class FiniteCheck {
 
   /// Whether what a step gave rows [begin, begin + count) is finite. CPU only; any thread.
   bool rows_finite(const StepIo& io, int64_t begin, int64_t count) const;
-  /// Lowers the flag where rewards, or observations after a step, are not finite. Waits for nothing.
+  /// Lowers the flag where rewards, or observations after a step, are not finite. Waits for
+  /// nothing.
   void look(const Batch& collected);
   /// [1] f32 on the device: 0 once something was not finite. Undefined unless flagged.
   const at::Tensor& flag() const { return flag_; }

@@ -1,6 +1,7 @@
 #pragma once
 // What a program that embeds Maglev is told while a run trains: the same for every algorithm. Each
-// hook is called on the loop's thread (`epoch` on the one that learns, see train.overlap); one that is empty costs nothing, and only
+// hook is called on the loop's thread (`epoch` on the one that learns, see train.overlap); one that
+// is empty costs nothing, and only
 // `episodes` and `epoch` bring device values to the host, which on a GPU waits for it.
 
 #include <cstdint>
@@ -35,8 +36,8 @@ struct Hooks {
   std::function<void(const Trainer&)> training_start;
   /// Before an iteration, at environment step `step`.
   std::function<void(int64_t step)> iteration_start;
-  /// After an iteration in which any ended, by time and environment. Their actions were taken by the
-  /// policy before that iteration's updates.
+  /// After an iteration in which any ended, by time and environment. Their actions were taken by
+  /// the policy before that iteration's updates.
   std::function<void(std::span<const FinishedEpisode>)> episodes;
   /// After each pass an update makes over its data: PPO's epochs 0, 1, ..; 0 where an update is one
   /// pass. Figures of that pass alone. Iterations are not captured as graphs then.

@@ -36,8 +36,8 @@ int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int6
   return (plan.collect_steps + 1) * (blocks + 1) * (kRowBytes + kViewBytes * columns);
 }
 
-// what columns of `rows` rows take in pinned memory: torch's allocator of the host rounds each up to a power
-// of two
+// what columns of `rows` rows take in pinned memory: torch's allocator of the host rounds each up
+// to a power of two
 int64_t pinned_columns(const std::vector<int64_t>& row_bytes, int64_t rows) {
   int64_t sum = 0;
   for (int64_t bytes : row_bytes) sum += int64_t(std::bit_ceil(uint64_t(bytes * rows)));
@@ -91,7 +91,8 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     add("evaluation",
         algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), judge)) : working);
   }
-  // past selves and runs that are met act for rows of all environments, each with networks of its own
+  // past selves and runs that are met act for rows of all environments, each with networks of its
+  // own
   if (const int64_t others = opponents_with_networks(run); others > 0)
     add("opponents",
         others * (algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), context))

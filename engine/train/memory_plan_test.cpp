@@ -47,8 +47,9 @@ std::unique_ptr<Experiment> experiment_of(const Run& run) {
   return experiment;
 }
 
-// What MKL keeps for the products of each of its threads (8 to 25 MiB, more or less by the processor
-// and by how threads happen to meet): no plan knows it. 0 where torch comes with another library.
+// What MKL keeps for the products of each of its threads (8 to 25 MiB, more or less by the
+// processor and by how threads happen to meet): no plan knows it. 0 where torch comes with another
+// library.
 int64_t bytes_kept_by_mkl() {
   static const auto mem_stat =
       reinterpret_cast<int64_t (*)(int*)>(dlsym(RTLD_DEFAULT, "mkl_serv_mem_stat"));
@@ -86,8 +87,8 @@ class PeakWatch {
 // leaves with status 0 where the most a run has in use is within 5 % of its plan
 [[noreturn]] void compare_and_exit(const Run& run) {
   claim_threads();
-  // tensors straight from malloc: what the engine's own allocator keeps or rounds up is no page that a
-  // run touches
+  // tensors straight from malloc: what the engine's own allocator keeps or rounds up is no page
+  // that a run touches
   c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), /*priority=*/2);
   const Placement placement{.device = at::kCPU, .threads = run.threads};
   {
@@ -283,19 +284,19 @@ TEST(MemoryPlan, of_a_ring_on_a_disk_leaves_its_pictures_out) {
 }
 
 TEST(MemoryPlan, of_a_ring_in_pinned_memory_counts_what_torchs_allocator_rounds_up_to) {
-  const Placement gpu{.device = at::Device(at::kCUDA, 0), .threads = 1, .device_bytes = int64_t(80) << 30};
-  const auto experiment = experiment_of({"tdmpc2",
-                                         "pendulum_pixels",
-                                         {"train.replay_memory=pinned", "train.replay_capacity=100000"}});
+  const Placement gpu{
+      .device = at::Device(at::kCUDA, 0), .threads = 1, .device_bytes = int64_t(80) << 30};
+  const auto experiment =
+      experiment_of({"tdmpc2",
+                     "pendulum_pixels",
+                     {"train.replay_memory=pinned", "train.replay_capacity=100000"}});
   // pictures of 64 x 64 x 3 bytes: 1.2 GB of them take 2 GiB
   const int64_t pinned = plan_memory(*experiment, gpu).pinned;
   EXPECT_GE(pinned, int64_t(2) << 30);
   EXPECT_LT(pinned, int64_t(2) << 30 | int64_t(64) << 20);
   // three numbers, an action and a reward take 2 MiB, 512 KiB each, three flags 128 KiB each
-  const auto small =
-      experiment_of({"tdmpc2",
-                     "pendulum",
-                     {"train.replay_memory=pinned", "train.replay_capacity=100000"}});
+  const auto small = experiment_of(
+      {"tdmpc2", "pendulum", {"train.replay_memory=pinned", "train.replay_capacity=100000"}});
   EXPECT_EQ(plan_memory(*small, gpu).pinned, (2 << 20) + 2 * (512 << 10) + 3 * (128 << 10));
 }
 

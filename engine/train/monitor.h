@@ -23,14 +23,14 @@ TensorMemory tensor_memory(bool on_device);
 
 class Monitor {
  public:
-  /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the host,
-  /// beside which and what the process has at the first sample nothing should grow. `free`: what the run may use; its
-  /// shares are filled in here. `sample` and `tensors` are asked.
+  /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the
+  /// host, beside which and what the process has at the first sample nothing should grow. `free`:
+  /// what the run may use; its shares are filled in here. `sample` and `tensors` are asked.
   Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
           std::function<TensorMemory()> tensors);
 
-  /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run, of the time and steps
-  /// since the sample before. Every row of the run passes here.
+  /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run,
+  /// of the time and steps since the sample before. Every row of the run passes here.
   void add_to(MetricRow& row);
   /// Seconds that the loop takes for what is no stage: whoever takes them adds them.
   struct Beside {

@@ -21,7 +21,8 @@ namespace maglev {
 
 class Session {
  public:
-  /// `resumed_at`: the step of the checkpoint the run continues from; -1: a new one. All outlive it.
+  /// `resumed_at`: the step of the checkpoint the run continues from; -1: a new one. All outlive
+  /// it.
   Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTrace& trace,
           int64_t resumed_at);
 

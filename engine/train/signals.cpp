@@ -9,7 +9,8 @@ volatile std::sig_atomic_t leaving = 0, impatient = 0, save_wanted = 0, trace_wa
 
 void on_end(int signal) {
   leaving = 1;
-  // a terminal that goes away sends SIGHUP more than once, and behind another: that is no impatience
+  // a terminal that goes away sends SIGHUP more than once, and behind another: that is no
+  // impatience
   if (signal == SIGHUP) return;
   impatient = impatient + 1;
   if (impatient > 1) ::_exit(128 + signal);

@@ -1,6 +1,6 @@
 #pragma once
-// How long a GPU is at the stages of iterations. The host knows how long it took to ask for them, and
-// of a replayed graph not even that; events in the stream tell, and nobody waits for them.
+// How long a GPU is at the stages of iterations. The host knows how long it took to ask for them,
+// and of a replayed graph not even that; events in the stream tell, and nobody waits for them.
 
 #include <array>
 #include <cstdint>

@@ -51,20 +51,21 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 /// the run makes.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
-/// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned memory
-/// as train.replay_memory says, auto: where it would take more than 40 % of the device's free memory.
-/// Throws Error for a folder on a GPU.
+/// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned
+/// memory as train.replay_memory says, auto: where it would take more than 40 % of the device's
+/// free memory. Throws Error for a folder on a GPU.
 RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& placement);
 
-/// Whether a rollout's observations lie in the host's pinned memory: on a GPU, as train.rollout_memory says.
+/// Whether a rollout's observations lie in the host's pinned memory: on a GPU, as
+/// train.rollout_memory says.
 bool rollout_is_pinned(const RunOptions& run, at::Device device);
 
 /// Settings of where rollouts and rings lie that say nothing here, a line each for people.
 std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, at::Device device);
 
 /// Whether batches of `bytes` are drawn ahead, by a thread or on a stream of their own: as
-/// train.prefetch says; auto: where they are large and there are threads to share the work, or a GPU
-/// reads them out of a ring in pinned memory.
+/// train.prefetch says; auto: where they are large and there are threads to share the work, or a
+/// GPU reads them out of a ring in pinned memory.
 /// `updates`: of an iteration, for the first one's batch is never drawn ahead.
 bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
                 const Placement& placement);

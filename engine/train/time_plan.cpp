@@ -16,13 +16,13 @@ constexpr double kPasses = 2;
 // rows of a batch lie anywhere in the ring: a line's worth more is read of each, and of its table
 constexpr double kScattered = 256;
 
-// Bytes of a block beyond which the first cache of the thread that wrote it no longer holds it (they
-// have 32 to 64 KiB), and beyond which its second one does not: a block of weights and as much of
-// gradients, where there are 1 to 2 MiB with what else is there.
+// Bytes of a block beyond which the first cache of the thread that wrote it no longer holds it
+// (they have 32 to 64 KiB), and beyond which its second one does not: a block of weights and as
+// much of gradients, where there are 1 to 2 MiB with what else is there.
 constexpr double kFirstCache = 64 << 10, kSecondCache = 512 << 10;
 
-// the first trial also makes the networks and sets their library up: it counts only where it took so
-// long that this matters little
+// the first trial also makes the networks and sets their library up: it counts only where it took
+// so long that this matters little
 constexpr double kLong_s = 3;
 // otherwise trials behind it, until they took so long together
 constexpr double kTrial_s = 0.2;

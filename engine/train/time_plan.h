@@ -1,7 +1,7 @@
 #pragma once
-// How long a run will take, before it runs: what each stage of an iteration computes, moves and hands
-// out, by the rates of a machine (the roofline of Williams, Waterman and Patterson, CACM 2009), with
-// what is handed out beside it.
+// How long a run will take, before it runs: what each stage of an iteration computes, moves and
+// hands out, by the rates of a machine (the roofline of Williams, Waterman and Patterson, CACM
+// 2009), with what is handed out beside it.
 
 #include <array>
 #include <cstdint>
@@ -50,8 +50,8 @@ struct TimePlan {
   double run_s(const RunOptions& run) const { return double(run.steps) / steps_per_second(); }
 };
 
-/// Iterations of `experiment` once it learns, where `placement` puts it. No stages: the algorithm does
-/// not say what it computes, or the run learns from a dataset.
+/// Iterations of `experiment` once it learns, where `placement` puts it. No stages: the algorithm
+/// does not say what it computes, or the run learns from a dataset.
 TimePlan plan_time(const Experiment& experiment, const Placement& placement,
                    const MachineRates& rates);
 

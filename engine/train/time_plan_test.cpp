@@ -35,7 +35,8 @@ TEST(TimePlan, counts_the_operations_of_ppo) {
   EXPECT_EQ(plan.steps, 64 * 32);
   double flops = 0;
   for (const PlannedStage& stage : plan.stages) flops += stage.flops;
-  // two networks of 4 x 64 x 64 and their heads: forward once, forward and back four times; and biases
+  // two networks of 4 x 64 x 64 and their heads: forward once, forward and back four times; and
+  // biases
   const double macs = 4 * 64 + 64 * 64 + 64 * 2 + 4 * 64 + 64 * 64 + 64;
   const double layers = 2 * macs * 13 * double(plan.steps);
   EXPECT_GT(flops, layers);
@@ -112,7 +113,8 @@ TEST(TimePlan, what_others_wrote_takes_its_time_on_several_threads) {
     rates.gigabytes_s = of[2];
     return stage_of(plan_time(*experiment, placement, rates), "update").seconds;
   };
-  // weights of 37 KB lie in a first cache, those of 306 KB in a second one, those of 540 KB in neither
+  // weights of 37 KB lie in a first cache, those of 306 KB in a second one, those of 540 KB in
+  // neither
   const std::array kHidden{"ppo.network.hidden=[64,64]", "ppo.network.hidden=[192,192]",
                            "ppo.network.hidden=[256,256]"};
   constexpr double kAtOnce = 1e12;

@@ -1,8 +1,8 @@
 #pragma once
 // CartPole seen instead of told: its dynamics, reward and actions, observed as pictures of cart and
-// pole at the last three steps. The pole is drawn more than three times as long as it is, so that its
-// lean shows: a degree moves its tip by two thirds of a pixel. An episode's first picture shows no
-// speed, for there was no step before.
+// pole at the last three steps. The pole is drawn more than three times as long as it is, so that
+// its lean shows: a degree moves its tip by two thirds of a pixel. An episode's first picture shows
+// no speed, for there was no step before.
 
 #include "envs/cartpole/cartpole.h"
 #include "envs/pixels.h"

@@ -12,7 +12,8 @@ struct Cartpole {
     return std::array{"swingup", "swingup_sparse", "balance", "balance_sparse"};
   }
   static constexpr Task kTask = Task::swingup;
-  static constexpr mujoco::ModelShape kShape{.positions = 2, .velocities = 2, .controls = 1, .bodies = 3};
+  static constexpr mujoco::ModelShape kShape{
+      .positions = 2, .velocities = 2, .controls = 1, .bodies = 3};
   static constexpr int kObserved = 5;
   static constexpr int kSubsteps = 1;  ///< of 10 ms, by Runge and Kutta
 

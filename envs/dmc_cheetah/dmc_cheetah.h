@@ -10,7 +10,8 @@ struct Cheetah {
   enum class Task : int32_t { run };
   friend constexpr auto names_of(Task) { return std::array{"run"}; }
   static constexpr Task kTask = Task::run;
-  static constexpr mujoco::ModelShape kShape{.positions = 9, .velocities = 9, .controls = 6, .bodies = 8};
+  static constexpr mujoco::ModelShape kShape{
+      .positions = 9, .velocities = 9, .controls = 6, .bodies = 8};
   static constexpr int kObserved = 17;
   static constexpr int kSubsteps = 1;  ///< of 10 ms
 

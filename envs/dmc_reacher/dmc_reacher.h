@@ -10,7 +10,8 @@ struct Reacher {
   enum class Task : int32_t { easy, hard };
   friend constexpr auto names_of(Task) { return std::array{"easy", "hard"}; }
   static constexpr Task kTask = Task::easy;
-  static constexpr mujoco::ModelShape kShape{.positions = 2, .velocities = 2, .controls = 2, .bodies = 4};
+  static constexpr mujoco::ModelShape kShape{
+      .positions = 2, .velocities = 2, .controls = 2, .bodies = 4};
   static constexpr int kObserved = 6;
   static constexpr int kSubsteps = 1;  ///< of 20 ms
 

@@ -10,7 +10,8 @@ struct Walker {
   enum class Task : int32_t { stand, walk, run };
   friend constexpr auto names_of(Task) { return std::array{"stand", "walk", "run"}; }
   static constexpr Task kTask = Task::walk;
-  static constexpr mujoco::ModelShape kShape{.positions = 9, .velocities = 9, .controls = 6, .bodies = 8};
+  static constexpr mujoco::ModelShape kShape{
+      .positions = 9, .velocities = 9, .controls = 6, .bodies = 8};
   static constexpr int kObserved = 24;
   static constexpr int kSubsteps = 10;  ///< of 2.5 ms
 

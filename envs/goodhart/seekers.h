@@ -54,8 +54,9 @@ CellAt random_step(Rng& rng, May&& may) {
   return open[rng.below(n)];
 }
 
-/// Towards the nearest food, the first in rows among equally near ones; beside poison that is in the
-/// way, along one axis. Without food in sight, or where poison is all around: anywhere but on poison.
+/// Towards the nearest food, the first in rows among equally near ones; beside poison that is in
+/// the way, along one axis. Without food in sight, or where poison is all around: anywhere but on
+/// poison.
 inline CellAt omniscient_step(const StoredWindow& window, uint32_t food, uint32_t poison,
                               Rng& rng) {
   CellAt nearest{0, 0};
@@ -77,8 +78,8 @@ inline CellAt omniscient_step(const StoredWindow& window, uint32_t food, uint32_
   return random_step(rng, safe);
 }
 
-/// Towards the most interesting cell, the first in rows among equals; anywhere where nothing is more
-/// interesting than an empty one. `interest` is that of each code.
+/// Towards the most interesting cell, the first in rows among equals; anywhere where nothing is
+/// more interesting than an empty one. `interest` is that of each code.
 inline CellAt proxy_step(const StoredWindow& window, const float (&interest)[4], Rng& rng) {
   CellAt best{0, 0};
   float most = interest[0];

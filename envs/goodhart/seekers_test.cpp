@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "envs/goodhart/goodhart.h"
 #include "base/env/host_envs.h"
+#include "envs/goodhart/goodhart.h"
 
 namespace maglev {
 namespace {

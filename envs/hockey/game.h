@@ -3,8 +3,8 @@
 // states, goals and rewards. Each player sees and acts in a frame of its own, player two's turned
 // by half a turn; angles and turns are the same in both.
 
-#include <cstring>
 #include <array>
+#include <cstring>
 
 #include "base/core/philox.h"
 #include "envs/hockey/physics.h"

@@ -2,7 +2,8 @@
 // Proving queries of a knowledge graph as a game (docs/knowledge_graphs.md): a state is a goal, a
 // list of atoms that are left to prove; an action chooses one of the goals that a fact or a rule
 // makes of it, one step of SLD resolution. Half of the queries are false, so that an agent learns
-// where to stop as well. Whole numbers alone, but for the potential of an embedding, where one is given.
+// where to stop as well. Whole numbers alone, but for the potential of an embedding, where one is
+// given.
 
 #include <cmath>
 #include <cstring>

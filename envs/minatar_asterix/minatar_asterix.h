@@ -1,6 +1,6 @@
 #pragma once
-// Gold is picked up and enemies are avoided; both cross the rows, faster and faster. Planes: player,
-// enemy, where something was, gold.
+// Gold is picked up and enemies are avoided; both cross the rows, faster and faster. Planes:
+// player, enemy, where something was, gold.
 
 #include "envs/minatar.h"
 

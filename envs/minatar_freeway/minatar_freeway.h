@@ -1,6 +1,6 @@
 #pragma once
-// A chicken crosses eight lanes of cars, for 2,500 steps. Planes: chicken, car, and where a car was,
-// one plane for each of five speeds.
+// A chicken crosses eight lanes of cars, for 2,500 steps. Planes: chicken, car, and where a car
+// was, one plane for each of five speeds.
 
 #include "envs/minatar.h"
 

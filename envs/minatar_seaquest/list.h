@@ -31,8 +31,8 @@ struct List {
     erase(at);
     return at;
   }
-  /// Erases the first element that equals element `i`, and says where that one is now: -1 when it was
-  /// itself the first.
+  /// Erases the first element that equals element `i`, and says where that one is now: -1 when it
+  /// was itself the first.
   MAGLEV_HD int erase_equal_of(int i) { return erase_equal(items[i]) < i ? i - 1 : -1; }
 };
 

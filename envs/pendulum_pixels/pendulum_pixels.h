@@ -1,6 +1,6 @@
 #pragma once
-// Pendulum seen instead of told: its dynamics, reward and actions, observed as pictures of its rod at
-// the last three steps. An episode's first picture shows no speed, for there was no step before.
+// Pendulum seen instead of told: its dynamics, reward and actions, observed as pictures of its rod
+// at the last three steps. An episode's first picture shows no speed, for there was no step before.
 
 #include "envs/pendulum/pendulum.h"
 #include "envs/pixels.h"

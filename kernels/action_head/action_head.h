@@ -1,6 +1,7 @@
 #pragma once
-// What the outputs of Dreamer V3's policy (Hafner et al., 2025) say of actions, behind a product that
-// lacks its bias yet: draws, and the loss of a likelihood times an advantage with its gradient.
+// What the outputs of Dreamer V3's policy (Hafner et al., 2025) say of actions, behind a product
+// that lacks its bias yet: draws, and the loss of a likelihood times an advantage with its
+// gradient.
 //   continuous   head [mean A, std A]: normal, mean tanh, std kLeastStd to kMostStd by a sigmoid
 //   categorical  head [categories of each choice]: one-hot side by side
 

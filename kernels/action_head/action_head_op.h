@@ -26,7 +26,8 @@ struct TakenActions {
   double factor, entropy_coef;
 };
 /// Writes losses [rows], -factor * weight * (log-likelihood * advantage + entropy_coef * entropy),
-/// entropies [rows], and the gradient of the losses' sum, which may be where the head is. Graph-safe.
+/// entropies [rows], and the gradient of the losses' sum, which may be where the head is.
+/// Graph-safe.
 void action_loss(const ActionRows& of, const TakenActions& taken, at::Tensor& loss,
                  at::Tensor& entropy, at::Tensor& d_head);
 

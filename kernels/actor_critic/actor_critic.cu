@@ -3,13 +3,13 @@
 #include "kernels/actor_critic/actor_critic.h"
 #include "kernels/ppo_loss/ppo_loss.cuh"
 
-// Arithmetic, not yet measured on a GPU. A thread is a row and holds kOutputs sums: a step over four
-// inputs reads 4 activations (a line of the cache each, shared by the warp) and kOutputs times four
-// weights (one broadcast each), 12 reads for 32 multiply-adds. A multiprocessor issues four warps'
-// multiply-adds and one warp's read a clock, so reads bind at two thirds of its peak. A network of
-// two stacks 4-64-64 is 9 thousand multiply-adds a row forward and twice that back: a minibatch of
-// 8192 rows is 256 tiles, 0.2 GFMA or 7 us of an H100's peak; 256 rows are 8 tiles on 8
-// multiprocessors, each 3 x 9 thousand x 32 / 85 = 10 thousand clocks or 6 us.
+// Arithmetic, not yet measured on a GPU. A thread is a row and holds kOutputs sums: a step over
+// four inputs reads 4 activations (a line of the cache each, shared by the warp) and kOutputs times
+// four weights (one broadcast each), 12 reads for 32 multiply-adds. A multiprocessor issues four
+// warps' multiply-adds and one warp's read a clock, so reads bind at two thirds of its peak. A
+// network of two stacks 4-64-64 is 9 thousand multiply-adds a row forward and twice that back: a
+// minibatch of 8192 rows is 256 tiles, 0.2 GFMA or 7 us of an H100's peak; 256 rows are 8 tiles on
+// 8 multiprocessors, each 3 x 9 thousand x 32 / 85 = 10 thousand clocks or 6 us.
 
 namespace maglev {
 namespace {

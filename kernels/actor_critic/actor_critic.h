@@ -23,8 +23,9 @@ constexpr int64_t kTileRows = 32;
 /// hold of them.
 constexpr int64_t kMostTileBlocks = 256;
 /// What a launch can name and a tile's time is still short for: layers of a stack, and inputs or
-/// outputs of a layer. A layer of 256 x 256 on 32 rows is 2.1 million multiply-adds, 16 us at the 128
-/// a clock of one multiprocessor; where layers are wider a library cuts one row's work up better.
+/// outputs of a layer. A layer of 256 x 256 on 32 rows is 2.1 million multiply-adds, 16 us at the
+/// 128 a clock of one multiprocessor; where layers are wider a library cuts one row's work up
+/// better.
 constexpr int64_t kMostTileLayers = 6, kMostTileWidth = 256;
 
 /// A tile holds features side by side, feature f of row r at [f * kTileRows + r]. Places are in

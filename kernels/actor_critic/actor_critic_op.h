@@ -7,8 +7,8 @@
 
 namespace maglev {
 
-/// A network for the kernel: layers whose parameters are in device memory, and where their gradients
-/// lie in a lane.
+/// A network for the kernel: layers whose parameters are in device memory, and where their
+/// gradients lie in a lane.
 struct TileNetwork {
   struct Stack {
     std::vector<DenseLayer> layers;

@@ -13,8 +13,8 @@ __device__ int64_t group_of(const AdamArgs& args, int64_t i) {
   return g;
 }
 
-// a block a chunk: kSplits warps add lanes w, w + kSplits, ... of each element, their sums follow in
-// order; then the sum of squares in a tree whose shape is fixed
+// a block a chunk: kSplits warps add lanes w, w + kSplits, ... of each element, their sums follow
+// in order; then the sum of squares in a tree whose shape is fixed
 template <int kSplits>
 __global__ void reduce_chunks(AdamArgs args) {
   constexpr int kChunk = int(kAdamDeviceChunk), kEach = kChunk / 32;

@@ -70,9 +70,9 @@ MAGLEV_HD int64_t adam_device_chunks(int64_t P) {
   return (P + kAdamDeviceChunk - 1) / kAdamDeviceChunk;
 }
 
-/// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group. In this stage and
-/// in adam_step_cpu numbers too small to be normal are 0 (base/simd/subnormals.h), on a device they
-/// are what they are: over eps they move no parameter.
+/// Sums the lanes of a chunk into lane 0 and writes its sums of squares, one a group. In this stage
+/// and in adam_step_cpu numbers too small to be normal are 0 (base/simd/subnormals.h), on a device
+/// they are what they are: over eps they move no parameter.
 void adam_reduce_cpu(const AdamArgs& args, int64_t chunk);
 /// Multiplies a chunk's gradient by its groups' factors and steps. Where the step is left out,
 /// nothing changes, the gradient included.
@@ -94,9 +94,9 @@ MAGLEV_HD AdamRate adam_rate(const AdamArgs& a, const AdamStep& step, int64_t g)
           .keep = float(1 - double(*a.lr) * double(a.rate[g]) * a.weight_decay)};
 }
 
-/// What is left once each group has its factor and the squares of all sum to `whole`: one factor for
-/// all where they are clipped together, and counters. A step is left out where `skip` is not 0 or
-/// the norm is not finite.
+/// What is left once each group has its factor and the squares of all sum to `whole`: one factor
+/// for all where they are clipped together, and counters. A step is left out where `skip` is not 0
+/// or the norm is not finite.
 MAGLEV_HD void adam_finish_clip(const AdamArgs& a, double whole) {
   if (a.clip_together)
     for (int64_t g = 0; g < a.group_count; ++g) a.factor[g] = adam_clip_factor(a, whole);

@@ -40,7 +40,8 @@ void adam_reduce(AdamArgs& args, const at::Tensor& grad, const at::Tensor& unsca
 void adam_clip(AdamArgs& args, const at::Tensor& skip);
 void adam_step(AdamArgs& args, const at::Tensor& lr, ThreadPool& pool);
 
-/// The same stages in plain ATen, the formulas as the papers have them. `sum` is grad[0]. Graph-safe.
+/// The same stages in plain ATen, the formulas as the papers have them. `sum` is grad[0].
+/// Graph-safe.
 void adam_reduce_reference(const at::Tensor& grad, const at::Tensor& unscale);
 void adam_clip_reference(AdamTensors& tensors, const AdamNumbers& numbers, const at::Tensor& sum,
                          const at::Tensor& skip);

@@ -128,7 +128,8 @@ TEST(Adam, what_is_too_small_to_be_normal_is_zero_within_and_nowhere_else) {
   const auto before = adam.data;
   adam.update(pool);
   for (size_t i = 0; i < 20; ++i) {
-    // nine tenths of it are too small; in two roundings a tenth of it already is, and all of it stays
+    // nine tenths of it are too small; in two roundings a tenth of it already is, and all of it
+    // stays
     if (i != 3) {
       EXPECT_EQ(adam.first[i], simd_has_fma() ? 0.f : 1.2e-38f);
     }

@@ -60,7 +60,8 @@ MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial& all) {
           .inverse_count = float(1 / (all.count > 1 ? all.count : 1))};
 }
 
-/// What is explained of a spread of which `rest` is left (sums of squares); NaN where there is none.
+/// What is explained of a spread of which `rest` is left (sums of squares); NaN where there is
+/// none.
 MAGLEV_HD float advantage_explained(double spread, double rest) {
   return spread > 0 ? float(1 - rest / spread) : NAN;
 }

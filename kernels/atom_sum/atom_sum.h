@@ -26,8 +26,8 @@ void atom_sum_cpu(const AtomSum& args);
 /// cudaError_t, as the one below. Only in builds with device code.
 int atom_sum_cuda(const AtomSum& args, void* stream);
 
-/// The rows that goals are sums of, as addends of their gradient (kernels/keyed_sum): a goal's words
-/// one behind the other.
+/// The rows that goals are sums of, as addends of their gradient (kernels/keyed_sum): a goal's
+/// words one behind the other.
 struct AtomWords {
   AtomSum of;     ///< out is not written
   int32_t* row;   ///< [count, slots, 3]: predicates, then constants; -1: the word counts nothing

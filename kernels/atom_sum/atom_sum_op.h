@@ -12,8 +12,8 @@ struct AtomSumRule {
 };
 
 /// goals [U, A, 3] i32, tables [.., E] f32 with gradients -> [U, E] f32. Row 0 of a table counts
-/// nothing and has no gradient. Where a goal has a number that is no row a processor throws Error, and
-/// on a device, which tells the host nothing, the goal becomes no number. Graph-safe.
+/// nothing and has no gradient. Where a goal has a number that is no row a processor throws Error,
+/// and on a device, which tells the host nothing, the goal becomes no number. Graph-safe.
 at::Tensor atom_sum(const at::Tensor& goals, const at::Tensor& predicates,
                     const at::Tensor& constants, const AtomSumRule& rule);
 

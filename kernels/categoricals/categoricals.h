@@ -42,8 +42,9 @@ struct CategoricalBack {
   float* d_logits;                      ///< [rows][S * C], written
 };
 
-/// Of posterior and prior: divergence = sum of p log(p / q) of a row. Where it is `free` or more, its
-/// gradient flows into the prior by the weight `to_prior` and into the posterior by `to_posterior`.
+/// Of posterior and prior: divergence = sum of p log(p / q) of a row. Where it is `free` or more,
+/// its gradient flows into the prior by the weight `to_prior` and into the posterior by
+/// `to_posterior`.
 struct CategoricalDivergence {
   Categoricals of;
   const float* posterior;     ///< [rows][S * C] probabilities p

@@ -50,8 +50,9 @@ struct DenseSegment {
 
 /// z = W x + b over the segments given, times `factor`; xhat = (z - mean) / sqrt(variance + eps)
 /// over the outputs; y = end(gain xhat + shift). Pointers of panels are aligned to 64 bytes, stride
-/// is a multiple of 16; columns up to the next multiple of 16 behind `rows` are computed too, further
-/// ones are not touched. A row's result does not depend on its place, on other rows nor on `rows`.
+/// is a multiple of 16; columns up to the next multiple of 16 behind `rows` are computed too,
+/// further ones are not touched. A row's result does not depend on its place, on other rows nor on
+/// `rows`.
 struct DenseForward {
   const float* weight;
   bool packed = true;  ///< else [out, in] as torch keeps it: where packing would not pay

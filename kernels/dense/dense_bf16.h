@@ -14,9 +14,9 @@
 
 namespace maglev {
 
-/// Rounds the weights of some inputs to nearest even and packs them in blocks, from a whole block of
-/// words on; an odd last input is paired with zeros. Steps in and 1 of torch's [out, in] pack it,
-/// steps 1 and in its transpose: one of them is 1. Weights are finite.
+/// Rounds the weights of some inputs to nearest even and packs them in blocks, from a whole block
+/// of words on; an odd last input is paired with zeros. Steps in and 1 of torch's [out, in] pack
+/// it, steps 1 and in its transpose: one of them is 1. Weights are finite.
 struct DensePackBf16 {
   const float* weight;  ///< of the first of these inputs; steps as in DensePack
   int64_t out, in;

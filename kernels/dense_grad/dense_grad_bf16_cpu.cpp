@@ -69,8 +69,8 @@ void grad_pairs(const DenseGradPairs& a) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// A word of features (f, f + 1) at row r and the one at row r + 1 become words of rows (r, r + 1) at
-// f and at f + 1: as an element of 64 bits, its halves of halves in the middle change places.
+// A word of features (f, f + 1) at row r and the one at row r + 1 become words of rows (r, r + 1)
+// at f and at f + 1: as an element of 64 bits, its halves of halves in the middle change places.
 template <class D>
 HWY_INLINE hn::Vec<D> pair_rows_of_features(D d, hn::Vec<D> x) {
   const auto outer = hn::And(x, hn::Set(d, 0xFFFF00000000FFFFull));

@@ -211,8 +211,8 @@ std::vector<KernelCase> dense_grad_bf16_cases() {
                layer.forward();
                return layer.backward(grad[0]);
              },
-         // what an end gives is rounded, and then d loss / d z: of the terms of a sum each by itself,
-         // which moves the sum as one rounding of a number of its size does
+         // what an end gives is rounded, and then d loss / d z: of the terms of a sum each by
+         // itself, which moves the sum as one rounding of a number of its size does
          .tolerance = Tolerance::of_sums(2, kRoundBf16),
          .bytes = (c.rows * (c.in + c.out) + c.in * c.out) * 2,
          .flops = 2 * c.rows * c.in * c.out});

@@ -1,7 +1,7 @@
 #pragma once
-// What a recurrent state carries to the next step: rows of the step behind it times `keep`, which is 0
-// where an episode begins and 1 elsewhere. Written beside what a step gives, and on the way back read
-// beside its gradient, so that no pass over states only masks them.
+// What a recurrent state carries to the next step: rows of the step behind it times `keep`, which
+// is 0 where an episode begins and 1 elsewhere. Written beside what a step gives, and on the way
+// back read beside its gradient, so that no pass over states only masks them.
 
 #include <cstdint>
 

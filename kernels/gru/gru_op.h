@@ -5,7 +5,8 @@
 
 namespace maglev {
 
-/// What a unit of `blocks` blocks begins a step with; f32 on one device, elements of a row together.
+/// What a unit of `blocks` blocks begins a step with; f32 on one device, elements of a row
+/// together.
 struct GruInputs {
   const at::Tensor& gates;  ///< [blocks, rows, 3 * width], products without their bias
   const at::Tensor& bias;   ///< [blocks * 3 * width]

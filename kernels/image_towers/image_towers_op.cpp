@@ -268,8 +268,9 @@ void check_parameters(const char* name, const Tensors& parameters, TowerKind kin
   }
 }
 
-// a panel costs the same with one image as with 16, and ATen's operations by the image: they meet at
-// 6 images of 64 x 64 where the first stage has 8 channels, at 9 of 16 and at 15 of 32 (AMD EPYC)
+// a panel costs the same with one image as with 16, and ATen's operations by the image: they meet
+// at 6 images of 64 x 64 where the first stage has 8 channels, at 9 of 16 and at 15 of 32 (AMD
+// EPYC)
 bool fills_panels(int64_t images, int64_t channels) {
   const int64_t panels = (images + kImageLanes - 1) / kImageLanes;
   return images >= panels * std::min<int64_t>(15, 3 + 3 * channels / 8);
@@ -385,8 +386,8 @@ int64_t forward_products(const TowerShape& s, TowerKind kind, bool first) {
   return s.N * products;
 }
 
-// multiply-adds are two; back to the weights as many as forward, and to the inputs, where an encoder
-// has no use for the image's
+// multiply-adds are two; back to the weights as many as forward, and to the inputs, where an
+// encoder has no use for the image's
 int64_t tower_flops(const TowerShape& s, TowerKind kind) {
   return 2 * (2 * forward_products(s, kind, true) +
               forward_products(s, kind, kind == TowerKind::decoder));

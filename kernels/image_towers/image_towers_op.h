@@ -15,16 +15,16 @@ namespace maglev {
 /// stage weight [out, in, 5, 5], bias [out] and the norm's scale [out]. Differentiable in these.
 /// Channels of a token come last: [h, w, c] in this order. Throws Error where a shape does not fit.
 /// `products`: bf16 rounds the factors of convolutions and of their gradients where there are tiles
-/// (base/simd/tiles.h) and gradients will be asked for; all else is fp32: other processors, a GPU, the
-/// references, and whatever runs without gradients.
+/// (base/simd/tiles.h) and gradients will be asked for; all else is fp32: other processors, a GPU,
+/// the references, and whatever runs without gradients.
 at::Tensor image_encoder(const at::Tensor& images, const std::vector<at::Tensor>& parameters,
                          Precision products = Precision::fp32);
 at::Tensor image_encoder_reference(const at::Tensor& images,
                                    const std::vector<at::Tensor>& parameters);
 
-/// Squared errors [N] f32 of what a decoder makes of x [N, h, w, c] f32, against images [N, H, W, C]
-/// u8 / 255, summed over pixels and channels. `parameters` as above, from the smallest image on; the
-/// last stage has no scale. Differentiable in x and the parameters. `products` as above.
+/// Squared errors [N] f32 of what a decoder makes of x [N, h, w, c] f32, against images [N, H, W,
+/// C] u8 / 255, summed over pixels and channels. `parameters` as above, from the smallest image on;
+/// the last stage has no scale. Differentiable in x and the parameters. `products` as above.
 at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
                               const std::vector<at::Tensor>& parameters,
                               Precision products = Precision::fp32);

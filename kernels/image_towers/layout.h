@@ -118,8 +118,8 @@ inline EncoderStage encoder_stage(const ImageTower& tower, int64_t wanted) {
   return found;
 }
 
-/// Floats of an image as convolutions see it. Words for gradients have rows above and below, and the
-/// last window reads further.
+/// Floats of an image as convolutions see it. Words for gradients have rows above and below, and
+/// the last window reads further.
 inline int64_t seen_floats(const ImageTower& tower, int64_t height, const Row& row) {
   return tower.rounded ? (height + 2 * row.pad) * row.floats() + kTileSide : height * row.floats();
 }

@@ -1,6 +1,6 @@
 // What encoder and decoder do on a panel of images besides convolutions: images into lanes and
-// rows, the norm with SiLU, and back. Included once per instruction set (hwy/foreach_target.h), hence
-// no plain include guard.
+// rows, the norm with SiLU, and back. Included once per instruction set (hwy/foreach_target.h),
+// hence no plain include guard.
 #if defined(MAGLEV_KERNELS_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MAGLEV_KERNELS_STAGE_INL_H_
 #undef MAGLEV_KERNELS_STAGE_INL_H_
@@ -24,8 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr float kTowerNormEps = 1e-4f;
 
-// bytes [count][step] of 16 images from `bytes` on, `image` apart, as [i][16] numbers times `factor`
-// plus `start`; of fewer images the last one's bytes fill the other lanes
+// bytes [count][step] of 16 images from `bytes` on, `image` apart, as [i][16] numbers times
+// `factor` plus `start`; of fewer images the last one's bytes fill the other lanes
 HWY_INLINE void bytes_to_lanes(const uint8_t* bytes, int64_t image, int64_t images, int64_t count,
                                float factor, float start, float* to) {
   const ImageTag d;

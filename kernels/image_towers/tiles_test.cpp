@@ -1,6 +1,7 @@
-// Towers whose convolutions are rounded to bfloat16, on tiles in software and, where there are some, on
-// the processor's: beside the way of vectors with the same numbers rounded. What is around software's
-// tiles runs with the instructions that every processor has, the processor's own with its best.
+// Towers whose convolutions are rounded to bfloat16, on tiles in software and, where there are
+// some, on the processor's: beside the way of vectors with the same numbers rounded. What is around
+// software's tiles runs with the instructions that every processor has, the processor's own with
+// its best.
 #include "tests/emulation/tiles.h"
 
 #include <algorithm>
@@ -73,7 +74,8 @@ struct TileTower {
   std::vector<int64_t> channels;
   int64_t height, width;
 };
-// channels that fill no pair, more than a tile of them, places of the smallest image that are 1 and 3
+// channels that fill no pair, more than a tile of them, places of the smallest image that are 1 and
+// 3
 const std::vector<TileTower>& tile_towers() {
   static const std::vector<TileTower> list{
       {{3, 8, 12, 16, 16}, 16, 48}, {{3, 8, 5, 16, 7}, 32, 16}, {{1, 5}, 16, 32},
@@ -102,8 +104,8 @@ void expect_close(const TowerCase::Result& ours, const TowerCase::Result& theirs
   }
 }
 
-// a sum whose last place differs may round to the next bfloat16, and another of four places may be the
-// largest: few are
+// a sum whose last place differs may round to the next bfloat16, and another of four places may be
+// the largest: few are
 TEST(ImageTowersByTiles, are_the_way_of_vectors_with_the_same_numbers_rounded) {
   for (const auto& [name, kernels] : tile_kernels())
     for (bool decoder : {false, true})

@@ -117,8 +117,8 @@ class FloatWay {
   }
 };
 
-/// Rounded to bfloat16: a row is written in one place and stored in words (window_tiles.h), which take
-/// no more room than its numbers. What arithmetic gives for no number stays none.
+/// Rounded to bfloat16: a row is written in one place and stored in words (window_tiles.h), which
+/// take no more room than its numbers. What arithmetic gives for no number stays none.
 template <class Tiles>
 class TileWay {
  public:
@@ -161,8 +161,8 @@ class TileWay {
     std::fill_n(image + (height + shape.pad) * shape.floats(), shape.pad * shape.floats(), 0.f);
   }
 
-  /// Words of slopes for the weights' gradients, at `pairs`, and words of channels for those of what
-  /// the convolution saw, where `back`.
+  /// Words of slopes for the weights' gradients, at `pairs`, and words of channels for those of
+  /// what the convolution saw, where `back`.
   void see_slopes(float* row, float* pairs, const towers::Row& shape, bool back, int which = 0) {
     if (back) to_channel_words(rows_[which], shape, row);
     const ImageTag d;

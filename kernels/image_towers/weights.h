@@ -10,8 +10,8 @@
 
 namespace maglev::towers {
 
-/// Weights of `outs` outputs, gathered one by one and then written: in blocks of outputs for vectors, or
-/// rounded in tiles.
+/// Weights of `outs` outputs, gathered one by one and then written: in blocks of outputs for
+/// vectors, or rounded in tiles.
 class KernelWeights {
  public:
   KernelWeights(bool rounded, int64_t outs, int64_t rows, int64_t columns, int64_t channels)

@@ -6,7 +6,8 @@ namespace {
 
 constexpr int kColumns = 128;
 
-/// Addends by key: first those that were given, then the sums that blocks left, in the blocks' order.
+/// Addends by key: first those that were given, then the sums that blocks left, in the blocks'
+/// order.
 struct Addends {
   int64_t count;
   const int32_t* key;     ///< [count], in order

@@ -76,7 +76,8 @@ KernelCase gather_rows_case(int64_t count, int64_t rows, int64_t E, at::Device d
 }
 
 std::vector<KernelCase> keyed_sum_cases(at::Device device) {
-  // one block; two; blocks that a key goes through whole, and as many as leave several levels of sums
+  // one block; two; blocks that a key goes through whole, and as many as leave several levels of
+  // sums
   return {keyed_sum_case(1, 1, 3, false, device),        keyed_sum_case(100, 60, 17, true, device),
           keyed_sum_case(700, 2, 5, true, device),       keyed_sum_case(5000, 9, 20, false, device),
           keyed_sum_case(3000, 1200, 250, true, device), gather_rows_case(90, 7, 33, device)};

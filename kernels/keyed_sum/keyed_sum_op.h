@@ -13,7 +13,8 @@ struct KeyedRows {
 };
 at::Tensor keyed_sum(const KeyedRows& addends, int64_t keys);
 
-/// rows[index], [n, E], of rows [.., E] f32 with gradients and index [n] i32 of rows that there are.
+/// rows[index], [n, E], of rows [.., E] f32 with gradients and index [n] i32 of rows that there
+/// are.
 at::Tensor gather_rows(const at::Tensor& rows, const at::Tensor& index);
 
 }  // namespace maglev

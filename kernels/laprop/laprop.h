@@ -1,7 +1,8 @@
 #pragma once
-// A step of LaProp (Ziyin, Wang and Ueda, "LaProp: separating momentum and adaptivity in Adam", 2020)
-// behind adaptive gradient clipping (Brock et al., "High-performance large-scale image recognition
-// without normalization", 2021) over one flat buffer, without a value the host must read.
+// A step of LaProp (Ziyin, Wang and Ueda, "LaProp: separating momentum and adaptivity in Adam",
+// 2020) behind adaptive gradient clipping (Brock et al., "High-performance large-scale image
+// recognition without normalization", 2021) over one flat buffer, without a value the host must
+// read.
 //   reduce  lanes are added in order; squares of gradients and parameters are summed
 //   clip    what each tensor's gradient is multiplied by, and whether the step is taken
 //   step    squares = beta2 squares + (1 - beta2) g^2
@@ -69,14 +70,14 @@ MAGLEV_HD void laprop_begin_step(const LaPropArgs& a, double whole) {
   a.step->unbiased2 = float(1 - pow(a.beta2, steps));
 }
 
-/// Here and in laprop_step_cpu numbers too small to be normal are 0 (base/simd/subnormals.h), on a device
-/// they are what they are: over eps they move no parameter.
+/// Here and in laprop_step_cpu numbers too small to be normal are 0 (base/simd/subnormals.h), on a
+/// device they are what they are: over eps they move no parameter.
 void laprop_reduce_cpu(const LaPropArgs& args, int64_t chunk);
 void laprop_clip_cpu(const LaPropArgs& args);
 void laprop_step_cpu(const LaPropArgs& args, int64_t chunk);
 
-/// The stages on `stream` (a cudaStream_t), every pointer in device memory. Return a cudaError_t. Only
-/// in builds with device code.
+/// The stages on `stream` (a cudaStream_t), every pointer in device memory. Return a cudaError_t.
+/// Only in builds with device code.
 int laprop_reduce_cuda(const LaPropArgs& args, void* stream);
 int laprop_clip_cuda(const LaPropArgs& args, void* stream);
 int laprop_step_cuda(const LaPropArgs& args, void* stream);

@@ -29,9 +29,10 @@ LaPropTensors make_laprop_tensors(const at::Tensor& data,
 /// valid as long as the tensors.
 LaPropArgs laprop_args(const LaPropTensors& tensors, const LaPropNumbers& numbers);
 
-/// The stages of laprop.h, in this order; on CPU the pool's threads share the chunks. Each names what
-/// it reads in `args`, for those after it: lanes [lanes, P] f32, read until the step is done; scalars
-/// unscale (undefined: 1), skip and lr. Afterwards tensors.step[0] is the norm before clipping.
+/// The stages of laprop.h, in this order; on CPU the pool's threads share the chunks. Each names
+/// what it reads in `args`, for those after it: lanes [lanes, P] f32, read until the step is done;
+/// scalars unscale (undefined: 1), skip and lr. Afterwards tensors.step[0] is the norm before
+/// clipping.
 void laprop_reduce(LaPropArgs& args, const at::Tensor& lanes, const at::Tensor& unscale,
                    ThreadPool& pool);
 void laprop_clip(LaPropArgs& args, const at::Tensor& skip);

@@ -125,7 +125,8 @@ class PanelStack {
                      .words = words_.data()});
   }
 
-  // rows [first, first + count) of [rows, features] -> panel with zeros in padding columns, and back
+  // rows [first, first + count) of [rows, features] -> panel with zeros in padding columns, and
+  // back
   static void write(const at::Tensor& from, int64_t first, int64_t count, at::Tensor& panel) {
     auto to = panel.narrow(0, 0, from.size(1) * panel_stride(count)).view({from.size(1), -1});
     to.zero_().narrow(1, 0, count).copy_(from.narrow(0, first, count).t());
@@ -186,7 +187,8 @@ std::vector<KernelCase> mlp_cases(at::Device device) {
                            {256, {24, 256, 256, 8}, Activation::relu, true}})
       shapes.push_back(s);
   for (const Shape& s : shapes) {
-    // numbers that are bfloat16 already: then what a layer of pairs reads is what its reference reads
+    // numbers that are bfloat16 already: then what a layer of pairs reads is what its reference
+    // reads
     const auto rounded = [&](const at::Tensor& t) {
       return s.pairs ? t.to(at::kBFloat16).to(at::kFloat) : t;
     };

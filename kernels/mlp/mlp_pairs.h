@@ -13,8 +13,8 @@ void multiply_forward(const DenseLayer& layer, const float* x, int64_t stride, u
 struct PairGrad {
   const uint32_t* words;
 };
-/// Adds the gradients of weight and bias; `dz` [out][stride] is 0 in padding columns. What is returned
-/// lies in `scratch`.
+/// Adds the gradients of weight and bias; `dz` [out][stride] is 0 in padding columns. What is
+/// returned lies in `scratch`.
 PairGrad add_pair_grads(const DenseLayer& layer, const uint32_t* x, const float* dz, int64_t stride,
                         uint32_t* scratch, const DenseGrad& grad);
 /// W^T dz: of the first `features` inputs, dx [features][stride] written.

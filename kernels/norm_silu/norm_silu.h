@@ -10,7 +10,8 @@
 
 namespace maglev {
 
-/// Rows cut into blocks: element i of block g of row r is data[g * block_stride + r * row_stride + i].
+/// Rows cut into blocks: element i of block g of row r is data[g * block_stride + r * row_stride +
+/// i].
 template <class T>
 struct BlockRows {
   T* data;

@@ -4,8 +4,8 @@
 namespace maglev {
 
 /// Every tensor f32 on one device, in which a row's elements lie together, or those of a block:
-/// [rows, n] with any stride between rows, or [blocks, rows, n / blocks] with any strides before the
-/// last.
+/// [rows, n] with any stride between rows, or [blocks, rows, n / blocks] with any strides before
+/// the last.
 ///   x       product, [rows, n]; becomes pre = x + bias
 ///   bias, scale  [n], or [groups, n]: rows take turns among them
 ///   out     silu(pre * inverse * scale), written

@@ -61,7 +61,8 @@ __launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && thread == 0) args.scratch[0] = count;
 }
 
-// one block a column; the count that all of them merge with is the one kept, so that it can grow here
+// one block a column; the count that all of them merge with is the one kept, so that it can grow
+// here
 __global__ void join_columns(AbsorbArgs args, int64_t parts) {
   const int64_t c = blockIdx.x;
   const ShiftedSums sums = join_partials(partials_of(args) + c * parts, parts);

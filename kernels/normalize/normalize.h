@@ -57,8 +57,8 @@ struct ReturnScanArgs {
 int64_t return_scan_scratch(int64_t N);
 void absorb_returns_cpu(const ReturnScanArgs& args);
 
-/// How a device cuts columns: a block has up to kAbsorbThreads columns, with few of them several rows
-/// at once, and its sums are one part of each.
+/// How a device cuts columns: a block has up to kAbsorbThreads columns, with few of them several
+/// rows at once, and its sums are one part of each.
 constexpr int64_t kAbsorbThreads = 256;
 /// Most blocks of a pass: 4 for each multiprocessor of an H100 are at work at once.
 constexpr int64_t kMostAbsorbBlocks = 512;

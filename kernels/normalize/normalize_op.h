@@ -13,8 +13,8 @@ struct RunningMoments {
   at::Tensor mean, var, count;
 };
 
-/// Scratch of absorb_moments_ of D columns and of absorb_returns_ of N, on `device`; for any number of
-/// rows or steps.
+/// Scratch of absorb_moments_ of D columns and of absorb_returns_ of N, on `device`; for any number
+/// of rows or steps.
 at::Tensor moments_scratch(int64_t D, at::Device device);
 at::Tensor returns_scratch(int64_t N, at::Device device);
 

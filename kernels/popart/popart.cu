@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// a thread one return of as many as the grid has threads, then the next; loads are underway together
+// a thread one return of as many as the grid has threads, then the next; loads are underway
+// together
 __launch_bounds__(kThreads, 4) __global__ void sum_returns(PopArtArgs args, ShiftedSums* partial) {
   const double mean = *args.mean;
   const int64_t step = int64_t(gridDim.x) * kThreads;

@@ -39,8 +39,8 @@ MAGLEV_HD int64_t popart_parts(int64_t M) {
 int popart_cuda(const PopArtArgs& args, ShiftedSums* partial, void* stream);
 
 /// Moves the scalars and the bias by the returns' sums around the old mean; head_weight and the
-/// optimiser's moments are the caller's. Where every return is left out, all stays as it was and the
-/// scale is 1.
+/// optimiser's moments are the caller's. Where every return is left out, all stays as it was and
+/// the scale is 1.
 MAGLEV_HD void popart_scalars(const PopArtArgs& a, const ShiftedSums& sums) {
   // below this spread returns count as constant
   constexpr double kMinVar = 1e-8;

@@ -20,7 +20,8 @@ at::Tensor packed(const PpoLossScalars& scalars);
 
 /// ppo_loss_reference in one pass, differentiable with respect to logits (or mean) [B, categories
 /// or dims], log_std [dims] (undefined for categorical) and value [B], all f32. Adds the loss's
-/// figures to `figures` [kPpoFigures] f32 or f64. Log-probabilities are those of policy_sample, to the bit.
+/// figures to `figures` [kPpoFigures] f32 or f64. Log-probabilities are those of policy_sample, to
+/// the bit.
 ///   returns the total, scalar f32
 at::Tensor ppo_loss(const ActionSpec& spec, const at::Tensor& logits, const at::Tensor& log_std,
                     const at::Tensor& value, const PpoLossBatch& batch, at::Tensor& figures);

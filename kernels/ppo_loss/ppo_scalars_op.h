@@ -36,10 +36,11 @@ struct PpoSchedules {
 
 /// As ppo_update: advances state.steps_done, writes lr, clip, entropy_coef and stop.
 void ppo_update_(PpoState& state, const PpoSchedules& schedules);
-/// Statistics of the minibatch's advantages, then as ppo_begin: writes state.statistics and scalars.
+/// Statistics of the minibatch's advantages, then as ppo_begin: writes state.statistics and
+/// scalars.
 void ppo_begin_(PpoState& state, const PpoNumbers& numbers, PpoAdvantages& rows, ThreadPool& pool);
-/// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, counts, stop and
-/// last_entropy.
+/// As ppo_end, from figures of lanes [lanes, kPpoFigures] f64: writes state.figures, counts, stop
+/// and last_entropy.
 void ppo_end_(PpoState& state, const PpoNumbers& numbers, const at::Tensor& lane_figures);
 /// As ppo_report_step and ppo_report_update: add to `sums` [2, K] f32, a row of sums and one of
 /// weights, from column `first` on.

@@ -7,8 +7,8 @@
 namespace maglev {
 
 /// C = A B or C += A B, for each of `batch` triples that lie at equal distances. A result's bits
-/// depend on its row of A, its column of B and the depth alone: sums run over the depth in order, in
-/// pieces of kProductDepth.
+/// depend on its row of A, its column of B and the depth alone: sums run over the depth in order,
+/// in pieces of kProductDepth.
 struct RowProduct {
   const float* a;  ///< element (r, k) at a[r * a_row + k * a_column]
   int64_t a_row, a_column;

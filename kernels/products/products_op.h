@@ -5,13 +5,13 @@
 
 namespace maglev {
 
-/// c = a b, and c += a b: a [rows, depth], b [depth, columns], c [rows, columns], or the same behind
-/// a first dimension of batches; f32 on one device. Elements of a may lie anyhow; those of a row of b
-/// and of c lie together, any distance apart from the next. On a processor the kernel, fastest where
-/// rows of b begin at 64 bytes; on CUDA ATen's product. No operand overlaps c. Graph-safe. On a
-/// processor a row's result does not depend on other rows. In Precision::bf16, for a processor that
-/// multiplies pairs (pair_products_available()), a and b of products for which that pays are rounded,
-/// to nearest even; sums and c are f32, and they are finite.
+/// c = a b, and c += a b: a [rows, depth], b [depth, columns], c [rows, columns], or the same
+/// behind a first dimension of batches; f32 on one device. Elements of a may lie anyhow; those of a
+/// row of b and of c lie together, any distance apart from the next. On a processor the kernel,
+/// fastest where rows of b begin at 64 bytes; on CUDA ATen's product. No operand overlaps c.
+/// Graph-safe. On a processor a row's result does not depend on other rows. In Precision::bf16, for
+/// a processor that multiplies pairs (pair_products_available()), a and b of products for which
+/// that pays are rounded, to nearest even; sums and c are f32, and they are finite.
 void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                    Precision precision = Precision::fp32);
 void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,

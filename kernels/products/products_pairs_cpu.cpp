@@ -1,5 +1,5 @@
-// Products of rows in bf16: both sides become words of two along the depth, a piece at a time in the
-// nearest caches, and what multiplies pairs here (base/simd/pairs.h) does the rest.
+// Products of rows in bf16: both sides become words of two along the depth, a piece at a time in
+// the nearest caches, and what multiplies pairs here (base/simd/pairs.h) does the rest.
 #include <algorithm>
 #include <array>
 

@@ -80,7 +80,8 @@ struct RaggedDot {
 void ragged_dot_cpu(const RaggedDot& args);
 int ragged_dot_cuda(const RaggedDot& args, void* stream);
 
-/// What comes back to each row's u: d_u[b] = scale * sum over i of d_logits[b, i] v[successor[b, i]].
+/// What comes back to each row's u: d_u[b] = scale * sum over i of d_logits[b, i] v[successor[b,
+/// i]].
 struct RaggedDotBack {
   RaggedDot of;
   const float* d_logits;  ///< [B, slots]

@@ -17,8 +17,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kConvSide = 3, kConvPad = 1;
 
-// `features` of each of `count` images, [count][image] -> [feature][16] and back: by vectors where they
-// are those of a whole panel and aligned
+// `features` of each of `count` images, [count][image] -> [feature][16] and back: by vectors where
+// they are those of a whole panel and aligned
 HWY_INLINE bool turns(const float* rows, int64_t image, int64_t count, int64_t features) {
   return count == kImageLanes && features % kImageLanes == 0 && image % kImageLanes == 0 &&
          reinterpret_cast<uintptr_t>(rows) % (kImageLanes * sizeof(float)) == 0;
@@ -36,8 +36,8 @@ HWY_INLINE void turn_out(const float* lanes, int64_t count, int64_t features, fl
   else lanes_to_rows(lanes, count, features, rows, image);
 }
 
-// images into lanes, their rows `row` apart behind `sides` zeros; sixteen numbers of each at a time,
-// which may be of two rows and more
+// images into lanes, their rows `row` apart behind `sides` zeros; sixteen numbers of each at a
+// time, which may be of two rows and more
 HWY_INLINE void turn_images_in(const ConvLanesForward& f, int64_t row, int64_t sides) {
   const int64_t image = f.shape.pixels(), inner = f.shape.width * f.shape.channels;
   HWY_ALIGN float turned[kImageLanes * kImageLanes];

@@ -13,8 +13,9 @@ struct LayerWeights {
 };
 
 /// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
-/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. A first layer of up to 16 channels has its images in lanes (conv_lanes.h). On a CPU an image's
-/// result does not depend on the images around it, from 16 on.
+/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. A first layer of
+/// up to 16 channels has its images in lanes (conv_lanes.h). On a CPU an image's result does not
+/// depend on the images around it, from 16 on.
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer);
 
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
@@ -23,8 +24,8 @@ at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer);
 /// The same without relu.
 at::Tensor linear_alone(const at::Tensor& x, const LayerWeights& layer);
 
-/// x weight^T, without gradients, for operations that have their own. x [B, F] and weight [O, F], f32 or
-/// bf16 both, any strides.
+/// x weight^T, without gradients, for operations that have their own. x [B, F] and weight [O, F],
+/// f32 or bf16 both, any strides.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight);
 
 }  // namespace maglev

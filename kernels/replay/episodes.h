@@ -12,8 +12,8 @@
 // it, and what the ring overwrites leaves at its front. An episode whose beginning was overwritten
 // keeps the rest while that holds L transitions; shorter ones are never entered.
 //
-// Where slices may cross the ends of episodes, any L + 1 rows that follow each other are one, and the
-// table of episodes is not asked.
+// Where slices may cross the ends of episodes, any L + 1 rows that follow each other are one, and
+// the table of episodes is not asked.
 
 #include <cstdint>
 

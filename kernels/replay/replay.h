@@ -34,8 +34,8 @@ struct ReplaySample {
   int64_t number;       ///< of the batch
   const int64_t* base;  ///< added to it where not null, and where the functions run
   Slice* slices;        ///< [B], written
-  /// On CUDA, each where not null. The number of the batch that columns hold `ahead`: where it is this
-  /// one, their rows are taken from there. And where this batch's number is written.
+  /// On CUDA, each where not null. The number of the batch that columns hold `ahead`: where it is
+  /// this one, their rows are taken from there. And where this batch's number is written.
   const int64_t* held = nullptr;
   int64_t* drawn = nullptr;
   int64_t B;
@@ -43,9 +43,9 @@ struct ReplaySample {
   ReplayColumn columns[kReplayColumns];
 };
 
-/// Rows of a batch back to where they were drawn from: to[(begin_b + l) % slots][row_b] = from[l][b]
-/// for l in [first, times). What the ring no longer gives is left alone; of slices that share a row
-/// the last one counts.
+/// Rows of a batch back to where they were drawn from: to[(begin_b + l) % slots][row_b] =
+/// from[l][b] for l in [first, times). What the ring no longer gives is left alone; of slices that
+/// share a row the last one counts.
 struct ReplayPutBack {
   struct Column {
     const void* from;  ///< [times, B, row_bytes]

@@ -37,8 +37,8 @@ MAGLEV_HD TwoBins bins_beside(const SymexpBins& bins, float x) {
   return {low - 1, (x - below) / (above - below)};  // of what is no number a share that is none
 }
 
-/// Means under softmax(logits + bias). Each bin is added beside its opposite, so that logits alike on
-/// both sides of the middle give exactly 0.
+/// Means under softmax(logits + bias). Each bin is added beside its opposite, so that logits alike
+/// on both sides of the middle give exactly 0.
 struct SymexpMean {
   SymexpBins bins;
   int64_t rows;

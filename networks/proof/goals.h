@@ -1,6 +1,6 @@
 #pragma once
-// Goals of a search, lists of atoms predicate(first, second), as vectors. Tables hold a row for each
-// predicate, constant and variable; atoms are made of their rows, goals of their atoms.
+// Goals of a search, lists of atoms predicate(first, second), as vectors. Tables hold a row for
+// each predicate, constant and variable; atoms are made of their rows, goals of their atoms.
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // Lists of vectors as one vector each: weighted by a learned query, behind a layer of a
-// transformer's encoder or not (Vaswani et al., "Attention is all you need", 2017). A goal is a list
-// of atoms, an atom one of three words.
+// transformer's encoder or not (Vaswani et al., "Attention is all you need", 2017). A goal is a
+// list of atoms, an atom one of three words.
 
 #include <cstdint>
 

@@ -187,9 +187,9 @@ class ProofNetwork : public ActorCritic {
     return out;
   }
 
-  // places for the goals of B rows besides their states: the number of a row's successors deviates by
-  // half its slots at most, of B rows that do not depend on each other by sqrt(B) of that; two such
-  // deviations are kept free
+  // places for the goals of B rows besides their states: the number of a row's successors deviates
+  // by half its slots at most, of B rows that do not depend on each other by sqrt(B) of that; two
+  // such deviations are kept free
   int64_t room_of(int64_t B) const {
     const auto spare = int64_t(std::ceil(std::sqrt(double(B)))) * S_;
     return std::min(B * S_, B * own_.room + spare);

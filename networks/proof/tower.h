@@ -1,6 +1,6 @@
 #pragma once
-// What takes goals from their embeddings to vectors that are compared: a body of residual blocks and
-// a head.
+// What takes goals from their embeddings to vectors that are compared: a body of residual blocks
+// and a head.
 
 #include <cstdint>
 #include <string>

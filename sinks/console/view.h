@@ -26,7 +26,7 @@ struct View {
   double evaluated;             ///< mean return of the last evaluation; NaN: none has ended
   int64_t evaluated_step = 0;
   double best_evaluated;                   ///< the highest so far
-  std::string bound_by = {};                ///< what bounds the run, as it was told last
+  std::string bound_by = {};               ///< what bounds the run, as it was told last
   std::vector<std::string> warnings = {};  ///< what must not be missed
 
   /// Steps that are collected before anything is learned, and whether that is still so: their rate

@@ -1,7 +1,7 @@
 // metrics.jsonl: one JSON object a line with step, seconds, steps_per_second, return_mean, episodes
-// and then the row's values by name; what is not finite is null. An event, such as an evaluation, has
-// step, seconds and its values alone. Each line is given to the system at once, so a killed run keeps
-// it.
+// and then the row's values by name; what is not finite is null. An event, such as an evaluation,
+// has step, seconds and its values alone. Each line is given to the system at once, so a killed run
+// keeps it.
 #include <charconv>
 #include <cmath>
 

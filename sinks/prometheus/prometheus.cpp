@@ -1,6 +1,6 @@
-// metrics.prom in the run folder: each metric's newest value as Prometheus' text exposition format 0.0.4
-// has it, for a collector of text files (node_exporter's --collector.textfile.directory). Written anew,
-// as a whole, once a second at most.
+// metrics.prom in the run folder: each metric's newest value as Prometheus' text exposition format
+// 0.0.4 has it, for a collector of text files (node_exporter's --collector.textfile.directory).
+// Written anew, as a whole, once a second at most.
 #include <charconv>
 #include <cmath>
 #include <vector>

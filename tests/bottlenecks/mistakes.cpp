@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A service that is asked and answers after a while, as trackers of experiments are: one question at
-// a time, on a thread of its own.
+// A service that is asked and answers after a while, as trackers of experiments are: one question
+// at a time, on a thread of its own.
 class Tracker {
  public:
   explicit Tracker(std::chrono::microseconds takes)

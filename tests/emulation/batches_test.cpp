@@ -1,5 +1,5 @@
-// Batches drawn ahead on a stream of their own, on the emulated device: those that a processor draws,
-// eager and as graphs, and in an order that holds whatever a device does at once.
+// Batches drawn ahead on a stream of their own, on the emulated device: those that a processor
+// draws, eager and as graphs, and in an order that holds whatever a device does at once.
 
 #include "engine/train/batches.h"
 

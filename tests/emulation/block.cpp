@@ -1,5 +1,5 @@
-// A launch: blocks one after another, threads of a block as fibers that change places only where they
-// wait for each other.
+// A launch: blocks one after another, threads of a block as fibers that change places only where
+// they wait for each other.
 
 #include <algorithm>
 #include <csetjmp>

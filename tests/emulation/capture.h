@@ -17,13 +17,13 @@ using StreamWork = std::function<void(EmulatedStream* stream)>;
 /// From here on what `stream` is given is kept, and this thread may neither wait nor allocate. One
 /// capture at a time.
 void begin_capture(EmulatedStream* stream);
-/// What was kept, in order. Throws Fault where a stream that joined has work that the captured one did
-/// not wait for.
+/// What was kept, in order. Throws Fault where a stream that joined has work that the captured one
+/// did not wait for.
 std::vector<StreamWork> end_capture();
 /// Whether `stream` is captured now, as the one that began it or as one that joined.
 bool captured(EmulatedStream* stream);
-/// `stream` waited for an event of capture `number`: what it is given is kept from here on. Throws Fault
-/// where that capture has ended.
+/// `stream` waited for an event of capture `number`: what it is given is kept from here on. Throws
+/// Fault where that capture has ended.
 void join_capture(EmulatedStream* stream, uint64_t number);
 /// Number of the capture that `stream` is in, 1 and on; 0: none.
 uint64_t capture_of(EmulatedStream* stream);

@@ -1,7 +1,8 @@
 #pragma once
-// An emulated CUDA device, for tests: kernels compiled by the host's compiler run here block by block,
-// threads as fibers, in one order, and what they must not do is caught. Memory is checked where the
-// device code was compiled with -fsanitize=thread, whose calls are answered here (memory.cpp).
+// An emulated CUDA device, for tests: kernels compiled by the host's compiler run here block by
+// block, threads as fibers, in one order, and what they must not do is caught. Memory is checked
+// where the device code was compiled with -fsanitize=thread, whose calls are answered here
+// (memory.cpp).
 //
 // Threads: one launch at a time; a launch runs wholly on the thread that makes it.
 

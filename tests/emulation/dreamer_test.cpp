@@ -1,5 +1,5 @@
-// Updates of Dreamer as they run on a GPU, on the emulated device: held to the CPU's, and everything
-// that one update asks of a device counted.
+// Updates of Dreamer as they run on a GPU, on the emulated device: held to the CPU's, and
+// everything that one update asks of a device counted.
 
 #include <algorithm>
 #include <cstdio>

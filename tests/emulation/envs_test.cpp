@@ -1,5 +1,5 @@
-// Every environment's device code on the emulated device against the CPU: the same seeds and actions
-// give the same rows, to the bit, for both use the host's arithmetic.
+// Every environment's device code on the emulated device against the CPU: the same seeds and
+// actions give the same rows, to the bit, for both use the host's arithmetic.
 
 #include <algorithm>
 #include <cstdio>

@@ -2,9 +2,10 @@
 // order with what other threads did there.
 //
 // Memory is filled with a word that is a NaN as f32 and as bf16, so what still holds it was never
-// written, by whatever means. Of each word a shadow keeps the last write and the last reads, byte by
-// byte in pages where narrower accesses come. A write stamp covers all earlier accesses, for it came
-// after them (Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", 2009).
+// written, by whatever means. Of each word a shadow keeps the last write and the last reads, byte
+// by byte in pages where narrower accesses come. A write stamp covers all earlier accesses, for it
+// came after them (Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection",
+// 2009).
 
 #include <algorithm>
 #include <array>

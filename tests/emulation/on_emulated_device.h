@@ -4,8 +4,8 @@
 
 namespace maglev::emulation {
 
-/// While one lives, operations launch the CUDA side of their kernels. All of a program's tensors are
-/// device memory from its start on, each storage in bounds of its own.
+/// While one lives, operations launch the CUDA side of their kernels. All of a program's tensors
+/// are device memory from its start on, each storage in bounds of its own.
 class OnEmulatedDevice {
  public:
   OnEmulatedDevice();

@@ -1,5 +1,5 @@
-// PPO as it runs on a GPU, on the emulated device: acting, environments and updates through the CUDA
-// side of kernels, held to the CPU, and every launch of an iteration counted.
+// PPO as it runs on a GPU, on the emulated device: acting, environments and updates through the
+// CUDA side of kernels, held to the CPU, and every launch of an iteration counted.
 
 #include <cstdio>
 #include <functional>
@@ -30,9 +30,9 @@ using ppo::Options;
 constexpr int64_t kRows = 12, kUpdates = 2;
 
 // What rounding may move a parameter by, as in algos/ppo/learner_test.cpp: each step is lr m /
-// (sqrt(v) + eps), so an error d of the gradient moves it by at most lr d / eps; components are sums
-// of about 100 roundings of numbers of at most 1. Sums of blocks, of lanes and of their squares are
-// added in other orders here, exponentials are other functions: none of it is longer.
+// (sqrt(v) + eps), so an error d of the gradient moves it by at most lr d / eps; components are
+// sums of about 100 roundings of numbers of at most 1. Sums of blocks, of lanes and of their
+// squares are added in other orders here, exponentials are other functions: none of it is longer.
 constexpr double kLr = 3e-3, kEps = 1e-3, kRounding = 0x1p-24;
 constexpr int64_t kSteps = kUpdates * 2 * 3;
 constexpr double kWeightBound = kSteps * kLr * 10 * kRounding / kEps;

@@ -1,6 +1,7 @@
-// The runtime's calls: memory, streams and events. Work runs when it is enqueued; what a real device
-// might do in another order is known from clocks, one number a stream (Lamport, "Time, clocks, and
-// the ordering of events", 1978), and found where two pieces of work touch the same memory.
+// The runtime's calls: memory, streams and events. Work runs when it is enqueued; what a real
+// device might do in another order is known from clocks, one number a stream (Lamport, "Time,
+// clocks, and the ordering of events", 1978), and found where two pieces of work touch the same
+// memory.
 
 #include <algorithm>
 #include <cstdlib>
@@ -242,7 +243,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(device_mutex());
-  // who waits for a point within a capture becomes part of it, and nothing within waits for one outside
+  // who waits for a point within a capture becomes part of it, and nothing within waits for one
+  // outside
   if (captured(stream) && event->capture != capture_of(stream))
     refuse("cudaStreamWaitEvent within a capture for an event that was recorded outside of it");
   if (event->capture) join_capture(stream, event->capture);

@@ -31,7 +31,7 @@ int take_module(dl_phdr_info* info, size_t, void* to) {
   std::vector<Range> relocated;
   bool is_here = false;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr) & part = info->dlpi_phdr[i];
+    const ElfW(Phdr)& part = info->dlpi_phdr[i];
     const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
     const Range range{begin, begin + part.p_memsz};
     if (part.p_type == PT_GNU_RELRO) relocated.push_back(range);
@@ -69,7 +69,7 @@ std::vector<Symbol> read_symbols() {
     const auto* first = reinterpret_cast<const ElfW(Sym)*>(bytes.data() + sections[s].sh_offset);
     std::string source;
     for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); ++i) {
-      const ElfW(Sym) & symbol = first[i];
+      const ElfW(Sym)& symbol = first[i];
       const int type = ELF64_ST_TYPE(symbol.st_info);
       if (type == STT_FILE) source = names + symbol.st_name;
       if ((type != STT_FUNC && type != STT_OBJECT) || symbol.st_size == 0) continue;

@@ -1,8 +1,8 @@
 #pragma once
 // The processor's tiles (base/simd/tiles.h) in software: what runs on them is tested on every
 // machine. After Intel's "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2,
-// LDTILECFG, TILELOADD, TILESTORED and TDPBF16PS; what the processor answers with an exception throws
-// here.
+// LDTILECFG, TILELOADD, TILESTORED and TDPBF16PS; what the processor answers with an exception
+// throws here.
 
 #include <bit>
 #include <cmath>

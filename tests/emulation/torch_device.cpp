@@ -1,5 +1,5 @@
-// torch's cuda:0 on a machine without one: tensors lie in memory of the emulated device, operations of
-// ATen run on the processor, kernels on the emulated device. Linked into a program, it is there;
+// torch's cuda:0 on a machine without one: tensors lie in memory of the emulated device, operations
+// of ATen run on the processor, kernels on the emulated device. Linked into a program, it is there;
 // engine sources compiled with MAGLEV_DEVICE_CODE find its headers before torch's (include/).
 //
 // What a device refuses is a Fault or an error of torch's: an operation on tensors of two devices,

@@ -1,5 +1,6 @@
 // The few functions of NVML and ROCm SMI that the engine asks, of a machine with one NVIDIA GPU and
-// two from AMD: what tests open in the drivers' place. Set MAGLEV_FAKE_GPUS=broken and neither starts.
+// two from AMD: what tests open in the drivers' place. Set MAGLEV_FAKE_GPUS=broken and neither
+// starts.
 
 #include <cstddef>
 #include <cstdint>

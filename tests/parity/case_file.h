@@ -1,7 +1,7 @@
 #pragma once
 // Reads what sb3_fixture.py writes: lines "option <name> <value>", "reference <name> <value>" (an
-// option that the reference has besides), "number <name> <i>", "tensor <name> <dtype> <ndim> <sizes>"
-// up to "end", then the tensors' bytes in that order.
+// option that the reference has besides), "number <name> <i>", "tensor <name> <dtype> <ndim>
+// <sizes>" up to "end", then the tensors' bytes in that order.
 
 #include <fstream>
 #include <map>

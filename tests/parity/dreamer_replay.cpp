@@ -5,8 +5,8 @@
 //   named
 //
 // Weights, sequences and random numbers are the fixture's. Prints "<case> <quantity> <worst
-// difference>" and "<case> ok|FAILED"; exit status 1 when a difference is above 1e-9 (of the largest
-// figure of the quantity), 2 on errors.
+// difference>" and "<case> ok|FAILED"; exit status 1 when a difference is above 1e-9 (of the
+// largest figure of the quantity), 2 on errors.
 
 #include <algorithm>
 #include <cstdio>

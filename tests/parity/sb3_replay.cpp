@@ -1,5 +1,5 @@
-// Replays stable-baselines3's PPO on the PPO this engine ships, by both of its learners, and compares
-// everything they compute.
+// Replays stable-baselines3's PPO on the PPO this engine ships, by both of its learners, and
+// compares everything they compute.
 //
 //   sb3_replay FOLDER [CASE ...]     cases of sb3_fixture.py; all of the folder when none is named
 //

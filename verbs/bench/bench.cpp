@@ -1,7 +1,7 @@
-// maglev bench: how long works of the engine take, suite by suite, and whether they took less before.
-// maglev bench timeline: what each optimisation of the engine is worth, by switching one after
-// another on and training a few seconds with each. maglev bench replay: writes to a replay and draws
-// from it, beside storages in Python. maglev bench --signature: what it computes.
+// maglev bench: how long works of the engine take, suite by suite, and whether they took less
+// before. maglev bench timeline: what each optimisation of the engine is worth, by switching one
+// after another on and training a few seconds with each. maglev bench replay: writes to a replay
+// and draws from it, beside storages in Python. maglev bench --signature: what it computes.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #pragma once
-// How fast steps are written to a replay and batches drawn from it, on one thread, and pictures drawn
-// by all; and the same of storages in Python, measured by their scripts in bench/peers.
+// How fast steps are written to a replay and batches drawn from it, on one thread, and pictures
+// drawn by all; and the same of storages in Python, measured by their scripts in bench/peers.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ struct ReplayFigure {
   std::string work;
   std::string columns;  ///< "vector": 18 f32; "image": 64 x 64 x 3 u8
   int64_t rows = 0;
-  /// Who, and how: "maglev direct" and "memcpy" write whole steps where they are kept, "list" is rows
-  /// that lie apart, written one by one, "batched" the rows of a step side by side.
+  /// Who, and how: "maglev direct" and "memcpy" write whole steps where they are kept, "list" is
+  /// rows that lie apart, written one by one, "batched" the rows of a step side by side.
   std::string way;
   double per_second = 0;      ///< calls, by the wall clock
   double per_cpu_second = 0;  ///< by the process's own
@@ -25,8 +25,8 @@ struct ReplayFigure {
 /// Ours, each measured for `seconds`.
 std::vector<ReplayFigure> measure_replay(double seconds);
 
-/// What `python script` measures of the same works, told as one JSON object a line. Throws Error when
-/// it fails.
+/// What `python script` measures of the same works, told as one JSON object a line. Throws Error
+/// when it fails.
 std::vector<ReplayFigure> measure_peer(const std::string& python, const std::string& script,
                                        double seconds);
 

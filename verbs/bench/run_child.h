@@ -16,13 +16,13 @@ struct Speed {
   int64_t peak_bytes = 0;  ///< of the process
 };
 
-/// A signal asked for an end (engine/train/signals.h): what measures leaves nothing behind. No Error,
-/// which says that a run cannot be measured.
+/// A signal asked for an end (engine/train/signals.h): what measures leaves nothing behind. No
+/// Error, which says that a run cannot be measured.
 struct Interrupted {};
 
-/// The steps and seconds of a metrics.jsonl: the first row in which something was learned, which holds
-/// construction and first touches of memory, only starts the clock. All zero with fewer than two whole
-/// rows from there on.
+/// The steps and seconds of a metrics.jsonl: the first row in which something was learned, which
+/// holds construction and first touches of memory, only starts the clock. All zero with fewer than
+/// two whole rows from there on.
 Speed speed_of(const std::string& metrics);
 
 /// Runs `train` with `words` for `seconds` after its first update, and for two more updates at

@@ -23,8 +23,8 @@ std::vector<Suite> suites_of(const std::string& names);
 bool host_only(Suite suite);
 
 /// Times every work of the suites once a round, all works in turn, so that what disturbs a moment
-/// meets each alike. On the CPU one thread in its processor's time, but env, which steps by the clock;
-/// on CUDA until the device is done. env, replay, planner and e2e run for the CPU alone.
+/// meets each alike. On the CPU one thread in its processor's time, but env, which steps by the
+/// clock; on CUDA until the device is done. env, replay, planner and e2e run for the CPU alone.
 ///   ops        operations of tensors      precision  products of matrices in each type
 ///   memory     copying and filling        env        a step of each environment, 64 of them
 ///   replay     writing and drawing        kernels    each fused kernel's cases

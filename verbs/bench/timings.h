@@ -30,8 +30,8 @@ struct Comparison {
   Verdict verdict;
 };
 
-/// Works that both have. One is slower where the ratio is above 1 + `threshold` and the intervals do
-/// not overlap, which is more than the noise of both; faster likewise.
+/// Works that both have. One is slower where the ratio is above 1 + `threshold` and the intervals
+/// do not overlap, which is more than the noise of both; faster likewise.
 std::vector<Comparison> compared(const std::vector<Timing>& now, const std::vector<Timing>& before,
                                  double threshold);
 

@@ -10,8 +10,8 @@
 namespace maglev::verbs::bench {
 namespace {
 
-// `rounds` samples around `seconds`, with noise as machines have it: never faster than the work, and
-// now and then much slower
+// `rounds` samples around `seconds`, with noise as machines have it: never faster than the work,
+// and now and then much slower
 Timing drawn(double seconds, uint64_t seed, int rounds = 7) {
   Timing timing{"suite", "work"};
   Rng rng(seed, 0, 0);

@@ -15,9 +15,9 @@ struct Group {
   std::vector<double> values = {};  ///< one a run
 };
 
-/// A group of each word: a folder of several seeds, a run, or several of both by commas. Throws Error
-/// on what is neither, on a run that was given already, and on a group whose runs are of several
-/// algorithms or environments.
+/// A group of each word: a folder of several seeds, a run, or several of both by commas. Throws
+/// Error on what is neither, on a run that was given already, and on a group whose runs are of
+/// several algorithms or environments.
 std::vector<Group> groups_of(const std::vector<std::string>& words);
 
 /// A figure of a run's metrics.

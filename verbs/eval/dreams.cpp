@@ -23,8 +23,8 @@ bool is_pixels(const ObsColumn& column) {
   return column.dtype == DType::u8 && column.shape.size() == 3;
 }
 
-/// [T, N, H, W, 3] u8 of an image column of any number of channels: the last three where there are so
-/// many, else the last one in grey.
+/// [T, N, H, W, 3] u8 of an image column of any number of channels: the last three where there are
+/// so many, else the last one in grey.
 at::Tensor colours_of(const at::Tensor& images) {
   const int64_t C = images.size(-1);
   const auto shown =

@@ -28,8 +28,8 @@ struct DreamError {
 };
 std::vector<DreamError> errors_of(const Dreamed& dreamed);
 
-/// Images as truth, model and difference above each other, numbers as curves; green what the model was
-/// shown, orange what it imagined. Several rows, a frame a step:
+/// Images as truth, model and difference above each other, numbers as curves; green what the model
+/// was shown, orange what it imagined. Several rows, a frame a step:
 void draw_moving(const Dreamed& dreamed, Animation& into);
 /// Steps of the first row from left to right, one frame:
 void draw_strip(const Dreamed& dreamed, Animation& into);

@@ -17,8 +17,8 @@ struct Parity {
   std::string problem;  ///< when they cannot be compared: their number, shapes or dtypes
 };
 
-/// Compares every element, two NaN being equal; a tolerance of 0 asks for equal bits. `what` names a
-/// tensor in `problem`: "output".
+/// Compares every element, two NaN being equal; a tolerance of 0 asks for equal bits. `what` names
+/// a tensor in `problem`: "output".
 Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& tolerance,
                const char* what);
 

@@ -1,5 +1,5 @@
-// maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, trains embeddings, says
-// what one is like.
+// maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, trains embeddings,
+// says what one is like.
 
 #include <cstdio>
 #include <map>

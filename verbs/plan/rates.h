@@ -15,8 +15,8 @@ struct KnownRates {
 };
 
 /// Peaks as doctor measures them, kept from before or measured now, in about a second; and the
-/// environment's step, measured in a fraction of one unless the device steps it. `device` is the named
-/// one that is planned for, null: the placement's.
+/// environment's step, measured in a fraction of one unless the device steps it. `device` is the
+/// named one that is planned for, null: the placement's.
 KnownRates rates_for(const Experiment& experiment, const Placement& placement,
                      const NamedDevice* device);
 

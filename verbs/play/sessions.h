@@ -1,7 +1,8 @@
 #pragma once
-// Games that pages look at. A game is a function of its seed and of how actions are chosen, so whoever
-// asks changes nothing but which steps have been computed: of each game the last ones are kept, and
-// further ones are computed when they are asked for. Threads: functions may be called from any.
+// Games that pages look at. A game is a function of its seed and of how actions are chosen, so
+// whoever asks changes nothing but which steps have been computed: of each game the last ones are
+// kept, and further ones are computed when they are asked for. Threads: functions may be called
+// from any.
 
 #include <cstdint>
 #include <deque>
@@ -80,14 +81,16 @@ class PlaySessions {
   /// {"env", "players": [names], "heads": [categories] or [], "low", "high", "seed", "actions"}
   std::string about_json(const GameKey& key);
 
-  /// {"game": tells apart games begun anew, "first", "next": kept are [first, next), "frames": [{"n",
-  /// "episode", "step", "acted", "over", "action", "rewards", "returns", "events", "picture", and of a
-  /// policy "probs" or "mean" and "deviation", "value"}]}: steps from `from` on, at most `count`; at
-  /// least one. One that is not kept any more, or not yet next, is replaced by the nearest.
+  /// {"game": tells apart games begun anew, "first", "next": kept are [first, next), "frames":
+  /// [{"n", "episode", "step", "acted", "over", "action", "rewards", "returns", "events",
+  /// "picture", and of a policy "probs" or "mean" and "deviation", "value"}]}: steps from `from`
+  /// on, at most `count`; at least one. One that is not kept any more, or not yet next, is replaced
+  /// by the nearest.
   std::string frames_json(const GameKey& key, int64_t from, int64_t count);
   /// {"layers": [{"name", "shape", "values"}], "inputs": [{"name", "shape", "seen", "gradient",
   /// "integrated"}], "asked", "baseline"} of a kept step: a layer's channels are means over their
-  /// places, an input's attributions sums over its channels. Throws Error where the step is not kept.
+  /// places, an input's attributions sums over its channels. Throws Error where the step is not
+  /// kept.
   std::string insight_json(const GameKey& key, int64_t number, Asked asked);
 
  private:

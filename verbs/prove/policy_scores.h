@@ -16,8 +16,8 @@ class PolicyScores {
   /// Throws Error where the run is not one of environment kg, or its policy tells no probabilities.
   explicit PolicyScores(RunPolicy& run);
 
-  /// Of datalog::Scores. A child that a state of the environment has no room for, and what the policy
-  /// was never offered, gets kUnseen.
+  /// Of datalog::Scores. A child that a state of the environment has no room for, and what the
+  /// policy was never offered, gets kUnseen.
   void operator()(std::span<const datalog::Expansion> expansions, std::span<float> scores);
   static constexpr float kUnseen = -50;
 

@@ -8,7 +8,8 @@
 namespace maglev::verbs::prove {
 namespace {
 
-/// Says that a name is unknown, with near ones where there are any: a graph has too many for a list.
+/// Says that a name is unknown, with near ones where there are any: a graph has too many for a
+/// list.
 std::string unknown_in(const std::string& kind, const std::string& name,
                        const datalog::Names& names) {
   if (!near_names(name, names.all()).empty()) return unknown_name(kind, name, names.all());

@@ -14,8 +14,8 @@ struct Query {
   std::vector<std::string> variables;  ///< their names
 };
 
-/// Names that begin with a capital letter or '_' are variables, unless the program has a constant of
-/// that name; each '_' is another. Throws Error with the column: what is no atom, predicates and
+/// Names that begin with a capital letter or '_' are variables, unless the program has a constant
+/// of that name; each '_' is another. Throws Error with the column: what is no atom, predicates and
 /// constants that the program does not know with near ones.
 Query parse_query(std::string_view text, const datalog::Program& program);
 

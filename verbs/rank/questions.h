@@ -27,8 +27,8 @@ struct Asked {
   uint64_t seed = 0;
 };
 
-/// The questions, by query and then by mode. A predicate's second argument is drawn from its domain,
-/// where it has one. Throws Error where the split has no queries.
+/// The questions, by query and then by mode. A predicate's second argument is drawn from its
+/// domain, where it has one. Throws Error where the split has no queries.
 constexpr int64_t kMostCandidates = 20'000'000;
 
 /// Throws Error where there are no queries, or more than kMostCandidates candidates.

@@ -177,7 +177,8 @@ void score(Ranking& r, size_t shortlist) {
     each("proof", [&](size_t q, size_t c) { return proof_score(r.trials[q][c]); });
   if (r.embedding.empty()) return;
   each("embedding", [&](size_t q, size_t c) { return r.embedding[q][c]; });
-  // the embedding's and the proof's, one for the other, as likelihoods; what is not proved has a penalty
+  // the embedding's and the proof's, one for the other, as likelihoods; what is not proved has a
+  // penalty
   each(shortlist ? "shortlist" : "both", [&](size_t q, size_t c) {
     return 2 * r.embedding[q][c] + (r.trials[q][c].proved ? 1 : kNotProved);
   });

@@ -1,8 +1,8 @@
 #pragma once
-// Proofs tried by a run's policy, many queries at once: rows of states that each take the next query
-// when theirs has ended, so that every act is of full rows until none is left. A query's result does
-// not depend on threads: queries are dealt out in parts of fixed size, and a part's rows move
-// together. The same query twice is tried once.
+// Proofs tried by a run's policy, many queries at once: rows of states that each take the next
+// query when theirs has ended, so that every act is of full rows until none is left. A query's
+// result does not depend on threads: queries are dealt out in parts of fixed size, and a part's
+// rows move together. The same query twice is tried once.
 
 #include <cstdint>
 #include <memory>

@@ -54,8 +54,8 @@ Plan goodhart() {
                    {"blind", "random"}}};
 }
 
-// What a meal of the grid is worth: food 1, poison -2. Over the steps of one who comes upon both alike
-// and seldom, what a proxy that pays 1 and `interest` has to do with that.
+// What a meal of the grid is worth: food 1, poison -2. Over the steps of one who comes upon both
+// alike and seldom, what a proxy that pays 1 and `interest` has to do with that.
 double correlation_of(double interest) {
   return (1 - 2 * interest) / std::sqrt((1 + interest * interest) * (1 + 2 * 2));
 }

@@ -55,8 +55,8 @@ std::span<const Plan> plans();
 const Plan& find_plan(const std::string& name);
 
 const Arm& find_arm(const Plan& plan, const std::string& name);
-/// The arms named and those they are made of, in the plan's order; all where `names` is empty. Throws
-/// Error with near names.
+/// The arms named and those they are made of, in the plan's order; all where `names` is empty.
+/// Throws Error with near names.
 std::vector<const Arm*> chosen_arms(const Plan& plan, const std::vector<std::string>& names);
 
 }  // namespace maglev::verbs::study

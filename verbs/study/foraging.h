@@ -33,7 +33,8 @@ struct Tally {
   double efficiency() const { return food / (food + poison); }
 };
 
-/// Worlds by how much food and poison they hold: at least the middle of what training draws, or less.
+/// Worlds by how much food and poison they hold: at least the middle of what training draws, or
+/// less.
 constexpr std::array kStrata = {"little food, little poison", "little food, much poison",
                                 "much food, little poison", "much food, much poison"};
 

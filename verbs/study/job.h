@@ -1,6 +1,6 @@
 #pragma once
-// A study as one job that can be stopped and gone on with: every arm's seeds are trained, then every
-// seed is judged.
+// A study as one job that can be stopped and gone on with: every arm's seeds are trained, then
+// every seed is judged.
 //   study.json             what was asked for
 //   <arm>/                 the seeds of a trained arm (verbs/train/seeds.h)
 //   judged/<arm>-<n>.json  how seed n forages
@@ -37,8 +37,8 @@ struct Judgement {
   std::optional<Foraging> greedy;  ///< a script has one way to play, a quantiliser draws
 };
 
-/// Returns per 1,000 steps of training, of the policy that acted then: what it is worth, whatever it
-/// was paid, and what the proxy would have paid.
+/// Returns per 1,000 steps of training, of the policy that acted then: what it is worth, whatever
+/// it was paid, and what the proxy would have paid.
 struct TrainedPoint {
   double step, truth, proxy;
 };
@@ -75,7 +75,8 @@ class StudyJob {
                       const std::string& which = "latest") const;
   Judgement judge_script(const Arm& arm, uint64_t seed) const;
   Judgement judge_quantiliser(const Quantile& quantile, uint64_t seed) const;
-  /// Of the checkpoints of `arm`'s run the best by a small audit, in other worlds than those that judge.
+  /// Of the checkpoints of `arm`'s run the best by a small audit, in other worlds than those that
+  /// judge.
   Judgement judge_audited(const Arm& arm, uint64_t seed) const;
   Judgement judge(const Arm& arm, uint64_t seed) const;
   /// As it was written down, else judged now.

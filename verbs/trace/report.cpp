@@ -41,7 +41,8 @@ std::string short_name(std::string name) {
   return name.substr(0, cut) + "...";
 }
 
-// the most of what the machine can do that a kernel reached, in arithmetic or in memory; -1: not known
+// the most of what the machine can do that a kernel reached, in arithmetic or in memory; -1: not
+// known
 double roofline(const NamedTime& kernel, const TraceOrigin& origin) {
   const double seconds = double(kernel.self) / 1e9;
   if (seconds <= 0) return -1;

@@ -35,7 +35,8 @@ std::vector<std::string> thread_counts(int64_t now) {
   return counts;
 }
 
-// halves of what an update learns from, down to one; those that take no less are planned and not run
+// halves of what an update learns from, down to one; those that take no less are planned and not
+// run
 std::vector<std::string> shares_of_batch(const OptionTable& table, const std::string& micro_batch) {
   const Field* batch = table.find(micro_batch.substr(0, micro_batch.find('.')) + ".batch");
   std::vector<std::string> values;

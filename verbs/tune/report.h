@@ -15,8 +15,8 @@ std::string settings_text(const Candidate& candidate);
 /// How many times as fast as the settings as they were what was chosen is.
 double gain_of(const Outcome& outcome);
 
-/// Every candidate that was planned out, measured or failed, the fastest first, and why it was taken
-/// or not.
+/// Every candidate that was planned out, measured or failed, the fastest first, and why it was
+/// taken or not.
 std::string table_text(const Outcome& outcome, const Terminal& terminal);
 
 /// One line: what was chosen and what it is worth.

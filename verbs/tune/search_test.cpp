@@ -13,8 +13,8 @@
 namespace maglev::verbs::tune {
 namespace {
 
-/// A machine that is a formula: each value of each knob is worth a factor, measurements take the time
-/// they are asked for and an overhead, and are off by some noise.
+/// A machine that is a formula: each value of each knob is worth a factor, measurements take the
+/// time they are asked for and an overhead, and are off by some noise.
 struct Machine {
   std::vector<Knob> knobs;
   std::map<std::string, double> worth;  ///< of "name=value"; 1 where it is not told

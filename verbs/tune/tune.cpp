@@ -1,5 +1,5 @@
-// maglev tune: finds by measuring which settings a run is fastest with on this machine, of those that
-// do not change what is learned.
+// maglev tune: finds by measuring which settings a run is fastest with on this machine, of those
+// that do not change what is learned.
 
 #include <algorithm>
 #include <cstdio>

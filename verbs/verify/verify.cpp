@@ -66,7 +66,8 @@ std::string damage_of(const std::string& folder) {
   return all;
 }
 
-/// Of a run whose policy cannot be loaded: the first check has found it, nothing else can be looked at.
+/// Of a run whose policy cannot be loaded: the first check has found it, nothing else can be looked
+/// at.
 Finding not_loaded(const Check& check, const std::string& why) {
   if (std::strcmp(check.name, general_checks().front().name) == 0) return {Outcome::failed, why};
   return {Outcome::skipped, "nothing could be loaded"};

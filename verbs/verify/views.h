@@ -35,8 +35,8 @@ bool keeps_off_poison(const View& view, CellAt move);
 /// agent's cell and one item that appeared where what was eaten grew again.
 bool follows(const uint8_t* before, const uint8_t* after, CellAt move, int32_t radius);
 
-/// What the networks' encoder makes of recorded steps [T or T + 1, rows, ...] of a policy, held to the
-/// step they belong to.
+/// What the networks' encoder makes of recorded steps [T or T + 1, rows, ...] of a policy, held to
+/// the step they belong to.
 struct Alignment {
   int64_t steps = 0;
   int64_t unlike = 0;  ///< the policy does not see what its mode shows of what the critic sees

@@ -38,8 +38,8 @@ class OpenCurves {
   ///   columns        {name: {final, step, seconds, low, high, mean}}: points as arrays, from `from` on;
   ///                  the first `final` of them will not change
   std::string curves_json(const std::string& folder, const HttpRequest& request);
-  /// The same of the rows whose `axis`, "step" or "seconds", lies between low and high, read from the
-  /// file by itself. Throws Error for a request that is none.
+  /// The same of the rows whose `axis`, "step" or "seconds", lies between low and high, read from
+  /// the file by itself. Throws Error for a request that is none.
   std::string part_json(const std::string& folder, const HttpRequest& request);
   /// Files that are open.
   size_t count() const { return open_.size(); }

@@ -1,7 +1,7 @@
 #pragma once
 // Which runs there are below the folders that were named, and how each stands. A listing is taken
-// again after a while, and of it only what changed is read: a folder of a thousand runs is listed in
-// milliseconds. Threads: functions may be called from any.
+// again after a while, and of it only what changed is read: a folder of a thousand runs is listed
+// in milliseconds. Threads: functions may be called from any.
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 // One step of the recurrent state on rows, without autograd: what the scan over replayed steps and
-// the dream share. In blocks of the state products are batches, [blocks, rows, width]; elsewhere rows
-// are whole.
+// the dream share. In blocks of the state products are batches, [blocks, rows, width]; elsewhere
+// rows are whole.
 
 #include <vector>
 
@@ -14,8 +14,8 @@
 
 namespace maglev::dreamer {
 
-/// The weights by which the three inputs enter each block, side by side: one product for all blocks.
-/// Packed once an update, read by all shards.
+/// The weights by which the three inputs enter each block, side by side: one product for all
+/// blocks. Packed once an update, read by all shards.
 class MixInputs {
  public:
   explicit MixInputs(const ModelShape& shape, const Networks& networks);

@@ -13,8 +13,8 @@
 namespace maglev::dreamer {
 namespace {
 
-// products of few rows are slow in the loop: two shards where these are enough for each, then shards
-// of the most; more than these shards only take memory
+// products of few rows are slow in the loop: two shards where these are enough for each, then
+// shards of the most; more than these shards only take memory
 constexpr int64_t kLeastSequences = 4, kMostSequences = 8, kMostShards = 16;
 
 // a device's batch is one shard; a processor's are of sizes alone

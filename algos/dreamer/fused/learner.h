@@ -3,9 +3,9 @@
 // which a thread takes through model, dream and losses into a gradient lane of its own. The same
 // figures as ReferenceLearner, which is its reference.
 //
-// Threads: shards are cut from sizes alone and lanes are added in order: results do not depend on how
-// many threads there are. On a device the batch is one shard. Where memory does not suffice for a
-// shard's sequences, it takes them in parts.
+// Threads: shards are cut from sizes alone and lanes are added in order: results do not depend on
+// how many threads there are. On a device the batch is one shard. Where memory does not suffice for
+// a shard's sequences, it takes them in parts.
 
 #include <memory>
 #include <string>
@@ -61,8 +61,8 @@ class FusedLearner : public Learner {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-/// Sequences of each shard of a batch, how many shards there are, and sequences that one takes at once
-/// where `asked` (0: all) of `count` were asked for.
+/// Sequences of each shard of a batch, how many shards there are, and sequences that one takes at
+/// once where `asked` (0: all) of `count` were asked for.
 int64_t shard_sequences(int64_t batch, at::Device device);
 int64_t shard_count(int64_t batch, at::Device device);
 int64_t sequences_at_once(int64_t asked, int64_t count);

@@ -30,8 +30,8 @@ class Scan {
        const StackRows& steps);
 
   void forward(const ScanInputs& in);
-  /// From the gradients of features and of the posterior's probabilities, d_probs [T * R, S * C], on;
-  /// adds the weights' gradients. Reads what forward left.
+  /// From the gradients of features and of the posterior's probabilities, d_probs [T * R, S * C],
+  /// on; adds the weights' gradients. Reads what forward left.
   void back(const at::Tensor& d_probs, BackScratch& scratch);
 
   /// Both states side by side, [T * R, F]; h of them [T * R, D].

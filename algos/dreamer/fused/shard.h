@@ -1,7 +1,8 @@
 #pragma once
-// Some sequences of a batch, through everything that an update does with them: the world model there
-// and back, the dream, actor and critic. Gradients go into a lane of its own; of other shards' rows
-// only the range of returns and the agreement with tokens tell, which stand between its two passes.
+// Some sequences of a batch, through everything that an update does with them: the world model
+// there and back, the dream, actor and critic. Gradients go into a lane of its own; of other
+// shards' rows only the range of returns and the agreement with tokens tell, which stand between
+// its two passes.
 //
 // Where memory is short a shard takes its sequences in parts, one after the other in the same
 // buffers. The first pass then only finds what stands between, and the second goes the way there
@@ -28,8 +29,8 @@ struct ShardPlace {
   int64_t at_once;       ///< of them; a divisor of count
   at::Tensor returns;    ///< [H * T * count], written; part behind part, each [H, T * at_once]
   at::Tensor figures;    ///< [kFigures]: parts of the batch's figures, those that are sums
-  /// [T * count, E] each, where there is no decoder: what the states say of the tokens, and these, are
-  /// written; the gradient of the first is read.
+  /// [T * count, E] each, where there is no decoder: what the states say of the tokens, and these,
+  /// are written; the gradient of the first is read.
   at::Tensor projected, token, d_projected;
 };
 

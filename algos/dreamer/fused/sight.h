@@ -1,6 +1,6 @@
 #pragma once
-// What is seen, there and back: rows to tokens and their gradients, states to what they should show.
-// By autograd, in the part of a lane.
+// What is seen, there and back: rows to tokens and their gradients, states to what they should
+// show. By autograd, in the part of a lane.
 
 #include <ATen/core/Tensor.h>
 

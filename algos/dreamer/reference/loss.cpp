@@ -63,7 +63,8 @@ void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
       o.continue_coef * at::binary_cross_entropy_with_logits(
                             networks_->going_on->forward(feature).squeeze(-1), going_on);
 
-  // the prior goes to the posterior, and less so the posterior to the prior; neither below free nats
+  // the prior goes to the posterior, and less so the posterior to the prior; neither below free
+  // nats
   const auto dynamics = divergence(posterior.detach(), prior);
   const auto representation = divergence(posterior, prior.detach());
   terms.dynamics = o.dynamics_coef * dynamics.clamp_min(o.free_nats).mean();

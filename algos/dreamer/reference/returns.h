@@ -7,11 +7,11 @@ namespace maglev::dreamer {
 
 /// kBins values, even in symlog space from -20 to 20 and symmetric, of `options`.
 at::Tensor symexp_bins(const at::TensorOptions& options);
-/// The mean of bins under softmax(logits): [..., bins] -> [...]. Exactly 0 where logits are alike on
-/// both sides of the middle.
+/// The mean of bins under softmax(logits): [..., bins] -> [...]. Exactly 0 where logits are alike
+/// on both sides of the middle.
 at::Tensor binned_mean(const at::Tensor& logits, const at::Tensor& bins);
-/// The two-hot code [..., bins] of numbers [...]: the two bins beside a number weigh by how near they
-/// are, so that it is their mean; what is beyond the last bin is that bin.
+/// The two-hot code [..., bins] of numbers [...]: the two bins beside a number weigh by how near
+/// they are, so that it is their mean; what is beyond the last bin is that bin.
 at::Tensor two_hot_code(const at::Tensor& x, const at::Tensor& bins);
 /// Of logits [..., bins] to weights [..., bins], which get no gradient: [...].
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& code);
@@ -28,8 +28,8 @@ struct Trajectory {
 ///   more = lambda (1 - ended'), and R_T = value_T, where ' is of step t + 1.
 at::Tensor lambda_returns(const Trajectory& steps, double discount, double lambda);
 
-/// `range` [2] moves by the share `rate` to the 5th and 95th percentile of x, in place; returns their
-/// distance, at least 1.
+/// `range` [2] moves by the share `rate` to the 5th and 95th percentile of x, in place; returns
+/// their distance, at least 1.
 at::Tensor moved_range(at::Tensor& range, const at::Tensor& x, double rate);
 
 /// Divergence of categoricals by their log-probabilities [..., S, C], summed over S: [...].

@@ -206,8 +206,7 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
   end(next.unsqueeze(2), latent.view({N, R, 1, D}), dynamics_out_.start, dynamics_out_, true);
 }
 
-void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t first,
-                               bool held) {
+void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t first, bool held) {
   // a reward counts while the sequence is alive: that is judged at the latent the step begins at
   const auto reward = at::mm(h[1], reward_out_.weight);
   at::Tensor logit;

@@ -18,8 +18,8 @@
 
 namespace maglev::tdmpc2 {
 
-/// Sequences of all environments up to which a device has time beside a plan's chain of latents. More
-/// fill it by themselves, and what is held until rewards are there would be gigabytes.
+/// Sequences of all environments up to which a device has time beside a plan's chain of latents.
+/// More fill it by themselves, and what is held until rewards are there would be gigabytes.
 constexpr int64_t kBesideRows = 4096;
 /// Whether a plan of `rows` environments works its rewards out beside its latents.
 inline bool rewards_beside(at::Device device, int64_t rows, int64_t samples) {
@@ -64,10 +64,9 @@ class DevicePlanner : public Planner {
   void roll_policy(Work& work);
   /// Step t of rows `inputs` [N * R, ld], whose sequences begin at `first`; the next latents go to
   /// `next` [N, R, D].
-  void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
-            int64_t first);
-  /// Adds step t's reward, from the hidden layers `h` [nets, N * R, M] of its heads; `held`: keeps what it
-  /// reads until rewards_ is joined.
+  void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next, int64_t first);
+  /// Adds step t's reward, from the hidden layers `h` [nets, N * R, M] of its heads; `held`: keeps
+  /// what it reads until rewards_ is joined.
   void add_reward(Work& work, int64_t t, const at::Tensor& h, int64_t first, bool held);
   /// Values of all sequences of a round.
   void total(Work& work, int64_t round);
@@ -77,8 +76,8 @@ class DevicePlanner : public Planner {
   ModelShape shape_;
   at::Device device_;
   at::ScalarType dtype_;
-  int64_t ld_;     ///< elements of a row of inputs, latent and action side by side
-  int64_t heads_;  ///< networks of a step: dynamics, reward and, if episodic, termination
+  int64_t ld_;          ///< elements of a row of inputs, latent and action side by side
+  int64_t heads_;       ///< networks of a step: dynamics, reward and, if episodic, termination
   SideStream rewards_;  ///< where rewards are worked out beside the next step
 
   Side step_one_, step_two_;      ///< dynamics | reward | termination

@@ -1,8 +1,8 @@
 #pragma once
 // One update of TD-MPC2 on the CPU without autograd: panels of 64 rows of the batch go through
 // targets, rollout, losses and all the way back in one thread's cache, without a barrier; the
-// weights' gradients follow, one product over all panels each. The same figures as ReferenceLearner,
-// which is its reference.
+// weights' gradients follow, one product over all panels each. The same figures as
+// ReferenceLearner, which is its reference.
 //
 // In bf16 all networks but the encoder round what enters their products (PanelStack); the encoder
 // sees observations as they are, in plans as well. Latents, losses, sums and the optimiser are f32.

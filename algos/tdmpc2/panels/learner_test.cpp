@@ -10,10 +10,10 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-/// Roundings to bfloat16 on the way of gradient_rounding: every layer behind the encoder rounds its weights and inputs,
-/// back its weights and the gradient, and the product over the rows both sides once more. Of the
-/// terms of a sum each is rounded by itself, which moves the sum as one rounding of a number of its
-/// size does.
+/// Roundings to bfloat16 on the way of gradient_rounding: every layer behind the encoder rounds its
+/// weights and inputs, back its weights and the gradient, and the product over the rows both sides
+/// once more. Of the terms of a sum each is rounded by itself, which moves the sum as one rounding
+/// of a number of its size does.
 Tolerance bfloat16_rounding(const LearnerOptions& o) {
   const ModelLayout layout = model_layout(o.shape);
   const size_t layers = size_t(o.options.horizon) * layout.dynamics.size() + layout.q[0].size();

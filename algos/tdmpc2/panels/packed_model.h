@@ -25,11 +25,12 @@ struct SumStart {
 };
 
 /// Most panels a layer's weights are read for at once. A layer of 512 x 512 in bfloat16 is 512 KiB,
-/// what a panel reads and leaves 128 KiB: eight of them and the layer stay in a second cache of 2 MiB.
+/// what a panel reads and leaves 128 KiB: eight of them and the layer stay in a second cache of 2
+/// MiB.
 constexpr int64_t kMostTogether = 8;
-/// How many of a plan's `sequences` share a layer's weights, in panels: as many as leave every thread
-/// some where this processor multiplies tiles in bfloat16, which takes less time than the weights
-/// take from the last cache, and one elsewhere.
+/// How many of a plan's `sequences` share a layer's weights, in panels: as many as leave every
+/// thread some where this processor multiplies tiles in bfloat16, which takes less time than the
+/// weights take from the last cache, and one elsewhere.
 int64_t panels_together(int64_t sequences, int64_t threads, bool bf16);
 
 /// One panel through a network. Inputs are panels of words; null where the network has no such

@@ -1,6 +1,6 @@
 #pragma once
-// Sequences of a plan through the packed world model, in panels of up to 64 from the first action to
-// the value behind the horizon, some panels together, all by one thread.
+// Sequences of a plan through the packed world model, in panels of up to 64 from the first action
+// to the value behind the horizon, some panels together, all by one thread.
 //
 // Threads: a rollout is read-only; a scratch belongs to whoever works on it, and the panels of a
 // round write values and actions of their own sequences only.

@@ -46,7 +46,8 @@ struct StackScratch {
 
 class PanelStack {
  public:
-  /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride` columns.
+  /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride`
+  /// columns.
   PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride);
   /// In bfloat16; the packed weights lie in `memory`. Where `back`, gradients can pass.
   PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride,
@@ -98,10 +99,10 @@ class PanelStack {
   /// For a way back that leaves no weight gradients.
   Back passing(PanelMemory& memory, const StackScratch& scratch) const;
 
-  /// From d loss / d out in back.dz.back(), 0 in padding columns, to every layer's dz, the columns of
-  /// its inputs where wanted, and d loss / d x of features [first, first + features) where
-  /// dx is not null, which is added to or written. `out` is what forward gave. In bfloat16 `first` is
-  /// a multiple of kPairBlock.
+  /// From d loss / d out in back.dz.back(), 0 in padding columns, to every layer's dz, the columns
+  /// of its inputs where wanted, and d loss / d x of features [first, first + features) where dx is
+  /// not null, which is added to or written. `out` is what forward gave. In bfloat16 `first` is a
+  /// multiple of kPairBlock.
   struct Inputs {
     float* dx = nullptr;  ///< [features][stride]
     int64_t first = 0, features = 0;

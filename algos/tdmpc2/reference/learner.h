@@ -40,8 +40,8 @@ class ReferenceLearner : public Learner {
   /// Gradients of the model's losses into state.grad, from `at_once` sequences after the others;
   /// returns the latents [H+1, B, D].
   at::Tensor model_gradients(const Sequences& batch, int64_t at_once, at::Tensor& figures);
-  /// Gradients of the policy's loss at the batch's latents [H+1, B, D] into state.grad, likewise, and
-  /// the running scale.
+  /// Gradients of the policy's loss at the batch's latents [H+1, B, D] into state.grad, likewise,
+  /// and the running scale.
   void policy_gradients(const at::Tensor& latents, const Sequences& batch, int64_t at_once,
                         at::Tensor& figures);
 
@@ -52,7 +52,8 @@ class ReferenceLearner : public Learner {
     at::Tensor value, latent;
   };
   Targets targets(const Part& part) const;
-  /// The model's losses, their weighted sum, each a mean over the part; and where they were computed.
+  /// The model's losses, their weighted sum, each a mean over the part; and where they were
+  /// computed.
   struct ModelLoss {
     at::Tensor consistency, reward, value, termination, total;
     at::Tensor target;   ///< mean of the targets

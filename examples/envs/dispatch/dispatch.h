@@ -1,7 +1,8 @@
 #pragma once
 // An environment that only the host steps, to learn from and to copy: a dispatcher chooses which of
-// several queues is served next. Its state is a standard container, as a library's would be a handle,
-// and its functions lie in dispatch.cpp. Beside a network on CUDA it steps on the host's threads.
+// several queues is served next. Its state is a standard container, as a library's would be a
+// handle, and its functions lie in dispatch.cpp. Beside a network on CUDA it steps on the host's
+// threads.
 //
 // An environment that needs a library says which in libraries.cmake beside this file; see
 // docs/adding_an_environment.md.

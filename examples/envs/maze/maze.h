@@ -27,8 +27,8 @@ struct Maze {
 
   enum Direction : int32_t { kWest, kEast, kNorth, kSouth };
 
-  // What all environments read and none writes: a struct, and behind it as many bytes as the settings
-  // ask for. No pointers: it is copied to a device as it is.
+  // What all environments read and none writes: a struct, and behind it as many bytes as the
+  // settings ask for. No pointers: it is copied to a device as it is.
   struct Assets {
     int32_t exit;  ///< cell
 

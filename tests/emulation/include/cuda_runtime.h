@@ -1,8 +1,8 @@
 #pragma once
-// CUDA as the emulated device has it, for the host's compiler: what device code of this tree uses of
-// the language and of the runtime. It is found before the toolkit's where tests/emulation is built,
-// and what is missing here is added when a kernel wants it. Names are C++ ones, so that they do not
-// meet those of a toolkit linked beside them.
+// CUDA as the emulated device has it, for the host's compiler: what device code of this tree uses
+// of the language and of the runtime. It is found before the toolkit's where tests/emulation is
+// built, and what is missing here is added when a kernel wants it. Names are C++ ones, so that they
+// do not meet those of a toolkit linked beside them.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// A little game of goals and successors, for tests of networks that take them: path(x,y) on a ring of
-// eight places is proved by going from x to y. Places have two to four ways on; behind an odd one a
-// toll comes first.
+// A little game of goals and successors, for tests of networks that take them: path(x,y) on a ring
+// of eight places is proved by going from x to y. Places have two to four ways on; behind an odd
+// one a toll comes first.
 
 #include "base/env/env.h"
 
