@@ -57,7 +57,7 @@ endfunction()
 
 # writes `function`(), which returns the rows of `row_type` in the given order, into `target`
 function(maglev_write_table target file row_type function header declarations rows)
-  string(REGEX MATCHALL "entry\\(\\)[^\n]*,\n" entries "${rows}")
+  string(REGEX MATCHALL "::entry[^\n]*,\n" entries "${rows}")
   list(LENGTH entries count)
   set(path ${MAGLEV_GENERATED}/${file}.cpp)
   maglev_write(${path} "// Written by CMake from a list of folders.
@@ -292,8 +292,9 @@ function(maglev_plugins target kind dir)
   endforeach()
 endfunction()
 
-# `function`() over the folders of `dirs`, for one program: each defines `row_type maglev::<space>::x::entry()`
-function(maglev_plugin_table target space row_type function header)
+# `function`() over the folders of `dirs`, for one program: each defines `entry_type maglev::<space>::x::entry()`. A row
+# is what that returns (`call` is "()"), or the function
+function(maglev_plugin_table target space entry_type row_type call function header)
   set(names)
   foreach(dir IN LISTS ARGN)
     maglev_folders(${dir} "*.cpp" found)
@@ -304,18 +305,18 @@ function(maglev_plugin_table target space row_type function header)
   set(declarations)
   set(rows)
   foreach(name IN LISTS names)
-    string(APPEND declarations "namespace ${space}::${name} { ${row_type} entry(); }\n")
-    string(APPEND rows "      ${space}::${name}::entry(),\n")
+    string(APPEND declarations "namespace ${space}::${name} { ${entry_type} entry(); }\n")
+    string(APPEND rows "      ${space}::${name}::entry${call},\n")
   endforeach()
   maglev_write_table(${target} ${target}_${function} ${row_type} ${function} ${header} "${declarations}" "${rows}")
 endfunction()
 
-# algo_table() and network_table() of one program
+# what algo_table() and network_table() have in one program
 function(maglev_algo_table target)
-  maglev_plugin_table(${target} algos AlgoEntry algo_table engine/algo/algorithm.h ${ARGN})
+  maglev_plugin_table(${target} algos AlgoEntry MakeAlgoEntry "" algo_entries engine/algo/entries.h ${ARGN})
 endfunction()
 function(maglev_network_table target)
-  maglev_plugin_table(${target} networks NetworkEntry network_table engine/nn/network_entry.h ${ARGN})
+  maglev_plugin_table(${target} networks NetworkEntry NetworkEntry "()" network_table engine/nn/network_entry.h ${ARGN})
 endfunction()
 
 # the program with the plug-ins of the given folders: maglev_program(x ENVS envs ALGOS algos NETWORKS networks)

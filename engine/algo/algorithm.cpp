@@ -1,6 +1,7 @@
 #include "engine/algo/algorithm.h"
 
 #include "base/core/find.h"
+#include "engine/algo/entries.h"
 
 namespace maglev {
 
@@ -8,6 +9,15 @@ Carry Carry::rows(int64_t begin, int64_t count) const {
   Carry cut;
   for (const auto& part : parts) cut.parts.push_back(part.narrow(0, begin, count));
   return cut;
+}
+
+std::span<const AlgoEntry> algo_table() {
+  static const auto table = [] {
+    std::vector<AlgoEntry> rows;
+    for (const MakeAlgoEntry entry : algo_entries()) rows.push_back(entry());
+    return rows;
+  }();
+  return table;
 }
 
 const AlgoEntry& find_algo(std::string_view name) {

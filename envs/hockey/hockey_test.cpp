@@ -15,9 +15,9 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 const Settings kAlone{{"opponent", "none"}};
 
-Settings operator+(Settings a, const Settings& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+Settings alone(Settings more) {
+  more.insert(more.begin(), kAlone.begin(), kAlone.end());
+  return more;
 }
 
 /// One or more hockey environments whose game a test can lay out.
@@ -137,7 +137,7 @@ TEST(Hockey, a_shot_slows_by_a_fifth_a_step_down_to_the_puck_s_limit) {
 }
 
 TEST(Hockey, without_keep_the_puck_bounces_off_and_there_are_three_actions) {
-  Rink rink(kAlone + Settings{{"keep", "false"}});
+  Rink rink(alone({{"keep", "false"}}));
   ASSERT_EQ(rink.spec().action.dims(), 3);
   rink.put_puck({-2.f, 0.f}, {-5.f, 0.f});
   for (int t = 0; t < 30; ++t) {
@@ -188,7 +188,7 @@ TEST(Hockey, runs_out_of_time_by_truncation_and_as_the_original_one_step_later_b
   };
   for (const Case& c : {Case{"normal", "false", 250}, Case{"normal", "true", 251},
                         Case{"shooting", "false", 80}, Case{"shooting", "true", 81}}) {
-    Rink rink(kAlone + Settings{{"mode", c.mode}, {"faithful", c.faithful}});
+    Rink rink(alone({{"mode", c.mode}, {"faithful", c.faithful}}));
     rink.put_puck({-1.5f, 2.5f});
     const bool faithful = c.steps % 10 == 1;
     for (int t = 1; t <= c.steps; ++t) {
@@ -202,7 +202,7 @@ TEST(Hockey, runs_out_of_time_by_truncation_and_as_the_original_one_step_later_b
 
 TEST(Hockey, the_original_carries_what_a_player_keeps_into_the_next_game) {
   for (const char* faithful : {"false", "true"}) {
-    Rink rink(kAlone + Settings{{"faithful", faithful}, {"max_steps", "100"}});
+    Rink rink(alone({{"faithful", faithful}, {"max_steps", "100"}}));
     rink.put_puck({2.f, 3.f});
     // a limit of 100 steps, or the original's 101
     const bool original = faithful == std::string("true");
@@ -224,7 +224,7 @@ TEST(Hockey, begins_where_the_original_does) {
        {Range{"normal", {-2, 2}, {-1, 1}, {3, 3}, {0, 0}},
         Range{"shooting", {-2, -1}, {-1, 1}, {-1.f / 3, 14.f / 3}, {-2, 2}},
         Range{"defense", {0, 10.f / 3}, {-3.2f, 3.2f}, {-1.f / 3, 14.f / 3}, {-2, 2}}}) {
-    Rink rink(kAlone + Settings{{"mode", r.mode}}, count);
+    Rink rink(alone({{"mode", r.mode}}), count);
     auto spans = [&](int k, const float* range) {
       float least = INFINITY, most = -INFINITY;
       for (int64_t i = 0; i < count; ++i)
@@ -239,7 +239,7 @@ TEST(Hockey, begins_where_the_original_does) {
 }
 
 TEST(Hockey, in_defense_the_puck_flies_at_the_goal_from_the_first_step) {
-  Rink rink(kAlone + Settings{{"mode", "defense"}}, 200);
+  Rink rink(alone({{"mode", "defense"}}), 200);
   for (int64_t i = 0; i < 200; ++i) ASSERT_EQ(rink.seen(14, i), 0.f);
   std::vector<float> from(rink.obs<float>(0, 0), rink.obs<float>(0, 0) + 200 * kObservation);
   rink.act(0.f, 0.f, 0.f);
@@ -257,7 +257,7 @@ TEST(Hockey, in_defense_the_puck_flies_at_the_goal_from_the_first_step) {
 
 TEST(Hockey, the_half_the_puck_begins_in_alternates) {
   for (const char* faithful : {"false", "true"}) {
-    Rink rink(kAlone + Settings{{"max_steps", "2"}, {"faithful", faithful}}, 64);
+    Rink rink(alone({{"max_steps", "2"}, {"faithful", faithful}}), 64);
     std::set<bool> first;
     std::vector<bool> before(64);
     for (int64_t i = 0; i < 64; ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-RunInfo run_info() {
+RunInfo drawn_run() {
   RunInfo run;
   run.dir = "runs/one";
   run.algo = "ppo";
@@ -48,7 +48,7 @@ MetricRow row_at(int64_t step, double mean_return) {
 }
 
 View view_of_a_run() {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   for (int i = 1; i <= 5; ++i) view.apply(row_at(100'000 * i, 20.0 * i), 10.0 * i);
   return view;
 }
@@ -226,7 +226,7 @@ TEST(Console, a_low_terminal_keeps_progress_return_and_time) {
 }
 
 TEST(Console, before_the_first_episode_figures_are_dashes) {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   MetricRow row;
   row.step = 1000;
   row.return_mean = kNaN;
@@ -242,7 +242,7 @@ TEST(Console, before_the_first_episode_figures_are_dashes) {
 }
 
 TEST(Console, a_plain_line_is_pairs_in_columns) {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   view.apply(row_at(9'000, 9), 1);
   const std::string early = plain_line(view);
   view.apply(row_at(900'000, 123.456), 90);
@@ -279,7 +279,7 @@ TEST(Console, the_summary_says_how_to_go_on) {
 }
 
 TEST(View, an_eta_follows_the_smoothed_rate) {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   EXPECT_TRUE(std::isnan(view.left_s()));
   view.apply(row_at(100'000, 1), 10);
   EXPECT_DOUBLE_EQ(view.left_s(), 90);
@@ -292,7 +292,7 @@ TEST(View, an_eta_follows_the_smoothed_rate) {
 }
 
 TEST(View, ticks_move_the_step_and_the_clock_between_rows) {
-  View view(run_info(), 100);
+  View view(drawn_run(), 100);
   Progress progress;
   progress.iteration_steps = 8'000;
   progress.total_steps = 1'000'000;
@@ -307,7 +307,7 @@ TEST(View, ticks_move_the_step_and_the_clock_between_rows) {
 }
 
 TEST(View, a_resumed_run_counts_its_speed_from_where_it_resumed) {
-  RunInfo run = run_info();
+  RunInfo run = drawn_run();
   run.resumed_at = 500'000;
   View view(run, 0);
   Progress progress;
@@ -319,7 +319,7 @@ TEST(View, a_resumed_run_counts_its_speed_from_where_it_resumed) {
 }
 
 TEST(View, a_long_history_is_thinned_and_keeps_its_shape) {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   for (int i = 0; i < 100'000; ++i) view.apply(row_at(i, double(i)), i);
   ASSERT_LT(view.history.size(), kHistory);
   ASSERT_GE(view.history.size(), kHistory / 2);
@@ -328,7 +328,7 @@ TEST(View, a_long_history_is_thinned_and_keeps_its_shape) {
 }
 
 TEST(View, while_nothing_is_learned_the_rate_says_nothing_of_the_time_left) {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   Progress progress;
   progress.total_steps = 1'000'000;
   progress.seeding_steps = 5'000;
@@ -352,7 +352,7 @@ TEST(View, while_nothing_is_learned_the_rate_says_nothing_of_the_time_left) {
 }
 
 TEST(View, an_evaluation_is_shown_and_does_not_take_the_place_of_a_row) {
-  View view(run_info(), 0);
+  View view(drawn_run(), 0);
   view.apply(row_at(100'000, 7), 10);
   view.apply({.step = 50'000, .values = {{"eval/return_mean", 42}}, .event = true}, 11);
   view.apply({.step = 80'000, .values = {{"eval/return_mean", 30}}, .event = true}, 12);
@@ -364,7 +364,7 @@ TEST(View, an_evaluation_is_shown_and_does_not_take_the_place_of_a_row) {
 }
 
 TEST(View, a_resumed_run_keeps_its_history_and_its_best) {
-  RunInfo run = run_info();
+  RunInfo run = drawn_run();
   run.resumed_at = 300;
   run.past = {{100, 5}, {200, 9}, {300, 7}};
   const View view(run, 0);
