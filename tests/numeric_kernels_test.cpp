@@ -84,29 +84,23 @@ INSTANTIATE_TEST_SUITE_P(OfTheTable, KernelOnDevice,
 
 class Kernel : public testing::TestWithParam<size_t> {};
 
-void use(int64_t targets) {
-  hwy::SetSupportedTargetsForTest(targets);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
-
 // vectors of every width, and processors without fused multiply-add
 TEST_P(Kernel, gives_it_with_every_instruction_set_of_this_processor) {
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    use(target);
+    const SimdTargets used(target);
     for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
       const Parity parity = check_parity(c, tolerance_scale());
       EXPECT_TRUE(parity.ok) << hwy::TargetName(target) << ", " << c.name << ": "
                              << parity_text(parity, c.tolerance * tolerance_scale());
     }
   }
-  use(0);
 }
 
 // so a seed is the same run on each of them
 TEST_P(Kernel, gives_the_same_bits_with_every_instruction_set_that_fuses_multiply_and_add) {
   std::map<std::string, Results> first;
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    use(target);
+    const SimdTargets used(target);
     if (!simd_has_fma()) continue;
     for (const auto& c : kernel_table()[GetParam()].cases(at::kCPU)) {
       const Results now = fused_results(c, reference_results(c).output_grads);
@@ -119,7 +113,6 @@ TEST_P(Kernel, gives_the_same_bits_with_every_instruction_set_that_fuses_multipl
       }
     }
   }
-  use(0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Kernel, testing::Range<size_t>(0, kernel_table().size()),

@@ -39,6 +39,8 @@ Settings together(Settings one, const Settings& other) {
   return one;
 }
 
+// successors have a row each, and an emulated device's threads take their time
+const Settings kFewGoals{"env.count=4", "ppo.rollout=8", "ppo.minibatch=16"};
 const Settings kSmallImages{"env.count=2", "ppo.minibatch=16",
                             "ppo.network.cnn.channels=[4, 4, 4]"};
 
@@ -76,12 +78,11 @@ const std::vector<DeviceRun>& device_runs() {
         "ppo.weight_decay=0.01"}},
       {"a_gated_network", "ppo", "pendulum", {"ppo.network.kind=gated"}},
       {"a_residual_network", "ppo", "cartpole", {"ppo.network.kind=residual"}},
-      {"successors", "ppo", "ring", {}},
-      {"successors_by_attention",
-       "ppo",
-       "ring",
-       {"ppo.network.proof.goals=transformer", "ppo.network.proof.atoms=attention"}},
-      {"successors_in_a_room", "ppo", "ring", {"ppo.network.proof.room=4"}},
+      {"successors", "ppo", "ring", kFewGoals},
+      {"successors_by_attention", "ppo", "ring",
+       together(kFewGoals,
+                {"ppo.network.proof.goals=transformer", "ppo.network.proof.atoms=attention"})},
+      {"successors_in_a_room", "ppo", "ring", together(kFewGoals, {"ppo.network.proof.room=4"})},
       {"a_rollout_in_pinned_memory", "ppo", "pendulum", {"train.rollout_memory=pinned"}},
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
       {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},

@@ -64,8 +64,7 @@ TEST(Orthonormal, each_row_keeps_what_no_row_before_it_holds) {
 TEST(Orthonormal, gives_the_same_bits_with_vectors_of_every_width) {
   std::vector<Line> first;
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    const SimdTargets used(target);
     if (!simd_has_fma()) continue;
     Rows rows(20, 50);
     orthonormalise(rows.row(0), 20, rows.stride);
@@ -73,8 +72,6 @@ TEST(Orthonormal, gives_the_same_bits_with_vectors_of_every_width) {
     EXPECT_EQ(std::memcmp(first.data(), rows.lines.data(), first.size() * sizeof(Line)), 0)
         << hwy::TargetName(target);
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 }  // namespace

@@ -24,7 +24,15 @@ bool has(int64_t target) {
   return (supported & -supported) <= target;
 }
 
+void use_simd(int64_t targets) {
+  hwy::SetSupportedTargetsForTest(targets);
+  hwy::GetChosenTarget().Update(targets);
+}
+
 }  // namespace
+
+SimdTargets::SimdTargets(int64_t targets) : before_(hwy::SupportedTargets()) { use_simd(targets); }
+SimdTargets::~SimdTargets() { use_simd(before_); }
 
 void limit_simd() {
   const char* wanted = std::getenv("MAGLEV_SIMD");
@@ -34,7 +42,8 @@ void limit_simd() {
   if (!has(level.target))
     throw Error("[simd] MAGLEV_SIMD=" + std::string(wanted) + ", but this processor has only " +
                 simd_name());
-  hwy::DisableTargets(level.target - 1);
+  // not DisableTargets: then whoever asks what is supported turns the choice back to all there is
+  use_simd(hwy::SupportedTargets() & ~(level.target - 1));
   limited = true;
 }
 

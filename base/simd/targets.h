@@ -2,6 +2,7 @@
 // Which of the processor's instructions kernels use: the best there are, or fewer, so that tests on
 // one machine run what other machines would.
 
+#include <cstdint>
 #include <string>
 
 namespace maglev {
@@ -10,6 +11,19 @@ namespace maglev {
 /// Call once, before any kernel runs. Throws Error where the name is unknown or this processor has
 /// no such instructions.
 void limit_simd();
+
+/// While it lives kernels use these of the processor's instructions, Highway's bits; then again those
+/// that they used before. No kernel may run meanwhile on another thread.
+class SimdTargets {
+ public:
+  explicit SimdTargets(int64_t targets);
+  ~SimdTargets();
+  SimdTargets(const SimdTargets&) = delete;
+  SimdTargets& operator=(const SimdTargets&) = delete;
+
+ private:
+  int64_t before_;
+};
 
 /// Whether it has: then what is newer than all it can name (tiles) is not used either.
 bool simd_is_limited();

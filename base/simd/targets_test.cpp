@@ -27,12 +27,6 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-TEST(Simd, kernels_have_the_instructions_that_were_named) {
-  const char* named = std::getenv("MAGLEV_SIMD");
-  if (!named) GTEST_SKIP() << "none were named";
-  EXPECT_EQ(simd_name(), named);
-}
-
 TEST(Simd, unknown_instructions_are_answered_with_near_ones) {
   const Variable variable("avx51");
   try {

@@ -47,8 +47,8 @@ def expected(bottlenecks):
 
 
 def findings_of(engine, tmp_path, train, sound):
-    """The run's folder and findings. Where the trace says that other programs had the processors, and what it names is
-    not sound, it is run again."""
+    """The run's folder and findings. Where what is named is not sound it is run again: a machine shared with others has
+    its moments, a mistake is there each time."""
     for attempt in range(3):
         run = tmp_path / f"run{attempt}"
         done = train(run)
@@ -58,9 +58,11 @@ def findings_of(engine, tmp_path, train, sound):
         report = json.loads(engine("trace", "analyze", traces[0], "--json").stdout)
         assert report["reliable"], report["doubts"]
         found = [finding for finding in report["findings"] if finding["name"] != "other programs"]
-        if sound(found) or len(found) == len(report["findings"]):
-            return run, found
-    pytest.skip("other programs have this machine's processors")
+        if sound(found):
+            break
+    if not sound(found) and len(found) < len(report["findings"]):
+        pytest.skip("other programs have this machine's processors")
+    return run, found
 
 
 def test_the_mistakes_are_these(expected):
