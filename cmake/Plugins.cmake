@@ -311,9 +311,9 @@ function(maglev_plugin_table target space entry_type row_type call function head
   maglev_write_table(${target} ${target}_${function} ${row_type} ${function} ${header} "${declarations}" "${rows}")
 endfunction()
 
-# what algo_table() and network_table() have in one program
+# algo_makers(), of which algo_table() is made, and network_table() of one program
 function(maglev_algo_table target)
-  maglev_plugin_table(${target} algos AlgoEntry MakeAlgoEntry "" algo_entries engine/algo/entries.h ${ARGN})
+  maglev_plugin_table(${target} algos AlgoEntry MakeAlgoEntry "" algo_makers engine/algo/entries.h ${ARGN})
 endfunction()
 function(maglev_network_table target)
   maglev_plugin_table(${target} networks NetworkEntry NetworkEntry "()" network_table engine/nn/network_entry.h ${ARGN})

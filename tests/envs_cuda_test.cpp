@@ -44,13 +44,13 @@ class DeviceBytes {
 
 class CudaEnv : public testing::TestWithParam<std::string> {};
 
-std::vector<std::string> names() {
+std::vector<std::string> with_device_code() {
   std::vector<std::string> all;
   for (const auto& e : env_table()) all.emplace_back(e.name);
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, CudaEnv, testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Table, CudaEnv, testing::ValuesIn(with_device_code()),
                          [](const testing::TestParamInfo<std::string>& info) {
                            return info.param;
                          });

@@ -37,9 +37,17 @@ std::string ran_with() {
                               : "less";
 }
 
+TEST(Simd, kernels_run_with_what_was_chosen_also_once_somebody_asked_for_it) {
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    const SimdTargets used(target);
+    EXPECT_EQ(hwy::SupportedTargets(), target);
+    EXPECT_EQ(HWY_DYNAMIC_DISPATCH(compiled_for)(), target);
+  }
+}
+
 TEST(Simd, kernels_run_with_the_instructions_that_were_named_also_once_somebody_asked_for_them) {
   const char* named = std::getenv("MAGLEV_SIMD");
-  const std::string expected = named ? named : simd_name();
+  const std::string expected = named && *named ? named : simd_name();
   EXPECT_EQ(ran_with(), expected);
   EXPECT_EQ(simd_name(), expected);
   EXPECT_EQ(simd_has_fma(), expected == "avx2" || expected == "avx512");

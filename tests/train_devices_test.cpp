@@ -39,8 +39,10 @@ Settings together(Settings one, const Settings& other) {
   return one;
 }
 
-// successors have a row each, and an emulated device's threads take their time
-const Settings kFewGoals{"env.count=4", "ppo.rollout=8", "ppo.minibatch=16"};
+// few rows, each with its successors, for an emulated device takes its time. Goals of a minibatch of
+// 40 are numbered by two blocks
+const Settings kGoals{"env.count=5", "ppo.rollout=16", "ppo.minibatch=40"},
+    kFewGoals{"env.count=4", "ppo.rollout=8", "ppo.minibatch=16"};
 const Settings kSmallImages{"env.count=2", "ppo.minibatch=16",
                             "ppo.network.cnn.channels=[4, 4, 4]"};
 
@@ -78,7 +80,7 @@ const std::vector<DeviceRun>& device_runs() {
         "ppo.weight_decay=0.01"}},
       {"a_gated_network", "ppo", "pendulum", {"ppo.network.kind=gated"}},
       {"a_residual_network", "ppo", "cartpole", {"ppo.network.kind=residual"}},
-      {"successors", "ppo", "ring", kFewGoals},
+      {"successors", "ppo", "ring", kGoals},
       {"successors_by_attention", "ppo", "ring",
        together(kFewGoals,
                 {"ppo.network.proof.goals=transformer", "ppo.network.proof.atoms=attention"})},

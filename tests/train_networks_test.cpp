@@ -197,7 +197,7 @@ std::unique_ptr<Experiment> experiment_with(const NetworkEntry& entry) {
     if (entry.suits(made->spec()) == Suits::no) continue;
     for (const char* setting :
          {"env.count=6", "ppo.rollout=8", "ppo.minibatch=20", "ppo.epochs=2",
-          "ppo.network.hidden=[16]", "ppo.network.cnn.channels=[4, 4, 4]", "seed=3"})
+          "ppo.network.hidden=[16]", "ppo.network.cnn.channels=[3, 4, 5]", "seed=3"})
       made->table().override_with(setting);
     made->table().set("ppo.network.kind", entry.name);
     return made;

@@ -7,8 +7,7 @@
 //   AnyBURL  predicted, correct, confidence, head(X,Y) <= b1(X,A), b2(A,Y), between tabs (Meilicke et
 //            al., IJCAI 2019). One capital letter is a variable, me_myself_i the other term again
 //   AMIE     ?a  b1  ?c  ?c  b2  ?b   => ?a  head  ?b, then columns between tabs (Lajus, Galarraga,
-//            Suchanek, ESWC 2020): the standard confidence is taken, by the heading where there is
-//            one
+//            Suchanek, ESWC 2020): the standard confidence is taken, by the heading if any
 // Ours and the arrow may stand in one file. '%' begins a comment in both.
 
 #include <cstdint>

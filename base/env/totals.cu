@@ -1,5 +1,4 @@
-#include <new>
-
+#include "base/device/block.cuh"
 #include "base/device/launch.cuh"
 #include "base/env/batch.h"
 #include "base/env/totals.h"
@@ -9,17 +8,9 @@ namespace {
 
 constexpr int kThreads = int(kTotalsThreads);
 
-// the block's totals, added in the order of a tree into `to` by thread 0
 __device__ void add_block(const EpisodeTotals& mine, EpisodeTotals* to) {
-  __shared__ std::byte memory alignas(EpisodeTotals)[kThreads * sizeof(EpisodeTotals)];
-  auto* all = reinterpret_cast<EpisodeTotals*>(memory);
-  const int thread = int(threadIdx.x);
-  new (all + thread) EpisodeTotals(mine);
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) add_totals(all[thread + half], all[thread]);
-  }
-  if (thread == 0) *to = all[0];
+  const EpisodeTotals all = block_sum<kThreads>(mine);
+  if (threadIdx.x == 0) *to = all;
 }
 
 // a thread one slot of as many as the grid has threads, then the next
@@ -34,7 +25,7 @@ __global__ void sum_slots(const __grid_constant__ EnvBatch batch, EpisodeTotals*
 
 __global__ void join_totals(const EpisodeTotals* partial, int64_t parts, EpisodeTotals* into) {
   EpisodeTotals mine{};
-  for (int64_t p = threadIdx.x; p < parts; p += kThreads) add_totals(partial[p], mine);
+  for (int64_t p = threadIdx.x; p < parts; p += kThreads) mine += partial[p];
   add_block(mine, into);
 }
 

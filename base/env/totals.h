@@ -5,8 +5,7 @@
 
 namespace maglev {
 
-/// Adds `part` to `into`.
-MAGLEV_HD void add_totals(const EpisodeTotals& part, EpisodeTotals& into) {
+MAGLEV_HD EpisodeTotals& operator+=(EpisodeTotals& into, const EpisodeTotals& part) {
   if (part.episodes > 0) {
     const bool first = into.episodes == 0;
     into.return_min =
@@ -19,6 +18,7 @@ MAGLEV_HD void add_totals(const EpisodeTotals& part, EpisodeTotals& into) {
   into.episodes += part.episodes;
   into.steps += part.steps;
   for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
+  return into;
 }
 
 /// A device adds slots in parts, a block each, and joins these: a slot a thread, more once there

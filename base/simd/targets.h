@@ -12,8 +12,11 @@ namespace maglev {
 /// no such instructions.
 void limit_simd();
 
-/// While it lives kernels use these of the processor's instructions, Highway's bits; then again those
-/// that they used before. No kernel may run meanwhile on another thread.
+/// Whether it has: then what is newer than all it can name (tiles) is not used either.
+bool simd_is_limited();
+
+/// While it lives kernels use these of the processor's instructions, Highway's bits, tiles aside;
+/// then again those that they used before. No kernel may run on another thread as it comes or goes.
 class SimdTargets {
  public:
   explicit SimdTargets(int64_t targets);
@@ -24,9 +27,6 @@ class SimdTargets {
  private:
   int64_t before_;
 };
-
-/// Whether it has: then what is newer than all it can name (tiles) is not used either.
-bool simd_is_limited();
 
 /// Whether kernels may use 512-bit vectors.
 bool simd_has_avx512();

@@ -5,8 +5,7 @@
 // - words of channels, [place][pair of channels][16 images]: a row of a window is one run of words,
 //   each 64 bytes with all images, so up to 16 of them are the right side of a product as they lie;
 // - words of places, [image][place][channel], a word being a number and the same channel's of the
-// next
-//   place: 16 columns of a window at two places of all images are such a right side;
+//   next place: 16 columns of a window at two places of all images are such a right side;
 // - and of slopes [pair of places][channel][16 images], the left side beside it.
 
 #include <algorithm>

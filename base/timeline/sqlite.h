@@ -1,7 +1,7 @@
 #pragma once
 // Rows of a database of SQLite, read only. The library is opened at run time (libsqlite3.so.0, or
-// the file that MAGLEV_SQLITE names), so that nobody needs it who has no such file. Threads: an
-// object belongs to one thread.
+// the file that MAGLEV_SQLITE names), so that nobody needs it who has no such file.
+// Threads: an object belongs to one thread.
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,9 @@
 #pragma once
 // Where spans go while a window is open: each thread has a buffer of its own, of fixed size, that
 // it alone writes and the owner of the tracer alone empties. Nobody waits for anybody; what finds
-// no room is counted and dropped. Threads: begin_stage() and end_span() by any; everything else by
-// one, the owner's. A tracer lives longer than every thread that records.
+// no room is counted and dropped.
+// Threads: begin_stage() and end_span() by any; everything else by one, the owner's. A tracer lives
+// longer than every thread that records.
 
 #include <array>
 #include <atomic>

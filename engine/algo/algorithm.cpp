@@ -14,7 +14,7 @@ Carry Carry::rows(int64_t begin, int64_t count) const {
 std::span<const AlgoEntry> algo_table() {
   static const auto table = [] {
     std::vector<AlgoEntry> rows;
-    for (const MakeAlgoEntry entry : algo_entries()) rows.push_back(entry());
+    for (const MakeAlgoEntry entry : algo_makers()) rows.push_back(entry());
     return rows;
   }();
   return table;

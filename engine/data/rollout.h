@@ -15,7 +15,7 @@ class Rollout {
   Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,
           at::Device device, const MakeColumn& observations = {});
 
-  /// Bytes of one row in each column of the observations, and of all of them.
+  /// Bytes of one row in each column of the observations; of all columns, rows and steps.
   static std::vector<int64_t> observed_columns(const EnvSpec& spec);
   static int64_t observed_bytes(const EnvSpec& spec, const RolloutShape& shape);
 

@@ -20,8 +20,9 @@ class ComplexGradients {
 
   /// Of entities [C, 2 D], relations [R, 2 D] f32 and questions [B, 3] i32, each the places of what
   /// is known, of the relation and of the answer:
-  ///   fit = mean over questions of -log softmax(scores)[answer], scores Re<known, relation,
-  ///   conj(all)> loss = fit + n3 / B * sum of |z|^3 over the rows of known, relation and answer
+  ///   fit = mean over questions of -log softmax(scores)[answer],
+  ///         scores Re<known, relation, conj(all)>
+  ///   loss = fit + n3 / B * sum of |z|^3 over the rows of known, relation and answer
   /// Writes the gradients, which stay until the next call, and returns fit.
   double compute(const at::Tensor& entities, const at::Tensor& relations,
                  const at::Tensor& questions, double n3, ThreadPool& pool);

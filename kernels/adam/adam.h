@@ -64,7 +64,7 @@ MAGLEV_HD int64_t adam_chunk(int64_t P) {
   return kAdamBlock * (blocks < 2 ? 2 : blocks > 16 ? 16 : blocks);
 }
 MAGLEV_HD int64_t adam_chunks(int64_t P) { return (P + adam_chunk(P) - 1) / adam_chunk(P); }
-/// On a device.
+/// Elements of a chunk on a device.
 constexpr int64_t kAdamDeviceChunk = 128;
 MAGLEV_HD int64_t adam_device_chunks(int64_t P) {
   return (P + kAdamDeviceChunk - 1) / kAdamDeviceChunk;

@@ -31,7 +31,7 @@ ShiftedSums sum_returns(const float* returns, const float* weight, int64_t M, do
   for (int64_t k = 0; k < kPartials; ++k) {
     ShiftedSums part{total[k], first[k], second[k]};
     if (i + k < M) add(part, returns[i + k] - mean, weight[i + k]);
-    sums.weight += part.weight, sums.first += part.first, sums.second += part.second;
+    sums += part;
   }
   return sums;
 }

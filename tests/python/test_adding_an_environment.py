@@ -90,7 +90,7 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         "-DMAGLEV_TRAIN=OFF",
         "-DMAGLEV_CUDA=OFF",
         "-DMAGLEV_MUJOCO=/nowhere",
-        # what is built is not what is tested: as fast as can be
+        # whether folders are found is not a question of speed
         "-DCMAKE_BUILD_TYPE=Debug",
         "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
         *launcher,

@@ -46,9 +46,10 @@ def expected(bottlenecks):
     return {name: (finding, verdict) for name, finding, verdict in rows}
 
 
-def findings_of(engine, tmp_path, train, sound):
-    """The run's folder and findings. Where what is named is not sound it is run again: a machine shared with others has
-    its moments, a mistake is there each time."""
+def findings_of(engine, tmp_path, train, sound, moments=False):
+    """The run's folder and findings. Where the trace says that other programs had the processors, and what it names is
+    not sound, it is run again; with `moments` whenever it is not sound, for what a moment of the machine may be named
+    for, and not each time."""
     for attempt in range(3):
         run = tmp_path / f"run{attempt}"
         done = train(run)
@@ -58,9 +59,10 @@ def findings_of(engine, tmp_path, train, sound):
         report = json.loads(engine("trace", "analyze", traces[0], "--json").stdout)
         assert report["reliable"], report["doubts"]
         found = [finding for finding in report["findings"] if finding["name"] != "other programs"]
-        if sound(found):
-            break
-    if not sound(found) and len(found) < len(report["findings"]):
+        others = len(found) < len(report["findings"])
+        if sound(found) or not (others or moments):
+            return run, found
+    if others:
         pytest.skip("other programs have this machine's processors")
     return run, found
 
@@ -105,5 +107,5 @@ def test_names_no_mistake_in_a_healthy_run(engine, expected, tmp_path, name):
     def train(run):
         return engine(*words, "--out", run, timeout_s=280)
 
-    _, found = findings_of(engine, tmp_path, train, healthy)
+    _, found = findings_of(engine, tmp_path, train, healthy, moments=True)
     assert healthy(found), found
