@@ -9,8 +9,8 @@
 namespace maglev {
 
 /// The sum of what the first kCount threads have, in every thread; others bring nothing, but a block
-/// has kCount threads at least, in one dimension. `all += part` adds, in a tree whose shape is fixed: thread t first
-/// takes what thread t + kCount / 2 has. kCount is a power of two.
+/// has kCount threads at least, in one dimension. `all += part` adds, in a tree whose shape is fixed:
+/// thread t first takes what thread t + kCount / 2 has. kCount is a power of two.
 template <int kCount, class Part>
 __device__ Part block_sum(const Part& mine) {
   static_assert(kCount > 0 && (kCount & (kCount - 1)) == 0);
