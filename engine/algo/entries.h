@@ -1,6 +1,6 @@
 #pragma once
 // CMake writes algo_makers() for each program. This header keeps torch out of that file, which is
-// compiled at once then and not in 12 s.
+// compiled in 0.1 s and not in 10.
 
 #include <span>
 

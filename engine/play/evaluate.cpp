@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/env/totals.h"
 #include "engine/data/rollout.h"
 #include "engine/data/vec_env.h"
 #include "engine/device/host_copy.h"
@@ -17,11 +18,6 @@
 
 namespace maglev {
 namespace {
-
-void add(EpisodeTotals& into, const EpisodeTotals& part) {
-  into.steps += part.steps;
-  for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
-}
 
 void summarise(EvalResult& result, const std::vector<double>& lengths) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), n = double(result.returns.size());
@@ -102,14 +98,14 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
   std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
   EpisodeTotals totals;
   const auto close = [&](int64_t env) {
-    add(totals, envs.take_totals(env, env + 1));
+    totals += envs.take_totals(env, env + 1);
     owed[size_t(env)] = 0;
     --open;
   };
   // what the environment counted since its last life ended is this one's
   const auto tell = [&](int64_t env, bool terminated, bool truncated) {
     const EpisodeTotals own = envs.take_totals(env, env + 1);
-    add(totals, own);
+    totals += own;
     options.life({.row = env * agents,
                   .steps = own.steps,
                   .terminated = terminated,
@@ -163,7 +159,7 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
   }
   for (int64_t i = 0; options.life && options.steps > 0 && i < N; ++i)
     if (length[size_t(i)] > 0) tell(i, false, false);
-  if (options.steps > 0) add(totals, envs.take_totals());
+  if (options.steps > 0) totals += envs.take_totals();
 
   for (const auto& r : returns) result.returns.insert(result.returns.end(), r.begin(), r.end());
   summarise(result, lengths);
