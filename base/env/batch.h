@@ -144,25 +144,21 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   observe_slot<E>(batch, state, io, i, 0);
 }
 
-/// Adds one slot's totals and clears them.
-MAGLEV_HD void take_slot_totals(SlotHead& head, EpisodeTotals& into) {
-  if (head.episodes > 0) {
-    bool first = into.episodes == 0;
-    into.return_min =
-        first || head.return_min < into.return_min ? head.return_min : into.return_min;
-    into.return_max =
-        first || head.return_max > into.return_max ? head.return_max : into.return_max;
-    into.return_sum += head.return_sum;
-    into.length_sum += head.length_sum;
-    into.episodes += head.episodes;
-  }
-  into.steps += head.steps;
-  for (int k = 0; k < kMaxEvents; ++k) {
-    into.events[k] += head.events[k];
-    head.events[k] = 0;
-  }
+/// One slot's totals, which it begins anew.
+MAGLEV_HD EpisodeTotals take_slot_totals(SlotHead& head) {
+  EpisodeTotals taken{.return_sum = head.return_sum,
+                      .length_sum = head.length_sum,
+                      .return_min = head.return_min,
+                      .return_max = head.return_max,
+                      .episodes = head.episodes,
+                      .steps = head.steps};
   head.return_sum = head.length_sum = 0;
   head.episodes = head.steps = 0;
+  for (int k = 0; k < kMaxEvents; ++k) {
+    taken.events[k] = head.events[k];
+    head.events[k] = 0;
+  }
+  return taken;
 }
 
 }  // namespace maglev

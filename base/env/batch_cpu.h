@@ -156,7 +156,7 @@ EnvEntry make_env_entry(const char* name) {
   };
   entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin,
                              int64_t end) {
-    for (int64_t i = begin; i < end; ++i) take_slot_totals(head_of(batch, i), into);
+    for (int64_t i = begin; i < end; ++i) into += take_slot_totals(head_of(batch, i));
   };
   return entry;
 }

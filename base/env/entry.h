@@ -55,6 +55,22 @@ struct EpisodeTotals {
   double events[kMaxEvents] = {};
 };
 
+MAGLEV_HD EpisodeTotals& operator+=(EpisodeTotals& into, const EpisodeTotals& part) {
+  if (part.episodes > 0) {
+    const bool first = into.episodes == 0;
+    into.return_min =
+        first || part.return_min < into.return_min ? part.return_min : into.return_min;
+    into.return_max =
+        first || part.return_max > into.return_max ? part.return_max : into.return_max;
+  }
+  into.return_sum += part.return_sum;
+  into.length_sum += part.length_sum;
+  into.episodes += part.episodes;
+  into.steps += part.steps;
+  for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
+  return into;
+}
+
 /// The head of every environment's slot; the state follows at kSlotHead. What a step touches comes
 /// last: with a small state behind it, that is one cache line.
 struct SlotHead {

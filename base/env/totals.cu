@@ -19,7 +19,7 @@ __global__ void sum_slots(const __grid_constant__ EnvBatch batch, EpisodeTotals*
   EpisodeTotals mine{};
   const int64_t step = int64_t(gridDim.x) * kThreads;
   for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
-    take_slot_totals(head_of(batch, i), mine);
+    mine += take_slot_totals(head_of(batch, i));
   add_block(mine, partial + blockIdx.x);
 }
 

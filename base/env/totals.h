@@ -5,22 +5,6 @@
 
 namespace maglev {
 
-MAGLEV_HD EpisodeTotals& operator+=(EpisodeTotals& into, const EpisodeTotals& part) {
-  if (part.episodes > 0) {
-    const bool first = into.episodes == 0;
-    into.return_min =
-        first || part.return_min < into.return_min ? part.return_min : into.return_min;
-    into.return_max =
-        first || part.return_max > into.return_max ? part.return_max : into.return_max;
-  }
-  into.return_sum += part.return_sum;
-  into.length_sum += part.length_sum;
-  into.episodes += part.episodes;
-  into.steps += part.steps;
-  for (int k = 0; k < kMaxEvents; ++k) into.events[k] += part.events[k];
-  return into;
-}
-
 /// A device adds slots in parts, a block each, and joins these: a slot a thread, more once there
 /// are kMostTotalsParts.
 constexpr int64_t kTotalsThreads = 128, kMostTotalsParts = 512;

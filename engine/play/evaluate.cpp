@@ -9,7 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
-#include "base/env/totals.h"
+#include "base/env/entry.h"
 #include "engine/data/rollout.h"
 #include "engine/data/vec_env.h"
 #include "engine/device/host_copy.h"
