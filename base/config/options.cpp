@@ -338,6 +338,11 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
   const std::string begin = "[" + std::string(where) + "] ";
   std::vector<std::string> known;
   for (const auto& f : fields_) known.push_back(f.name);
+  const std::string below = std::string(name) + ".";
+  for (const std::string& setting : known)
+    if (setting.starts_with(below))
+      throw Error(begin + "'" + std::string(name) + "' is a section; give its settings, e.g. " +
+                  setting);
   const auto near = near_names(name, known);
   // what another library calls it, unless it is a name of ours in another section
   const bool ours = !near.empty() && same_leaf(name, near[0]);

@@ -89,6 +89,9 @@ TEST(Options, unknown_names_are_answered_with_near_ones) {
   EXPECT_NE(
       error_of([&] { t.load_text("a: 1\nppo:\n  netwrok: mlp\n", "f.yaml"); }).find("f.yaml:1"),
       std::string::npos);
+  text = error_of([&] { t.load_text("ppo: 3\n", "f.yaml"); });
+  EXPECT_NE(text.find("'ppo' is a section; give its settings, e.g. ppo."), std::string::npos)
+      << text;
 }
 
 TEST(Options, values_out_of_range_or_of_another_type_are_refused) {

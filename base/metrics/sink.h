@@ -16,6 +16,10 @@
 
 namespace maglev {
 
+/// Finished episodes from which on a mean return is no luck: best figures and checkpoints wait for
+/// as many.
+constexpr int64_t kSettledEpisodes = 100;
+
 /// One flush, or an event such as an evaluation. `values` keeps the order in which names were
 /// registered; absent figures (no episode ended) are NaN.
 struct MetricRow {
@@ -23,7 +27,9 @@ struct MetricRow {
   double seconds = 0;           ///< since the run began, over resumes
   double steps_per_second = 0;  ///< over this flush's interval
   int64_t episodes = 0;         ///< finished so far
-  double return_mean = 0;  ///< over at least the last 100 finished episodes; NaN before the first
+  /// Over at least the last kSettledEpisodes finished episodes, or as many as there are; NaN before
+  /// the first.
+  double return_mean = 0;
   std::vector<std::pair<std::string, double>>
       values;  ///< e.g. "loss/policy", "time/environment", "events/food_per_1k"
   /// Something besides the loop happened, e.g. an evaluation of this step ended: step, seconds and
@@ -36,6 +42,7 @@ struct MetricRow {
 /// A row of an earlier session, as much as a display wants of it.
 struct PastRow {
   int64_t step = 0;
+  int64_t episodes = 0;
   double return_mean = 0;
 };
 

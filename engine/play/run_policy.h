@@ -14,7 +14,7 @@
 
 namespace maglev {
 
-/// Which checkpoint is meant: latest, best, or a checkpoint's folder. Throws Error where there is
+/// Which checkpoint is meant: latest, best, or one by name or folder. Throws Error where there is
 /// none.
 std::string checkpoint_of(const std::string& folder, const std::string& which);
 

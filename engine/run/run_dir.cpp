@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
-#include "base/core/error.h"
+#include "base/core/shell_word.h"
 #include "base/core/thread_pool.h"
 
 namespace maglev {
@@ -47,18 +47,6 @@ std::string path_part(const std::string& text) {
   return part;
 }
 
-// a word as a shell reads it back
-std::string shell_word(const std::string& word) {
-  bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("_-./=:,+@%").find(char(c)) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 // the value after the first line of `file` that begins with `key`
 std::string system_value(const char* file, const std::string& key) {
   std::ifstream in(file);
@@ -85,6 +73,15 @@ bool is_run(const std::string& path) {
   for (const char* name : {"config.yaml", "run.json", "metrics.jsonl", "checkpoints"})
     if (path_exists(path + "/" + name)) return true;
   return false;
+}
+
+Error no_run(const std::string& path) {
+  const auto below = list_runs(path);
+  if (below.empty()) return Error("[" + path + "] holds no run; ./maglev runs lists them");
+  std::string first = below[0].path;
+  for (const RunRow& row : below) first = std::min(first, row.path);
+  return Error("[" + path + "] is no run, but " + std::to_string(below.size()) +
+               " lie in it; name one, e.g. " + first);
 }
 
 RunDir RunDir::create(const RunDirOptions& options) {
@@ -124,7 +121,7 @@ RunDir RunDir::create(const RunDirOptions& options) {
 RunDir RunDir::open(const std::string& path) {
   std::string trimmed = path;
   while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
-  if (!is_run(trimmed)) throw Error("[" + path + "] holds no run; ./maglev runs lists them");
+  if (!is_run(trimmed)) throw no_run(trimmed);
   RunDir run(trimmed, FileLock(trimmed + "/" + kLock));
   for (const char* name : {"config.yaml", "reproduce.md", "memory.json"})
     if (path_exists(trimmed + "/" + name))

@@ -97,6 +97,8 @@ class RunDir {
 
 /// Whether the folder holds a run.
 bool is_run(const std::string& path);
+/// What is said of a folder that holds none; it may be one of several seeds.
+Error no_run(const std::string& path);
 /// The settings a run was started with. Throws Error.
 std::string read_config(const std::string& run);
 /// run.json as written; a "running" one whose lock nobody holds is "killed". Throws Error when

@@ -18,7 +18,7 @@ CheckpointIdentity newest_identity(const std::string& folder) {
 }  // namespace
 
 std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
-  if (!is_run(folder)) throw Error("[" + folder + "] holds no run; ./maglev runs lists them");
+  if (!is_run(folder)) throw no_run(folder);
   CheckpointIdentity identity;
   try {
     const RunStatus status = read_status(folder);

@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
-constexpr int64_t kRecentEpisodes = 100;
 // parts of a copy: figures, totals, then the replay's counters and the finite flag where there are
 constexpr size_t kFigures = 0, kTotals = 1, kMore = 2;
 
@@ -116,7 +115,7 @@ void Report::take_episodes(const EpisodeTotals& totals) {
   // back from the newest flush until there are enough
   double sum = 0, count = 0;
   auto recent = recent_.accessor<double, 2>();
-  for (int64_t i = 1; i <= std::min(recent_next_, kRecent) && count < kRecentEpisodes; ++i) {
+  for (int64_t i = 1; i <= std::min(recent_next_, kRecent) && count < kSettledEpisodes; ++i) {
     const int64_t slot = (recent_next_ - i) % kRecent;
     sum += recent[slot][0], count += recent[slot][1];
   }
@@ -157,7 +156,7 @@ void Report::restart_clocks() {
 }
 
 double Report::settled_return_mean() const {
-  return episodes_ >= kRecentEpisodes ? return_mean_ : kNan;
+  return episodes_ >= kSettledEpisodes ? return_mean_ : kNan;
 }
 
 double Report::seconds() const { return seconds_before_ + steady_s() - started_s_; }

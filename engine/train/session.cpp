@@ -354,7 +354,8 @@ void Session::save(bool must) {
   const std::string step = count_text(trainer_.step());
   std::string path, trouble;
   try {
-    path = store_.save(identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
+    path = store_.save(
+        identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
     if (const League* league = trainer_.league())
       write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
@@ -372,7 +373,7 @@ void Session::save(bool must) {
 
 bool Session::evaluation_due() const {
   return evaluation_ && trainer_.step() > 0 &&
-         (trainer_.done() || trainer_.passed(options().eval_every));
+         (trainer_.done() || reached_ || trainer_.passed(options().eval_every));
 }
 
 void Session::evaluate(bool wait) {
@@ -419,7 +420,7 @@ void Session::look_for_return() {
 
 void Session::reach(double mean, const std::string& what) {
   if (ending_ || !(mean >= options().until_return)) return;
-  ending_ = true;
+  ending_ = reached_ = true;
   outcome_ = RunOutcome::finished;
   const std::string text = what + ", " + figure_text(mean) +
                            ", reached train.until_return=" + figure_text(options().until_return);

@@ -84,7 +84,7 @@ class Session {
   std::optional<EpisodeLog> episodes_;       ///< where a hook asks for them
   int64_t told_step_ = 0;                    ///< episodes until then were told
   std::string graph_note_, algorithm_note_;  ///< as they were last said
-  bool warned_ = false, ending_ = false;
+  bool warned_ = false, ending_ = false, reached_ = false;
   RunOutcome outcome_ = RunOutcome::stopped;  ///< where it ends before its steps are done
 };
 

@@ -88,6 +88,8 @@ struct Settings {
 
 // the weights of another run instead of initial ones; what learning keeps besides begins anew
 void init_from(Trainer& trainer, const std::string& folder) {
+  if (!is_run(folder))
+    throw Error("[train] train.init_from: " + std::string(no_run(folder).what()));
   const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
   if (checkpoint.empty())
     throw Error("[train] train.init_from=" + folder +
@@ -138,7 +140,12 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
+  const std::string began_with = experiment->run.init_from;
   for (const auto& o : overrides) experiment->table().override_with(o);
+  if (experiment->run.init_from != began_with)
+    throw Error(
+        "[train] train.init_from is what a new run begins with; one that is resumed has its own "
+        "networks, leave it out");
   const Placement asked = placement_of(*experiment);
   // the checkpoint's replay has the size it has
   fit_memory(*experiment, asked, /*note=*/nullptr);
@@ -152,7 +159,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   if (!checkpoint)
     throw Error("[" + folder +
                 "] holds no valid checkpoint to resume from; start the run again with the command "
-                "in reproduce.md");
+                "in reproduce.md and --overwrite, which moves this folder aside");
   const CheckpointIdentity identity = load_checkpoint(
       *checkpoint, identity_of(*experiment), [&](StateVisitor& v) { trainer.visit_state(v); });
   const std::string from = checkpoint->dir;
@@ -161,8 +168,8 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   if (trainer.forgets_replay()) trainer.store().replay()->forget();
   // one that was killed behind its last checkpoint only has its end to write
   if (trainer.done() && was_finished(folder))
-    throw Error("[" + folder + "] has done its " + std::to_string(experiment->run.steps) +
-                " steps; to train on, add train.steps=<more>");
+    throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
+                " steps; to train on, add train.steps=<more than these>");
   if (experiment->table().yaml() != before) {
     dir.write("config.before-" + std::to_string(identity.step) + ".yaml", before);
     dir.write_config(experiment->table().yaml());

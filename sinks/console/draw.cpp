@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/core/shell_word.h"
+
 namespace maglev::sinks::console {
 namespace {
 
@@ -419,8 +421,9 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
     lines.push_back(labelled("warning").add(warning, Ink::yellow));
   lines.push_back(labelled("run").add(view.dir));
   if (!view.saved) return lines;
-  lines.push_back(labelled("evaluate").add("./maglev eval " + view.dir));
-  if (!finished) lines.push_back(labelled("resume").add("./maglev train --resume " + view.dir));
+  lines.push_back(labelled("evaluate").add("./maglev eval " + shell_word(view.dir)));
+  if (!finished)
+    lines.push_back(labelled("resume").add("./maglev train --resume " + shell_word(view.dir)));
   return lines;
 }
 

@@ -366,9 +366,13 @@ TEST(View, an_evaluation_is_shown_and_does_not_take_the_place_of_a_row) {
 TEST(View, a_resumed_run_keeps_its_history_and_its_best) {
   RunInfo run = drawn_run();
   run.resumed_at = 300;
-  run.past = {{100, 5}, {200, 9}, {300, 7}};
+  run.past = {{.step = 50, .episodes = 99, .return_mean = 20},
+              {.step = 100, .episodes = 100, .return_mean = 5},
+              {.step = 200, .episodes = 150, .return_mean = 9},
+              {.step = 300, .episodes = 200, .return_mean = 7}};
   const View view(run, 0);
-  EXPECT_EQ(view.history, (std::vector<double>{5, 9, 7}));
+  EXPECT_EQ(view.history, (std::vector<double>{20, 5, 9, 7}));
+  // a mean of fewer than a hundred episodes is luck
   EXPECT_EQ(view.best_return, 9);
   EXPECT_EQ(view.best_step, 200);
 }

@@ -29,7 +29,7 @@ View::View(const RunInfo& run, double now_s)
       row_at_s_(now_s),
       began_step_(step) {
   row.return_mean = kNaN;
-  for (const PastRow& before : run.past) remember(before.step, before.return_mean);
+  for (const PastRow& before : run.past) remember(before);
 }
 
 void View::apply(const MetricRow& next, double now_s) {
@@ -58,7 +58,7 @@ void View::apply(const MetricRow& next, double now_s) {
   elapsed_s = next.seconds;
   ++rows;
   ++beats;
-  remember(next.step, next.return_mean);
+  remember({.step = next.step, .episodes = next.episodes, .return_mean = next.return_mean});
 }
 
 void View::apply(const Progress& progress, double now_s) {
@@ -92,10 +92,12 @@ double View::figure(const std::string& name) const {
   return kNaN;
 }
 
-void View::remember(int64_t at_step, double mean_return) {
-  if (!std::isfinite(mean_return)) return;
-  if (!(best_return >= mean_return)) best_return = mean_return, best_step = at_step;
-  history_sum_ += mean_return;
+void View::remember(const PastRow& past) {
+  if (!std::isfinite(past.return_mean)) return;
+  // the mean of a few episodes is luck; checkpoints are compared from as many on, too
+  if (past.episodes >= kSettledEpisodes && !(best_return >= past.return_mean))
+    best_return = past.return_mean, best_step = past.step;
+  history_sum_ += past.return_mean;
   if (++history_pending_ < history_stride_) return;
   history.push_back(history_sum_ / double(history_pending_));
   history_sum_ = 0;

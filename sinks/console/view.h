@@ -21,6 +21,7 @@ struct View {
   MetricRow row;            ///< the last one
   int64_t rows = 0;         ///< seen so far
   double best_return;       ///< highest mean return of a row, over resumes; NaN before the first
+                            ///< kSettledEpisodes
   int64_t best_step = 0;
   std::vector<double> history;  ///< mean returns, evenly spaced, at most kHistory of them
   double evaluated;             ///< mean return of the last evaluation; NaN: none has ended
@@ -54,7 +55,7 @@ struct View {
   double figure(const std::string& name) const;
 
  private:
-  void remember(int64_t at_step, double mean_return);
+  void remember(const PastRow& past);
 
   double began_s_, row_at_s_;
   int64_t began_step_;

@@ -75,7 +75,11 @@ std::string prepared(const RunInfo& info) {
 void read_back(const std::string& dir, const std::function<void(const PastRow&)>& row) {
   each_metric_row(dir, [&](const MetricReader& read) {
     const double mean = read.value("return_mean");
-    if (!std::isnan(mean)) row({.step = int64_t(read.step()), .return_mean = mean});
+    if (std::isnan(mean)) return;
+    const double episodes = read.value("episodes");
+    row({.step = int64_t(read.step()),
+         .episodes = std::isnan(episodes) ? 0 : int64_t(episodes),
+         .return_mean = mean});
   });
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <unistd.h>
 
 #include "base/core/file.h"
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr const char* kReturn = "return_mean";
+constexpr const char* kEpisodes = "episodes";
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxFileBytes = size_t(1) << 32;
 
 double wall_time() {
@@ -45,8 +48,12 @@ void read_back(const std::string& dir, const std::function<void(const PastRow&)>
       const Event event = parse_event(record);
       if (event.session_start)
         std::erase_if(rows, [&](const PastRow& r) { return r.step >= event.step; });
-      for (const auto& [tag, value] : event.scalars)
-        if (tag == kReturn) rows.push_back({.step = event.step, .return_mean = value});
+      PastRow past{.step = event.step, .return_mean = kNaN};
+      for (const auto& [tag, value] : event.scalars) {
+        if (tag == kReturn) past.return_mean = value;
+        if (tag == kEpisodes) past.episodes = int64_t(value);
+      }
+      if (!std::isnan(past.return_mean)) rows.push_back(past);
     }
   }
   for (const PastRow& past : rows) row(past);
@@ -67,7 +74,7 @@ class Tensorboard : public MetricSink {
     if (!row.event)
       scalars = {{kReturn, row.return_mean},
                  {"steps_per_second", row.steps_per_second},
-                 {"episodes", double(row.episodes)}};
+                 {kEpisodes, double(row.episodes)}};
     scalars.insert(scalars.end(), row.values.begin(), row.values.end());
     std::erase_if(scalars, [](const auto& s) { return !std::isfinite(s.second); });
     file_.append(record(scalars_event(wall_time(), row.step, scalars)));

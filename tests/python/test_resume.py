@@ -165,6 +165,21 @@ def test_resuming_leaves_a_record(engine, tmp_path):
         assert "step 6400" in text and "step_000000006400" in text
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--out", "b"], ["--overwrite"], ["--config", "c.yaml"], ["--bare"], ["--seeds", 2], ["train.init_from=a"]],
+)
+def test_what_is_for_a_new_run_is_refused_where_one_is_resumed(words, engine, tmp_path):
+    run = tmp_path / "a"
+    if not run.exists():
+        assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    before = (run / "config.yaml").read_text()
+    done = engine("train", "--resume", run, "train.steps=12800", *words, cwd=tmp_path)
+    assert done.returncode == 2 and "leave it out" in done.stderr and done.stderr.count("\n") == 1
+    assert (run / "config.yaml").read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[1]", None])
 def test_a_run_is_resumed_without_a_sound_status(damage, engine, tmp_path):
     run = tmp_path / "run"
@@ -229,6 +244,11 @@ def test_a_run_ends_where_the_return_it_was_asked_for_is_reached(evaluated, engi
     status = json.loads((run / "run.json").read_text())
     assert status["state"] == "finished" and "train.until_return=15" in status["message"]
     assert newest_manifest(run)["identity"]["step"] == status["steps"] < 10_000_000
+    # what it ends with is judged too
+    newest = sorted((run / "checkpoints").glob("step_*"))[-1].name
+    verdicts = run / "checkpoints" / "evaluations.json"
+    assert verdicts.exists() == bool(evaluated)
+    assert not evaluated or newest in json.loads(verdicts.read_text())
 
 
 @pytest.mark.parametrize(
@@ -337,6 +357,20 @@ def test_a_run_begins_with_the_networks_of_another(engine, tmp_path):
     other = [*begin, "ppo.network.hidden=[24]"]
     done = engine("train", "ppo", "cartpole", *COMMON, *other, "--out", tmp_path / "third")
     assert done.returncode == 2 and "fc0_weight" in done.stderr and "[24, 4]" in done.stderr
+
+
+def test_a_checkpoint_is_named_and_what_there_is_not_yet_is_said(engine, tmp_path):
+    run = tmp_path / "run"
+    short = ["train.steps=64", "train.save_every=64", "--out", run]
+    assert engine("train", "ppo", "cartpole", *COMMON, *short).returncode == 0
+    names = sorted(path.name for path in (run / "checkpoints").glob("step_*"))
+    for which in (names[0], run / "checkpoints" / names[-1]):
+        done = engine("eval", run, "--episodes", 2, "--checkpoint", which)
+        assert done.returncode == 0, done.stderr
+    done = engine("eval", run, "--checkpoint", "best")
+    assert done.returncode == 2 and "no best checkpoint yet" in done.stderr
+    done = engine("eval", run, "--checkpoint", names[0][:-1])
+    assert done.returncode == 2 and names[0] in done.stderr
 
 
 def test_a_finished_run_is_extended(engine, tmp_path):

@@ -113,6 +113,21 @@ def test_settings_that_are_refused_stop_all_seeds_with_one_complaint(engine, tmp
     assert done.stderr.count("train.dataset is for an algorithm that learns from a replay") == 1
 
 
+def test_a_seed_that_nobody_trained_is_missed_before_the_others_begin(group, engine, tmp_path):
+    folder, _ = group
+    begin = [f"train.init_from={folder}", "seed=7", "--seeds", "3", "--out", tmp_path / "more"]
+    done = engine("train", "ppo", "cartpole", *SMALL, *begin)
+    assert done.returncode == 2 and "has no checkpoint of seed" in done.stderr
+    assert not (tmp_path / "more").exists()
+
+
+def test_a_group_is_no_run_and_its_runs_are_named(group, engine):
+    folder, _ = group
+    for verb in ("eval", "verify"):
+        done = engine(verb, folder)
+        assert done.returncode == 2 and f"e.g. {folder}/seed-7" in done.stderr, done.stderr
+
+
 def test_a_folder_that_holds_something_is_left_alone(group, engine):
     folder, _ = group
     done = engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder)

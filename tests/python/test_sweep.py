@@ -111,13 +111,23 @@ def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):
     assert done.returncode == 0, done.stderr
     trials = trials_of(folder)
     stopped = [trial for trial in trials if trial["state"] == "stopped"]
-    assert stopped
+    assert stopped and not any(trial["state"] == "failed" for trial in trials)
     assert all(1 <= len(trial["rungs"]) <= 3 for trial in stopped)
     # who reached the second rung was among the best third of those at the first when promoted
     first = sorted((trial["rungs"][0] for trial in trials), reverse=True)
     for trial in trials:
         if trial["promoted"] > 1 and trial["state"] == "stopped":
             assert trial["rungs"][0] in first[:5]
+
+
+def test_trials_that_overrun_their_rungs_are_not_lost(engine, tmp_path):
+    folder = tmp_path / "s"
+    more = ["threads=1", "train.steps=20000", "train.eval_every=15000", "--trials", 4, "--parallel", 1]
+    halving = ["--scheduler", "asha", "--rung", 3000, "--keep", 2, "--sampler", "random"]
+    space = ["--space", "ppo.lr=1e-3..5e-3:log"]
+    done = engine("sweep", "ppo", "cartpole", *space, *more, *halving, "--out", folder, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    assert {trial["state"] for trial in trials_of(folder)} <= {"finished", "stopped"}, done.stderr
 
 
 def test_a_population_goes_on_from_checkpoints(engine, tmp_path):

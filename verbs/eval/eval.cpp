@@ -54,7 +54,8 @@ Grammar grammar() {
                 "in games of two: scripted players or run folders, by commas (default: each "
                 "scripted player)"},
                {"--actions", "HOW", "mean, sample or both (default both)"},
-               {"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
+               {"--checkpoint", "WHICH",
+                "latest, best, or a checkpoint by name or folder (default latest)"},
                {"--quantile", "Q",
                 "judge a quantiliser: it acts as the policy of --base, within the share Q of its "
                 "probability that the run likes best"},

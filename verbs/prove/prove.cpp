@@ -42,7 +42,7 @@ Grammar grammar() {
                     {"--nodes", "N", "most goals a search makes (default 1000000)"},
                     {"--seconds", "S", "most time it takes (default: any)"},
                     {"--checkpoint", "WHICH",
-                     "of policy: latest, best or a checkpoint's folder (default latest)"},
+                     "of policy: latest, best, or a checkpoint by name or folder (default latest)"},
                     {"--width", "N", "goals a beam keeps a step (default 64; 1: greedy)"},
                     {"--most", "N", "answers to a query with variables (default 10)"},
                     {"--trees", "", "the proof of every answer"},

@@ -94,6 +94,13 @@ class Worker {
     if (closed()) return false;
     auto claim = board_.claim(/*begin_new=*/true);
     if (!claim) return false;
+    // what it trained in one go reached further than it was told to
+    if (board_.request().asha && at_its_rung(claim->task)) {
+      stop_at_rung(claim->task);
+      board_.record(*claim);
+      say(claim->task);
+      return true;
+    }
     const std::string folder = board_.folder_of(claim->task.trial.number);
     const std::vector<std::string> words = words_of(claim->task);
     jobs_.push_back({std::move(*claim), Child(words, folder + "/log.txt"), Clock::now()});
@@ -140,7 +147,7 @@ class Worker {
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       if (job->child.running()) {
         // at the rung it was promoted to it waits until it is promoted further
-        if (board_.request().asha && !job->told && look_due(*job) && at_its_rung(*job)) {
+        if (board_.request().asha && !job->told && look_due(*job) && looked_at_rung(*job)) {
           job->child.signal(SIGTERM);
           job->told = true;
         }
@@ -168,13 +175,23 @@ class Worker {
   // its metrics grow, and with them what reading them takes
   static bool look_due(const Job& job) { return Clock::now() >= job.next_look; }
 
-  bool at_its_rung(Job& job) const {
-    const BoardTrial& task = job.claim.task;
+  bool at_its_rung(const BoardTrial& task) const {
+    return task.promoted < int64_t(board_.request().asha->rungs.size()) &&
+           int64_t(rungs_reached(task.trial.number).size()) >= task.promoted;
+  }
+  bool looked_at_rung(Job& job) const {
     const auto begin = Clock::now();
-    const auto reached = int64_t(rungs_reached(task.trial.number).size());
+    const bool reached = at_its_rung(job.claim.task);
     const auto took = Clock::now() - begin;
     job.next_look = begin + std::chrono::duration_cast<Clock::duration>(took / kShareOfLooks);
-    return task.promoted < int64_t(board_.request().asha->rungs.size()) && reached >= task.promoted;
+    return reached;
+  }
+
+  void stop_at_rung(BoardTrial& task) const {
+    task.trial.rungs = rungs_reached(task.trial.number);
+    task.trial.rungs.resize(size_t(task.promoted));
+    task.trial.score = task.trial.rungs.back();
+    task.trial.state = TrialState::stopped;
   }
 
   // `ending`: a run that was told to end may have heard of it before it could save
@@ -184,12 +201,16 @@ class Worker {
     const int status = job.child.wait();
     trial.cost += seconds_since(job.began);
     const std::string folder = board_.folder_of(trial.number);
+    // told to stop before it listened, or behind its end: either way nothing of it is lost
+    const bool unheard = job.told && status == 128 + SIGTERM;
+    const bool finished =
+        status == 0 || (unheard && read_status(folder + "/run").state == "finished");
     if (board_.request().asha) {
       trial.rungs = rungs_reached(trial.number);
-      if (status != 0 && int64_t(trial.rungs.size()) > task.promoted)
+      if (!finished && int64_t(trial.rungs.size()) > task.promoted)
         trial.rungs.resize(size_t(task.promoted));
     }
-    if (status == 0) {
+    if (finished) {
       trial.score = score_of(folder + "/run");
       trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::failed;
       if (board_.request().asha && trial.state == TrialState::finished) {
@@ -199,12 +220,12 @@ class Worker {
         task.promoted = int64_t(trial.rungs.size());
       }
       if (trial.state == TrialState::failed) task.message = "no episode ended: it has no return";
-    } else if (job.told && status == train::kStopped) {
-      trial.score = trial.rungs.back();
-      trial.state = TrialState::stopped;
+    } else if (unheard || (job.told && status == train::kStopped)) {
+      stop_at_rung(task);
     } else if (status != train::kStopped && !ending) {
       trial.state = TrialState::failed;
       task.message = train::last_line(folder + "/log.txt");
+      if (task.message.empty()) task.message = "it ended with status " + std::to_string(status);
     }
     board_.record(job.claim);
     say(task);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/shell_word.h"
 #include "base/core/terminal.h"
 #include "base/metrics/sink.h"
 #include "base/statistics/samples.h"
@@ -56,6 +58,20 @@ std::string return_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
+}
+
+// the run whose networks a seed begins with, where each begins with those of its own; else empty
+std::string beginning_of(const std::string& init_from, uint64_t seed) {
+  return !init_from.empty() && is_seeds(init_from) ? init_from + "/seed-" + std::to_string(seed)
+                                                   : "";
+}
+
+// what one lacks is said before the others train
+void check_beginning(const std::string& init_from, uint64_t seed) {
+  const std::string run = beginning_of(init_from, seed);
+  if (run.empty() || has_checkpoint(run)) return;
+  throw Error("[seeds] train.init_from=" + init_from + " has no checkpoint of seed " +
+              std::to_string(seed) + "; begin at one it has (seed=), or train fewer (--seeds)");
 }
 
 class Group {
@@ -130,6 +146,8 @@ class Group {
     experiment.table().load(folder_ + "/settings.yaml");
     evaluates_ = experiment.run.eval_every > 0;
     init_from_ = experiment.run.init_from;
+    for (const Member& member : members_)
+      if (!has_checkpoint(member.folder)) check_beginning(init_from_, member.seed);
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
                                           [](const Member& member) { return !done(member); });
     side_ = side_by_side(experiment, waiting);
@@ -157,9 +175,8 @@ class Group {
       words.insert(words.end(),
                    {algo_, env_, "--bare", "--config", folder_ + "/settings.yaml", "--out",
                     member.folder, "--overwrite", "seed=" + std::to_string(member.seed)});
-      // each begins with the networks of its own seed
-      if (!init_from_.empty() && is_seeds(init_from_))
-        words.push_back("train.init_from=" + init_from_ + "/seed-" + std::to_string(member.seed));
+      if (const std::string run = beginning_of(init_from_, member.seed); !run.empty())
+        words.push_back("train.init_from=" + run);
     }
     words.insert(words.end(), {"--sinks", sinks, "threads=" + std::to_string(side_.threads)});
     return words;
@@ -258,7 +275,7 @@ class Group {
       print(text + "\n");
     }
     if (!failed.empty()) throw Error("[seeds] " + failed);
-    if (!all) print("resume with ./maglev train --resume " + folder_ + "\n");
+    if (!all) print("resume with ./maglev train --resume " + shell_word(folder_) + "\n");
     return all ? RunOutcome::finished : RunOutcome::stopped;
   }
 
@@ -298,7 +315,11 @@ std::string new_folder(const Experiment& experiment, const std::string& out) {
 std::string last_line(const std::string& path) {
   std::string text = path_exists(path) ? read_file(path, size_t(1) << 30) : "";
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  text.erase(0, text.rfind('\n') + 1);
+  // whoever passes it on says again who speaks
+  constexpr std::string_view kSpeaker = "maglev: ";
+  if (text.starts_with(kSpeaker)) text.erase(0, kSpeaker.size());
+  return text;
 }
 
 double last_evaluation(const std::string& folder) {
@@ -344,6 +365,8 @@ std::vector<RunRow> list_seeds(const std::string& root) {
 }
 
 RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request) {
+  for (int64_t i = 0; i < request.count; ++i)
+    check_beginning(experiment.run.init_from, experiment.run.seed + uint64_t(i));
   const std::string folder = new_folder(experiment, request.out);
   write_atomic(folder + "/settings.yaml", experiment.table().yaml());
   Json json{{"algorithm", experiment.algo().name}, {"environment", experiment.env().name}};

@@ -84,6 +84,11 @@ int run(const std::vector<std::string>& words) {
     if (!names.empty())
       throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
                   names[0] + "'");
+    for (const char* flag : {"--out", "--overwrite", "--config", "--bare", "--seeds"})
+      if (arguments.has(flag))
+        throw Error(std::string("[train] ") + flag +
+                    " is for a new run; one that is resumed goes on in its folder, with its "
+                    "settings and what is given as name=value: leave it out");
     for (const std::string& word : settings)
       if (word.starts_with("+hardware=") || word.starts_with("hardware="))
         throw Error("[train] a run that is resumed keeps its settings; " + word +

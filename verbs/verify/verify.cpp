@@ -35,12 +35,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Grammar grammar() {
-  return {
-      .flags = {{"--checkpoint", "WHICH", "latest, best or a checkpoint's folder (default latest)"},
-                {"--json", "", "print JSON instead of a table"}},
-      .least = 1,
-      .most = 1,
-      .names = "<run>"};
+  return {.flags = {{"--checkpoint", "WHICH",
+                     "latest, best, or a checkpoint by name or folder (default latest)"},
+                    {"--json", "", "print JSON instead of a table"}},
+          .least = 1,
+          .most = 1,
+          .names = "<run>"};
 }
 
 // what cannot be done is not as it should be
