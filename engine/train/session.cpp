@@ -182,7 +182,9 @@ RunOutcome Session::run() {
     if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
     push(/*wait=*/true);
     look_for_divergence();
-    const bool finished = trainer_.done() || outcome_ == RunOutcome::finished;
+    // what a signal left unjudged is made up for by a resume
+    const bool judged = !evaluation_ || (unjudged_.empty() && !evaluation_->running());
+    const bool finished = (trainer_.done() && judged) || outcome_ == RunOutcome::finished;
     end(finished ? "finished" : "stopped", status_.message);
     if (finished && outcome_ != RunOutcome::diverged) outcome_ = RunOutcome::finished;
   } catch (const std::exception& e) {

@@ -233,6 +233,22 @@ def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
     assert newest_manifest(whole)["state_hash"] == newest_manifest(broken)["state_hash"]
 
 
+def test_a_signal_during_the_last_evaluation_leaves_it_to_a_resume(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, f"train.eval_every={STEPS}", "train.eval_episodes=300000"]
+    environment = {**os.environ, "MAGLEV_HOME": str(HOME)}
+    process = subprocess.Popen([ENGINE, *words, "--out", run], env=environment)
+    deadline = time.monotonic() + 60
+    while not list((run / "checkpoints").glob(f"step_*{STEPS}")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+    assert engine("train", "--resume", run, "--sinks", "jsonl").returncode == 0
+    assert json.loads((run / "run.json").read_text())["state"] == "finished"
+    assert len(json.loads((run / "checkpoints" / "evaluations.json").read_text())) == 1
+
+
 @pytest.mark.parametrize("evaluated", [[], ["train.eval_every=5120", "train.eval_episodes=5"]])
 def test_a_run_ends_where_the_return_it_was_asked_for_is_reached(evaluated, engine, tmp_path):
     run = tmp_path / "run"

@@ -115,7 +115,7 @@ def test_settings_that_are_refused_stop_all_seeds_with_one_complaint(engine, tmp
 
 def test_a_seed_that_nobody_trained_is_missed_before_the_others_begin(group, engine, tmp_path):
     folder, _ = group
-    begin = [f"train.init_from={folder}", "seed=7", "--seeds", "3", "--out", tmp_path / "more"]
+    begin = [f"train.init_from={folder}", "seed=8", "--seeds", "3", "--out", tmp_path / "more"]
     done = engine("train", "ppo", "cartpole", *SMALL, *begin)
     assert done.returncode == 2 and "has no checkpoint of seed" in done.stderr
     assert not (tmp_path / "more").exists()
