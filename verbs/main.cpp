@@ -49,6 +49,8 @@ int run(const std::vector<std::string>& arguments) {
 int flushed(int status) {
   errno = 0;
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  // a reader that has seen enough (| head) is no failure
+  if (errno == EPIPE) return status;
   throw maglev::Error("[output] standard output cannot be written: " +
                       std::string(std::strerror(errno ? errno : EIO)));
 }

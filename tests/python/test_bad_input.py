@@ -1,12 +1,13 @@
 """Each mistake and each fault: one clear line, exit status not 0, and what was saved before is intact."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 
 import pytest
-from conftest import ENGINE
+from conftest import ENGINE, HOME
 
 SMALL = [
     "--bare",
@@ -124,6 +125,18 @@ def test_output_that_cannot_be_written_is_an_error(engine, home):
     command = f'exec "{ENGINE}" envs >/dev/full'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert "standard output cannot be written" in complaint(done)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    # as below a program that ignores SIGPIPE, such as the launcher
+    done = subprocess.run(
+        [ENGINE, "envs"], stdout=writer, stderr=subprocess.PIPE, restore_signals=False, check=False,
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_version_is_named(engine):
