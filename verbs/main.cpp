@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,11 @@ int main(int argc, char** argv) {
     return flushed(run({argv + 1, argv + argc}));
   } catch (const maglev::Error& e) {
     std::fprintf(stderr, "maglev: %s\n", e.what());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "maglev: [memory] the system does not give what is asked for; ask for less, or "
+                 "raise the limits of this process (ulimit -v)\n");
     return 2;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "maglev: internal error: %s\n", e.what());

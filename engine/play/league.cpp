@@ -133,12 +133,17 @@ void League::settle(const at::Tensor& reward) {
   }
 }
 
+// the learner as its own opponent is as strong as the learner
+double League::elo_of(const Member& member) const {
+  return member.name == "self" ? elo_ : member.elo;
+}
+
 std::vector<LeagueRow> League::table() const {
   std::vector<LeagueRow> rows;
   for (const Member& m : members_)
     if (m.in_play)
       rows.push_back({.name = m.name,
-                      .elo = m.name == "self" ? elo_ : m.elo,
+                      .elo = elo_of(m),
                       .games = m.games,
                       .wins = m.wins,
                       .draws = m.draws,
@@ -151,7 +156,7 @@ std::vector<std::pair<std::string, double>> League::figures() const {
   for (size_t m = 0; m < members_.size(); ++m) {
     // past selves come and go: their names would be new columns each time
     if (int64_t(m) >= first_past_) continue;
-    figures.emplace_back("elo/" + members_[m].name, members_[m].elo);
+    figures.emplace_back("elo/" + members_[m].name, elo_of(members_[m]));
     figures.emplace_back("score/" + members_[m].name, members_[m].recent);
   }
   if (!past_.empty()) {

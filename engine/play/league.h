@@ -63,6 +63,7 @@ class League {
     int64_t games, wins, draws, losses;
   };
 
+  double elo_of(const Member& member) const;
   /// Draws who plays `env` next.
   int64_t draw(int64_t env);
 

@@ -1,7 +1,9 @@
 #include "engine/train/dataset.h"
 
+#include <algorithm>
 #include <map>
 #include <span>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -123,6 +125,18 @@ void check_actions(const std::string& path, const EnvSpec& spec, const at::Tenso
       throw Error("[" + path + "] 'action' " + std::to_string(h) + " must lie in 0 to " +
                   std::to_string(spec.action.heads[h] - 1) + ", got " +
                   std::to_string(low < 0 ? low : high));
+  }
+  const auto text = [](float x) { return (std::ostringstream() << x).str(); };
+  for (size_t d = 0; d < spec.action.low.size(); ++d) {
+    const auto values = action.select(1, int64_t(d));
+    const float low = values.min().item<float>(), high = values.max().item<float>();
+    const float least = spec.action.low[d], most = spec.action.high[d];
+    // a file's own rounding is no fault
+    const float slack = 1e-4f * std::max(1.f, most - least);
+    if (low < least - slack || high > most + slack)
+      throw Error("[" + path + "] 'action' " + std::to_string(d) + " must lie in " + text(least) +
+                  " to " + text(most) + ", got " + text(low < least - slack ? low : high) +
+                  "; actions are in the environment's own units");
   }
 }
 

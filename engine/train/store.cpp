@@ -75,6 +75,17 @@ class RolloutStore : public Store {
   std::vector<std::pair<at::Tensor, at::Tensor>> lossy_;
 };
 
+// sequences lie within episodes, where they may not cross their ends
+void check_length(const EnvSpec& spec, const ReplayPlan& plan) {
+  int64_t longest = spec.max_steps;
+  for (const TaskSpec& task : spec.tasks) longest = std::max(longest, task.max_steps);
+  if (longest == 0 || plan.crossing || plan.length <= longest) return;
+  throw Error("[train] a sequence to learn from has " + std::to_string(plan.length) +
+              " steps, and no episode has more than " + std::to_string(longest) +
+              ": nothing could be learned; take shorter sequences, or longer episodes "
+              "(env.max_steps)");
+}
+
 class ReplayStore : public Store {
  public:
   ReplayStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
@@ -246,6 +257,7 @@ std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, co
     return std::make_unique<RolloutStore>(spec, plan, window, device, observations);
   }
   if (!run.dataset.empty()) return std::make_unique<DatasetStore>(run, spec, plan, placement);
+  check_length(spec, *plan.replay);
   return std::make_unique<ReplayStore>(run, spec, plan, window, placement);
 }
 

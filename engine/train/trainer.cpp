@@ -72,6 +72,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     throw Error("[train] train.precision=" + std::string(name_of(precision)) +
                 " is not offered by " + experiment.algo().name + ", which has fp32" +
                 offered_text(*plan_) + "; use one of these or auto");
+  if (offline() && !run.opponents.empty())
+    throw Error(
+        "[train] train.opponents is for a run that plays; one that learns from train.dataset plays "
+        "nothing, leave it out");
   if (overlap_ && (!plan_->overlap || !plan_->replay || offline()))
     throw Error(
         "[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "

@@ -1,5 +1,6 @@
 #include "engine/train/training_run.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -140,9 +141,13 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
-  const std::string began_with = experiment->run.init_from;
+  const RunOptions began = experiment->run;
   for (const auto& o : overrides) experiment->table().override_with(o);
-  if (experiment->run.init_from != began_with)
+  if (experiment->run.replay_capacity != began.replay_capacity && began.save_replay)
+    throw Error("[train] train.replay_capacity stays " + std::to_string(began.replay_capacity) +
+                " in a run that is resumed, whose checkpoints hold a replay of that size; leave it "
+                "out");
+  if (experiment->run.init_from != began.init_from)
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
         "networks, leave it out");
@@ -184,6 +189,17 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
   for (const auto& change : record.changes) session.say("changed " + change);
+  for (const std::string& note : dataset_notes(experiment->run)) session.say(note);
+  // a ring as large as the run was to be long keeps that size
+  const auto& plan = trainer.algorithm().plan().replay;
+  const RunOptions& now = experiment->run;
+  if (plan && now.dataset.empty() && now.steps > began.steps &&
+      began.replay_capacity >= began.steps &&
+      std::min(plan->capacity, now.steps) > now.replay_capacity)
+    session.say("the replay keeps " + std::to_string(now.replay_capacity) +
+                " rows, as it began; a new run of this length keeps " +
+                std::to_string(std::min(plan->capacity, now.steps)) +
+                " where train.replay_capacity says nothing else");
   return session.run();
 }
 

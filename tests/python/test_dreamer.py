@@ -50,7 +50,9 @@ def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     train(examples, whole, "points", *settings, "train.steps=900", "threads=2")
     train(examples, cut, "points", *settings, "train.steps=500", "threads=1")
     done = examples("train", "--resume", cut, "train.steps=900")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "the replay keeps 500 rows" in done.stdout, done.stderr
+    done = examples("train", "--resume", cut, "train.steps=1000", "train.replay_capacity=900")
+    assert done.returncode == 2 and "train.replay_capacity stays 500" in done.stderr
     assert state_hash(cut) == state_hash(whole)
 
 

@@ -1,6 +1,7 @@
 // maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, trains embeddings,
 // says what one is like.
 
+#include <charconv>
 #include <cstdio>
 #include <map>
 #include <unistd.h>
@@ -41,6 +42,12 @@ std::string decimal(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", x);
   return text;
+}
+
+// as it reads back
+std::string exact(double x) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, x).ptr);
 }
 
 void print_notes(const Dataset& dataset) {
@@ -180,12 +187,12 @@ int mine(const Arguments& arguments) {
     std::printf("%zu rules\n", rules.size());
     return 0;
   }
-  std::string text =
-      "% mined from " + dataset.name + ": support " + std::to_string(options.support) +
-      ", confidence " + decimal(options.confidence) +
-      (options.per_head ? ", " + std::to_string(options.per_head) + " a head" : "") + "\n";
+  std::string text = "% mined from " + dataset.name + ": support " +
+                     std::to_string(options.support) + ", confidence " + exact(options.confidence) +
+                     (options.per_head ? ", " + std::to_string(options.per_head) + " a head" : "") +
+                     "\n";
   for (const datalog::MinedRule& mined : rules)
-    text += decimal(mined.rule.confidence) + "::" + to_text(dataset.program, mined.rule) + "  % " +
+    text += exact(mined.rule.confidence) + "::" + to_text(dataset.program, mined.rule) + "  % " +
             std::to_string(mined.support) + " of " + std::to_string(mined.body) + ", PCA " +
             decimal(mined.pca_confidence()) + "\n";
   write_atomic(*file, text);

@@ -135,6 +135,13 @@ int run(const std::vector<std::string>& words) {
   const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
   const int64_t fps = arguments.integer("--fps", 1, 1000).value_or(50);
 
+  // a GIF counts in hundredths of a second, and programs show pictures of one as of ten
+  constexpr int64_t kMostGifFps = 50;
+  if (fps > kMostGifFps && arguments.value("--record").value_or("").ends_with(".gif"))
+    throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
+                " pictures a second; take --fps " + std::to_string(kMostGifFps) +
+                " or less, or record a .png");
+
   if (arguments.has("--web")) {
     for (const char* flag : {"--episodes", "--fps", "--fast", "--record", "--overwrite"})
       if (arguments.has(flag))

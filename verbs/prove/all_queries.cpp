@@ -39,7 +39,10 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
   AllAnswers all{.asked = asked};
   for (size_t begin = 0; begin <= asked.splits.size();) {
     const size_t end = std::min(asked.splits.find(',', begin), asked.splits.size());
-    const auto& queries = split_of(data, asked.splits.substr(begin, end - begin));
+    const std::string split = asked.splits.substr(begin, end - begin);
+    if (asked.splits.substr(0, begin).find(split) != std::string::npos)
+      throw Error("[--queries] names " + split + " twice in '" + asked.splits + "'; leave one out");
+    const auto& queries = split_of(data, split);
     all.queries.insert(all.queries.end(), queries.begin(), queries.end());
     begin = end + 1;
   }

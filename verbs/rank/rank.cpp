@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
@@ -87,7 +88,7 @@ Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
   return asked;
 }
 
-/// log sigmoid of the embedding's score of each candidate.
+/// The embedding's score of each candidate.
 std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
                                           const std::vector<Question>& questions,
                                           const datalog::Program& program) {
@@ -96,8 +97,8 @@ std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
     const datalog::Atom& query = question.candidates[0];
     const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
     const at::Tensor all =
-        at::log_sigmoid(question.head ? model.firsts(one(query.predicate), one(query.second))
-                                      : model.seconds(one(query.predicate), one(query.first)))[0]
+        (question.head ? model.firsts(one(query.predicate), one(query.second))
+                       : model.seconds(one(query.predicate), one(query.first)))[0]
             .contiguous();
     auto& row = scores.emplace_back();
     for (const datalog::Atom& atom : question.candidates) {
@@ -111,12 +112,17 @@ std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
   return scores;
 }
 
-/// The places of the K best scores.
-std::vector<size_t> best(const std::vector<double>& scores, size_t K) {
+double log_sigmoid(double x) { return std::min(x, 0.) - std::log1p(std::exp(-std::abs(x))); }
+
+/// The places of the K best scores. Among those alike names decide, and not which one is true.
+std::vector<size_t> best(const std::vector<double>& scores,
+                         const std::vector<datalog::Atom>& candidates, size_t K) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  const auto key = [&](size_t c) {
+    return std::tuple(-scores[c], candidates[c].first, candidates[c].second);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   order.resize(std::min(K, order.size()));
   return order;
 }
@@ -149,7 +155,7 @@ void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t short
     r.candidates += int64_t(candidates.size());
     std::vector<size_t> chosen(candidates.size());
     std::iota(chosen.begin(), chosen.end(), 0);
-    if (shortlist > 0) chosen = best(r.embedding[q], shortlist);
+    if (shortlist > 0) chosen = best(r.embedding[q], candidates, shortlist);
     for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
   }
   r.tried = int64_t(queries.size());
@@ -181,8 +187,10 @@ void score(Ranking& r, size_t shortlist) {
   // the embedding's and the proof's, one for the other, as likelihoods; what is not proved has a
   // penalty
   each(shortlist ? "shortlist" : "both", [&](size_t q, size_t c) {
-    return 2 * r.embedding[q][c] + (r.trials[q][c].proved ? 1 : kNotProved);
+    return 2 * log_sigmoid(r.embedding[q][c]) + (r.trials[q][c].proved ? 1 : kNotProved);
   });
+  // a large score's likelihood is 1 to the last place, and its order is still the embedding's
+  r.scorings.back().ties_by = r.embedding;
 }
 
 std::vector<std::pair<std::string, std::vector<size_t>>> groups_of(
@@ -254,7 +262,7 @@ std::string csv_of(const Ranking& r, const datalog::Program& program) {
              quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
              (trial.steps > 0 ? "1," : "0,") + (trial.proved ? "1," : "0,") +
              text("%.6g", double(trial.log_prob)) + "," + std::to_string(trial.steps);
-      for (const Scoring& scoring : r.scorings) csv += "," + text("%.9g", scoring.scores[q][c]);
+      for (const Scoring& scoring : r.scorings) csv += "," + text("%.17g", scoring.scores[q][c]);
       csv += "\n";
     }
   return csv;
@@ -312,10 +320,12 @@ int run(const std::vector<std::string>& words) {
   if (by) headings.insert(headings.begin(), names_of(*by)[size_t(*by)]);
   headings.insert(headings.end(), kHeadings.begin(), kHeadings.end());
   Table table(headings);
+  if (scores_file) write_atomic(*scores_file, csv_of(r, program));
   for (const Scoring& scoring : r.scorings) {
-    const std::vector<double> ranks = ranks_of(scoring, ties, asked.seed);
+    const Scoring places = ties_broken(scoring);
+    const std::vector<double> ranks = ranks_of(places, ties, asked.seed);
     const auto add = [&](const std::string& group, const std::vector<size_t>& which, bool part) {
-      const Figures f = figures_of(which, r.questions, scoring, ranks, r.trials);
+      const Figures f = figures_of(which, r.questions, places, ranks, r.trials);
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
       auto rest = cells(f);
@@ -330,7 +340,6 @@ int run(const std::vector<std::string>& words) {
     if (by)
       for (const auto& [name, which] : groups_of(r, *by, program)) add(name, which, /*part=*/true);
   }
-  if (scores_file) write_atomic(*scores_file, csv_of(r, program));
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
     return 0;

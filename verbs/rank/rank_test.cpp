@@ -120,9 +120,18 @@ TEST(RankQuestions, stay_within_a_predicates_domain) {
       EXPECT_TRUE(std::find(domain.begin(), domain.end(), atom.second) != domain.end());
 }
 
+TEST(RankReport, what_tells_ties_apart_never_moves_what_differs) {
+  const Scoring scoring{
+      .name = "x", .scores = {{1, 1, 0}, {-1, 1}}, .ties_by = {{4, 5, 9}, {8, 4}}};
+  const Scoring places = ties_broken(scoring);
+  EXPECT_EQ(places.scores, (std::vector<std::vector<double>>{{2, 4, 1}, {0, 2}}));
+  EXPECT_EQ(ranks_of(places, Ties::optimistic, 0), (std::vector<double>{2, 2}));
+  EXPECT_EQ(ties_broken({.name = "x", .scores = {{7, 7}}}).scores[0], (std::vector<double>{7, 7}));
+}
+
 TEST(RankReport, puts_proofs_before_what_was_not_proved) {
   EXPECT_GT(proof_score({.proved = true, .log_prob = -9}), proof_score({.log_prob = -0.1f}));
-  const Scoring scoring{"x", {{3, 1, 2}, {1, 5, 1}}};
+  const Scoring scoring{.name = "x", .scores = {{3, 1, 2}, {1, 5, 1}}};
   const auto ranks = ranks_of(scoring, Ties::pessimistic, 0);
   EXPECT_EQ(ranks, (std::vector<double>{1, 3}));
   const std::vector<std::vector<Trial>> trials{{{.proved = true}, {}, {}},

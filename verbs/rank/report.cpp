@@ -1,5 +1,6 @@
 #include "verbs/rank/report.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -8,6 +9,23 @@ namespace maglev::verbs::rank {
 
 double proof_score(const Trial& trial) {
   return double(trial.log_prob) + (trial.proved ? 0 : kNotProved);
+}
+
+Scoring ties_broken(const Scoring& scoring) {
+  if (scoring.ties_by.empty()) return scoring;
+  std::vector<std::pair<double, double>> all;
+  const auto key = [&](size_t q, size_t c) {
+    return std::pair(scoring.scores[q][c], scoring.ties_by[q][c]);
+  };
+  for (size_t q = 0; q < scoring.scores.size(); ++q)
+    for (size_t c = 0; c < scoring.scores[q].size(); ++c) all.push_back(key(q, c));
+  std::sort(all.begin(), all.end());
+  Scoring places{.name = scoring.name, .scores = scoring.scores};
+  for (size_t q = 0; q < places.scores.size(); ++q)
+    for (size_t c = 0; c < places.scores[q].size(); ++c)
+      places.scores[q][c] =
+          double(std::lower_bound(all.begin(), all.end(), key(q, c)) - all.begin());
+  return places;
 }
 
 std::vector<double> ranks_of(const Scoring& scoring, Ties ties, uint64_t seed) {

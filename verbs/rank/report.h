@@ -16,7 +16,11 @@ namespace maglev::verbs::rank {
 struct Scoring {
   std::string name;  ///< "proof", "embedding", "both", "shortlist"
   std::vector<std::vector<double>> scores;
+  /// What tells equal scores apart, likewise; empty: nothing.
+  std::vector<std::vector<double>> ties_by = {};
 };
+/// The same order as scores alone: where something tells ties apart, each one's place among all.
+Scoring ties_broken(const Scoring& scoring);
 
 struct Figures {
   int64_t questions = 0;
