@@ -160,6 +160,10 @@ std::optional<std::string> Arguments::output(std::string_view flag) const {
   if (!file) return std::nullopt;
   if (std::filesystem::is_directory(*file))
     throw Error(where() + *file + " is a folder; name a file for " + std::string(flag));
+  const auto folder = std::filesystem::path(*file).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    throw Error(where() + folder.string() + " is no folder; make it, or name another file for " +
+                std::string(flag));
   if (path_exists(*file) && !has("--overwrite"))
     throw Error(where() + *file + " is there already; name another, or replace it by --overwrite");
   return file;

@@ -104,12 +104,14 @@ class Analyst {
     analysis_.main_thread = main.stream ? "none" : thread_name(main);
     if (main.stream) analysis_.untraced = analysis_.wall;
     threads_.resize(first.tracks.size());
+    find_processes(first.tracks);
   }
 
   void add(const Timeline& timeline) {
     const int64_t from = std::max(from_, timeline.begin), to = std::min(to_, timeline.end);
     analysis_.spans += timeline.spans.size(), ++analysis_.windows;
     const Launches launches(timeline);
+    for (const auto& [lead, threads] : processes_) add_lead(timeline, lead);
     if (from < to) {
       for (size_t track = 0; track < timeline.tracks.size(); ++track)
         if (!timeline.tracks[track].stream) add_thread(timeline, track, from, to);
@@ -150,30 +152,64 @@ class Analyst {
   }
 
  private:
-  // each by the thread that leads it: that of most iterations, else the longest
-  void add_processes(const std::vector<Track>& tracks) {
+  // a thread's iterations, else its spans
+  static std::pair<int64_t, int64_t> extent(const Track& track) {
+    return track.iterations ? std::pair(track.iterations_begin, track.iterations_end)
+                            : std::pair(track.begin, track.end);
+  }
+
+  // where there are several: the thread that leads each, that of most iterations, else the longest
+  void find_processes(const std::vector<Track>& tracks) {
     std::map<std::string, std::vector<size_t>> by_process;
     for (size_t i = 0; i < tracks.size(); ++i)
       if (tracks[i].spans > 0 && !tracks[i].stream) by_process[tracks[i].process].push_back(i);
     if (by_process.size() < 2) return;
-    for (const auto& [pid, threads] : by_process) {
-      const size_t lead =
-          *std::max_element(threads.begin(), threads.end(), [&](size_t a, size_t b) {
-            return std::pair(tracks[a].iterations, tracks[a].top_ns) <
-                   std::pair(tracks[b].iterations, tracks[b].top_ns);
-          });
+    for (const auto& [pid, threads] : by_process)
+      processes_[*std::max_element(threads.begin(), threads.end(), [&](size_t a, size_t b) {
+        return std::pair(tracks[a].iterations, tracks[a].top_ns) <
+               std::pair(tracks[b].iterations, tracks[b].top_ns);
+      })] = threads;
+  }
+
+  // over its own iterations, which may lie elsewhere than those of the main thread
+  void add_lead(const Timeline& timeline, size_t lead) {
+    const auto [first, last] = extent(timeline.tracks[lead]);
+    const int64_t from = std::max(first, timeline.begin), to = std::min(last, timeline.end);
+    if (from >= to) return;
+    const auto spans = spans_of(timeline, lead);
+    each_stretch(spans, from, to, [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
+      add_use(leads_[lead], timeline, spans, stack, end - begin);
+    });
+  }
+
+  void add_processes(const std::vector<Track>& tracks) {
+    for (const auto& [lead, threads] : processes_) {
       const Track& track = tracks[lead];
-      ProcessTime time{.name = track.process_name, .pid = pid};
+      ProcessTime time{.name = track.process_name, .pid = track.process};
       time.threads = threads.size();
       for (const size_t thread : threads) time.spans += tracks[thread].spans;
       time.iterations = track.iterations;
-      time.begin = track.iterations ? track.iterations_begin : track.begin;
-      time.wall = (track.iterations ? track.iterations_end : track.end) - time.begin;
-      time.busy = threads_[lead].busy, time.waits = threads_[lead].idle_total();
+      const auto [begin, end] = extent(track);
+      time.begin = begin, time.wall = end - begin;
+      time.busy = leads_[lead].busy, time.waits = leads_[lead].idle_total();
       analysis_.processes.push_back(time);
     }
     std::stable_sort(analysis_.processes.begin(), analysis_.processes.end(),
                      [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  }
+
+  // busy, idle or untraced, by what lies innermost
+  template <class Spans>
+  void add_use(UsedTime& use, const Timeline& timeline, const Spans& spans,
+               std::span<const uint32_t> stack, int64_t length) {
+    if (stack.empty()) {
+      use.untraced += length;
+      return;
+    }
+    const SpanKind kind = spans[stack.back()].kind;
+    if (kind == SpanKind::wait || kind == SpanKind::sync || kind == SpanKind::host_copy)
+      use.idle[size_t(cause_of(timeline, meanings_, spans, stack))] += length;
+    else use.busy += length;
   }
 
   void add_thread(const Timeline& timeline, size_t track, int64_t from, int64_t to) {
@@ -185,15 +221,7 @@ class Analyst {
     const int64_t out_of_place = each_stretch(
         spans, from, to, [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
           const int64_t length = end - begin;
-          // idle time of the thread
-          if (stack.empty()) {
-            use.untraced += length;
-          } else {
-            const SpanKind kind = spans[stack.back()].kind;
-            if (kind == SpanKind::wait || kind == SpanKind::sync || kind == SpanKind::host_copy)
-              use.idle[size_t(cause_of(timeline, meanings_, spans, stack))] += length;
-            else use.busy += length;
-          }
+          add_use(use, timeline, spans, stack, length);
           // the innermost operation's and the innermost stage's own time
           if (!stack.empty())
             if (Totals* table = tables_.of(spans[stack.back()].kind, false))
@@ -351,6 +379,9 @@ class Analyst {
   int64_t from_ = 0, to_ = 0, out_of_place_ = 0;
   uint64_t device_spans_ = 0, before_launch_ = 0;
   std::vector<UsedTime> threads_;
+  // by the thread that leads: the threads of its process, and its use
+  std::map<size_t, std::vector<size_t>> processes_;
+  std::map<size_t, UsedTime> leads_;
   std::map<std::pair<CopyWay, bool>, CopiedBytes> copies_;
   std::vector<std::pair<int64_t, int64_t>> device_extent_;
   bool graph_done_ = false;

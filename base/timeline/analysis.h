@@ -36,7 +36,7 @@ struct ProcessTime {
   std::string name, pid;
   uint64_t threads = 0, spans = 0, iterations = 0;
   int64_t begin = 0, wall = 0;  ///< of the thread that leads: its iterations, else its spans
-  int64_t busy = 0, waits = 0;  ///< of it, within the analysed time
+  int64_t busy = 0, waits = 0;  ///< of it
 };
 
 /// One device, or one thread.

@@ -238,7 +238,7 @@ TEST(Merge, pids_and_flows_are_kept_apart_and_all_else_stays) {
 
 TEST(Merge, a_merged_trace_is_analysed_by_process) {
   const std::string a = file_of("a", {.pid = 7, .spans = {{0, 100'000}, {100'000, 300'000}}});
-  const std::string b = file_of("b", {.pid = 7, .spans = {{50'000, 100'000}}});
+  const std::string b = file_of("b", {.pid = 7, .spans = {{350'000, 400'000}}});
   const std::string path = test_folder() + "/merged.json";
   std::ofstream(path) << merge_of({a, b}).trace.dump();
   const Analysis analysis = analyse_trace(path);
@@ -247,7 +247,8 @@ TEST(Merge, a_merged_trace_is_analysed_by_process) {
   EXPECT_EQ(analysis.processes[0].wall, 300'000);
   EXPECT_EQ(analysis.processes[0].busy, 300'000);
   EXPECT_EQ(analysis.processes[1].name, "b");
-  EXPECT_EQ(analysis.processes[1].begin, 50'000);
+  EXPECT_EQ(analysis.processes[1].begin, 350'000);
+  EXPECT_EQ(analysis.processes[1].busy, 50'000) << "also behind the main thread's end";
   EXPECT_EQ(analysis.origin.dropped, 4);
   EXPECT_TRUE(contains(analysis.main_thread, "7: 1"));
   // one process has no table of them

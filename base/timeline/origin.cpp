@@ -39,7 +39,8 @@ TraceOrigin origin_of(const std::string& json) {
   TraceOrigin origin;
   const auto said = Json::parse(json, nullptr, /*throws=*/false);
   if (!said.is_object()) return origin;
-  origin.ours = true;
+  // a merged file says so of others' traces too
+  origin.ours = !said.contains("merged") || said.contains("version");
   origin.run = text(said, "run"), origin.algorithm = text(said, "algorithm");
   origin.environment = text(said, "environment"), origin.mode = text(said, "mode");
   origin.threads = std::min<int64_t>(1'000'000'000, count(said, "threads"));

@@ -120,7 +120,7 @@ void RunTrace::end_iteration(int64_t iteration) {
     look_for_anomaly(iteration, seconds);
   }
   diverged_ = false;
-  if (iteration == 0 || options_.anomaly == 0) return;
+  if (std::exchange(excused_, false) || iteration == 0 || options_.anomaly == 0) return;
   if (times_.size() < kMedianOf) times_.push_back(seconds);
   else times_[size_t(timed_) % kMedianOf] = seconds;
   ++timed_;
@@ -129,7 +129,7 @@ void RunTrace::end_iteration(int64_t iteration) {
 void RunTrace::look_for_anomaly(int64_t iteration, double seconds) {
   Window window{iteration, iteration, "divergence"};
   if (!diverged_) {
-    if (timed_ < kFirstMedian) return void(tracer_.take());
+    if (excused_ || timed_ < kFirstMedian) return void(tracer_.take());
     const double usual = median(times_);
     if (seconds <= options_.anomaly * usual) return void(tracer_.take());
     window.reason = "slow iteration";

@@ -36,6 +36,9 @@ class RunTrace {
   void ask() { asked_ = true; }
   /// The iteration that runs is written: learning has diverged.
   void diverged() { diverged_ = true; }
+  /// The iteration that runs does what is known to take long, a save or an evaluation: it is no
+  /// slow one.
+  void excuse() { excused_ = true; }
   /// What is open ends, and what is being written is waited for. Also when the run fails.
   void finish();
   /// Lines for people since the last call.
@@ -62,7 +65,7 @@ class RunTrace {
   trace::Tracer tracer_;
   std::unique_ptr<Kineto> kineto_;  ///< null: mode lite
   std::optional<Window> open_;
-  bool asked_ = false, diverged_ = false, told_busy_ = false;
+  bool asked_ = false, diverged_ = false, excused_ = false, told_busy_ = false;
   std::vector<double> times_;  ///< seconds of the last iterations, a ring
   int64_t timed_ = 0, anomalies_ = 0, begin_ns_ = 0;
   int64_t last_ = 0;  ///< iteration that ended last

@@ -337,6 +337,7 @@ void Session::tell_episodes() {
 
 void Session::save(bool must) {
   const auto span = trace::stage("save");
+  trace_.excuse();
   Timed timed(monitor_.beside().saving);
   const Experiment& experiment = trainer_.experiment();
   look_after_folder();
@@ -391,6 +392,7 @@ void Session::evaluate(bool wait) {
 void Session::take_verdict(bool wait) {
   using namespace std::chrono_literals;
   if (wait && evaluation_->running()) {
+    trace_.excuse();
     const auto span = trace::wait("evaluation", "pool");
     Timed timed(monitor_.beside().evaluating);
     // a signal does not wait for it

@@ -280,13 +280,24 @@ def test_a_signal_asks_for_a_trace(tmp_path):
 
 def test_an_iteration_that_takes_long_is_written(engine, tmp_path):
     run = tmp_path / "run"
-    train(engine, run, "trace.anomaly=1.5", "train.save_every=640")
+    process = start(*RUN, "train.steps=1000000000", "trace.anomaly=1.5", "train.save_every=640", "--out", run)
+    wait_for_checkpoints(run, 3, process)
+    # somebody else's turn, for a while
+    for _ in range(3):
+        time.sleep(0.3)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGCONT)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 130
     files = list((run / "traces").glob("*.json.gz"))
     assert 1 <= len(files) <= 10
     for file in files:
         trace = read(file)
         assert trace["maglev"]["reason"] == "slow iteration"
         assert sum(e["name"] == "iteration" for e in spans(trace)) == 1
+        # a save takes long, and everybody knows
+        assert not any(e["name"] == "save" for e in spans(trace))
     assert "the median is" in (run / "log.txt").read_text()
 
 

@@ -216,9 +216,17 @@ int suites(const Arguments& arguments) {
   const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
   // what could be refused is, before anything is measured
   const auto json = arguments.output("--json"), html = arguments.output("--html");
+  if (json && html && *json == *html)
+    throw Error("[bench] --json and --html name the same file, " + *json + "; name two");
   std::vector<Timing> before;
-  if (auto path = arguments.value("--baseline"))
-    before = timings_of_json(read_file(*path, kMostBytes), *path);
+  if (auto path = arguments.value("--baseline")) {
+    std::string machine;
+    before = timings_of_json(read_file(*path, kMostBytes), *path, &machine);
+    if (const std::string model = probe_system(".").processor.model;
+        !machine.empty() && !machine.starts_with(model))
+      std::fprintf(stderr, "maglev: %s was measured on another machine (%s): it says little here\n",
+                   path->c_str(), machine.c_str());
+  }
   const std::string named = arguments.value("--devices").value_or("cpu");
   std::vector<at::Device> devices;
   for (size_t begin = 0; begin <= named.size();) {

@@ -63,7 +63,8 @@ std::string timings_json(const std::vector<Timing>& timings, const std::string& 
   return nlohmann::ordered_json{{"machine", machine}, {"timings", all}}.dump(2) + "\n";
 }
 
-std::vector<Timing> timings_of_json(const std::string& text, const std::string& path) {
+std::vector<Timing> timings_of_json(const std::string& text, const std::string& path,
+                                    std::string* machine) {
   const auto wrong = [&] {
     return Error("[bench] " + path +
                  " must hold timings as bench --json writes them, two positive samples each at "
@@ -72,6 +73,7 @@ std::vector<Timing> timings_of_json(const std::string& text, const std::string& 
   try {
     std::vector<Timing> timings;
     const auto json = nlohmann::json::parse(text);
+    if (machine && json.contains("machine")) *machine = json["machine"];
     for (const auto& one : json.at("timings")) {
       Timing timing{one.at("suite"), one.at("name"), one.at("seconds")};
       if (timing.seconds.size() < 2) throw wrong();

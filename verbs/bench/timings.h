@@ -37,8 +37,9 @@ std::vector<Comparison> compared(const std::vector<Timing>& now, const std::vect
 
 /// {"machine": ..., "timings": [{"suite", "name", "seconds": [...], "median", "low", "high"}]}.
 std::string timings_json(const std::vector<Timing>& timings, const std::string& machine);
-/// Of such a text; `path` for errors. Throws Error where it is none.
-std::vector<Timing> timings_of_json(const std::string& text, const std::string& path);
+/// Of such a text, and where it was measured; `path` for errors. Throws Error where it is none.
+std::vector<Timing> timings_of_json(const std::string& text, const std::string& path,
+                                    std::string* machine = nullptr);
 
 /// One HTML file: a table and a chart of ratios where there are comparisons.
 std::string timings_page(const std::vector<Timing>& timings,

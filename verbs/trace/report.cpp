@@ -106,8 +106,8 @@ std::string processes_text(const Analysis& analysis, const Terminal& terminal) {
          time_text(double(process.begin - analysis.processes[0].begin)),
          time_text(double(process.wall)), std::to_string(process.iterations),
          process.iterations ? time_text(double(process.wall) / double(process.iterations)) : "-",
-         share_text(double(process.busy), double(analysis.wall)),
-         share_text(double(process.waits), double(analysis.wall))});
+         share_text(double(process.busy), double(process.wall)),
+         share_text(double(process.waits), double(process.wall))});
   return table.text(terminal);
 }
 

@@ -12,6 +12,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/system.h"
 #include "engine/train/signals.h"
@@ -156,6 +157,11 @@ int run(const std::vector<std::string>& words) {
 
   const System system = probe_system(".");
   const std::string pair = algo + " " + env;
+  // what it was tuned with decides what is found again
+  std::string given = pair;
+  if (arguments.has("--bare")) given += " --bare";
+  if (const auto config = arguments.value("--config")) given += " --config " + shell_word(*config);
+  for (const std::string& setting : arguments.settings()) given += " " + shell_word(setting);
   if (arguments.has("--json")) {
     print(tuned_json(*tuned));
   } else {
@@ -164,14 +170,14 @@ int run(const std::vector<std::string>& words) {
                   system.processor.model.c_str(), tuned->outcome.seconds);
     print(title + table_text(tuned->outcome, probe_terminal(STDOUT_FILENO)) + "\n" +
           verdict_text(tuned->outcome) + "\n" +
-          (learning.empty() ? "use it: ./maglev train " + pair + " +hardware=auto\n" : ""));
+          (learning.empty() ? "use it: ./maglev train " + given + " +hardware=auto\n" : ""));
   }
   if (file) {
     write_atomic(
         *file, profile_yaml(*tuned, "Found by ./maglev tune " + pair + " on " + tuned->made + ", " +
                                         system.processor.model + "."));
     std::fprintf(stderr, "written: %s; ./maglev train %s +hardware=%s\n", file->c_str(),
-                 pair.c_str(), file->c_str());
+                 given.c_str(), shell_word(*file).c_str());
   }
   return 0;
 }
