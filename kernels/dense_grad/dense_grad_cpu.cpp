@@ -7,6 +7,7 @@
 
 #include "base/simd/product-inl.h"
 #include "base/simd/sum-inl.h"
+#include "base/trace/span.h"
 #include "kernels/dense/end-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -179,10 +180,20 @@ HWY_EXPORT(input_grad);
 HWY_EXPORT(columns);
 HWY_EXPORT(weight_grad);
 
-void dense_end_grad_cpu(const DenseEndGrad& args) { HWY_DYNAMIC_DISPATCH(end_grad)(args); }
-void dense_input_grad_cpu(const DenseInputGrad& args) { HWY_DYNAMIC_DISPATCH(input_grad)(args); }
+void dense_end_grad_cpu(const DenseEndGrad& args) {
+  const auto span = trace::kernel("dense_end_grad");
+  HWY_DYNAMIC_DISPATCH(end_grad)(args);
+}
+void dense_input_grad_cpu(const DenseInputGrad& args) {
+  const auto span = trace::kernel("dense_input_grad", 2 * args.features * args.out * args.stride);
+  HWY_DYNAMIC_DISPATCH(input_grad)(args);
+}
 void dense_columns_cpu(const DenseColumns& args) { HWY_DYNAMIC_DISPATCH(columns)(args); }
-void dense_weight_grad_cpu(const DenseWeightGrad& args) { HWY_DYNAMIC_DISPATCH(weight_grad)(args); }
+void dense_weight_grad_cpu(const DenseWeightGrad& args) {
+  const auto span =
+      trace::kernel("dense_weight_grad", 2 * args.in * args.count * args.panels * args.stride);
+  HWY_DYNAMIC_DISPATCH(weight_grad)(args);
+}
 
 }  // namespace maglev
 #endif

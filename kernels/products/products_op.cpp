@@ -6,6 +6,7 @@
 
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
+#include "base/trace/span.h"
 #include "engine/device/kernel.h"
 #include "engine/device/launch.h"
 #include "kernels/products/products.h"
@@ -42,7 +43,10 @@ void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, Prec
                         .a_batch = batches ? a.stride(0) : 0,
                         .b_batch = batches ? b.stride(0) : 0,
                         .c_batch = batches ? c.stride(0) : 0};
-  if (precision == Precision::bf16 && product_pairs_pay(rows)) product_pairs_cpu(rows);
+  const bool pairs = precision == Precision::bf16 && product_pairs_pay(rows);
+  const auto span = trace::kernel(pairs ? "products_bf16" : "products",
+                                  2 * rows.batch * rows.rows * rows.depth * rows.columns);
+  if (pairs) product_pairs_cpu(rows);
   else product_cpu(rows);
 }
 
