@@ -51,6 +51,7 @@ struct RunInfo {
   std::string dir;  ///< the run folder, exists
   std::string algo, env, device;
   int64_t total_steps = 0;
+  int64_t seeding_steps = 0;  ///< collected before anything is learned
   int64_t resumed_at =
       -1;  ///< step of the checkpoint it continues from; -1: a new run. Later rows are dropped.
   bool quiet = false;

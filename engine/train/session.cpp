@@ -158,6 +158,7 @@ MetricWriter Session::open(const RunRequest& request) {
                .device = placement.device.str() + ", " + std::to_string(placement.threads) +
                          " threads, " + name_of(placement.precision),
                .total_steps = options().steps,
+               .seeding_steps = trainer_.report().progress().seeding_steps,
                .resumed_at = resumed_at_,
                .options_yaml = experiment.table().yaml(),
                .past = {}};

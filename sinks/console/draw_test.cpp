@@ -291,6 +291,22 @@ TEST(View, an_eta_follows_the_smoothed_rate) {
   EXPECT_LT(view.steps_per_second, 10'000);
 }
 
+TEST(View, rows_without_an_update_do_not_carry_the_rate) {
+  RunInfo run = drawn_run();
+  run.seeding_steps = 1'000;
+  View view(run, 0);
+  const auto apply = [&](int64_t step, double seconds, double rate) {
+    MetricRow row = row_at(step, 1);
+    row.seconds = seconds, row.steps_per_second = rate;
+    view.apply(row, seconds);
+  };
+  apply(1'000, 0.001, 1e6);
+  EXPECT_TRUE(std::isnan(view.left_s()));
+  apply(1'004, 0.0014, 1e4);
+  apply(1'008, 0.1014, 40);
+  EXPECT_LT(view.steps_per_second, 100);
+}
+
 TEST(View, ticks_move_the_step_and_the_clock_between_rows) {
   View view(drawn_run(), 100);
   Progress progress;

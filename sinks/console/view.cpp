@@ -28,6 +28,7 @@ View::View(const RunInfo& run, double now_s)
       began_s_(now_s),
       row_at_s_(now_s),
       began_step_(step) {
+  seeding_steps = run.seeding_steps;
   row.return_mean = kNaN;
   for (const PastRow& before : run.past) remember(before);
 }
@@ -40,17 +41,20 @@ void View::apply(const MetricRow& next, double now_s) {
     return;
   }
   const double interval_s = rows == 0 ? now_s - began_s_ : next.seconds - row.seconds;
-  // the first row's rate holds lazy initialisation too, and that of seeding no updates: later rows
-  // take over quickly
+  // the first row's rate holds lazy initialisation too, and that of seeding no updates: those
+  // behind them begin anew
   const bool was_seeding =
       std::exchange(rate_of_seeding_, (rows == 0 ? began_step_ : row.step) < seeding_steps);
-  const double weight = rows < 2 || was_seeding || rate_of_seeding_ || std::isnan(steps_per_second)
-                            ? 1
-                            : 1 - std::exp(-std::max(0.0, interval_s) / kSmooth_s);
-  if (std::isfinite(next.steps_per_second))
-    steps_per_second = weight == 1
-                           ? next.steps_per_second
-                           : steps_per_second + weight * (next.steps_per_second - steps_per_second);
+  if (rows < 2 || was_seeding || rate_of_seeding_) recent_steps_ = recent_s_ = 0;
+  if (std::isfinite(next.steps_per_second) && interval_s > 0) {
+    // steps and seconds each, for rows of few updates take next to no time beside those of many
+    const double kept = std::exp(-interval_s / kSmooth_s);
+    recent_steps_ = kept * recent_steps_ + interval_s * next.steps_per_second;
+    recent_s_ = kept * recent_s_ + interval_s;
+    steps_per_second = recent_steps_ / recent_s_;
+  } else if (std::isfinite(next.steps_per_second) && recent_s_ == 0) {
+    steps_per_second = next.steps_per_second;
+  }
   row = next;
   if (!next.bound_by.empty()) bound_by = next.bound_by;
   row_at_s_ = now_s;

@@ -59,6 +59,7 @@ struct View {
 
   double began_s_, row_at_s_;
   int64_t began_step_;
+  double recent_steps_ = 0, recent_s_ = 0;  ///< what the rate is of, older ones ever less
   bool rate_of_seeding_ = false;  ///< the last row's interval began before anything was learned
   int64_t history_stride_ = 1, history_pending_ = 0;
   double history_sum_ = 0;
