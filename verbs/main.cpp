@@ -50,8 +50,6 @@ int run(const std::vector<std::string>& arguments) {
 int flushed(int status) {
   errno = 0;
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  // a reader that has seen enough (| head) is no failure
-  if (errno == EPIPE) return status;
   throw maglev::Error("[output] standard output cannot be written: " +
                       std::string(std::strerror(errno ? errno : EIO)));
 }
@@ -64,6 +62,9 @@ int main(int argc, char** argv) {
   // a save or a trace that is asked for before a run listens ends nothing
   std::signal(SIGUSR1, SIG_IGN);
   std::signal(SIGUSR2, SIG_IGN);
+  // a reader that has seen enough (| head) ends what prints for it, also behind a launcher that
+  // ignores this; what trains or serves looks after itself
+  std::signal(SIGPIPE, SIG_DFL);
   try {
     maglev::limit_simd();
     return flushed(run({argv + 1, argv + argc}));

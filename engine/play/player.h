@@ -108,8 +108,8 @@ class PolicyPlayer : public Player {
 /// The policy of a run, from a checkpoint.
 class RunPlayer : public Player {
  public:
-  /// `which`: latest, best, or a checkpoint by name or folder. Throws Error when `folder` holds no run with
-  /// such a checkpoint, or one of another kind of environment.
+  /// `which`: latest, best, or a checkpoint by name or folder. Throws Error when `folder` holds no
+  /// run with such a checkpoint, or one of another kind of environment.
   RunPlayer(const std::string& folder, const Game& game, ActMode mode,
             const std::string& which = "latest");
   ~RunPlayer() override;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <unistd.h>
 
@@ -76,7 +77,8 @@ bool is_run(const std::string& path) {
 }
 
 Error no_run(const std::string& path) {
-  const auto below = list_runs(path);
+  const bool folder = std::filesystem::is_directory(path);
+  const auto below = folder ? list_runs(path) : std::vector<RunRow>{};
   if (below.empty()) return Error("[" + path + "] holds no run; ./maglev runs lists them");
   std::string first = below[0].path;
   for (const RunRow& row : below) first = std::min(first, row.path);

@@ -84,6 +84,7 @@ std::optional<RunTrace::Window> RunTrace::window_at(int64_t iteration) {
 }
 
 void RunTrace::begin_iteration(int64_t iteration) {
+  excused_ = false;
   if (!open_) {
     if (const auto window = window_at(iteration)) open(*window);
     else if (options_.anomaly > 0 && iteration > 0 && anomalies_ < kMostAnomalies) tracer_.start();
@@ -120,7 +121,7 @@ void RunTrace::end_iteration(int64_t iteration) {
     look_for_anomaly(iteration, seconds);
   }
   diverged_ = false;
-  if (std::exchange(excused_, false) || iteration == 0 || options_.anomaly == 0) return;
+  if (excused_ || iteration == 0 || options_.anomaly == 0) return;
   if (times_.size() < kMedianOf) times_.push_back(seconds);
   else times_[size_t(timed_) % kMedianOf] = seconds;
   ++timed_;

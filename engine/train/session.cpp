@@ -358,8 +358,7 @@ void Session::save(bool must) {
   const std::string step = count_text(trainer_.step());
   std::string path, trouble;
   try {
-    path = store_.save(
-        identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
+    path = store_.save(identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
     if (const League* league = trainer_.league())
       write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));

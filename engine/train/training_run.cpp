@@ -143,10 +143,6 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const Settings old(experiment->table());
   const RunOptions began = experiment->run;
   for (const auto& o : overrides) experiment->table().override_with(o);
-  if (experiment->run.replay_capacity != began.replay_capacity && began.save_replay)
-    throw Error("[train] train.replay_capacity stays " + std::to_string(began.replay_capacity) +
-                " in a run that is resumed, whose checkpoints hold a replay of that size; leave it "
-                "out");
   if (experiment->run.init_from != began.init_from)
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
@@ -157,6 +153,11 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const Placement placement = settle_precision(*experiment, asked);
   RunTrace trace(experiment->trace, placement.device.is_cuda());
   Trainer trainer(*experiment, placement);
+  if (trainer.store().replay() && began.save_replay &&
+      experiment->run.replay_capacity != began.replay_capacity)
+    throw Error("[train] train.replay_capacity stays " + std::to_string(began.replay_capacity) +
+                " in a run that is resumed, whose checkpoints hold a replay of that size; leave it "
+                "out");
   auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
                         .newest_verified([](const std::string& note) {
                           std::fprintf(stderr, "maglev: %s\n", note.c_str());
@@ -194,7 +195,6 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const auto& plan = trainer.algorithm().plan().replay;
   const RunOptions& now = experiment->run;
   if (plan && now.dataset.empty() && now.steps > began.steps &&
-      began.replay_capacity >= began.steps &&
       std::min(plan->capacity, now.steps) > now.replay_capacity)
     session.say("the replay keeps " + std::to_string(now.replay_capacity) +
                 " rows, as it began; a new run of this length keeps " +

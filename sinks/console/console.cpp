@@ -94,7 +94,7 @@ volatile std::sig_atomic_t continued = 0;
 
 // hears of the process being continued after Ctrl-Z
 void watch_continuations() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) { continued = 1; };
   action.sa_flags = SA_RESTART;
   sigaction(SIGCONT, &action, nullptr);

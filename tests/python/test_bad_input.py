@@ -78,6 +78,7 @@ def complaint(done):
         (["train", "ppo", "cartpole", "--sinks", "jsnol"], "did you mean jsonl"),
         (["train", "--resume", "no/such/run"], "no/such/run"),
         (["eval", "no/such/run"], "no/such/run"),
+        (["eval", ENGINE], "holds no run"),
     ],
 )
 def test_wrong_words_are_answered(arguments, expected, engine, tmp_path):
@@ -130,16 +131,17 @@ def test_output_that_cannot_be_written_is_an_error(engine, home):
     assert "standard output cannot be written" in complaint(done)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+@pytest.mark.parametrize("words", [["envs"], ["train", "dreamer", "cartpole", "--help"]])
+def test_a_reader_that_has_seen_enough_is_no_error(words):
     reader, writer = os.pipe()
     os.close(reader)
     # as below a program that ignores SIGPIPE, such as the launcher
     done = subprocess.run(
-        [ENGINE, "envs"], stdout=writer, stderr=subprocess.PIPE, restore_signals=False, check=False,
+        [ENGINE, *words], stdout=writer, stderr=subprocess.PIPE, restore_signals=False, check=False,
         env={**os.environ, "MAGLEV_HOME": str(HOME)},
     )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
 def test_the_version_is_named(engine):

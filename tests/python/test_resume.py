@@ -171,8 +171,7 @@ def test_resuming_leaves_a_record(engine, tmp_path):
 )
 def test_what_is_for_a_new_run_is_refused_where_one_is_resumed(words, engine, tmp_path):
     run = tmp_path / "a"
-    if not run.exists():
-        assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    assert engine("train", "ppo", "cartpole", *COMMON, "train.steps=640", "--out", run).returncode == 0
     before = (run / "config.yaml").read_text()
     done = engine("train", "--resume", run, "train.steps=12800", *words, cwd=tmp_path)
     assert done.returncode == 2 and "leave it out" in done.stderr and done.stderr.count("\n") == 1
@@ -236,11 +235,13 @@ def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
 def test_a_signal_during_the_last_evaluation_leaves_it_to_a_resume(engine, tmp_path):
     run = tmp_path / "run"
     words = ["train", "ppo", "cartpole", *COMMON, f"train.eval_every={STEPS}", "train.eval_episodes=300000"]
+    words += ["env.max_steps=30"]
     environment = {**os.environ, "MAGLEV_HOME": str(HOME)}
     process = subprocess.Popen([ENGINE, *words, "--out", run], env=environment)
     deadline = time.monotonic() + 60
     while not list((run / "checkpoints").glob(f"step_*{STEPS}")) and time.monotonic() < deadline:
         time.sleep(0.01)
+    time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert json.loads((run / "run.json").read_text())["state"] == "stopped"

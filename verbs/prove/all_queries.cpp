@@ -40,9 +40,9 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
   for (size_t begin = 0; begin <= asked.splits.size();) {
     const size_t end = std::min(asked.splits.find(',', begin), asked.splits.size());
     const std::string split = asked.splits.substr(begin, end - begin);
+    const auto& queries = split_of(data, split);
     if (asked.splits.substr(0, begin).find(split) != std::string::npos)
       throw Error("[--queries] names " + split + " twice in '" + asked.splits + "'; leave one out");
-    const auto& queries = split_of(data, split);
     all.queries.insert(all.queries.end(), queries.begin(), queries.end());
     begin = end + 1;
   }

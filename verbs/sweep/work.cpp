@@ -94,9 +94,11 @@ class Worker {
     if (closed()) return false;
     auto claim = board_.claim(/*begin_new=*/true);
     if (!claim) return false;
-    // what it trained in one go reached further than it was told to
-    if (board_.request().asha && at_its_rung(claim->task)) {
-      stop_at_rung(claim->task);
+    // another worker may have ended before it could say so; and what trained in one go may have
+    // reached further than it was told to
+    const bool finished = has_finished(claim->task);
+    if (finished || (board_.request().asha && at_its_rung(claim->task))) {
+      finished ? finish(claim->task) : stop_at_rung(claim->task);
       board_.record(*claim);
       say(claim->task);
       return true;
@@ -194,6 +196,29 @@ class Worker {
     task.trial.state = TrialState::stopped;
   }
 
+  // whether its run did, by what it wrote
+  bool has_finished(const BoardTrial& task) const {
+    try {
+      return read_status(board_.folder_of(task.trial.number) + "/run").state == "finished";
+    } catch (const Error&) {
+      // none yet, a damaged one, or several seeds, which say so together
+      return false;
+    }
+  }
+
+  void finish(BoardTrial& task) const {
+    search::SearchTrial& trial = task.trial;
+    trial.score = score_of(board_.folder_of(trial.number) + "/run");
+    trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::failed;
+    if (trial.state == TrialState::failed) task.message = "no episode ended: it has no return";
+    if (!board_.request().asha || trial.state == TrialState::failed) return;
+    // the last rung is the end
+    trial.rungs = rungs_reached(trial.number);
+    trial.rungs.resize(board_.request().asha->rungs.size() - 1, trial.score);
+    trial.rungs.push_back(trial.score);
+    task.promoted = int64_t(trial.rungs.size());
+  }
+
   // `ending`: a run that was told to end may have heard of it before it could save
   void end(Job& job, bool ending) {
     BoardTrial& task = job.claim.task;
@@ -201,25 +226,14 @@ class Worker {
     const int status = job.child.wait();
     trial.cost += seconds_since(job.began);
     const std::string folder = board_.folder_of(trial.number);
-    // told to stop before it listened, or behind its end: either way nothing of it is lost
+    // told to stop before it listened, or behind its end
     const bool unheard = job.told && status == 128 + SIGTERM;
-    const bool finished =
-        status == 0 || (unheard && read_status(folder + "/run").state == "finished");
     if (board_.request().asha) {
       trial.rungs = rungs_reached(trial.number);
-      if (!finished && int64_t(trial.rungs.size()) > task.promoted)
-        trial.rungs.resize(size_t(task.promoted));
+      if (int64_t(trial.rungs.size()) > task.promoted) trial.rungs.resize(size_t(task.promoted));
     }
-    if (finished) {
-      trial.score = score_of(folder + "/run");
-      trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::failed;
-      if (board_.request().asha && trial.state == TrialState::finished) {
-        // the last rung is the end
-        trial.rungs.resize(board_.request().asha->rungs.size() - 1, trial.score);
-        trial.rungs.push_back(trial.score);
-        task.promoted = int64_t(trial.rungs.size());
-      }
-      if (trial.state == TrialState::failed) task.message = "no episode ended: it has no return";
+    if (status == 0 || (unheard && has_finished(task))) {
+      finish(task);
     } else if (unheard || (job.told && status == train::kStopped)) {
       stop_at_rung(task);
     } else if (status != train::kStopped && !ending) {
