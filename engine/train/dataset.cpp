@@ -134,8 +134,9 @@ void check_actions(const std::string& path, const EnvSpec& spec, const at::Tenso
     // what a policy sampled may lie beyond, environments clip it; other units lie far beyond
     const float slack = most - least;
     if (low < least - slack || high > most + slack)
-      throw Error("[" + path + "] 'action' " + std::to_string(d) + " must lie in or near " + text(least) +
-                  " to " + text(most) + ", got " + text(low < least - slack ? low : high) +
+      throw Error("[" + path + "] 'action' " + std::to_string(d) + " must lie in or near " +
+                  text(least) + " to " + text(most) + ", got " +
+                  text(low < least - slack ? low : high) +
                   "; actions are in the environment's own units");
   }
 }
