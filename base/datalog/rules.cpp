@@ -145,12 +145,12 @@ void take_prefix(Line& line, TextRule& rule) {
   line.go_to(second + 1);
 }
 
+}  // namespace
+
 std::string confidence_text(double number) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
 }
-
-}  // namespace
 
 bool parse_own_rule(Line& line, TextRule& rule) {
   if (line.done()) return false;

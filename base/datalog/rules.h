@@ -60,4 +60,7 @@ struct AmieColumns {
 };
 bool parse_amie_rule(Line& line, AmieColumns& columns, TextRule& rule);
 
+/// A confidence as it reads back: the shortest text of the same number.
+std::string confidence_text(double number);
+
 }  // namespace maglev::datalog

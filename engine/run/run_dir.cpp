@@ -272,6 +272,14 @@ RunStatus read_status(const std::string& run) {
   return s;
 }
 
+bool has_finished(const std::string& run) {
+  try {
+    return read_status(run).state == "finished";
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::vector<RunRow> list_runs(const std::string& root) {
   std::vector<RunRow> rows;
   for (const auto& name : list_dir(root)) {

@@ -104,6 +104,8 @@ std::string read_config(const std::string& run);
 /// run.json as written; a "running" one whose lock nobody holds is "killed". Throws Error when
 /// there is none or it is no status.
 RunStatus read_status(const std::string& run);
+/// Whether run.json says that it did; not where there is none, or a damaged one.
+bool has_finished(const std::string& run);
 
 struct RunRow {
   std::string name, path;

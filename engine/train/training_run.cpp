@@ -1,6 +1,5 @@
 #include "engine/train/training_run.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -59,14 +58,6 @@ RunOutcome with_memory(const Work& work) {
     const std::string what = e.what_without_backtrace();
     const size_t begin = what.find("DefaultCPUAllocator");
     throw refused(begin == std::string::npos ? what : what.substr(begin));
-  }
-}
-
-bool was_finished(const std::string& folder) {
-  try {
-    return read_status(folder).state == "finished";
-  } catch (const Error&) {
-    return false;
   }
 }
 
@@ -173,7 +164,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   trainer.report().continue_clock(identity.seconds);
   if (trainer.forgets_replay()) trainer.store().replay()->forget();
   // one that was killed behind its last checkpoint only has its end to write
-  if (trainer.done() && was_finished(folder))
+  if (trainer.done() && has_finished(folder))
     throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
                 " steps; to train on, add train.steps=<more than these>");
   if (experiment->table().yaml() != before) {
@@ -192,14 +183,18 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   for (const auto& change : record.changes) session.say("changed " + change);
   for (const std::string& note : dataset_notes(experiment->run)) session.say(note);
   // a ring as large as the run was to be long keeps that size
-  const auto& plan = trainer.algorithm().plan().replay;
-  const RunOptions& now = experiment->run;
-  if (plan && now.dataset.empty() && now.steps > began.steps &&
-      std::min(plan->capacity, now.steps) > now.replay_capacity)
-    session.say("the replay keeps " + std::to_string(now.replay_capacity) +
-                " rows, as it began; a new run of this length keeps " +
-                std::to_string(std::min(plan->capacity, now.steps)) +
-                " where train.replay_capacity says nothing else");
+  if (const Replay* replay = trainer.store().replay();
+      replay && experiment->run.dataset.empty() && experiment->run.steps > began.steps) {
+    RunOptions anew = experiment->run;
+    anew.replay_capacity = 0;
+    const int64_t kept = replay->shape().capacity;
+    const int64_t wanted =
+        replay_shape(anew, *trainer.algorithm().plan().replay, replay->shape().window).capacity;
+    if (wanted > kept)
+      session.say("the replay keeps " + std::to_string(kept) +
+                  " rows, as it began; a new run of this length keeps " + std::to_string(wanted) +
+                  " where train.replay_capacity says nothing else");
+  }
   return session.run();
 }
 

@@ -1,7 +1,6 @@
 // maglev kg: knowledge graphs as files. Makes the built-in ones, mines rules, trains embeddings,
 // says what one is like.
 
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "base/datalog/dataset.h"
 #include "base/datalog/knowledge.h"
 #include "base/datalog/mine.h"
+#include "base/datalog/rules.h"
 #include "base/datalog/stats.h"
 #include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
@@ -42,12 +42,6 @@ std::string decimal(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", x);
   return text;
-}
-
-// as it reads back
-std::string exact(double x) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, x).ptr);
 }
 
 void print_notes(const Dataset& dataset) {
@@ -187,14 +181,14 @@ int mine(const Arguments& arguments) {
     std::printf("%zu rules\n", rules.size());
     return 0;
   }
-  std::string text = "% mined from " + dataset.name + ": support " +
-                     std::to_string(options.support) + ", confidence " + exact(options.confidence) +
-                     (options.per_head ? ", " + std::to_string(options.per_head) + " a head" : "") +
-                     "\n";
+  std::string text =
+      "% mined from " + dataset.name + ": support " + std::to_string(options.support) +
+      ", confidence " + datalog::confidence_text(options.confidence) +
+      (options.per_head ? ", " + std::to_string(options.per_head) + " a head" : "") + "\n";
   for (const datalog::MinedRule& mined : rules)
-    text += exact(mined.rule.confidence) + "::" + to_text(dataset.program, mined.rule) + "  % " +
-            std::to_string(mined.support) + " of " + std::to_string(mined.body) + ", PCA " +
-            decimal(mined.pca_confidence()) + "\n";
+    text += datalog::confidence_text(mined.rule.confidence) +
+            "::" + to_text(dataset.program, mined.rule) + "  % " + std::to_string(mined.support) +
+            " of " + std::to_string(mined.body) + ", PCA " + decimal(mined.pca_confidence()) + "\n";
   write_atomic(*file, text);
   std::printf("%s holds %zu rules\n", file->c_str(), rules.size());
   return 0;

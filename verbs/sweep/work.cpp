@@ -96,14 +96,14 @@ class Worker {
     if (!claim) return false;
     // another worker may have ended before it could say so; and what trained in one go may have
     // reached further than it was told to
-    const bool finished = has_finished(claim->task);
+    const std::string folder = board_.folder_of(claim->task.trial.number);
+    const bool finished = has_finished(folder + "/run");
     if (finished || (board_.request().asha && at_its_rung(claim->task))) {
       finished ? finish(claim->task) : stop_at_rung(claim->task);
       board_.record(*claim);
       say(claim->task);
       return true;
     }
-    const std::string folder = board_.folder_of(claim->task.trial.number);
     const std::vector<std::string> words = words_of(claim->task);
     jobs_.push_back({std::move(*claim), Child(words, folder + "/log.txt"), Clock::now()});
     return true;
@@ -189,21 +189,17 @@ class Worker {
     return reached;
   }
 
-  void stop_at_rung(BoardTrial& task) const {
+  // scores up to the rung it was promoted to
+  void take_rungs(BoardTrial& task) const {
     task.trial.rungs = rungs_reached(task.trial.number);
-    task.trial.rungs.resize(size_t(task.promoted));
-    task.trial.score = task.trial.rungs.back();
-    task.trial.state = TrialState::stopped;
+    if (int64_t(task.trial.rungs.size()) > task.promoted)
+      task.trial.rungs.resize(size_t(task.promoted));
   }
 
-  // whether its run did, by what it wrote
-  bool has_finished(const BoardTrial& task) const {
-    try {
-      return read_status(board_.folder_of(task.trial.number) + "/run").state == "finished";
-    } catch (const Error&) {
-      // none yet, a damaged one, or several seeds, which say so together
-      return false;
-    }
+  void stop_at_rung(BoardTrial& task) const {
+    take_rungs(task);
+    task.trial.score = task.trial.rungs.back();
+    task.trial.state = TrialState::stopped;
   }
 
   void finish(BoardTrial& task) const {
@@ -211,9 +207,10 @@ class Worker {
     trial.score = score_of(board_.folder_of(trial.number) + "/run");
     trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::failed;
     if (trial.state == TrialState::failed) task.message = "no episode ended: it has no return";
-    if (!board_.request().asha || trial.state == TrialState::failed) return;
-    // the last rung is the end
+    if (!board_.request().asha) return;
     trial.rungs = rungs_reached(trial.number);
+    if (trial.state == TrialState::failed) return;
+    // the last rung is the end
     trial.rungs.resize(board_.request().asha->rungs.size() - 1, trial.score);
     trial.rungs.push_back(trial.score);
     task.promoted = int64_t(trial.rungs.size());
@@ -228,18 +225,17 @@ class Worker {
     const std::string folder = board_.folder_of(trial.number);
     // told to stop before it listened, or behind its end
     const bool unheard = job.told && status == 128 + SIGTERM;
-    if (board_.request().asha) {
-      trial.rungs = rungs_reached(trial.number);
-      if (int64_t(trial.rungs.size()) > task.promoted) trial.rungs.resize(size_t(task.promoted));
-    }
-    if (status == 0 || (unheard && has_finished(task))) {
+    if (status == 0 || (unheard && has_finished(folder + "/run"))) {
       finish(task);
     } else if (unheard || (job.told && status == train::kStopped)) {
       stop_at_rung(task);
-    } else if (status != train::kStopped && !ending) {
-      trial.state = TrialState::failed;
-      task.message = train::last_line(folder + "/log.txt");
-      if (task.message.empty()) task.message = "it ended with status " + std::to_string(status);
+    } else {
+      if (board_.request().asha) take_rungs(task);
+      if (status != train::kStopped && !ending) {
+        trial.state = TrialState::failed;
+        task.message = train::last_line(folder + "/log.txt");
+        if (task.message.empty()) task.message = "it ended with status " + std::to_string(status);
+      }
     }
     board_.record(job.claim);
     say(task);
