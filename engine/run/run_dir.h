@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/core/file.h"
 
 namespace maglev {

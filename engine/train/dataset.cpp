@@ -1,6 +1,5 @@
 #include "engine/train/dataset.h"
 
-#include <algorithm>
 #include <map>
 #include <span>
 #include <sstream>
