@@ -160,12 +160,10 @@ std::vector<float> discounts(const Options& options, const EnvSpec& spec) {
   return all;
 }
 
-int64_t seed_steps(const Options& options, const EnvSpec& spec) {
+int64_t seed_steps(const Options& options, const EnvSpec& spec, int64_t rows) {
   if (options.seed_steps > 0) return options.seed_steps;
-  // five of the longest episodes
-  int64_t longest = spec.max_steps;
-  for (const auto& task : spec.tasks) longest = std::max(longest, task.max_steps);
-  return std::max<int64_t>(1000, 5 * longest);
+  // one of each row at least: before its end there is nothing to learn from
+  return std::max<int64_t>(1000, std::max<int64_t>(5, rows) * spec.longest_episode());
 }
 
 }  // namespace maglev::tdmpc2

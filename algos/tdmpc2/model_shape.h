@@ -87,7 +87,8 @@ int64_t plan_iterations(const Options& options, int64_t actions);
 double discount_of(int64_t max_steps);
 /// Discount of each task, one where there are none: the option, or from the episodes' lengths.
 std::vector<float> discounts(const Options& options, const EnvSpec& spec);
-/// Steps of random actions, of all environments together.
-int64_t seed_steps(const Options& options, const EnvSpec& spec);
+/// Steps of random actions, of all `rows` environments together: the option, or five episodes, one
+/// of each row, 1000 steps, whichever is most.
+int64_t seed_steps(const Options& options, const EnvSpec& spec, int64_t rows);
 
 }  // namespace maglev::tdmpc2

@@ -75,7 +75,8 @@ void Options::describe(OptionTable& t) {
   t.add("sampling", sampling,
         "sequences: an episode uniformly and a start in it, or every start alike");
   t.add("seed_steps", seed_steps,
-        "steps of random actions before the first update; 0: five episodes, at least 1000",
+        "steps of random actions before the first update, of all environments together; 0: five "
+        "episodes, at least one of each environment and 1000 steps",
         {.min = 0, .max = 1e12, .unit = "steps"});
   t.add("updates_per_step", updates_per_step, "updates a step of one environment",
         {.min = 0, .max = 1e3});

@@ -104,7 +104,7 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
       plan_options_(plan_options(options, shape_, context.spec, context.device)),
       numbers_(plan_options_.sizes),
       block_rows_(tdmpc2::block_rows(options, shape_, context)),
-      seed_steps_(seed_steps(options, context.spec)),
+      seed_steps_(seed_steps(options, context.spec, context.rows)),
       capturable_(may_be_captured(options, context.device)),
       columns_(context.spec, shape_, context.device),
       model_(made_model(options, shape_, context.device, weights)),

@@ -14,7 +14,7 @@
 namespace maglev::tdmpc2 {
 
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
-  const int64_t seed = seed_steps(o, context.spec);
+  const int64_t seed = seed_steps(o, context.spec, context.rows);
   ReplayPlan replay{.capacity = o.capacity,
                     .batch = o.batch,
                     .length = o.horizon,

@@ -131,6 +131,18 @@ TEST(Tdmpc2, acts_at_random_within_the_bounds_until_the_seed_steps_are_made) {
       at::equal(learner.act(ActMode::sample, judged, 1), learner.act(ActMode::sample, judged, 2)));
 }
 
+TEST(Tdmpc2, seeds_until_every_environment_has_an_episode_to_learn_from) {
+  Options options;
+  const EnvSpec limited{.max_steps = 500}, endless{};
+  EXPECT_EQ(seed_steps(options, limited, 1), 2500) << "five episodes";
+  EXPECT_EQ(seed_steps(options, limited, 64), 32'000) << "one of each";
+  EXPECT_EQ(seed_steps(options, {.max_steps = 20}, 4), 1000);
+  EXPECT_EQ(seed_steps(options, endless, 64), 1000);
+  EXPECT_EQ(seed_steps(options, {.max_steps = 10, .tasks = {{.max_steps = 900}}}, 1), 4500);
+  options.seed_steps = 7;
+  EXPECT_EQ(seed_steps(options, limited, 64), 7);
+}
+
 TEST(Tdmpc2, a_plan_begins_where_the_one_before_ended_unless_an_episode_begins) {
   Learner learner(vectors(), small());
   learner.update(1);

@@ -171,13 +171,18 @@ void Search::expand(int64_t place, int32_t left) {
           found(place, c, answer);
         } else if (known(answer)) {
           ++report_.repeated;
-        } else if (left == 1) {
+        } else if (left == 1 && report_.too_deep > 0) {
           ++report_.too_deep;
         } else {
           Atom below[kMaxAtoms];
           below[0] = answer;
           std::copy_n(c.atoms, c.size, below + 1);
           rename_variables(below, c.size + 1, k_.constants);
+          if (left == 1) {
+            // one that is searched from another place is no end of the search: cycles end there
+            ++(is_searched(below, c.size + 1) ? report_.repeated : report_.too_deep);
+            return report_.children < options_.nodes;
+          }
           const int32_t id = intern(below, c.size + 1);
           // deepening asks when it gets there: it may have been searched less deep
           int32_t& searched = goals_[size_t(id)].left;
@@ -235,6 +240,16 @@ int32_t Search::intern(const Atom* atoms, int32_t size) {
     if (known.size == size && std::equal(atoms, atoms + size, atoms_.begin() + known.atoms))
       return slot - 1;
   }
+}
+
+bool Search::is_searched(const Atom* atoms, int32_t size) const {
+  const uint64_t mask = table_.size() - 1;
+  for (uint64_t h = ordered_hash(atoms, size); table_[h & mask]; ++h) {
+    const Goal& known = goals_[size_t(table_[h & mask] - 1)];
+    if (known.size == size && std::equal(atoms, atoms + size, atoms_.begin() + known.atoms))
+      return known.left > 0;
+  }
+  return false;
 }
 
 void Search::grow_table() {

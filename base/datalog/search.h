@@ -74,7 +74,7 @@ struct SearchReport {
   int64_t children = 0;  ///< that they had
   int64_t repeated = 0;  ///< left out: the same goal was searched as deep, or its answer is known
   int64_t too_long = 0;  ///< children dropped because they had more than max_atoms
-  int64_t too_deep = 0;  ///< unproved children at the depth limit
+  int64_t too_deep = 0;  ///< unproved children at the depth limit; 0: all below was searched
   int64_t off_beam = 0;  ///< goals a beam did not keep
   int32_t depth = 0;     ///< of the deepest goal that was resolved, from 0
   std::vector<DeadEnd> dead_ends;  ///< the first kMostDeadEnds distinct ones
@@ -114,6 +114,8 @@ class Search {
   /// searched become places, in their order. `left`: steps that may follow the goal.
   void expand(int64_t place, int32_t left);
   int32_t intern(const Atom* atoms, int32_t size);
+  /// Whether a goal like this was met, and is or will be resolved.
+  bool is_searched(const Atom* atoms, int32_t size) const;
   void grow_table();
   std::span<const Atom> atoms_of(int32_t goal) const;
   bool known(const Atom& answer) const;

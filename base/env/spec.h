@@ -2,6 +2,7 @@
 // What an environment shows and takes: observation columns, actions, limits, event counters.
 // Torch-free; the store, the networks and the Python face are all sized from it.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -90,6 +91,13 @@ struct EnvSpec {
   /// Empty: one task. Else an i32 column `task` of shape {1} says which one a row belongs to.
   std::vector<TaskSpec> tasks = {};
   double solved_at = 0;  ///< mean return at which the field calls it solved; 0: no such figure
+
+  /// Most steps an episode of any task has; 0: no limit is known.
+  int64_t longest_episode() const {
+    int64_t most = max_steps;
+    for (const TaskSpec& task : tasks) most = std::max(most, task.max_steps);
+    return most;
+  }
 };
 
 }  // namespace maglev

@@ -67,8 +67,9 @@ struct Progress {
   /// Steps an iteration collects before it learns, constant; 0: how far it is is not known, for a
   /// device collects by itself.
   int64_t iteration_steps = 0;
-  int64_t total_steps = 0;    ///< of the whole run; constant
-  int64_t seeding_steps = 0;  ///< collected before anything is learned; constant
+  std::atomic<int64_t> updates_left{0};  ///< that the iteration has yet to make
+  int64_t total_steps = 0;               ///< of the whole run; constant
+  int64_t seeding_steps = 0;             ///< collected before anything is learned; constant
 };
 
 class MetricSink {

@@ -337,7 +337,11 @@ class Analyst {
     const double wall = double(std::max<int64_t>(1, analysis_.wall));
     if (analysis_.wall <= 0) doubts.push_back("all of it lies at one instant");
     if (last.file.torn)
-      doubts.push_back("the file ends in the middle of an event, or is damaged there");
+      doubts.push_back(
+          "the file ends in the middle of an event, or is damaged there: whole threads may be "
+          "missing, and what is found may be no more than that");
+    for (const std::string& torn : analysis_.origin.torn)
+      doubts.push_back(torn + ", one of the merged files, ended in the middle of an event");
     if (double(last.file.broken) > kShareOff * double(last.file.events + last.file.broken))
       doubts.push_back(std::to_string(last.file.broken) + " of its elements are no events");
     if (analysis_.origin.dropped > 0)

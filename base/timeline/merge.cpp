@@ -372,17 +372,20 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
   }
   about["run"] = std::to_string(merged.size()) + " merged traces";
   int64_t dropped = 0;
-  double overhead = 0;
+  double overhead = 0, counting = 0;
   for (const Look& look : looks) {
     dropped += look.number("dropped");
     if (!look.about.is_object()) continue;
-    if (look.about.contains("overhead_s") && look.about["overhead_s"].is_number())
-      overhead = std::max(overhead, look.about["overhead_s"].get<double>());
+    for (auto& [key, most] : {std::pair<const char*, double&>{"overhead_s", overhead},
+                              std::pair<const char*, double&>{"counting_cost_ns", counting}})
+      if (look.about.contains(key) && look.about[key].is_number())
+        most = std::max(most, look.about[key].get<double>());
     for (const char* key : {"threads", "peaks"})
       if (auto said = plain(look.about, key); !said.is_null() && !about.contains(key))
         about[key] = std::move(said);
   }
   about["dropped"] = dropped, about["overhead_s"] = overhead;
+  if (counting > 0) about["counting_cost_ns"] = counting;
   for (const char* key : {"processors", "iteration_steps", "block_environments", "settings"})
     if (auto common = alike(looks, key); !common.is_null()) about[key] = std::move(common);
   if (MergeJson use = use_of_all(looks); !use.empty()) about["use"] = std::move(use);
@@ -394,7 +397,8 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
                                {"shift_ns", one.shift_ns},
                                {"drift_ppm", one.drift_ppm},
                                {"marks", one.marks},
-                               {"residual_ns", one.residual_ns}});
+                               {"residual_ns", one.residual_ns},
+                               {"torn", one.torn}});
   return about;
 }
 

@@ -269,6 +269,23 @@ TEST(Merge, a_file_without_a_clock_begins_where_the_first_does) {
     }
 }
 
+TEST(Merge, a_torn_file_is_remembered) {
+  const std::string a = file_of("a", {.spans = {{0, 100}, {200, 300}}});
+  const std::string b = file_of("b", {.spans = {{0, 100}, {200, 300}}});
+  std::ifstream file(b);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  std::ofstream(b) << whole.substr(0, whole.rfind("barrier"));
+  const Merge merge = merge_of({a, b});
+  EXPECT_EQ(merge.trace["maglev"]["merged"][0]["torn"], false);
+  EXPECT_EQ(merge.trace["maglev"]["merged"][1]["torn"], true);
+  const std::string both = test_folder() + "/both.json";
+  std::ofstream(both) << merge.trace.dump();
+  const Analysis analysis = analyse_trace(both);
+  ASSERT_FALSE(analysis.doubts.empty());
+  EXPECT_TRUE(contains(analysis.doubts[0], "b.json, one of the merged files"))
+      << analysis.doubts[0];
+}
+
 TEST(Merge, what_is_no_trace_is_told_and_damaged_ones_are_survived) {
   const std::string a = file_of("a", {.spans = {{0, 100}, {200, 300}}});
   std::ifstream file(a);

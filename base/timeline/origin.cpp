@@ -46,6 +46,7 @@ TraceOrigin origin_of(const std::string& json) {
   origin.threads = std::min<int64_t>(1'000'000'000, count(said, "threads"));
   origin.dropped = count(said, "dropped");
   origin.overhead_s = real(said, "overhead_s");
+  origin.counting_cost_ns = real(said, "counting_cost_ns");
   if (said.contains("peaks") && said["peaks"].is_object()) {
     origin.peak_gflops = real(said["peaks"], "gflops");
     origin.peak_gbytes_s = real(said["peaks"], "gbytes_s");
@@ -56,6 +57,10 @@ TraceOrigin origin_of(const std::string& json) {
   if (said.contains("settings") && said["settings"].is_object())
     for (const auto& [name, value] : said["settings"].items())
       if (value.is_string()) origin.settings[name] = value.get<std::string>();
+  if (said.contains("merged") && said["merged"].is_array())
+    for (const Json& one : said["merged"])
+      if (one.is_object() && one.contains("torn") && one["torn"] == true)
+        origin.torn.push_back(text(one, "file"));
   if (said.contains("use") && said["use"].is_array())
     for (const Json& use : said["use"])
       if (use.is_object())

@@ -38,13 +38,24 @@ struct Worker {
   double stepping = 0;  ///< ns of environments' steps, over the wall
   double blocked = 0;   ///< ns in which it neither ran nor was due to run, nor says that it waits
   double queued = 0, in_kernel = 0, on_processor = 0, faults = 0, waits = 0;
+  double counting = 0;  ///< ns in the kernel to read the counters of its stages
 };
+
+// stages of a thread that counted
+double stages_counted(const SpanGraph& graph, size_t track) {
+  double stages = 0;
+  for (const Span& span : graph.timeline().spans)
+    stages += span.track == track && is_stage(span.kind) && span.numbers != 0 &&
+              span.end > graph.from() && span.begin < graph.to();
+  return stages;
+}
 
 std::vector<Worker> workers_of(const Analysis& analysis, const std::vector<UsedTime>& threads,
                                const SpanGraph& graph) {
   std::vector<Worker> workers;
   const auto& tracks = graph.timeline().tracks;
   // what was replayed may be less than the wall
+  const double counting_ns = analysis.origin.counting_cost_ns;
   const double scale = double(analysis.wall) / double(std::max<int64_t>(1, graph.length()));
   for (size_t i = 0; i < tracks.size() && i < threads.size(); ++i) {
     if (tracks[i].stream || threads[i].wall == 0) continue;
@@ -63,7 +74,8 @@ std::vector<Worker> workers_of(const Analysis& analysis, const std::vector<UsedT
            .in_kernel = double(use.in_kernel),
            .on_processor = double(use.on_processor),
            .faults = double(use.faults),
-           .waits = double(used.idle_total())});
+           .waits = double(used.idle_total()),
+           .counting = counting_ns > 0 ? scale * stages_counted(graph, i) * counting_ns : 0});
     }
   }
   return workers;
@@ -241,9 +253,9 @@ class Rules {
   void faults() {
     double faults = 0, in_kernel = 0, most = 0;
     for (const Worker& worker : workers_) {
-      // files are written in the kernel too
-      const double other = worker.main ? writing_ : 0;
-      faults += worker.faults, in_kernel += worker.in_kernel;
+      // files are written and counters read in the kernel too
+      const double other = worker.counting + (worker.main ? writing_ : 0);
+      faults += worker.faults, in_kernel += std::max(0., worker.in_kernel - worker.counting);
       most = std::max(most, worker.in_kernel - other);
     }
     // of the thread that is held up most

@@ -246,6 +246,8 @@ void write_chrome(const Recording& recording, const RecordedRun& run, std::strin
     text.put(",\"gbytes_s\":"), text.put_real(run.peak_gbytes_s), text.put("},");
   }
   text.put("\"span_cost_ns\":"), text.put_real(1e9 * recording.span_cost_s);
+  if (recording.counting_cost_s > 0)
+    text.put(",\"counting_cost_ns\":"), text.put_real(1e9 * recording.counting_cost_s);
   text.put(",\"overhead_s\":"), text.put_real(recording.overhead_s());
   text.put("}}\n");
   text.give();

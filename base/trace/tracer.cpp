@@ -69,9 +69,11 @@ size_t Recording::spans() const {
 }
 
 double Recording::overhead_s() const {
-  size_t most = 0;
-  for (const ThreadSpans& thread : threads) most = std::max(most, thread.spans.size());
-  return double(most) * span_cost_s + drain_s;
+  double most = 0;
+  for (const ThreadSpans& thread : threads)
+    most = std::max(most, double(thread.spans.size()) * span_cost_s +
+                              double(thread.counts.size()) * counting_cost_s);
+  return most + drain_s;
 }
 
 SpanRing::SpanRing(size_t capacity, int64_t tid, std::string name, ReadCounts read)
@@ -131,7 +133,9 @@ bool Tracer::start() {
   begin_recording();
   if (!recording.compare_exchange_strong(nobody, this)) return false;
   recording_ = true;
-  taken_.span_cost_s = measured_cost();
+  taken_.span_cost_s = measured_cost(Category::wait);
+  if (counters_.open)
+    taken_.counting_cost_s = std::max(0., measured_cost(Category::stage) - taken_.span_cost_s);
   return true;
 }
 
@@ -143,15 +147,15 @@ void Tracer::begin_recording() {
 }
 
 // spans whose record is taken back at once: what one costs here and now
-double Tracer::measured_cost() {
-  constexpr int kSpans = 64;
+double Tracer::measured_cost(Category category) {
+  constexpr int kSpans = 32;
   constexpr int kTimes = 5;
   SpanRing* ring = ring_of_this_thread();
   if (!ring) return 0;
   int64_t least = INT64_MAX;
   for (int time = 0; time < kTimes; ++time) {
     const int64_t begin = now_ns();
-    for (int i = 0; i < kSpans; ++i) const auto span = stage("cost");
+    for (int i = 0; i < kSpans; ++i) const ScopedSpan span(category, "cost");
     least = std::min(least, now_ns() - begin);
     ring->drain([](const SpanRecord&, const Counts*) {});
   }
@@ -205,10 +209,9 @@ Recording Tracer::take() {
   taken_.end_ns = now_ns();
   taken_.realtime_end_ns = realtime_ahead_ns();
   taken_.dropped += dropped_.exchange(0, std::memory_order_relaxed);
-  const double cost = taken_.span_cost_s;
   Recording taken = std::exchange(taken_, {});
   begin_recording();
-  taken_.span_cost_s = cost;
+  taken_.span_cost_s = taken.span_cost_s, taken_.counting_cost_s = taken.counting_cost_s;
   std::erase_if(taken.threads, [](const ThreadSpans& thread) { return thread.spans.empty(); });
   return taken;
 }

@@ -33,6 +33,7 @@ struct Recording {
   int64_t realtime_end_ns = 0;       ///< and when it ended
   int64_t dropped = 0;               ///< spans there was no room for
   double span_cost_s = 0;            ///< what a span costs the thread that records it, measured
+  double counting_cost_s = 0;        ///< and a stage that counts besides: two readings
   double drain_s = 0;                ///< what emptying buffers took
   std::vector<ThreadSpans> threads;
 
@@ -118,7 +119,7 @@ class Tracer {
   SpanRing* ring_of_this_thread() noexcept;
   void empty();
   void begin_recording();
-  double measured_cost();
+  double measured_cost(Category category);
 
   const size_t most_, capacity_;
   const CounterSource counters_;

@@ -136,6 +136,34 @@ TEST(Tracer, more_threads_than_it_has_buffers_for_are_counted) {
   EXPECT_EQ(recording.dropped, 22);
 }
 
+TEST(Tracer, what_counting_costs_is_charged_to_the_stages_that_count) {
+  CounterSource slow;
+  slow.open = []() -> ReadCounts {
+    return [](Counts& counts) {
+      const int64_t until = now_ns() + 20'000;
+      while (now_ns() < until) continue;
+      counts.fill(1);
+      return true;
+    };
+  };
+  Tracer tracer(1 << 16, Tracer::kSpansPerThread, slow);
+  tracer.start();
+  {
+    const auto around = stage("s");
+    for (int i = 0; i < 1000; ++i) const auto span = kernel("k");
+  }
+  const Recording recording = tracer.take();
+  EXPECT_GE(recording.counting_cost_s, 39e-6) << "two readings";
+  EXPECT_LT(recording.span_cost_s, 20e-6) << "a kernel reads nothing";
+  EXPECT_NEAR(recording.overhead_s() - recording.drain_s,
+              1001 * recording.span_cost_s + recording.counting_cost_s, 1e-9);
+  // and to none where nothing counts
+  Tracer plain(100);
+  tracer.stop();
+  plain.start();
+  EXPECT_EQ(plain.take().counting_cost_s, 0);
+}
+
 TEST(Tracer, clocks_of_a_recording_are_those_of_the_system) {
   Tracer tracer(100);
   const int64_t before = now_ns();

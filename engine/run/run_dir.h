@@ -4,6 +4,7 @@
 //   config.yaml    the resolved settings          reproduce.md  how to get the same run again
 //   run.json       state, times, steps, process   log.txt       lines for people
 //   run.lock       held while a process trains    memory.json   what the run was planned to hold
+//   dataset.txt    the files it learns from, where it does
 //   metrics.jsonl, events.out.tfevents.*, checkpoints/ by others
 
 #include <cstdint>

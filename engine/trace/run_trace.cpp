@@ -155,6 +155,10 @@ void RunTrace::close(int64_t last) {
 void RunTrace::write(const Window& window, bool full) {
   try {
     auto recording = std::make_shared<trace::Recording>(tracer_.take());
+    if (recording->spans() == 0 && !full)
+      return note("no trace of iterations " + range_text(window.first, window.last) +
+                  ": nothing was recorded" +
+                  (window.last == 0 ? "; train.warmup says how many iterations warm up" : ""));
     make_dirs(folder_);
     if (!writer_) writer_ = std::make_unique<Background>("trace writer");
     writer_->wait();
@@ -207,6 +211,11 @@ void RunTrace::finish() {
   // a window that the run's end cut short has what there was
   if (open_) tracer_.drain(), close(std::max(open_->first, last_));
   tracer_.stop();
+  for (const auto& [first, last] : std::exchange(ranges_, {}))
+    if (first > last_)
+      note("no trace of iterations " + range_text(first, last) +
+           ", which trace.window asks for: iteration " + std::to_string(last_) +
+           " was the last one");
   if (writer_) writer_->wait();
 }
 

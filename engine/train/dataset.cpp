@@ -211,6 +211,21 @@ int64_t dataset_rows(const RunOptions& run) {
   return rows;
 }
 
+std::string dataset_identity(const RunOptions& run) {
+  std::string lines;
+  for (const auto& name : split_list(run.dataset, "train.dataset")) {
+    const DatasetFile part(name);
+    std::string columns;
+    for (const SafeTensor& tensor : part.tensors.tensors) {
+      const auto hash = part.tensors.metadata.find(kHash + tensor.name);
+      columns += tensor.name + " " + tensor.shape_text() + " " +
+                 (hash == part.tensors.metadata.end() ? "" : hash->second) + "\n";
+    }
+    lines += std::to_string(part.rows) + " rows, hash " + hash_of(columns) + ", " + name + "\n";
+  }
+  return lines;
+}
+
 std::vector<std::string> dataset_notes(const RunOptions& run) {
   std::vector<std::string> notes;
   for (const auto& name : split_list(run.dataset, "train.dataset"))

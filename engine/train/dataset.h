@@ -34,6 +34,10 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
 /// Rows in the files of train.dataset.
 int64_t dataset_rows(const RunOptions& run);
 
+/// What tells these files from others of their names: a line each of rows, a hash and the path. Of
+/// files without hashes a change that keeps rows and columns does not show.
+std::string dataset_identity(const RunOptions& run);
+
 /// A line for people for each of these files that has no hashes: older ones, and those of others.
 std::vector<std::string> dataset_notes(const RunOptions& run);
 

@@ -77,8 +77,7 @@ class RolloutStore : public Store {
 
 // sequences lie within episodes, where they may not cross their ends
 void check_length(const EnvSpec& spec, const ReplayPlan& plan) {
-  int64_t longest = spec.max_steps;
-  for (const TaskSpec& task : spec.tasks) longest = std::max(longest, task.max_steps);
+  const int64_t longest = spec.longest_episode();
   if (longest == 0 || plan.crossing || plan.length <= longest) return;
   throw Error("[train] a sequence to learn from has " + std::to_string(plan.length) +
               " steps, and no episode has more than " + std::to_string(longest) +
@@ -195,9 +194,11 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
                     .by_start = plan.sampling == SliceSampling::start,
                     .running = plan.running,
                     .crossing = plan.crossing};
-  // no more rows than the run makes, but room for a sequence however short it is
+  // no more rows than the run makes and the last observation of each environment, but room for a
+  // sequence however short it is
   if (shape.capacity == 0)
-    shape.capacity = std::min(plan.capacity, std::max(run.steps, Replay::least_capacity(shape)));
+    shape.capacity =
+        std::min(plan.capacity, std::max(run.steps + window.rows, Replay::least_capacity(shape)));
   return shape;
 }
 

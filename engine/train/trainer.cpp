@@ -229,11 +229,12 @@ void Trainer::learn() {
   if (updates_before_.defined()) updates_before_.add_(1);
 }
 
-void Trainer::make_updates(int64_t count, bool more) {
+void Trainer::make_updates(int64_t count, int64_t more) {
   Timed timed(report_.times().learn);
-  for (int64_t i = 0; i < count; ++i, ++updates_) {
+  for (int64_t left = count + more; left > more; --left, ++updates_) {
     const auto span = trace::stage("update");
-    another_ = more || i + 1 < count || offline();
+    report_.progress().updates_left.store(left, std::memory_order_relaxed);
+    another_ = left > 1 || offline();
     // where that graph could not be had, the other one does without
     const bool ahead =
         another_ && store_->draws_ahead() && update_ahead_.captured() == update_.captured();
@@ -246,7 +247,7 @@ void Trainer::make_owed_updates() {
   const InStage measured(stage_times_.get(), Stage::learn);
   // a replay is saved as it is, so the rest can wait; a rollout is not
   const bool may_stop = stop_ && plan_->replay;
-  for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1, owed_ > 1);
+  for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1, owed_ - 1);
   if (owed_ == 0) publish_learned();
 }
 
@@ -309,6 +310,7 @@ void Trainer::iterate() {
 
 void Trainer::show_progress() {
   report_.progress().iteration_step.store(0, std::memory_order_relaxed);
+  report_.progress().updates_left.store(0, std::memory_order_relaxed);
   report_.progress().step.store(steps_, std::memory_order_relaxed);
 }
 

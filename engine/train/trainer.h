@@ -118,8 +118,8 @@ class Trainer {
   void publish_learned();
   void iterate_in_turn();
   void iterate_overlapped();
-  /// `more`: others follow them before any further step.
-  void make_updates(int64_t count, bool more = false);
+  /// `more` follow them before any further step.
+  void make_updates(int64_t count, int64_t more = 0);
   /// Everything but the store and the step clocks.
   void visit_learner(StateVisitor& visitor);
   void visit_clocks(StateVisitor& visitor);

@@ -3,10 +3,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <sstream>
 
 #include <torch/version.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/version.h"
 #include "engine/algo/micro_batch.h"
 #include "engine/run/checkpoint_store.h"
@@ -20,6 +22,8 @@
 
 namespace maglev {
 namespace {
+
+constexpr size_t kMostIdentity = 16 << 20;  // bytes of a dataset.txt
 
 Placement placement_of(const Experiment& experiment) {
   const RunOptions& run = experiment.run;
@@ -95,6 +99,21 @@ void init_from(Trainer& trainer, const std::string& folder) {
   algorithm.publish();
 }
 
+// a line for people for each file of a dataset that is no longer what the run learned from; from
+// here on it knows those it has now
+std::vector<std::string> changed_dataset(RunDir& dir, const RunOptions& run) {
+  const std::string path = dir.path() + "/dataset.txt";
+  const std::string now = run.dataset.empty() ? "" : dataset_identity(run);
+  const std::string then = path_exists(path) ? read_file(path, kMostIdentity) : now;
+  if (now == then) return {};
+  dir.write("dataset.txt", now);
+  std::vector<std::string> changes;
+  std::istringstream before(then), after(now);
+  for (std::string was, is; std::getline(before, was) && std::getline(after, is);)
+    if (was != is) changes.push_back("changed dataset: " + was + " -> " + is);
+  return changes;
+}
+
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
   const Placement asked = placement_of(experiment);
@@ -115,6 +134,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
   dir.write("memory.json", memory.json());
+  if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
   for (const std::string& note : dataset_notes(experiment.run)) session.say(note);
@@ -182,6 +202,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
   for (const auto& change : record.changes) session.say("changed " + change);
   for (const std::string& note : dataset_notes(experiment->run)) session.say(note);
+  for (const std::string& note : changed_dataset(dir, experiment->run)) session.say(note);
   // a ring as large as the run was to be long keeps that size
   if (const Replay* replay = trainer.store().replay();
       replay && experiment->run.dataset.empty() && experiment->run.steps > began.steps) {

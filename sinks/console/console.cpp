@@ -24,6 +24,7 @@ namespace {
 constexpr int kMark = 3;  // columns in front of a note
 constexpr double kBetweenDrawings_s = 0.1;
 constexpr double kBetweenLines_s = 2;
+constexpr double kLongSilence_s = 20;
 constexpr double kLongAgo = -std::numeric_limits<double>::infinity();
 
 std::string joined(const std::vector<Line>& lines, bool colour) {
@@ -136,7 +137,12 @@ void Console::write(const MetricRow& row) {
 
 void Console::tick(const Progress& progress) {
   view_.apply(progress, screen_.now_s());
-  if (live_) redraw(false);
+  if (live_) return redraw(false);
+  // many updates may follow a run's first steps
+  if (view_.updates_left > 1 && view_.since_row_s() >= kLongSilence_s &&
+      screen_.now_s() - noted_at_s_ >= kLongSilence_s)
+    print_note("learning, " + std::to_string(view_.updates_left) +
+               " updates are left before the next steps");
 }
 
 void Console::note(const std::string& text) {

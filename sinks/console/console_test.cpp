@@ -251,5 +251,21 @@ TEST(ConsoleSink, without_a_terminal_like_notes_come_no_more_often_than_rows_and
   EXPECT_EQ(occurrences(stage.all, "note: something else\n"), 1u);
 }
 
+TEST(ConsoleSink, without_a_terminal_many_updates_are_told_three_times_a_minute) {
+  Stage stage;
+  stage.terminal.live = false;
+  Console console(run_info(), stage.screen());
+  console.write(row_at(10));
+  Progress progress;
+  progress.step = 10;
+  for (int i = 1; i <= 300; ++i) {
+    stage.now_s = 0.2 * i;
+    progress.updates_left = 1'000 - i;
+    console.tick(progress);
+  }
+  EXPECT_EQ(occurrences(stage.all, "note: learning, "), 3u) << stage.all;
+  EXPECT_EQ(occurrences(stage.all, "note: learning, 900 updates are left"), 1u) << stage.all;
+}
+
 }  // namespace
 }  // namespace maglev::sinks::console

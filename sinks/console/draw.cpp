@@ -103,6 +103,8 @@ Line progress_line(const View& view, const Terminal& terminal) {
 // what the iteration is doing, where it takes long enough to be read
 std::string doing(const View& view) {
   if (view.seeding()) return "collecting before it learns";
+  if (view.updates_left > 1 && view.since_row_s() >= 2)
+    return "learning, " + count_text(double(view.updates_left)) + " updates left";
   if (!view.ticked || view.iteration_s < 2) return "";
   if (view.iteration_share >= 1) return "learning";
   return "collecting " + whole_percent(view.iteration_share);

@@ -307,6 +307,46 @@ TEST(View, rows_without_an_update_do_not_carry_the_rate) {
   EXPECT_LT(view.steps_per_second, 100);
 }
 
+TEST(View, what_a_row_of_few_steps_lacks_is_that_of_the_row_before_and_events_are_averaged) {
+  View view(drawn_run(), 0);
+  view.apply(row_at(1'000, 1), 0.1);
+  MetricRow bare = row_at(1'001, 1);
+  for (auto& [name, value] : bare.values)
+    value = name.starts_with("events/") ? 0 : name.starts_with("time/") ? value : kNaN;
+  view.apply(bare, 0.2);
+  EXPECT_EQ(view.figure("loss/value"), 43.25);
+  EXPECT_EQ(view.figure("episode/length_mean"), 182.4);
+  EXPECT_TRUE(std::isnan(view.figure("loss/grad_norm"))) << "no row had one";
+  // a thousand steps of the one, one of the other
+  EXPECT_NEAR(view.figure("events/food_per_1k"), 101.25 * 1000 / 1001, 1e-3);
+  // what is long ago weighs nothing
+  for (int i = 2; i < 100; ++i) {
+    bare.step = 1'000 + i, bare.seconds += 1;
+    view.apply(bare, i);
+  }
+  EXPECT_LT(view.figure("events/food_per_1k"), 1);
+}
+
+TEST(View, tells_how_many_updates_are_left_where_an_iteration_makes_many) {
+  View view(drawn_run(), 0);
+  view.apply(row_at(10'000, 1), 1);
+  Progress progress;
+  progress.step = 10'000;
+  progress.updates_left = 4'321;
+  const Terminal terminal{.live = true, .unicode = true, .columns = 110, .rows = 30};
+  const auto told = [&] {
+    return live_lines(view, terminal)[1].text(false).find("learning, 4,321 updates left") !=
+           std::string::npos;
+  };
+  view.apply(progress, 1.5);
+  EXPECT_FALSE(told()) << "too short to be read";
+  view.apply(progress, 4);
+  EXPECT_TRUE(told()) << live_lines(view, terminal)[1].text(false);
+  progress.updates_left = 0;
+  view.apply(progress, 5);
+  EXPECT_EQ(live_lines(view, terminal)[1].text(false).find("updates left"), std::string::npos);
+}
+
 TEST(View, ticks_move_the_step_and_the_clock_between_rows) {
   View view(drawn_run(), 100);
   Progress progress;

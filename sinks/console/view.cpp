@@ -55,7 +55,9 @@ void View::apply(const MetricRow& next, double now_s) {
   } else if (std::isfinite(next.steps_per_second) && recent_s_ == 0) {
     steps_per_second = next.steps_per_second;
   }
-  row = next;
+  MetricRow settled = next;
+  settle(settled, interval_s);
+  row = std::move(settled);
   if (!next.bound_by.empty()) bound_by = next.bound_by;
   row_at_s_ = now_s;
   step = next.step;
@@ -77,8 +79,26 @@ void View::apply(const Progress& progress, double now_s) {
   iteration_share = progress.iteration_steps > 0
                         ? std::min(1.0, double(collected) / double(progress.iteration_steps))
                         : 0;
+  updates_left = progress.updates_left.load(std::memory_order_relaxed);
   iteration_s = steps_per_second > 0 ? double(progress.iteration_steps) / steps_per_second : 0;
   ++beats;
+}
+
+void View::settle(MetricRow& next, double interval_s) {
+  const double kept = interval_s > 0 ? std::exp(-interval_s / kSmooth_s) : 1;
+  const double steps = double(next.step - (rows == 0 ? began_step_ : row.step));
+  for (auto& [name, value] : next.values) {
+    if (name.starts_with("events/")) {
+      Counted& mean = counted_[name];
+      if (std::isfinite(value) && steps > 0) {
+        mean.steps = kept * mean.steps + steps;
+        mean.rate += steps / mean.steps * (value - mean.rate);
+      }
+      if (mean.steps > 0) value = mean.rate;
+    } else if (std::isnan(value)) {
+      value = figure(name);
+    }
+  }
 }
 
 double View::share() const {

@@ -3,6 +3,7 @@
 // work.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct View {
   int64_t step = 0;         ///< as of the last row or tick
   double elapsed_s = 0;     ///< since the run began, over resumes
   double steps_per_second;  ///< smoothed over about ten seconds; NaN before the first figure
-  MetricRow row;            ///< the last one
+  MetricRow row;            ///< the last one, see settle()
   int64_t rows = 0;         ///< seen so far
   double best_return;       ///< highest mean return of a row, over resumes; NaN before the first
                             ///< kSettledEpisodes
@@ -38,15 +39,18 @@ struct View {
   /// The running iteration: share collected in [0, 1]; 1 while it learns. Unknown until a tick.
   bool ticked = false;
   double iteration_share = 0;
-  double iteration_s = 0;  ///< what an iteration takes at the present rate, seconds
-  bool saved = true;       ///< there is a checkpoint to evaluate and to go on from
-  int64_t beats = 0;       ///< ticks and rows, for the sign of life
+  double iteration_s = 0;    ///< what an iteration takes at the present rate, seconds
+  int64_t updates_left = 0;  ///< that it has yet to make
+  bool saved = true;         ///< there is a checkpoint to evaluate and to go on from
+  int64_t beats = 0;         ///< ticks and rows, for the sign of life
 
   /// `now_s`: any steady clock.
   View(const RunInfo& run, double now_s);
   void apply(const MetricRow& row, double now_s);
   void apply(const Progress& progress, double now_s);
 
+  /// Seconds between the last row, or the beginning, and the last tick.
+  double since_row_s() const { return elapsed_s - row.seconds; }
   /// Share of the run that is done, in [0, 1].
   double share() const;
   /// Seconds left at the present rate; NaN when unknown, as before the first update.
@@ -56,9 +60,16 @@ struct View {
 
  private:
   void remember(const PastRow& past);
+  /// A row of few steps may have no update, no finished episode and next to no events: what it lacks
+  /// is taken from the row before, events are those of about ten seconds.
+  void settle(MetricRow& next, double interval_s);
 
   double began_s_, row_at_s_;
   int64_t began_step_;
+  struct Counted {
+    double rate = 0, steps = 0;
+  };
+  std::map<std::string, Counted> counted_;  ///< events of each name, older steps count ever less
   double recent_steps_ = 0, recent_s_ = 0;  ///< what the rate is of, older ones ever less
   bool rate_of_seeding_ = false;  ///< the last row's interval began before anything was learned
   int64_t history_stride_ = 1, history_pending_ = 0;

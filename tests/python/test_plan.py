@@ -66,6 +66,16 @@ def test_a_gpu_need_not_be_there(engine):
     assert observed < away["pinned"] < 2 * observed and bin(away["pinned"]).count("1") <= 2
 
 
+def test_steps_beyond_what_a_replay_keeps_are_no_bound(engine):
+    words = ["tdmpc2", "pendulum", "train.steps=15000"]
+    names = [size["setting"] for size in planned(engine, *words)[1]["sizes"]]
+    assert "train.steps" not in names and "tdmpc2.batch" in names
+    # but where the replay has no end before the memory has
+    words = ["tdmpc2", "pendulum", "train.steps=15000", "tdmpc2.capacity=1000000000000"]
+    names = [size["setting"] for size in planned(engine, *words)[1]["sizes"]]
+    assert "train.steps" in names
+
+
 def test_a_replay_grows_no_further_than_it_stays_on_the_device(engine):
     words = ["dreamer", "pendulum_pixels", "--device", "h200", "train.steps=1000000000"]
     capacity = "train.replay_capacity"

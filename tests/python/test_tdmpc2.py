@@ -60,6 +60,17 @@ def test_several_tasks_are_learnt_together_and_again_from_their_dataset(examples
     train(examples, offline, "points", *common, f"train.dataset={data}", "train.steps=600")
     assert evaluate(examples, offline)[0]["return_mean"] > untrained + 3
 
+    # a resume knows its files again, and says which are others now
+    resume = ["train", "--resume", offline]
+    same = examples(*resume, "train.steps=610")
+    assert same.returncode == 0 and "changed dataset" not in same.stdout, same.stdout + same.stderr
+    before = (offline / "dataset.txt").read_text()
+    data.rename(tmp_path / "first.safetensors")
+    assert examples("data", random, data).returncode == 0
+    other = examples(*resume, "train.steps=620")
+    assert f"changed dataset: {before.strip()} -> " in other.stdout, other.stdout
+    assert (offline / "dataset.txt").read_text() != before
+
 
 def test_images_are_learnt_from(examples, tmp_path):
     train(

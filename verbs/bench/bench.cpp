@@ -150,7 +150,8 @@ int timeline(const Arguments& arguments) {
       joined_settings(given, {std::string("train.steps=") + kEndless, "train.log_every=" + update,
                               std::string("train.save_every=") + kEndless});
 
-  const std::vector<Stage> all = stages(algo, experiment.run.env_count, rollout);
+  const std::vector<Stage> all =
+      as_given(stages(algo, experiment.run.env_count, rollout), experiment.table());
   std::vector<bool> skipped(all.size(), false);
   std::vector<Measured> rows;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -41,6 +41,14 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
   };
 }
 
+std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table) {
+  for (Stage& stage : stages)
+    for (Switch& one : stage.switches)
+      if (const Field* field = table.find(one.name); field && field->origin != Origin::built_in)
+        one.after = field->text();
+  return stages;
+}
+
 std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda) {
   for (const Switch& one : stage.switches)
     if (!table.find(one.name)) return "this build has no " + one.name;

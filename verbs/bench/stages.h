@@ -26,6 +26,10 @@ struct Stage {
 /// before. A switch that an algorithm does not have is lacking().
 std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout);
 
+/// What somebody set, on the command line or in a file, is what a stage switches on: threads=2 is
+/// two threads from that stage on, not all.
+std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table);
+
 /// Why this build or machine lacks the stage, in a few words; "" when it has it.
 std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda);
 

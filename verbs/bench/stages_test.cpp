@@ -62,6 +62,19 @@ TEST(stages, a_stage_switches_on_what_it_names_and_keeps_what_was_on) {
   EXPECT_EQ(value_of(at("own tanh"), "threads"), "0");
 }
 
+TEST(stages, what_was_given_is_what_a_stage_switches_on) {
+  Experiment experiment("ppo", "cartpole");
+  experiment.table().override_with("threads=2");
+  const auto all = as_given(stages("ppo", 64, 32), experiment.table());
+  const std::vector<bool> none(all.size(), false);
+  const auto at = [&](const char* name) {
+    return settings_at(all, index_of(all, name), none, experiment.table());
+  };
+  EXPECT_EQ(value_of(at("vectorised"), "threads"), "1");
+  EXPECT_EQ(value_of(at("threads"), "threads"), "2");
+  EXPECT_EQ(value_of(at("own tanh"), "ppo.network.fast_tanh"), "true");
+}
+
 TEST(stages, a_skipped_stage_stays_off_in_those_after_it) {
   const auto all = stages("ppo", 64, 32);
   std::vector<bool> skipped(all.size(), false);

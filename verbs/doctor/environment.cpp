@@ -1,12 +1,15 @@
 #include "verbs/doctor/environment.h"
 
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
+#include <iterator>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "base/core/error.h"
 #include "engine/device/precision.h"
 
 namespace maglev::verbs::doctor {
@@ -91,6 +94,29 @@ constexpr Variable kVariables[] = {
     {"NCCL_TREE_THRESHOLD", Reader::nobody, nullptr,
      "NCCL dropped it in version 2.5; NCCL_ALGO chooses among its ways"},
 };
+
+// all that Maglev reads besides, by the engine, the launcher or the tests
+constexpr const char* kOurs[] = {"MAGLEV_BUILD",     "MAGLEV_CMAKE_ARGS",    "MAGLEV_ENGINE",
+                                 "MAGLEV_FAKE_GPUS", "MAGLEV_FAULT",         "MAGLEV_HOME",
+                                 "MAGLEV_JOBS",      "MAGLEV_MUJOCO",        "MAGLEV_NO_INSTALL",
+                                 "MAGLEV_NVML",      "MAGLEV_OPTUNA_PYTHON", "MAGLEV_PYKEEN",
+                                 "MAGLEV_ROCM_SMI",  "MAGLEV_SIMD",          "MAGLEV_SQLITE",
+                                 "MAGLEV_TOL_SCALE", "MAGLEV_TORCH",         "MAGLEV_TORCH_INDEX",
+                                 "MAGLEV_TRACE",     "MAGLEV_TRACE_FOLDER",  "MAGLEV_TRACE_MODE"};
+
+// variables of ours that there are not: a slip of the pen does nothing, in silence
+void find_unknown(const Environment& user, std::vector<IgnoredVariable>& ignored) {
+  const std::vector<std::string> known(std::begin(kOurs), std::end(kOurs));
+  for (const auto& [name, value] : user) {
+    if (!name.starts_with("MAGLEV_") || std::find(known.begin(), known.end(), name) != known.end())
+      continue;
+    const auto near = near_names(name, known);
+    ignored.push_back(
+        {name, value,
+         "Maglev has no such variable; " +
+             (near.empty() ? std::string("unset it") : "did you mean " + near[0] + "?")});
+  }
+}
 
 // why a reader is absent, and what to do; "" where it is here
 std::string absent(const Variable& variable, const Surroundings& around) {
@@ -209,6 +235,7 @@ EnvironmentReport judge_environment(const Environment& user, const Environment& 
           {"PYTORCH_CUDA_ALLOC_CONF", *old, "the run is not on a GPU; unset it"});
     else report.effective.push_back({"PYTORCH_CUDA_ALLOC_CONF", *old, Origin::user});
   }
+  find_unknown(user, report.ignored);
   report.effective.push_back({"malloc",
                               around.jemalloc   ? "jemalloc"
                               : around.tcmalloc ? "tcmalloc"

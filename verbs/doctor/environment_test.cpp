@@ -45,6 +45,16 @@ TEST(DoctorEnvironment, what_nobody_reads_is_ignored_with_a_reason_and_advice) {
   EXPECT_TRUE(judged({}).ignored.empty());
 }
 
+TEST(DoctorEnvironment, a_variable_of_ours_that_there_is_not_is_named) {
+  const auto report =
+      judged({{"MAGLEV_TRACE_MODES", "full"}, {"MAGLEV_XYZZY", "1"}, {"MAGLEV_HOME", "/x"}});
+  ASSERT_TRUE(ignored(report, "MAGLEV_TRACE_MODES"));
+  EXPECT_NE(ignored(report, "MAGLEV_TRACE_MODES")->why.find("did you mean MAGLEV_TRACE_MODE?"),
+            std::string::npos);
+  ASSERT_TRUE(ignored(report, "MAGLEV_XYZZY"));
+  EXPECT_FALSE(ignored(report, "MAGLEV_HOME"));
+}
+
 TEST(DoctorEnvironment, a_variable_counts_where_its_reader_is_here) {
   EXPECT_TRUE(effective(judged({{"KMP_AFFINITY", "x"}}, {.intel_openmp = true}), "KMP_AFFINITY"));
   EXPECT_TRUE(effective(judged({{"CUDA_LAUNCH_BLOCKING", "1"}}, {.on_cuda = true}),

@@ -129,7 +129,9 @@ int print_bench(const std::vector<KernelEntry>& kernels) {
         ". Peak: the longer of copying the case's bytes within its working set and of computing\n"
         "its operations at " +
         number_text("%.0f", peak.flops_s() / 1e9) +
-        " GFLOP/s, what one core's f32 multiply-adds allow.\n");
+        " GFLOP/s, what one core's f32 multiply-adds allow. A copy writes as much\n"
+        "as it reads: what reads more than it writes may move its bytes faster.\n" +
+        without_cases(kernels));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "verbs/kernels/parity.h"
 #include "verbs/kernels/results.h"
 #include "verbs/table.h"
 
@@ -95,7 +96,7 @@ int print_gradients(const std::vector<KernelEntry>& kernels) {
       }
   print(table.text(probe_terminal(STDOUT_FILENO)));
   print("\n" + std::to_string(cases) + " cases with gradients, " + std::to_string(failed) +
-        " failed\n");
+        " failed\n" + without_cases(kernels));
   return failed > 0 ? 1 : 0;
 }
 

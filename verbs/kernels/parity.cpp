@@ -100,6 +100,14 @@ std::vector<at::Device> case_devices() {
   return devices;
 }
 
+std::string without_cases(const std::vector<KernelEntry>& kernels) {
+  if (case_devices().size() > 1) return "";
+  std::string names;
+  for (const KernelEntry& kernel : kernels)
+    if (kernel.device_only) names += (names.empty() ? "" : ", ") + std::string(kernel.name);
+  return names.empty() ? "" : "for a GPU alone, and there is none here: " + names + "\n";
+}
+
 double tolerance_scale() {
   const char* text = std::getenv("MAGLEV_TOL_SCALE");
   if (!text || !*text) return 1;
@@ -126,7 +134,8 @@ int print_parity(const std::vector<KernelEntry>& kernels) {
         failed += !parity.ok;
       }
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\n" + std::to_string(cases) + " cases, " + std::to_string(failed) + " failed\n");
+  print("\n" + std::to_string(cases) + " cases, " + std::to_string(failed) + " failed\n" +
+        without_cases(kernels));
   return failed > 0 ? 1 : 0;
 }
 

@@ -36,6 +36,9 @@ double tolerance_scale();
 /// The CPU and, where device code is built and torch sees one, a CUDA device.
 std::vector<at::Device> case_devices();
 
+/// Those that have no case on any device here, a line for people; empty: there is none.
+std::string without_cases(const std::vector<KernelEntry>& kernels);
+
 /// Checks every case of the kernels on every device and prints a line each with the share of the
 /// tolerance used. Returns the exit status: 1 when one failed.
 int print_parity(const std::vector<KernelEntry>& kernels);

@@ -60,12 +60,15 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
     Size size{.setting = field.name, .now = *now};
     if (plan.parts_fit()) {
       size.fits = *now, size.bytes = plan.total();
+      bool endless = false;
       while (size.fits <= std::numeric_limits<int64_t>::max() / 2) {
         const auto bytes = with(2 * size.fits);
-        // where more of it takes no more memory there is no end to it
-        if (!bytes || *bytes > plan.limit || *bytes <= size.bytes) break;
+        if (!bytes || *bytes > plan.limit) break;
+        // as steps whose replay is full: more of it takes no more memory
+        if ((endless = *bytes <= size.bytes)) break;
         size.fits *= 2, size.bytes = *bytes;
       }
+      if (endless) continue;
     } else {
       for (int64_t value = *now / 2; value >= 1; value /= 2) {
         const auto bytes = with(value);

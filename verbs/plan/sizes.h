@@ -19,7 +19,8 @@ struct Size {
 };
 
 /// Whole-number settings that add at least a hundredth to the plan when they are doubled, those
-/// that add most first. `plan` is the experiment's, with the limit that is to be kept.
+/// that add most first; without those of which more and more takes no more memory before it stops
+/// fitting, as steps that a replay does not keep. `plan` is the experiment's, with the limit that is to be kept.
 std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placement,
                            const MemoryPlan& plan);
 

@@ -1,13 +1,41 @@
 // maglev trace analyze: one trace, or one against an older one.
 
+#include <algorithm>
+#include <filesystem>
 #include <unistd.h>
 
+#include "base/core/error.h"
+#include "base/core/file.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
 #include "verbs/trace/report.h"
 #include "verbs/trace/words.h"
 
 namespace maglev::verbs::trace {
+
+namespace {
+
+constexpr size_t kListed = 10;
+
+// a file; of a run's folder, or one of traces, the only trace in it
+std::string trace_of(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return path;
+  std::vector<std::string> found;
+  for (const std::string& folder : {path, path + "/traces"})
+    for (const std::string& name : list_dir(folder))
+      if (name.ends_with(".json.gz")) found.push_back(folder + "/" + name);
+  if (found.empty())
+    throw Error("[" + path +
+                "] is a folder without a trace (*.json.gz, in it or in traces/); "
+                "trace.window=50-55 makes a run write one");
+  if (found.size() == 1) return found[0];
+  std::string list;
+  for (size_t i = 0; i < std::min(found.size(), kListed); ++i) list += (i ? ", " : "") + found[i];
+  throw Error("[" + path + "] holds " + std::to_string(found.size()) +
+              " traces; give one of them: " + list + (found.size() > kListed ? ", ..." : ""));
+}
+
+}  // namespace
 
 int analyze(const std::vector<std::string>& words) {
   const VerbEntry verb{
@@ -26,12 +54,12 @@ int analyze(const std::vector<std::string>& words) {
        .most = 1,
        .names = "<file>"});
   if (arguments.help()) return arguments.print_help();
-  const std::string& path = arguments.positional()[0];
+  const std::string path = trace_of(arguments.positional()[0]);
   const auto top = size_t(arguments.integer("--top", 1, 1000).value_or(12));
   const auto against = arguments.value("--against");
   const Analysis analysis = analyse_trace(path);
   Changes changes;
-  if (against) changes = changes_between(analyse_trace(*against), analysis);
+  if (against) changes = changes_between(analyse_trace(trace_of(*against)), analysis);
   if (arguments.has("--json")) {
     print(report_json(path, analysis, against ? &changes : nullptr));
     return 0;
