@@ -75,6 +75,9 @@ set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-
 foreach(arch IN LISTS MAGLEV_CUDA_ARCHITECTURES)
   list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})
 endforeach()
+# and for newer ones than the last of these, which compile it when they load it
+list(GET MAGLEV_CUDA_ARCHITECTURES -1 newest)
+list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${newest},code=compute_${newest})
 
 # a source's place in the tree as one word, so that two files of one name do not meet
 function(maglev_flat_name source out)

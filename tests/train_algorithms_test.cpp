@@ -218,7 +218,8 @@ TEST_P(AnAlgorithm, holds_no_second_copy_of_activations_beside_its_graphs) {
   // each once before: libraries keep workspaces for the streams of either
   for (const char* graph : {"train.graph=off", "train.graph=on"}) reserved(graph);
   const int64_t eager = reserved("train.graph=off"), replayed = reserved("train.graph=on");
-  EXPECT_LE(replayed, eager + eager / 10 + (int64_t(32) << 20));
+  // segments of the graphs' own and a workspace of the library's for their stream
+  EXPECT_LE(replayed, eager + eager / 10 + (int64_t(96) << 20));
   RecordProperty("eager_mib", int(eager >> 20)),
       RecordProperty("replayed_mib", int(replayed >> 20));
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -19,11 +20,29 @@ class Failed(Exception):
 
 
 class Late(Failed):
-    """A command was still running when its stage's time was over."""
+    """A command was still running when its stage's time was over; `output` is what it had printed."""
+
+    def __init__(self, what: str, output: str = ""):
+        super().__init__(what)
+        self.output = output
 
 
 def reason(why: Exception) -> str:
     return str(why) if isinstance(why, Failed) else repr(why)
+
+
+def kill_session(leader: int) -> None:
+    """All processes of a session: ninja gives each compiler a group of its own, which no killpg reaches."""
+    found = True
+    while found:
+        found = False
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                # behind the name, which may hold anything: state, parent, group, session
+                state, _, _, session = stat.read_text(errors="replace").rpartition(")")[2].split()[:4]
+                if int(session) == leader and state not in "ZX":
+                    os.kill(int(stat.parent.name), signal.SIGKILL)
+                    found = True
 
 
 @dataclass
@@ -58,7 +77,7 @@ class Day:
             "MAGLEV_ENGINE": str(self.engine),
         }
 
-    def run(self, *words, good: tuple = (0,)) -> str:
+    def run(self, *words, good: tuple = (0,), **env: str) -> str:
         """Output of a command within the stage's time; all of it goes to log.txt. Throws Failed."""
         words = [str(word) for word in words]
         try:
@@ -69,7 +88,7 @@ class Day:
                 text=True,
                 errors="replace",
                 cwd=HOME,
-                env=self.environment,
+                env={**self.environment, **env},
                 start_new_session=True,
             )
         except OSError as error:
@@ -79,7 +98,7 @@ class Day:
             output, _ = process.communicate(timeout=max(1, self.left()))
         except subprocess.TimeoutExpired:
             # its compilers and tests too, or they would run beside the next stage
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
             output, late = process.communicate()[0], True
         with open(self.out / "log.txt", "a") as log:
             log.write(f"$ {' '.join(words)}\n{output}\n")
@@ -87,7 +106,7 @@ class Day:
             lines = [line for line in output.splitlines() if line.strip()]
             ended = "out of time" if late else f"exit status {process.returncode}"
             what = f"`{' '.join(words)[:200]}`: {ended}; {' | '.join(lines[-3:])[:600]}"
-            raise Late(what) if late else Failed(what)
+            raise Late(what, output) if late else Failed(what)
         return output
 
     def folder(self, name: str) -> Path:

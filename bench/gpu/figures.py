@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import subprocess
 import threading
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from day import HOME, Day, Failed, each
+from day import HOME, Day, Failed, Late, each
 from runs import GOODHART, SMALL_DREAMER, note_of
 
 
@@ -207,9 +208,20 @@ def tdmpc2_speed(day: Day) -> None:
         if day.quick
         else ["--plans", 10000, "--updates", 200]
     )
-    output = day.run(day.build / "tests" / "device_throughput", "--device", day.place, *counts)
+    words = [day.build / "tests" / "device_throughput", "--device", day.place, *counts]
+    try:
+        tell_plans(day, day.run(*words))
+    except Late as late:
+        tell_plans(day, late.output)
+        raise
+
+
+def tell_plans(day: Day, output: str) -> None:
+    """A line for each figure among whatever libraries print besides; Failed where memory grew."""
     grown = []
-    for row in map(json.loads, output.splitlines()):
+    # the last line may be cut off
+    for line in re.findall(r"^\{.*\}$", output, re.M):
+        row = json.loads(line)
         case = f"{row['case']} {row['what']} {row['precision']}, {row['rows']} together"
         day.tell(
             f"{case}: {row['ms']:.3f} ms waited for, {row['ms_queued']:.3f} ms queued, "
@@ -240,7 +252,6 @@ def dreamer_speed(day: Day) -> None:
 
 
 def kernel_figures(day: Day) -> None:
-    for line in day.run(
-        day.engine, "kernels", "bench", *(["gae"] if day.quick else [])
-    ).splitlines():
+    words = ["kernels", "bench", *(["gae"] if day.quick else []), "--device", day.place]
+    for line in day.run(day.engine, *words).splitlines():
         day.tell(line)

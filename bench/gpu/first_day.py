@@ -1,4 +1,4 @@
-"""The first day on a GPU: builds, checks and measures, in stages of one to six minutes.
+"""The first day on a GPU: builds, checks and measures, in stages of one to nine minutes.
 
 Each stage that passed is remembered in OUT/report.json and not run again, so that a machine that is lent for minutes
 is used up to the last of them: call again until it says that everything was run. OUT/report.md is what to keep.
@@ -112,9 +112,15 @@ def arguments() -> argparse.Namespace:
     return args
 
 
+def is_open(stage: dict, of: dict) -> bool:
+    """Whether a stage is yet to be run as now: it never was, or was late once, on a machine that was busy at first."""
+    late_once = stage.get("state") == "late" and stage.get("late", 1) < 2
+    return stage.get("of") != of or late_once
+
+
 def pending(wanted: list, stages: dict, of: dict, again: bool) -> list:
-    """Stages to run: those that were never run as now first, those that failed behind them."""
-    now = [name for name in wanted if again or stages.get(name, {}).get("of") != of]
+    """Stages to run: those that are open first, those that failed behind them."""
+    now = [name for name in wanted if again or is_open(stages.get(name, {}), of)]
     failed = [name for name in wanted if name not in now and stages[name]["state"] != "passed"]
     # nothing runs before it is built
     return sorted(now + failed, key=lambda name: name != "build")
@@ -163,16 +169,20 @@ def main() -> int:
     for name in pending(wanted, stages, of, args.again):
         if time.monotonic() + STAGES[name].reserved_s > end:
             # one that failed in an earlier call is no reason for another, unless it is asked for
-            if args.again or stages.get(name, {}).get("of") != of:
+            if args.again or is_open(stages.get(name, {}), of):
                 left_out.append(name)
             if name == "build":
                 break
             continue
+        before = stages.get(name, {})
         stages[name] = {"of": of, **run_stage(name, args)}
+        if stages[name]["state"] == "late":
+            stages[name]["late"] = 1 + (before.get("late", 0) if before.get("of") == of else 0)
         keep(args.out, report)
         if name == "build" and stages[name]["state"] != "passed":
             # what was compiled stays
             return UNFINISHED if stages[name]["state"] == "late" else 1
+    left_out += [name for name in wanted if name not in left_out and is_open(stages.get(name, {}), of)]
     if left_out:
         print(f"no time left for {', '.join(left_out)}: call again")
         return UNFINISHED

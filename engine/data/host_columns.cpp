@@ -1,5 +1,7 @@
 #include "engine/data/host_columns.h"
 
+#include <exception>
+
 #include <ATen/ATen.h>
 
 #include "base/trace/span.h"
@@ -55,6 +57,15 @@ StepColumns HostColumns::on_host(const Group& group, const StepColumns& device) 
   if (device.terminated) columns.terminated = flags(group.terminated);
   if (device.truncated) columns.truncated = flags(group.truncated);
   return columns;
+}
+
+HostColumns::~HostColumns() {
+  if (pageable_) return;
+  try {
+    wait_for_stream();
+  } catch (const std::exception&) {
+    // the device has failed, and whoever asks it next says so
+  }
 }
 
 const StepIo& HostColumns::of(const StepIo& io) {

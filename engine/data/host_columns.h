@@ -18,6 +18,11 @@ class HostColumns {
 
   /// For `rows` rows in the columns of a StepIo of `spec` on `device`, and `rivals` in its rivals'.
   HostColumns(const EnvSpec& spec, int64_t rows, int64_t rivals, at::Device device);
+  /// Waits for what send() enqueued: the host's memory is given back, and torch does not know who
+  /// reads it.
+  ~HostColumns();
+  HostColumns(const HostColumns&) = delete;
+  HostColumns& operator=(const HostColumns&) = delete;
 
   /// `io`, whose columns are on the device, with host memory for each that it has.
   const StepIo& of(const StepIo& io);

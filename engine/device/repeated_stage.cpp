@@ -1,5 +1,7 @@
 #include "engine/device/repeated_stage.h"
 
+#include <cstdio>
+
 #include "base/core/error.h"
 
 namespace maglev {
@@ -10,8 +12,10 @@ void RepeatedStage::run(GraphPool& pool, const std::function<void()>& stage) {
     if (calls_++ < kCallsBeforeCapture) return stage();
     try {
       graph_.capture(pool, stage);
-    } catch (const Error&) {
+    } catch (const Error& e) {
       failed_ = true;
+      // nobody above knows that it was tried; without this it would only be slow
+      std::fprintf(stderr, "maglev: %s; it runs eagerly\n", e.what());
     }
     graph_.run(stage);
   });

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -53,8 +54,8 @@ def first_day(out, *arguments):
 
 def test_a_first_day_goes_on_where_it_stopped_and_says_what_failed(tmp_path):
     stages = ["--only", "graphs,divergence,kernel_figures", "--build", ENGINE.parent]
-    # 200 s are reserved for the longest of them
-    assert "at least 3.6" in first_day(tmp_path, *stages, "--minutes", "3.5").stderr
+    # 150 s are reserved for the longest of them
+    assert "at least 2.8" in first_day(tmp_path, *stages, "--minutes", "2.7").stderr
     done = first_day(tmp_path, *stages)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text())["stages"]
@@ -280,12 +281,89 @@ def test_a_stage_of_a_first_day_begins_only_where_its_reservation_fits(planned, 
     assert planned() == (0, ["long"])
 
 
-def test_a_first_day_says_how_long_it_built(figures, tmp_path):
+def test_a_stage_that_was_late_is_open_once_more(planned, tmp_path, monkeypatch):
+    script, day = importlib.import_module("first_day"), importlib.import_module("day")
+    tried = []
+
+    def late(_):
+        tried.append(1)
+        raise day.Late("`x`: out of time")
+
+    monkeypatch.setitem(script.STAGES, "long", script.STAGES["long"].__class__(late, reserved_s=200))
+    assert planned("--only", "long") == (3, []) and len(tried) == 1
+    assert planned("--only", "long,short") == (1, ["short"]) and len(tried) == 2
+    # behind the others, as what has failed
+    assert planned("--only", "long,short") == (1, []) and len(tried) == 3
+
+
+def test_a_first_day_builds_for_its_gpu_and_says_how_long_it_took(figures, tmp_path, monkeypatch):
     day, stages = gpu_day(figures, tmp_path), importlib.import_module("stages")
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/bash\necho 9.0\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("MAGLEV_CMAKE_ARGS", "-DX=1")
     printed = iter(["[1/812] a.o\n[812/812] maglev-engine\n", "maglev 1 (a), torch 2\n"])
-    day.run = lambda *words: next(printed)
+    given = []
+
+    def run(*words, **env):
+        given.append(env)
+        return next(printed)
+
+    day.run = run
     stages.build(day)
     assert day.facts == ["built in 0 s, 812 steps", "maglev 1 (a), torch 2"]
+    assert given[0] == {"MAGLEV_CMAKE_ARGS": "-DX=1 -DMAGLEV_CUDA_ARCHITECTURES=90"}
+
+
+def test_what_is_late_ends_with_all_it_began_and_says_what_it_had_found(figures, tmp_path):
+    day, stages = gpu_day(figures, tmp_path), importlib.import_module("stages")
+    late = importlib.import_module("day").Late
+    # a child in a group of its own, as ninja's compilers are
+    marker = tmp_path / "child"
+    child = f"import os, time; os.setpgid(0, 0); open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); print('begun', flush=True); time.sleep(60)"
+    day.deadline = time.monotonic() + 8
+    with pytest.raises(late) as told:
+        day.run(sys.executable, "-c", parent)
+    assert told.value.output == "begun\n"
+    pid = int(marker.read_text())
+    for _ in range(100):
+        stat = Path(f"/proc/{pid}/stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("the child runs on")
+
+    # cases of ctest until then
+    def cut_off(*_, **__):
+        lines = ["1/4 Test  #7: A.works ....   Passed    0.1 sec", "2/4 Test  #8: A.fails ....***Failed    0.1 sec"]
+        raise late("`ctest`: out of time", "\n".join([*lines, "3/4 Test  #9: A.skips ....***Skipped   0.1 sec"]))
+
+    day.run = cut_off
+    with pytest.raises(late):
+        stages.tests(day, "A")
+    assert day.facts == ["until then 1 passed, 1 failed: A.fails"]
+
+
+def test_figures_of_plans_are_told_among_other_lines_and_where_time_ran_out(figures, tmp_path):
+    day = gpu_day(figures, tmp_path)
+    late = importlib.import_module("day").Late
+    row = dict(case="default", what="plan", precision="fp32", rows=1, ms=1.5, ms_queued=1.0)
+    row |= dict(rows_per_second=666.0, bytes_before=5, bytes_after=5)
+    lines = ["[W] a library's warning", json.dumps(row), '{"case": "defau']
+
+    def cut_off(*_):
+        raise late("`device_throughput`: out of time", "\n".join(lines))
+
+    day.run = cut_off
+    with pytest.raises(late):
+        figures.tdmpc2_speed(day)
+    assert day.facts == ["default plan fp32, 1 together: 1.500 ms waited for, 1.000 ms queued, 666 a second"]
+    day.run = lambda *_: json.dumps(row | dict(bytes_after=6))
+    with pytest.raises(figures.Failed, match="memory grew"):
+        figures.tdmpc2_speed(day)
 
 
 def test_a_first_day_builds_first_and_again_where_the_build_is_not(figures, tmp_path):

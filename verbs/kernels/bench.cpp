@@ -111,12 +111,12 @@ BenchResult bench_case(const KernelCase& one, at::Device device, Peak& peak) {
   return result;
 }
 
-int print_bench(const std::vector<KernelEntry>& kernels) {
+int print_bench(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices) {
   Peak peak;
   Table table({"kernel", "device", "case", ">reference", ">fused", ">speed-up", ">GB/s", ">GFLOP/s",
                ">of peak"});
   for (const KernelEntry& kernel : kernels)
-    for (const at::Device& device : case_devices())
+    for (const at::Device& device : devices)
       for (const KernelCase& one : kernel.cases(device)) {
         const BenchResult r = bench_case(one, device, peak);
         table.add({kernel.name, device.str(), one.name, time_text(r.reference_s),
@@ -131,7 +131,7 @@ int print_bench(const std::vector<KernelEntry>& kernels) {
         number_text("%.0f", peak.flops_s() / 1e9) +
         " GFLOP/s, what one core's f32 multiply-adds allow. A copy writes as much\n"
         "as it reads: what reads more than it writes may move its bytes faster.\n" +
-        without_cases(kernels));
+        without_cases(kernels, devices));
   return 0;
 }
 

@@ -38,6 +38,6 @@ BenchResult bench_case(const KernelCase& kernel_case, at::Device device, Peak& p
 
 /// Times every case of the kernels on every device, on one thread, and prints a line each. Returns
 /// the exit status.
-int print_bench(const std::vector<KernelEntry>& kernels);
+int print_bench(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices);
 
 }  // namespace maglev::verbs::kernels

@@ -21,6 +21,7 @@ GradientCheck check_gradient(const KernelCase& kernel_case, double scale);
 
 /// Checks every case of the kernels on every device and prints a line each. Returns the exit
 /// status: 1 when one failed.
-int print_gradients(const std::vector<KernelEntry>& kernels);
+int print_gradients(const std::vector<KernelEntry>& kernels,
+                    const std::vector<at::Device>& devices);
 
 }  // namespace maglev::verbs::kernels

@@ -41,7 +41,11 @@ void list() {
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, {.most = 2, .names = kWords});
+  const Arguments arguments(
+      entry(), words,
+      {.flags = {{"--device", "cpu|cuda", "on one kind of device alone (default: all there are)"}},
+       .most = 2,
+       .names = kWords});
   if (arguments.help()) return arguments.print_help();
   const auto& given = arguments.positional();
   const std::string what = given.empty() ? "list" : given[0];
@@ -55,9 +59,10 @@ int run(const std::vector<std::string>& words) {
     return std::vector(kernel_table().begin(), kernel_table().end());
   };
   claim_threads();
-  if (what == "test") return print_parity(chosen());
-  if (what == "grad") return print_gradients(chosen());
-  if (what == "bench") return print_bench(chosen());
+  const auto devices = case_devices(arguments.value("--device"));
+  if (what == "test") return print_parity(chosen(), devices);
+  if (what == "grad") return print_gradients(chosen(), devices);
+  if (what == "bench") return print_bench(chosen(), devices);
   throw Error("[kernels] " + unknown_name("action", what, {"list", "test", "grad", "bench"}));
 }
 
@@ -67,7 +72,9 @@ VerbEntry entry() {
   return {.name = "kernels",
           .summary =
               "fused operations of this build: parity, gradients and speed beside their references",
-          .usage = "kernels [list | test [<kernel>] | grad [<kernel>] | bench [<kernel>]]",
+          .usage =
+              "kernels [list | test [<kernel>] | grad [<kernel>] | bench [<kernel>]] "
+              "[--device cpu|cuda]",
           .run = run};
 }
 

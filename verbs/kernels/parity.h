@@ -2,6 +2,7 @@
 // A fused kernel held to its reference.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,14 +34,16 @@ std::string parity_text(const Parity& parity, const Tolerance& tolerance);
 /// Error when it is not a number >= 0.
 double tolerance_scale();
 
-/// The CPU and, where device code is built and torch sees one, a CUDA device.
-std::vector<at::Device> case_devices();
+/// The CPU and, where device code is built and torch sees one, a CUDA device; `only` one of them by
+/// its name, "cpu" or "cuda". Throws Error for another, and for one that is not here.
+std::vector<at::Device> case_devices(const std::optional<std::string>& only = {});
 
-/// Those that have no case on any device here, a line for people; empty: there is none.
-std::string without_cases(const std::vector<KernelEntry>& kernels);
+/// Those that have no case on any of the devices, a line for people; empty: there is none.
+std::string without_cases(const std::vector<KernelEntry>& kernels,
+                          const std::vector<at::Device>& devices);
 
-/// Checks every case of the kernels on every device and prints a line each with the share of the
+/// Checks every case of the kernels on the devices and prints a line each with the share of the
 /// tolerance used. Returns the exit status: 1 when one failed.
-int print_parity(const std::vector<KernelEntry>& kernels);
+int print_parity(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices);
 
 }  // namespace maglev::verbs::kernels

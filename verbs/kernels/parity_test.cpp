@@ -81,7 +81,7 @@ TEST(Parity, one_failed_case_is_named_and_makes_the_status_1) {
     return std::vector{off};
   };
   testing::internal::CaptureStdout();
-  EXPECT_EQ(print_parity({{"right", "", right}, {"wrong", "", wrong}}), 1);
+  EXPECT_EQ(print_parity({{"right", "", right}, {"wrong", "", wrong}}, {at::kCPU}), 1);
   std::fflush(stdout);
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_NE(text.find("wrong   cpu     off   FAILED  500% of tolerance 0.1, 2 of 2 differ in bits"),
