@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/core/error.h"
 #include "engine/host/machine.h"
 #include "tests/close.h"
 
@@ -72,6 +73,14 @@ NetworkOptions small() {
   return options;
 }
 
+NetworkOptions strided() {
+  NetworkOptions options = small();
+  options.activation = HiddenActivation::relu;
+  set(options, "cnn.kernels", "[4, 3]");
+  set(options, "cnn.strides", "[2, 1]");
+  return options;
+}
+
 std::shared_ptr<ActorCritic> made(const EnvSpec& spec, const NetworkOptions& options,
                                   bool bf16 = false) {
   return make_network(options, {.spec = spec, .bf16 = bf16}, Initializer(1));
@@ -108,8 +117,48 @@ std::vector<Variant> variants() {
           {"cnn on cells shared", cells(),
            with([](auto& o) { o.shared = true, o.critic_hidden = {12}; })},
           {"cnn on pixels", pixels(), small()},
+          {"cnn with strides", pixels(), strided()},
+          {"cnn with strides in bf16", pixels(), strided(), true},
           {"mlp with one action", one_action(), small()},
           {"mlp on pixels", pixels(), with([](auto& o) { o.kind = &find_network("mlp"); })}};
+}
+
+TEST(TrunkNetwork, convolutions_see_windows_of_their_own_and_cost_what_they_compute) {
+  // 6 x 5 x 3: four pixels a side, every other place: 3 x 2; then three, every place
+  const auto network = made(pixels(), strided());
+  std::vector<std::vector<int64_t>> conv;
+  for (const auto& p : network->parameters())
+    if (p.dim() == 4) conv.push_back(p.sizes().vec());
+  const std::vector<std::vector<int64_t>> wanted{{4, 3, 4, 4}, {6, 4, 3, 3}};
+  ASSERT_GE(conv.size(), 2u);
+  EXPECT_EQ(std::vector(conv.begin(), conv.begin() + 2), wanted);
+  // a place costs a kernel's weights; all else is used once a row
+  const auto dense = [](const NetworkOptions& options) {
+    const auto network = made(pixels(), options);
+    int64_t count = 0;
+    for (const auto& p : network->parameters())
+      if (p.dim() != 4) count += p.numel();
+    return std::pair{network->cost(), count};
+  };
+  const auto [cost, others] = dense(strided());
+  const int64_t networks = int64_t(conv.size()) / 2;
+  EXPECT_EQ(cost.multiply_adds, networks * 6 * (4 * 3 * 16 + 6 * 4 * 9) + others);
+  EXPECT_EQ(cost.convolved, networks * 6 * (4 + 6));
+
+  for (const auto& [kernels, strides, what] :
+       {std::tuple{"[3]", "[1, 1]", "cnn.kernels must name one for each of the 2 layers"},
+        std::tuple{"[3, 3]", "[1, 1, 1]", "cnn.strides must name one for each of the 2 layers"},
+        std::tuple{"[3, 4]", "[6, 1]", "layer 2 of network.cnn leaves nothing"}}) {
+    NetworkOptions options = small();
+    set(options, "cnn.kernels", kernels);
+    set(options, "cnn.strides", strides);
+    try {
+      made(pixels(), options);
+      FAIL() << what;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+    }
+  }
 }
 
 TEST(TrunkNetwork, gives_a_row_of_logits_and_a_value_for_each_row) {

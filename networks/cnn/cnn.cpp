@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/core/error.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/trunk_network.h"
 #include "kernels/relu_layers/relu_layers_op.h"
@@ -12,23 +13,60 @@ namespace maglev::networks::cnn {
 
 namespace {
 
+/// What a convolution sees of an image, and how far the next place is. Padding is (kernel - 1) / 2,
+/// so that with stride 1 and an odd kernel an image keeps its size.
+struct Window {
+  int64_t kernel = 3, stride = 1;
+
+  int64_t padding() const { return (kernel - 1) / 2; }
+  int64_t places(int64_t side) const {
+    const int64_t free = side + 2 * padding() - kernel;
+    return free < 0 ? 0 : free / stride + 1;
+  }
+  bool plain() const { return kernel == 3 && stride == 1; }
+};
+
 struct Options {
   std::vector<int64_t> channels = {32, 64, 64};
+  std::vector<int64_t> kernels = {}, strides = {};
   bool fused_layers = true;  ///< relu layers by kernels/relu_layers; false: ATen's
 
   void describe(OptionTable& t) {
-    t.add("channels", channels, "convolution layers, 3x3, padding 1",
-          {.min = 1, .max = 4096, .unit = "channels"});
+    t.add("channels", channels, "convolution layers", {.min = 1, .max = 4096, .unit = "channels"});
+    t.add("kernels", kernels,
+          "pixels a side that each sees, padded by half of them; empty: 3 each. [8, 4, 3] with "
+          "strides [4, 2, 1] suits pictures of 64 or 84 pixels a side",
+          {.min = 1, .max = 64, .unit = "pixels"});
+    t.add("strides", strides, "pixels from one place to the next, of each; empty: 1 each",
+          {.min = 1, .max = 64, .unit = "pixels"});
     t.add("fused_layers", fused_layers, "layers with relu as one operation instead of ATen's two",
           {.free = true});
+  }
+
+  /// Of each layer. Throws Error where a list is of another number of layers.
+  std::vector<Window> windows() const {
+    std::vector<Window> windows(channels.size());
+    const auto take = [&](const char* name, const std::vector<int64_t>& list,
+                          int64_t Window::*member) {
+      if (list.empty()) return;
+      if (list.size() != windows.size())
+        throw Error("[network] network.cnn." + std::string(name) +
+                    " must name one for each of the " + std::to_string(windows.size()) +
+                    " layers of network.cnn.channels, got " + std::to_string(list.size()));
+      for (size_t i = 0; i < list.size(); ++i) windows[i].*member = list[i];
+    };
+    take("kernels", kernels, &Window::kernel);
+    take("strides", strides, &Window::stride);
+    return windows;
   }
 };
 
 class ConvTrunk : public Trunk {
  public:
   ConvTrunk(const Shape& shape, const NetworkOptions& options, bool bf16, Initializer& init)
-      : nonlinearity_(options.nonlinearity()), low_(bf16), pixels_(shape.height * shape.width) {
+      : nonlinearity_(options.nonlinearity()), low_(bf16) {
     const auto& own = options.own_as<Options>();
+    windows_ = own.windows();
     fused_ = own.fused_layers && options.activation == HiddenActivation::relu;
     const auto add = [&](std::vector<LayerWeights>& to, const char* name,
                          const std::vector<int64_t>& sizes) {
@@ -36,9 +74,17 @@ class ConvTrunk : public Trunk {
       to.push_back({weight, bias, {}, {}});
     };
     Shape seen = shape;
-    for (int64_t out : own.channels) {
-      add(conv_, "conv", {out, seen.channels, 3, 3});
-      seen.channels = out;
+    pixels_.push_back(seen.height * seen.width);
+    for (size_t i = 0; i < windows_.size(); ++i) {
+      const Window& window = windows_[i];
+      add(conv_, "conv", {own.channels[i], seen.channels, window.kernel, window.kernel});
+      seen.channels = own.channels[i];
+      seen.height = window.places(seen.height), seen.width = window.places(seen.width);
+      if (seen.height < 1 || seen.width < 1)
+        throw Error("[network] layer " + std::to_string(i + 1) +
+                    " of network.cnn leaves nothing of the image: smaller kernels or strides, or "
+                    "fewer layers");
+      pixels_.push_back(seen.height * seen.width);
     }
     features_ = seen.elements();
     for (int64_t out : options.hidden) {
@@ -53,9 +99,10 @@ class ConvTrunk : public Trunk {
       return low_ && x.defined() ? x.to(at::kBFloat16) : x;
     };
     NetInput seen{in(input.image), in(input.vector)};
-    for (const auto& layer : conv_) seen.image = input.noted(activated(seen.image, layer));
+    for (size_t i = 0; i < conv_.size(); ++i)
+      seen.image = input.noted(convolved(seen.image, conv_[i], windows_[i]));
     auto x = side_by_side(seen, in(extra));
-    for (const auto& layer : dense_) x = input.noted(activated(x, layer));
+    for (const auto& layer : dense_) x = input.noted(connected(x, layer));
     return low_ ? x.to(at::kFloat) : x;
   }
 
@@ -64,11 +111,12 @@ class ConvTrunk : public Trunk {
   // a convolution's weights are used once a pixel
   RowCost cost() const override {
     RowCost cost = cost_of(parameters());
-    for (const auto& layer : conv_) {
-      const int64_t out = layer.weight.size(0) * pixels_, in = layer.weight.size(1) * pixels_;
-      cost.multiply_adds += layer.weight.numel() * (pixels_ - 1);
-      cost.outputs += out - layer.weight.size(0);
-      const bool first = &layer == &conv_.front();
+    for (size_t i = 0; i < conv_.size(); ++i) {
+      const at::Tensor& weight = conv_[i].weight;
+      const int64_t out = weight.size(0) * pixels_[i + 1], in = weight.size(1) * pixels_[i];
+      cost.multiply_adds += weight.numel() * (pixels_[i + 1] - 1);
+      cost.outputs += out - weight.size(0);
+      const bool first = i == 0;
       cost.convolved += out;
       if (first) cost.seen = in;
       cost.passing = std::max(cost.passing, out + (first ? 0 : in));
@@ -104,20 +152,26 @@ class ConvTrunk : public Trunk {
   }
 
  private:
-  at::Tensor activated(const at::Tensor& x, const LayerWeights& layer) const {
-    const bool conv = layer.weight.dim() == 4;
-    if (fused_) return conv ? conv3x3_relu(x, layer) : linear_relu(x, layer);
-    const auto in = [&](const at::Tensor& weight) {
-      return low_ ? weight.to(at::kBFloat16) : weight;
-    };
-    auto y = conv ? at::conv2d(x, in(layer.weight), in(layer.bias), 1, 1)
-                  : linear(x, in(layer.weight), in(layer.bias));
-    return activate(y, nonlinearity_);
+  at::Tensor in(const at::Tensor& weight) const { return low_ ? weight.to(at::kBFloat16) : weight; }
+
+  // our kernel has one window, ATen every
+  at::Tensor convolved(const at::Tensor& x, const LayerWeights& layer, const Window& window) const {
+    if (fused_ && window.plain()) return conv3x3_relu(x, layer);
+    return activate(
+        at::conv2d(x, in(layer.weight), in(layer.bias), window.stride, window.padding()),
+        nonlinearity_);
+  }
+
+  at::Tensor connected(const at::Tensor& x, const LayerWeights& layer) const {
+    if (fused_) return linear_relu(x, layer);
+    return activate(linear(x, in(layer.weight), in(layer.bias)), nonlinearity_);
   }
 
   Nonlinearity nonlinearity_;
   bool fused_, low_;  ///< low_: bf16
-  int64_t features_, pixels_;
+  int64_t features_;
+  std::vector<Window> windows_;
+  std::vector<int64_t> pixels_;  ///< of the image, and behind each convolution
   std::vector<LayerWeights> conv_, dense_;
 };
 
