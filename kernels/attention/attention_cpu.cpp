@@ -12,6 +12,7 @@
 #include "base/simd/math-inl.h"
 #include "base/simd/run-inl.h"
 #include "base/simd/sum-inl.h"
+#include "base/trace/span.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -207,8 +208,14 @@ namespace maglev {
 HWY_EXPORT(attention);
 HWY_EXPORT(attention_back);
 
-void attention_cpu(const AttentionArgs& args) { HWY_DYNAMIC_DISPATCH(attention)(args); }
-void attention_back_cpu(const AttentionBack& args) { HWY_DYNAMIC_DISPATCH(attention_back)(args); }
+void attention_cpu(const AttentionArgs& args) {
+  const auto span = trace::kernel("attention");
+  HWY_DYNAMIC_DISPATCH(attention)(args);
+}
+void attention_back_cpu(const AttentionBack& args) {
+  const auto span = trace::kernel("attention_back");
+  HWY_DYNAMIC_DISPATCH(attention_back)(args);
+}
 
 }  // namespace maglev
 #endif

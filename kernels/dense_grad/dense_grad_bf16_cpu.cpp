@@ -12,6 +12,7 @@
 #include "base/simd/pairs-inl.h"
 #include "base/simd/product-inl.h"
 #include "base/simd/sum-inl.h"
+#include "base/trace/span.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -132,12 +133,17 @@ namespace maglev {
 HWY_EXPORT(grad_pairs);
 HWY_EXPORT(to_columns);
 
-void dense_grad_pairs_cpu(const DenseGradPairs& args) { HWY_DYNAMIC_DISPATCH(grad_pairs)(args); }
+void dense_grad_pairs_cpu(const DenseGradPairs& args) {
+  const auto span = trace::kernel("dense_grad_pairs");
+  HWY_DYNAMIC_DISPATCH(grad_pairs)(args);
+}
 void dense_columns_bf16_cpu(const DenseColumnsBf16& args) {
+  const auto span = trace::kernel("dense_columns_bf16");
   HWY_DYNAMIC_DISPATCH(to_columns)(args);
 }
 
 void dense_input_grad_bf16_cpu(const DenseInputGradBf16& a) {
+  const auto span = trace::kernel("dense_input_grad_bf16", 2 * a.features * a.out * a.stride);
   const int64_t pairs = (a.out + 1) / 2;
   const PairPiece piece{a.weight + pair_place(a.first, 0, pairs), a.dz, pairs};
   multiply_pairs({.pieces = {&piece, 1},
@@ -151,6 +157,8 @@ void dense_input_grad_bf16_cpu(const DenseInputGradBf16& a) {
 }
 
 void dense_weight_grad_bf16_cpu(const DenseWeightGradBf16& a) {
+  const auto span =
+      trace::kernel("dense_weight_grad_bf16", 2 * a.in * a.count * a.panels * a.stride);
   // panels whose inputs of one block stay in a core's second cache beside the gradients: 8 KiB each
   constexpr int64_t kAtOnce = 48;
   const int64_t words = a.stride / 2;

@@ -188,7 +188,10 @@ void dense_input_grad_cpu(const DenseInputGrad& args) {
   const auto span = trace::kernel("dense_input_grad", 2 * args.features * args.out * args.stride);
   HWY_DYNAMIC_DISPATCH(input_grad)(args);
 }
-void dense_columns_cpu(const DenseColumns& args) { HWY_DYNAMIC_DISPATCH(columns)(args); }
+void dense_columns_cpu(const DenseColumns& args) {
+  const auto span = trace::kernel("dense_columns");
+  HWY_DYNAMIC_DISPATCH(columns)(args);
+}
 void dense_weight_grad_cpu(const DenseWeightGrad& args) {
   const auto span =
       trace::kernel("dense_weight_grad", 2 * args.in * args.count * args.panels * args.stride);

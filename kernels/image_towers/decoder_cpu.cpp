@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "kernels/image_towers/image_towers.h"
 #include "kernels/image_towers/weights.h"
 
@@ -70,6 +71,7 @@ void pack_decoder_cpu(const ImageTower& tower, std::span<const TowerStage> stage
 }
 
 void decoder_forward_cpu(const DecoderForward& args) {
+  const auto span = trace::kernel("image_decoder_forward");
 #ifdef MAGLEV_TILES
   if (args.tower.rounded) return HWY_DYNAMIC_DISPATCH(decode_by_tiles)(args);
 #endif
@@ -77,6 +79,7 @@ void decoder_forward_cpu(const DecoderForward& args) {
   HWY_DYNAMIC_DISPATCH(decode_by_vectors)(args);
 }
 void decoder_backward_cpu(const DecoderBackward& args) {
+  const auto span = trace::kernel("image_decoder_backward");
 #ifdef MAGLEV_TILES
   if (args.tower.rounded) return HWY_DYNAMIC_DISPATCH(decode_back_by_tiles)(args);
 #endif

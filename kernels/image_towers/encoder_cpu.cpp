@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "kernels/image_towers/image_towers.h"
 #include "kernels/image_towers/weights.h"
 
@@ -64,6 +65,7 @@ void pack_encoder_cpu(const ImageTower& tower, std::span<const TowerStage> stage
 }
 
 void encoder_forward_cpu(const EncoderForward& args) {
+  const auto span = trace::kernel("image_encoder_forward");
 #ifdef MAGLEV_TILES
   if (args.tower.rounded) return HWY_DYNAMIC_DISPATCH(encode_by_tiles)(args);
 #endif
@@ -71,6 +73,7 @@ void encoder_forward_cpu(const EncoderForward& args) {
   HWY_DYNAMIC_DISPATCH(encode_by_vectors)(args);
 }
 void encoder_backward_cpu(const EncoderBackward& args) {
+  const auto span = trace::kernel("image_encoder_backward");
 #ifdef MAGLEV_TILES
   if (args.tower.rounded) return HWY_DYNAMIC_DISPATCH(encode_back_by_tiles)(args);
 #endif
