@@ -355,7 +355,10 @@ TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_wi
   plan.replay = ReplayPlan{.length = 3};
   const std::string content = read_file(path_, 1 << 24);
   const SafeTensors tensors = parse_safetensors(FileReader(path_));
-  EXPECT_TRUE(dataset_notes(files(path_)).empty());
+  EXPECT_TRUE(dataset_notes(files(path_), "cartpole").empty());
+  const auto other = dataset_notes(files(path_), "hockey");
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_TRUE(contains(other[0], "was recorded in cartpole, and is learned from for hockey"));
   for (const SafeTensor& tensor : tensors.tensors) {
     std::string changed = content;
     // the last bit of a mantissa, or of a byte: nothing else would notice
@@ -376,8 +379,8 @@ TEST_F(Dataset, damage_is_found_by_its_hashes_and_a_file_without_them_is_read_wi
       load_dataset(files(path_), spec, plan, {.device = at::kCPU, .threads = 1})->counters().now +
           1,
       rows_);
-  ASSERT_EQ(dataset_notes(files(path_)).size(), 1u);
-  EXPECT_TRUE(contains(dataset_notes(files(path_))[0], "no hashes"));
+  ASSERT_EQ(dataset_notes(files(path_), "cartpole").size(), 1u);
+  EXPECT_TRUE(contains(dataset_notes(files(path_), "cartpole")[0], "no hashes"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void Options::describe(OptionTable& t) {
   t.add("depth", depth, "channels of the first convolution, even", width);
   t.add("units", units, "width of all other hidden layers", width);
   t.add("stoch", stoch, "categoricals of the stochastic state", {.min = 1, .max = 1024});
+  t.stands_for("size", {"deter", "hidden", "classes", "depth", "units", "stoch"});
   t.add("blocks", blocks, "blocks of the recurrent state", {.min = 1, .max = 256});
   t.add("unimix", unimix, "share of a uniform distribution in each categorical",
         {.min = 1e-6, .max = 1});

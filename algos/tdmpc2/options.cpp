@@ -13,6 +13,7 @@ void Options::describe(OptionTable& t) {
   t.add("mlp_dim", mlp_dim, "width of all other hidden layers", width);
   t.add("latent_dim", latent_dim, "width of the latent state", width);
   t.add("num_q", num_q, "value networks", {.min = 0, .max = 64});
+  t.stands_for("size", {"enc_dim", "enc_layers", "mlp_dim", "latent_dim", "num_q"});
   t.add("task_dim", task_dim, "width of a task's embedding, where there are several tasks",
         {.min = 1, .max = 4096});
   t.add("dropout", dropout, "share of the value networks' first layer that is dropped",

@@ -154,8 +154,9 @@ std::string message_of(const SettingError::What& what) {
 // one YAML document, each setting handed to `set` with its place in the file
 class Document {
  public:
+  /// `names`: where the value is a sequence, its entries between commas.
   using Set = std::function<void(const std::string& name, const std::string& value,
-                                 const std::string& where)>;
+                                 const std::string& where, const std::string* names)>;
   Document(std::string path, Set set) : path_(std::move(path)), set_(std::move(set)) {}
 
   void visit(const YAML::Node& node, const std::string& name, int depth) {
@@ -170,7 +171,11 @@ class Document {
     } else {
       if (!seen_.insert(name).second)
         throw Error("[" + where + "] gives " + name + " a second time; leave one out");
-      set_(name, value(node, where), where);
+      std::string names;
+      for (const auto& entry : node)
+        if (node.IsSequence() && entry.IsScalar())
+          names += (names.empty() ? "" : ",") + entry.as<std::string>();
+      set_(name, value(node, where), where, node.IsSequence() ? &names : nullptr);
     }
   }
 
@@ -308,6 +313,14 @@ void OptionTable::add_field(std::string_view name, Field::Member member, std::st
   fields_.push_back(std::move(field));
 }
 
+void OptionTable::stands_for(std::string_view name, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    MAGLEV_ASSERT(find(prefix_ + setting) && find(prefix_ + std::string(name)),
+                  "settings there are");
+    governed_.emplace_back(prefix_ + std::string(name), prefix_ + setting);
+  }
+}
+
 void OptionTable::section(std::string_view prefix,
                           const std::function<void(OptionTable&)>& describe) {
   // the prefix holds while `describe` adds its settings
@@ -329,9 +342,16 @@ void OptionTable::set(std::string_view name, std::string_view value, std::string
     if (f.name != name) continue;
     f.set(value, where);
     f.origin = origin;
+    for (const auto& [governor, governed] : governed_)
+      if (governor == name) give_back(governed, origin);
     return;
   }
   refuse(name, where);
+}
+
+void OptionTable::give_back(const std::string& name, Origin later) {
+  for (auto& f : fields_)
+    if (f.name == name && f.origin < later) f.set(f.initial, name), f.origin = Origin::built_in;
 }
 
 void OptionTable::refuse(std::string_view name, std::string_view where) const {
@@ -379,10 +399,14 @@ void OptionTable::load(const std::string& path, Origin origin, const Skip& skip)
 
 void OptionTable::load_text(const std::string& yaml, const std::string& path, Origin origin,
                             const Skip& skip) {
-  Document document(
-      path, [&](const std::string& name, const std::string& value, const std::string& where) {
-        if (!skip || !skip(name)) set(name, value, where, origin);
-      });
+  Document document(path, [&](const std::string& name, const std::string& value,
+                              const std::string& where, const std::string* names) {
+    if (skip && skip(name)) return;
+    // a list of names is one text, in which they stand between commas
+    const Field* field = find(name);
+    const bool text = names && field && std::holds_alternative<std::string*>(field->member);
+    set(name, text ? *names : value, where, origin);
+  });
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
     if (documents.size() > 1)

@@ -82,6 +82,11 @@ class OptionTable {
     else add_field(name, Field::Member(&member), std::move(help), rule);
   }
 
+  /// `name` says what these settings are where they say nothing themselves: given later than they
+  /// were (Origin), it takes their place, and they go back to their defaults. Of the section that is
+  /// being described.
+  void stands_for(std::string_view name, const std::vector<std::string>& settings);
+
   /// Adds everything `describe` adds under `prefix.`.
   void section(std::string_view prefix, const std::function<void(OptionTable&)>& describe);
 
@@ -112,10 +117,13 @@ class OptionTable {
 
  private:
   void add_field(std::string_view name, Field::Member member, std::string help, Rule rule);
+  /// The default of a setting that was given earlier than `later`.
+  void give_back(const std::string& name, Origin later);
   /// Throws Error that helps with a name that is none.
   [[noreturn]] void refuse(std::string_view name, std::string_view where) const;
 
   std::vector<Field> fields_;
+  std::vector<std::pair<std::string, std::string>> governed_;  ///< by the first, of stands_for()
   std::string prefix_;
 };
 

@@ -152,6 +152,44 @@ TEST(Options, help_shows_what_is_free_to_tune) {
   EXPECT_TRUE(contains(t.help(), "seed (default 0; >= 0)")) << t.help();
 }
 
+TEST(Options, a_sequence_in_a_file_is_a_list_of_names_too) {
+  std::string names;
+  OptionTable t;
+  t.add("names", names, "names");
+  for (const char* yaml : {"names: [weak, strong]", "names:\n- weak\n- strong\n",
+                           "{\"names\": [\"weak\", \"strong\"]}", "names: weak,strong"}) {
+    names = "";
+    t.load_text(yaml, "mine.yaml");
+    EXPECT_EQ(names, "weak,strong") << yaml;
+  }
+  t.load_text("names: [\"my runs/a\", b]", "mine.yaml");
+  EXPECT_EQ(names, "my runs/a,b");
+}
+
+TEST(Options, what_stands_for_others_takes_their_place_where_it_is_given_later) {
+  int64_t size = 1, width = 0, depth = 0;
+  OptionTable t;
+  t.section("model", [&](OptionTable& s) {
+    s.add("size", size, "size");
+    s.add("width", width, "width");
+    s.add("depth", depth, "depth");
+    s.stands_for("size", {"width", "depth"});
+  });
+  t.load_text("model: {size: 2, width: 64, depth: 3}", "proven.yaml", Origin::proven);
+  EXPECT_EQ(width, 64) << "of one origin, in whatever order";
+  t.load_text("model: {depth: 5}", "mine.yaml", Origin::file);
+  t.override_with("model.size=4");
+  EXPECT_EQ(width, 0);
+  EXPECT_EQ(depth, 0);
+  EXPECT_EQ(t.find("model.width")->origin, Origin::built_in);
+  // what is given beside it stays, before it and behind
+  for (const auto& order :
+       {std::array{"model.width=7", "model.size=5"}, std::array{"model.size=5", "model.width=7"}}) {
+    for (const char* word : order) t.override_with(word);
+    EXPECT_EQ(width, 7);
+  }
+}
+
 TEST(Options, a_file_may_have_settings_that_are_left_out) {
   Demo a;
   OptionTable t;

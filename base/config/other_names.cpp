@@ -26,7 +26,8 @@ std::span<const OtherName> other_names() {
       {{"device", "gpu", "use_gpu", "cuda", "use_cuda"}, {"device"}, "auto, cpu or cuda"},
       {{"threads", "num_threads", "n_threads", "num_workers", "n_jobs", "torch_threads"},
        {"threads"}},
-      {{"n_envs", "num_envs", "num_environments", "n_env", "env_num", "training_num", "num_actors"},
+      {{"n_envs", "num_envs", "num_environments", "n_env", "env_num", "training_num", "num_actors",
+        "envs", "num"},
        {"env.count"}},
       {{"frame_stack", "framestack", "num_stack", "stack_size", "n_stack"},
        {"env.image.stack"},
@@ -67,6 +68,9 @@ std::span<const OtherName> other_names() {
        {"*.value_coef"}},
       {{"gae_lambda", "lam", "lambda_", "gae_lam", "tau_gae"}, {"*.lambda"}},
       {{"gamma", "discount", "discount_factor", "discounting"}, {"*.gamma", "*.discount"}},
+      {{"gamma", "discount", "discount_factor", "discounting"},
+       {"dreamer.horizon"},
+       "the discount is 1 - 1 / horizon"},
       {{"max_grad_norm", "grad_clip", "grad_clip_norm", "grad_norm", "clip_grad_norm"},
        {"*.max_grad_norm", "*.grad_clip"}},
       {{"norm_adv", "advantage_normalization", "normalize_advantages", "adv_norm"},
@@ -82,7 +86,9 @@ std::span<const OtherName> other_names() {
        {"*.network.hidden", "*.mlp_dim"}},
       {{"conv_filters", "cnn_channels", "conv_channels"},
        {"*.network.cnn.channels"},
-       "3x3, padding 1"},
+       "beside network.cnn.kernels and network.cnn.strides"},
+      {{"kernel_sizes", "kernel_size", "conv_kernels"}, {"*.network.cnn.kernels"}},
+      {{"conv_strides", "stride"}, {"*.network.cnn.strides"}},
       {{"features_extractor_class", "features_extractor", "network_type", "policy_type"},
        {"*.network.kind"}},
       {{"activation_fn", "fcnet_activation", "nonlinearity"}, {"*.network.activation"}},
@@ -130,17 +136,22 @@ std::string plain(std::string_view name) {
   return word;
 }
 
-const OtherName* find_other(std::string_view name) {
+// rows of a name: several where algorithms have other settings for it
+std::vector<const OtherName*> find_others(std::string_view name) {
   const std::string word = plain(name);
+  std::vector<const OtherName*> rows;
   for (const OtherName& row : other_names())
-    if (std::find(row.theirs.begin(), row.theirs.end(), word) != row.theirs.end()) return &row;
-  return nullptr;
+    if (std::find(row.theirs.begin(), row.theirs.end(), word) != row.theirs.end())
+      rows.push_back(&row);
+  return rows;
 }
 
 bool stands_for(std::string_view ours, std::string_view setting) {
   if (ours.front() != '*') return ours == setting;
-  // "*.lr" is ppo.lr and not ppo.network.lr
+  // "*.lr" is ppo.lr and not ppo.network.lr, "*.length" an algorithm's and not trace.length
   const size_t dot = setting.find('.');
+  for (const char* section : {"train", "trace", "env"})
+    if (setting.substr(0, dot) == section) return false;
   return dot != std::string_view::npos && setting.substr(dot) == ours.substr(1);
 }
 
@@ -151,19 +162,20 @@ std::string with_remark(std::string text, const OtherName& row) {
 }  // namespace
 
 std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known) {
-  const OtherName* row = find_other(name);
-  if (!row) return "";
   const std::string begin = std::string(name) + " is ";
-  if (row->ours.empty()) return begin + row->remark;
-  for (std::string_view ours : row->ours)
-    for (const std::string& setting : known)
-      if (stands_for(ours, setting)) return begin + with_remark(setting + " here", *row);
+  for (const OtherName* row : find_others(name)) {
+    if (row->ours.empty()) return begin + row->remark;
+    for (std::string_view ours : row->ours)
+      for (const std::string& setting : known)
+        if (stands_for(ours, setting)) return begin + with_remark(setting + " here", *row);
+  }
   return "";
 }
 
 std::string answer_to_flag(std::string_view flag) {
-  const OtherName* row = find_other(flag);
-  if (!row) return "";
+  const auto rows = find_others(flag);
+  if (rows.empty()) return "";
+  const OtherName* row = rows.front();
   const std::string begin = std::string(flag) + " is ";
   if (row->ours.empty()) return begin + row->remark;
   std::string name(row->ours.front());

@@ -13,15 +13,24 @@ const std::vector<std::string> kPpo{
     "ppo.lr_end", "ppo.tau",     "ppo.normalize_reward"};
 
 TEST(OtherNames, settings_of_other_libraries_are_answered_with_ours) {
-  const std::pair<const char*, const char*> answers[] = {
-      {"total_timesteps", "train.steps"}, {"learning_rate", "ppo.lr"},
-      {"n_steps", "ppo.rollout"},         {"num_steps", "ppo.rollout"},
-      {"batch_size", "ppo.minibatch"},    {"n_envs", "env.count"},
-      {"num_envs", "env.count"},          {"clip_range", "ppo.clip"},
-      {"clip_coef", "ppo.clip"},          {"ent_coef", "ppo.entropy"},
-      {"gae_lambda", "ppo.lambda"},       {"update_epochs", "ppo.epochs"},
-      {"ppo.learning_rate", "ppo.lr"},    {"Learning-Rate", "ppo.lr"},
-      {"net_arch", "ppo.network.hidden"}, {"norm_obs", "ppo.network.normalize_obs"}};
+  const std::pair<const char*, const char*> answers[] = {{"total_timesteps", "train.steps"},
+                                                         {"learning_rate", "ppo.lr"},
+                                                         {"envs", "env.count"},
+                                                         {"horizon_length", "ppo.rollout"},
+                                                         {"n_steps", "ppo.rollout"},
+                                                         {"num_steps", "ppo.rollout"},
+                                                         {"batch_size", "ppo.minibatch"},
+                                                         {"n_envs", "env.count"},
+                                                         {"num_envs", "env.count"},
+                                                         {"clip_range", "ppo.clip"},
+                                                         {"clip_coef", "ppo.clip"},
+                                                         {"ent_coef", "ppo.entropy"},
+                                                         {"gae_lambda", "ppo.lambda"},
+                                                         {"update_epochs", "ppo.epochs"},
+                                                         {"ppo.learning_rate", "ppo.lr"},
+                                                         {"Learning-Rate", "ppo.lr"},
+                                                         {"net_arch", "ppo.network.hidden"},
+                                                         {"norm_obs", "ppo.network.normalize_obs"}};
   for (const auto& [theirs, ours] : answers)
     EXPECT_EQ(answer_to_setting(theirs, kPpo), std::string(theirs) + " is " + ours + " here");
 }
@@ -38,6 +47,13 @@ TEST(OtherNames, a_name_stands_for_what_the_algorithm_has) {
   EXPECT_EQ(answer_to_setting("replay_ratio", dreamer), "replay_ratio is dreamer.train_ratio here");
   EXPECT_EQ(answer_to_setting("actent", dreamer), "actent is dreamer.entropy_coef here");
   EXPECT_EQ(answer_to_setting("no_such_name", tdmpc2), "");
+  // a whole table has sections besides, and PPO no sequences
+  const std::vector<std::string> whole{"train.steps", "trace.length", "dreamer.horizon",
+                                       "dreamer.length"};
+  EXPECT_EQ(answer_to_setting("seq_len", whole), "seq_len is dreamer.length here");
+  EXPECT_EQ(answer_to_setting("batch_length", {"trace.length", "ppo.rollout"}), "");
+  EXPECT_EQ(answer_to_setting("gamma", whole),
+            "gamma is dreamer.horizon here (the discount is 1 - 1 / horizon)");
 }
 
 TEST(OtherNames, flags_are_answered_with_the_setting_to_write) {

@@ -70,6 +70,8 @@ struct Progress {
   std::atomic<int64_t> updates_left{0};  ///< that the iteration has yet to make
   int64_t total_steps = 0;               ///< of the whole run; constant
   int64_t seeding_steps = 0;             ///< collected before anything is learned; constant
+  /// Whether somebody asked the run to end, which it does behind its iteration; constant.
+  bool (*leaving)() = [] { return false; };
 };
 
 class MetricSink {

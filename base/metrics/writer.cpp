@@ -29,6 +29,10 @@ std::string failure_of(const Call& call) {
 
 }  // namespace
 
+void check_sinks(const std::vector<std::string>& names) {
+  for (const auto& name : names) find_row(sink_table(), name, "[sinks] ", "sink");
+}
+
 std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names) {
   std::vector<NamedSink> sinks;
   for (const auto& name : names) {

@@ -27,6 +27,8 @@ struct NamedSink {
   std::function<std::unique_ptr<MetricSink>(int64_t last_step)> reopen = {};
 };
 
+/// Throws Error with near names where one of the names is no sink's; opens nothing.
+void check_sinks(const std::vector<std::string>& names);
 /// Opens the sinks of the table that `names` lists. Throws Error when a name is unknown (near names
 /// are told) or a sink cannot be opened.
 std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::string>& names);

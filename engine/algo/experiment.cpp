@@ -120,6 +120,14 @@ std::string Experiment::load_proven(const std::string& home) {
 
 std::vector<std::string> Experiment::settle() {
   std::vector<std::string> notes;
+  // proven settings are of runs that play
+  const Field* opponents = table_.find("train.opponents");
+  if (!run.dataset.empty() && !run.opponents.empty() && opponents &&
+      opponents->origin < Origin::file) {
+    notes.push_back("train.opponents is empty here and not " + run.opponents +
+                    " of the proven settings: a run that learns from train.dataset plays nothing");
+    table_.set("train.opponents", "", "settings", opponents->origin);
+  }
   // each setting gives way once: what still contradicts then is the user's to mend
   for (size_t i = 0; algo_->check && i <= table_.fields().size(); ++i) {
     try {

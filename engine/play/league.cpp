@@ -41,8 +41,12 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
       std::make_unique<Rivals>(game.env, game.spec, run.env_count, placement.device, run.seed);
   const auto enter = [&](std::unique_ptr<Player> player, bool in_play) {
     rivals_->add(*player);
-    members_.push_back(
-        {.name = player->name(), .in_play = in_play, .elo = kEloStart, .recent = 0.5});
+    // one that is named twice is met twice as often, and has a line of its own each time
+    int64_t namesakes = 0;
+    for (const auto& other : players_) namesakes += in_play && other->name() == player->name();
+    const std::string name =
+        player->name() + (namesakes ? "#" + std::to_string(namesakes + 1) : std::string());
+    members_.push_back({.name = name, .in_play = in_play, .elo = kEloStart, .recent = 0.5});
     players_.push_back(std::move(player));
     return int64_t(members_.size()) - 1;
   };

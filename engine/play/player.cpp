@@ -1,6 +1,7 @@
 #include "engine/play/player.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -200,11 +201,16 @@ std::unique_ptr<Player> make_player(const std::string& name, const Game& game, A
     if (name == bot.name) return std::make_unique<BotPlayer>(bot, name, game.params);
   if (name == RandomPlayer::kRandom) return std::make_unique<RandomPlayer>(game.spec);
   if (is_run(name)) return std::make_unique<RunPlayer>(name, game, mode);
+  // a folder of runs, or of nothing
+  if (std::filesystem::is_directory(name)) throw no_run(name);
   std::string known;
   for (const std::string& one : scripted_players(game.env))
     known += (known.empty() ? "" : ", ") + one;
   throw Error("[player] '" + name + "' is neither a scripted player of " + game.env.name + " (" +
-              known + ") nor the folder of a run");
+              known + ") nor the folder of a run" +
+              (name.find('/') == std::string::npos || name.front() == '/'
+                   ? std::string()
+                   : ", seen from " + std::filesystem::current_path().string()));
 }
 
 }  // namespace maglev

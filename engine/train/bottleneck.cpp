@@ -10,6 +10,8 @@ namespace {
 constexpr double kPressed = 0.1, kCrowded = 0.3;
 // of the run's threads less than this many have work
 constexpr double kBusy = 0.6;
+// what overlapping could hide is worth a try from this share on
+constexpr double kHidden = 0.15;
 // what is no stage of learning is named from this share on
 constexpr double kBeside = 0.2;
 
@@ -28,7 +30,8 @@ std::string wider(const Load& load) {
 
 std::string for_environment(const Load& load) {
   if (const std::string more = wider(load); !more.empty()) return more;
-  if (load.may_overlap) return "train.overlap=true steps environments beside the updates";
+  if (load.may_overlap && load.learn >= kHidden)
+    return "train.overlap=true steps environments beside the updates";
   return "a faster step: settings of env.* say how much there is to it";
 }
 
@@ -43,7 +46,8 @@ std::string for_policy(const Load& load) {
 
 std::string for_learning(const Load& load) {
   if (!load.on_device && load.threads < load.usable) return wider(load);
-  if (load.may_overlap) return "train.overlap=true makes updates beside the steps";
+  if (load.may_overlap && load.environment + load.policy >= kHidden)
+    return "train.overlap=true makes updates beside the steps";
   if (load.may_round) return "train.precision=bf16";
   return "fewer passes over what was collected, or a smaller network";
 }
@@ -64,7 +68,9 @@ Bottleneck bottleneck_of(const Load& load) {
   for (const auto& [bound, share, advice] :
        {Bottleneck{Bound::logging, load.logging,
                    "a larger train.log_every, or a hook that hands rows to a thread of its own"},
-        Bottleneck{Bound::saving, load.saving, "a larger train.save_every"},
+        Bottleneck{Bound::saving, load.saving,
+                   load.saves_to_evaluate ? "a larger train.eval_every, whose checkpoints these are"
+                                          : "a larger train.save_every"},
         Bottleneck{Bound::evaluation, load.evaluating,
                    "a larger train.eval_every, or fewer train.eval_episodes"},
         Bottleneck{Bound::hooks, load.hooks,

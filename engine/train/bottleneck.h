@@ -25,9 +25,10 @@ struct Load {
   int threads = 1, usable = 1;  ///< of the run; that this process may have
   bool on_device = false;       ///< a GPU does the work
   int64_t rows = 1, block_rows = 1,
-          agents = 1;        ///< that act; that a thread acts for at once; a game's
-  bool may_overlap = false;  ///< train.overlap=true could be and is not
-  bool may_round = false;    ///< train.precision=bf16 could be and is not
+          agents = 1;              ///< that act; that a thread acts for at once; a game's
+  bool may_overlap = false;        ///< train.overlap=true could be and is not
+  bool may_round = false;          ///< train.precision=bf16 could be and is not
+  bool saves_to_evaluate = false;  ///< most checkpoints are there to be evaluated
 };
 
 enum class Bound {

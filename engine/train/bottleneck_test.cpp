@@ -73,12 +73,24 @@ TEST(Bottleneck, advises_the_first_change_that_is_there_to_make) {
             "learning, 55 % of the time: threads=0 uses all 8 processors");
   load.usable = 4, load.may_overlap = load.may_round = true;
   EXPECT_EQ(bottleneck_of(load).advice, "train.overlap=true makes updates beside the steps");
+  // where there is next to nothing beside it to hide
+  Load alone = load;
+  alone.learn = 0.97, alone.environment = alone.policy = 0.01;
+  EXPECT_EQ(bottleneck_of(alone).advice, "train.precision=bf16");
   load.may_overlap = false;
   EXPECT_EQ(bottleneck_of(load).advice, "train.precision=bf16");
   load.policy = 0.9, load.rows = 128;
   EXPECT_EQ(bottleneck_of(load).advice, "env.count=256 gives each thread rows to act for");
   load.on_device = true;
   EXPECT_EQ(bottleneck_of(load).advice, "env.count=512 acts for more rows at once");
+}
+
+TEST(Bottleneck, checkpoints_that_are_there_to_be_evaluated_come_less_often_by_evaluating_less) {
+  Load load = busy();
+  load.saving = 0.6, load.learn = 0.2;
+  EXPECT_EQ(bottleneck_of(load).advice, "a larger train.save_every");
+  load.saves_to_evaluate = true;
+  EXPECT_TRUE(bottleneck_of(load).advice.starts_with("a larger train.eval_every"));
 }
 
 TEST(Bottleneck, knows_nothing_of_pressure_that_the_kernel_does_not_tell) {

@@ -226,11 +226,17 @@ std::string dataset_identity(const RunOptions& run) {
   return lines;
 }
 
-std::vector<std::string> dataset_notes(const RunOptions& run) {
+std::vector<std::string> dataset_notes(const RunOptions& run, const std::string& env) {
   std::vector<std::string> notes;
-  for (const auto& name : split_list(run.dataset, "train.dataset"))
-    if (!DatasetFile(name).tensors.metadata.contains(std::string(kHash) + "reward"))
+  for (const auto& name : split_list(run.dataset, "train.dataset")) {
+    const DatasetFile part(name);
+    const auto& said = part.tensors.metadata;
+    if (!said.contains(std::string(kHash) + "reward"))
       notes.push_back(name + " holds no hashes: damage to it would not be seen");
+    if (const auto from = said.find("environment"); from != said.end() && from->second != env)
+      notes.push_back(name + " was recorded in " + from->second + ", and is learned from for " +
+                      env);
+  }
   return notes;
 }
 

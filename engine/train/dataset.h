@@ -38,7 +38,8 @@ int64_t dataset_rows(const RunOptions& run);
 /// files without hashes a change that keeps rows and columns does not show.
 std::string dataset_identity(const RunOptions& run);
 
-/// A line for people for each of these files that has no hashes: older ones, and those of others.
-std::vector<std::string> dataset_notes(const RunOptions& run);
+/// A line for people for each of these files that has no hashes: older ones, and those of others;
+/// and for each that was recorded in another environment than `env`.
+std::vector<std::string> dataset_notes(const RunOptions& run, const std::string& env);
 
 }  // namespace maglev

@@ -90,7 +90,9 @@ void Report::settle() {
     const auto& c = *copy_.part<EpisodeCounters>(kMore);
     const int64_t of_a_time = from_.replay->shape().window.rows;
     row.values.emplace_back("replay/rows", double((c.now - c.oldest + 1) * of_a_time));
-    row.values.emplace_back("replay/episodes", double(c.end - c.first));
+    // those that hold a sequence; where sequences cross the ends of episodes none is told apart
+    if (!from_.replay->shape().crossing)
+      row.values.emplace_back("replay/episodes", double(c.end - c.first));
   }
   if (from_.league)
     for (auto& figure : from_.league->figures()) row.values.push_back(std::move(figure));

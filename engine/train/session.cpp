@@ -1,8 +1,10 @@
 #include "engine/train/session.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -89,7 +91,9 @@ Load free_to_use(Trainer& trainer) {
       .agents = trainer.envs().agents(),
       .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap && !cuda,
       .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
-                   (cuda || pair_products_available())};
+                   (cuda || pair_products_available()),
+      .saves_to_evaluate = run.eval_every > 0 &&
+                           run.eval_every < (run.save_every > 0 ? run.save_every : run.steps / 10)};
 }
 
 std::vector<std::pair<std::string, std::string>> plain_settings(const OptionTable& table) {
@@ -167,6 +171,8 @@ MetricWriter Session::open(const RunRequest& request) {
   if (names.empty())
     for (const auto& sink : sink_table())
       if (sink.on_by_default) names.emplace_back(sink.name);
+  // before the writer's thread looks
+  trainer_.report().progress().leaving = &SignalGuard::leave;
   return MetricWriter(open_sinks(info, names), &trainer_.report().progress());
 }
 
@@ -183,6 +189,7 @@ RunOutcome Session::run() {
     if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
     push(/*wait=*/true);
     look_for_divergence();
+    if (trainer_.done() && !reached_) tell_what_never_came();
     // what a signal left unjudged is made up for by a resume
     const bool judged = !evaluation_ || (unjudged_.empty() && !evaluation_->running());
     const bool finished = (trainer_.done() && judged) || outcome_ == RunOutcome::finished;
@@ -419,7 +426,9 @@ void Session::take_verdict(bool wait) {
 
 void Session::look_for_return() {
   // evaluations, where there are any, decide alone
-  if (!evaluation_) reach(trainer_.report().settled_return_mean(), "the mean of 100 episodes");
+  if (!evaluation_)
+    reach(trainer_.report().settled_return_mean(),
+          "the mean of " + std::to_string(kSettledEpisodes) + " episodes");
 }
 
 void Session::reach(double mean, const std::string& what) {
@@ -446,6 +455,22 @@ void Session::look_for_divergence() {
   if (options().on_divergence != OnDivergence::stop) return;
   ending_ = true;
   outcome_ = RunOutcome::diverged;
+}
+
+void Session::tell_what_never_came() {
+  const Report& report = trainer_.report();
+  if (trainer_.updates() == 0) {
+    const auto& replay = trainer_.algorithm().plan().replay;
+    warn("no update was made: nothing was learned" +
+         (replay && replay->first_steps > trainer_.step()
+              ? ", for the first one comes after " + count_text(replay->first_steps) + " steps"
+              : std::string()));
+  }
+  if (options().until_return < std::numeric_limits<double>::infinity() && !evaluation_ &&
+      !std::isfinite(report.settled_return_mean()))
+    warn("train.until_return was never asked: it is the mean of " +
+         std::to_string(kSettledEpisodes) +
+         " episodes, and the run had fewer; train.eval_every judges checkpoints instead");
 }
 
 void Session::look_after_folder() {

@@ -55,6 +55,8 @@ class Session {
   void remember(const std::string& text);
   void end(const std::string& state, const std::string& message);
 
+  /// Warnings of a run that is done: what it was set to and did not come to.
+  void tell_what_never_came();
   /// The folder is made anew where somebody moved or deleted it. Throws Error where it cannot be.
   void look_after_folder();
   void look_for_divergence();

@@ -17,7 +17,7 @@
 namespace maglev {
 namespace {
 
-constexpr int64_t kRowsPerRun = 2000;
+constexpr int64_t kRowsPerRun = 2000, kLeastRows = 100;
 // iterations before a capture: the first sets libraries up, the second shows what a warm one needs
 constexpr int64_t kBeforeCapture = 2;
 // a checkpoint that says more is no checkpoint of ours
@@ -407,9 +407,15 @@ void Trainer::forget_graphs() {
 }
 
 bool Trainer::flush_due() const {
-  int64_t every = experiment_->run.log_every;
-  if (every == 0) every = experiment_->run.steps / kRowsPerRun;
-  return steps_ - report_.flushed_step() >= std::max<int64_t>(1, every);
+  const int64_t since = steps_ - report_.flushed_step(), chosen = experiment_->run.log_every;
+  if (chosen > 0) return since >= chosen;
+  if (since < std::max<int64_t>(1, experiment_->run.steps / kRowsPerRun)) return false;
+  // with a replay most iterations of a short run make no update: a row of such says nothing of the
+  // run's rate, and has no losses
+  if (!plan_->replay || offline() || steps_ < plan_->replay->first_steps ||
+      since >= experiment_->run.steps / kLeastRows)
+    return true;
+  return updates_due(*plan_->replay, steps_) > updates_due(*plan_->replay, report_.flushed_step());
 }
 
 bool Trainer::save_due() const {

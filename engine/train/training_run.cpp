@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <sstream>
 
@@ -9,7 +10,9 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/split.h"
 #include "base/core/version.h"
+#include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
@@ -23,7 +26,8 @@
 namespace maglev {
 namespace {
 
-constexpr size_t kMostIdentity = 16 << 20;  // bytes of a dataset.txt
+constexpr size_t kMostIdentity = 16 << 20;    // bytes of a dataset.txt
+constexpr int64_t kLarge = int64_t(4) << 30;  // bytes of a run that are told before they are taken
 
 Placement placement_of(const Experiment& experiment) {
   const RunOptions& run = experiment.run;
@@ -104,7 +108,7 @@ void init_from(Trainer& trainer, const std::string& folder) {
 std::vector<std::string> changed_dataset(RunDir& dir, const RunOptions& run) {
   const std::string path = dir.path() + "/dataset.txt";
   const std::string now = run.dataset.empty() ? "" : dataset_identity(run);
-  const std::string then = path_exists(path) ? read_file(path, kMostIdentity) : now;
+  const std::string then = path_exists(path) ? read_file(path, kMostIdentity) : "";
   if (now == then) return {};
   dir.write("dataset.txt", now);
   std::vector<std::string> changes;
@@ -114,14 +118,31 @@ std::vector<std::string> changed_dataset(RunDir& dir, const RunOptions& run) {
   return changes;
 }
 
+// files by commas, as they are called from everywhere
+std::string absolute_names(const std::string& files) {
+  std::string names;
+  for (const std::string& file : split_list(files, "train.dataset"))
+    names +=
+        (names.empty() ? "" : ",") + std::filesystem::absolute(file).lexically_normal().string();
+  return names;
+}
+
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
+  check_sinks(request.sinks);
+  // a resume may begin elsewhere
+  experiment.run.dataset = absolute_names(experiment.run.dataset);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
   // trials take the run's memory: one that does not fit is refused before
   const Placement placement = settle_precision(experiment, asked);
   RunTrace trace(experiment.trace, placement.device.is_cuda());
+  // what is large takes a while to be made, and the console begins behind it
+  if (memory.total() > kLarge) {
+    std::printf("maglev: making what the run holds: %s\n", memory.text().c_str());
+    std::fflush(stdout);
+  }
   Trainer trainer(experiment, placement);
   if (!experiment.run.init_from.empty()) init_from(trainer, experiment.run.init_from);
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
@@ -137,7 +158,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
-  for (const std::string& note : dataset_notes(experiment.run)) session.say(note);
+  for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
+    session.say(note);
   for (const std::string& note :
        idle_memory_notes(experiment.run, trainer.store().replay() != nullptr, placement.device))
     session.say(note);
@@ -146,14 +168,36 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   return session.run();
 }
 
+bool holds_already(const OptionTable& table, const std::string& assignment) {
+  const size_t equals = assignment.find('=');
+  const Field* field = table.find(assignment.substr(0, equals));
+  return field && equals != std::string::npos && field->plain() == assignment.substr(equals + 1);
+}
+
+// of the changes those that may be of what a checkpoint holds: not how long, how often or by whom
+std::vector<std::string> of_what_is_saved(const std::vector<std::string>& changes) {
+  std::vector<std::string> kept;
+  for (const std::string& change : changes) {
+    const bool run = change.starts_with("train.") || change.starts_with("trace.") ||
+                     change.starts_with("threads") || change.starts_with("device");
+    if (!run || change.starts_with("train.opponents") || change.starts_with("train.past:"))
+      kept.push_back(change);
+  }
+  return kept;
+}
+
 RunOutcome continue_run(const std::string& folder, const std::vector<std::string>& overrides,
                         const RunRequest& request) {
+  check_sinks(request.sinks);
   RunDir dir = RunDir::open(folder);
   auto experiment = experiment_of(folder);
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
   const RunOptions began = experiment->run;
-  for (const auto& o : overrides) experiment->table().override_with(o);
+  // what is given as it is already changes nothing, not even what it stands for
+  for (const auto& o : overrides)
+    if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
+  experiment->run.dataset = absolute_names(experiment->run.dataset);
   if (experiment->run.init_from != began.init_from)
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
@@ -169,6 +213,13 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error("[train] train.replay_capacity stays " + std::to_string(began.replay_capacity) +
                 " in a run that is resumed, whose checkpoints hold a replay of that size; leave it "
                 "out");
+  for (const std::string& change : old.changes_to(Settings(experiment->table())))
+    if (const std::string name = change.substr(0, change.find(':'));
+        began.save_replay && name.ends_with(".capacity"))
+      throw Error(
+          "[train] " + name +
+          " is what a new run begins with, and one that is resumed keeps the replay that it "
+          "has; leave it out");
   auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
                         .newest_verified([](const std::string& note) {
                           std::fprintf(stderr, "maglev: %s\n", note.c_str());
@@ -177,8 +228,21 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error("[" + folder +
                 "] holds no valid checkpoint to resume from; start the run again with the command "
                 "in reproduce.md and --overwrite, which moves this folder aside");
-  const CheckpointIdentity identity = load_checkpoint(
-      *checkpoint, identity_of(*experiment), [&](StateVisitor& v) { trainer.visit_state(v); });
+  const CheckpointIdentity identity = [&] {
+    try {
+      return load_checkpoint(*checkpoint, identity_of(*experiment),
+                             [&](StateVisitor& v) { trainer.visit_state(v); });
+    } catch (const Error& e) {
+      const auto changes = of_what_is_saved(old.changes_to(Settings(experiment->table())));
+      if (changes.empty()) throw;
+      std::string list;
+      for (const std::string& change : changes) list += (list.empty() ? "" : "; ") + change;
+      throw Error(std::string(e.what()) + "; what was changed (" + list +
+                  ") may make another run: leave it out, or begin a new one from these networks "
+                  "with train.init_from=" +
+                  folder);
+    }
+  }();
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);
@@ -201,8 +265,14 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
   for (const auto& change : record.changes) session.say("changed " + change);
-  for (const std::string& note : dataset_notes(experiment->run)) session.say(note);
+  for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))
+    session.say(note);
   for (const std::string& note : changed_dataset(dir, experiment->run)) session.say(note);
+  if (const auto& plan = trainer.algorithm().plan().replay;
+      plan && trainer.updates() > 0 && plan->first_steps > trainer.step())
+    session.say("no update is made before step " + std::to_string(plan->first_steps) +
+                ", the first steps that are set now, though there were " +
+                std::to_string(trainer.updates()) + " already");
   // a ring as large as the run was to be long keeps that size
   if (const Replay* replay = trainer.store().replay();
       replay && experiment->run.dataset.empty() && experiment->run.steps > began.steps) {

@@ -327,6 +327,20 @@ TEST(View, what_a_row_of_few_steps_lacks_is_that_of_the_row_before_and_events_ar
   EXPECT_LT(view.figure("events/food_per_1k"), 1);
 }
 
+TEST(View, losses_that_are_no_numbers_any_more_do_not_look_healthy_for_long) {
+  View view(drawn_run(), 0);
+  view.apply(row_at(100'000, 1), 10);
+  MetricRow diverged = row_at(110'000, 1);
+  for (auto& [name, value] : diverged.values)
+    if (name.starts_with("loss/") || name.starts_with("episode/")) value = kNaN;
+  view.apply(diverged, 11);
+  EXPECT_EQ(view.figure("loss/value"), 43.25) << "perhaps no update was made";
+  diverged.step = 130'000;
+  view.apply(diverged, 13);
+  EXPECT_TRUE(std::isnan(view.figure("loss/value")));
+  EXPECT_EQ(view.figure("episode/length_mean"), 182.4);
+}
+
 TEST(View, tells_how_many_updates_are_left_where_an_iteration_makes_many) {
   View view(drawn_run(), 0);
   view.apply(row_at(10'000, 1), 1);

@@ -69,8 +69,9 @@ void View::apply(const MetricRow& next, double now_s) {
 
 void View::apply(const Progress& progress, double now_s) {
   const int64_t collected = progress.iteration_step.load(std::memory_order_relaxed);
-  step = std::max(step, progress.step.load(std::memory_order_relaxed) + collected);
-  if (total_steps > 0) step = std::min(step, total_steps);
+  // the last iteration may go beyond the run's steps; what a row said stays
+  const int64_t made = progress.step.load(std::memory_order_relaxed) + collected;
+  step = std::max(step, total_steps > 0 ? std::min(made, total_steps) : made);
   seeding_steps = progress.seeding_steps;
   elapsed_s = row.seconds + now_s - row_at_s_;
   if (rows == 0 && step > began_step_ && now_s > began_s_)
@@ -95,8 +96,12 @@ void View::settle(MetricRow& next, double interval_s) {
         mean.rate += steps / mean.steps * (value - mean.rate);
       }
       if (mean.steps > 0) value = mean.rate;
-    } else if (std::isnan(value)) {
-      value = figure(name);
+    } else if (!std::isnan(value)) {
+      told_at_[name] = next.step;
+    } else if (const auto told = told_at_.find(name); told != told_at_.end()) {
+      // losses that are no numbers any more must not look healthy for long
+      const bool loss = name.starts_with("loss/");
+      if (!loss || next.step - told->second <= total_steps / 50) value = figure(name);
     }
   }
 }

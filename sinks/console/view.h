@@ -72,6 +72,7 @@ struct View {
   std::map<std::string, Counted> counted_;  ///< events of each name, older steps count ever less
   double recent_steps_ = 0, recent_s_ = 0;  ///< what the rate is of, older ones ever less
   bool rate_of_seeding_ = false;  ///< the last row's interval began before anything was learned
+  std::map<std::string, int64_t> told_at_;  ///< the step at which a figure was a number last
   int64_t history_stride_ = 1, history_pending_ = 0;
   double history_sum_ = 0;
 };

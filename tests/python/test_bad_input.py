@@ -327,6 +327,33 @@ def test_a_folder_of_something_else_is_not_trained_into(engine, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_sink_that_is_none_leaves_no_folder_behind(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", "--bare", *SMALL[3:], "--out", run]
+    assert "did you mean jsonl" in complaint(engine(*words, "--sinks", "jsonn"))
+    assert not run.exists()
+    assert engine(*words, "--sinks", "jsonl").returncode == 0
+
+
+def test_a_run_that_learned_nothing_says_so(engine, tmp_path):
+    words = ["train", "dreamer", "cartpole", "--sinks", "jsonl", "train.steps=200", "--out"]
+    done = engine(*words, tmp_path / "run", "dreamer.first_steps=1000")
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "no update was made: nothing was learned, for the first one comes after 1,000 steps" in log
+    until = engine(*words, tmp_path / "until", "dreamer.batch=2", "dreamer.length=4", "train.until_return=1e6", "env.count=1")
+    assert until.returncode == 0, until.stderr
+    assert "train.until_return was never asked" in (tmp_path / "until" / "log.txt").read_text()
+
+
+def test_a_models_size_takes_the_place_of_proven_widths(engine, tmp_path):
+    parts = {}
+    for size in ("1m", "12m"):
+        done = engine("plan", "dreamer", "cartpole", f"dreamer.size={size}", "--json")
+        parts[size] = json.loads(done.stdout)["parts"]["parameters"]
+    assert parts["12m"] > 8 * parts["1m"]
+
+
 @pytest.mark.parametrize("empty", [["--out", ""], ["--sinks", ""]])
 def test_a_flag_without_a_value_is_answered(empty, engine, tmp_path):
     assert empty[0] in complaint(engine("train", "ppo", "cartpole", *SMALL, *empty, cwd=tmp_path))

@@ -1,8 +1,9 @@
 """What maglev doctor says of a machine, of its settings and of variables that do nothing."""
 
 import json
+import re
 
-from conftest import ENGINE
+from conftest import ENGINE, HOME
 
 FAKE_GPUS = ENGINE.parent / "tests" / "libfake_gpus.so"
 
@@ -31,6 +32,22 @@ def test_variables_that_do_nothing_are_named_with_a_reason(engine):
     assert "threads=<count>" in report["ignored"]["OMP_NUM_THREADS"]["why"]
     assert report["settings"]["MKL_CBWR"] == {"value": "AVX2", "origin": "user's environment"}
     assert report["settings"]["threads_an_operation"] == {"value": "1", "origin": "auto"}
+
+
+def test_the_variables_of_ours_are_those_that_are_read(engine):
+    asked = re.compile(r"""(?:getenv|environ(?:\.get)?|library_named)[\[(]\s*"(MAGLEV_[A-Z_]+)""")
+    files = [f for folder in ("base", "engine", "verbs", "launcher", "tests") for f in (HOME / folder).rglob("*.*")]
+    read = set()
+    for file in files:
+        if file.suffix in (".cpp", ".h", ".py"):
+            read |= set(asked.findall(file.read_text()))
+    assert len(read) > 15
+    # none that is read does nothing, and one that is not does
+    report = told(engine, MAGLEV_TRACE_MODES="full", MAGLEV_FAULT="")
+    assert "did you mean MAGLEV_TRACE_MODE?" in report["ignored"]["MAGLEV_TRACE_MODES"]["why"]
+    assert "MAGLEV_FAULT" not in report["ignored"]
+    source = (HOME / "verbs" / "doctor" / "environment.cpp").read_text()
+    assert sorted(name for name in read if f'"{name}"' not in source) == []
 
 
 def test_what_binds_the_threads_is_a_warning(engine):

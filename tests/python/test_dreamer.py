@@ -53,6 +53,8 @@ def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     assert done.returncode == 0 and "the replay keeps 500 rows" in done.stdout, done.stderr
     done = examples("train", "--resume", cut, "train.steps=1000", "train.replay_capacity=900")
     assert done.returncode == 2 and "train.replay_capacity stays 500" in done.stderr
+    done = examples("train", "--resume", cut, "train.steps=1000", "dreamer.capacity=400")
+    assert done.returncode == 2 and "dreamer.capacity is what a new run begins with" in done.stderr
     assert state_hash(cut) == state_hash(whole)
 
 

@@ -44,8 +44,8 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
 std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table) {
   for (Stage& stage : stages)
     for (Switch& one : stage.switches)
-      if (const Field* field = table.find(one.name); field && field->origin != Origin::built_in)
-        one.after = field->text();
+      if (const Field* field = table.find(one.name); field && field->origin >= Origin::file)
+        one.after = field->plain();
   return stages;
 }
 

@@ -73,6 +73,16 @@ TEST(stages, what_was_given_is_what_a_stage_switches_on) {
   EXPECT_EQ(value_of(at("vectorised"), "threads"), "1");
   EXPECT_EQ(value_of(at("threads"), "threads"), "2");
   EXPECT_EQ(value_of(at("own tanh"), "ppo.network.fast_tanh"), "true");
+  // words as they are given, not as a file quotes them; what is proven is no wish
+  experiment.table().override_with("train.precision=fp32");
+  experiment.table().set("ppo.network.fast_tanh", "false", "proven", Origin::proven);
+  const auto again = as_given(stages("ppo", 64, 32), experiment.table());
+  EXPECT_EQ(value_of(settings_at(again, index_of(again, "bf16"), none, experiment.table()),
+                     "train.precision"),
+            "fp32");
+  EXPECT_EQ(value_of(settings_at(again, index_of(again, "own tanh"), none, experiment.table()),
+                     "ppo.network.fast_tanh"),
+            "true");
 }
 
 TEST(stages, a_skipped_stage_stays_off_in_those_after_it) {

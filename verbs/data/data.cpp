@@ -18,6 +18,28 @@ VerbEntry entry();
 
 namespace {
 
+// algorithms that can learn from rows of this environment, by commas
+std::string learners(const Experiment& from) {
+  std::string names;
+  for (const AlgoEntry& algo : algo_table()) {
+    if (!algo.plan) continue;
+    try {
+      Experiment experiment(algo.name, from.env().name);
+      for (const Field& field : from.table().fields())
+        if (field.name.starts_with("env."))
+          experiment.table().set(field.name, field.plain(), "data", Origin::command_line);
+      ThreadPool pool(1);
+      const DataPlan plan =
+          algo.plan(experiment.algo_options(), context_of(experiment, place("cpu", 1), pool));
+      if (plan.replay && plan.columns.empty())
+        names += (names.empty() ? "" : ", ") + std::string(algo.name);
+    } catch (const Error&) {
+      // it refuses the environment
+    }
+  }
+  return names;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, {.least = 2, .most = 2, .names = "<run> <file>"});
   if (arguments.help()) return arguments.print_help();
@@ -37,11 +59,15 @@ int run(const std::vector<std::string>& words) {
                   [&](StateVisitor& v) { trainer.visit_state(v); });
   const int64_t rows =
       write_dataset(file, experiment->env().name, trainer.envs().spec(), *trainer.store().replay());
+  const std::string env = experiment->env().name, able = learners(*experiment);
+  const std::string first = able.substr(0, able.find(','));
   std::printf(
-      "%s holds %lld rows of %s; `maglev train <algorithm> %s train.dataset=%s` learns from "
-      "them\n",
-      file.c_str(), static_cast<long long>(rows), experiment->env().name, experiment->env().name,
-      file.c_str());
+      "%s holds %lld rows of %s; %s\n", file.c_str(), static_cast<long long>(rows), env.c_str(),
+      able.empty() ? "no algorithm here learns from such rows"
+                   : ("`maglev train " + first + " " + env + " train.dataset=" + file +
+                      "` learns from them" +
+                      (able == first ? "" : ", as do others: " + able.substr(first.size() + 2)))
+                         .c_str());
   return 0;
 }
 
