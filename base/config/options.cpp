@@ -171,11 +171,9 @@ class Document {
     } else {
       if (!seen_.insert(name).second)
         throw Error("[" + where + "] gives " + name + " a second time; leave one out");
-      std::string names;
-      for (const auto& entry : node)
-        if (node.IsSequence() && entry.IsScalar())
-          names += (names.empty() ? "" : ",") + entry.as<std::string>();
-      set_(name, value(node, where), where, node.IsSequence() ? &names : nullptr);
+      const std::string text = value(node, where);
+      const std::string names = node.IsSequence() ? entries(node, ",") : "";
+      set_(name, text, where, node.IsSequence() ? &names : nullptr);
     }
   }
 
@@ -201,9 +199,14 @@ class Document {
     if (!node.IsSequence()) return node.as<std::string>();
     // a list becomes the text that the command line would give
     count(node.size(), where);
-    std::string list = "[";
-    for (const auto& entry : node) list += (list.size() > 1 ? ", " : "") + entry.as<std::string>();
-    return list + "]";
+    return "[" + entries(node, ", ") + "]";
+  }
+
+  static std::string entries(const YAML::Node& sequence, const char* between) {
+    std::string list;
+    for (const auto& entry : sequence)
+      list += (list.empty() ? "" : between) + entry.as<std::string>();
+    return list;
   }
 
   // aliases of aliases would grow without bound

@@ -54,8 +54,8 @@ std::vector<Worker> workers_of(const Analysis& analysis, const std::vector<UsedT
                                const SpanGraph& graph) {
   std::vector<Worker> workers;
   const auto& tracks = graph.timeline().tracks;
-  // what was replayed may be less than the wall
   const double counting_ns = analysis.origin.counting_cost_ns;
+  // what was replayed may be less than the wall
   const double scale = double(analysis.wall) / double(std::max<int64_t>(1, graph.length()));
   for (size_t i = 0; i < tracks.size() && i < threads.size(); ++i) {
     if (tracks[i].stream || threads[i].wall == 0) continue;

@@ -92,8 +92,7 @@ Load free_to_use(Trainer& trainer) {
       .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap && !cuda,
       .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
                    (cuda || pair_products_available()),
-      .saves_to_evaluate = run.eval_every > 0 &&
-                           run.eval_every < (run.save_every > 0 ? run.save_every : run.steps / 10)};
+      .saves_to_evaluate = run.eval_every > 0 && run.eval_every < trainer.save_interval()};
 }
 
 std::vector<std::pair<std::string, std::string>> plain_settings(const OptionTable& table) {

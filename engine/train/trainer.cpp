@@ -418,10 +418,11 @@ bool Trainer::flush_due() const {
   return updates_due(*plan_->replay, steps_) > updates_due(*plan_->replay, report_.flushed_step());
 }
 
-bool Trainer::save_due() const {
-  if (done()) return true;
-  const int64_t every = experiment_->run.save_every;
-  return passed(every ? every : std::max<int64_t>(1, experiment_->run.steps / 10));
+bool Trainer::save_due() const { return done() || passed(save_interval()); }
+
+int64_t Trainer::save_interval() const {
+  const RunOptions& run = experiment_->run;
+  return run.save_every ? run.save_every : std::max<int64_t>(1, run.steps / 10);
 }
 
 MetricRow Trainer::flush() {

@@ -67,6 +67,8 @@ class Trainer {
   }
   bool flush_due() const;
   bool save_due() const;
+  /// Environment steps between checkpoints: train.save_every, or ten a run.
+  int64_t save_interval() const;
 
   /// What of the run reaches the host: rows, clocks, progress.
   Report& report() { return report_; }
