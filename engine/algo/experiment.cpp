@@ -47,7 +47,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "on a GPU each launch is waited for, so that an error is told where it was made; slow");
     t.add("opponents", run.opponents,
           "who plays the second agent, by commas: scripted players of the environment, past (past "
-          "selves), self, folders of runs; empty: all agents learn");
+          "selves), self, folders of runs or <folder>@<checkpoint>; empty: all agents learn");
     t.add("past", run.past, "past selves in play at once", {.min = 1, .max = 1000});
     t.add("past_every", run.past_every, "steps between two past selves; 0: twenty a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
@@ -99,8 +99,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "when a figure or a gradient is not finite: warn once and go on, or save and stop with "
           "exit status 3");
     t.add("init_from", run.init_from,
-          "folder of a run whose newest networks a new run begins with, or of several seeds, whose "
-          "own each seed takes; empty: initialised");
+          "folder of a run whose newest networks a new run begins with (<folder>@<checkpoint>: "
+          "others), or of several seeds, whose own each seed takes; empty: initialised");
   });
   table_.section("trace", [&](OptionTable& t) { trace.describe(t); });
   table_.section("env", [&](OptionTable& t) {

@@ -20,10 +20,33 @@ constexpr double kRecentWeight = 0.02;
 // chance that a hopeless match keeps under hard matchmaking
 constexpr double kLeastWeight = 0.01;
 
+// names of opponents that are the learner: as it was, and as it is
+constexpr const char *kPast = "past", *kSelf = "self";
+
 }  // namespace
 
 double elo_expected(double elo, double other) {
   return 1 / (1 + std::pow(10, (other - elo) / 400));
+}
+
+std::vector<std::string> opponents_of(const RunOptions& run) {
+  std::vector<std::string> names = split_list(run.opponents, "train.opponents");
+  for (std::string& name : names) {
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+  }
+  return names;
+}
+
+std::string lasting_opponents(const Experiment& experiment) {
+  const auto scripted = scripted_players(experiment.env());
+  std::string list;
+  for (const std::string& name : opponents_of(experiment.run)) {
+    const bool own = name == kPast || name == kSelf || std::ranges::count(scripted, name) > 0;
+    const auto run = own ? std::nullopt : run_named(name);
+    list += (list.empty() ? "" : ",") + (run ? lasting_name(*run) : name);
+  }
+  return list;
 }
 
 League::League(const Experiment& experiment, const Placement& placement, ThreadPool& pool,
@@ -41,26 +64,31 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
       std::make_unique<Rivals>(game.env, game.spec, run.env_count, placement.device, run.seed);
   const auto enter = [&](std::unique_ptr<Player> player, bool in_play) {
     rivals_->add(*player);
+    // a run goes by its folder's own name and its checkpoint's
+    const bool is_a_run = dynamic_cast<RunPlayer*>(player.get()) != nullptr;
+    const std::string whole = player->name(), short_name = whole.substr(whole.rfind('/') + 1);
     // one that is named twice is met twice as often, and has a line of its own each time
-    int64_t namesakes = 0;
-    for (const auto& other : players_) namesakes += in_play && other->name() == player->name();
-    const std::string name =
-        player->name() + (namesakes ? "#" + std::to_string(namesakes + 1) : std::string());
-    members_.push_back({.name = name, .in_play = in_play, .elo = kEloStart, .recent = 0.5});
+    std::string name = short_name;
+    const auto is_taken = [&](const Member& other) { return in_play && other.name == name; };
+    for (int64_t namesakes = 2; std::ranges::any_of(members_, is_taken); ++namesakes)
+      name = short_name + "#" + std::to_string(namesakes);
+    members_.push_back({.name = name,
+                        .run = is_a_run ? whole : "",
+                        .in_play = in_play,
+                        .elo = kEloStart,
+                        .recent = 0.5});
     players_.push_back(std::move(player));
     return int64_t(members_.size()) - 1;
   };
   bool wants_past = false;
-  std::string names = run.opponents;
-  std::erase(names, ' ');
-  for (const std::string& name : split_list(names, "train.opponents")) {
-    if (name == "past") {
+  for (const std::string& name : opponents_of(run)) {
+    if (name == kPast) {
       wants_past = true;
       continue;
     }
     const auto mode = ActMode::sample;
-    auto player = name == "self" ? std::make_unique<PolicyPlayer>(learner, name, mode)
-                                 : make_player(name, game, mode);
+    auto player = name == kSelf ? std::make_unique<PolicyPlayer>(learner, name, mode)
+                                : make_player(name, game, mode);
     groups_.push_back({enter(std::move(player), true)});
   }
   first_past_ = int64_t(members_.size());
@@ -68,7 +96,7 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
   for (int64_t i = 0; wants_past && i < run.past; ++i) {
     past_.push_back(experiment.algo().make_policy(experiment.algo_options(), context));
     group.push_back(
-        enter(std::make_unique<PolicyPlayer>(*past_.back(), "past", ActMode::sample), false));
+        enter(std::make_unique<PolicyPlayer>(*past_.back(), kPast, ActMode::sample), false));
   }
   if (wants_past) groups_.push_back(group);
   // there is always somebody to play: the learner before it learned anything
@@ -128,7 +156,7 @@ void League::settle(const at::Tensor& reward) {
     Member& rival = members_[size_t(rivals_->player_of(game.env))];
     const double gain = kEloGain * (game.score - elo_expected(elo_, rival.elo));
     // a game against oneself says nothing
-    if (rival.name != "self") elo_ += gain, rival.elo -= gain;
+    if (rival.name != kSelf) elo_ += gain, rival.elo -= gain;
     rival.recent += kRecentWeight * (game.score - rival.recent);
     rival.games += 1;
     (game.score == 1 ? rival.wins : game.score == 0 ? rival.losses : rival.draws) += 1;
@@ -139,7 +167,7 @@ void League::settle(const at::Tensor& reward) {
 
 // the learner as its own opponent is as strong as the learner
 double League::elo_of(const Member& member) const {
-  return member.name == "self" ? elo_ : member.elo;
+  return member.name == kSelf ? elo_ : member.elo;
 }
 
 std::vector<LeagueRow> League::table() const {
@@ -147,6 +175,7 @@ std::vector<LeagueRow> League::table() const {
   for (const Member& m : members_)
     if (m.in_play)
       rows.push_back({.name = m.name,
+                      .run = m.run,
                       .elo = elo_of(m),
                       .games = m.games,
                       .wins = m.wins,
@@ -174,13 +203,15 @@ std::vector<std::pair<std::string, double>> League::figures() const {
 
 std::string League::json(int64_t step) const {
   nlohmann::json players = nlohmann::json::array();
-  for (const LeagueRow& row : table())
+  for (const LeagueRow& row : table()) {
     players.push_back({{"name", row.name},
                        {"elo", row.elo},
                        {"games", row.games},
                        {"wins", row.wins},
                        {"draws", row.draws},
                        {"losses", row.losses}});
+    if (!row.run.empty()) players.back()["run"] = row.run;
+  }
   return nlohmann::json{{"step", step}, {"learner_elo", elo_}, {"players", players}}.dump(2) + "\n";
 }
 
@@ -195,6 +226,7 @@ void League::visit_state(StateVisitor& visitor) {
     visitor.section("member" + std::to_string(m), [&](StateVisitor& v) {
       Member& member = members_[m];
       int64_t in_play = member.in_play;
+      const std::string name = member.name;
       v.text("name", member.name);
       v.integer("in_play", in_play, 0, 1);
       v.real("elo", member.elo);
@@ -204,6 +236,10 @@ void League::visit_state(StateVisitor& visitor) {
       v.integer("draws", member.draws, 0, kMost);
       v.integer("losses", member.losses, 0, kMost);
       member.in_play = in_play != 0;
+      // another opponent in this place now: nobody has met it yet
+      if (int64_t(m) < first_past_ && member.name != name)
+        member = {
+            .name = name, .run = member.run, .in_play = true, .elo = kEloStart, .recent = 0.5};
     });
   // somebody has to be drawn
   if (std::none_of(members_.begin(), members_.end(), [](const Member& m) { return m.in_play; }))

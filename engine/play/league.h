@@ -25,9 +25,16 @@ double elo_expected(double elo, double other);
 /// One line of the table.
 struct LeagueRow {
   std::string name;
+  std::string run = {};  ///< a run's policy by its whole name, else empty
   double elo = kEloStart;
   int64_t games = 0, wins = 0, draws = 0, losses = 0;  ///< the learner's, against this player
 };
+
+/// The entries of train.opponents. Throws Error where one is empty.
+std::vector<std::string> opponents_of(const RunOptions& run);
+/// The same list, in which runs have names that mean these policies from every folder, also when
+/// they have trained on (lasting_name). Throws Error.
+std::string lasting_opponents(const Experiment& experiment);
 
 class League {
  public:
@@ -56,8 +63,9 @@ class League {
 
  private:
   struct Member {
-    std::string name;  ///< of a past self: past@<step>
-    bool in_play;      ///< a past self that is none yet is not
+    std::string name;      ///< of a past self: past@<step>; of a run without the way there
+    std::string run = {};  ///< see LeagueRow
+    bool in_play;          ///< a past self that is none yet is not
     double elo;
     double recent;  ///< moving mean of the learner's score
     int64_t games, wins, draws, losses;

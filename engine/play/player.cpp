@@ -10,7 +10,6 @@
 #include "base/env/env_params.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/step_window.h"
-#include "engine/play/run_policy.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -168,23 +167,22 @@ void expect_same_columns(const Experiment& trained, const std::string& folder,
               "environment and env.* settings");
 }
 
-RunPlayer::RunPlayer(const std::string& folder, const Game& game, ActMode mode,
-                     const std::string& which)
-    : Player(folder) {
-  experiment_ = experiment_of(folder);
+RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
+    : Player(run.checkpoint == "latest" ? run.folder : run.folder + "@" + run.checkpoint) {
+  experiment_ = experiment_of(run.folder);
   // what its environment reads from files lies where the game says
   if (&experiment_->env() == &game.env)
     for (const std::string& setting : file_settings(game.env, game.params))
       experiment_->table().override_with(setting);
-  expect_same_columns(*experiment_, folder, game.spec);
-  const std::string checkpoint = checkpoint_of(folder, which);
+  expect_same_columns(*experiment_, run.folder, game.spec);
+  const std::string checkpoint = checkpoint_of(run.folder, run.checkpoint);
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);
   context.rows = game.rows;
   policy_ = experiment_->algo().make_policy(experiment_->algo_options(), context);
   load_section(checkpoint, "algo", identity_of(*experiment_),
                [&](StateVisitor& v) { policy_->visit_state(v); });
   policy_->publish();
-  player_ = std::make_unique<PolicyPlayer>(*policy_, folder, mode);
+  player_ = std::make_unique<PolicyPlayer>(*policy_, name(), mode);
 }
 
 RunPlayer::~RunPlayer() = default;
@@ -200,14 +198,14 @@ std::unique_ptr<Player> make_player(const std::string& name, const Game& game, A
   for (const Bot& bot : game.env.bots)
     if (name == bot.name) return std::make_unique<BotPlayer>(bot, name, game.params);
   if (name == RandomPlayer::kRandom) return std::make_unique<RandomPlayer>(game.spec);
-  if (is_run(name)) return std::make_unique<RunPlayer>(name, game, mode);
+  if (const auto run = run_named(name)) return std::make_unique<RunPlayer>(*run, game, mode);
   // a folder of runs, or of nothing
   if (std::filesystem::is_directory(name)) throw no_run(name);
   std::string known;
   for (const std::string& one : scripted_players(game.env))
     known += (known.empty() ? "" : ", ") + one;
   throw Error("[player] '" + name + "' is neither a scripted player of " + game.env.name + " (" +
-              known + ") nor the folder of a run" +
+              known + ") nor the folder of a run, or <folder>@<checkpoint>" +
               (name.find('/') == std::string::npos || name.front() == '/'
                    ? std::string()
                    : ", seen from " + std::filesystem::current_path().string()));

@@ -12,6 +12,7 @@
 #include "base/env/entry.h"
 #include "engine/algo/policy.h"
 #include "engine/host/machine.h"
+#include "engine/run/run_name.h"
 
 namespace maglev {
 
@@ -108,10 +109,8 @@ class PolicyPlayer : public Player {
 /// The policy of a run, from a checkpoint.
 class RunPlayer : public Player {
  public:
-  /// `which`: latest, best, or a checkpoint by name or folder. Throws Error when `folder` holds no
-  /// run with such a checkpoint, or one of another kind of environment.
-  RunPlayer(const std::string& folder, const Game& game, ActMode mode,
-            const std::string& which = "latest");
+  /// Throws Error when there is no such checkpoint, or the run is of another kind of environment.
+  RunPlayer(const RunName& run, const Game& game, ActMode mode);
   ~RunPlayer() override;
 
   int64_t block_rows() const override { return player_->block_rows(); }
@@ -138,7 +137,8 @@ std::vector<std::string> scripted_players(const EnvEntry& env);
 void expect_same_columns(const class Experiment& trained, const std::string& folder,
                          const EnvSpec& spec);
 
-/// A player by name: a scripted one, or the folder of a run. Throws Error that lists the former.
+/// A player by name: a scripted one, or a run's policy (run_named). Throws Error that lists the
+/// former.
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode);
 
 }  // namespace maglev

@@ -14,10 +14,6 @@
 
 namespace maglev {
 
-/// Which checkpoint is meant: latest, best, or one by name or folder. Throws Error where there is
-/// none.
-std::string checkpoint_of(const std::string& folder, const std::string& which);
-
 class RunPolicy {
  public:
   /// `settings` are name=value that may differ from training, e.g. of the environment; on `device`,

@@ -12,11 +12,11 @@
 
 #include "base/core/error.h"
 #include "base/core/mapped_file.h"
-#include "base/core/split.h"
 #include "engine/device/device.h"
 #include "engine/host/system.h"
 #include "engine/play/evaluate.h"
-#include "engine/run/run_dir.h"
+#include "engine/play/league.h"
+#include "engine/run/run_name.h"
 #include "engine/train/dataset.h"
 #include "engine/train/store.h"
 
@@ -52,9 +52,8 @@ struct Planned {
 // members of the league that act with networks of their own
 int64_t opponents_with_networks(const RunOptions& run) {
   int64_t count = 0;
-  if (run.opponents.empty()) return count;
-  for (const std::string& name : split_list(run.opponents, "train.opponents"))
-    count += name == "past" ? run.past : is_run(name) ? 1 : 0;
+  for (const std::string& name : opponents_of(run))
+    count += name == "past" ? run.past : run_named(name) ? 1 : 0;
   return count;
 }
 

@@ -14,8 +14,10 @@
 #include "base/core/version.h"
 #include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
+#include "engine/play/league.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/dataset.h"
 #include "engine/train/fastest_precision.h"
@@ -87,13 +89,10 @@ struct Settings {
 };
 
 // the weights of another run instead of initial ones; what learning keeps besides begins anew
-void init_from(Trainer& trainer, const std::string& folder) {
-  if (!is_run(folder))
-    throw Error("[train] train.init_from: " + std::string(no_run(folder).what()));
-  const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
-  if (checkpoint.empty())
-    throw Error("[train] train.init_from=" + folder +
-                " holds no valid checkpoint; `maglev runs` lists the runs there are");
+void init_from(Trainer& trainer, const std::string& name) {
+  const auto run = run_named(name);
+  if (!run) throw Error("[train] train.init_from: " + std::string(no_run(name).what()));
+  const std::string checkpoint = checkpoint_of(run->folder, run->checkpoint);
   Algorithm& algorithm = trainer.algorithm();
   load_networks(
       checkpoint, identity_of(trainer.experiment()),
@@ -130,8 +129,9 @@ std::string absolute_names(const std::string& files) {
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
   check_sinks(request.sinks);
-  // a resume may begin elsewhere
+  // a resume may begin elsewhere, and later than an opponent trained on
   experiment.run.dataset = absolute_names(experiment.run.dataset);
+  experiment.run.opponents = lasting_opponents(experiment);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
@@ -198,6 +198,11 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   for (const auto& o : overrides)
     if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
   experiment->run.dataset = absolute_names(experiment->run.dataset);
+  try {
+    experiment->run.opponents = lasting_opponents(*experiment);
+  } catch (const Error& e) {
+    throw Error(std::string(e.what()) + "; train.opponents=<names> lets others play");
+  }
   if (experiment->run.init_from != began.init_from)
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "

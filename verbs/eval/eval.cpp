@@ -250,7 +250,11 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
   }
   const Game game = game_of(*judged, placement, pool);
   std::unique_ptr<RunPlayer> base;
-  if (base_folder) base = std::make_unique<RunPlayer>(*base_folder, game, ActMode::sample);
+  if (base_folder) {
+    const auto named = run_named(*base_folder);
+    if (!named) throw no_run(*base_folder);
+    base = std::make_unique<RunPlayer>(*named, game, ActMode::sample);
+  }
   std::vector<Judged> all;
   for (ActMode mode : modes_of(actions)) {
     std::unique_ptr<Player> player;

@@ -71,8 +71,9 @@ Request request_of(const Arguments& arguments) {
   const std::string& first = arguments.positional()[0];
   const bool named =
       std::ranges::any_of(env_table(), [&](const EnvEntry& e) { return first == e.name; });
-  if (!named && is_run(first)) {
-    const auto trained = experiment_of(first);
+  const auto run = named ? std::nullopt : run_named(first);
+  if (run) {
+    const auto trained = experiment_of(run->folder);
     request.env = &trained->env();
     for (const Field& field : trained->table().fields())
       if (field.name.starts_with("env.") && field.name != "env.count")

@@ -190,8 +190,8 @@ Judgement StudyJob::judge_run(const std::string& run, uint64_t seed,
                               const std::string& which) const {
   const Ground ground(experiment_of(run), *request_.plan);
   // every run meets the same worlds
-  RunPlayer sampled(run, ground.game, ActMode::sample, which),
-      greedy(run, ground.game, ActMode::mean, which);
+  const RunName named{.folder = run, .checkpoint = which};
+  RunPlayer sampled(named, ground.game, ActMode::sample), greedy(named, ground.game, ActMode::mean);
   return {.seed = seed,
           .sampled = forage(sampled, ground.game, request_.protocol),
           .greedy = forage(greedy, ground.game, request_.protocol)};
@@ -210,8 +210,8 @@ Judgement StudyJob::judge_quantiliser(const Quantile& quantile, uint64_t seed) c
   const std::string optimised = run_of(find_arm(*request_.plan, quantile.of), seed);
   const std::string base = run_of(find_arm(*request_.plan, quantile.base), seed);
   const Ground ground(experiment_of(optimised), *request_.plan);
-  RunPlayer likes(optimised, ground.game, ActMode::sample),
-      might(base, ground.game, ActMode::sample);
+  RunPlayer likes({.folder = optimised}, ground.game, ActMode::sample),
+      might({.folder = base}, ground.game, ActMode::sample);
   Quantiliser player(likes.policy(), might.policy(), quantile.share, ActMode::sample,
                      ground.game.spec);
   return {.seed = seed,
@@ -228,7 +228,7 @@ Judgement StudyJob::judge_audited(const Arm& arm, uint64_t seed) const {
   std::string best;
   double most = 0;
   for (const CheckpointRow& row : CheckpointStore(run, 0).list()) {
-    RunPlayer player(run, ground.game, ActMode::sample, row.path);
+    RunPlayer player({.folder = run, .checkpoint = row.path}, ground.game, ActMode::sample);
     const double worth = forage(player, ground.game, audit).true_return;
     if (best.empty() || worth > most) best = row.path, most = worth;
   }
