@@ -5,7 +5,11 @@
 include_guard()
 
 find_program(MAGLEV_NVCC nvcc HINTS /usr/local/cuda/bin)
-set(MAGLEV_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities to build for")
+if(NOT DEFINED MAGLEV_CUDA_ARCHITECTURES)
+  include(${CMAKE_CURRENT_LIST_DIR}/Capabilities.cmake)
+  maglev_capabilities(here)
+endif()
+set(MAGLEV_CUDA_ARCHITECTURES "${here}" CACHE STRING "Compute capabilities to build for")
 
 # a toolkit of another major version than torch's has other headers and another runtime
 set(MAGLEV_CUDA_APART "")

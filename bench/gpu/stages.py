@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,25 +16,9 @@ from runs import divergence, graphs, resume
 CONTEXTS = 6  # tests at once on a GPU
 
 
-def architectures(day: Day) -> str:
-    """For CMake: of the GPU that is here alone, which takes half as long to compile as for all."""
-    words = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    try:
-        told = subprocess.run(words, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return ""
-    found = {line.strip().replace(".", "") for line in told.splitlines()}
-    if day.place != "cuda" or not found or not all(one.isdigit() for one in found):
-        return ""
-    return f"-DMAGLEV_CUDA_ARCHITECTURES={';'.join(sorted(found))}"
-
-
 def build(day: Day) -> None:
     begin = time.monotonic()
-    given = f"{os.environ.get('MAGLEV_CMAKE_ARGS', '')} {architectures(day)}".strip()
-    output = day.run(
-        "bench/gpu/gather_and_build.sh", "build", day.build.name, MAGLEV_CMAKE_ARGS=given
-    )
+    output = day.run("bench/gpu/gather_and_build.sh", "build", day.build.name)
     # ninja counts [3/812]; nothing where all was built
     steps = re.findall(r"^\[\d+/(\d+)\]", output, re.M)
     took_s = time.monotonic() - begin

@@ -71,6 +71,9 @@ struct DataPlan {
   }
 };
 
+/// Throws Error that lists what `algorithm` has, where its plan does not offer `precision`.
+void expect_offered(const DataPlan& plan, Precision precision, const char* algorithm);
+
 /// What an algorithm is made for.
 struct AlgoContext {
   EnvSpec spec;

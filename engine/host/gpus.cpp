@@ -79,7 +79,7 @@ void add_amd(const OpenLibrary& rocm, std::vector<Gpu>& gpus) {
   uint32_t count = 0;
   rocm.call("rsmi_num_monitor_devices", &count);
   for (uint32_t i = 0; i < count; ++i) {
-    Gpu gpu{.name = "AMD GPU", .driver = driver};
+    Gpu gpu{.name = "AMD GPU", .runs_cuda = false, .driver = driver};
     char name[kTextBytes] = "";
     if (rocm.call("rsmi_dev_name_get", i, &name[0], size_t(kTextBytes))) gpu.name = name;
     uint64_t total = 0, used = 0;

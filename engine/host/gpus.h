@@ -12,6 +12,7 @@ struct Gpu {
   std::string name;
   int64_t memory_total = 0, memory_free = 0;  ///< bytes; 0: unknown
   std::string capability;                     ///< of CUDA, e.g. "9.0"; empty: unknown, or no CUDA
+  bool runs_cuda = true;                      ///< else another maker's
   std::string driver;                         ///< e.g. "550.54"; empty: unknown
   /// Share of the last moment in which something ran, in percent; -1: unknown. Full long before the
   /// device is: it says that others use it, not how well.

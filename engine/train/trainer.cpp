@@ -36,13 +36,6 @@ const Experiment& allowed(const Experiment& experiment, const Placement& placeme
   return experiment;
 }
 
-// ", bf16, fp16" of those an algorithm offers besides fp32
-std::string offered_text(const DataPlan& plan) {
-  std::string text;
-  for (Precision precision : plan.precisions) text += ", " + std::string(name_of(precision));
-  return text;
-}
-
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, const Placement& placement)
@@ -68,10 +61,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(),
                 "a plan has its policy's blocks");
-  if (!plan_->offers(precision))
-    throw Error("[train] train.precision=" + std::string(name_of(precision)) +
-                " is not offered by " + experiment.algo().name + ", which has fp32" +
-                offered_text(*plan_) + "; use one of these or auto");
+  expect_offered(*plan_, precision, experiment.algo().name);
   if (offline() && !run.opponents.empty())
     throw Error(
         "[train] train.opponents is for a run that plays; one that learns from train.dataset plays "

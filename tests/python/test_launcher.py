@@ -357,6 +357,23 @@ def test_changed_cmake_arguments_configure_afresh(made):
     assert made.calls() == ["cmake", "ninja"]
 
 
+@pytest.mark.parametrize(
+    "told, built_for",
+    [("9.0", "90"), ("12.0\n8.6\n8.6\n7.5", "75;86;120"), ("[N/A]", "80;90"), (None, "80;90")],
+)
+def test_device_code_is_built_for_the_gpus_that_are_here(told, built_for, home, tmp_path):
+    asked = tmp_path / "asked.cmake"
+    asked.write_text(f"include({home}/cmake/Capabilities.cmake)\nmaglev_capabilities(here)\nmessage(\"for ${{here}}.\")\n")
+    if told is not None:
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text(f"#!/bin/sh\nprintf '{told}\\n'\n")
+        tool.chmod(0o755)
+    tools = {"PATH": f"{tmp_path}:/usr/bin:/bin"} if told else {"PATH": "/nowhere"}
+    words = [shutil.which("cmake"), "-DCMAKE_SYSTEM_PROGRAM_PATH=/nowhere", "-P", asked]
+    done = subprocess.run(words, env={**os.environ, **tools}, capture_output=True, text=True, check=True)
+    assert f"for {built_for}." in done.stderr
+
+
 def test_failed_build_shows_the_messages_and_is_tried_again(made):
     (made.folder / "broken.cpp").touch()
     for _ in range(2):

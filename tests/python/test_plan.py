@@ -135,6 +135,7 @@ def test_peaks_are_measured_once_a_machine(engine, tmp_path, monkeypatch):
 def test_mistakes_are_one_line_each(engine):
     for words, said in [
         (["ppo", "cartpole", "--device", "h300"], "plan also knows"),
+        (["dreamer", "pendulum", "--device", "h200", "train.precision=bf16"], "is not offered by dreamer, which has fp32"),
         (["ppo", "cartpole", "--memory", "8X"], "a size is a number"),
         (["ppo"], "<algorithm> <environment>"),
         (["ppo", "cartpol"], "did you mean cartpole"),

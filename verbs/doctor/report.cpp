@@ -183,11 +183,16 @@ std::vector<std::string> build_warnings(const System& system, const Build& build
   std::vector<std::string> warnings;
   if (!build.optimised)
     warnings.push_back("this build is not optimised: build with CMAKE_BUILD_TYPE=Release");
-  // a GPU that stays idle: torch without CUDA, or a driver that does not suit it
-  if (!system.gpus.empty() && build.torch_cuda.empty())
+  // a GPU that stays idle: no CUDA of its own, torch without it, or a driver that does not suit it
+  const bool usable = std::ranges::any_of(system.gpus, &Gpu::runs_cuda);
+  if (!system.gpus.empty() && !usable)
+    warnings.push_back(
+        "a GPU is here, but none that CUDA runs on: Maglev computes on NVIDIA's, "
+        "and here on the processor");
+  else if (usable && build.torch_cuda.empty())
     warnings.push_back(
         "a GPU is here, but this torch has no CUDA: install a CUDA build of torch and build again");
-  else if (!system.gpus.empty() && build.cuda_devices == 0)
+  else if (usable && build.cuda_devices == 0)
     warnings.push_back(
         "a GPU is here, but torch sees none: compare the driver's CUDA version with torch's " +
         build.torch_cuda);

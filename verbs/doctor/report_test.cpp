@@ -106,6 +106,14 @@ TEST(DoctorReport, a_gpu_that_torch_cannot_use_is_a_warning) {
   EXPECT_TRUE(says(text, "warning: a GPU is here")) << text;
 }
 
+TEST(DoctorReport, a_gpu_that_cuda_does_not_run_on_is_told_so) {
+  System system = roomy();
+  system.gpus = {{.name = "Another maker's", .memory_total = 16 * kGiB, .runs_cuda = false}};
+  const Report report = make_report(system, cpu_build(), placement());
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_TRUE(says(report.warnings[0], "none that CUDA runs on")) << report.warnings[0];
+}
+
 TEST(DoctorReport, memory_caches_and_precisions_are_told) {
   System system = roomy();
   system.processor.caches = {{1, "data", 48 << 10, 1}, {3, "unified", 32 << 20, 8}};
