@@ -440,3 +440,49 @@ def test_the_seed_changes_a_run(engine, tmp_path):
         )
         hashes.add(newest_manifest(run)["state_hash"])
     assert len(hashes) == 2
+
+
+def test_a_job_that_is_started_again_goes_on_and_ends_once(engine, tmp_path):
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", tmp_path / "run", "--continue"]
+    job = subprocess.Popen(
+        [ENGINE, *map(str, words), "train.steps=3000000"],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+    )
+    wait_for_checkpoints(tmp_path / "run", 1, job)
+    job.terminate()
+    assert job.wait(timeout=60) == 130
+    # as long as it has come and a little more: a change, which is recorded
+    reached = newest_manifest(tmp_path / "run")["step"]
+    words.append(f"train.steps={reached + 640}")
+    done = engine(*words)
+    assert done.returncode == 0 and "changed train.steps" in done.stdout + (tmp_path / "run" / "log.txt").read_text()
+    assert "changed" not in done.stdout.replace("changed train.steps", ""), done.stdout
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "finished"
+    log = (tmp_path / "run" / "log.txt").read_text()
+    again = engine(*words)
+    assert again.returncode == 0 and "is finished" in again.stdout
+    assert (tmp_path / "run" / "log.txt").read_text() == log
+
+
+def test_what_was_stopped_before_it_saved_begins_once_more(engine, tmp_path):
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", tmp_path / "run", "--continue"]
+    assert engine(*words).returncode == 0
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    done = engine(*words)
+    assert done.returncode == 0 and newest_manifest(tmp_path / "run")["step"] == STEPS, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["ppo", "cartpole", "--continue"], "--continue goes on in the folder of --out DIR"),
+        (["ppo", "pendulum", "--continue", "--out", "RUN"], "holds a run of ppo on cartpole"),
+        (["--resume", "RUN", "--continue"], "--continue is for a new run"),
+    ],
+)
+def test_going_on_where_there_is_nothing_to_go_on_with_is_one_error(words, said, engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    done = engine("train", *[str(run) if word == "RUN" else word for word in words])
+    assert done.returncode == 2 and said in done.stderr, done.stderr

@@ -1,10 +1,17 @@
 // maglev train: trains an agent, or continues a run.
 
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/stored_experiment.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
 #include "verbs/settings.h"
@@ -19,6 +26,7 @@ VerbEntry entry();
 namespace {
 
 constexpr int kDiverged = 3;
+constexpr size_t kMostReproduced = 1 << 20;  // bytes of a reproduce.md
 
 Grammar grammar() {
   return {
@@ -32,6 +40,8 @@ Grammar grammar() {
             "refuse a run that will hold more, e.g. 4GiB (default: what is free)"},
            {"--shrink", "", "make the replay fit the limit instead"},
            {"--resume", "RUN", "continue this run, or these seeds, from the newest checkpoint"},
+           {"--continue", "",
+            "go on in DIR where it holds this run already; nothing is done where that is finished"},
            {"--seeds", "N",
             "train N seeds, from the setting seed on, side by side as threads allow, and sum up"},
            {"--sinks", "NAMES",
@@ -40,6 +50,47 @@ Grammar grammar() {
       .most = 2,
       .names = "<algorithm> <environment>",
       .settings = true};
+}
+
+bool is_profile(const std::string& word) {
+  return word.starts_with("+hardware=") || word.starts_with("hardware=");
+}
+
+// the command a run began with, as reproduce.md has it: its words stand for what they stood for then
+bool began_with(const std::string& folder, const std::string& word) {
+  const std::string path = folder + "/reproduce.md";
+  const std::string text = path_exists(path) ? read_file(path, kMostReproduced) : "";
+  const size_t begin = text.find("./maglev train"), end = text.find('\n', begin);
+  const std::string command = begin == text.npos ? "" : text.substr(begin, end - begin) + " ";
+  return command.find(" " + shell_word(word) + " ") != command.npos;
+}
+
+// goes on with what request.out holds; none where it holds nothing yet, and a new run begins there
+std::optional<RunOutcome> continued(const std::vector<std::string>& names,
+                                    std::vector<std::string> settings, RunRequest& request) {
+  const std::string& folder = request.out;
+  if (is_seeds(folder)) return resume_seeds(folder, request.sinks);
+  if (!is_run(folder)) return std::nullopt;
+  const auto there = experiment_of(folder);
+  if (there->algo().name != names[0] || there->env().name != names[1])
+    throw Error("[" + folder + "] holds a run of " + there->algo().name + " on " +
+                there->env().name + "; --continue goes on with a run of the same two");
+  // stopped before anything was saved: it begins once more, beside what it left
+  if (!has_checkpoint(folder)) {
+    request.overwrite = true;
+    return std::nullopt;
+  }
+  // it has these already, of a profile too
+  std::erase_if(settings, [&](const std::string& word) {
+    return is_profile(word) || began_with(folder, word);
+  });
+  const int64_t steps = there->run.steps;
+  for (const std::string& setting : settings) there->table().override_with(setting);
+  if (has_finished(folder) && there->run.steps == steps) {
+    std::printf("maglev: %s is finished\n", folder.c_str());
+    return RunOutcome::finished;
+  }
+  return train_resume(folder, settings, request);
 }
 
 int exit_status(RunOutcome outcome) {
@@ -84,13 +135,13 @@ int run(const std::vector<std::string>& words) {
     if (!names.empty())
       throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
                   names[0] + "'");
-    for (const char* flag : {"--out", "--overwrite", "--config", "--bare", "--seeds"})
+    for (const char* flag : {"--out", "--overwrite", "--continue", "--config", "--bare", "--seeds"})
       if (arguments.has(flag))
         throw Error(std::string("[train] ") + flag +
                     " is for a new run; one that is resumed goes on in its folder, with its "
                     "settings and what is given as name=value: leave it out");
     for (const std::string& word : settings)
-      if (word.starts_with("+hardware=") || word.starts_with("hardware="))
+      if (is_profile(word))
         throw Error("[train] a run that is resumed keeps its settings; " + word +
                     " is for a new one, leave it out or give what it sets as name=value");
     if (!is_seeds(*folder)) return exit_status(train_resume(*folder, settings, request));
@@ -103,6 +154,11 @@ int run(const std::vector<std::string>& words) {
     throw Error(
         "[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` "
         "and `maglev algos` list them");
+  if (arguments.has("--continue")) {
+    if (request.out.empty() || request.overwrite)
+      throw Error("[train] --continue goes on in the folder of --out DIR, without --overwrite");
+    if (const auto outcome = continued(names, settings, request)) return exit_status(*outcome);
+  }
   Experiment experiment(names[0], names[1]);
   request.notes = arguments.replaced();
   const LoadedSettings loaded = load_settings(experiment, arguments, settings);
@@ -122,7 +178,7 @@ VerbEntry entry() {
           .summary = "train an agent, or continue a run",
           .usage =
               "train <algorithm> <environment> [+hardware=auto|NAME|FILE] [setting=value ...] "
-              "[--seeds N] "
+              "[--seeds N] [--out DIR --continue] "
               "| train --resume RUN [setting=value ...]",
           .run = run};
 }
