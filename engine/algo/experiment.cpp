@@ -25,7 +25,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("log_every", run.log_every, "steps between rows of metrics; 0: chosen from train.steps",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("monitor_every", run.monitor_every,
-          "seconds between rows of metrics that tell of memory, processors and energy too; 0: none",
+          "seconds between rows of metrics that tell of memory, processors, energy and the GPU "
+          "too; 0: none",
           {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
           {.min = 0, .max = 9e15, .unit = "steps"});

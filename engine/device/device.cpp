@@ -38,6 +38,14 @@ int compute_capability(int index) {
   return 10 * major + minor;
 }
 
+std::string bus_address(int index) {
+  char text[32] = "";
+  if (cudaDeviceGetPCIBusId(text, sizeof text, index) == cudaSuccess) return text;
+  // or else the next launch would be blamed for it
+  cudaGetLastError();
+  return "";
+}
+
 DeviceMemory device_memory() {
   // the allocator knows no device before torch has set itself up
   at::globalContext().lazyInitDevice(at::kCUDA);
@@ -90,6 +98,8 @@ void use_device(int) {}
 void* current_stream() { return nullptr; }
 
 int compute_capability(int) { return 0; }
+
+std::string bus_address(int) { return ""; }
 
 DeviceMemory device_memory() { return {}; }
 

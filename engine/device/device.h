@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 namespace maglev {
 
@@ -31,6 +32,9 @@ void use_device(int index);
 void* current_stream();
 /// 10 * major + minor of CUDA device `index`; 0 in builds without device code.
 int compute_capability(int index);
+/// Where CUDA device `index` is on the machine's bus, e.g. "0000:17:00.0", by which drivers'
+/// libraries know it, too; empty in builds without device code and where it is not told.
+std::string bus_address(int index);
 /// What torch's allocator holds of the current device's memory, for tensors and for later ones.
 struct DeviceMemory {
   int64_t in_use = 0, reserved = 0;  ///< bytes; 0 in builds without device code

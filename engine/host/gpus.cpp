@@ -2,42 +2,13 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <dlfcn.h>
+
+#include "engine/host/gpu_library.h"
 
 namespace maglev {
 namespace {
 
-// a library opened as long as the object lives; its functions by name, null where it lacks them
-class OpenLibrary {
- public:
-  explicit OpenLibrary(const std::string& path)
-      : handle_(path.empty() ? nullptr : dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
-  OpenLibrary(const OpenLibrary&) = delete;
-  OpenLibrary& operator=(const OpenLibrary&) = delete;
-  ~OpenLibrary() {
-    if (handle_) dlclose(handle_);
-  }
-
-  // calls `name`; whether it is there and answered with 0, which is success in both libraries
-  template <class... A>
-  bool call(const char* name, A... arguments) const {
-    void* found = handle_ ? dlsym(handle_, name) : nullptr;
-    return found && reinterpret_cast<int (*)(A...)>(found)(arguments...) == 0;
-  }
-
- private:
-  void* handle_;
-};
-
 constexpr unsigned kTextBytes = 128;
-
-// as nvml.h lays them out
-struct NvmlMemory {
-  unsigned long long total, free, used;
-};
-struct NvmlUse {
-  unsigned gpu, memory;
-};
 
 void add_nvidia(const OpenLibrary& nvml, std::vector<Gpu>& gpus) {
   if (!nvml.call("nvmlInit_v2")) return;
@@ -69,13 +40,10 @@ void add_nvidia(const OpenLibrary& nvml, std::vector<Gpu>& gpus) {
   nvml.call("nvmlShutdown");
 }
 
-// of rocm_smi.h: the first kind of memory is the device's own, the first component the driver
-constexpr int kVideoMemory = 0, kDriverComponent = 0;
-
 void add_amd(const OpenLibrary& rocm, std::vector<Gpu>& gpus) {
   if (!rocm.call("rsmi_init", uint64_t(0))) return;
   char driver[kTextBytes] = "";
-  rocm.call("rsmi_version_str_get", kDriverComponent, &driver[0], uint32_t(kTextBytes));
+  rocm.call("rsmi_version_str_get", kRocmDriver, &driver[0], uint32_t(kTextBytes));
   uint32_t count = 0;
   rocm.call("rsmi_num_monitor_devices", &count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -83,9 +51,9 @@ void add_amd(const OpenLibrary& rocm, std::vector<Gpu>& gpus) {
     char name[kTextBytes] = "";
     if (rocm.call("rsmi_dev_name_get", i, &name[0], size_t(kTextBytes))) gpu.name = name;
     uint64_t total = 0, used = 0;
-    if (rocm.call("rsmi_dev_memory_total_get", i, kVideoMemory, &total)) {
+    if (rocm.call("rsmi_dev_memory_total_get", i, kRocmVideoMemory, &total)) {
       gpu.memory_total = int64_t(total);
-      if (rocm.call("rsmi_dev_memory_usage_get", i, kVideoMemory, &used))
+      if (rocm.call("rsmi_dev_memory_usage_get", i, kRocmVideoMemory, &used))
         gpu.memory_free = int64_t(total - used);
     }
     uint32_t busy = 0;

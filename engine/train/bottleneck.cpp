@@ -10,10 +10,14 @@ namespace {
 constexpr double kPressed = 0.1, kCrowded = 0.3;
 // of the run's threads less than this many have work
 constexpr double kBusy = 0.6;
+// of the time a GPU has work, whatever of its units that is for; below, it waits for its host
+constexpr double kDeviceBusy = 0.5;
 // what overlapping could hide is worth a try from this share on
 constexpr double kHidden = 0.15;
 // what is no stage of learning is named from this share on
 constexpr double kBeside = 0.2;
+
+constexpr const char* kTraceIt = "a trace says where it goes: kill -USR2 <process>";
 
 std::string count_of(double number) { return std::to_string(std::llround(number)); }
 
@@ -28,6 +32,11 @@ std::string wider(const Load& load) {
   return "";
 }
 
+// more work a launch, of stages that are done for all rows at once
+std::string more_rows(const Load& load) {
+  return "env.count=" + std::to_string(4 * load.rows / load.agents) + " acts for more rows at once";
+}
+
 std::string for_environment(const Load& load) {
   if (const std::string more = wider(load); !more.empty()) return more;
   if (load.may_overlap && load.learn >= kHidden)
@@ -37,9 +46,7 @@ std::string for_environment(const Load& load) {
 
 std::string for_policy(const Load& load) {
   if (const std::string more = wider(load); !more.empty()) return more;
-  if (load.on_device)
-    return "env.count=" + std::to_string(4 * load.rows / load.agents) +
-           " acts for more rows at once";
+  if (load.on_device) return more_rows(load);
   if (load.may_round) return "train.precision=bf16";
   return "a smaller network";
 }
@@ -50,6 +57,31 @@ std::string for_learning(const Load& load) {
     return "train.overlap=true makes updates beside the steps";
   if (load.may_round) return "train.precision=bf16";
   return "fewer passes over what was collected, or a smaller network";
+}
+
+// a GPU that waits while `most` takes most of the time: what its host is at, and what gives it more
+// to do
+Bottleneck idle_device(const Load& load, Bound most) {
+  Bottleneck idle{Bound::device, 1 - load.device_busy, ""};
+  if (load.host_steps && most == Bound::environment) {
+    idle.meanwhile = "the host steps environments";
+    const int64_t games = load.rows / load.agents;
+    if (load.threads < load.usable)
+      idle.advice = "threads=0 uses all " + std::to_string(load.usable) + " processors";
+    else if (games < load.threads)
+      idle.advice = "env.count=" + std::to_string(load.threads) + " gives each thread one to step";
+    else idle.advice = for_environment(load);
+  } else if (most == Bound::other) {
+    idle.meanwhile = "the host does what is no stage";
+    idle.advice = kTraceIt;
+  } else {
+    idle.meanwhile =
+        load.launches ? "the host launches kernels one by one" : "small kernels follow each other";
+    if (load.may_capture) idle.advice = "train.graph=on replays them all at once";
+    else if (most == Bound::learning) idle.advice = "a larger minibatch is more work for each";
+    else idle.advice = more_rows(load);
+  }
+  return idle;
 }
 
 }  // namespace
@@ -65,7 +97,7 @@ Bottleneck bottleneck_of(const Load& load) {
 
   // what the loop does beside learning keeps all threads waiting
   Bottleneck beside;
-  for (const auto& [bound, share, advice] :
+  for (const Bottleneck& each :
        {Bottleneck{Bound::logging, load.logging,
                    "a larger train.log_every, or a hook that hands rows to a thread of its own"},
         Bottleneck{Bound::saving, load.saving,
@@ -75,7 +107,7 @@ Bottleneck bottleneck_of(const Load& load) {
                    "a larger train.eval_every, or fewer train.eval_episodes"},
         Bottleneck{Bound::hooks, load.hooks,
                    "hooks that do less, or hand what they hear to a thread of their own"}})
-    if (share > beside.share) beside = {bound, share, advice};
+    if (each.share > beside.share) beside = each;
   if (beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
     return beside;
 
@@ -99,6 +131,9 @@ Bottleneck bottleneck_of(const Load& load) {
   stage(Bound::policy, load.policy);
   stage(Bound::learning, load.learn);
   stage(Bound::copying, load.copy);
+  // and on a GPU whatever keeps the host from giving it work, in whichever stage
+  if (load.on_device && load.device_busy < kDeviceBusy && most.bound != Bound::copying)
+    return idle_device(load, most.bound);
   switch (most.bound) {
     case Bound::environment:
       most.advice = for_environment(load);
@@ -113,7 +148,7 @@ Bottleneck bottleneck_of(const Load& load) {
       most.advice = "a larger train.log_every: figures are brought over less often";
       break;
     default:
-      most.advice = "a trace says where it goes: kill -USR2 <process>";
+      most.advice = kTraceIt;
   }
   return most;
 }
@@ -129,6 +164,8 @@ std::string Bottleneck::text() const {
       return "other programs, which have " + percent + " of its processors: " + advice;
     case Bound::threads:
       return "idle threads, " + percent + " of them: " + advice;
+    case Bound::device:
+      return "idle GPU, " + percent + " of the time, while " + meanwhile + ": " + advice;
     default:
       return std::string(names_of(bound)[size_t(bound)]) + ", " + percent +
              " of the time: " + advice;

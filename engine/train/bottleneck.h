@@ -17,6 +17,8 @@ struct Load {
   /// checkpoints, waiting for an evaluation, other hooks.
   double logging = 0, saving = 0, evaluating = 0, hooks = 0;
   double processors = 0;  ///< that the process kept busy
+  /// Share of the time in which something ran on the GPU; NaN: not known, or there is none.
+  double device_busy = std::numeric_limits<double>::quiet_NaN();
   /// Shares of the last ten seconds in which something on the machine waited for memory, and for a
   /// processor; NaN: not known.
   double memory_pressure = std::numeric_limits<double>::quiet_NaN(),
@@ -24,6 +26,9 @@ struct Load {
 
   int threads = 1, usable = 1;  ///< of the run; that this process may have
   bool on_device = false;       ///< a GPU does the work
+  bool host_steps = false;      ///< all but that of the environments, which the host steps
+  bool launches = false;        ///< no graph replays what the host launches
+  bool may_capture = false;     ///< then: train.graph=on could be and is not
   int64_t rows = 1, block_rows = 1,
           agents = 1;              ///< that act; that a thread acts for at once; a game's
   bool may_overlap = false;        ///< train.overlap=true could be and is not
@@ -36,6 +41,7 @@ enum class Bound {
   crowding,
   processors,
   threads,
+  device,
   environment,
   policy,
   learning,
@@ -47,15 +53,16 @@ enum class Bound {
   other
 };
 constexpr auto names_of(Bound) {
-  return std::array{"memory",     "crowding", "processors", "threads", "environment",
-                    "policy",     "learning", "copying",    "logging", "saving",
-                    "evaluation", "hooks",    "other"};
+  return std::array{"memory",      "crowding",   "processors", "threads", "device",
+                    "environment", "policy",     "learning",   "copying", "logging",
+                    "saving",      "evaluation", "hooks",      "other"};
 }
 
 struct Bottleneck {
   Bound bound = Bound::other;
-  double share = 0;    ///< of the time, or of what was waited for
-  std::string advice;  ///< what to try, e.g. "threads=0 uses all 8 processors"
+  double share = 0;            ///< of the time, or of what was waited for
+  std::string advice;          ///< what to try, e.g. "threads=0 uses all 8 processors"
+  std::string meanwhile = {};  ///< what an idle GPU waits for, e.g. "the host steps environments"
   /// "learning, 62 % of the time: train.precision=bf16".
   std::string text() const;
 };

@@ -85,6 +85,66 @@ TEST(Bottleneck, advises_the_first_change_that_is_there_to_make) {
   EXPECT_EQ(bottleneck_of(load).advice, "env.count=512 acts for more rows at once");
 }
 
+// a run on a GPU that has work 26 % of the time
+Load idle_gpu() {
+  Load load = busy();
+  load.on_device = true, load.device_busy = 0.26;
+  return load;
+}
+
+TEST(Bottleneck, a_gpu_that_idles_is_named_with_what_its_host_is_at) {
+  Load load = idle_gpu();
+  EXPECT_EQ(bottleneck_of(load).text(),
+            "idle GPU, 74 % of the time, while small kernels follow each other: a larger minibatch "
+            "is more work for each");
+  load.policy = 0.7, load.learn = 0.05;
+  EXPECT_EQ(bottleneck_of(load).advice, "env.count=4096 acts for more rows at once");
+  load.launches = true;
+  EXPECT_EQ(bottleneck_of(load).text(),
+            "idle GPU, 74 % of the time, while the host launches kernels one by one: "
+            "env.count=4096 acts for more rows at once");
+  load.may_capture = true;
+  EXPECT_EQ(bottleneck_of(load).advice, "train.graph=on replays them all at once");
+  load.policy = 0.1;
+  EXPECT_EQ(bottleneck_of(load).meanwhile, "the host does what is no stage");
+}
+
+TEST(Bottleneck, a_gpu_that_waits_for_environments_on_the_host_wants_them_stepped_faster) {
+  Load load = idle_gpu();
+  load.environment = 0.8, load.learn = 0.1, load.policy = 0.05;
+  load.host_steps = true, load.usable = 8;
+  EXPECT_EQ(bottleneck_of(load).text(),
+            "idle GPU, 74 % of the time, while the host steps environments: threads=0 uses all 8 "
+            "processors");
+  load.usable = 4, load.rows = 2;
+  EXPECT_EQ(bottleneck_of(load).advice, "env.count=4 gives each thread one to step");
+  load.rows = 1024;
+  EXPECT_EQ(bottleneck_of(load).advice,
+            "a faster step: settings of env.* say how much there is to it");
+}
+
+TEST(Bottleneck, a_gpu_is_not_called_idle_that_has_work_or_of_which_nothing_is_known) {
+  Load load = idle_gpu();
+  load.may_round = true;
+  for (const double share : {0.5, 0.97, std::numeric_limits<double>::quiet_NaN()}) {
+    load.device_busy = share;
+    EXPECT_EQ(bottleneck_of(load).text(), "learning, 55 % of the time: train.precision=bf16");
+  }
+  // nor by what a run on a processor cannot be told
+  load.on_device = false, load.device_busy = 0.26;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::learning);
+}
+
+TEST(Bottleneck, what_keeps_the_loop_itself_is_told_before_the_gpu_that_idles_meanwhile) {
+  Load load = idle_gpu();
+  load.evaluating = 0.6, load.learn = 0.2;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::evaluation);
+  load.evaluating = 0.1;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::device);
+  load.memory_pressure = 0.4;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::memory);
+}
+
 TEST(Bottleneck, checkpoints_that_are_there_to_be_evaluated_come_less_often_by_evaluating_less) {
   Load load = busy();
   load.saving = 0.6, load.learn = 0.2;

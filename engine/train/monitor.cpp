@@ -32,11 +32,13 @@ TensorMemory tensor_memory(bool on_device) {
 }
 
 Monitor::Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
-                 std::function<TensorMemory()> tensors)
+                 std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu)
     : every_s_(every_s),
       sample_(std::move(sample)),
       tensors_(std::move(tensors)),
+      gpu_(std::move(gpu)),
       last_(sample_()),
+      last_gpu_(gpu_ ? gpu_() : GpuUsage{}),
       planned_(planned),
       load_(free),
       growth_(kUnknown) {}
@@ -49,6 +51,7 @@ void Monitor::add_to(MetricRow& row) {
   // libraries, warm-up and graphs are there by now
   if (first) allowed_ = now.resident + planned_;
   const TensorMemory tensors = tensors_();
+  const GpuUsage gpu = gpu_ ? gpu_() : GpuUsage{};
   const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
 
   if (times_s_.size() == kMost)
@@ -72,6 +75,8 @@ void Monitor::add_to(MetricRow& row) {
     add("machine/watts", joules / passed_s);
     add("machine/joules_per_million_steps", steps > 0 && !first ? 1e6 * joules / steps : kUnknown);
   }
+  // as above, what came before the loop took energy for no steps
+  add_gpu(gpu, first ? 0 : steps, row);
   // what bounded these seconds
   if (summed_s_ > 0) {
     Load load = load_;
@@ -83,11 +88,23 @@ void Monitor::add_to(MetricRow& row) {
     load.processors = (now.processor_s - last_.processor_s) / passed_s;
     load.memory_pressure = now.memory_pressure;
     load.processor_pressure = now.processor_pressure;
+    load.device_busy = gpu.busy;
     row.bound_by = bottleneck_of(load).text();
   }
   load_.environment = load_.policy = load_.learn = load_.copy = summed_s_ = 0;
   beside_ = {};
-  last_ = now;
+  last_ = now, last_gpu_ = gpu;
+}
+
+void Monitor::add_gpu(const GpuUsage& now, double steps, MetricRow& row) const {
+  for (const auto& [name, value] :
+       {std::pair{"machine/gpu_busy", now.busy},
+        std::pair{"machine/gpu_watts", watts_between(last_gpu_, now)},
+        std::pair{"machine/gpu_joules_per_million_steps",
+                  steps > 0 ? 1e6 * joules_between(last_gpu_, now) / steps : kUnknown},
+        std::pair{"machine/gpu_celsius", now.celsius}, std::pair{"machine/gpu_mhz", now.mhz},
+        std::pair{"machine/gpu_mib", now.memory / kMiB}})
+    if (!std::isnan(value)) row.values.emplace_back(name, value);
 }
 
 void Monitor::add_times(const MetricRow& row) {

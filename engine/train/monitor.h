@@ -1,6 +1,6 @@
 #pragma once
 // What a run takes of the machine while it trains, as columns of its metrics: memory, processors,
-// energy; and whether memory grows that nobody asked for.
+// energy, its GPU; and whether memory grows that nobody asked for.
 
 #include <cstdint>
 #include <functional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/metrics/sink.h"
+#include "engine/host/gpu_meter.h"
 #include "engine/host/usage.h"
 #include "engine/train/bottleneck.h"
 
@@ -25,9 +26,10 @@ class Monitor {
  public:
   /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the
   /// host, beside which and what the process has at the first sample nothing should grow. `free`:
-  /// what the run may use; its shares are filled in here. `sample` and `tensors` are asked.
+  /// what the run may use; its shares are filled in here. `sample`, `tensors` and `gpu` are asked;
+  /// `gpu` null: there is none, or nothing of it is known.
   Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
-          std::function<TensorMemory()> tensors);
+          std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu = {});
 
   /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run,
   /// of the time and steps since the sample before. Every row of the run passes here.
@@ -47,11 +49,14 @@ class Monitor {
 
   void look_for_growth();
   void add_times(const MetricRow& row);
+  void add_gpu(const GpuUsage& now, double steps, MetricRow& row) const;
 
   double every_s_;
   std::function<Usage()> sample_;
   std::function<TensorMemory()> tensors_;
+  std::function<GpuUsage()> gpu_;
   Usage last_;
+  GpuUsage last_gpu_;
   int64_t planned_, allowed_ = 0;  ///< bytes, and those of the process above which growth is told
   int64_t last_step_ = 0;
   double sampled_s_ = -std::numeric_limits<double>::infinity();  ///< of the run; -infinity: not yet

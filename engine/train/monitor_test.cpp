@@ -13,10 +13,12 @@ constexpr int64_t kMiB = 1 << 20;
 class Fake {
  public:
   Monitor monitor(int64_t planned, double every_s = 1) {
-    return {every_s, planned, free, [this] { return ++now.at_s, now; }, [this] { return tensors; }};
+    return {every_s, planned, free, [this] { return ++now.at_s, now; }, [this] { return tensors; },
+            gpu};
   }
   Usage now{.resident = 100 * kMiB, .memory_pressure = 0.25};
   TensorMemory tensors{.host = 7 * kMiB};
+  std::function<GpuUsage()> gpu;
   Load free{.threads = 2, .usable = 2, .rows = 1024, .block_rows = 64};
 };
 
@@ -49,6 +51,44 @@ TEST(Monitor, tells_of_the_time_since_the_sample_before) {
   EXPECT_NEAR(value(row, "machine/processors"), 1.5, 1e-6);
   EXPECT_NEAR(value(row, "machine/watts"), 30, 1e-4);
   EXPECT_NEAR(value(row, "machine/joules_per_million_steps"), 15000, 1e-6);
+}
+
+// a GPU that draws 300 W while it has work a quarter of the time
+TEST(Monitor, tells_of_the_gpu_what_its_driver_does_and_nothing_else) {
+  Fake machine;
+  machine.gpu = [gpu = GpuUsage{.busy = 0.25, .joules = 5000, .celsius = 61}]() mutable {
+    gpu.at_s += 2, gpu.joules += 600;
+    return gpu;
+  };
+  Monitor monitor = machine.monitor(0);
+  const MetricRow first = row_at(monitor, 1000), row = row_at(monitor, 3000);
+  EXPECT_DOUBLE_EQ(value(row, "machine/gpu_busy"), 0.25);
+  EXPECT_DOUBLE_EQ(value(row, "machine/gpu_watts"), 300);
+  EXPECT_DOUBLE_EQ(value(row, "machine/gpu_joules_per_million_steps"), 300'000);
+  EXPECT_DOUBLE_EQ(value(row, "machine/gpu_celsius"), 61);
+  for (const auto& [name, figure] : first.values)
+    EXPECT_NE(name, "machine/gpu_joules_per_million_steps") << figure;
+  for (const auto& [name, figure] : row.values) {
+    EXPECT_NE(name, "machine/gpu_mhz") << figure;
+    EXPECT_NE(name, "machine/gpu_mib") << figure;
+  }
+}
+
+TEST(Monitor, names_a_gpu_that_idles) {
+  Fake machine;
+  GpuUsage gpu{.busy = 0.06};
+  machine.gpu = [&gpu] { return gpu; };
+  machine.free.on_device = true, machine.now.memory_pressure = 0;
+  Monitor monitor = machine.monitor(0);
+  row_at(monitor, 1);
+  MetricRow row{.step = 2, .seconds = 2, .values = {{"time/policy", 0.9}}};
+  monitor.add_to(row);
+  EXPECT_TRUE(row.bound_by.starts_with("idle GPU, 94 % of the time, while")) << row.bound_by;
+  // one that nothing is known of is not idle
+  gpu.busy = GpuUsage::kUnknown;
+  MetricRow unknown{.step = 3, .seconds = 3, .values = {{"time/policy", 0.9}}};
+  monitor.add_to(unknown);
+  EXPECT_TRUE(unknown.bound_by.starts_with("policy, 90 % of the time")) << unknown.bound_by;
 }
 
 // rows of 1, 2 and 5 seconds between two samples, weighed by them; the first is of what came before

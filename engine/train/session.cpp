@@ -6,6 +6,7 @@
 #include <ctime>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <torch/version.h>
@@ -15,6 +16,7 @@
 #include "base/core/version.h"
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
+#include "engine/device/device.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/timed.h"
@@ -76,16 +78,29 @@ int64_t planned_on_host(const Trainer& trainer) {
   return plan.pinned + (trainer.placement().device.is_cuda() ? 0 : plan.total());
 }
 
+// null on a processor, where nobody asks, and where the driver does not know the device
+std::unique_ptr<GpuMeter> meter_of(const Trainer& trainer) {
+  const at::Device device = trainer.placement().device;
+  if (!device.is_cuda() || trainer.experiment().run.monitor_every <= 0) return nullptr;
+  auto meter = std::make_unique<GpuMeter>(bus_address(device.index()), gpu_libraries());
+  return meter->known() ? std::move(meter) : nullptr;
+}
+
 // what may be advised
-Load free_to_use(Trainer& trainer) {
+Load free_to_use(Trainer& trainer, const Hooks& hooks) {
   const RunOptions& run = trainer.experiment().run;
   const Placement& placement = trainer.placement();
   const DataPlan& plan = trainer.algorithm().plan();
-  const bool cuda = placement.device.is_cuda();
+  const bool cuda = placement.device.is_cuda(), graph = run.graph.value_or(true);
+  // as Trainer::capture_graphs() has it
+  const bool capturable = plan.capturable && !trainer.envs().transfers() && !hooks.epoch;
   return {
       .threads = placement.threads,
       .usable = usable_cpus(),
       .on_device = cuda,
+      .host_steps = cuda && trainer.envs().transfers(),
+      .launches = cuda && !(capturable && graph),
+      .may_capture = cuda && capturable && !graph,
       .rows = trainer.envs().rows(),
       .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
       .agents = trainer.envs().agents(),
@@ -111,13 +126,15 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       resumed_at_(resumed_at),
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
+      gpu_(meter_of(trainer)),
       monitor_(
-          options().monitor_every, planned_on_host(trainer), free_to_use(trainer),
+          options().monitor_every, planned_on_host(trainer), free_to_use(trainer, request.hooks),
           [] { return sample_usage(); },
-          [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); }),
+          [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); },
+          gpu_ ? [this] { return gpu_->sample(); } : std::function<GpuUsage()>()),
       hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
-  const Load acting = free_to_use(trainer);
+  const Load acting = free_to_use(trainer, request.hooks);
   status_ = {.algo = experiment.algo().name,
              .env = experiment.env().name,
              .state = "running",

@@ -78,6 +78,7 @@ class Session {
   int64_t resumed_at_;
   CheckpointStore store_;
   MetricWriter writer_;
+  std::unique_ptr<GpuMeter> gpu_;  ///< of the run's device; null: none, or nothing of it is known
   Monitor monitor_;
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/core/shell_word.h"
 
@@ -44,6 +45,7 @@ enum Rank {
   episodes,
   events,
   bound,
+  gpu,
   history,
   space,
   more_losses
@@ -267,6 +269,22 @@ std::vector<Line> time_lines(const View& view, const Terminal& terminal) {
   return {line, labelled("").add(names)};
 }
 
+// what is known of the GPU
+Line gpu_line(const View& view, const Terminal& terminal) {
+  Line line = labelled("gpu");
+  const std::array<std::pair<const char*, const char*>, 4> units{
+      {{"watts", " W"},
+       {"celsius", terminal.unicode ? " °C" : " C"},
+       {"mhz", " MHz"},
+       {"mib", " MiB"}}};
+  if (const auto busy = view.gpu.find("busy"); busy != view.gpu.end())
+    line.add("busy ", Ink::dim).add(whole_percent(busy->second), Ink::bold).add("    ");
+  for (const auto& [name, unit] : units)
+    if (const auto told = view.gpu.find(name); told != view.gpu.end())
+      line.add(std::to_string(std::lround(told->second))).add(unit, Ink::dim).add("    ");
+  return line;
+}
+
 std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
   Line best = return_line(view);
   if (std::isfinite(view.best_return))
@@ -346,6 +364,7 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
       all.push_back({line, events});
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
+    if (!view.gpu.empty()) all.push_back({gpu_line(view, terminal), gpu});
     if (!view.bound_by.empty()) all.push_back({labelled("bound by").add(view.bound_by), bound});
   }
   // the line below the region holds the cursor
@@ -378,6 +397,8 @@ std::string plain_line(const View& view) {
                                             : "-",
        16);
   if (std::isfinite(view.evaluated)) pair("eval", figure_text(view.evaluated), 14);
+  if (const auto busy = view.gpu.find("busy"); busy != view.gpu.end())
+    pair("gpu", whole_percent(busy->second), 8);
   pair("elapsed", duration_text(view.elapsed_s), 15);
   pair("left", duration_text(view.left_s()), 12);
   for (const Item& item : event_items(view))

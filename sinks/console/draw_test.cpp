@@ -159,6 +159,24 @@ TEST(Console, what_bounds_the_run_stands_below_where_its_time_goes) {
             std::string::npos);
 }
 
+TEST(Console, what_the_gpu_does_stands_above_what_bounds_the_run_until_it_is_told_anew) {
+  const Terminal terminal{.live = true, .unicode = true, .columns = 100, .rows = 40};
+  View view = view_of_a_run();
+  EXPECT_EQ(joined(texts(live_lines(view, terminal))).find(" gpu "), std::string::npos);
+  EXPECT_EQ(plain_line(view).find("gpu="), std::string::npos);
+  MetricRow row = row_at(600'000, 120);
+  row.bound_by = "learning, 62 % of the time: train.precision=bf16";
+  for (const auto& told : {std::pair{"machine/gpu_busy", 0.264},
+                           {"machine/gpu_watts", 212.4},
+                           {"machine/gpu_celsius", 61}})
+    row.values.emplace_back(told);
+  view.apply(row, 60);
+  view.apply(row_at(700'000, 140), 70);
+  const auto lines = texts(live_lines(view, terminal));
+  EXPECT_EQ(lines[lines.size() - 2], " gpu       busy 26%    212 W    61 °C");
+  EXPECT_NE(plain_line(view).find("gpu=26%"), std::string::npos);
+}
+
 TEST(Console, a_high_terminal_draws_a_higher_chart) {
   const auto lines_at = [](int rows) {
     const Terminal terminal{.live = true, .unicode = true, .columns = 120, .rows = rows};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 namespace maglev::sinks::console {
@@ -59,12 +60,22 @@ void View::apply(const MetricRow& next, double now_s) {
   settle(settled, interval_s);
   row = std::move(settled);
   if (!next.bound_by.empty()) bound_by = next.bound_by;
+  look_at_gpu(next);
   row_at_s_ = now_s;
   step = next.step;
   elapsed_s = next.seconds;
   ++rows;
   ++beats;
   remember({.step = next.step, .episodes = next.episodes, .return_mean = next.return_mean});
+}
+
+void View::look_at_gpu(const MetricRow& next) {
+  constexpr std::string_view kPrefix = "machine/gpu_";
+  std::map<std::string, double> told;
+  for (const auto& [name, value] : next.values)
+    if (name.starts_with(kPrefix)) told[name.substr(kPrefix.size())] = value;
+  // most rows tell nothing of it
+  if (!told.empty()) gpu = std::move(told);
 }
 
 void View::apply(const Progress& progress, double now_s) {

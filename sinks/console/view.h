@@ -27,8 +27,10 @@ struct View {
   std::vector<double> history;  ///< mean returns, evenly spaced, at most kHistory of them
   double evaluated;             ///< mean return of the last evaluation; NaN: none has ended
   int64_t evaluated_step = 0;
-  double best_evaluated;                   ///< the highest so far
-  std::string bound_by = {};               ///< what bounds the run, as it was told last
+  double best_evaluated;      ///< the highest so far
+  std::string bound_by = {};  ///< what bounds the run, as it was told last
+  /// Likewise what its GPU does, by what stands behind "machine/gpu_"; empty: nothing is known.
+  std::map<std::string, double> gpu = {};
   std::vector<std::string> warnings = {};  ///< what must not be missed
 
   /// Steps that are collected before anything is learned, and whether that is still so: their rate
@@ -60,6 +62,7 @@ struct View {
 
  private:
   void remember(const PastRow& past);
+  void look_at_gpu(const MetricRow& next);
   /// A row of few steps may have no update, no finished episode and next to no events: what it lacks
   /// is taken from the row before, events are those of about ten seconds.
   void settle(MetricRow& next, double interval_s);

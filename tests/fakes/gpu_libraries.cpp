@@ -1,7 +1,10 @@
 // The few functions of NVML and ROCm SMI that the engine asks, of a machine with one NVIDIA GPU and
-// two from AMD: what tests open in the drivers' place. Set MAGLEV_FAKE_GPUS=broken and neither
-// starts.
+// two from AMD: what tests open in the drivers' place. MAGLEV_FAKE_GPUS says what is wrong with
+// them: broken (neither starts), silent (no figure of a device is told), uncounted (NVML keeps
+// neither samples nor energy), nonsense (figures that cannot be), instances (the NVIDIA GPU is cut
+// into some), parts (AMD's two are parts of one).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,10 +15,31 @@ namespace {
 constexpr unsigned long long kGiB = 1ULL << 30;
 int device;
 
-int started() {
+// since the library was started: samples of use made, energy taken
+unsigned long long samples_made, millijoules, microjoules;
+
+bool state_is(const char* name) {
   const char* state = std::getenv("MAGLEV_FAKE_GPUS");
-  return state && std::strcmp(state, "broken") == 0 ? 9 : 0;
+  return state && std::strcmp(state, name) == 0;
 }
+
+int started() {
+  if (state_is("broken")) return 9;
+  samples_made = 0, millijoules = microjoules = 1'000'000'000;
+  return 0;
+}
+
+// a figure of a device, or what stands where none can be
+template <class Number>
+int figure(Number* to, Number value, Number nonsense) {
+  *to = state_is("nonsense") ? nonsense : value;
+  return state_is("silent") ? 3 : 0;
+}
+
+struct Sample {
+  unsigned long long time;
+  unsigned value, rest;
+};
 
 int tell(char* to, size_t bytes, const char* text) {
   if (std::strlen(text) + 1 > bytes) return 7;
@@ -41,16 +65,57 @@ int nvmlDeviceGetName(void* handle, char* text, unsigned bytes) {
 }
 int nvmlDeviceGetMemoryInfo(void* handle, unsigned long long memory[3]) {
   if (handle != &device) return 2;
-  memory[0] = 80 * kGiB, memory[1] = 70 * kGiB, memory[2] = 10 * kGiB;
-  return 0;
+  memory[0] = 80 * kGiB, memory[1] = 70 * kGiB;
+  return figure(&memory[2], 10 * kGiB, 1000 * kGiB);
 }
 int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
   *major = 9, *minor = 0;
   return 0;
 }
-int nvmlDeviceGetUtilizationRates(void*, unsigned use[2]) { return use[0] = 97, use[1] = 3, 0; }
+int nvmlDeviceGetUtilizationRates(void*, unsigned use[2]) {
+  use[1] = 3;
+  return figure(&use[0], 97u, 255u);
+}
 int nvmlDeviceGetCurrPcieLinkWidth(void*, unsigned* lanes) { return *lanes = 4, 0; }
 int nvmlDeviceGetMaxPcieLinkWidth(void*, unsigned* lanes) { return *lanes = 16, 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** handle) {
+  // or the one of tests/emulation
+  if (std::strcmp(address, "0000:17:00.0") != 0 && std::strcmp(address, "ffff:ff:1f.0") != 0)
+    return 6;
+  *handle = &device;
+  return 0;
+}
+int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* later) {
+  *now = *later = state_is("instances");
+  return 0;
+}
+// four more each time, the first four of a busy device; the last two of before are told again
+int nvmlDeviceGetSamples(void*, int kind, unsigned long long, int* type, unsigned* count,
+                         Sample* samples) {
+  if (kind != 1 || state_is("silent") || state_is("uncounted")) return 6;
+  *type = 1, *count = 8;
+  if (!samples) return 0;
+  const unsigned long long first = samples_made - std::min(samples_made, 2ull);
+  samples_made += 4;
+  for (*count = 0; first + *count < samples_made; ++*count) {
+    const unsigned long long number = first + *count;
+    samples[*count] = {number + 1, number < 4 ? 100u : 20u, 0};
+    if (state_is("nonsense")) samples[*count].value = 255;
+  }
+  return 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* energy) {
+  if (state_is("uncounted")) return 3;
+  millijoules += 30'000;
+  return figure(energy, millijoules, 2'000'000'000 - millijoules);
+}
+int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
+  return figure(milliwatts, 212'500u, ~0u);
+}
+int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) { return figure(celsius, 61u, ~0u); }
+int nvmlDeviceGetClockInfo(void*, int clock, unsigned* mhz) {
+  return clock == 1 ? figure(mhz, 1410u, 0u) : 2;
+}
 
 int rsmi_init(uint64_t) { return started(); }
 int rsmi_shut_down() { return 0; }
@@ -64,4 +129,21 @@ int rsmi_dev_memory_total_get(uint32_t index, int, uint64_t* bytes) {
 }
 // no rsmi_dev_busy_percent_get: a library may lack what a newer one has
 int rsmi_dev_memory_usage_get(uint32_t, int, uint64_t* bytes) { return *bytes = 4 * kGiB, 0; }
+int rsmi_dev_pci_id_get(uint32_t index, uint64_t* place) {
+  const uint64_t bus = state_is("parts") || index == 0 ? 0x23 : 0x43;
+  *place = uint64_t(index) << 28 | bus << 8;
+  return 0;
+}
+int rsmi_dev_energy_count_get(uint32_t, uint64_t* count, float* resolution, uint64_t* time) {
+  microjoules += 2'000'000, *count = microjoules / 2, *time = 0;
+  return figure(resolution, 2.f, -2.f);
+}
+int rsmi_dev_power_ave_get(uint32_t, uint32_t, uint64_t* microwatts) {
+  return figure(microwatts, uint64_t(301'000'000), uint64_t(-5));
+}
+// the second has no sensor at its edge
+int rsmi_dev_temp_metric_get(uint32_t index, uint32_t sensor, int, int64_t* millidegrees) {
+  if (index == 1 && sensor == 0) return 2;
+  return figure(millidegrees, int64_t(index == 0 ? 52'000 : 71'000), int64_t(-273'150));
+}
 }
