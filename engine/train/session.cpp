@@ -13,6 +13,7 @@
 
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
+#include "base/core/clock.h"
 #include "base/core/version.h"
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
@@ -230,8 +231,15 @@ void Session::warm_up() {
   if (options().warmup > 0)
     say("warming up: " + count_text(options().warmup) + " iterations, undone afterwards");
   trace_.begin_iteration(0);
+  const double begin_s = steady_s();
   trainer_.warm_up();
+  const double took_s = steady_s() - begin_s;
   trace_.end_iteration(0);
+  // of what people wait for before the first step
+  constexpr double kLong = 1;
+  char text[48];
+  std::snprintf(text, sizeof text, "warming up took %.1f s", took_s);
+  if (options().warmup > 0 && took_s >= kLong) say(text);
 }
 
 void Session::loop() {
