@@ -11,9 +11,9 @@
 #include <ATen/ATen.h>
 #include <torch/version.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
-#include "base/core/clock.h"
 #include "base/core/version.h"
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
