@@ -40,6 +40,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path)
         ("--signature", "--rounds", 3): "--rounds is of bench --suite and says nothing to --signature",
         ("--suite", "ops", "--seconds", 3): "--seconds is of bench timeline",
         ("replay", "--json", tmp_path / "x"): "says nothing to replay",
+        ("run", "ppo"): "run wants <algorithm> <environment>",
+        ("run", "ppo", "cartpole", "--devices", "cpu"): "--devices is of bench --suite and says nothing to run",
+        ("run", "ppo", "cartpole", "--at-least", "fast"): "--at-least",
         ("--baseline", torn): "must hold timings as bench --json writes them",
     }
     for words, answer in refusals.items():
@@ -53,3 +56,19 @@ def test_actions_are_timed_for_every_algorithm_alone_and_for_eight(engine, tmp_p
     assert done.returncode == 0, done.stderr
     names = {one["name"] for one in json.loads(kept.read_text())["timings"]}
     assert names == {f"{algo}_pendulum_{rows}" for algo in ("dreamer", "ppo", "tdmpc2") for rows in (1, 8)}
+
+
+def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_path):
+    kept = tmp_path / "run.json"
+    words = ("bench", "run", "ppo", "cartpole", "--rounds", 3, "env.count=8", "ppo.rollout=32", "threads=1")
+    done = engine(*words, "--json", kept, "--at-least", 1)
+    assert done.returncode == 0 and "steps/s (cpu, 1 thread, fp32)" in done.stdout, done.stderr
+    old = json.loads(kept.read_text())
+    (one,) = old["timings"]
+    assert one["suite"] == "run" and one["name"] == "ppo_cartpole" and len(one["seconds"]) == 3
+    one["seconds"] = [s / 100 for s in one["seconds"]]
+    kept.write_text(json.dumps(old))
+    slower = engine(*words, "--baseline", kept)
+    assert slower.returncode == 1 and "slower: run/ppo_cartpole takes" in slower.stdout
+    missed = engine(*words, "--at-least", 1e11)
+    assert missed.returncode == 1 and "slower than --at-least 1e+11" in missed.stdout

@@ -1,11 +1,13 @@
 // maglev bench: how long works of the engine take, suite by suite, and whether they took less
 // before. maglev bench timeline: what each optimisation of the engine is worth, by switching one
-// after another on and training a few seconds with each. maglev bench replay: writes to a replay
-// and draws from it, beside storages in Python. maglev bench --signature: what it computes.
+// after another on and training a few seconds with each. maglev bench run: how fast one run is, and
+// was. maglev bench replay: writes to a replay and draws from it, beside storages in Python. maglev
+// bench --signature: what it computes.
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -19,6 +21,7 @@
 #include "verbs/arguments.h"
 #include "verbs/bench/replay_speed.h"
 #include "verbs/bench/run_child.h"
+#include "verbs/bench/run_speed.h"
 #include "verbs/bench/signature.h"
 #include "verbs/bench/stages.h"
 #include "verbs/bench/suites.h"
@@ -211,16 +214,17 @@ constexpr double kThreshold = 0.05;
 constexpr size_t kMostBytes = size_t(64) << 20;  // of a baseline
 constexpr int kRegressed = 1;                    // exit status
 
-int suites(const Arguments& arguments) {
-  const auto chosen = suites_of(arguments.value("--suite").value_or("all"));
-  const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
-  const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
-  // what could be refused is, before anything is measured
-  const auto json = arguments.output("--json"), html = arguments.output("--html");
-  if (json && html && *json == *html)
-    throw Error("[bench] --json and --html name the same file, " + *json + "; name two");
-  std::vector<Timing> before;
-  if (auto path = arguments.value("--baseline")) {
+// what could be refused is, before anything is measured
+struct Outputs {
+  std::optional<std::string> json, html;
+  std::vector<Timing> before;  // of --baseline
+
+  explicit Outputs(const Arguments& arguments)
+      : json(arguments.output("--json")), html(arguments.output("--html")) {
+    if (json && html && *json == *html)
+      throw Error("[bench] --json and --html name the same file, " + *json + "; name two");
+    const auto path = arguments.value("--baseline");
+    if (!path) return;
     std::string machine;
     before = timings_of_json(read_file(*path, kMostBytes), *path, &machine);
     if (const std::string model = probe_system(".").processor.model;
@@ -228,23 +232,13 @@ int suites(const Arguments& arguments) {
       std::fprintf(stderr, "maglev: %s was measured on another machine (%s): it says little here\n",
                    path->c_str(), machine.c_str());
   }
-  const std::string named = arguments.value("--devices").value_or("cpu");
-  std::vector<at::Device> devices;
-  for (size_t begin = 0; begin <= named.size();) {
-    const size_t end = std::min(named.find(',', begin), named.size());
-    devices.push_back(place(named.substr(begin, end - begin), 1).device);
-    begin = end + 1;
-  }
-  if (std::ranges::all_of(devices, [](at::Device device) { return device.is_cuda(); }) &&
-      std::ranges::all_of(chosen, host_only))
-    throw Error("[bench] " + arguments.value("--suite").value_or("all") +
-                " is measured on the processor alone; leave out --devices " + named);
-  std::vector<Timing> timings;
-  for (const at::Device& device : devices)
-    for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
-      timings.push_back(std::move(one));
+};
 
-  const auto comparisons = compared(timings, before, threshold);
+// the table beside the baseline, and the files; the exit status
+int tell_timings(const Arguments& arguments, const Outputs& outputs,
+                 const std::vector<Timing>& timings, const std::string& how) {
+  const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
+  const auto comparisons = compared(timings, outputs.before, threshold);
   Table table({"suite", "work", ">median", ">95% interval", ">of before", "verdict"});
   int slower = 0;
   for (const Timing& one : timings) {
@@ -259,13 +253,12 @@ int suites(const Arguments& arguments) {
                known ? times(found->ratio, 1) : "-", known ? name_of(found->verdict) : "-"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  const std::string machine =
-      probe_system(".").processor.model + ", " + std::to_string(rounds) + " rounds, one thread";
-  if (json) write_atomic(*json, timings_json(timings, machine));
-  if (html) write_atomic(*html, timings_page(timings, comparisons, machine));
+  const std::string machine = probe_system(".").processor.model + ", " + how;
+  if (outputs.json) write_atomic(*outputs.json, timings_json(timings, machine));
+  if (outputs.html) write_atomic(*outputs.html, timings_page(timings, comparisons, machine));
   if (arguments.has("--baseline") && comparisons.empty())
     throw Error("[bench] nothing that was measured is in " + *arguments.value("--baseline") +
-                "; measure the --suite and --devices that it has");
+                "; measure the works that it has");
   for (const Comparison& one : comparisons)
     if (one.verdict == Verdict::slower)
       print("slower: " + one.suite + "/" + one.name + " takes " + times(one.ratio, 1) +
@@ -273,7 +266,52 @@ int suites(const Arguments& arguments) {
   return slower > 0 ? kRegressed : 0;
 }
 
-// flags are those of one of the four things that bench does
+int suites(const Arguments& arguments) {
+  const auto chosen = suites_of(arguments.value("--suite").value_or("all"));
+  const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
+  const Outputs outputs(arguments);
+  const std::string named = arguments.value("--devices").value_or("cpu");
+  std::vector<at::Device> devices;
+  for (size_t begin = 0; begin <= named.size();) {
+    const size_t end = std::min(named.find(',', begin), named.size());
+    devices.push_back(place(named.substr(begin, end - begin), 1).device);
+    begin = end + 1;
+  }
+  if (std::ranges::all_of(devices, [](at::Device device) { return device.is_cuda(); }) &&
+      std::ranges::all_of(chosen, host_only))
+    throw Error("[bench] " + arguments.value("--suite").value_or("all") +
+                " is measured on the processor alone; leave out --devices " + named +
+                ", or measure a whole run there: bench run <algorithm> <environment>");
+  std::vector<Timing> timings;
+  for (const at::Device& device : devices)
+    for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
+      timings.push_back(std::move(one));
+  return tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread");
+}
+
+// one experiment as it would be trained here
+int one_run(const Arguments& arguments) {
+  if (arguments.positional().size() != 3)
+    throw Error("[bench] run wants <algorithm> <environment>, e.g. bench run ppo cartpole");
+  const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
+  const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(1));
+  const auto least = arguments.number("--at-least", 0, 1e12);
+  const Outputs outputs(arguments);
+  Experiment experiment(arguments.positional()[1], arguments.positional()[2]);
+  tell(load_settings(experiment, arguments, arguments.settings()).notes);
+  experiment.table().override_with(std::string("train.steps=") + kEndless);
+  tell(experiment.settle());
+  const RunSpeed speed = measure_run(experiment, rounds, seconds);
+  const int status = tell_timings(arguments, outputs, {speed.step},
+                                  std::to_string(rounds) + " rounds, " + speed.device);
+  const double steps_per_second = 1 / summary_of(speed.step).median;
+  std::printf("%.4g steps/s (%s)\n", steps_per_second, speed.device.c_str());
+  if (!least || steps_per_second >= *least) return status;
+  std::printf("slower than --at-least %.4g\n", *least);
+  return kRegressed;
+}
+
+// flags are those of one of the things that bench does
 void refuse_others(const Arguments& arguments, const std::string& what) {
   struct Mode {
     std::string name;
@@ -285,7 +323,10 @@ void refuse_others(const Arguments& arguments, const std::string& what) {
       {"--signature", {"--signature"}},
       {"",
        {"--suite", "--devices", "--rounds", "--baseline", "--threshold", "--json", "--html",
-        "--overwrite"}}};
+        "--overwrite"}},
+      {"run",
+       {"--seconds", "--rounds", "--baseline", "--threshold", "--at-least", "--json", "--html",
+        "--overwrite", "--config", "--bare"}}};
   const auto mode = std::ranges::find(modes, what, &Mode::name);
   if (mode == modes.end()) return;
   for (const Mode& other : modes)
@@ -300,7 +341,8 @@ void refuse_others(const Arguments& arguments, const std::string& what) {
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
-      {.flags = {{"--seconds", "S", "measured of each stage, whole seconds (default 5)"},
+      {.flags = {{"--seconds", "S",
+                  "measured of each stage (default 5), of each round of a run (default 1)"},
                  {"--json", "FILE", "the figures as JSON, too"},
                  {"--config", "FILE", "settings from YAML or JSON, as of train"},
                  {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
@@ -310,15 +352,16 @@ int run(const std::vector<std::string>& words) {
                   "by commas: ops, precision, memory, env, replay, kernels, planner, e2e, or all "
                   "(default)"},
                  {"--devices", "NAMES", "of the suites, by commas: cpu (default), cuda, cuda:<n>"},
-                 {"--rounds", "N", "samples of each work of the suites (default 7)"},
+                 {"--rounds", "N", "samples of each work of the suites, of a run (default 7)"},
                  {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
                  {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
+                 {"--at-least", "N", "of a run: fewer steps a second are exit status 1"},
                  {"--html", "FILE", "the suites as a page, too"},
                  {"--overwrite", "", "FILE may be there"},
                  {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
        .least = 0,
        .most = 3,
-       .names = "timeline <algorithm> <environment> | replay",
+       .names = "timeline <algorithm> <environment> | run <algorithm> <environment> | replay",
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   const std::string what = arguments.positional().empty() ? "" : arguments.positional()[0];
@@ -330,11 +373,12 @@ int run(const std::vector<std::string>& words) {
   }
   if (arguments.positional().empty() && arguments.settings().empty()) return suites(arguments);
   if (what == "replay") return replay(arguments);
-  if (what != "timeline")
-    throw Error("[bench] knows timeline, replay and --signature, got " +
+  if (what != "timeline" && what != "run")
+    throw Error("[bench] knows run, timeline, replay and --signature, got " +
                 (what.empty() ? "nothing" : what) +
                 "; suites are named by --suite, e.g. --suite memory; beside other programs it is "
                 "measured by python3 bench/run.py");
+  if (what == "run") return one_run(arguments);
   const SignalGuard signals;
   try {
     return timeline(arguments);
@@ -352,6 +396,8 @@ VerbEntry entry() {
       .summary = "how fast the engine's parts are, and were; what each optimisation is worth",
       .usage =
           "bench [--suite NAMES] [--devices NAMES] [--baseline FILE] [--json FILE] [--html FILE] | "
+          "bench run <algorithm> <environment> [--baseline FILE] [--at-least N] [--json FILE] "
+          "[setting=value ...] | "
           "bench timeline <algorithm> <environment> [--seconds S] [--json FILE] "
           "[setting=value ...] | bench replay [--milliseconds N] [--lines] | bench --signature",
       .run = run};

@@ -1,0 +1,21 @@
+#pragma once
+// How fast one run trains, as it would be trained: its settings, threads and device.
+
+#include <string>
+
+#include "engine/algo/experiment.h"
+#include "verbs/bench/timings.h"
+
+namespace maglev::verbs::bench {
+
+struct RunSpeed {
+  Timing step;         ///< seconds of an environment step by the clock, updates included
+  std::string device;  ///< and threads and precision, for people: "cpu, 2 threads, fp32"
+};
+
+/// Trains in memory alone, nothing is written: until libraries and graphs are set up, then in
+/// `rounds` of at least `seconds` each, in whole iterations. What train.precision=auto becomes is
+/// written into `experiment`. Throws Error where such a run is refused.
+RunSpeed measure_run(Experiment& experiment, int rounds, double seconds);
+
+}  // namespace maglev::verbs::bench
