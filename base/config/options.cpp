@@ -378,12 +378,12 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
   throw Error(begin + unknown_name("setting", name, known));
 }
 
-void OptionTable::override_with(std::string_view assignment) {
+void OptionTable::override_with(std::string_view assignment, std::string_view where) {
   size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    throw Error("[command line] settings are name=value, got '" + std::string(assignment) + "'");
-  set(assignment.substr(0, equals), assignment.substr(equals + 1), "command line",
-      Origin::command_line);
+    throw Error("[" + std::string(where) + "] settings are name=value, got '" +
+                std::string(assignment) + "'");
+  set(assignment.substr(0, equals), assignment.substr(equals + 1), where, Origin::command_line);
 }
 
 void OptionTable::load(const std::string& path, Origin origin, const Skip& skip) {
