@@ -105,7 +105,17 @@ struct Kg {
     }
   };
 
-  enum Event : int32_t { kProved, kProvedFalse, kStopped, kTooMany, kTooLong, kNoneFalse };
+  enum Event : int32_t {
+    kProved,
+    kProvedFalse,
+    kStopped,
+    kTooMany,
+    kTooLong,
+    kNoneFalse,
+    // episodes that ended, so that what was proved is a share of them
+    kAskedTrue,
+    kAskedFalse
+  };
 
   static EnvSpec spec(const Params& p) {
     const datalog::Graph& graph = graph_of(p);
@@ -126,7 +136,8 @@ struct Kg {
                               .tokens = graph.names}},
             .action = {.heads = {S}, .masked = true},
             .max_steps = p.max_steps,
-            .events = {"proved", "proved_false", "stopped", "too_many", "too_long", "none_false"}};
+            .events = {"proved", "proved_false", "stopped", "too_many", "too_long", "none_false",
+                       "asked_true", "asked_false"}};
   }
 
   static size_t asset_bytes(const Params& p) {
@@ -229,6 +240,7 @@ struct Kg {
       const int which = s.is_false;
       out.reward[0] = proved ? table.proved[which] : table.failed[which];
       if (p.reward == 5 && stopped && s.is_false) out.reward[0] += p.end_bonus;
+      out.count(s.is_false ? kAskedFalse : kAskedTrue, 1.f);
     }
     if (ended) only(p, a, s, end == kNone ? kFalse : end);
     else expand(p, a, s);

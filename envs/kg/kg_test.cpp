@@ -152,6 +152,24 @@ TEST(Kg, what_leads_nowhere_ends_in_one_step_that_fails) {
   EXPECT_EQ(game.events[Kg::kProved], 0.f);
 }
 
+TEST(Kg, what_was_asked_is_counted_where_it_ends_however_it_does) {
+  Kg::Params p = plain();
+  p.max_steps = 2;
+  for (bool is_false : {false, true})
+    for (const char* choice :
+         {"brother(bob,_1) mother(_1,cid)", "brother(bob,_1) father(_1,cid)", "stopped"}) {
+      Game game(kUncles, "uncle(bob,cid)", p);
+      game.state().is_false = is_false;
+      game.choose(choice);
+      EXPECT_EQ(game.events[Kg::kAskedTrue] + game.events[Kg::kAskedFalse],
+                game.ended() ? 1.f : 0.f);
+      // proved, or cut
+      if (!game.ended()) game.step(0);
+      EXPECT_EQ(game.events[Kg::kAskedTrue], is_false ? 0.f : 1.f) << choice;
+      EXPECT_EQ(game.events[Kg::kAskedFalse], is_false ? 1.f : 0.f) << choice;
+    }
+}
+
 TEST(Kg, stopping_fails) {
   Game game(kUncles, "uncle(bob,cid)");
   game.choose("stopped");
