@@ -407,7 +407,9 @@ void OptionTable::load_text(const std::string& yaml, const std::string& path, Or
     if (skip && skip(name)) return;
     // a list of names is one text, in which they stand between commas
     const Field* field = find(name);
-    const bool text = names && field && std::holds_alternative<std::string*>(field->member);
+    const bool text = names && field &&
+                      (std::holds_alternative<std::string*>(field->member) ||
+                       std::holds_alternative<TextMember>(field->member));
     set(name, text ? *names : value, where, origin);
   });
   try {

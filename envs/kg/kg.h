@@ -46,6 +46,7 @@ struct Kg {
     Text<256> data = "family";
     kg::Split split = kg::Split::train;
     bool only_with_rules = true;
+    Text<64> depths = "";
     kg::Order order = kg::Order::shuffled;
     int32_t negatives = 1;
     kg::Corruption corrupt = kg::Corruption::both;
@@ -66,6 +67,9 @@ struct Kg {
       t.add("data", p.data, "the graph: a built-in name, or a folder of triples and rules");
       t.add("split", p.split, "which of its queries are asked");
       t.add("only_with_rules", p.only_with_rules, "leave out queries that no rule is about");
+      t.add("depths", p.depths,
+            "leave out queries whose shortest proof is not of these many steps, e.g. 1-3 or 1,2; "
+            "empty: ask all");
       t.add("order", p.order, "how each environment goes through the queries");
       t.add("negatives", p.negatives, "false queries that follow each true one",
             {.min = 0, .max = 1000});
@@ -98,7 +102,10 @@ struct Kg {
             {.min = 0, .max = 1});
     }
 
+    kg::Selection asked() const { return {split, only_with_rules, depths.view()}; }
+
     static void check(const Params& p) {
+      kg::depth_ranges(p.depths.view());
       if (p.successors == 1)
         throw SettingError(
             {.setting = "env.successors", .must = "0 or at least 2", .got = "1", .nearest = "2"});
@@ -142,13 +149,13 @@ struct Kg {
 
   static size_t asset_bytes(const Params& p) {
     const datalog::Graph& graph = graph_of(p);
-    const auto queries = kg::queries_of(graph, p.split, p.only_with_rules);
+    const auto queries = kg::queries_of(graph, p.asked());
     return size_t(kg::assets_layout(graph, queries.size(), vectors_of(p)).bytes_);
   }
   static void make_assets(const Params& p, Assets& assets) {
     const datalog::Graph& graph = graph_of(p);
-    kg::make_assets(graph, kg::queries_of(graph, p.split, p.only_with_rules),
-                    kg::successors_of(graph, p.successors), assets, vectors_of(p));
+    kg::make_assets(graph, kg::queries_of(graph, p.asked()), kg::successors_of(graph, p.successors),
+                    assets, vectors_of(p));
   }
 
   // Behind it lie hashes of the goals that the proof came through, u64 [most_visited], the goal,
