@@ -25,6 +25,12 @@ at::Tensor flat(const at::Tensor& t) { return t.flatten(0, 1); }
 // [T+1, rows, ...] or [T, rows, ...] -> [T * rows, ...] of the first T times
 at::Tensor flat_steps(const at::Tensor& t, int64_t T) { return flat(t.narrow(0, 0, T)); }
 
+// as long as the entropy's weight changes the floor does not
+Schedule floor_schedule(const Options& options) {
+  const double until = options.entropy_until;
+  return until < 1 ? Schedule{options.entropy_floor, 0, until} : Schedule{options.entropy_floor, 1};
+}
+
 }  // namespace
 
 FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, PpoPolicy& policy,
@@ -39,12 +45,12 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
       micro_batch_(shard_rows(options, context, policy.network()), context.device),
       loss_settings_(loss_settings(options)),
       numbers_{.normalize = options.normalize_advantage == AdvantageNorm::minibatch,
-               .entropy_floor = float(options.entropy_floor),
                .entropy_floor_penalty = float(options.entropy_floor_penalty),
                .target_kl = float(options.target_kl)},
       schedules_{.lr = {options.lr, options.lr_end},
                  .clip = {options.clip, options.clip_end},
-                 .entropy = {options.entropy, options.entropy_end},
+                 .entropy = {options.entropy, options.entropy_end, 0, options.entropy_until},
+                 .entropy_floor = floor_schedule(options),
                  .rows = rollout_rows_,
                  .total = std::max<int64_t>(1, context.total_steps)} {
   if (Panels* panels = policy.panels()) panels->reserve(panel_rows_at_once(options, context));
@@ -65,6 +71,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
              .statistics = at::zeros({3}, f32),
              .clip = at::zeros({}, f32),
              .entropy_coef = at::zeros({}, f32),
+             .entropy_floor = at::zeros({}, f32),
              .last_entropy = state.last_entropy,
              .stop = at::zeros({}, f32),
              .scalars = at::zeros({5}, f32),

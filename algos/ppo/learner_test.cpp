@@ -53,6 +53,11 @@ const std::vector<Setting>& settings() {
       {"value coef", [](Options& o) { o.value_coef = 2; }},
       {"entropy", [](Options& o) { o.entropy = 2, o.entropy_end = 0.1; }},
       {"entropy floor", [](Options& o) { o.entropy_floor = 9, o.entropy_floor_penalty = 3; }},
+      {"entropy until half of the run",
+       [](Options& o) {
+         o.entropy = 2, o.entropy_end = 0.1, o.entropy_until = 0.5;
+         o.entropy_floor = 9, o.entropy_floor_penalty = 3;
+       }},
       {"advantages as they are",
        [](Options& o) { o.normalize_advantage = ppo::AdvantageNorm::off; }},
       {"advantages by batch",

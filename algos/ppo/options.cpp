@@ -22,6 +22,10 @@ void Options::describe(OptionTable& t) {
   t.add("value_coef", value_coef, "weight of the value loss", {.min = 0, .max = 1e3});
   t.add("entropy", entropy, "weight of the entropy bonus", {.min = 0, .max = 1e3});
   t.add("entropy_end", entropy_end, "entropy weight at the end, as a share of entropy", share);
+  t.add("entropy_until", entropy_until,
+        "share of the run after which the entropy weight stays at its end; the floor, constant "
+        "until then, goes to 0 in the rest",
+        {.min = 1e-6, .max = 1});
   t.add("entropy_floor", entropy_floor, "mean entropy below which the penalty pushes back",
         {.min = 0, .max = 100, .unit = "nats"});
   t.add("entropy_floor_penalty", entropy_floor_penalty, "entropy weight added below the floor",

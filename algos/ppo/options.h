@@ -33,7 +33,7 @@ struct Options {
   double value_clip = 0;
   ValueClipLoss value_clip_loss = ValueClipLoss::clipped;
   double value_coef = 0.5;
-  double entropy = 0, entropy_end = 1;
+  double entropy = 0, entropy_end = 1, entropy_until = 1;
   double entropy_floor = 0, entropy_floor_penalty = 0;
   AdvantageNorm normalize_advantage = AdvantageNorm::minibatch;
   bool normalize_reward = false;

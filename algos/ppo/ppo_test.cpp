@@ -1,6 +1,7 @@
 #include "algos/ppo/ppo.h"
 
 #include <cmath>
+#include <functional>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -248,6 +249,31 @@ TEST(Ppo, an_entropy_floor_pushes_back_below_it_and_is_silent_above) {
   auto [pushed_weights, pushed_entropy] = run(2, 5);     // above log(3), the most there is
   EXPECT_TRUE(close(silent_weights, free_weights, 0));
   EXPECT_GT(pushed_entropy, free_entropy + 0.005);
+}
+
+TEST(Ppo, the_weight_of_entropy_stays_at_its_end_and_the_floor_is_gone_when_the_run_is) {
+  auto run = [](int64_t updates, const std::function<void(ppo::Options&)>& change) {
+    auto options = small();
+    change(options);
+    RandomRollouts rollouts(vectors(), 16, options, 1, updates);
+    for (int64_t i = 0; i < updates; ++i) rollouts.update(i);
+    return rollouts.weights();
+  };
+  const auto plain = [](ppo::Options&) {};
+  const auto weight = [](double until) {
+    return [=](ppo::Options& o) { o.entropy = 5, o.entropy_end = 0, o.entropy_until = until; };
+  };
+  const auto floor = [](double until) {
+    return [=](ppo::Options& o) {
+      o.entropy_floor = 9, o.entropy_floor_penalty = 5, o.entropy_until = until;
+    };
+  };
+  // the first of two updates ends at half of the run
+  EXPECT_TRUE(close(run(2, weight(0.25)), run(2, plain), 0));
+  EXPECT_FALSE(close(run(2, weight(1)), run(2, plain), 0));
+  EXPECT_TRUE(close(run(1, floor(0.25)), run(1, plain), 0));
+  EXPECT_TRUE(close(run(2, floor(0.999)), run(2, floor(0.6)), 0)) << "whole at half, then gone";
+  EXPECT_FALSE(close(run(2, floor(0.25)), run(2, plain), 0));
 }
 
 TEST(Ppo, rows_that_only_reset_have_no_influence) {

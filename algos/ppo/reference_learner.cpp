@@ -79,14 +79,17 @@ void ReferenceLearner::prepare(const Batch& batch) {
 
   // linear schedules over the rows of the whole run, at the end of this update
   state_.steps_done.add_(double(batch.reward.numel()));
-  const auto share =
-      at::clamp_max(state_.steps_done / double(std::max<int64_t>(1, context_.total_steps)), 1.0);
-  const auto scheduled = [&](double start, double end_share) {
-    return (start * (1 + (end_share - 1) * share)).to(at::kFloat);
+  const auto share = state_.steps_done / double(std::max<int64_t>(1, context_.total_steps));
+  const auto scheduled = [&](double start, double end_share, double from = 0, double until = 1) {
+    const auto progress = at::clamp((share - from) / (until - from), 0, 1);
+    return (start * (1 + (end_share - 1) * progress)).to(at::kFloat);
   };
+  const double until = options_.entropy_until;
   lr_ = scheduled(options_.lr, options_.lr_end);
   clip_ = scheduled(options_.clip, options_.clip_end);
-  entropy_coef_ = scheduled(options_.entropy, options_.entropy_end);
+  entropy_coef_ = scheduled(options_.entropy, options_.entropy_end, 0, until);
+  entropy_floor_ = until < 1 ? scheduled(options_.entropy_floor, 0, until)
+                             : scheduled(options_.entropy_floor, 1);
   stop_ = at::zeros_like(lr_);
 
   // values of the rollout's rows; the row behind it bootstraps
@@ -139,8 +142,8 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
     minibatch.advantage = standardized(minibatch.advantage, minibatch.valid);
 
   // below its floor the entropy weighs more
-  const auto penalty = options_.entropy_floor_penalty *
-                       (state_.last_entropy < options_.entropy_floor).to(at::kFloat);
+  const auto penalty =
+      options_.entropy_floor_penalty * (state_.last_entropy < entropy_floor_).to(at::kFloat);
 
   // loss and gradient
   const auto out = policy_.forward(*network_, obs, {.policy = true, .value = true});

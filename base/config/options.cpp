@@ -378,12 +378,12 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
   throw Error(begin + unknown_name("setting", name, known));
 }
 
-void OptionTable::override_with(std::string_view assignment) {
+void OptionTable::override_with(std::string_view assignment, std::string_view where) {
   size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    throw Error("[command line] settings are name=value, got '" + std::string(assignment) + "'");
-  set(assignment.substr(0, equals), assignment.substr(equals + 1), "command line",
-      Origin::command_line);
+    throw Error("[" + std::string(where) + "] settings are name=value, got '" +
+                std::string(assignment) + "'");
+  set(assignment.substr(0, equals), assignment.substr(equals + 1), where, Origin::command_line);
 }
 
 void OptionTable::load(const std::string& path, Origin origin, const Skip& skip) {
@@ -407,7 +407,9 @@ void OptionTable::load_text(const std::string& yaml, const std::string& path, Or
     if (skip && skip(name)) return;
     // a list of names is one text, in which they stand between commas
     const Field* field = find(name);
-    const bool text = names && field && std::holds_alternative<std::string*>(field->member);
+    const bool text = names && field &&
+                      (std::holds_alternative<std::string*>(field->member) ||
+                       std::holds_alternative<TextMember>(field->member));
     set(name, text ? *names : value, where, origin);
   });
   try {

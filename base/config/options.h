@@ -94,8 +94,8 @@ class OptionTable {
   /// with ours.
   void set(std::string_view name, std::string_view value, std::string_view where = "settings",
            Origin origin = Origin::command_line);
-  /// "name=value" of the command line.
-  void override_with(std::string_view assignment);
+  /// "name=value", of the command line where `where` says nothing else.
+  void override_with(std::string_view assignment, std::string_view where = "command line");
   /// Whether a file's setting of this dotted name is to be left out.
   using Skip = std::function<bool(const std::string& name)>;
   /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error

@@ -164,6 +164,10 @@ TEST(Options, a_sequence_in_a_file_is_a_list_of_names_too) {
   }
   t.load_text("names: [\"my runs/a\", b]", "mine.yaml");
   EXPECT_EQ(names, "my runs/a,b");
+  Text<16> bytes;
+  t.add("bytes", bytes, "bytes");
+  t.load_text("bytes: [1-3, 5]", "mine.yaml");
+  EXPECT_EQ(bytes.view(), "1-3,5");
 }
 
 TEST(Options, what_stands_for_others_takes_their_place_where_it_is_given_later) {

@@ -2,11 +2,12 @@
 
 namespace maglev {
 
-EnvParams::EnvParams(const EnvEntry& entry, const std::vector<std::string>& settings)
+EnvParams::EnvParams(const EnvEntry& entry, const std::vector<std::string>& settings,
+                     std::string_view where)
     : params_((entry.params_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
   entry.make_params(params_.data());
   table_.section("env", [&](OptionTable& t) { entry.describe(t, params_.data()); });
-  for (const std::string& setting : settings) table_.override_with(setting);
+  for (const std::string& setting : settings) table_.override_with(setting, where);
   entry.check(params_.data());
 }
 

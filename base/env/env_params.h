@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/config/options.h"
@@ -12,9 +13,10 @@ namespace maglev {
 
 class EnvParams {
  public:
-  /// The defaults, then `settings`, env.name=value. Throws Error on settings there are none of, on
-  /// wrong ones, and on those that contradict each other.
-  EnvParams(const EnvEntry& entry, const std::vector<std::string>& settings);
+  /// The defaults, then `settings`, env.name=value. Throws Error, which begins with `where`, on
+  /// settings there are none of and on wrong ones; and on those that contradict each other.
+  EnvParams(const EnvEntry& entry, const std::vector<std::string>& settings,
+            std::string_view where = "command line");
 
   EnvParams(const EnvParams&) = delete;
   EnvParams& operator=(const EnvParams&) = delete;

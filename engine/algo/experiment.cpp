@@ -93,6 +93,9 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("eval_episodes", run.eval_episodes, "episodes of an evaluation",
           {.min = 1, .max = 1e6, .unit = "episodes"});
+    t.add("eval_env", run.eval_env,
+          "env.* settings in which evaluations differ from training, by commas, e.g. "
+          "split=valid,negatives=0; empty: none");
     t.add("until_return", run.until_return,
           "the run ends once an evaluation has this mean return; without evaluations: the last 100 "
           "episodes of training; .inf: never");

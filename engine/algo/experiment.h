@@ -68,6 +68,7 @@ struct RunOptions {
   Matchmaking matchmaking = Matchmaking::even;
   int64_t eval_every = 0;
   int64_t eval_episodes = 20;
+  std::string eval_env;  ///< name=value with commas: env.* of evaluations; empty: as training's
   double until_return = std::numeric_limits<double>::infinity();
   OnDivergence on_divergence = OnDivergence::warn;
   std::string init_from;

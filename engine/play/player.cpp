@@ -20,17 +20,6 @@ namespace {
 // counters a bot may use up in one step
 constexpr uint64_t kCountersAStep = 64;
 
-bool same_columns(const EnvSpec& a, const EnvSpec& b) {
-  const auto same = [](const ObsColumn& x, const ObsColumn& y) {
-    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape &&
-           x.vocabulary == y.vocabulary && x.tokens == y.tokens;
-  };
-  return a.observations.size() == b.observations.size() &&
-         std::equal(a.observations.begin(), a.observations.end(), b.observations.begin(), same) &&
-         a.action.heads == b.action.heads && a.action.dims() == b.action.dims() &&
-         a.action.masked == b.action.masked;
-}
-
 /// The rows of a time step in host memory, for players that are scripted there.
 class HostRows {
  public:
@@ -157,6 +146,17 @@ void PolicyPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
     if (key.rows) part_key.rows += begin;
     policy_->act(part, state, mode_, part_key);
   }
+}
+
+bool same_columns(const EnvSpec& a, const EnvSpec& b) {
+  const auto same = [](const ObsColumn& x, const ObsColumn& y) {
+    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape &&
+           x.vocabulary == y.vocabulary && x.tokens == y.tokens;
+  };
+  return a.observations.size() == b.observations.size() &&
+         std::equal(a.observations.begin(), a.observations.end(), b.observations.begin(), same) &&
+         a.action.heads == b.action.heads && a.action.dims() == b.action.dims() &&
+         a.action.masked == b.action.masked;
 }
 
 void expect_same_columns(const Experiment& trained, const std::string& folder,

@@ -133,6 +133,8 @@ class RunPlayer : public Player {
 
 /// Players an environment offers by name: its bots, then `random`.
 std::vector<std::string> scripted_players(const EnvEntry& env);
+/// Whether who sees and does what `a` says can play where `b` is shown and taken.
+bool same_columns(const EnvSpec& a, const EnvSpec& b);
 /// Throws Error unless a run's policy can play in an environment that shows and takes `spec`.
 void expect_same_columns(const class Experiment& trained, const std::string& folder,
                          const EnvSpec& spec);

@@ -166,6 +166,10 @@ void CheckpointStore::judge(const std::string& path, double return_mean) {
   point_best(list());
 }
 
+void CheckpointStore::forget_evaluations() {
+  if (!evaluations().empty()) write_evaluations({});
+}
+
 std::vector<std::string> CheckpointStore::unjudged() const {
   const auto judged = evaluations();
   std::vector<std::string> paths;

@@ -41,6 +41,8 @@ class CheckpointStore {
   /// The evaluation of the checkpoint `path` ended, with NaN where it says nothing; `best` is
   /// pointed anew.
   void judge(const std::string& path, double return_mean);
+  /// Verdicts are forgotten: all that are kept are to be judged anew, by another measure.
+  void forget_evaluations();
   /// Those saved with `evaluate` whose evaluation never ended, in the order they were saved. They
   /// stay until they are judged.
   std::vector<std::string> unjudged() const;

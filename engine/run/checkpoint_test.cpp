@@ -539,6 +539,15 @@ TEST_F(Store, best_is_chosen_by_evaluation_where_there_is_one) {
   EXPECT_EQ(store.best(), fourth) << "one that was not judged does not compete";
 }
 
+TEST_F(Store, what_was_judged_by_another_measure_is_judged_anew) {
+  CheckpointStore store(dir_, 1);
+  State state;
+  const std::string path = store.save(identity(100, 90, /*evaluate=*/true), state.visit());
+  store.judge(path, 5);
+  store.forget_evaluations();
+  EXPECT_EQ(store.unjudged(), std::vector<std::string>{path});
+}
+
 TEST_F(Store, a_checkpoint_to_be_evaluated_says_so_from_the_moment_it_is_there) {
   State state;
   int kills = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
 #include "engine/run/checkpoint.h"
@@ -21,6 +22,16 @@ constexpr uint64_t kSeed = 2'000'003;
 // limit
 constexpr int64_t kMostEpisodeSteps = 100'000;
 
+// of train.eval_env, as env.name=value; what has no name goes on with the list before it
+std::vector<std::string> eval_settings(const std::string& text, const char* where) {
+  std::vector<std::string> settings;
+  for (const std::string& part : split_list(text, where)) {
+    if (part.find('=') == std::string::npos && !settings.empty()) settings.back() += "," + part;
+    else settings.push_back(part.starts_with("env.") ? part : "env." + part);
+  }
+  return settings;
+}
+
 // the mean over the results of all rivals
 double mean(const std::vector<EvalResult>& results, double EvalResult::* figure) {
   double sum = 0;
@@ -30,14 +41,37 @@ double mean(const std::vector<EvalResult>& results, double EvalResult::* figure)
 
 }  // namespace
 
+std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
+  constexpr const char* kWhere = "train.eval_env";
+  const EnvEntry& env = experiment.env();
+  std::vector<std::string> settings;
+  for (const Field& field : experiment.table().fields())
+    if (field.name.starts_with("env.") && field.name != "env.count")
+      settings.push_back(field.name + "=" + field.plain());
+  for (std::string& setting : eval_settings(experiment.run.eval_env, kWhere))
+    settings.push_back(std::move(setting));
+  auto params = std::make_unique<EnvParams>(env, settings, kWhere);
+  // what it reads is there
+  env.asset_bytes(params->get());
+  if (!same_columns(experiment.spec(), env.spec(params->get())))
+    throw Error("[train] train.eval_env=" + experiment.run.eval_env +
+                " changes the environment's observations or actions, and a policy is of those it "
+                "was trained on; leave out the setting that does");
+  return params;
+}
+
 Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
-    : experiment_(&experiment), placement_(placement), pool_(1), stream_(placement.device) {
+    : experiment_(&experiment),
+      env_(evaluation_env(experiment)),
+      placement_(placement),
+      pool_(1),
+      stream_(placement.device) {
   placement_.threads = 1;
   policy_ = experiment.algo().make_policy(experiment.algo_options(),
                                           context_of(experiment, placement_, pool_));
   if (experiment.env().agents == 2)
     for (const Bot& bot : experiment.env().bots)
-      rivals_.push_back(std::make_unique<BotPlayer>(bot, bot.name, experiment.env_params()));
+      rivals_.push_back(std::make_unique<BotPlayer>(bot, bot.name, env_->get()));
   // nobody to meet
   if (rivals_.empty()) rivals_.push_back(nullptr);
 }
@@ -70,11 +104,14 @@ void Evaluation::judge() {
   verdict_.row.step = identity.step;
   verdict_.row.seconds = identity.seconds;
   PolicyPlayer judged(*policy_, "learner", ActMode::mean);
+  Game game = game_of(*experiment_, placement_, pool_);
+  game.params = env_->get();
+  game.spec = experiment_->env().spec(env_->get());
   std::vector<EvalResult> results;
   double score = 0, games = 0;
   for (const auto& rival : rivals_) {
     results.push_back(
-        evaluate(judged, game_of(*experiment_, placement_, pool_),
+        evaluate(judged, game,
                  {.episodes = experiment_->run.eval_episodes,
                   .seed = kSeed,
                   .against = rival.get(),

@@ -12,11 +12,17 @@
 #include <vector>
 
 #include "base/core/background.h"
+#include "base/env/env_params.h"
 #include "base/metrics/sink.h"
 #include "engine/device/step_graph.h"
 #include "engine/play/evaluate.h"
 
 namespace maglev {
+
+/// Where a run's checkpoints are judged: its environment's settings, and those of train.eval_env in
+/// their place. Throws Error on names there are none of, on wrong values, and on settings that
+/// change what is seen or done.
+std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment);
 
 /// What became of an evaluation.
 struct Verdict {
@@ -29,8 +35,8 @@ struct Verdict {
 
 class Evaluation {
  public:
-  /// For policies of `experiment`, which outlives this. In games of two they meet each scripted
-  /// player there is.
+  /// For policies of `experiment`, which outlives this, in its evaluation_env(). In games of two
+  /// they meet each scripted player there is.
   Evaluation(const Experiment& experiment, const Placement& placement);
   /// Stops one that runs; it has no verdict then.
   ~Evaluation();
@@ -50,6 +56,7 @@ class Evaluation {
   void judge();
 
   const Experiment* experiment_;
+  std::unique_ptr<EnvParams> env_;
   Placement placement_;
   ThreadPool pool_;
   GraphPool stream_;

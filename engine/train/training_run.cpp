@@ -20,6 +20,7 @@
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/dataset.h"
+#include "engine/train/evaluation.h"
 #include "engine/train/fastest_precision.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/session.h"
@@ -132,6 +133,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // a resume may begin elsewhere, and later than an opponent trained on
   experiment.run.dataset = absolute_names(experiment.run.dataset);
   experiment.run.opponents = lasting_opponents(experiment);
+  evaluation_env(experiment);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
@@ -207,6 +209,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
         "networks, leave it out");
+  evaluation_env(*experiment);
   const Placement asked = placement_of(*experiment);
   // the checkpoint's replay has the size it has
   fit_memory(*experiment, asked, /*note=*/nullptr);
@@ -260,6 +263,9 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     dir.write("config.before-" + std::to_string(identity.step) + ".yaml", before);
     dir.write_config(experiment->table().yaml());
   }
+  // the best is one of those that were judged alike
+  if (experiment->run.eval_env != began.eval_env)
+    CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
 
   // what was continued, from where and with what changes stays on record
   const Continued record{.how = reproduce_of(trainer, request),

@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/config/options.h"
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "base/datalog/graph.h"
 #include "base/datalog/vectors.h"
 
@@ -60,23 +64,71 @@ struct Assets {
   }
 };
 
-/// The queries of a split. `with_rules`: only those whose predicate is the head of a rule. Throws
-/// Error when there is none.
-inline std::vector<datalog::Atom> queries_of(const datalog::Graph& graph, Split split,
-                                             bool with_rules) {
+/// Depths of queries from the first to the last.
+struct DepthRange {
+  int32_t first, last;
+};
+/// Of a list such as "1-3,5"; brackets may stand around it. Throws SettingError on another.
+inline std::vector<DepthRange> depth_ranges(std::string_view list) {
+  const auto wrong = [&] {
+    return SettingError({.setting = "env.depths",
+                         .must = "a list of depths such as 1-3 or 1,2",
+                         .got = "'" + std::string(list) + "'"});
+  };
+  std::string_view body = list;
+  if (body.starts_with('[') && body.ends_with(']')) body = body.substr(1, body.size() - 2);
+  std::vector<DepthRange> ranges;
+  for (const std::string& part : split_list(body, "env.depths")) {
+    DepthRange range{};
+    const char *begin = part.data(), *end = begin + part.size();
+    while (begin != end && *begin == ' ') ++begin;
+    auto read = std::from_chars(begin, end, range.first);
+    range.last = range.first;
+    if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
+      read = std::from_chars(read.ptr + 1, end, range.last);
+    if (read.ec != std::errc() || read.ptr != end || range.first < 0 || range.last < range.first)
+      throw wrong();
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+/// Which queries are asked.
+struct Selection {
+  Split split;
+  bool with_rules;          ///< those alone whose predicate is the head of a rule
+  std::string_view depths;  ///< those alone of these depths, as depth_ranges() has them; empty: all
+};
+/// Throws Error where there is none, or nobody said how deep they are.
+inline std::vector<datalog::Atom> queries_of(const datalog::Graph& graph, const Selection& asked) {
   const datalog::Dataset& data = graph.dataset;
-  std::vector<datalog::Atom> queries = split == Split::train   ? data.train
-                                       : split == Split::valid ? data.valid
-                                                               : data.test;
-  if (with_rules)
-    std::erase_if(queries, [&](const datalog::Atom& query) {
-      return graph.knowledge->rules_of(query.predicate).size() == 0;
-    });
-  if (queries.empty())
-    throw Error("[kg] " + data.name + " has no " + name_of(split) + " query" +
-                (with_rules ? " whose predicate is the head of a rule; give rules, or set "
-                              "env.only_with_rules=false"
-                            : "; choose another env.split"));
+  const bool train = asked.split == Split::train, valid = asked.split == Split::valid;
+  const auto& all = train ? data.train : valid ? data.valid : data.test;
+  const auto& depths = train ? data.train_depth : valid ? data.valid_depth : data.test_depth;
+  const std::vector<DepthRange> wanted = depth_ranges(asked.depths);
+  const std::string split = name_of(asked.split);
+  if (!wanted.empty() && depths.empty())
+    throw Error("[kg] nobody said how deep the " + split + " queries of " + data.name +
+                " are, of which env.depths=" + std::string(asked.depths) + " asks some; give " +
+                split + "_depths.txt, or leave env.depths empty");
+  std::vector<datalog::Atom> queries;
+  for (size_t q = 0; q < all.size(); ++q) {
+    const auto holds = [&](const DepthRange& r) {
+      return r.first <= depths[q] && depths[q] <= r.last;
+    };
+    if (asked.with_rules && graph.knowledge->rules_of(all[q].predicate).size() == 0) continue;
+    if (wanted.empty() || std::any_of(wanted.begin(), wanted.end(), holds))
+      queries.push_back(all[q]);
+  }
+  if (queries.empty()) {
+    const char* what = !wanted.empty() ? "; `maglev kg stats` counts them by depth"
+                       : asked.with_rules
+                           ? " whose predicate is the head of a rule; give rules, or "
+                             "set env.only_with_rules=false"
+                           : "; choose another env.split";
+    throw Error("[kg] " + data.name + " has no " + split + " query" +
+                (wanted.empty() ? "" : " of depth " + std::string(asked.depths)) + what);
+  }
   return queries;
 }
 

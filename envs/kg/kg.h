@@ -46,6 +46,7 @@ struct Kg {
     Text<256> data = "family";
     kg::Split split = kg::Split::train;
     bool only_with_rules = true;
+    Text<64> depths = "";
     kg::Order order = kg::Order::shuffled;
     int32_t negatives = 1;
     kg::Corruption corrupt = kg::Corruption::both;
@@ -66,6 +67,9 @@ struct Kg {
       t.add("data", p.data, "the graph: a built-in name, or a folder of triples and rules");
       t.add("split", p.split, "which of its queries are asked");
       t.add("only_with_rules", p.only_with_rules, "leave out queries that no rule is about");
+      t.add("depths", p.depths,
+            "leave out queries whose shortest proof is not of these many steps, e.g. 1-3 or 1,2; "
+            "empty: ask all");
       t.add("order", p.order, "how each environment goes through the queries");
       t.add("negatives", p.negatives, "false queries that follow each true one",
             {.min = 0, .max = 1000});
@@ -98,14 +102,27 @@ struct Kg {
             {.min = 0, .max = 1});
     }
 
+    kg::Selection asked() const { return {split, only_with_rules, depths.view()}; }
+
     static void check(const Params& p) {
+      kg::depth_ranges(p.depths.view());
       if (p.successors == 1)
         throw SettingError(
             {.setting = "env.successors", .must = "0 or at least 2", .got = "1", .nearest = "2"});
     }
   };
 
-  enum Event : int32_t { kProved, kProvedFalse, kStopped, kTooMany, kTooLong, kNoneFalse };
+  enum Event : int32_t {
+    kProved,
+    kProvedFalse,
+    kStopped,
+    kTooMany,
+    kTooLong,
+    kNoneFalse,
+    // episodes that ended, so that what was proved is a share of them
+    kAskedTrue,
+    kAskedFalse
+  };
 
   static EnvSpec spec(const Params& p) {
     const datalog::Graph& graph = graph_of(p);
@@ -126,18 +143,19 @@ struct Kg {
                               .tokens = graph.names}},
             .action = {.heads = {S}, .masked = true},
             .max_steps = p.max_steps,
-            .events = {"proved", "proved_false", "stopped", "too_many", "too_long", "none_false"}};
+            .events = {"proved", "proved_false", "stopped", "too_many", "too_long", "none_false",
+                       "asked_true", "asked_false"}};
   }
 
   static size_t asset_bytes(const Params& p) {
     const datalog::Graph& graph = graph_of(p);
-    const auto queries = kg::queries_of(graph, p.split, p.only_with_rules);
+    const auto queries = kg::queries_of(graph, p.asked());
     return size_t(kg::assets_layout(graph, queries.size(), vectors_of(p)).bytes_);
   }
   static void make_assets(const Params& p, Assets& assets) {
     const datalog::Graph& graph = graph_of(p);
-    kg::make_assets(graph, kg::queries_of(graph, p.split, p.only_with_rules),
-                    kg::successors_of(graph, p.successors), assets, vectors_of(p));
+    kg::make_assets(graph, kg::queries_of(graph, p.asked()), kg::successors_of(graph, p.successors),
+                    assets, vectors_of(p));
   }
 
   // Behind it lie hashes of the goals that the proof came through, u64 [most_visited], the goal,
@@ -229,6 +247,7 @@ struct Kg {
       const int which = s.is_false;
       out.reward[0] = proved ? table.proved[which] : table.failed[which];
       if (p.reward == 5 && stopped && s.is_false) out.reward[0] += p.end_bonus;
+      out.count(s.is_false ? kAskedFalse : kAskedTrue, 1.f);
     }
     if (ended) only(p, a, s, end == kNone ? kFalse : end);
     else expand(p, a, s);

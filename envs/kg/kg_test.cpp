@@ -36,7 +36,7 @@ class Game {
   Game(std::string_view program, std::string_view queries, Kg::Params p = plain(),
        const std::function<void(datalog::Dataset&)>& change = {}, uint64_t seed = 1)
       : params(p), graph(dataset(program, queries, change)), seed_(seed) {
-    const auto asked = kg::queries_of(graph, p.split, p.only_with_rules);
+    const auto asked = kg::queries_of(graph, p.asked());
     const int32_t S = kg::successors_of(graph, p.successors);
     assets_.resize(size_t(kg::assets_layout(graph, asked.size()).bytes_) / sizeof(Line) + 1);
     kg::make_assets(graph, asked, S, assets());
@@ -150,6 +150,24 @@ TEST(Kg, what_leads_nowhere_ends_in_one_step_that_fails) {
   EXPECT_TRUE(game.terminated);
   EXPECT_EQ(game.reward, -1.f);
   EXPECT_EQ(game.events[Kg::kProved], 0.f);
+}
+
+TEST(Kg, what_was_asked_is_counted_where_it_ends_however_it_does) {
+  Kg::Params p = plain();
+  p.max_steps = 2;
+  for (bool is_false : {false, true})
+    for (const char* choice :
+         {"brother(bob,_1) mother(_1,cid)", "brother(bob,_1) father(_1,cid)", "stopped"}) {
+      Game game(kUncles, "uncle(bob,cid)", p);
+      game.state().is_false = is_false;
+      game.choose(choice);
+      EXPECT_EQ(game.events[Kg::kAskedTrue] + game.events[Kg::kAskedFalse],
+                game.ended() ? 1.f : 0.f);
+      // proved, or cut
+      if (!game.ended()) game.step(0);
+      EXPECT_EQ(game.events[Kg::kAskedTrue], is_false ? 0.f : 1.f) << choice;
+      EXPECT_EQ(game.events[Kg::kAskedFalse], is_false ? 1.f : 0.f) << choice;
+    }
 }
 
 TEST(Kg, stopping_fails) {
@@ -644,6 +662,39 @@ TEST(Kg, numbers_stay_within_their_vocabularies) {
     EXPECT_EQ(wrong, 0) << atoms;
     EXPECT_GT(variables, 10000) << atoms;
   }
+}
+
+TEST(Kg, asks_the_queries_of_the_depths_that_are_set) {
+  const Game game(kUncles, "uncle(bob,cid), uncle(bob,eve), uncle(tom,dan), uncle(tom,cid)",
+                  plain(), [](datalog::Dataset& data) {
+                    data.train_depth = {1, 2, 5, -1};
+                  });
+  const auto asked = [&](std::string_view depths) {
+    Texts texts;
+    for (const Atom& query : kg::queries_of(game.graph, {kg::Split::train, true, depths}))
+      texts.push_back(to_text(game.graph.dataset.program, query));
+    return texts;
+  };
+  EXPECT_EQ(asked("").size(), 4u);
+  EXPECT_EQ(asked("1-3"), (Texts{"uncle(bob,cid)", "uncle(bob,eve)"}));
+  for (const char* list : {"1,5", "[1, 5]", "0-1,4-9"})
+    EXPECT_EQ(asked(list), (Texts{"uncle(bob,cid)", "uncle(tom,dan)"})) << list;
+}
+
+TEST(Kg, depths_that_are_none_or_that_nobody_said_are_refused) {
+  const auto refused = [](const std::string& depths) {
+    return error_of([&] {
+      HostEnvs(find_env("kg"), 1, 1,
+               {{"data", "countries_s3"}, {"split", "valid"}, {"depths", depths}});
+    });
+  };
+  for (const char* wrong : {"a", "3-1", "1-", "-1", "1;2", " "})
+    EXPECT_TRUE(contains(refused(wrong), "env.depths must be a list of depths such as")) << wrong;
+  EXPECT_TRUE(contains(refused("1-3"), "countries_s3 has no valid query of depth 1-3"));
+  Kg::Params p = plain();
+  p.depths = "1-3";
+  EXPECT_TRUE(contains(error_of([&] { Game(kUncles, "uncle(bob,cid)", p); }),
+                       "nobody said how deep the train queries of small are"));
 }
 
 TEST(Kg, one_successor_is_too_little_room) {

@@ -9,43 +9,51 @@ namespace maglev {
 
 /// Settings that do not change during a run.
 struct PpoNumbers {
-  bool normalize;                              ///< advantages by this minibatch's statistics
-  float entropy_floor, entropy_floor_penalty;  ///< in nats; added to the entropy's weight below it
-  float target_kl;                             ///< in nats; 0: never stops
+  bool normalize;               ///< advantages by this minibatch's statistics
+  float entropy_floor_penalty;  ///< added to the entropy's weight below its floor
+  float target_kl;              ///< in nats; 0: never stops
 };
 
 /// A linear schedule over a run: `start` at its beginning, `start * end_share` at its end.
 struct Schedule {
   double start, end_share;
+  double from = 0, until = 1;  ///< shares of the run between which it changes, from < until
 };
+/// Its value at a share of the run.
+MAGLEV_HD double scheduled(const Schedule& s, double share) {
+  const double progress = (share - s.from) / (s.until - s.from);
+  return s.start * (1 + (s.end_share - 1) * (progress < 0 ? 0 : progress < 1 ? progress : 1));
+}
 
 struct PpoUpdate {
-  Schedule lr, clip, entropy;
+  Schedule lr, clip, entropy, entropy_floor;
   double rows, total;                      ///< environment rows of this update, of the whole run
   double* steps_done;                      ///< [1], rows so far; advanced
   float *lr_now, *clip_now, *entropy_now;  ///< [1] each, written
+  float* entropy_floor_now;                ///< [1], in nats, written
   float* stop;                             ///< [1], cleared
 };
 /// Before an update: what the schedules give at its end.
 MAGLEV_HD void ppo_update(const PpoUpdate& u) {
   *u.steps_done += u.rows;
   const double share = *u.steps_done < u.total ? *u.steps_done / u.total : 1;
-  auto at = [&](const Schedule& s) { return float(s.start * (1 + (s.end_share - 1) * share)); };
-  *u.lr_now = at(u.lr), *u.clip_now = at(u.clip), *u.entropy_now = at(u.entropy);
+  *u.lr_now = float(scheduled(u.lr, share)), *u.clip_now = float(scheduled(u.clip, share));
+  *u.entropy_now = float(scheduled(u.entropy, share));
+  *u.entropy_floor_now = float(scheduled(u.entropy_floor, share));
   *u.stop = 0.f;
 }
 
 struct PpoBegin {
   PpoNumbers numbers;
-  AdvantageStatistics* statistics;   ///< [1], of the minibatch; a device writes it first
-  const float *clip, *entropy_coef;  ///< [1], this update's
-  const float* last_entropy;         ///< [1], mean entropy of the minibatch before
-  PpoLossScalars* scalars;           ///< written
+  AdvantageStatistics* statistics;  ///< [1], of the minibatch; a device writes it first
+  const float *clip, *entropy_coef, *entropy_floor;  ///< [1] each, this update's
+  const float* last_entropy;                         ///< [1], mean entropy of the minibatch before
+  PpoLossScalars* scalars;                           ///< written
 };
 /// Before a minibatch: below the floor the mean entropy of the minibatch before adds its penalty.
 MAGLEV_HD void ppo_begin(const PpoBegin& b) {
   const PpoNumbers& n = b.numbers;
-  const float penalty = *b.last_entropy < n.entropy_floor ? n.entropy_floor_penalty : 0.f;
+  const float penalty = *b.last_entropy < *b.entropy_floor ? n.entropy_floor_penalty : 0.f;
   *b.scalars = {.advantage_mean = n.normalize ? b.statistics->mean : 0.f,
                 .advantage_scale = n.normalize ? b.statistics->scale : 1.f,
                 .inverse_count = b.statistics->inverse_count,

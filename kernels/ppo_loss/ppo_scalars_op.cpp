@@ -22,25 +22,37 @@ PpoSums sums_of(const at::Tensor& sums, int64_t first) {
   return {at_start<float>(sums) + first, at_start<float>(sums) + sums.stride(0) + first};
 }
 
-constexpr PpoSchedules kSchedules{
-    .lr = {3e-4, 0.1}, .clip = {0.2, 1}, .entropy = {0.01, 0}, .rows = 1000, .total = 5000};
+/// Settings of a case.
+struct ScalarSettings {
+  PpoNumbers numbers;
+  // the entropies there are at most 1: this floor is always missed
+  PpoSchedules schedules{.lr = {3e-4, 0.1},
+                         .clip = {0.2, 1},
+                         .entropy = {0.01, 0},
+                         .entropy_floor = {2, 1},
+                         .rows = 1000,
+                         .total = 5000};
+};
 
 // the same by ATen, into a state of its own
-PpoState ppo_scalars_reference(const PpoState& s, const PpoNumbers& n, const PpoAdvantages& rows,
-                               const at::Tensor& lane_figures) {
+PpoState ppo_scalars_reference(const PpoState& s, const ScalarSettings& settings,
+                               const PpoAdvantages& rows, const at::Tensor& lane_figures) {
+  const auto& [n, schedules] = settings;
   auto one = [&](double x) { return at::full({}, x, s.clip.options()); };
   PpoState out = s;
   // schedules, as they are at the update's end
-  out.steps_done = s.steps_done + double(kSchedules.rows);
-  auto share = at::clamp_max(out.steps_done / double(kSchedules.total), 1.0);
+  out.steps_done = s.steps_done + double(schedules.rows);
+  auto share = out.steps_done / double(schedules.total);
   auto scheduled = [&](const Schedule& x) {
-    return (x.start * (1 + (x.end_share - 1) * share)).to(at::kFloat);
+    const auto progress = at::clamp((share - x.from) / (x.until - x.from), 0, 1);
+    return (x.start * (1 + (x.end_share - 1) * progress)).to(at::kFloat);
   };
-  out.lr = scheduled(kSchedules.lr), out.clip = scheduled(kSchedules.clip);
-  out.entropy_coef = scheduled(kSchedules.entropy);
+  out.lr = scheduled(schedules.lr), out.clip = scheduled(schedules.clip);
+  out.entropy_coef = scheduled(schedules.entropy);
+  out.entropy_floor = scheduled(schedules.entropy_floor);
   // what the loss reads; below the floor entropy weighs more
   const auto statistics = advantage_statistics_reference(rows.advantage, rows.valid, rows.index);
-  auto coef = at::where(s.last_entropy < n.entropy_floor,
+  auto coef = at::where(s.last_entropy < out.entropy_floor,
                         out.entropy_coef + n.entropy_floor_penalty, out.entropy_coef);
   out.scalars = at::stack({n.normalize ? statistics[0] : one(0),
                            n.normalize ? statistics[1] : one(1), statistics[2], out.clip, coef});
@@ -56,7 +68,8 @@ PpoState ppo_scalars_reference(const PpoState& s, const PpoNumbers& n, const Ppo
 }
 
 Tensors outputs(const PpoState& s) {
-  return {s.steps_done, s.lr, s.scalars, s.figures, s.counts, s.stop, s.last_entropy};
+  return {s.steps_done, s.lr,     s.entropy_floor, s.scalars,
+          s.figures,    s.counts, s.stop,          s.last_entropy};
 }
 
 /// What is reported behind a step and an update.
@@ -115,14 +128,16 @@ KernelCase report_case(bool counts, at::Device device) {
 
 std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
   std::vector<KernelCase> list;
-  const PpoNumbers plain{.normalize = true};
-  PpoNumbers floor = plain, kl = plain;
-  // the entropies below are at most 1, so the floor of 2 is always missed
-  floor.entropy_floor = 2, floor.entropy_floor_penalty = 0.05f, floor.normalize = false;
-  kl.target_kl = 0.01f;
-  for (const auto& [name, numbers] : {std::pair<const char*, PpoNumbers>{"plain", plain},
-                                      {"entropy floor", floor},
-                                      {"target KL", kl}})
+  const ScalarSettings plain{.numbers = {.normalize = true}};
+  ScalarSettings floor = plain, until = plain, kl = plain;
+  floor.numbers.entropy_floor_penalty = 0.05f, floor.numbers.normalize = false;
+  until.numbers.entropy_floor_penalty = 0.05f;
+  until.schedules.entropy.until = 0.4, until.schedules.entropy_floor = {2, 0, 0.4};
+  kl.numbers.target_kl = 0.01f;
+  for (const auto& [name, settings] : {std::pair<const char*, ScalarSettings>{"plain", plain},
+                                       {"entropy floor", floor},
+                                       {"entropy until", until},
+                                       {"target KL", kl}})
     for (int64_t lanes : {1, 16, 70}) {
       auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(lanes));
       auto some = [&](std::vector<int64_t> sizes) { return at::rand(sizes, gen).to(device); };
@@ -132,6 +147,7 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
                      .statistics = some({3}),
                      .clip = some({}),
                      .entropy_coef = some({}),
+                     .entropy_floor = some({}),
                      .last_entropy = some({}),
                      .stop = at::zeros({}, device),
                      .scalars = some({5}),
@@ -148,21 +164,22 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
       auto run = [=] {
         // every call begins at the same state
         PpoState s = state;
-        for (auto* t : {&s.steps_done, &s.lr, &s.statistics, &s.clip, &s.entropy_coef,
-                        &s.last_entropy, &s.stop, &s.scalars, &s.figures, &s.counts})
+        for (auto* t :
+             {&s.steps_done, &s.lr, &s.statistics, &s.clip, &s.entropy_coef, &s.entropy_floor,
+              &s.last_entropy, &s.stop, &s.scalars, &s.figures, &s.counts})
           *t = t->clone();
         ThreadPool pool(1);
         PpoAdvantages of = rows;
-        ppo_update_(s, kSchedules);
-        ppo_begin_(s, numbers, of, pool);
-        ppo_end_(s, numbers, lane_figures);
+        ppo_update_(s, settings.schedules);
+        ppo_begin_(s, settings.numbers, of, pool);
+        ppo_end_(s, settings.numbers, lane_figures);
         return outputs(s);
       };
       list.push_back({.name = "scalars: " + std::string(name) + " lanes=" + std::to_string(lanes),
                       .reference =
                           [=](const Tensors&) {
                             return outputs(
-                                ppo_scalars_reference(state, numbers, rows, lane_figures));
+                                ppo_scalars_reference(state, settings, rows, lane_figures));
                           },
                       .fused = [=](const Tensors&) { return run(); },
                       .tolerance = 1e-6,
@@ -177,12 +194,14 @@ void ppo_update_(PpoState& s, const PpoSchedules& schedules) {
   const PpoUpdate update{.lr = schedules.lr,
                          .clip = schedules.clip,
                          .entropy = schedules.entropy,
+                         .entropy_floor = schedules.entropy_floor,
                          .rows = double(schedules.rows),
                          .total = double(schedules.total),
                          .steps_done = at_start<double>(s.steps_done),
                          .lr_now = at_start<float>(s.lr),
                          .clip_now = at_start<float>(s.clip),
                          .entropy_now = at_start<float>(s.entropy_coef),
+                         .entropy_floor_now = at_start<float>(s.entropy_floor),
                          .stop = at_start<float>(s.stop)};
   launch<ppo_update_cuda>("ppo_update", s.lr.device(), ppo_update, update);
 }
@@ -194,6 +213,7 @@ void ppo_begin_(PpoState& s, const PpoNumbers& numbers, PpoAdvantages& rows, Thr
                        .statistics = at_start<AdvantageStatistics>(s.statistics),
                        .clip = at_start<float>(s.clip),
                        .entropy_coef = at_start<float>(s.entropy_coef),
+                       .entropy_floor = at_start<float>(s.entropy_floor),
                        .last_entropy = at_start<float>(s.last_entropy),
                        .scalars = at_start<PpoLossScalars>(s.scalars)};
   const AdvantageArgs args{.advantage = rows.advantage.const_data_ptr<float>(),

@@ -50,6 +50,11 @@ const std::vector<Setting>& settings() {
       {"minibatch of one row left", [](Options& o) { o.minibatch = 191; }},
       {"value clip", [](Options& o) { o.value_clip = 0.02; }},
       {"entropy floor", [](Options& o) { o.entropy_floor = 9, o.entropy_floor_penalty = 3; }},
+      {"entropy until half of the run",
+       [](Options& o) {
+         o.entropy = 2, o.entropy_end = 0.1, o.entropy_until = 0.5;
+         o.entropy_floor = 9, o.entropy_floor_penalty = 3;
+       }},
       {"advantages by batch",
        [](Options& o) { o.normalize_advantage = ppo::AdvantageNorm::batch; }},
       {"normalized reward", [](Options& o) { o.normalize_reward = true; }},

@@ -71,6 +71,8 @@ def complaint(done):
         (["train", "ppo", "cartpole", "env.count=1", "ppo.minibatch=512"], "must be at most"),
         (["train", "ppo", "cartpole", "--seeds", "0"], "--seeds must be a whole number"),
         (["train", "tdmpc2", "pendulum", "env.max_steps=10", "tdmpc2.horizon=12"], "no episode has more than 10"),
+        (["train", "ppo", "cartpole", "train.eval_env=max_step=9"], "did you mean env.max_steps"),
+        (["train", "ppo", "goodhart", "train.eval_env=view=3"], "changes the environment's observations"),
         (["play", "cartpole", "random", "--fps", "100", "--record", "a.gif"], "at most 50 pictures a second"),
         (["prove", "family", "--queries", "train,train"], "names train twice"),
         (["help", "trian"], "did you mean train"),

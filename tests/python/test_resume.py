@@ -214,6 +214,23 @@ def test_evaluations_and_threads_change_no_bit_and_choose_the_best(engine, tmp_p
     assert sorted(r["step"] for r in rows[0]) == list(range(1280, STEPS + 1, 1280))
 
 
+def test_evaluations_have_an_environment_of_their_own_which_a_resume_may_change(engine, tmp_path):
+    plain, run = tmp_path / "plain", tmp_path / "run"
+    arguments = ["ppo", "cartpole", *COMMON, "train.keep=100"]
+    evaluated = [f"train.eval_every={STEPS // 2}", "train.eval_episodes=3", "train.eval_env=max_steps=4"]
+    assert engine("train", *arguments, "--out", plain).returncode == 0
+    assert engine("train", *arguments, *evaluated, "--out", run).returncode == 0
+    assert newest_manifest(plain)["state_hash"] == newest_manifest(run)["state_hash"]
+    verdicts = run / "checkpoints" / "evaluations.json"
+    assert list(json.loads(verdicts.read_text()).values()) == [4, 4]
+
+    # what is kept is judged by the new measure
+    longer = [f"train.steps={STEPS * 3 // 2}", "train.eval_env=max_steps=5", "--sinks", "jsonl"]
+    assert engine("train", "--resume", run, *longer).returncode == 0
+    assert list(json.loads(verdicts.read_text()).values()) == [5, 5, 5]
+    assert "changed train.eval_env" in (run / "log.txt").read_text()
+
+
 def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ["ppo", "cartpole", *COMMON, "train.eval_every=1280", "train.eval_episodes=40"]
