@@ -127,13 +127,18 @@ std::string absolute_names(const std::string& files) {
   return names;
 }
 
+// what evaluations are made in is there before the run is; reading it may take a while
+void check_evaluation(const Experiment& experiment) {
+  if (experiment.run.eval_every > 0 || !experiment.run.eval_env.empty()) evaluation_env(experiment);
+}
+
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
   check_sinks(request.sinks);
   // a resume may begin elsewhere, and later than an opponent trained on
   experiment.run.dataset = absolute_names(experiment.run.dataset);
   experiment.run.opponents = lasting_opponents(experiment);
-  evaluation_env(experiment);
+  check_evaluation(experiment);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
@@ -162,6 +167,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   for (const std::string& note : request.notes) session.say(note);
   for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
     session.say(note);
+  if (experiment.run.eval_every == 0 && !experiment.run.eval_env.empty())
+    session.say("train.eval_env changes nothing without evaluations: give train.eval_every too");
   for (const std::string& note :
        idle_memory_notes(experiment.run, trainer.store().replay() != nullptr, placement.device))
     session.say(note);
@@ -209,7 +216,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
         "networks, leave it out");
-  evaluation_env(*experiment);
+  check_evaluation(*experiment);
   const Placement asked = placement_of(*experiment);
   // the checkpoint's replay has the size it has
   fit_memory(*experiment, asked, /*note=*/nullptr);
