@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/datalog/resolve.h"
+#include "base/trace/span.h"
 
 namespace maglev::datalog {
 namespace {
@@ -252,6 +253,7 @@ std::vector<int32_t> least_steps(const Knowledge& k, std::span<const Atom> queri
     return one;
   };
   pool.run(int64_t((queries.size() + kBlock - 1) / kBlock), [&](int64_t block) {
+    const auto span = trace::stage("search");
     auto answerer = take();
     const size_t begin = size_t(block) * kBlock, end = std::min(begin + kBlock, queries.size());
     for (size_t i = begin; i < end; ++i)

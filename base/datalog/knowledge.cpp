@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 
 namespace maglev::datalog {
 namespace {
@@ -159,6 +160,7 @@ void make_knowledge(const Program& p, Knowledge& k) {
 }
 
 OwnedKnowledge::OwnedKnowledge(const Program& program) {
+  const auto span = trace::stage("index");
   const size_t bytes = size_t(knowledge_bytes(program));
   void* memory = ::operator new(bytes, std::align_val_t(kAlign));
   std::memset(memory, 0, bytes);

@@ -14,12 +14,13 @@ constexpr size_t kTopGaps = 10;
 constexpr double kReplaySpans = 60'000;
 constexpr double kShareOff = 0.01;  // of the wall that parts may miss
 
-// the thread that leads: that of the iterations, else the one whose spans are longest
+// the thread that leads: that of the iterations, else the one that is called main, else the one
+// whose spans are longest
 size_t main_track(const std::vector<Track>& tracks) {
   size_t best = 0;
   const auto rank = [&](size_t i) {
     return std::make_tuple(tracks[i].spans > 0, !tracks[i].stream, tracks[i].iterations,
-                           tracks[i].top_ns);
+                           tracks[i].thread_name == "main", tracks[i].top_ns);
   };
   for (size_t i = 1; i < tracks.size(); ++i)
     if (rank(i) > rank(best)) best = i;

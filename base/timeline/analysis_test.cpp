@@ -63,6 +63,14 @@ TEST(Analysis, stages_sum_what_they_counted) {
   }
 }
 
+TEST(Analysis, without_iterations_the_thread_that_is_called_main_leads) {
+  TraceText text;
+  text.event(
+      "\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"main\"}");
+  text.span("stage", "search", 1, 1, 0, 1000).span("stage", "data", 1, 2, 0, 100);
+  EXPECT_EQ(analysed(text.text()).main_thread, "main");
+}
+
 // A device that computes through `iterations` of 1000 us, with work given in time, but for what
 // `between` says of each: at 100 us the host does that for 500 us, and the device waits.
 TraceText device_trace(const std::string& category = "", const std::string& name = "",

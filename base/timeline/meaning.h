@@ -41,8 +41,10 @@ constexpr uint32_t operation = 1 << 19;
 constexpr uint32_t tiny = 1 << 20;  ///< an operation of less than 10 us
 constexpr uint32_t hook =
     1 << 21;  ///< what a program around the engine does when it is told something
-/// An environment's step on the host.
-inline bool steps_environment(uint32_t bits) { return (bits & env_step) && !(bits & device); }
+/// An environment's step on the host, but for those of an evaluation beside training.
+inline bool steps_environment(uint32_t bits) {
+  return (bits & env_step) && !(bits & (device | evaluating));
+}
 }  // namespace meaning
 
 /// Bits of names and spans. Names are looked at once each.

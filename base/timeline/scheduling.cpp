@@ -32,6 +32,11 @@ std::string printed(const char* format, double value) {
 std::string percent(double share) { return printed("%.0f %%", 100 * share); }
 std::string count(double number) { return printed("%.0f", number); }
 
+// the main thread or one of its pool's
+bool works(const SpanGraph& graph, size_t track) {
+  return track == graph.main() || graph.timeline().tracks[track].thread_name.starts_with("pool ");
+}
+
 // the main thread and its pool's workers
 struct Worker {
   bool main = false;
@@ -59,15 +64,14 @@ std::vector<Worker> workers_of(const Analysis& analysis, const std::vector<UsedT
   const double scale = double(analysis.wall) / double(std::max<int64_t>(1, graph.length()));
   for (size_t i = 0; i < tracks.size() && i < threads.size(); ++i) {
     if (tracks[i].stream || threads[i].wall == 0) continue;
-    const bool main = i == graph.main();
-    if (!main && !tracks[i].thread_name.starts_with("pool ")) continue;
+    if (!works(graph, i)) continue;
     for (const trace::ThreadUse& use : analysis.origin.use) {
       if (std::to_string(use.tid) != tracks[i].thread) continue;
       const UsedTime& used = threads[i];
       const double accounted = double(use.on_processor) + double(use.queued) +
                                double(used.idle_total()) + double(used.untraced);
       workers.push_back(
-          {.main = main,
+          {.main = i == graph.main(),
            .stepping = scale * double(graph.time_on(i, steps_environment)),
            .blocked = std::clamp(double(used.wall) - accounted, 0.0, double(used.busy)),
            .queued = double(use.queued),
@@ -94,7 +98,8 @@ std::vector<Step> steps_of(const SpanGraph& graph) {
   const auto number = uint32_t(name - timeline.names.begin());
   std::vector<Step> steps;
   for (const Span& span : timeline.spans)
-    if (span.name == number && span.end > graph.from() && span.begin < graph.to())
+    if (span.name == number && works(graph, span.track) && span.end > graph.from() &&
+        span.begin < graph.to())
       steps.push_back({span.begin, span.end, span.track});
   return steps;
 }

@@ -91,6 +91,16 @@ TEST(Scheduling, a_step_that_computes_waits_or_asks_for_pages) {
             "slow environment");
 }
 
+TEST(Scheduling, steps_of_an_evaluation_beside_training_are_not_its_environments) {
+  TraceText trace;
+  for (int64_t i = 0; i < kIterations; ++i)
+    trace.span("stage", "iteration", 1, 1, 1000 * i, 1000)
+        .span("wait", "evaluation", 1, 1, 1000 * i + 50, 900, "\"on\":\"pool\"")
+        .span("stage", "evaluate", 1, 2, 1000 * i + 10, 940)
+        .span("stage", "env_step", 1, 2, 1000 * i + 20, 920);
+  EXPECT_EQ(names(analysed_run(trace, about(1, 2, {{.on_processor = 0.1}}))), "evaluation");
+}
+
 // Two threads step four environments a round: `second` is when the other thread's step ends, where
 // the first's end at 400 and 800 of 1000 us.
 TraceText of_two_threads(const std::array<int64_t, 2>& second) {

@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/env/entry.h"
+#include "base/trace/span.h"
 #include "engine/data/rollout.h"
 #include "engine/data/vec_env.h"
 #include "engine/device/host_copy.h"
@@ -75,12 +76,14 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
   ActKey key{.seed = options.seed, .purpose = Purpose::eval};
   if (replayed) key.base = time.const_data_ptr<int64_t>();
   const auto act = [&](int64_t b) {
+    const auto span = trace::stage("act");
     player.act(store.step(0).blocks[size_t(b)], carries[size_t(b)], key);
   };
   const auto act_all = [&] {
     for (size_t b = 0; b < carries.size(); ++b) act(int64_t(b));
   };
   const auto step = [&] {
+    const auto span = trace::stage("env_step");
     envs.step(io);
     // what was seen last is what the policy sees next
     store.roll_over();
@@ -121,9 +124,14 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
       key.step = t;
       game.pool.run(int64_t(carries.size()), act);
     }
-    if (rivals) rivals->act(t);
+    if (rivals) {
+      const auto span = trace::stage("rivals");
+      rivals->act(t);
+    }
     if (envs.transfers()) step();
     else stepping.run(graphs, step);
+    // episodes that ended
+    const auto settling = trace::stage("settle");
     seen.start({batch.reward[0], batch.terminated[0], batch.truncated[0], batch.is_first[1]});
     seen.wait();
     const auto* reward = seen.part<float>(0);

@@ -1,5 +1,6 @@
 #include "engine/play/run_policy.h"
 
+#include "base/trace/span.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 
@@ -7,6 +8,7 @@ namespace maglev {
 
 RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
                      const std::vector<std::string>& settings, const std::string& device) {
+  const auto span = trace::stage("load");
   claim_threads();
   experiment_ = experiment_of(folder);
   for (const std::string& setting : settings) experiment_->table().override_with(setting);

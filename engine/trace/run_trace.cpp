@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "engine/trace/trace_file.h"
 
 namespace maglev {
 namespace {
@@ -16,8 +17,6 @@ constexpr size_t kMedianOf = 101;
 constexpr int64_t kFirstMedian = 10;
 // files that anomalies may leave
 constexpr int64_t kMostAnomalies = 10;
-// of what torch's profiler writes
-constexpr size_t kMostTorchBytes = size_t(2) << 30;
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + int64_t(values.size() / 2);
@@ -35,16 +34,6 @@ std::string free_name(const std::string& folder, const std::string& name) {
     const std::string path = folder + "/" + name + (n == 1 ? "" : "." + std::to_string(n));
     if (!path_exists(path + ".json.gz") && !path_exists(path + ".perfetto")) return path;
   }
-}
-
-// `write` fills a file that is at `path` once it is whole
-template <class Write>
-void write_whole(const std::string& path, const Write& write) {
-  const std::string unfinished = temporary_beside(path);
-  FileWriter file(unfinished);
-  write([&](std::string_view bytes) { file.write(bytes); });
-  file.finish();
-  rename_path(unfinished, path);
 }
 
 }  // namespace
@@ -175,22 +164,11 @@ void RunTrace::write(const Window& window, bool full) {
 
     writer_->start([this, path, torchs, run, recording]() mutable {
       try {
-        std::string inner;
-        if (!torchs.empty()) {
-          inner = read_file(torchs, kMostTorchBytes);
-          remove_path(torchs);
-        }
         // of one thread, as kernels on processors are
         if (peaks_.gflops == 0) peaks_ = measure_one_thread();
         run.peak_gflops = peaks_.gflops, run.peak_gbytes_s = peaks_.gigabytes_s;
-        write_whole(path + ".json.gz", [&](const trace::Bytes& out) {
-          trace::Gzip gzip(out);
-          trace::write_chrome(*recording, run, inner,
-                              [&](std::string_view bytes) { gzip.write(bytes); });
-          gzip.finish();
-        });
-        write_whole(path + ".perfetto",
-                    [&](const trace::Bytes& out) { trace::write_perfetto(*recording, run, out); });
+        write_chrome_file(path + ".json.gz", *recording, run, torchs);
+        write_perfetto_file(path + ".perfetto", *recording, run);
         note("iterations " + run.window + " are traced in " + path + ".json.gz" +
              (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +
                                            " spans found no room, trace.size_limit"

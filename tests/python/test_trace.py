@@ -391,3 +391,99 @@ def test_merging_says_what_it_cannot_do(engine, tmp_path):
         assert done.returncode == 2 and done.stderr.count("\n") == 1, (words, done.stderr)
         assert said in done.stderr, done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again.json", "bad.json", "good.json"]
+
+
+@pytest.fixture(scope="module")
+def judged(engine, tmp_path_factory):
+    """A run that plays and one that proves."""
+    folder = tmp_path_factory.mktemp("judged")
+    train(engine, folder / "plays", "train.steps=640")
+    small = ["env.data=countries_s1", "env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64"]
+    done = engine("train", "ppo", "kg", *small, "threads=2", "--out", folder / "proves")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def work_of(engine, file, *words):
+    """The trace of a verb's work, and its stages by `trace analyze`."""
+    done = engine(*words, "--trace", file)
+    assert done.returncode in (0, 1) and f"traced in {file}" in done.stdout, done.stderr
+    trace = json.loads(gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes())
+    told = engine("trace", "analyze", file, "--json")
+    assert told.returncode == 0, told.stderr
+    assert trace["maglev"]["dropped"] == 0 and trace["maglev"]["reason"] == words[0]
+    return trace, {row["name"]: row for row in json.loads(told.stdout)["stages"]}
+
+
+def test_an_evaluation_is_traced_as_a_whole(engine, judged, tmp_path):
+    trace, stages = work_of(engine, tmp_path / "t.json.gz", "eval", judged / "plays", "--steps", 640, "--envs", 64)
+    # mean and sampled actions, ten time steps each; settings of training are none of its
+    assert stages["load"]["calls"] == 1 and stages["judge"]["calls"] == 2
+    assert stages["env_step"]["calls"] == stages["settle"]["calls"] == 2 * 10
+    assert stages["act"]["calls"] >= 2 * 10
+    assert trace["maglev"]["algorithm"] == "ppo" and trace["maglev"]["settings"] == {}
+    _, stages = work_of(engine, tmp_path / "random.json", "eval", "cartpole", "random", "--episodes", 2)
+    assert stages["judge"]["calls"] == 1 and "act" in stages
+
+
+def test_a_ranking_is_traced_and_is_the_same(engine, judged, tmp_path):
+    words = ["rank", judged / "proves", "--queries", 4, "--corruptions", 50]
+    plain = engine(*words, "--scores", tmp_path / "plain.csv")
+    assert plain.returncode == 0, plain.stderr
+    trace, stages = work_of(engine, tmp_path / "t.json", *words, "--scores", tmp_path / "traced.csv")
+    assert (tmp_path / "plain.csv").read_text() == (tmp_path / "traced.csv").read_text()
+    for stage in ("load", "index", "questions", "prove", "group", "score", "figures"):
+        assert stages[stage]["calls"] >= 1, stage
+    names = Counter((e["cat"], e["name"]) for e in spans(trace))
+    assert names["stage", "act"] == names["stage", "env_step"] > names["stage", "trials"] > 0
+    assert any(cat == "kernel_cpu" for cat, _ in names)
+
+
+def test_proofs_are_traced(engine, judged, tmp_path):
+    _, stages = work_of(engine, tmp_path / "all.json", "prove", "countries_s1", "--queries", "test", "--threads", 2)
+    assert {"data", "index", "search"} <= set(stages)
+    query = "locatedInCR(country_003, X)"
+    _, stages = work_of(engine, tmp_path / "policy.json", "prove", judged / "proves", query, "--search", "policy")
+    assert {"load", "search", "show", "act"} <= set(stages)
+
+
+def test_torchs_operations_are_in_the_trace_of_an_evaluation(engine, judged, tmp_path):
+    words = ["eval", judged / "plays", "--steps", 640, "--actions", "mean"]
+    trace, _ = work_of(engine, tmp_path / "t.json", *words, "trace.mode=full")
+    assert trace["maglev"]["mode"] == "full"
+    assert any(e.get("cat") == "cpu_op" for e in spans(trace))
+    done = engine(*words, "--trace", tmp_path / "by_variable.json", env={"MAGLEV_TRACE_MODE": "full"})
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "by_variable.json").read_text())["maglev"]["mode"] == "full"
+
+
+def test_a_trace_of_work_is_overwritten_only_when_that_is_asked_for(engine, judged, tmp_path):
+    file = tmp_path / "t.json"
+    file.write_text("mine")
+    words = ["rank", judged / "proves", "--queries", 2, "--trace", file]
+    done = engine(*words)
+    assert done.returncode == 2 and "is there already" in done.stderr and file.read_text() == "mine"
+    assert engine(*words, "--overwrite", "--json").returncode == 0
+    assert json.loads(file.read_text())["maglev"]["reason"] == "rank"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["trace.mode=full"], "says how --trace FILE records"),
+        (["--trace", "t.json", "trace.window=5"], "trace.window is of iterations of training"),
+        (["--trace", "t.json", "trace.mod=full"], "unknown setting 'trace.mod'"),
+        (["--trace", "none/t.json"], "none is no folder"),
+        (["--overwrite"], "--trace FILE"),
+    ],
+)
+def test_what_is_wrong_with_a_trace_of_work_is_one_line(words, said, engine, judged, tmp_path):
+    for verb, run in (("eval", "plays"), ("rank", "proves")):
+        done = engine(verb, judged / run, *words, cwd=tmp_path)
+        assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        assert not (tmp_path / "t.json").exists()
+
+
+def test_a_window_in_the_environment_is_said_to_do_nothing_for_an_evaluation(engine, judged):
+    done = engine("rank", judged / "proves", "--queries", 2, env={"MAGLEV_TRACE": "5"})
+    assert done.returncode == 0 and "MAGLEV_TRACE names iterations of training" in done.stderr

@@ -13,6 +13,7 @@
 #include "base/core/split.h"
 #include "base/core/terminal.h"
 #include "base/env/env_params.h"
+#include "base/trace/span.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
 #include "engine/play/quantiliser.h"
@@ -24,6 +25,7 @@
 #include "verbs/eval/dreams.h"
 #include "verbs/recording.h"
 #include "verbs/table.h"
+#include "verbs/traced.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::eval {
@@ -65,6 +67,7 @@ Grammar grammar() {
                 "is a strip; the run's policy plays all agents"},
                {"--seen", "N", "steps the world model is shown before it imagines (default 5)"},
                {"--imagined", "N", "steps it imagines from there (default 45)"},
+               kTraceFlag,
                {"--overwrite", "", "replace FILE where it is there already"},
                {"--json", "", "print JSON instead of a table"}},
           .least = 1,
@@ -120,6 +123,7 @@ constexpr int64_t kDreamRows = 4, kMostDreamSteps = 1000;
 Dreamed dream(const Experiment& trained, const Experiment& judged, const std::string& checkpoint,
               Policy& policy, const Placement& placement, ThreadPool& pool,
               const DreamLength& length, ActMode mode, uint64_t seed) {
+  const auto span = maglev::trace::stage("imagine");
   const auto model =
       trained.algo().make_imagination(trained.algo_options(), context_of(trained, placement, pool));
   load_section(checkpoint, "algo", identity_of(trained),
@@ -157,6 +161,7 @@ Table judge(const std::vector<Judged>& all, const std::vector<std::unique_ptr<Pl
   for (const Judged& one : all)
     for (Player* rival : met) {
       options.against = rival;
+      const auto span = maglev::trace::stage("judge");
       const EvalResult r = evaluate(*one.player, game, options);
       given_up += r.given_up;
       report["results"].push_back(to_json(r, one.actions));
@@ -197,12 +202,30 @@ void show(const std::string& what, const Table& table, int64_t given_up,
         long(given_up), long(options.longest_episode));
 }
 
+/// Whether the folder takes what was found out about its run.
+bool keep(const std::string& folder, const std::string& text) {
+  try {
+    write_atomic(folder + "/eval.json", text);
+    return true;
+  } catch (const Error& e) {
+    std::fprintf(stderr, "maglev: the result above was not kept: %s\n", e.what());
+    return false;
+  }
+}
+
+void tell(const std::vector<std::string>& lines, const Arguments& arguments) {
+  for (const std::string& line : lines)
+    if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
+}
+
 int judge_run(const Arguments& arguments, const std::string& folder, Actions actions,
-              EvalOptions options, const DreamLength& length) {
+              EvalOptions options, const DreamLength& length, Traced& traced) {
   const auto picture = arguments.output("--imagine");
-  for (const char* flag : {"--seen", "--imagined", "--overwrite"})
+  for (const char* flag : {"--seen", "--imagined"})
     if (!picture && arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
+  if (!picture && !arguments.has("--trace") && arguments.has("--overwrite"))
+    throw Error("[eval] --overwrite goes with --imagine FILE or --trace FILE");
   if (arguments.has("--quantile") != arguments.has("--base"))
     throw Error("[eval] a quantiliser wants both --quantile Q and --base RUN");
   if (arguments.has("--quantile") && actions != Actions::sample)
@@ -212,7 +235,7 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
 
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere
   auto judged = experiment_of(folder);
-  for (const auto& setting : arguments.settings()) judged->table().override_with(setting);
+  for (const auto& setting : traced.settings()) judged->table().override_with(setting);
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"),
                 file_settings(judged->env(), judged->env_params()));
   const Experiment& trained = run.experiment();
@@ -279,25 +302,27 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
     if (drawn) std::printf("drawn to %s\n", picture->c_str());
   }
   // a quantiliser is not the run
-  if (base) return 0;
-  try {
-    write_atomic(folder + "/eval.json", text);
-  } catch (const Error& e) {
-    std::fprintf(stderr, "maglev: the result above was not kept: %s\n", e.what());
-    return 1;
-  }
-  return 0;
+  const bool kept = base || keep(folder, text);
+  tell(traced.finish({.run = folder,
+                      .algorithm = trained.algo().name,
+                      .environment = trained.env().name,
+                      .device = placement.device.str(),
+                      .threads = placement.threads}),
+       arguments);
+  return kept ? 0 : 1;
 }
 
 /// A player that no run here is judged by: scripted, or a run on another's environment.
 int judge_player(const Arguments& arguments, const std::string& env, const std::string& name,
-                 Actions actions, const EvalOptions& options) {
+                 Actions actions, const EvalOptions& options, Traced& traced) {
   for (const char* flag :
-       {"--imagine", "--seen", "--imagined", "--overwrite", "--checkpoint", "--base", "--quantile"})
+       {"--imagine", "--seen", "--imagined", "--checkpoint", "--base", "--quantile"})
     if (arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " is for a run by itself; leave it out");
+  if (arguments.has("--overwrite") && !arguments.has("--trace"))
+    throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  const EnvParams params(entry, arguments.settings());
+  const EnvParams params(entry, traced.settings());
   const Placement placement = place("auto", 0);
   ThreadPool pool(placement.threads);
   const Game game{.env = entry,
@@ -319,6 +344,12 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
   if (arguments.has("--json")) print(report.dump(2) + "\n");
   else show(name + " on " + entry.name, table, given_up, options);
+  tell(traced.finish({.run = name,
+                      .algorithm = name,
+                      .environment = entry.name,
+                      .device = placement.device.str(),
+                      .threads = placement.threads}),
+       arguments);
   return 0;
 }
 
@@ -339,13 +370,15 @@ int run(const std::vector<std::string>& words) {
   DreamLength length;
   length.seen = arguments.integer("--seen", 1, kMostDreamSteps).value_or(length.seen);
   length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
-  for (const auto& setting : arguments.settings())
+  Traced traced(arguments, entry(), /*on_device=*/true);
+  for (const auto& setting : traced.settings())
     if (!setting.starts_with("env."))
       throw Error("[eval] only env.* settings may differ from training, got '" + setting + "'");
 
   claim_threads();
   const auto& names = arguments.positional();
-  if (names.size() == 2) return judge_player(arguments, names[0], names[1], actions, options);
+  if (names.size() == 2)
+    return judge_player(arguments, names[0], names[1], actions, options, traced);
   for (const EnvEntry& env : env_table())
     if (names[0] == env.name && !is_run(names[0])) {
       std::string players;
@@ -354,7 +387,7 @@ int run(const std::vector<std::string>& words) {
       throw Error("[eval] " + names[0] + " is an environment; say who plays it: " + players +
                   " or the folder of a run");
     }
-  return judge_run(arguments, names[0], actions, options, length);
+  return judge_run(arguments, names[0], actions, options, length, traced);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 
 namespace maglev::verbs::prove {
 namespace {
@@ -74,7 +75,11 @@ void PolicyScores::operator()(std::span<const datalog::Expansion> expansions,
   for (size_t begin = 0; begin < expansions.size(); begin += size_t(rows_)) {
     const size_t count = std::min(expansions.size() - begin, size_t(rows_));
     std::vector<std::vector<int32_t>> places;
-    for (size_t i = 0; i < count; ++i) places.push_back(show(expansions[begin + i], int64_t(i)));
+    {
+      const auto span = maglev::trace::stage("show");
+      for (size_t i = 0; i < count; ++i) places.push_back(show(expansions[begin + i], int64_t(i)));
+    }
+    const auto span = maglev::trace::stage("act");
     const at::Tensor all = run_.policy().log_probs(cut_rows(window_.step(0), 0, int64_t(count)));
     if (!all.defined())
       throw Error("[prove] " + std::string(run_.experiment().algo().name) +

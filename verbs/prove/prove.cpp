@@ -13,6 +13,7 @@
 #include "base/core/terminal.h"
 #include "base/datalog/dataset.h"
 #include "base/datalog/search.h"
+#include "base/trace/span.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
@@ -24,6 +25,7 @@
 #include "verbs/prove/result_json.h"
 #include "verbs/prove/tree_text.h"
 #include "verbs/table.h"
+#include "verbs/traced.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::prove {
@@ -52,6 +54,7 @@ Grammar grammar() {
                     {"--threads", "N", "for --queries (default: all)"},
                     {"--json", "", "print JSON"},
                     {"--html", "FILE", "write a page with the tree drawn"},
+                    kTraceFlag,
                     {"--overwrite", "", "replace FILE where it is there already"}},
           .least = 1,
           .most = 2,
@@ -61,6 +64,7 @@ Grammar grammar() {
 
 /// The data set of a name, a folder, or a run on one, which env.data among `settings` names anew.
 datalog::Dataset data_of(const std::string& name, const std::vector<std::string>& settings) {
+  const auto span = maglev::trace::stage("data");
   if (!is_run(name)) {
     if (!settings.empty())
       throw Error("[prove] " + settings[0] + " is a setting of a run, and " + name + " is none");
@@ -86,8 +90,8 @@ void expect_flags(const Arguments& arguments) {
     if (arguments.has(flag)) throw Error(std::string("[prove] ") + flag + " " + why);
   };
   if (arguments.has("--queries")) {
-    for (const char* flag : {"--search", "--select", "--nodes", "--seconds", "--width", "--most",
-                             "--trees", "--html", "--overwrite"})
+    for (const char* flag :
+         {"--search", "--select", "--nodes", "--seconds", "--width", "--most", "--trees", "--html"})
       refuse(flag, "goes with a query; --queries answers all of them exhaustively");
   } else {
     refuse("--threads", "goes with --queries; one query is searched by one thread");
@@ -96,7 +100,8 @@ void expect_flags(const Arguments& arguments) {
     refuse("--width", "goes with --search beam or policy");
   if (arguments.choice<Kind>("--search") != Kind::policy)
     refuse("--checkpoint", "goes with --search policy");
-  if (!arguments.has("--html")) refuse("--overwrite", "goes with --html FILE");
+  if (!arguments.has("--html") && !arguments.has("--trace"))
+    refuse("--overwrite", "goes with --html FILE or --trace FILE");
 }
 
 Result search(const datalog::Dataset& data, const Arguments& arguments, PolicyScores* policy) {
@@ -122,6 +127,7 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
 
   const datalog::OwnedKnowledge knowledge(data.program);
   const auto begin = std::chrono::steady_clock::now();
+  const auto span = maglev::trace::stage("search");
   datalog::Search search(*knowledge, result.query.atom, o);
   while (result.proofs.size() < most) {
     auto proof = search.next();
@@ -142,10 +148,19 @@ int run(const std::vector<std::string>& words) {
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
   expect_flags(arguments);
-  const datalog::Dataset data = data_of(arguments.positional()[0], arguments.settings());
+  Traced traced(arguments, entry(), /*on_device=*/false);
+  const datalog::Dataset data = data_of(arguments.positional()[0], traced.settings());
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
+  const auto end_trace = [&](int threads) {
+    for (const std::string& line : traced.finish({.run = arguments.positional()[0],
+                                   .algorithm = "prove",
+                                   .environment = data.name,
+                                   .device = "cpu",
+                                   .threads = threads}))
+      if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
+  };
   if (splits) {
     const AllAnswers answers =
         answer_all(data, {.splits = *splits,
@@ -154,6 +169,7 @@ int run(const std::vector<std::string>& words) {
                           .threads = arguments.integer("--threads", 1, 1024).value_or(0)});
     print(arguments.has("--json") ? answers_json(data, answers)
                                   : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
+    end_trace(int(answers.asked.threads));
     return 0;
   }
 
@@ -165,7 +181,7 @@ int run(const std::vector<std::string>& words) {
     if (!is_run(name))
       throw Error("[prove] --search policy needs a run's folder in the place of " + name);
     run = std::make_unique<RunPolicy>(name, arguments.value("--checkpoint").value_or("latest"),
-                                      arguments.settings(), "cpu");
+                                      traced.settings(), "cpu");
     policy.emplace(*run);
   }
   const auto page = arguments.output("--html");
@@ -174,6 +190,7 @@ int run(const std::vector<std::string>& words) {
   print(arguments.has("--json")
             ? result_json(result)
             : result_text(result, arguments.has("--trees"), probe_terminal(STDOUT_FILENO)));
+  end_trace(/*threads=*/1);
   return result.proofs.empty() ? 1 : 0;
 }
 

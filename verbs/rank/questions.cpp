@@ -5,10 +5,12 @@
 
 #include "base/core/error.h"
 #include "base/core/permute.h"
+#include "base/trace/span.h"
 
 namespace maglev::verbs::rank {
 
 std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& asked) {
+  const auto span = maglev::trace::stage("questions");
   const datalog::Dataset& data = graph.dataset;
   const bool train = asked.split == maglev::kg::Split::train,
              valid = asked.split == maglev::kg::Split::valid;

@@ -16,6 +16,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "base/trace/span.h"
 #include "engine/embeddings/complex.h"
 #include "engine/play/run_policy.h"
 #include "verbs/arguments.h"
@@ -23,6 +24,7 @@
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
 #include "verbs/table.h"
+#include "verbs/traced.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::rank {
@@ -52,6 +54,7 @@ Grammar grammar() {
            {"--by", "WHAT", "a table more: by mode, predicate or depth"},
            {"--seed", "S", "of all that is drawn (default 0)"},
            {"--scores", "FILE", "every candidate with its scores as CSV"},
+           kTraceFlag,
            {"--overwrite", "", "replace FILE where it is there already"},
            {"--checkpoint", "WHICH",
             "latest, best, or a checkpoint by name or folder (default latest)"},
@@ -92,6 +95,7 @@ Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
 std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
                                           const std::vector<Question>& questions,
                                           const datalog::Program& program) {
+  const auto span = maglev::trace::stage("embedding");
   std::vector<std::vector<double>> scores;
   for (const Question& question : questions) {
     const datalog::Atom& query = question.candidates[0];
@@ -147,6 +151,7 @@ struct Ranking {
 
 /// Proves the candidates: all, or those that the embedding puts first.
 void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t shortlist) {
+  const auto span = maglev::trace::stage("prove");
   std::vector<datalog::Atom> queries;
   std::vector<std::pair<size_t, size_t>> places;
   for (size_t q = 0; q < r.questions.size(); ++q) {
@@ -173,6 +178,7 @@ void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t short
 }
 
 void score(Ranking& r, size_t shortlist) {
+  const auto span = maglev::trace::stage("score");
   const auto each = [&](const char* name, auto&& of) {
     Scoring& scoring = r.scorings.emplace_back(Scoring{.name = name, .scores = {}});
     for (size_t q = 0; q < r.questions.size(); ++q) {
@@ -249,6 +255,7 @@ std::string quoted(const std::string& name) {
 }
 
 std::string csv_of(const Ranking& r, const datalog::Program& program) {
+  const auto span = maglev::trace::stage("csv");
   std::string csv = "question,mode,predicate,first,second,true,tried,proved,log_prob,steps";
   for (const Scoring& scoring : r.scorings) csv += "," + scoring.name;
   csv += "\n";
@@ -278,17 +285,18 @@ int run(const std::vector<std::string>& words) {
   const auto how = arguments.choice<How>("--actions").value_or(How::mean);
   const auto file = arguments.value("--embedding");
   const size_t shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0));
-  if (arguments.has("--overwrite") && !scores_file)
-    throw Error("[rank] --overwrite goes with --scores FILE");
+  if (arguments.has("--overwrite") && !scores_file && !arguments.has("--trace"))
+    throw Error("[rank] --overwrite goes with --scores FILE or --trace FILE");
   if (shortlist > 0 && !file)
     throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
 
   // the run's policy, in its environment but for what was asked to differ
-  for (const auto& setting : arguments.settings())
+  Traced traced(arguments, entry(), /*on_device=*/false);
+  for (const auto& setting : traced.settings())
     if (!setting.starts_with("env.") && !setting.starts_with("threads="))
       throw Error("[rank] only env.* settings and threads may differ from training, got '" +
                   setting + "'");
-  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), arguments.settings(),
+  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
                 "cpu");
   Prover prover(run.experiment(), run.policy(), run.pool());
 
@@ -322,6 +330,7 @@ int run(const std::vector<std::string>& words) {
   Table table(headings);
   if (scores_file) write_atomic(*scores_file, csv_of(r, program));
   for (const Scoring& scoring : r.scorings) {
+    const auto span = maglev::trace::stage("figures");
     const Scoring places = ties_broken(scoring);
     const std::vector<double> ranks = ranks_of(places, ties, asked.seed);
     const auto add = [&](const std::string& group, const std::vector<size_t>& which, bool part) {
@@ -340,8 +349,16 @@ int run(const std::vector<std::string>& words) {
     if (by)
       for (const auto& [name, which] : groups_of(r, *by, program)) add(name, which, /*part=*/true);
   }
+  const auto end_trace = [&] {
+    return traced.finish({.run = folder,
+                          .algorithm = run.experiment().algo().name,
+                          .environment = run.experiment().env().name,
+                          .device = run.placement().device.str(),
+                          .threads = run.placement().threads});
+  };
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
+    end_trace();
     return 0;
   }
   std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n", run.experiment().algo().name,
@@ -369,6 +386,7 @@ int run(const std::vector<std::string>& words) {
         "env.atoms: some proofs may be missing\n",
         long(r.counts.dropped), long(r.counts.too_long));
   if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
+  for (const std::string& line : end_trace()) std::printf("%s\n", line.c_str());
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "engine/data/step_window.h"
 
 namespace maglev::verbs::rank {
@@ -35,6 +36,7 @@ Prover::Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool)
   if (std::string(experiment.env().name) != "kg")
     throw Error("[rank] ranks what proves: runs of environment kg, got one of " +
                 std::string(experiment.env().name));
+  const auto span = maglev::trace::stage("index");
   const size_t bytes = Kg::asset_bytes(*params_);
   void* memory = ::operator new(bytes, kAlign);
   std::memset(memory, 0, bytes);
@@ -73,7 +75,11 @@ class Prover::Part {
     for (; active_ > 0; ++key.step) {
       TimeStep step = cut_rows(window_.step(0), 0, active_);
       Carry part = carry.rows(0, active_);
-      prover_.policy_.act(step, part, mode, key);
+      {
+        const auto span = maglev::trace::stage("act");
+        prover_.policy_.act(step, part, mode, key);
+      }
+      const auto span = maglev::trace::stage("env_step");
       // each row steps; one that has ended takes the next query, or the last row's place
       for (int64_t row = active_ - 1; row >= 0; --row) {
         if (!move(row, step, trials)) continue;
@@ -150,10 +156,13 @@ std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, ActMode
   std::unordered_map<datalog::Atom, size_t, AtomHash> place;
   std::vector<datalog::Atom> different;
   std::vector<size_t> which;
-  for (const datalog::Atom& query : queries) {
-    const auto [found, is_new] = place.try_emplace(query, different.size());
-    if (is_new) different.push_back(query);
-    which.push_back(found->second);
+  {
+    const auto span = maglev::trace::stage("group");
+    for (const datalog::Atom& query : queries) {
+      const auto [found, is_new] = place.try_emplace(query, different.size());
+      if (is_new) different.push_back(query);
+      which.push_back(found->second);
+    }
   }
 
   // parts of fixed size, one after another on each thread
@@ -164,6 +173,7 @@ std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, ActMode
   std::vector<TrialCounts> counts(static_cast<size_t>(parts));
   pool_.run(parts, [&](int64_t p) {
     c10::InferenceMode guard;
+    const auto span = maglev::trace::stage("trials");
     const size_t begin = size_t(p * size), many = size_t(std::min(size, count - p * size));
     Part part(*this, rows);
     part.run({different.data() + begin, many}, {trials.data() + begin, many}, mode,

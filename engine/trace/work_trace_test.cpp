@@ -1,0 +1,88 @@
+#include "engine/trace/work_trace.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/core/file.h"
+#include "base/timeline/analysis.h"
+#include "tests/errors.h"
+#include "tests/folder.h"
+
+namespace maglev {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMostBytes = size_t(1) << 30;
+const trace::RecordedRun kWork{.run = "runs/x", .algorithm = "ppo", .environment = "kg"};
+
+// spans of two threads, all of which end
+void work(int stages) {
+  const auto make = [stages](const char* name) {
+    for (int i = 0; i < stages; ++i) {
+      const auto span = trace::stage(name);
+      const auto within = trace::kernel("dense", 10);
+    }
+  };
+  const auto span = trace::stage("judge");
+  std::jthread other([&] { make("act"); });
+  make("env_step");
+}
+
+TEST(WorkTrace, holds_all_of_the_work_however_small_its_buffers_are) {
+  const std::string path = test_folder() + "/work.json";
+  WorkTrace trace({}, /*with_device=*/false);
+  work(1);
+  // longer than a buffer, and emptied meanwhile
+  for (int i = 0; i < 10; ++i) {
+    work(10'000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const auto lines = trace.finish(path, kWork);
+  EXPECT_EQ(lines.size(), 1u) << lines.back();
+  const Json file = Json::parse(read_file(path, kMostBytes));
+  EXPECT_EQ(file["maglev"]["dropped"], 0);
+  EXPECT_EQ(file["maglev"]["spans"], 11 + 4 * 100'001);
+  EXPECT_EQ(file["maglev"]["mode"], "lite");
+  EXPECT_GT(file["maglev"]["peaks"]["gflops"], 0);
+}
+
+TEST(WorkTrace, is_read_by_the_analysis) {
+  const std::string path = test_folder() + "/work.json.gz";
+  WorkTrace trace({}, /*with_device=*/false);
+  work(100);
+  trace.finish(path, kWork);
+  const Analysis analysis = analyse_trace(path);
+  EXPECT_TRUE(analysis.reliable());
+  EXPECT_EQ(analysis.main_thread, "main");
+  ASSERT_EQ(analysis.stages.size(), 2u);
+  for (const NamedTime& stage : analysis.stages)
+    EXPECT_EQ(stage.calls, stage.name == "judge" ? 1u : 100u) << stage.name;
+  EXPECT_EQ(analysis.operations.at(0).name, "dense");
+}
+
+TEST(WorkTrace, says_what_found_no_room) {
+  const std::string path = test_folder() + "/full.json";
+  WorkTrace trace({.size_limit = 1}, /*with_device=*/false);
+  work(20'000);
+  const auto lines = trace.finish(path, kWork);
+  EXPECT_TRUE(contains(lines.back(), "spans found no room in trace.size_limit=1"));
+  const Json about = Json::parse(read_file(path, kMostBytes))["maglev"];
+  EXPECT_LE(about["spans"], (1 << 20) / 56);
+  EXPECT_GT(about["dropped"], 0);
+}
+
+TEST(WorkTrace, is_one_at_a_time_and_leaves_nothing_behind_unfinished) {
+  {
+    const WorkTrace first({}, /*with_device=*/false);
+    EXPECT_TRUE(contains(error_of([] { WorkTrace({}, /*with_device=*/false); }),
+                         "another run of this process is being traced"));
+  }
+  const WorkTrace next({}, /*with_device=*/false);
+  EXPECT_NE(trace::recording.load(), nullptr);
+}
+
+}  // namespace
+}  // namespace maglev
