@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kTopGaps = 10;
 constexpr double kReplaySpans = 60'000;
+constexpr uint32_t kNoName = 0xffffffff;
 constexpr double kShareOff = 0.01;  // of the wall that parts may miss
 
 // the thread that leads: that of the iterations, else the one that is called main, else the one
@@ -148,6 +149,12 @@ class Analyst {
       analysis_.threads.push_back(threads_[track]);
     }
     for (const auto& [way, copied] : copies_) analysis_.copies.push_back(copied);
+    for (auto& [key, allocated] : allocated_) {
+      allocated.name = key.first == kNoName ? "(untraced)" : last.names[key.first];
+      analysis_.allocations.push_back(allocated);
+    }
+    std::stable_sort(analysis_.allocations.begin(), analysis_.allocations.end(),
+                     [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
     add_processes(last.tracks);
     doubt(last);
   }
@@ -219,10 +226,19 @@ class Analyst {
     UsedTime& use = threads_[track];
     const bool main = track == main_;
     use.wall += to - from;
+    auto allocation =
+        std::lower_bound(timeline.allocations.begin(), timeline.allocations.end(),
+                         std::pair(track, from), [](const Allocation& one, const auto& key) {
+                           return std::pair(size_t(one.track), one.at) < key;
+                         });
     const int64_t out_of_place = each_stretch(
         spans, from, to, [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
           const int64_t length = end - begin;
           add_use(use, timeline, spans, stack, length);
+          for (; allocation != timeline.allocations.end() && allocation->track == track &&
+                 allocation->at < end;
+               ++allocation)
+            add_allocation(*allocation, timeline, spans, stack);
           // the innermost operation's and the innermost stage's own time
           if (!stack.empty())
             if (Totals* table = tables_.of(spans[stack.back()].kind, false))
@@ -264,6 +280,24 @@ class Analyst {
       if (span.kind == SpanKind::device_copy) add_copy(timeline, span, length);
       ++device_spans_, before_launch_ += launches.begins_before_launch(span);
     }
+  }
+
+  // of what asked, and not of the operation that only asks
+  template <class Spans>
+  void add_allocation(const Allocation& one, const Timeline& timeline, const Spans& spans,
+                      std::span<const uint32_t> stack) {
+    const auto only_asks = [&](uint32_t i) {
+      const std::string& name = timeline.names[spans[i].name];
+      return name.starts_with("aten::empty") || name.starts_with("aten::new_empty") ||
+             name.starts_with("aten::resize_");
+    };
+    auto asks = std::find_if_not(stack.rbegin(), stack.rend(), only_asks);
+    if (asks == stack.rend()) asks = stack.rbegin();
+    const uint32_t name = stack.empty() ? kNoName : spans[*asks].name;
+    AllocatedBytes& allocated = allocated_[{name, one.device}];
+    allocated.device = one.device;
+    ++allocated.calls, allocated.bytes += one.bytes;
+    allocated.largest = std::max(allocated.largest, one.bytes);
   }
 
   void add_copy(const Timeline& timeline, const Span& span, int64_t length) {
@@ -350,6 +384,8 @@ class Analyst {
                        " spans; record fewer iterations, or mode lite");
     if (last.dropped > 0)
       doubts.push_back(std::to_string(last.dropped) + " spans have no sound thread or length");
+    if (last.allocations_dropped > 0)
+      doubts.push_back(std::to_string(last.allocations_dropped) + " allocations found no room");
     if (double(last.unclosed) > kShareOff * double(analysis_.spans))
       doubts.push_back(std::to_string(last.unclosed) + " spans begin or end alone");
     // stages, each by its own spans, and what is in none must add up to the wall
@@ -388,6 +424,7 @@ class Analyst {
   std::map<size_t, std::vector<size_t>> processes_;
   std::map<size_t, UsedTime> leads_;
   std::map<std::pair<CopyWay, bool>, CopiedBytes> copies_;
+  std::map<std::pair<uint32_t, bool>, AllocatedBytes> allocated_;  ///< by name and memory
   std::vector<std::pair<int64_t, int64_t>> device_extent_;
   bool graph_done_ = false;
 };

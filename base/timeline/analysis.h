@@ -65,6 +65,14 @@ struct CopiedBytes {
   double bytes = 0;
 };
 
+/// Memory that torch's allocators gave under spans of one name.
+struct AllocatedBytes {
+  std::string name;
+  bool device = false;  ///< memory of a device
+  uint64_t calls = 0;
+  double bytes = 0, largest = 0;
+};
+
 struct Gap {
   int64_t begin = 0, length = 0;
   Cause cause = Cause::host;
@@ -90,7 +98,8 @@ struct Analysis {
   std::vector<UsedTime> devices, threads;
   std::vector<ProcessTime> processes;  ///< empty where there is one
   std::vector<CopiedBytes> copies;
-  std::vector<Gap> gaps;  ///< the longest of devices, or else of the main thread
+  std::vector<AllocatedBytes> allocations;  ///< by bytes; empty where they were not recorded
+  std::vector<Gap> gaps;                    ///< the longest of devices, or else of the main thread
 
   int64_t replayed = 0;        ///< of the wall, that findings rest on
   std::vector<PathPart> path;  ///< what one iteration waits for, by what takes longest

@@ -63,6 +63,35 @@ TEST(Analysis, stages_sum_what_they_counted) {
   }
 }
 
+TEST(Analysis, allocations_are_of_what_asked_for_them) {
+  const auto memory = [](int64_t at, const std::string& bytes, const std::string& device) {
+    return "\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\"," +
+           TraceText::at(1, 1, at) + ",\"args\":{\"Total Allocated\":9,\"Bytes\":" + bytes +
+           ",\"Device Type\":" + device + "}";
+  };
+  TraceText text;
+  text.span("stage", "iteration", 1, 1, 0, 1000)
+      .span("cpu_op", "aten::mm", 1, 1, 100, 100)
+      .span("cpu_op", "aten::zeros", 1, 1, 300, 100)
+      .span("cpu_op", "aten::empty", 1, 1, 310, 50);
+  text.event(memory(110, "4000", "0")).event(memory(120, "6000", "0"));
+  text.event(memory(130, "7000", "1")).event(memory(320, "500", "0"));
+  // what is given back, and what no iteration holds
+  text.event(memory(150, "-4000", "0")).event(memory(2000, "9999", "0"));
+  // windows of any length
+  for (const size_t spans : {size_t(1) << 20, size_t(4)}) {
+    const Analysis a = analysed(text.text(), {.spans = spans});
+    ASSERT_EQ(a.allocations.size(), 3u) << spans;
+    EXPECT_EQ(a.allocations[0].name, "aten::mm");
+    EXPECT_EQ(a.allocations[0].bytes, 10000);
+    EXPECT_EQ(a.allocations[0].largest, 6000);
+    EXPECT_EQ(a.allocations[0].calls, 2u);
+    EXPECT_TRUE(a.allocations[1].device && a.allocations[1].bytes == 7000);
+    EXPECT_EQ(a.allocations[2].name, "aten::zeros");
+  }
+  EXPECT_FALSE(analysed(text.text(), {.allocations = 2}).reliable());
+}
+
 TEST(Analysis, without_iterations_the_thread_that_is_called_main_leads) {
   TraceText text;
   text.event(

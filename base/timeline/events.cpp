@@ -237,6 +237,12 @@ Scan read_args(const char*& c, const char* end, TraceEvent& event) {
       case 5:
         if (key == "bytes") return number(event.bytes);
         if (key == "flops") return number(event.flops);
+        if (key == "Bytes") {
+          const Scan scan = read_text(v, end, text);
+          double value = 0;
+          if (scan == Scan::done && number_of(text, value)) event.taken = value;
+          return scan;
+        }
         break;
       case 8:
         if (key == "pageable") {
@@ -250,6 +256,12 @@ Scan read_args(const char*& c, const char* end, TraceEvent& event) {
         break;
       case 11:
         if (key == "page_faults") return read_count(key, v, end, event);
+        if (key == "Device Type") {
+          // c10::DeviceType: the processor is 0
+          const Scan scan = read_text(v, end, text);
+          event.of_device = text != "0";
+          return scan;
+        }
         if (key == "correlation") {
           const Scan scan = read_text(v, end, text);
           if (scan == Scan::done)

@@ -32,6 +32,8 @@ struct TraceEvent {
   // of its args, where it has them
   uint64_t correlation = 0;  ///< what ties a launch to its kernel; 0: nothing
   double bytes = 0, flops = 0;
+  double taken = 0;            ///< args.Bytes of "[memory]"; negative: given back
+  bool of_device = false;      ///< args."Device Type" of it
   std::string_view arg_name;   ///< args.name: what M says of a process or thread
   std::string_view on;         ///< args.on: what a thread waits for
   std::string_view direction;  ///< args.direction of a copy

@@ -102,6 +102,7 @@ bool TimelineReader::next() {
   timeline_.spans.clear();
   timeline_.numbers.assign(1, {});
   timeline_.counts.assign(1, {});
+  timeline_.allocations.clear();
   for (auto& open : open_) open.clear();
   open_count_ = 0;
   timeline_.unclosed = 0;
@@ -137,11 +138,16 @@ bool TimelineReader::next() {
     // what marks a stage is around what it marks
     return a.kind < b.kind;
   });
+  std::sort(timeline_.allocations.begin(), timeline_.allocations.end(),
+            [](const Allocation& a, const Allocation& b) {
+              return a.track != b.track ? a.track < b.track : a.at < b.at;
+            });
   return true;
 }
 
 void TimelineReader::take(const TraceEvent& event) {
   if (event.phase == 'M') return metadata(event);
+  if (event.phase == 'i' && event.name == "[memory]") return take_allocation(event);
   if (event.phase != 'X' && event.phase != 'B' && event.phase != 'E') return;
   if (!event.timed) return;
   if (event.phase == 'E') {
@@ -173,6 +179,15 @@ void TimelineReader::take(const TraceEvent& event) {
   }
   ++open_count_;
   open_[track].push_back(one);
+}
+
+void TimelineReader::take_allocation(const TraceEvent& event) {
+  const int64_t at = event.start_ns;
+  if (!event.timed || event.taken <= 0 || at < timeline_.begin || at >= timeline_.end) return;
+  const uint32_t track = track_of(event);
+  if (track == kNoTrack || timeline_.allocations.size() >= limits_.allocations)
+    return void(++timeline_.allocations_dropped);
+  timeline_.allocations.push_back({at, event.taken, uint16_t(track), event.of_device});
 }
 
 void TimelineReader::end_span(const TraceEvent& event, uint32_t track) {
@@ -241,6 +256,8 @@ void TimelineReader::narrow() {
     timeline_.dropped += uint64_t(spans.end() - cut);
     spans.erase(cut, spans.end());
   }
+  std::erase_if(timeline_.allocations,
+                [&](const Allocation& one) { return one.at >= timeline_.end; });
   // their numbers move together
   std::vector<SpanNumbers> numbers(1);
   std::vector<SpanCounts> counts(1);

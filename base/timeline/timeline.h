@@ -69,6 +69,14 @@ struct SpanNumbers {
   double bytes = 0, flops = 0;
 };
 
+/// Memory that torch's allocators gave.
+struct Allocation {
+  int64_t at;  ///< ns
+  double bytes;
+  uint16_t track;  ///< the thread that asked
+  bool device;     ///< memory of a device
+};
+
 /// What a stage counted, in the order of trace::kCounters; negative: not counted.
 using SpanCounts = std::array<float, trace::kCounters.size()>;
 
@@ -97,6 +105,7 @@ struct Track {
 struct TimelineLimits {
   size_t spans = 12 << 20;  ///< of a window: 32 bytes each
   size_t names = 200'000, tracks = 4096, open = 1 << 16;
+  size_t allocations = 4 << 20;  ///< of a window, 24 bytes each
 };
 
 /// One window of a trace: all spans that touch [begin, end), cut to it, by track and time; an outer
@@ -108,6 +117,7 @@ struct Timeline {
   std::vector<Span> spans;
   std::vector<SpanNumbers> numbers;
   std::vector<SpanCounts> counts;
+  std::vector<Allocation> allocations;  ///< by track and time
 
   std::vector<std::string> names;
   std::vector<Track> tracks;
@@ -115,6 +125,7 @@ struct Timeline {
   int64_t first_ns = std::numeric_limits<int64_t>::max();  ///< of the file: where its spans begin
   int64_t last_ns = std::numeric_limits<int64_t>::min();   ///< and end
   uint64_t dropped = 0;                                    ///< spans that no window could take
+  uint64_t allocations_dropped = 0;                        ///< likewise
   uint64_t unclosed = 0;  ///< beginnings without an end and ends without a beginning
 
   bool last_window() const { return end > last_ns; }
@@ -143,6 +154,7 @@ class TimelineReader {
   };
 
   void take(const TraceEvent& event);
+  void take_allocation(const TraceEvent& event);
   void metadata(const TraceEvent& event);
   void begin_span(const TraceEvent& event, Span span);
   void end_span(const TraceEvent& event, uint32_t track);

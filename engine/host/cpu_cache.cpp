@@ -22,6 +22,7 @@ constexpr int kClasses = 48 * kPerDoubling;
 std::atomic<int64_t> system_allocations{0};
 std::atomic<int64_t> held_bytes{0};
 std::atomic<int64_t> most_bytes{0};  // 0: no limit
+std::atomic<bool> reported{false};
 
 // one cache line before every block; `next` links free ones
 struct Head {
@@ -68,9 +69,19 @@ size_t block_bytes(int size_class) {
   return (class_bytes(size_class) + kAlignment + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// to the profiler of the calling thread, where there is one
+void report(void* data, int size_class, bool taken) {
+  if (!reported.load(std::memory_order_relaxed)) return;
+  const auto bytes = int64_t(class_bytes(size_class));
+  const auto held = size_t(held_bytes.load(std::memory_order_relaxed));
+  c10::reportMemoryUsageToProfiler(data, taken ? bytes : -bytes, held, held,
+                                   c10::Device(c10::kCPU));
+}
+
 void give_back(void* data) {
   if (!data) return;
   auto* head = reinterpret_cast<Head*>(static_cast<std::byte*>(data) - kAlignment);
+  report(data, head->size_class, /*taken=*/false);
   FreeList& list = free_lists[size_t(head->size_class)];
   Locked guard(list);
   head->next = list.first;
@@ -125,6 +136,7 @@ class CpuCache final : public c10::Allocator {
     // an empty tensor has no block
     if (bytes == 0) return {nullptr, nullptr, &give_back, c10::Device(c10::kCPU)};
     void* data = take(bytes);
+    report(data, class_of(bytes), /*taken=*/true);
     return {data, data, &give_back, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
@@ -139,6 +151,8 @@ void use_cpu_cache() {
   static CpuCache cache;
   c10::SetCPUAllocator(&cache, /*priority=*/1);
 }
+
+void report_cpu_cache(bool on) { reported.store(on, std::memory_order_relaxed); }
 
 void release_cpu_cache() {
   for (FreeList& list : free_lists) {

@@ -11,6 +11,10 @@ namespace maglev {
 /// first tensor.
 void use_cpu_cache();
 
+/// Whether torch's profiler is told of each block that is taken and given back, by its size class:
+/// for as long as one records memory.
+void report_cpu_cache(bool on);
+
 /// Gives blocks that are not in use back to the system: after something large was built that leaves
 /// behind what no iteration asks for again.
 void release_cpu_cache();

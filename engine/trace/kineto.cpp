@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include "base/core/error.h"
+#include "engine/host/cpu_cache.h"
 
 static_assert(TORCH_VERSION_MAJOR == 2, "look whether the profiler's interface is still this one");
 
@@ -22,15 +23,16 @@ std::set<ActivityType> activities(bool with_device) {
   return wanted;
 }
 
-torch::profiler::impl::ProfilerConfig profiler_config() {
+torch::profiler::impl::ProfilerConfig profiler_config(const KinetoDetail& detail) {
   torch::profiler::impl::ExperimentalConfig experimental;
-  // pool threads were there before the profiler
-  experimental.profile_all_threads = true;
-  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO,
-                                               /*report_input_shapes=*/false,
-                                               /*profile_memory=*/false, /*with_stack=*/false,
-                                               /*with_flops=*/false, /*with_modules=*/false,
-                                               experimental);
+  // pool threads were there before the profiler; allocators find only the profiler of their own
+  // thread
+  experimental.profile_all_threads = !detail.memory;
+  return torch::profiler::impl::ProfilerConfig(
+      torch::profiler::impl::ProfilerState::KINETO,
+      /*report_input_shapes=*/detail.shapes,
+      /*profile_memory=*/detail.memory, /*with_stack=*/false,
+      /*with_flops=*/false, /*with_modules=*/false, experimental);
 }
 
 // what torch throws, as one of ours
@@ -48,13 +50,14 @@ void told(const char* what, const Call& call) {
 }  // namespace
 
 // made ready alone it would have a device record from here on
-Kineto::Kineto(bool with_device) : with_device_(with_device) {
+Kineto::Kineto(bool with_device, KinetoDetail detail) : with_device_(with_device), detail_(detail) {
   start();
   cancel();
 }
 
 void Kineto::cancel() {
   if (!std::exchange(started_, false)) return;
+  report_cpu_cache(false);
   try {
     torch::autograd::profiler::disableProfiler();
   } catch (const std::exception&) {
@@ -64,17 +67,19 @@ void Kineto::cancel() {
 
 void Kineto::start() {
   told("begin", [&] {
-    torch::autograd::profiler::prepareProfiler(profiler_config(), activities(with_device_));
+    torch::autograd::profiler::prepareProfiler(profiler_config(detail_), activities(with_device_));
     torch::autograd::profiler::enableProfiler(
-        profiler_config(), activities(with_device_),
+        profiler_config(detail_), activities(with_device_),
         {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
          at::RecordScope::USER_SCOPE});
   });
   started_ = true;
+  report_cpu_cache(detail_.memory);
 }
 
 void Kineto::stop(const std::string& path) {
   started_ = false;
+  report_cpu_cache(false);
   told("write its events", [&] { torch::autograd::profiler::disableProfiler()->save(path); });
 }
 

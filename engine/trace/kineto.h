@@ -7,11 +7,18 @@
 
 namespace maglev {
 
+/// What it tells of operations besides their times.
+struct KinetoDetail {
+  bool shapes = false;  ///< of inputs, with their types
+  bool memory = false;  ///< what is taken and given back; of the thread that begins alone, and then
+                        ///< so are operations
+};
+
 class Kineto {
  public:
   /// Records nothing for a moment, before the first graph is captured, for it must be loaded before
   /// the device's driver is asked for a graph. Throws Error where this build of torch has none.
-  explicit Kineto(bool with_device);
+  Kineto(bool with_device, KinetoDetail detail);
   ~Kineto() { cancel(); }
   Kineto(const Kineto&) = delete;
   Kineto& operator=(const Kineto&) = delete;
@@ -25,6 +32,7 @@ class Kineto {
 
  private:
   bool with_device_, started_ = false;
+  KinetoDetail detail_;
 };
 
 }  // namespace maglev

@@ -36,6 +36,9 @@ void TraceOptions::describe(OptionTable& table) {
       "counters", counters,
       "stages count cycles, instructions, misses of caches and branches, time on a processor, "
       "page faults and switches, as far as the system lets them; auto: in mode full");
+  table.add("shapes", shapes, "torch's operations say their inputs' shapes and types; mode full");
+  table.add("memory", memory,
+            "what torch's operations take of memory and give back is recorded; mode full");
   table.add("folder", folder, "where traces go; empty: traces/ in the run's folder");
   table.add("size_limit", size_limit,
             "what a window's spans may take in memory; those beyond are counted and dropped",
@@ -55,6 +58,9 @@ TraceOptions with_environment(TraceOptions options) {
     options.mode = text == "full" ? TraceMode::full : TraceMode::lite;
   }
   if (const char* folder = std::getenv("MAGLEV_TRACE_FOLDER")) options.folder = folder;
+  if ((options.shapes || options.memory) && options.mode != TraceMode::full)
+    throw Error(std::string("[trace] trace.") + (options.shapes ? "shapes" : "memory") +
+                " is told by torch's profiler; set trace.mode=full, or leave it out");
   return options;
 }
 

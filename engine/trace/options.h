@@ -26,8 +26,9 @@ struct TraceOptions {
   double anomaly = 0;  ///< times the median an iteration takes that is written; 0: none is
   TraceMode mode = TraceMode::lite;
   TraceCounters counters = TraceCounters::automatic;
-  std::string folder;       ///< empty: traces/ in the run's folder
-  int64_t size_limit = 64;  ///< MiB of spans a window holds
+  bool shapes = false, memory = false;  ///< what torch's profiler tells besides; mode full
+  std::string folder;                   ///< empty: traces/ in the run's folder
+  int64_t size_limit = 64;              ///< MiB of spans a window holds
 
   bool counts() const {
     return counters == TraceCounters::on ||
@@ -37,7 +38,7 @@ struct TraceOptions {
 };
 
 /// `options` with what MAGLEV_TRACE, MAGLEV_TRACE_MODE and MAGLEV_TRACE_FOLDER say in place of
-/// window, mode and folder. Throws Error.
+/// window, mode and folder. Throws Error, also where what is set wants another mode.
 TraceOptions with_environment(TraceOptions options);
 
 /// First and last iteration of each window, in order. Throws Error that names `origin`.

@@ -44,7 +44,9 @@ RunTrace::RunTrace(const TraceOptions& options, bool with_device)
       counters_(options_.counts() ? trace::perf_counters() : trace::CounterSource()),
       tracer_(size_t(options_.size_limit) * (size_t(1) << 20) / sizeof(trace::SpanRecord),
               trace::Tracer::kSpansPerThread, counters_) {
-  if (options_.mode == TraceMode::full) kineto_ = std::make_unique<Kineto>(with_device);
+  if (options_.mode == TraceMode::full)
+    kineto_ = std::make_unique<Kineto>(
+        with_device, KinetoDetail{.shapes = options_.shapes, .memory = options_.memory});
 }
 
 void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {

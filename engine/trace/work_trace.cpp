@@ -22,7 +22,9 @@ WorkTrace::WorkTrace(const TraceOptions& options, bool with_device)
       tracer_(size_t(options.size_limit) * (size_t(1) << 20) / sizeof(trace::SpanRecord),
               trace::Tracer::kSpansPerThread, counters_),
       drain_("trace reader") {
-  if (options.mode == TraceMode::full) kineto_ = std::make_unique<Kineto>(with_device);
+  if (options.mode == TraceMode::full)
+    kineto_ = std::make_unique<Kineto>(
+        with_device, KinetoDetail{.shapes = options.shapes, .memory = options.memory});
   if (!tracer_.start())
     throw Error("[trace] another run of this process is being traced; end that first");
   if (kineto_) kineto_->start();

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include <ATen/ATen.h>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +74,22 @@ TEST(WorkTrace, says_what_found_no_room) {
   const Json about = Json::parse(read_file(path, kMostBytes))["maglev"];
   EXPECT_LE(about["spans"], (1 << 20) / 56);
   EXPECT_GT(about["dropped"], 0);
+}
+
+TEST(WorkTrace, of_torchs_profiler_tells_shapes_and_memory_where_that_is_wanted) {
+  for (const bool wanted : {false, true}) {
+    const std::string path = test_folder() + "/torch.json";
+    WorkTrace trace({.mode = TraceMode::full, .shapes = wanted, .memory = wanted},
+                    /*with_device=*/false);
+    const at::Tensor a = at::ones({100, 100}), product = at::mm(a, a);
+    trace.finish(path, kWork);
+    const Analysis analysis = analyse_trace(path);
+    EXPECT_EQ(analysis.allocations.empty(), !wanted);
+    for (const AllocatedBytes& allocated : analysis.allocations)
+      EXPECT_TRUE(allocated.name == "aten::ones" || allocated.name == "aten::mm") << allocated.name;
+    EXPECT_EQ(contains(read_file(path, kMostBytes), "\"Input Dims\": [[100, 100], [100, 100]]"),
+              wanted);
+  }
 }
 
 TEST(WorkTrace, is_one_at_a_time_and_leaves_nothing_behind_unfinished) {

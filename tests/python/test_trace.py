@@ -195,6 +195,33 @@ def test_torchs_profiler_is_in_the_same_file_on_the_same_clock(engine, tmp_path)
     assert len(within) >= 0.2 * len(torchs)
 
 
+def test_shapes_and_memory_are_in_a_full_trace_that_asks_for_them(engine, tmp_path):
+    plain, run = tmp_path / "plain", tmp_path / "run"
+    full = ["trace.window=7", "trace.mode=full", "ppo.fused=false"]
+    train(engine, plain, *full)
+    train(engine, run, *full, "trace.shapes=true", "trace.memory=true")
+
+    def found(folder):
+        events = read(folder / "traces" / "iter_7.json.gz")["traceEvents"]
+        shaped = any("Input Dims" in e.get("args", {}) for e in events)
+        return shaped, any(e["name"] == "[memory]" for e in events)
+
+    assert found(plain) == (False, False) and found(run) == (True, True)
+    report = json.loads(engine("trace", "analyze", run / "traces" / "iter_7.json.gz", "--json").stdout)
+    rows = report["allocations"]
+    assert rows and all(row["bytes"] >= row["largest"] > 0 and not row["device"] for row in rows)
+    assert not any(row["name"].startswith("aten::empty") for row in rows)
+    assert "Allocations" in engine("trace", "analyze", run / "traces" / "iter_7.json.gz").stdout
+
+
+@pytest.mark.parametrize("setting", ["trace.shapes=true", "trace.memory=true"])
+def test_what_only_torchs_profiler_tells_wants_it(setting, engine, tmp_path):
+    done = engine("train", *RUN, setting, "--out", tmp_path / "run")
+    name = setting.split("=")[0]
+    assert done.returncode == 2 and f"[trace] {name} is told by torch's profiler; set trace.mode=full" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("window", ["x", "5-", "-5", "9-5", "1-3,2-4", "5,", "99999999999999999999"])
 def test_a_bad_window_is_one_clear_error(window, engine, tmp_path):
     for where, options in (

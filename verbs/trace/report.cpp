@@ -210,6 +210,21 @@ std::string copies_text(const Analysis& analysis, const Terminal& terminal) {
   return table.text(terminal);
 }
 
+std::string allocations_text(const Analysis& analysis, size_t top, const Terminal& terminal) {
+  Table table({"allocated under", "memory", ">calls", ">MB", ">largest MB"});
+  size_t shown = 0;
+  for (const AllocatedBytes& allocated : analysis.allocations) {
+    if (shown++ == top) break;
+    table.add({short_name(allocated.name), allocated.device ? "device" : "host",
+               std::to_string(allocated.calls), printed("%.3f", allocated.bytes / 1e6),
+               printed("%.3f", allocated.largest / 1e6)});
+  }
+  std::string text = table.text(terminal);
+  if (analysis.allocations.size() > top)
+    text += "and " + std::to_string(analysis.allocations.size() - top) + " more\n";
+  return text;
+}
+
 std::string gaps_text(const Analysis& analysis, const Terminal& terminal) {
   Table table({"where", ">at", ">length", "cause", "after", "before"});
   for (const Gap& gap : analysis.gaps)
@@ -310,6 +325,8 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
     heading(text, "Calls of the device's runtime"),
         text += named_table(analysis.calls, "call", double(analysis.wall), top, origin, terminal);
   if (!analysis.copies.empty()) heading(text, "Copies"), text += copies_text(analysis, terminal);
+  if (!analysis.allocations.empty())
+    heading(text, "Allocations"), text += allocations_text(analysis, top, terminal);
   if (!analysis.gaps.empty()) heading(text, "Longest gaps"), text += gaps_text(analysis, terminal);
   if (!analysis.path.empty())
     heading(text, std::string("Critical path of ") +
@@ -363,6 +380,7 @@ std::string report_json(const std::string& path, const Analysis& analysis, const
       {"operations", named_json(analysis.operations, analysis.origin)},
       {"calls", named_json(analysis.calls, analysis.origin)},
       {"copies", Json::array()},
+      {"allocations", Json::array()},
       {"gaps", Json::array()},
       {"critical_path", {{"length_s", seconds(analysis.path_length)}, {"parts", Json::array()}}}};
   for (const Finding& finding : analysis.findings)
@@ -404,6 +422,12 @@ std::string report_json(const std::string& path, const Analysis& analysis, const
                               {"calls", copied.calls},
                               {"time_s", seconds(copied.total)},
                               {"bytes", copied.bytes}});
+  for (const AllocatedBytes& allocated : analysis.allocations)
+    json["allocations"].push_back({{"name", allocated.name},
+                                   {"device", allocated.device},
+                                   {"calls", allocated.calls},
+                                   {"bytes", allocated.bytes},
+                                   {"largest", allocated.largest}});
   for (const Gap& gap : analysis.gaps)
     json["gaps"].push_back({{"where", gap.where},
                             {"at_s", seconds(gap.begin - analysis.begin)},
