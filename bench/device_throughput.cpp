@@ -4,7 +4,7 @@
 //
 // Cases: default (the official sizes), report (the report's: horizon 8, 256 samples, terminations,
 // 3 value networks). A line of JSON for each case, precision of the device and 1, 16 and 256 rows
-// planned together, and one for each update. Milliseconds of a call that is waited for (`ms`: the
+// planned together, and of each update, as a GPU makes it and by autograd. Milliseconds of a call that is waited for (`ms`: the
 // median of 100) and of calls that follow each other (`ms_queued`: the mean of all); plans a second
 // of those; bytes the allocator holds before and after them. On a processor the same program runs
 // eagerly: it shows that it runs, PanelPlanner is what plans there.
@@ -20,7 +20,7 @@
 #include <ATen/ATen.h>
 
 #include "algos/tdmpc2/device/planner.h"
-#include "algos/tdmpc2/reference/learner.h"
+#include "algos/tdmpc2/learner.h"
 #include "base/core/error.h"
 #include "engine/device/device.h"
 #include "engine/device/step_graph.h"
@@ -129,24 +129,26 @@ void plans(const Flags& flags, const Case& c, Precision precision, int64_t rows)
   print(c, "plan", precision == Precision::bf16 ? "bf16" : "fp32", rows, t);
 }
 
-void updates(const Flags& flags, const Case& c, ThreadPool& pool) {
-  const Options o = options_of(c);
+void updates(const Flags& flags, const Case& c, Precision precision, bool fused, ThreadPool& pool) {
+  Options o = options_of(c);
+  o.fused = fused;
   const ModelShape shape = model_shape(o, hockey_like());
   const auto floats = at::TensorOptions(at::kFloat).device(flags.device);
   LearnerState state(o, shape, 1, flags.device);
-  ReferenceLearner learner({.options = o,
-                            .shape = shape,
-                            .seed = 1,
-                            .discount = discounts(o, hockey_like()),
-                            .pool = &pool},
-                           state);
+  const auto learner = made_learner({.options = o,
+                                     .shape = shape,
+                                     .seed = 1,
+                                     .discount = discounts(o, hockey_like()),
+                                     .precision = precision,
+                                     .pool = &pool},
+                                    state);
   const Sequences batch{.obs = at::randn({o.horizon + 1, o.batch, 18}, floats),
                         .action = at::rand({o.horizon, o.batch, 4}, floats) * 2 - 1,
                         .reward = at::randn({o.horizon, o.batch}, floats),
                         .terminated = at::zeros({o.horizon, o.batch}, floats)};
   auto figures = at::zeros({int64_t(kFigures)}, floats);
-  print(c, "update", "fp32", 1,
-        measure(flags, flags.updates, [&] { learner.update(batch, figures); }));
+  print(c, fused ? "update" : "update by autograd", precision == Precision::bf16 ? "bf16" : "fp32",
+        1, measure(flags, flags.updates, [&] { learner->update(batch, figures); }));
 }
 
 Flags parse(const std::vector<std::string>& words) {
@@ -182,7 +184,8 @@ void run(const Flags& flags) {
         const at::InferenceMode inference;
         plans(flags, c, precision, rows);
       }
-    updates(flags, c, pool);
+    for (const Precision precision : precisions)
+      for (const bool fused : {true, false}) updates(flags, c, precision, fused, pool);
   }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
-// Who learns: the losses as they are written down, by autograd, or panels on a processor. Both
-// change the same LearnerState.
+// Who learns: the losses as they are written down, by autograd; panels on a processor; or few
+// launches on a GPU. All change the same LearnerState.
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -45,5 +47,12 @@ class Learner {
   /// What people should know of it, one line or none.
   virtual std::string note() const { return ""; }
 };
+
+enum class LearnerKind { reference, panels, device };
+/// Who learns with these settings on `device`; reads options, shape and precision alone. Throws
+/// Error where tdmpc2.fused=on demands what cannot be.
+LearnerKind learner_kind(const LearnerOptions& options, at::Device device);
+/// That one, of `state`.
+std::unique_ptr<Learner> made_learner(const LearnerOptions& options, LearnerState& state);
 
 }  // namespace maglev::tdmpc2

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "algos/tdmpc2/device/planner.h"
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/model_shape.h"
-#include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/panels/packed_model.h"
 #include "algos/tdmpc2/policy.h"
 #include "base/simd/panel.h"
@@ -16,14 +16,15 @@ namespace {
 constexpr int64_t kF32 = 4;
 
 // elements that autograd keeps of one row of a network: of a normalised layer the product, its
-// normalised values and what Mish or SimNorm gives; of the last layer its logits three times
+// normalised values and what Mish or SimNorm gives; of the last layer its logits three times. The
+// device's learner: the product, what it gives and the gradient
 int64_t kept(const MlpPlaces& net) {
   int64_t elements = 0;
   for (const auto& layer : net) elements += 3 * layer.out;
   return elements;
 }
 
-// of an update by autograd: every row that is learned from at once, at every step
+// of an update of whole tensors: every row that is learned from at once, at every step
 int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout& l) {
   const int64_t sequences = o.micro_batch > 0 ? std::min(o.micro_batch, o.batch) : o.batch;
   const int64_t rows = sequences * o.horizon, wide = s.latent + s.actions + s.task_dim;
@@ -131,9 +132,8 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const ModelLayout layout = model_layout(shape);
   const int64_t threads = context.pool ? context.pool->threads() : 1;
   const int64_t q = layout.q_end() - layout.q_begin();
-  const bool panels = use_panels(
-      o, PanelLearner::obstacle({.options = o, .shape = shape, .precision = context.precision},
-                                context.device));
+  const bool panels = learner_kind({.options = o, .shape = shape, .precision = context.precision},
+                                   context.device) == LearnerKind::panels;
   const int64_t update = panels ? panel_update_elements(o, shape, layout, threads,
                                                         context.precision == Precision::bf16)
                                 : update_elements(o, shape, layout);

@@ -45,8 +45,7 @@ void Options::describe(OptionTable& t) {
   t.add("prune", prune,
         "leave out what cannot change a plan or an update; false: the plain reference, slower",
         {.free = true});
-  t.add("fused", fused,
-        "kernels of the engine for whole plans and updates on the processor; off: ATen",
+  t.add("fused", fused, "kernels of the engine for whole plans and updates; off: ATen and autograd",
         {.free = true});
 
   t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
@@ -69,8 +68,8 @@ void Options::describe(OptionTable& t) {
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
   t.add(
       "micro_batch", micro_batch,
-      "sequences of a batch that autograd learns from at once: the same update in less memory; 0: "
-      "all, and where they do not fit half as many",
+      "sequences of a batch learned from at once by autograd or on a GPU: the same update in less "
+      "memory; 0: all, and where they do not fit half as many",
       {.min = 0, .max = 1 << 20, .free = true});
   t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
   t.add("sampling", sampling,

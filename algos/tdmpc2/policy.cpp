@@ -47,13 +47,13 @@ bool plans_on_panels(const Options& o, const ModelShape& shape, const AlgoContex
          PanelPlanner::obstacle(shape, context.precision, context.device).empty();
 }
 
-bool use_panels(const Options& o, const std::string& obstacle) {
-  // panels leave out what cannot matter: the plain reference does not
-  const bool panels = o.fused.value_or(true) && o.prune;
-  if (o.fused.value_or(false) && (!panels || !obstacle.empty()))
+bool use_fused(const Options& o, const std::string& obstacle) {
+  // they leave out what cannot matter: the plain reference does not
+  const bool fused = o.fused.value_or(true) && o.prune;
+  if (o.fused.value_or(false) && (!fused || !obstacle.empty()))
     throw Error("[tdmpc2] tdmpc2.fused=on cannot be: " +
-                (panels ? obstacle : "tdmpc2.prune is off") + "; use auto");
-  return panels && obstacle.empty();
+                (fused ? obstacle : "tdmpc2.prune is off") + "; use auto");
+  return fused && obstacle.empty();
 }
 
 int64_t block_rows(const Options& o, const ModelShape& shape, const AlgoContext& context) {
@@ -116,7 +116,8 @@ std::unique_ptr<Planner> Tdmpc2Policy::made_planner(const Options& options) cons
   if (!options.mpc) return nullptr;
   // panels where they can be, else one program for a device; prune=off wants the plan as written
   const Precision precision = context_.precision;
-  if (use_panels(options, PanelPlanner::obstacle(shape_, precision, context_.device)))
+  if (context_.device.is_cpu() &&
+      use_fused(options, PanelPlanner::obstacle(shape_, precision, context_.device)))
     return std::make_unique<PanelPlanner>(plan_options_, shape_, precision,
                                           context_.pool ? context_.pool->threads() : 1);
   if (options.prune)

@@ -27,9 +27,9 @@ bool may_be_captured(const Options& options, at::Device device);
 /// Whether a processor plans with the engine's own kernels.
 bool plans_on_panels(const Options& options, const ModelShape& shape, const AlgoContext& context);
 
-/// Whether panels may be used where `obstacle` (empty: none) is what stands in their way. Throws
-/// Error where tdmpc2.fused=on demands them and they cannot be.
-bool use_panels(const Options& options, const std::string& obstacle);
+/// Whether the engine's kernels may be used where `obstacle` (empty: none) is what stands in their
+/// way. Throws Error where tdmpc2.fused=on demands them and they cannot be.
+bool use_fused(const Options& options, const std::string& obstacle);
 
 /// What the model sees of an environment's columns, and what its actions in [-1, 1] mean there.
 class Columns {

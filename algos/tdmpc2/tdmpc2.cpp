@@ -7,8 +7,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include "algos/tdmpc2/memory.h"
-#include "algos/tdmpc2/panels/learner.h"
-#include "algos/tdmpc2/reference/learner.h"
 #include "algos/tdmpc2/work.h"
 
 namespace maglev::tdmpc2 {
@@ -43,9 +41,7 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
                                .action_mask = policy_.plan_settings().action_mask,
                                .precision = context.precision,
                                .pool = context.pool};
-  if (use_panels(options, PanelLearner::obstacle(learner, context.device)))
-    learner_ = std::make_unique<PanelLearner>(learner, state_);
-  else learner_ = std::make_unique<ReferenceLearner>(learner, state_);
+  learner_ = made_learner(learner, state_);
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();

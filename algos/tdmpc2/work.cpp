@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/model_shape.h"
-#include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/policy.h"
 #include "algos/tdmpc2/tdmpc2.h"
 #include "base/simd/panel.h"
@@ -16,6 +16,8 @@ namespace {
 // share of the multiply-add peak that products of plans and updates reach, fitted
 // (docs/planning.md); updates by autograd multiply with a library's products
 constexpr double kPlanReach = 0.85, kPanelReach = 0.7, kLibraryReach = 0.35;
+// launches of an update for draws, losses and figures, besides layers (tests/emulation/tdmpc2_test)
+constexpr double kLossLaunches = 75;
 // value networks of a pair
 constexpr double kDrawn = 2;
 // blocks a plan's round and an update hand to threads
@@ -67,6 +69,17 @@ PassCost plan_pass(const Options& o, const ModelShape& s, const ModelLayout& l) 
   return sum;
 }
 
+// launches of the device's learner: a layer's two each way, and two for what its parameters get
+double device_launches(const Options& o, const ModelShape& s, const ModelLayout& l) {
+  const auto way = [](const MlpPlaces& net) { return pass_of(net).launches; };
+  const double heads = way(l.reward) + way(l.q.front()) + (s.episodic ? way(l.termination) : 0);
+  // only the dynamics go step by step; targets are found on the way there alone
+  const double model = way(l.dynamics) * (2 * double(o.horizon) + 1) + 3 * (way(l.encoder) + heads);
+  const double targets = way(l.policy) + way(l.q.front());
+  const double prior = 3 * way(l.policy) + 2 * way(l.q.front());
+  return model + targets + prior + kLossLaunches;
+}
+
 PassCost update_pass(const Options& o, const ModelShape& s, const ModelLayout& l) {
   const double H = double(o.horizon), B = double(o.batch);
   const PassCost policy = pass_of(l.policy), q = pass_of(l.q.front());
@@ -110,10 +123,11 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
        .elements = acting.elements * rows * steps,
        .launches = steps * (device ? acting.launches : kRoundHandOffs * (rounds + 1)),
        .threads = o.mpc ? rows * std::ceil(double(o.samples) / double(kPanelRows)) : rows});
-  const bool panels = use_panels(
-      o, PanelLearner::obstacle({.options = o, .shape = shape, .precision = context.precision},
-                                context.device));
-  const PassCost update = update_pass(o, shape, layout);
+  const LearnerKind learner =
+      learner_kind({.options = o, .shape = shape, .precision = context.precision}, context.device);
+  const bool panels = learner == LearnerKind::panels;
+  PassCost update = update_pass(o, shape, layout);
+  if (learner == LearnerKind::device) update.launches = device_launches(o, shape, layout);
   const double kept = panels ? kept_bytes(o, shape, layout) : 0;
   const double threads = context.pool ? double(context.pool->threads()) : 1;
   work.push_back({.name = "update",

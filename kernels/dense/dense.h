@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/core/hd.h"
 #include "base/simd/panel.h"
 
 namespace maglev {
@@ -109,7 +110,18 @@ struct DenseEndRows {
   DenseSteps start_steps;        ///< its `row` is not read
   const float *gain, *shift;     ///< f32
   DenseSteps gain_steps;         ///< of gain and shift; `row` is not read
+  /// Dropout before the norm: numbers in [0, 1), or null. What has one below `share` becomes 0, what
+  /// is kept is divided by 1 - share. [envs][nets][rows][features], as all below.
+  const float* uniform = nullptr;
+  float share = 0;
+  float* exact = nullptr;  ///< y before it is rounded, f32, written; or null
 };
+
+/// What dropout multiplies by.
+MAGLEV_HD float dropout_factor(float uniform, float share) {
+  return uniform < share ? 0.f : 1.f / (1.f - share);
+}
+
 /// Allocates a panel.
 void dense_end_cpu(const DenseEndRows& args);
 /// On `stream` (a cudaStream_t); returns a cudaError_t. At most 4096 features; x, y and their steps

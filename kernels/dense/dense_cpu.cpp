@@ -77,12 +77,18 @@ void end_rows_of(const DenseEndRows& a, int64_t env, int64_t net, float* panel) 
   const T* x = static_cast<const T*>(a.x) + place(a.from);
   T* y = static_cast<T*>(a.y) + place(a.to);
   const float* start = a.start ? a.start + place(a.start_steps) : nullptr;
+  // rows of all networks, one behind the other
+  const int64_t before = (env * a.nets + net) * a.rows;
   for (int64_t first = 0; first < a.rows; first += kPanelRows) {
     const int64_t count = std::min(kPanelRows, a.rows - first);
+    const int64_t dense = (before + first) * a.features;
     for (int64_t r = 0; r < kPanelRows; ++r)
-      for (int64_t f = 0; f < a.features; ++f)
-        panel[f * kPanelRows + r] =
+      for (int64_t f = 0; f < a.features; ++f) {
+        float& z = panel[f * kPanelRows + r] =
             r < count ? as_float(x[(first + r) * a.from.row + f]) + (start ? start[f] : 0.f) : 0.f;
+        if (a.uniform && r < count)
+          z *= dropout_factor(a.uniform[dense + r * a.features + f], a.share);
+      }
     end_panel({.end = a.end,
                .out = a.features,
                .gain = a.gain + place(a.gain_steps),
@@ -94,6 +100,7 @@ void end_rows_of(const DenseEndRows& a, int64_t env, int64_t net, float* panel) 
     for (int64_t r = 0; r < count; ++r)
       for (int64_t f = 0; f < a.features; ++f)
         write(panel[f * kPanelRows + r], y + (first + r) * a.to.row + f);
+    if (a.exact) panel_to_rows(panel, count, a.features, a.exact + dense);
   }
 }
 

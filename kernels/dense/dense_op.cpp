@@ -15,6 +15,11 @@
 namespace maglev {
 namespace {
 
+// of [N, rows, G, features]
+DenseSteps dense_steps(const at::Tensor& t) {
+  return {.env = t.stride(0), .row = t.stride(1), .net = t.stride(2)};
+}
+
 // a layer over any number of rows, panel by panel as the engine drives it; memory made once
 class PanelLayer {
  public:
@@ -298,22 +303,62 @@ void add_end_cases(std::vector<KernelCase>& list, at::Device device) {
       }
 }
 
+// dropout before the norm; what was rounded, also unrounded
+void add_dropout_cases(std::vector<KernelCase>& list, at::Device device) {
+  constexpr double kShare = 0.25;
+  for (auto type : {at::kFloat, at::kBFloat16}) {
+    const int64_t rows = 21, G = 2, features = 72;
+    auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(features));
+    const auto random = [&](const at::Tensor& t) { return t.to(device); };
+    const DenseEndTensors in{.x = random(at::randn({1, rows, G, features}, gen)).to(type),
+                             .start = random(at::randn({1, G, features}, gen)),
+                             .gain = random(1 + at::randn({1, G, features}, gen) * 0.5),
+                             .shift = random(at::randn({1, G, features}, gen)),
+                             .end = DenseEnd::mish,
+                             .uniform = random(at::rand({1, G, rows, features}, gen)),
+                             .share = kShare};
+    auto y = at::empty_like(in.x);
+    auto exact = at::empty_like(in.uniform);
+    auto fused = [=] { dense_end_(y, in, exact); };
+    list.push_back(
+        {.name = std::string("end dropout") + (type == at::kFloat ? "" : " bf16"),
+         .reference =
+             [=](const Tensors&) {
+               const auto keep = (in.uniform >= kShare).to(at::kFloat) / (1 - kShare);
+               auto all = (in.x.to(at::kFloat) + in.start).transpose(1, 2) * keep;
+               auto out = at::empty_like(in.uniform);
+               for (int64_t g = 0; g < G; ++g)
+                 out.select(1, g).copy_(
+                     dense_end_reference(all.select(1, g), in.gain[0][g], in.shift[0][g], in.end));
+               return Tensors{out.transpose(1, 2).to(type).to(at::kFloat), out};
+             },
+         .fused =
+             [=](const Tensors&) {
+               fused();
+               return Tensors{y.to(at::kFloat), exact};
+             },
+         .tolerance = type == at::kFloat ? Tolerance::of_sums(2 * features) : 4 * kRoundBf16,
+         .bytes = 3 * in.x.numel() * int64_t(in.x.element_size()),
+         .flops = in.x.numel() * 22,
+         .repeat_fused = fused});
+  }
+}
+
 std::vector<KernelCase> dense_cases(at::Device device) {
   std::vector<KernelCase> list;
   if (device.is_cpu()) add_layer_cases(list);
   if (device.is_cpu() && pair_products_available()) add_pair_cases(list);
   add_end_cases(list, device);
+  add_dropout_cases(list, device);
   return list;
 }
 
 }  // namespace
 
-void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
-                const at::Tensor& gain, const at::Tensor& shift, DenseEnd end) {
-  const at::Device device = device_of("dense", x, y, start, gain, shift);
-  const int64_t N = x.size(0), G = x.size(2), features = x.size(3);
-  MAGLEV_ASSERT(end != DenseEnd::none && x.stride(3) == 1 && y.stride(3) == 1 &&
-                    x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type(),
+DenseEndRows dense_end_rows(const DenseEndTensors& in) {
+  const auto& [x, start, gain, shift, end, uniform, share] = in;
+  const int64_t N = x.size(0), rows = x.size(1), G = x.size(2), features = x.size(3);
+  MAGLEV_ASSERT(end != DenseEnd::none && x.stride(3) == 1,
                 "an end of rows whose features are contiguous");
   // one for all environments, or one each
   auto fits = [&](const at::Tensor& p) {
@@ -331,29 +376,47 @@ void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& star
   const bool bf16 = x.scalar_type() == at::kBFloat16;
   if (!bf16 && x.scalar_type() != at::kFloat)
     throw Error(std::string("[dense] x must be f32 or bf16, got ") + x.toString());
-  auto steps = [](const at::Tensor& t) {
-    return DenseSteps{t.stride(0), t.stride(1), t.stride(2)};
-  };
+  MAGLEV_ASSERT(
+      !uniform.defined() || (uniform.numel() == x.numel() && uniform.scalar_type() == at::kFloat &&
+                             uniform.is_contiguous()),
+      "a number of f32 for each of x");
   // what all environments share has a step of 0
   auto shared = [](const at::Tensor& t) {
     return DenseSteps{.env = t.size(0) == 1 ? 0 : t.stride(0), .net = t.stride(1)};
   };
-  const DenseEndRows args{.end = end,
-                          .x = x.const_data_ptr(),
-                          .y = y.data_ptr(),
-                          .bf16 = bf16,
-                          .envs = N,
-                          .rows = x.size(1),
-                          .nets = G,
-                          .features = features,
-                          .from = steps(x),
-                          .to = steps(y),
-                          .start = start.defined() ? start.const_data_ptr<float>() : nullptr,
-                          .start_steps = start.defined() ? shared(start) : DenseSteps{},
-                          .gain = gain.const_data_ptr<float>(),
-                          .shift = shift.const_data_ptr<float>(),
-                          .gain_steps = shared(gain)};
+  return {.end = end,
+          .x = x.const_data_ptr(),
+          .bf16 = bf16,
+          .envs = N,
+          .rows = rows,
+          .nets = G,
+          .features = features,
+          .from = dense_steps(x),
+          .start = start.defined() ? start.const_data_ptr<float>() : nullptr,
+          .start_steps = start.defined() ? shared(start) : DenseSteps{},
+          .gain = gain.const_data_ptr<float>(),
+          .shift = shift.const_data_ptr<float>(),
+          .gain_steps = shared(gain),
+          .uniform = uniform.defined() ? uniform.const_data_ptr<float>() : nullptr,
+          .share = float(share)};
+}
+
+void dense_end_(const at::Tensor& y, const DenseEndTensors& in, const at::Tensor& exact) {
+  const at::Device device =
+      device_of("dense", in.x, y, in.start, in.gain, in.shift, in.uniform, exact);
+  MAGLEV_ASSERT(y.stride(3) == 1 && in.x.sizes() == y.sizes() &&
+                    in.x.scalar_type() == y.scalar_type() &&
+                    (!exact.defined() || exact.numel() == y.numel()),
+                "y like x, its features contiguous");
+  DenseEndRows args = dense_end_rows(in);
+  args.y = y.data_ptr(), args.to = dense_steps(y);
+  args.exact = exact.defined() ? exact.data_ptr<float>() : nullptr;
   launch<dense_end_cuda>("dense_end", device, dense_end_cpu, args);
+}
+
+void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
+                const at::Tensor& gain, const at::Tensor& shift, DenseEnd end) {
+  dense_end_(y, {.x = x, .start = start, .gain = gain, .shift = shift, .end = end});
 }
 
 at::Tensor dense_end_reference(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& shift,

@@ -15,6 +15,22 @@ namespace maglev {
 void dense_end_(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
                 const at::Tensor& gain, const at::Tensor& shift, DenseEnd end);
 
+/// What the end of a layer under training reads; see dense_end_.
+struct DenseEndTensors {
+  at::Tensor x;                   ///< [N, rows, G, features]
+  at::Tensor start, gain, shift;  ///< [N or 1, G, features] f32; start may be undefined
+  DenseEnd end;
+  /// [N, G, rows, features] f32 in [0, 1), contiguous, or undefined: dropout of x + start, where
+  /// below `share`.
+  at::Tensor uniform = {};
+  double share = 0;
+};
+/// The same of these. `exact` [N, G, rows, features] f32, contiguous, or undefined: y before it is
+/// rounded.
+void dense_end_(const at::Tensor& y, const DenseEndTensors& in, const at::Tensor& exact = {});
+/// As the kernels take it, without y: for who goes back. Throws Error as dense_end_.
+DenseEndRows dense_end_rows(const DenseEndTensors& in);
+
 /// The end of x [..., features] in plain ATen, differentiable; DenseEnd::none returns x.
 at::Tensor dense_end_reference(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& shift,
                                DenseEnd end);

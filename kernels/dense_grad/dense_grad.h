@@ -1,6 +1,6 @@
 #pragma once
 // Back through a layer of kernels/dense on panels (base/simd/panel.h): its end, its inputs and
-// its weights. Weight gradients wait until every panel has been through the network; then each is
+// its weights; and back through the end alone on rows. Weight gradients wait until every panel has been through the network; then each is
 // one product over the rows of all panels, written once, so there is no copy of the gradient a
 // thread and results do not depend on how many there are.
 
@@ -66,5 +66,43 @@ struct DenseWeightGrad {
   float* d_bias;    ///< [out], likewise
 };
 void dense_weight_grad_cpu(const DenseWeightGrad& args);
+
+/// Rows whose gradients of start, gain and shift are one part.
+constexpr int64_t kEndGradRows = 16;
+constexpr int64_t end_grad_parts(int64_t rows) { return (rows + kEndGradRows - 1) / kEndGradRows; }
+
+/// From d loss / d y to d loss / d x of a DenseEndRows of one environment. What forward computed is
+/// computed again from its x: nothing but the product and what the layer gave need be kept.
+struct DenseEndRowsGrad {
+  DenseEndRows of;  ///< as it was given, with its x still there; `y`, `to` and `exact` are not read
+  const void* dy;   ///< of x's type
+  void* dx;         ///< likewise, written; may be dy
+  DenseSteps from, to;  ///< of dy and dx
+  /// [end_grad_parts(rows)][nets][3][features]: d loss / d start, gain and shift, each part's rows
+  /// summed; written, or null where none is wanted.
+  float* parts;
+};
+/// Allocates panels.
+void dense_end_rows_grad_cpu(const DenseEndRowsGrad& args);
+/// On `stream` (a cudaStream_t); returns a cudaError_t. At most 4096 features; x, dy, dx and their
+/// steps are aligned to 16 bytes. Only in builds with device code.
+int dense_end_rows_grad_cuda(const DenseEndRowsGrad& args, void* stream);
+
+/// The parts' sums, in one order, of one DenseEndRowsGrad or several whose parts lie one behind the
+/// other.
+struct DenseEndFold {
+  const float* parts;  ///< [count][nets][3][features]
+  int64_t count, nets, features;
+  float *d_start, *d_gain, *d_shift;  ///< [nets][features], added to
+  int64_t net_step;                   ///< from one network's to the next
+};
+/// Where the sum of column c of the parts goes.
+MAGLEV_HD float* folded_place(const DenseEndFold& a, int64_t c) {
+  const int64_t net = c / (3 * a.features), kind = c / a.features % 3;
+  float* all = kind == 0 ? a.d_start : kind == 1 ? a.d_gain : a.d_shift;
+  return all + net * a.net_step + c % a.features;
+}
+void dense_end_fold_cpu(const DenseEndFold& args);
+int dense_end_fold_cuda(const DenseEndFold& args, void* stream);
 
 }  // namespace maglev

@@ -175,7 +175,7 @@ KernelCase layer_case(const LayerCase& c) {
 }
 
 std::vector<KernelCase> dense_grad_cases(at::Device device) {
-  std::vector<KernelCase> list;
+  std::vector<KernelCase> list = dense_end_grad_cases(device);
   if (!device.is_cpu()) return list;
   for (const LayerCase& c : {LayerCase{64, 12, 7, DenseEnd::none, false},
                              {1, 5, 8, DenseEnd::mish, false},

@@ -1,8 +1,11 @@
 #pragma once
 // A Gaussian policy squashed by tanh (Haarnoja et al., "Soft actor-critic", 2018) on a panel
-// (base/simd/panel.h): actions, entropies, and the gradient of both.
+// (base/simd/panel.h) or on rows: actions, entropies, and the gradient of both.
 
+#include <cmath>
 #include <cstdint>
+
+#include "base/core/hd.h"
 
 namespace maglev {
 
@@ -38,5 +41,65 @@ struct SquashedGaussianGrad {
   int64_t stride, rows;
 };
 void squashed_gaussian_grad_cpu(const SquashedGaussianGrad& args);
+
+/// The same of rows that lie one behind the other.
+struct SquashedGaussianRows {
+  LogStdBounds bounds;
+  int64_t rows, actions;
+  const float* head;                ///< [rows][2A]: means, then spreads
+  const float* noise;               ///< [rows][A]
+  float* action;                    ///< [rows][A], written
+  float *entropy, *scaled_entropy;  ///< [rows], written
+};
+/// Gradient with respect to the head.
+struct SquashedGaussianRowsGrad {
+  LogStdBounds bounds;
+  int64_t rows, actions;
+  const float *head, *noise, *action;  ///< of the forward pass
+  const float* d_action;               ///< [rows][A]
+  const float* d_scaled_entropy;       ///< [cycle]: row r takes r % cycle, times `scale`
+  int64_t cycle;
+  float scale;
+  float* d_head;  ///< [rows][2A], written
+};
+void squashed_gaussian_rows_cpu(const SquashedGaussianRows& args);
+void squashed_gaussian_rows_grad_cpu(const SquashedGaussianRowsGrad& args);
+/// On `stream` (a cudaStream_t); return a cudaError_t. Only in builds with device code.
+int squashed_gaussian_rows_cuda(const SquashedGaussianRows& args, void* stream);
+int squashed_gaussian_rows_grad_cuda(const SquashedGaussianRowsGrad& args, void* stream);
+
+MAGLEV_HD float log_std_of_spread(const LogStdBounds& b, float squashed) {
+  return b.low + 0.5f * (b.high - b.low) * (squashed + 1.f);
+}
+
+MAGLEV_HD void squashed_row(const SquashedGaussianRows& a, int64_t r) {
+  constexpr float kHalfLog2Pi = 0.918938533f;
+  float log_prob = 0, squash = 0;
+  for (int64_t i = 0; i < a.actions; ++i) {
+    const float mean = a.head[r * 2 * a.actions + i];
+    const float log_std = log_std_of_spread(a.bounds, tanhf(a.head[(r * 2 + 1) * a.actions + i]));
+    const float noise = a.noise[r * a.actions + i], action = tanhf(mean + noise * expf(log_std));
+    a.action[r * a.actions + i] = action;
+    log_prob -= 0.5f * noise * noise + log_std + kHalfLog2Pi;
+    squash += logf(fmaxf((1.f - action) * (1.f + action), 0.f) + 1e-6f);
+  }
+  a.entropy[r] = squash - log_prob;
+  a.scaled_entropy[r] = -float(a.actions) * log_prob;
+}
+
+MAGLEV_HD void squashed_row_grad(const SquashedGaussianRowsGrad& a, int64_t r) {
+  const float from_entropy = a.scale * a.d_scaled_entropy[r % a.cycle] * float(a.actions);
+  for (int64_t i = 0; i < a.actions; ++i) {
+    const int64_t place = r * a.actions + i, of_mean = r * 2 * a.actions + i;
+    const int64_t of_spread = of_mean + a.actions;
+    const float action = a.action[place], squashed = tanhf(a.head[of_spread]);
+    const float d_mean = a.d_action[place] * (1.f - action * action);
+    const float d_log_std =
+        d_mean * a.noise[place] * expf(log_std_of_spread(a.bounds, squashed)) + from_entropy;
+    a.d_head[of_mean] = d_mean;
+    a.d_head[of_spread] =
+        d_log_std * 0.5f * (a.bounds.high - a.bounds.low) * (1.f - squashed * squashed);
+  }
+}
 
 }  // namespace maglev

@@ -84,6 +84,12 @@ void squashed_gaussian_cpu(const SquashedGaussian& args) { HWY_DYNAMIC_DISPATCH(
 void squashed_gaussian_grad_cpu(const SquashedGaussianGrad& args) {
   HWY_DYNAMIC_DISPATCH(gradient)(args);
 }
+void squashed_gaussian_rows_cpu(const SquashedGaussianRows& args) {
+  for (int64_t r = 0; r < args.rows; ++r) squashed_row(args, r);
+}
+void squashed_gaussian_rows_grad_cpu(const SquashedGaussianRowsGrad& args) {
+  for (int64_t r = 0; r < args.rows; ++r) squashed_row_grad(args, r);
+}
 
 }  // namespace maglev
 #endif

@@ -1,13 +1,13 @@
-// Cases of the panel kernels; on tensors, the policy is a few lines of ATen.
-
-#include "kernels/squashed_gaussian/squashed_gaussian.h"
+#include "kernels/squashed_gaussian/squashed_gaussian_op.h"
 
 #include <string>
 
 #include <ATen/ATen.h>
 
+#include "base/core/error.h"
 #include "base/simd/panel.h"
 #include "engine/device/kernel.h"
+#include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
@@ -53,8 +53,46 @@ Tensors squashed_reference(const at::Tensor& head, const at::Tensor& normals) {
   return {action, (squash - gauss).detach(), (-double(A) * gauss).sum()};
 }
 
+// on rows; entropies count by weights, each row's its own
+KernelCase squashed_rows_case(int64_t rows, int64_t A, at::Device device) {
+  constexpr double kScale = 0.3;
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows + A));
+  auto head = (at::randn({rows, 2 * A}, gen) * 0.4).to(device);
+  auto noise = at::randn({rows, A}, gen).to(device), weight = at::rand({rows}, gen).to(device);
+  return {
+      .name = "rows one behind the other " + std::to_string(rows) + " actions=" + std::to_string(A),
+      .inputs = {head},
+      .reference =
+          [=](const Tensors& in) {
+            // row by row, for each has a weight
+            Tensors action, entropy, total;
+            for (int64_t r = 0; r < rows; ++r) {
+              auto one = squashed_reference(in[0].narrow(0, r, 1), noise.narrow(0, r, 1));
+              action.push_back(one[0]), entropy.push_back(one[1]);
+              total.push_back(one[2] * weight[r] * kScale);
+            }
+            return Tensors{at::cat(action), at::cat(entropy), at::stack(total).sum()};
+          },
+      .fused =
+          [=](const Tensors& in) {
+            const SquashedDraw d = squashed_draw(in[0].detach(), noise, {});
+            return Tensors{d.action, d.entropy, (d.scaled_entropy * weight).sum() * kScale};
+          },
+      .backward =
+          [=](const Tensors& in, const Tensors& grad) {
+            const SquashedDraw d = squashed_draw(in[0].detach(), noise, {});
+            return Tensors{
+                squashed_draw_back(d, grad[0].contiguous(), weight * grad[2], kScale, {})};
+          },
+      .tolerance = 2e-5,
+      .bytes = rows * A * 16,
+      .flops = rows * A * 90};
+}
+
 std::vector<KernelCase> squashed_gaussian_cases(at::Device device) {
   std::vector<KernelCase> list;
+  for (auto [rows, A] : {std::pair<int64_t, int64_t>{1, 1}, {17, 4}, {140, 3}})
+    list.push_back(squashed_rows_case(rows, A, device));
   if (!device.is_cpu()) return list;
   for (auto [rows, A] : {std::pair<int64_t, int64_t>{1, 1}, {17, 4}, {64, 8}}) {
     auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows));
@@ -93,6 +131,51 @@ std::vector<KernelCase> squashed_gaussian_cases(at::Device device) {
 }
 
 }  // namespace
+
+SquashedDraw squashed_draw(const at::Tensor& head, const at::Tensor& noise,
+                           const LogStdBounds& bounds) {
+  const at::Device device = device_of("squashed_gaussian", head, noise);
+  const int64_t rows = noise.size(0), A = noise.size(1);
+  MAGLEV_ASSERT(head.is_contiguous() && noise.is_contiguous() && head.numel() == 2 * rows * A,
+                "means and spreads of each row");
+  auto of_rows = [&] { return at::empty({rows}, head.options()); };
+  SquashedDraw draw{head, noise, at::empty_like(noise), of_rows(), of_rows()};
+  const SquashedGaussianRows args{.bounds = bounds,
+                                  .rows = rows,
+                                  .actions = A,
+                                  .head = head.const_data_ptr<float>(),
+                                  .noise = noise.const_data_ptr<float>(),
+                                  .action = draw.action.data_ptr<float>(),
+                                  .entropy = draw.entropy.data_ptr<float>(),
+                                  .scaled_entropy = draw.scaled_entropy.data_ptr<float>()};
+  launch<squashed_gaussian_rows_cuda>("squashed_gaussian", device, squashed_gaussian_rows_cpu,
+                                      args);
+  return draw;
+}
+
+at::Tensor squashed_draw_back(const SquashedDraw& draw, const at::Tensor& d_action,
+                              const at::Tensor& d_scaled_entropy, double scale,
+                              const LogStdBounds& bounds) {
+  const at::Device device = device_of("squashed_gaussian", draw.head, d_action, d_scaled_entropy);
+  MAGLEV_ASSERT(d_action.is_contiguous() && d_action.sizes() == draw.action.sizes() &&
+                    d_scaled_entropy.is_contiguous(),
+                "gradients of each row");
+  auto d_head = at::empty_like(draw.head);
+  const SquashedGaussianRowsGrad args{.bounds = bounds,
+                                      .rows = draw.noise.size(0),
+                                      .actions = draw.noise.size(1),
+                                      .head = draw.head.const_data_ptr<float>(),
+                                      .noise = draw.noise.const_data_ptr<float>(),
+                                      .action = draw.action.const_data_ptr<float>(),
+                                      .d_action = d_action.const_data_ptr<float>(),
+                                      .d_scaled_entropy = d_scaled_entropy.const_data_ptr<float>(),
+                                      .cycle = d_scaled_entropy.numel(),
+                                      .scale = float(scale),
+                                      .d_head = d_head.data_ptr<float>()};
+  launch<squashed_gaussian_rows_grad_cuda>("squashed_gaussian_grad", device,
+                                           squashed_gaussian_rows_grad_cpu, args);
+  return d_head;
+}
 
 namespace kernels::squashed_gaussian {
 KernelEntry entry() {

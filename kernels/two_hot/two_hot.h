@@ -57,13 +57,31 @@ void two_hot_inverse_cpu(const TwoHotInverse& args);
 struct TwoHotRows {
   TwoHotBins bins;
   const float* logits;  ///< [rows, bins]
-  const float* target;  ///< [rows]
-  float* loss;          ///< [rows], written
-  float* d_logits;      ///< [rows, bins], written; null: not wanted
+  const float* target;  ///< [cycle]: row r takes target and weight r % cycle
+  int64_t cycle;
+  const float* weight;  ///< [cycle], or null: all 1
+  float scale;          ///< of all weights
+  float* loss;          ///< [rows], written, without weights
+  float* d_logits;      ///< [rows, bins], written, with them; null: not wanted
   int64_t rows;
+
+  MAGLEV_HD float weight_of(int64_t r) const { return scale * (weight ? weight[r % cycle] : 1.f); }
 };
 /// On `stream` (a cudaStream_t), pointers to device memory; returns a cudaError_t. Only in builds
 /// with device code.
 int two_hot_loss_cuda(const TwoHotRows& args, void* stream);
+
+/// Values of rows that lie one behind the other, or the gradient of their logits.
+struct TwoHotValueRows {
+  TwoHotBins bins;
+  const float* logits;   ///< [rows, bins]
+  float* value;          ///< [rows], written; null: not wanted
+  const float* d_value;  ///< [cycle]: row r takes r % cycle, times `scale`; null: no gradient
+  int64_t cycle;
+  float scale;
+  float* d_logits;  ///< [rows, bins], written where there is a d_value
+  int64_t rows;
+};
+int two_hot_value_cuda(const TwoHotValueRows& args, void* stream);
 
 }  // namespace maglev

@@ -20,17 +20,40 @@ void loss_by_panels(const TwoHotRows& rows) {
   const int64_t bins = rows.bins.count;
   auto memory = at::empty({bins * kPanelRows});
   float* panel = memory.data_ptr<float>();
-  for (int64_t first = 0; first < rows.rows; first += kPanelRows) {
-    const int64_t count = std::min(kPanelRows, rows.rows - first);
+  // targets of a panel's rows lie together: a panel ends where they begin anew
+  for (int64_t first = 0, count; first < rows.rows; first += count) {
+    const int64_t place = first % rows.cycle;
+    count = std::min({kPanelRows, rows.rows - first, rows.cycle - place});
     rows_to_panel(rows.logits + first * bins, count, bins, panel);
     two_hot_loss_cpu({.bins = rows.bins,
                       .logits = panel,
-                      .target = rows.target + first,
+                      .target = rows.target + place,
                       .weight = 1,
                       .loss = rows.loss + first,
                       .stride = kPanelRows,
                       .rows = count});
-    if (rows.d_logits) panel_to_rows(panel, count, bins, rows.d_logits + first * bins);
+    if (!rows.d_logits) continue;
+    float* d = rows.d_logits + first * bins;
+    panel_to_rows(panel, count, bins, d);
+    for (int64_t i = 0; i < count * bins; ++i) d[i] *= rows.weight_of(first + i / bins);
+  }
+}
+
+void values_by_panels(const TwoHotValueRows& rows) {
+  const int64_t bins = rows.bins.count;
+  auto memory = at::empty({(bins + 1) * kPanelRows});
+  float *panel = memory.data_ptr<float>(), *value = panel + bins * kPanelRows;
+  for (int64_t first = 0; first < rows.rows; first += kPanelRows) {
+    const int64_t count = std::min(kPanelRows, rows.rows - first);
+    rows_to_panel(rows.logits + first * bins, count, bins, panel);
+    two_hot_value_grad_cpu(
+        {.bins = rows.bins, .logits = panel, .value = value, .stride = kPanelRows, .rows = count});
+    if (rows.value) std::copy_n(value, count, rows.value + first);
+    if (!rows.d_value) continue;
+    float* d = rows.d_logits + first * bins;
+    panel_to_rows(panel, count, bins, d);
+    for (int64_t i = 0; i < count * bins; ++i)
+      d[i] *= rows.scale * rows.d_value[(first + i / bins) % rows.cycle];
   }
 }
 
@@ -41,6 +64,9 @@ void loss_rows(const at::Tensor& logits, const at::Tensor& target, const TwoHotB
   const TwoHotRows args{.bins = bins,
                         .logits = logits.const_data_ptr<float>(),
                         .target = target.const_data_ptr<float>(),
+                        .cycle = logits.size(0),
+                        .weight = nullptr,
+                        .scale = 1,
                         .loss = loss.data_ptr<float>(),
                         .d_logits = d_logits ? d_logits->data_ptr<float>() : nullptr,
                         .rows = logits.size(0)};
@@ -113,6 +139,68 @@ KernelCase value_case(int64_t rows, const TwoHotBins& bins) {
       .flops = rows * bins.count * 30};
 }
 
+// rows as a learner of several networks has them: each network's rows take the same targets
+KernelCase weighted_loss_case(int64_t nets, int64_t rows, at::Device device) {
+  constexpr double kScale = 0.1;
+  const TwoHotBins bins;
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(nets * rows));
+  auto logits = (at::randn({nets, rows, bins.count}, gen) * 3).to(device);
+  auto target = (at::randn({rows}, gen) * 20).to(device), weight = at::rand({rows}, gen).to(device);
+  return {.name = "weighted loss nets=" + std::to_string(nets) + " rows=" + std::to_string(rows),
+          .inputs = {logits},
+          .reference =
+              [=](const Tensors& in) {
+                const auto wanted = target.unsqueeze(0).expand({nets, rows});
+                const auto loss = two_hot_loss_reference(in[0], wanted, bins);
+                return Tensors{loss.detach(), (loss * weight).sum() * kScale};
+              },
+          .fused =
+              [=](const Tensors& in) {
+                auto d_logits = in[0].detach().clone();
+                const auto loss = two_hot_loss_back_(d_logits, target, weight, kScale, bins);
+                return Tensors{loss, (loss * weight).sum() * kScale};
+              },
+          .backward =
+              [=](const Tensors& in, const Tensors& grad) {
+                auto d_logits = in[0].detach().clone();
+                two_hot_loss_back_(d_logits, target, weight, kScale, bins);
+                return Tensors{d_logits * grad[1]};
+              },
+          .tolerance = 5e-5,
+          .bytes = nets * rows * bins.count * 8,
+          .flops = nets * rows * bins.count * 40};
+}
+
+// values of rows
+KernelCase row_value_case(int64_t nets, int64_t rows, at::Device device) {
+  constexpr double kScale = -0.5;
+  const TwoHotBins bins;
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(nets * rows + 1));
+  auto logits = at::randn({nets, rows, bins.count}, gen).to(device);
+  auto weight = at::rand({rows}, gen).to(device);
+  return {.name = "row values nets=" + std::to_string(nets) + " rows=" + std::to_string(rows),
+          .inputs = {logits},
+          .reference =
+              [=](const Tensors& in) {
+                const auto value = two_hot_value_reference(in[0], bins);
+                return Tensors{value.detach(), (value * weight).sum() * kScale};
+              },
+          .fused =
+              [=](const Tensors& in) {
+                const auto value = two_hot_value(in[0].detach(), bins);
+                return Tensors{value, (value * weight).sum() * kScale};
+              },
+          .backward =
+              [=](const Tensors& in, const Tensors& grad) {
+                auto d_logits = in[0].detach().clone();
+                two_hot_value_back_(d_logits, weight, kScale, bins);
+                return Tensors{d_logits * grad[1]};
+              },
+          .tolerance = 1e-5,
+          .bytes = nets * rows * bins.count * 8,
+          .flops = nets * rows * bins.count * 30};
+}
+
 // of a panel, without the gradient
 KernelCase inverse_case(int64_t rows, const TwoHotBins& bins) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows * bins.count));
@@ -145,6 +233,10 @@ std::vector<KernelCase> two_hot_cases(at::Device device) {
   for (int64_t rows : {1, 64, 768})
     for (int64_t count : {2, 101}) list.push_back(loss_case(rows, {.count = count}, device));
   list.push_back(loss_case(100, {.count = 41, .low = -5, .high = 5}, device));
+  for (auto [nets, rows] : {std::pair<int64_t, int64_t>{1, 1}, {2, 70}, {5, 24}}) {
+    list.push_back(weighted_loss_case(nets, rows, device));
+    list.push_back(row_value_case(nets, rows, device));
+  }
   if (device.is_cpu())
     for (int64_t rows : {1, 17, 64}) {
       list.push_back(value_case(rows, {}));
@@ -170,6 +262,58 @@ at::Tensor two_hot_loss(const at::Tensor& logits, const at::Tensor& target,
   auto loss = at::empty_like(targets);
   loss_rows(rows, targets, bins, loss, nullptr);
   return loss.view(target.sizes());
+}
+
+at::Tensor two_hot_loss_back_(at::Tensor& logits, const at::Tensor& target,
+                              const at::Tensor& weight, double scale, const TwoHotBins& bins) {
+  const at::Device device = device_of("two_hot", logits, target, weight);
+  const int64_t rows = logits.numel() / bins.count, cycle = target.numel();
+  MAGLEV_ASSERT(logits.is_contiguous() && target.is_contiguous() && weight.is_contiguous() &&
+                    weight.numel() == cycle && rows % cycle == 0,
+                "a target and a weight for each row, in turns");
+  auto loss = at::empty({rows / cycle, cycle}, target.options());
+  const TwoHotRows args{.bins = bins,
+                        .logits = logits.const_data_ptr<float>(),
+                        .target = target.const_data_ptr<float>(),
+                        .cycle = cycle,
+                        .weight = weight.const_data_ptr<float>(),
+                        .scale = float(scale),
+                        .loss = loss.data_ptr<float>(),
+                        .d_logits = logits.data_ptr<float>(),
+                        .rows = rows};
+  launch<two_hot_loss_cuda>("two_hot", device, loss_by_panels, args);
+  return loss;
+}
+
+at::Tensor two_hot_value(const at::Tensor& logits, const TwoHotBins& bins) {
+  const at::Device device = device_of("two_hot", logits);
+  MAGLEV_ASSERT(logits.is_contiguous() && logits.size(-1) == bins.count, "[..., bins]");
+  auto value = at::empty(logits.sizes().slice(0, size_t(logits.dim() - 1)), logits.options());
+  const TwoHotValueRows args{.bins = bins,
+                             .logits = logits.const_data_ptr<float>(),
+                             .value = value.data_ptr<float>(),
+                             .d_value = nullptr,
+                             .cycle = 1,
+                             .scale = 1,
+                             .d_logits = nullptr,
+                             .rows = value.numel()};
+  launch<two_hot_value_cuda>("two_hot_value", device, values_by_panels, args);
+  return value;
+}
+
+void two_hot_value_back_(at::Tensor& logits, const at::Tensor& d_value, double scale,
+                         const TwoHotBins& bins) {
+  const at::Device device = device_of("two_hot", logits, d_value);
+  MAGLEV_ASSERT(logits.is_contiguous() && d_value.is_contiguous(), "rows one behind the other");
+  const TwoHotValueRows args{.bins = bins,
+                             .logits = logits.const_data_ptr<float>(),
+                             .value = nullptr,
+                             .d_value = d_value.const_data_ptr<float>(),
+                             .cycle = d_value.numel(),
+                             .scale = float(scale),
+                             .d_logits = logits.data_ptr<float>(),
+                             .rows = logits.numel() / bins.count};
+  launch<two_hot_value_cuda>("two_hot_value", device, values_by_panels, args);
 }
 
 at::Tensor two_hot_loss_reference(const at::Tensor& logits, const at::Tensor& target,

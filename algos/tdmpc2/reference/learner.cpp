@@ -1,12 +1,9 @@
 #include "algos/tdmpc2/reference/learner.h"
 
-#include <algorithm>
-
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include "engine/nn/autocast.h"
-#include "kernels/noise/noise_op.h"
 #include "kernels/two_hot/two_hot_op.h"
 
 namespace maglev::tdmpc2 {
@@ -14,37 +11,10 @@ namespace {
 
 at::Tensor rows_of(const at::Tensor& x) { return x.defined() ? x.flatten(0, 1) : x; }
 
-// sequences [first, first + count) of x, which are its dimension `dim`
-at::Tensor cut(const at::Tensor& x, int64_t dim, int64_t first, int64_t count) {
-  return !x.defined() || count == x.size(dim) ? x : x.narrow(dim, first, count);
-}
-
-std::vector<Part> parts_of(const Sequences& batch, int64_t at_once) {
-  const int64_t B = batch.action.size(1);
-  std::vector<Part> parts;
-  for (int64_t first = 0; first < B; first += at_once) {
-    const int64_t count = std::min(at_once, B - first);
-    parts.push_back({.rows = {.obs = cut(batch.obs, 1, first, count),
-                              .action = cut(batch.action, 1, first, count),
-                              .reward = cut(batch.reward, 1, first, count).contiguous(),
-                              .terminated = cut(batch.terminated, 1, first, count),
-                              .task = cut(batch.task, 0, first, count)},
-                     .first = first,
-                     .batch = B});
-  }
-  return parts;
-}
-
-int64_t sequences_at_once(const Options& o) {
-  return o.micro_batch > 0 ? std::min(o.micro_batch, o.batch) : o.batch;
-}
-
 }  // namespace
 
 ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& state)
-    : options_(options),
-      state_(&state),
-      micro_batch_(sequences_at_once(options.options), state.grad.device(), "sequences") {
+    : PartsLearner(options, state) {
   const ModelLayout& layout = state.model->layout();
   const int64_t n = options.shape.num_q, begin = layout.q_begin(),
                 count = layout.q_end() - layout.q_begin();
@@ -53,41 +23,8 @@ ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& 
   state.params.bind(*state.model, *state.model, state.grad);
   q_ = stacked(online, layout.q[0], n);
   target_q_ = stacked(state.target_q, layout.q[0], n);
-
-  // rho^t weights the losses, gamma is of each task, and a draw picks one pair of value networks
-  const auto f32 = state.params.data().options();
-  rho_ = at::pow(options.options.rho, at::arange(options.options.horizon + 1, f32));
-  discount_ = at::tensor(options.discount).to(f32.device());
-  pairs_ = at::zeros({pair_count(n), 2}, at::kLong);
-  for (int64_t i = 0, p = 0; i < n; ++i)
-    for (int64_t j = i + 1; j < n; ++j, ++p) pairs_[p][0] = i, pairs_[p][1] = j;
-  pairs_ = pairs_.to(f32.device());
-}
-
-NoiseFill ReferenceLearner::numbers(UpdateNumbers kind) const {
-  return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>());
-}
-
-template <class Draw>
-at::Tensor ReferenceLearner::drawn(UpdateNumbers kind, int64_t outer, int64_t width,
-                                   const Part& part, const Draw& draw) const {
-  auto out = at::empty({outer, part.count(), width}, state_->grad.options());
-  NoiseFill fill = numbers(kind);
-  if (part.whole()) {
-    draw(out, fill);
-    return out;
-  }
-  // a part's numbers are those the whole batch draws for its rows
-  for (int64_t i = 0; i < outer; ++i) {
-    fill.first = uint64_t((i * part.batch + part.first) * width);
-    at::Tensor place = out[i];
-    draw(place, fill);
-  }
-  return out;
-}
-
-at::Tensor ReferenceLearner::normals(UpdateNumbers kind, int64_t steps, const Part& part) const {
-  return drawn(kind, steps, options_.shape.actions, part, noise_normal_);
+  // gamma is of each task
+  discount_ = at::tensor(options.discount).to(state.params.data().device());
 }
 
 at::Tensor ReferenceLearner::keep(UpdateNumbers kind, int64_t nets, int64_t steps,
@@ -95,17 +32,8 @@ at::Tensor ReferenceLearner::keep(UpdateNumbers kind, int64_t nets, int64_t step
   const double share = options_.options.dropout;
   if (share == 0) return {};
   // what is kept is scaled up, so that its mean stays what it was
-  const auto u = drawn(kind, nets * steps, options_.shape.mlp_dim, part, noise_uniform_);
+  const auto u = uniforms(kind, nets * steps, options_.shape.mlp_dim, part);
   return (u >= share).to(at::kFloat).view({nets, steps * part.count(), -1}) * (1 / (1 - share));
-}
-
-at::Tensor ReferenceLearner::drawn_pair(UpdateNumbers kind) const {
-  const int64_t pairs = pairs_.size(0);
-  auto u = at::empty({1}, state_->grad.options());
-  noise_uniform_(u, numbers(kind));
-  // a uniform close to 1 may round up to the number of pairs
-  const auto place = (u * double(pairs)).to(at::kLong).clamp_max(pairs - 1);
-  return at::index_select(pairs_, 0, place).flatten();
 }
 
 at::Tensor ReferenceLearner::encode(const Part& part, int64_t first, int64_t count) const {
@@ -114,8 +42,7 @@ at::Tensor ReferenceLearner::encode(const Part& part, int64_t first, int64_t cou
   if (!options_.shape.image()) return model.encode(obs, embedded(part.rows.task, count));
   // shifts of all times are drawn, so that a time's does not depend on which times are encoded
   const auto shift =
-      drawn(UpdateNumbers::image_shift, part.rows.obs.size(0), 2, part, noise_uniform_)
-          .narrow(0, first, count);
+      uniforms(UpdateNumbers::image_shift, part.rows.obs.size(0), 2, part).narrow(0, first, count);
   return model.encode_image(obs.flatten(0, 1), shift.flatten(0, 1)).view({count, part.count(), -1});
 }
 
@@ -155,8 +82,8 @@ ReferenceLearner::Targets ReferenceLearner::targets(const Part& part) const {
   const auto e = embedded(task, H);
   const auto z = encode(part, 1, H).to(at::kFloat);
   const auto head = model.policy(z, e).to(at::kFloat);
-  const auto draw =
-      draw_policy(head, normals(UpdateNumbers::target_action, H, part), mask_of(task));
+  const auto noise = normals(UpdateNumbers::target_action, H, options_.shape.actions, part);
+  const auto draw = draw_policy(head, noise, mask_of(task));
   // q = r + gamma (1 - terminated) times the lesser of two target networks; no planning in it
   const auto logits = pair_logits(target_q_, drawn_pair(UpdateNumbers::target_pair),
                                   rows_of(joined(z, draw.action, e)), {});
@@ -244,8 +171,8 @@ ReferenceLearner::PolicyValues ReferenceLearner::policy_values(const Part& part,
     Autocast guard(options_.precision, state_->grad.device());
     head = model.policy(latents, e).to(at::kFloat);
   }
-  const auto draw =
-      draw_policy(head, normals(UpdateNumbers::policy_action, steps, part), mask_of(task));
+  const auto noise = normals(UpdateNumbers::policy_action, steps, options_.shape.actions, part);
+  const auto draw = draw_policy(head, noise, mask_of(task));
   {
     Autocast guard(options_.precision, state_->grad.device());
     logits = pair_logits(q_, drawn_pair(UpdateNumbers::policy_pair),
@@ -300,29 +227,6 @@ void ReferenceLearner::policy_gradients(const at::Tensor& latents, const Sequenc
   at::NoGradGuard no_grad;
   state_->scale.copy_(scale);
   figures[kScale].copy_(scale);
-}
-
-void ReferenceLearner::update(const Sequences& batch, at::Tensor& figures) {
-  LearnerState& s = *state_;
-  const int64_t begin = s.model->layout().policy_begin();
-  auto model_grad = s.grad.narrow(0, 0, begin);
-  auto policy_grad = s.grad.narrow(0, begin, s.grad.size(0) - begin);
-
-  // model first: the policy learns from value networks that have moved already
-  at::Tensor latents;
-  micro_batch_.run([&](int64_t rows) { latents = model_gradients(batch, rows, figures); });
-  s.model_adam.reduce(model_grad, {}, *options_.pool);
-  s.model_adam.clip(s.skip);
-  s.model_adam.step(s.lr, *options_.pool);
-  micro_batch_.run([&](int64_t rows) { policy_gradients(latents, batch, rows, figures); });
-  s.policy_adam.reduce(policy_grad, {}, *options_.pool);
-  s.policy_adam.clip(s.skip);
-  s.policy_adam.step(s.lr, *options_.pool);
-  // target networks follow last: this update was judged by those of the one before
-  s.finish_update(options_.options.tau, *options_.pool);
-  at::NoGradGuard no_grad;
-  figures[kGradNorm].copy_(s.model_adam.norm());
-  figures[kPolicyGradNorm].copy_(s.policy_adam.norm());
 }
 
 }  // namespace maglev::tdmpc2

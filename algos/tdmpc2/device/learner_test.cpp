@@ -1,0 +1,111 @@
+#include "algos/tdmpc2/device/learner.h"
+
+#include <gtest/gtest.h>
+
+#include "algos/tdmpc2/reference/learner.h"
+#include "tests/limited_memory.h"
+#include "tests/tdmpc2_learners.h"
+
+namespace maglev::tdmpc2 {
+namespace {
+
+template <class Learner>
+void both_gradients(Made<Learner>& made, const Sequences& batch, int64_t at_once) {
+  const auto latents = made.learner.model_gradients(batch, at_once, made.figures);
+  made.learner.policy_gradients(latents, batch, at_once, made.figures);
+}
+
+class DeviceLearnerParity : public testing::TestWithParam<Setting> {};
+
+TEST_P(DeviceLearnerParity, gradients_and_figures_are_those_of_autograd) {
+  Made<ReferenceLearner> reference(GetParam());
+  Made<DeviceLearner> device(GetParam());
+  const Sequences batch = sequences(reference.options, 3);
+  both_gradients(reference, batch, reference.options.options.batch);
+  // all at once, and in parts of which the last is shorter
+  for (const int64_t at_once : {GetParam().B, GetParam().B / 2 + 1}) {
+    device.state.scale.fill_(1);
+    both_gradients(device, batch, at_once);
+    expect_gradients_close(device.state.grad, reference.state.grad, reference.state.model->layout(),
+                           gradient_rounding(reference.options));
+    EXPECT_TRUE(close(device.state.scale, reference.state.scale, 1e-5)) << at_once;
+    EXPECT_TRUE(close(device.figures, reference.figures, 5e-5)) << at_once;
+  }
+}
+
+TEST_P(DeviceLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
+  Made<ReferenceLearner> reference(GetParam());
+  Made<DeviceLearner> device(GetParam());
+  for (uint64_t seed : {3, 4}) {
+    reference.learner.update(sequences(reference.options, seed), reference.figures);
+    device.learner.update(sequences(device.options, seed), device.figures);
+  }
+  EXPECT_TRUE(close(device.state.params.data(), reference.state.params.data(), 1e-6));
+  EXPECT_TRUE(close(device.state.target_q, reference.state.target_q, 1e-6));
+  EXPECT_TRUE(close(device.figures, reference.figures, 5e-5));
+  EXPECT_TRUE(close(device.state.updates, reference.state.updates, 0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, DeviceLearnerParity,
+                         testing::Values(Setting{}, Setting{.B = 9, .H = 5},
+                                         Setting{
+                                             .B = 20, .H = 1, .episodic = false, .dropout = 0}));
+
+// what autograd in bf16 is off by is the measure: both round what enters a product
+TEST(DeviceLearner, in_bf16_is_as_far_from_fp32_as_autograd_is) {
+  const Setting exact, rounded{.precision = Precision::bf16};
+  Made<ReferenceLearner> truth(exact), reference(rounded);
+  Made<DeviceLearner> device(rounded);
+  const Sequences batch = sequences(truth.options, 3);
+  both_gradients(truth, batch, exact.B);
+  both_gradients(reference, batch, exact.B);
+  both_gradients(device, batch, exact.B);
+  const auto off = [&](const at::Tensor& grad) {
+    return (grad - truth.state.grad).norm().item<double>() / truth.state.grad.norm().item<double>();
+  };
+  std::printf("bf16: gradients differ by %.2f %% of their norm, autograd's by %.2f %%\n",
+              100 * off(device.state.grad), 100 * off(reference.state.grad));
+  EXPECT_GT(off(device.state.grad), 0);
+  EXPECT_LT(off(device.state.grad), 1.5 * off(reference.state.grad));
+  EXPECT_TRUE(close(device.figures, truth.figures, 1e-2));
+}
+
+TEST(DeviceLearner, a_batch_that_does_not_fit_is_learned_from_in_halves) {
+  const auto update = [](int64_t bytes) -> Limited {
+    Made<DeviceLearner> made({.B = 512});
+    const Sequences batch = sequences(made.options, 3);
+    const LimitedMemory memory(bytes);
+    made.learner.update(batch, made.figures);
+    return {made.state.params.data().clone(), memory.taken(), made.learner.note()};
+  };
+  expect_parts_where_memory_is_short(update, 1e-6, "learned from 256 sequences at a time");
+}
+
+TEST(DeviceLearner, says_what_it_cannot_take) {
+  ThreadPool pool(1);
+  LearnerOptions options = learner_options({}, pool);
+  EXPECT_EQ(DeviceLearner::obstacle(options), "");
+  EXPECT_EQ(DeviceLearner::obstacle(learner_options({.precision = Precision::bf16}, pool)), "");
+  EXPECT_NE(DeviceLearner::obstacle(learner_options({.images = true}, pool)), "");
+  EXPECT_NE(DeviceLearner::obstacle(learner_options({.episodic = false, .tasks = true}, pool)), "");
+  options.shape.mlp_dim = 20;
+  EXPECT_NE(DeviceLearner::obstacle(options), "");
+  options.shape.mlp_dim = 8192;
+  EXPECT_NE(DeviceLearner::obstacle(options), "");
+}
+
+TEST(DeviceLearner, learns_on_a_gpu_unless_it_is_switched_off) {
+  ThreadPool pool(1);
+  LearnerOptions options = learner_options({}, pool);
+  EXPECT_EQ(learner_kind(options, at::kCUDA), LearnerKind::device);
+  EXPECT_EQ(learner_kind(options, at::kCPU), LearnerKind::panels);
+  options.options.fused = true;
+  EXPECT_EQ(learner_kind(options, at::kCUDA), LearnerKind::device);
+  options.options.fused = false;
+  EXPECT_EQ(learner_kind(options, at::kCUDA), LearnerKind::reference);
+  options = learner_options({.images = true}, pool);
+  EXPECT_EQ(learner_kind(options, at::kCUDA), LearnerKind::reference);
+}
+
+}  // namespace
+}  // namespace maglev::tdmpc2

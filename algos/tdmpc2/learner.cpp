@@ -1,0 +1,30 @@
+#include "algos/tdmpc2/learner.h"
+
+#include "algos/tdmpc2/device/learner.h"
+#include "algos/tdmpc2/panels/learner.h"
+#include "algos/tdmpc2/policy.h"
+#include "algos/tdmpc2/reference/learner.h"
+#include "engine/device/launch.h"
+
+namespace maglev::tdmpc2 {
+
+LearnerKind learner_kind(const LearnerOptions& o, at::Device device) {
+  const bool cuda = runs_on_cuda(device);
+  if (!use_fused(o.options, cuda ? DeviceLearner::obstacle(o) : PanelLearner::obstacle(o, device)))
+    return LearnerKind::reference;
+  return cuda ? LearnerKind::device : LearnerKind::panels;
+}
+
+std::unique_ptr<Learner> made_learner(const LearnerOptions& o, LearnerState& state) {
+  switch (learner_kind(o, state.grad.device())) {
+    case LearnerKind::panels:
+      return std::make_unique<PanelLearner>(o, state);
+    case LearnerKind::device:
+      return std::make_unique<DeviceLearner>(o, state);
+    case LearnerKind::reference:
+      break;
+  }
+  return std::make_unique<ReferenceLearner>(o, state);
+}
+
+}  // namespace maglev::tdmpc2

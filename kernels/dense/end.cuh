@@ -1,0 +1,110 @@
+#pragma once
+// What the end of a layer and the way back through it have in common: a warp takes a row, a lane
+// every 32nd group of kSimNormGroup features, and up to kGroups groups a lane stay in registers.
+
+#include "base/core/bfloat16.h"
+#include "base/device/warp.cuh"
+#include "kernels/dense/dense.h"
+
+namespace maglev {
+
+constexpr int kEndGroup = int(kSimNormGroup);
+
+/// Features that a row of kGroups groups a lane has at most.
+constexpr int64_t end_features(int groups) { return int64_t(groups) * kWarpThreads * kEndGroup; }
+
+/// First feature of a lane's g-th group.
+__device__ inline int64_t end_feature(int g) {
+  return (int64_t(g) * kWarpThreads + threadIdx.x % kWarpThreads) * kEndGroup;
+}
+
+// kEndGroup consecutive features of a row, as 16 or 32 aligned bytes
+
+struct alignas(16) Float4 {
+  float f[4];
+};
+struct alignas(16) Bf16x8 {
+  uint16_t bits[8];
+};
+
+__device__ inline void load_group(const float* x, float (&to)[kEndGroup]) {
+  for (int h = 0; h < 2; ++h) {
+    const Float4 part = reinterpret_cast<const Float4*>(x)[h];
+    for (int k = 0; k < 4; ++k) to[4 * h + k] = part.f[k];
+  }
+}
+__device__ inline void load_group(const uint16_t* x, float (&to)[kEndGroup]) {
+  const Bf16x8 part = *reinterpret_cast<const Bf16x8*>(x);
+  for (int k = 0; k < kEndGroup; ++k) to[k] = __uint_as_float(uint32_t(part.bits[k]) << 16);
+}
+__device__ inline void store_group(float* x, const float (&from)[kEndGroup]) {
+  for (int h = 0; h < 2; ++h) {
+    Float4 part;
+    for (int k = 0; k < 4; ++k) part.f[k] = from[4 * h + k];
+    reinterpret_cast<Float4*>(x)[h] = part;
+  }
+}
+__device__ inline void store_group(uint16_t* x, const float (&from)[kEndGroup]) {
+  Bf16x8 part;
+  for (int k = 0; k < kEndGroup; ++k) part.bits[k] = bfloat16_bits(from[k]);
+  *reinterpret_cast<Bf16x8*>(x) = part;
+}
+
+/// A softmax of one group.
+__device__ inline void softmax_group(float (&x)[kEndGroup]) {
+  float largest = x[0], total = 0.f;
+  for (int k = 1; k < kEndGroup; ++k) largest = fmaxf(largest, x[k]);
+  for (int k = 0; k < kEndGroup; ++k) total += x[k] = expf(x[k] - largest);
+  for (int k = 0; k < kEndGroup; ++k) x[k] /= total;
+}
+
+/// A row of one environment's and network's.
+struct EndRow {
+  int64_t env, net, row;
+
+  __device__ int64_t shared(const DenseSteps& s) const { return env * s.env + net * s.net; }
+  __device__ int64_t place(const DenseSteps& s) const { return shared(s) + row * s.row; }
+  /// Where rows of all networks lie one behind the other.
+  __device__ int64_t dense(const DenseEndRows& a) const {
+    return ((env * a.nets + net) * a.rows + row) * a.features;
+  }
+};
+
+/// A lane's part of LayerNorm(x + start), before gain and shift; returns 1 / its deviation.
+template <class T, int kGroups>
+__device__ float normalised_row(const DenseEndRows& a, const EndRow& r,
+                                float (&value)[kGroups][kEndGroup]) {
+  const T* x = static_cast<const T*>(a.x) + r.place(a.from);
+  const float* start = a.start ? a.start + r.shared(a.start_steps) : nullptr;
+  const float* uniform = a.uniform ? a.uniform + r.dense(a) : nullptr;
+  float sum = 0.f, squares = 0.f;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t f = end_feature(g);
+    if (f >= a.features) break;
+    load_group(x + f, value[g]);
+    for (int k = 0; k < kEndGroup; ++k) {
+      if (start) value[g][k] += start[f + k];
+      if (uniform) value[g][k] *= dropout_factor(uniform[f + k], a.share);
+      sum += value[g][k];
+    }
+  }
+  const float mean = warp_sum(sum) / float(a.features);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    if (end_feature(g) >= a.features) break;
+    for (int k = 0; k < kEndGroup; ++k) {
+      value[g][k] -= mean;
+      squares += value[g][k] * value[g][k];
+    }
+  }
+  const float rstd = 1.f / sqrtf(warp_sum(squares) / float(a.features) + kLayerNormEps);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    if (end_feature(g) >= a.features) break;
+    for (int k = 0; k < kEndGroup; ++k) value[g][k] *= rstd;
+  }
+  return rstd;
+}
+
+}  // namespace maglev
