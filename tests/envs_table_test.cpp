@@ -67,33 +67,58 @@ std::string row_bytes(const HostEnvs& envs, int64_t row) {
 }
 
 TEST_P(EveryEnv, states_a_spec_that_fits_together) {
-  HostEnvs envs(env(), 1, 1);
-  const EnvSpec& spec = envs.spec();
-  ASSERT_GE(spec.observations.size(), 1u);
-  ASSERT_LE(spec.observations.size(), size_t(kMaxObsColumns));
-  std::set<std::string> columns;
-  bool shown_to_policy = false;
-  for (const auto& column : spec.observations) {
-    EXPECT_TRUE(columns.insert(column.name).second) << column.name << " twice";
-    EXPECT_GT(column.row_bytes(), 0);
-    shown_to_policy |= column.audience == Audience::both;
-    if (column.cells.bits == 0) continue;
-    int64_t cells = 1;
-    for (int64_t d : column.cells.grid) cells *= d;
-    EXPECT_EQ(column.dtype, DType::u8);
-    EXPECT_EQ(column.elements(), (cells * column.cells.bits + 7) / 8);
-    const size_t palette = size_t(column.cells.channels) << column.cells.bits;
-    EXPECT_EQ(column.cells.policy.size(), palette);
-    EXPECT_TRUE(column.cells.critic.empty() || column.cells.critic.size() == palette);
-  }
-  EXPECT_TRUE(shown_to_policy);
-  EXPECT_LE(spec.events.size(), size_t(kMaxEvents));
-  ASSERT_EQ(spec.action.low.size(), spec.action.high.size());
-  EXPECT_NE(spec.action.discrete(), !spec.action.low.empty());
-  for (int64_t categories : spec.action.heads) EXPECT_GE(categories, 2);
-  for (size_t i = 0; i < spec.action.low.size(); ++i)
-    EXPECT_LT(spec.action.low[i], spec.action.high[i]);
+  // HostEnvs look at it
+  const HostEnvs envs(env(), 1, 1);
   EXPECT_EQ(env().slot_bytes(envs.batch().params) % 64, 0u);
+}
+
+// Before anything else plays: two patterns lie where a row goes and beside it, so that bytes that
+// stay as they were are seen as well as bytes of the neighbours that do not.
+TEST_P(EveryEnv, a_writes_its_own_row_whole_and_nothing_beside_it) {
+  HostEnvs envs(env(), 3, 1);
+  struct Column {
+    std::string name;
+    std::byte* data;
+    int64_t bytes;
+  };
+  std::vector<Column> columns;
+  const StepIo& io = envs.io();
+  for (size_t c = 0; c < envs.spec().observations.size(); ++c)
+    columns.push_back({envs.spec().observations[c].name, io.obs[c], io.obs_row_bytes[c]});
+  if (io.mask) columns.push_back({"mask", reinterpret_cast<std::byte*>(io.mask), io.mask_width});
+  std::vector<std::vector<std::byte>> written[2];
+  for (const int k : {0, 1}) {
+    const std::byte pattern{uint8_t(k ? 0x5a : 0xa5)};
+    for (const Column& c : columns) std::fill_n(c.data, envs.rows() * c.bytes, pattern);
+    env().reset_cpu(envs.batch(), io, 1, 2);
+    for (const Column& c : columns) {
+      const int64_t begin = env().agents * c.bytes, end = 2 * begin;
+      for (int64_t i = 0; i < envs.rows() * c.bytes; ++i) {
+        if (i >= begin && i < end) continue;
+        ASSERT_EQ(c.data[i], pattern) << "observe writes beyond " << c.name << ", whose row is "
+                                      << c.bytes << " bytes as spec says: at byte " << i - begin;
+      }
+      written[k].emplace_back(c.data + begin, c.data + end);
+    }
+  }
+  for (size_t c = 0; c < columns.size(); ++c)
+    for (size_t i = 0; i < written[0][c].size(); ++i)
+      ASSERT_EQ(written[0][c][i], written[1][c][i])
+          << "observe leaves byte " << i << " of " << columns[c].name << " as it was, whose row is "
+          << columns[c].bytes << " bytes as spec says";
+}
+
+TEST_P(EveryEnv, counts_only_the_events_that_it_names) {
+  HostEnvs envs(env(), 4, 1);
+  envs.reset();
+  Rng actions = action_stream(7);
+  for (int t = 0; t < 200; ++t) envs.random_actions(actions), envs.step();
+  for (int64_t i = 0; i < envs.count(); ++i) {
+    const auto* head = reinterpret_cast<const SlotHead*>(envs.slot(i));
+    for (size_t k = envs.spec().events.size(); k < size_t(kMaxEvents); ++k)
+      EXPECT_EQ(head->events[k], 0) << "count(" << k << "), and spec names events up to "
+                                    << int64_t(envs.spec().events.size()) - 1;
+  }
 }
 
 // as large as a terminal shows it, and as a recording does

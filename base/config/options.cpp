@@ -311,7 +311,9 @@ SettingError::SettingError(What what) : Error(message_of(what)), what_is_wrong(s
 void OptionTable::add_field(std::string_view name, Field::Member member, std::string help,
                             Rule rule) {
   Field field{prefix_ + std::string(name), std::move(member), std::move(help), rule, ""};
-  MAGLEV_ASSERT(!find(field.name), "two settings with one name");
+  if (find(field.name))
+    throw Error("[settings] two are called " + field.name +
+                "; give the one that was added last another name where it is described");
   field.initial = field.text();
   fields_.push_back(std::move(field));
 }

@@ -10,16 +10,22 @@
 
 namespace maglev {
 
-/// The row called `name`. Throws Error with near names; `where` begins its message ("[env] ") and
-/// `kind` is the noun shown.
+/// The row called `name`. Throws Error with near names, and where two have it; `where` begins its
+/// message ("[env] ") and `kind` is the noun shown.
 template <class Row>
 const Row& find_row(std::span<const Row> table, std::string_view name, std::string_view where,
                     std::string_view kind) {
   std::vector<std::string> known;
+  const Row* found = nullptr;
   for (const Row& row : table) {
-    if (name == row.name) return row;
     known.emplace_back(row.name);
+    if (name != row.name) continue;
+    if (found)
+      throw Error(std::string(where) + "two are called '" + std::string(name) +
+                  "'; the .name of a " + std::string(kind) + "'s entry is its folder's");
+    found = &row;
   }
+  if (found) return *found;
   throw Error(std::string(where) + unknown_name(kind, name, known));
 }
 

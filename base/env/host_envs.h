@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/env/batch.h"
+#include "base/env/check_spec.h"
 #include "base/env/host_batch.h"
 
 namespace maglev {
@@ -24,6 +26,7 @@ class HostEnvs {
         count_(count),
         memory_(env, params_with(env, settings).data(), count, seed, first_env) {
     spec_ = env.spec(batch().params);
+    check_spec(spec_, env.name);
     rows_ = count * env.agents;
     obs_.resize(spec_.observations.size());
     for (size_t c = 0; c < obs_.size(); ++c) {
@@ -82,8 +85,11 @@ class HostEnvs {
         }
         const int64_t categories = spec_.action.heads[size_t(d)];
         int32_t a = int32_t(rng.below(uint32_t(categories)));
-        if (io_.mask)
-          while (!io_.mask[row * io_.mask_width + offset + a]) a = int32_t((a + 1) % categories);
+        const uint8_t* allowed = io_.mask ? io_.mask + row * io_.mask_width + offset : nullptr;
+        if (allowed && std::all_of(allowed, allowed + categories, [](uint8_t m) { return m == 0; }))
+          throw Error("[" + std::string(env_.name) + "] its mask allows no category of head " +
+                      std::to_string(d) + " in row " + std::to_string(row));
+        while (allowed && !allowed[a]) a = int32_t((a + 1) % categories);
         actions_i32[size_t(row * io_.action_dims + d)] = a;
         offset += categories;
       }

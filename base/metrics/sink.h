@@ -105,7 +105,7 @@ struct SinkEntry {
                     const std::function<void(const PastRow&)>& row) = nullptr;
 };
 
-/// Every sink that was built in, by name. Each is switched by `sinks.<name>`.
+/// Every sink that was built in, by name. --sinks chooses among them.
 std::span<const SinkEntry> sink_table();
 
 }  // namespace maglev

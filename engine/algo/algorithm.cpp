@@ -13,7 +13,11 @@ Carry Carry::rows(int64_t begin, int64_t count) const {
   return cut;
 }
 
-void expect_offered(const DataPlan& plan, Precision precision, const char* algorithm) {
+void check_plan(const DataPlan& plan, Precision precision, const char* algorithm) {
+  if (plan.collect_steps < 1)
+    throw Error("[algo] " + std::string(algorithm) + "'s plan collects " +
+                std::to_string(plan.collect_steps) +
+                " steps an update, and 1 is the least; give the setting that says so a range");
   if (plan.offers(precision)) return;
   std::string has = "fp32";
   for (Precision one : plan.precisions) has += ", " + std::string(name_of(one));
@@ -24,7 +28,17 @@ void expect_offered(const DataPlan& plan, Precision precision, const char* algor
 std::span<const AlgoEntry> algo_table() {
   static const auto table = [] {
     std::vector<AlgoEntry> rows;
-    for (const MakeAlgoEntry entry : algo_makers()) rows.push_back(entry());
+    for (const MakeAlgoEntry entry : algo_makers()) {
+      const AlgoEntry row = entry();
+      const auto expect = [&](bool there, const char* member) {
+        if (!there)
+          throw Error("[algo] " + std::string(row.name) + "'s entry has no ." + member +
+                      ", which every algorithm has");
+      };
+      expect(row.make_options, "make_options"), expect(row.describe, "describe");
+      expect(row.make, "make"), expect(row.make_policy, "make_policy");
+      rows.push_back(row);
+    }
     return rows;
   }();
   return table;

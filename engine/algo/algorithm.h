@@ -71,8 +71,9 @@ struct DataPlan {
   }
 };
 
-/// Throws Error that lists what `algorithm` has, where its plan does not offer `precision`.
-void expect_offered(const DataPlan& plan, Precision precision, const char* algorithm);
+/// Throws Error where `algorithm`'s plan collects nothing, and, listing those it has, where it does
+/// not offer `precision`.
+void check_plan(const DataPlan& plan, Precision precision, const char* algorithm);
 
 /// What an algorithm is made for.
 struct AlgoContext {

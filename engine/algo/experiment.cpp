@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/core/error.h"
+#include "base/env/check_spec.h"
 
 namespace maglev {
 
@@ -151,6 +152,12 @@ std::vector<std::string> Experiment::settle() {
     }
   }
   return notes;
+}
+
+EnvSpec Experiment::spec() const {
+  EnvSpec spec = env_->spec(env_params_.data());
+  check_spec(spec, env_->name);
+  return spec;
 }
 
 AlgoContext context_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool) {

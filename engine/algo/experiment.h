@@ -93,7 +93,8 @@ class Experiment {
   const EnvEntry& env() const { return *env_; }
   const void* env_params() const { return env_params_.data(); }
   const void* algo_options() const { return algo_options_.get(); }
-  EnvSpec spec() const { return env_->spec(env_params_.data()); }
+  /// Throws Error where what the environment says of itself does not fit together.
+  EnvSpec spec() const;
   /// Rows of a time step that the algorithm learns from: those of opponents are not among them.
   int64_t learning_rows() const { return run.env_count * learners(); }
   /// Agents of each environment that learn: all, or the first where the others are opponents.

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/hash.h"
+#include "base/env/check_spec.h"
 #include "base/env/totals.h"
 #include "engine/device/launch.h"
 
@@ -39,11 +40,10 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   entry.check(params);
   spec_ = entry.spec(params);
   view_ = entry.view(params);
-  MAGLEV_ASSERT(spec_.observations.size() <= size_t(kMaxObsColumns), "raise kMaxObsColumns");
+  check_spec(spec_, entry.name);
   MAGLEV_ASSERT(
       learners_ <= entry.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),
       "learners are some of the agents");
-  MAGLEV_ASSERT(spec_.events.size() <= size_t(kMaxEvents), "raise kMaxEvents");
   // where environments step: the run's device, unless they only know the host
   const at::Device where = entry.host_only ? at::Device(at::kCPU) : device;
   const auto bytes = at::TensorOptions(at::kByte);

@@ -53,6 +53,9 @@ void NetworkOptions::describe(OptionTable& t) {
   t.add("normalize_obs", normalize_obs, "standardise vector observations by running statistics");
   for (size_t i = 0; i < own.size(); ++i) {
     const NetworkEntry& row = network_table()[i];
+    if (!row.suits || !row.make)
+      throw Error("[network] " + std::string(row.name) + "'s entry has no ." +
+                  (row.suits ? "make" : "suits") + ", which every network has");
     if (own[i].has_value())
       t.section(row.name, [&](OptionTable& s) { row.own.describe(s, own[i]); });
   }

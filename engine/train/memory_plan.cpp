@@ -98,7 +98,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
                                      : working));
   if (algo.plan) {
     const DataPlan plan = algo.plan(experiment.algo_options(), context);
-    expect_offered(plan, placement.precision, algo.name);
+    check_plan(plan, placement.precision, algo.name);
     const RolloutShape window{
         .T = plan.collect_steps, .rows = context.rows, .block_rows = context.rows};
     if (plan.replay) {

@@ -61,7 +61,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(),
                 "a plan has its policy's blocks");
-  expect_offered(*plan_, precision, experiment.algo().name);
+  check_plan(*plan_, precision, experiment.algo().name);
   if (offline() && !run.opponents.empty())
     throw Error(
         "[train] train.opponents is for a run that plays; one that learns from train.dataset plays "

@@ -126,6 +126,11 @@ double tolerance_scale() {
   return scale;
 }
 
+std::string thrown_text(const std::exception& thrown) {
+  const std::string text = thrown.what();
+  return "threw: " + text.substr(0, text.find('\n'));
+}
+
 int print_parity(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices) {
   const double scale = tolerance_scale();
   Table table({"kernel", "device", "case", "", "difference"});
@@ -133,7 +138,12 @@ int print_parity(const std::vector<KernelEntry>& kernels, const std::vector<at::
   for (const KernelEntry& kernel : kernels)
     for (const at::Device& device : devices)
       for (const KernelCase& one : kernel.cases(device)) {
-        const Parity parity = check_parity(one, scale);
+        Parity parity;
+        try {
+          parity = check_parity(one, scale);
+        } catch (const std::exception& e) {
+          parity.problem = thrown_text(e);
+        }
         table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED",
                    parity_text(parity, one.tolerance * scale)});
         ++cases;

@@ -2,6 +2,7 @@
 // A fused kernel held to its reference.
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ std::vector<at::Device> case_devices(const std::optional<std::string>& only = {}
 /// Those that have no case on any of the devices, a line for people; empty: there is none.
 std::string without_cases(const std::vector<KernelEntry>& kernels,
                           const std::vector<at::Device>& devices);
+
+/// What is said of a case that threw: the first line, without the backtrace of torch's.
+std::string thrown_text(const std::exception& thrown);
 
 /// Checks every case of the kernels on the devices and prints a line each with the share of the
 /// tolerance used. Returns the exit status: 1 when one failed.

@@ -128,6 +128,9 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
                  ? ", of " + bytes_text(memory.host_left) + " left there"
                  : ", more than the " + bytes_text(memory.host_left) + " left there") +
             "\n";
+  if (!find_algo(planned.algo).memory)
+    text += "besides: what " + planned.algo +
+            " itself holds, of which its entry says nothing (.memory)\n";
   if (memory.disk > 0)
     text += "besides: observations of the replay " + bytes_text(memory.disk) + " on a disk\n";
   if (!planned.time.stages.empty()) text += time_text(planned, terminal);

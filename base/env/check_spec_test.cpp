@@ -1,0 +1,54 @@
+#include "base/env/check_spec.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "tests/errors.h"
+
+namespace maglev {
+namespace {
+
+EnvSpec sound() {
+  return {.observations = {{.name = "vector", .shape = {3}}}, .action = {.heads = {2, 5}}};
+}
+
+TEST(CheckSpec, takes_what_fits_together) {
+  check_spec(sound(), "maze");
+  EnvSpec bounded = sound();
+  bounded.action = {.low = {-1, 0}, .high = {1, 2}};
+  check_spec(bounded, "maze");
+}
+
+TEST(CheckSpec, names_environment_and_fault) {
+  const auto told = [](const std::function<void(EnvSpec&)>& spoil) {
+    EnvSpec spec = sound();
+    spoil(spec);
+    return error_of([&] { check_spec(spec, "maze"); });
+  };
+  const auto expect = [&](const char* said, const std::function<void(EnvSpec&)>& spoil) {
+    const std::string text = told(spoil);
+    EXPECT_TRUE(contains(text, "[maze] its spec: ") && contains(text, said)) << text;
+  };
+  expect("shows one column", [](EnvSpec& s) { s.observations.clear(); });
+  expect("'vector' holds nothing", [](EnvSpec& s) { s.observations[0].shape = {3, 0}; });
+  expect("called 'vector'", [](EnvSpec& s) { s.observations.push_back(s.observations[0]); });
+  expect("sees nothing", [](EnvSpec& s) { s.observations[0].audience = Audience::critic; });
+  expect("at most 8 events", [](EnvSpec& s) { s.events.assign(9, "e"); });
+  expect("got neither", [](EnvSpec& s) { s.action = {}; });
+  expect("got both", [](EnvSpec& s) { s.action.low = {0}, s.action.high = {1}; });
+  expect("got 1", [](EnvSpec& s) { s.action.heads = {2, 1}; });
+  expect("are no range", [](EnvSpec& s) { s.action = {.low = {1}, .high = {1}}; });
+  expect("upper bounds", [](EnvSpec& s) { s.action = {.low = {1}, .high = {}}; });
+  expect("mask is of categories",
+         [](EnvSpec& s) { s.action = {.low = {0}, .high = {1}, .masked = true}; });
+  expect("u8 of shape {31}", [](EnvSpec& s) {
+    s.observations[0] = {.name = "window",
+                         .dtype = DType::u8,
+                         .shape = {30},
+                         .cells = {.bits = 2, .grid = {11, 11}, .channels = 1}};
+  });
+}
+
+}  // namespace
+}  // namespace maglev
