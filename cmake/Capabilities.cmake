@@ -1,19 +1,39 @@
-# maglev_capabilities(result): compute capabilities that device code is built for, the newest last: those of the GPUs that
-# are here, which takes less time than more; where none tells its own, of what most have.
+# maglev_capabilities(result nvcc): compute capabilities that device code is built for, the newest last: those of the GPUs
+# that are here, which takes less time than more, as far as nvcc knows them; where none tells its own, of what most have.
+# A GPU newer than nvcc's newest runs what is built for that one, compiled when it is loaded.
 include_guard()
 
-function(maglev_capabilities result)
+function(maglev_capabilities result nvcc)
   set(told "")
   find_program(MAGLEV_NVIDIA_SMI nvidia-smi)
   if(MAGLEV_NVIDIA_SMI)
-    execute_process(COMMAND ${MAGLEV_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+    execute_process(COMMAND ${MAGLEV_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader TIMEOUT 20
                     OUTPUT_VARIABLE told ERROR_QUIET RESULT_VARIABLE failed)
     if(NOT failed EQUAL 0)
       set(told "")
     endif()
   endif()
-  string(REGEX MATCHALL "[0-9]+[.][0-9]" found "${told}")
-  string(REPLACE "." "" found "${found}")
+  string(REGEX MATCHALL "[0-9]+[.][0-9]" here "${told}")
+  string(REPLACE "." "" here "${here}")
+  set(known "")
+  if(nvcc)
+    execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE told ERROR_QUIET)
+    string(REGEX MATCHALL "compute_[0-9]+" known "${told}")
+    string(REPLACE "compute_" "" known "${known}")
+    list(SORT known COMPARE NATURAL)
+  endif()
+  set(found "")
+  foreach(one IN LISTS here)
+    list(FIND known ${one} place)
+    if(NOT known OR NOT place EQUAL -1)
+      list(APPEND found ${one})
+    else()
+      list(GET known -1 newest)
+      if(one GREATER newest)
+        list(APPEND found ${newest})
+      endif()
+    endif()
+  endforeach()
   list(REMOVE_DUPLICATES found)
   list(SORT found COMPARE NATURAL)
   if(NOT found)

@@ -7,7 +7,7 @@ include_guard()
 find_program(MAGLEV_NVCC nvcc HINTS /usr/local/cuda/bin)
 if(NOT DEFINED MAGLEV_CUDA_ARCHITECTURES)
   include(${CMAKE_CURRENT_LIST_DIR}/Capabilities.cmake)
-  maglev_capabilities(here)
+  maglev_capabilities(here "${MAGLEV_NVCC}")
 endif()
 set(MAGLEV_CUDA_ARCHITECTURES "${here}" CACHE STRING "Compute capabilities to build for")
 

@@ -38,13 +38,32 @@ std::vector<std::string> opponents_of(const RunOptions& run) {
   return names;
 }
 
-std::string lasting_opponents(const Experiment& experiment) {
-  const auto scripted = scripted_players(experiment.env());
+std::optional<RunName> opponent_run(const EnvEntry& env, const std::string& name) {
+  const auto scripted = scripted_players(env);
+  const bool own = name == kPast || name == kSelf || std::ranges::count(scripted, name) > 0;
+  return own ? std::nullopt : run_named(name);
+}
+
+std::string lasting_opponents(const Experiment& experiment, std::vector<std::string>* replaced) {
   std::string list;
   for (const std::string& name : opponents_of(experiment.run)) {
-    const bool own = name == kPast || name == kSelf || std::ranges::count(scripted, name) > 0;
-    const auto run = own ? std::nullopt : run_named(name);
-    list += (list.empty() ? "" : ",") + (run ? lasting_name(*run) : name);
+    auto run = opponent_run(experiment.env(), name);
+    std::string lasting = name;
+    if (run) try {
+        lasting = lasting_name(*run);
+      } catch (const Error&) {
+        if (!replaced || run->checkpoint == "latest") throw;
+        const std::string gone = run->checkpoint;
+        run->checkpoint = "latest";
+        lasting = lasting_name(*run);
+        replaced->push_back("opponent " + run->folder + " has no " + gone +
+                            " any more (its train.keep): " +
+                            lasting.substr(lasting.rfind('@') + 1) + " plays instead");
+      }
+    if (lasting.find(',') != std::string::npos)
+      throw Error("[train] train.opponents is a list with commas, and the path " + lasting +
+                  " has one; rename that folder, or give a link to it");
+    list += (list.empty() ? "" : ",") + lasting;
   }
   return list;
 }
@@ -74,16 +93,17 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
       name = short_name + "#" + std::to_string(namesakes);
     members_.push_back({.name = name,
                         .run = is_a_run ? whole : "",
+                        .is_self = whole == kSelf,
                         .in_play = in_play,
                         .elo = kEloStart,
                         .recent = 0.5});
     players_.push_back(std::move(player));
     return int64_t(members_.size()) - 1;
   };
-  bool wants_past = false;
+  int64_t past_groups = 0;
   for (const std::string& name : opponents_of(run)) {
     if (name == kPast) {
-      wants_past = true;
+      ++past_groups;
       continue;
     }
     const auto mode = ActMode::sample;
@@ -93,12 +113,12 @@ League::League(const Experiment& experiment, const Placement& placement, ThreadP
   }
   first_past_ = int64_t(members_.size());
   std::vector<int64_t> group;
-  for (int64_t i = 0; wants_past && i < run.past; ++i) {
+  for (int64_t i = 0; past_groups > 0 && i < run.past; ++i) {
     past_.push_back(experiment.algo().make_policy(experiment.algo_options(), context));
     group.push_back(
         enter(std::make_unique<PolicyPlayer>(*past_.back(), kPast, ActMode::sample), false));
   }
-  if (wants_past) groups_.push_back(group);
+  for (int64_t i = 0; i < past_groups; ++i) groups_.push_back(group);
   // there is always somebody to play: the learner before it learned anything
   remember(0);
   for (int64_t env = 0; env < run.env_count; ++env) rivals_->assign(env, draw(env));
@@ -156,7 +176,7 @@ void League::settle(const at::Tensor& reward) {
     Member& rival = members_[size_t(rivals_->player_of(game.env))];
     const double gain = kEloGain * (game.score - elo_expected(elo_, rival.elo));
     // a game against oneself says nothing
-    if (rival.name != kSelf) elo_ += gain, rival.elo -= gain;
+    if (!rival.is_self) elo_ += gain, rival.elo -= gain;
     rival.recent += kRecentWeight * (game.score - rival.recent);
     rival.games += 1;
     (game.score == 1 ? rival.wins : game.score == 0 ? rival.losses : rival.draws) += 1;
@@ -166,9 +186,7 @@ void League::settle(const at::Tensor& reward) {
 }
 
 // the learner as its own opponent is as strong as the learner
-double League::elo_of(const Member& member) const {
-  return member.name == kSelf ? elo_ : member.elo;
-}
+double League::elo_of(const Member& member) const { return member.is_self ? elo_ : member.elo; }
 
 std::vector<LeagueRow> League::table() const {
   std::vector<LeagueRow> rows;
@@ -226,8 +244,10 @@ void League::visit_state(StateVisitor& visitor) {
     visitor.section("member" + std::to_string(m), [&](StateVisitor& v) {
       Member& member = members_[m];
       int64_t in_play = member.in_play;
-      const std::string name = member.name;
-      v.text("name", member.name);
+      // a run by its whole name: others of its folder's name are others
+      const std::string name = member.name, whole = member.run.empty() ? name : member.run;
+      std::string saved = whole;
+      v.text("name", saved);
       v.integer("in_play", in_play, 0, 1);
       v.real("elo", member.elo);
       v.real("recent", member.recent);
@@ -236,10 +256,15 @@ void League::visit_state(StateVisitor& visitor) {
       v.integer("draws", member.draws, 0, kMost);
       v.integer("losses", member.losses, 0, kMost);
       member.in_play = in_play != 0;
+      if (int64_t(m) >= first_past_) member.name = saved;
       // another opponent in this place now: nobody has met it yet
-      if (int64_t(m) < first_past_ && member.name != name)
-        member = {
-            .name = name, .run = member.run, .in_play = true, .elo = kEloStart, .recent = 0.5};
+      else if (saved != whole)
+        member = {.name = name,
+                  .run = member.run,
+                  .is_self = member.is_self,
+                  .in_play = true,
+                  .elo = kEloStart,
+                  .recent = 0.5};
     });
   // somebody has to be drawn
   if (std::none_of(members_.begin(), members_.end(), [](const Member& m) { return m.in_play; }))

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,9 +33,13 @@ struct LeagueRow {
 
 /// The entries of train.opponents. Throws Error where one is empty.
 std::vector<std::string> opponents_of(const RunOptions& run);
+/// The run that an entry names, whose policy plays; none: a scripted player, `past` or `self`.
+std::optional<RunName> opponent_run(const EnvEntry& env, const std::string& name);
 /// The same list, in which runs have names that mean these policies from every folder, also when
-/// they have trained on (lasting_name). Throws Error.
-std::string lasting_opponents(const Experiment& experiment);
+/// they have trained on (lasting_name). A checkpoint that is gone is an Error, or where there is
+/// `replaced` a line of it, and the run's newest takes its place. Throws Error.
+std::string lasting_opponents(const Experiment& experiment,
+                              std::vector<std::string>* replaced = nullptr);
 
 class League {
  public:
@@ -65,6 +70,7 @@ class League {
   struct Member {
     std::string name;      ///< of a past self: past@<step>; of a run without the way there
     std::string run = {};  ///< see LeagueRow
+    bool is_self = false;  ///< the learner as it is
     bool in_play;          ///< a past self that is none yet is not
     double elo;
     double recent;  ///< moving mean of the learner's score

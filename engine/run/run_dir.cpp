@@ -125,7 +125,7 @@ RunDir RunDir::open(const std::string& path) {
   while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
   if (!is_run(trimmed)) throw no_run(trimmed);
   RunDir run(trimmed, FileLock(trimmed + "/" + kLock));
-  for (const char* name : {"config.yaml", "reproduce.md", "memory.json", "dataset.txt"})
+  for (const char* name : {"config.yaml", "reproduce.md", "memory.json", "dataset.txt", "given.txt"})
     if (path_exists(trimmed + "/" + name))
       run.written_[name] = read_file(trimmed + "/" + name, kMaxSmallFileBytes);
   return run;

@@ -16,13 +16,18 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 std::optional<RunName> run_named(const std::string& name) {
-  if (is_run(name)) return RunName{.folder = name};
+  if (is_run(name)) return RunName{.folder = without_slashes(name)};
   const size_t at = name.rfind('@');
   if (at == std::string::npos || !is_run(name.substr(0, at))) return std::nullopt;
-  return RunName{.folder = name.substr(0, at), .checkpoint = name.substr(at + 1)};
+  return RunName{.folder = without_slashes(name.substr(0, at)), .checkpoint = name.substr(at + 1)};
 }
 
 std::string checkpoint_of(const std::string& folder, const std::string& which) {

@@ -169,7 +169,9 @@ void RunTrace::write(const Window& window, bool full) {
         // of one thread, as kernels on processors are
         if (peaks_.gflops == 0) peaks_ = measure_one_thread();
         run.peak_gflops = peaks_.gflops, run.peak_gbytes_s = peaks_.gigabytes_s;
-        write_chrome_file(path + ".json.gz", *recording, run, torchs);
+        const std::string left_out =
+            write_chrome_file(path + ".json.gz", *recording, run, torchs);
+        if (!left_out.empty()) note(left_out);
         write_perfetto_file(path + ".perfetto", *recording, run);
         note("iterations " + run.window + " are traced in " + path + ".json.gz" +
              (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +

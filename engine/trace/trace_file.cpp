@@ -20,19 +20,22 @@ void write_whole(const std::string& path, const Write& write) {
 
 }  // namespace
 
-void write_chrome_file(const std::string& path, const trace::Recording& recording,
-                       const trace::RecordedRun& run, const std::string& torchs) {
-  std::string inner;
-  if (!torchs.empty()) {
-    inner = read_file(torchs, kMostTorchBytes);
-    remove_path(torchs);
-  }
+std::string write_chrome_file(const std::string& path, const trace::Recording& recording,
+                              const trace::RecordedRun& run, const std::string& torchs) {
+  std::string inner, note;
+  if (!torchs.empty() && file_bytes(torchs) > kMostTorchBytes)
+    note = "torch's part of " + path + " is larger than " +
+           std::to_string(kMostTorchBytes >> 30) +
+           " GiB and is left out: trace less of the work, or in trace.mode=lite";
+  else if (!torchs.empty()) inner = read_file(torchs, kMostTorchBytes);
+  if (!torchs.empty()) remove_path(torchs);
   write_whole(path, [&](const trace::Bytes& out) {
     if (!path.ends_with(".gz")) return trace::write_chrome(recording, run, inner, out);
     trace::Gzip gzip(out);
     trace::write_chrome(recording, run, inner, [&](std::string_view bytes) { gzip.write(bytes); });
     gzip.finish();
   });
+  return note;
 }
 
 void write_perfetto_file(const std::string& path, const trace::Recording& recording,

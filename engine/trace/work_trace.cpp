@@ -64,9 +64,10 @@ std::vector<std::string> WorkTrace::finish(const std::string& path, trace::Recor
   // of one thread, as kernels on processors are
   const ThreadPeaks peaks = measure_one_thread();
   about.peak_gflops = peaks.gflops, about.peak_gbytes_s = peaks.gigabytes_s;
-  write_chrome_file(path, recording, about, torchs);
+  const std::string left_out = write_chrome_file(path, recording, about, torchs);
 
   std::vector<std::string> lines{"traced in " + path + ": maglev trace analyze " + path};
+  if (!left_out.empty()) lines.push_back(left_out);
   if (recording.dropped > 0)
     lines.push_back(
         std::to_string(recording.dropped) +

@@ -16,7 +16,6 @@
 #include "engine/host/system.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/league.h"
-#include "engine/run/run_name.h"
 #include "engine/train/dataset.h"
 #include "engine/train/store.h"
 
@@ -50,10 +49,14 @@ struct Planned {
 };
 
 // members of the league that act with networks of their own
-int64_t opponents_with_networks(const RunOptions& run) {
+int64_t opponents_with_networks(const Experiment& experiment) {
   int64_t count = 0;
-  for (const std::string& name : opponents_of(run))
-    count += name == "past" ? run.past : run_named(name) ? 1 : 0;
+  bool past = false;
+  for (const std::string& name : opponents_of(experiment.run)) {
+    past |= name == "past";
+    count += opponent_run(experiment.env(), name) ? 1 : 0;
+  }
+  if (past) count += experiment.run.past;
   return count;
 }
 
@@ -92,7 +95,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
   }
   // past selves and runs that are met act for rows of all environments, each with networks of its
   // own
-  if (const int64_t others = opponents_with_networks(run); others > 0)
+  if (const int64_t others = opponents_with_networks(experiment); others > 0)
     add("opponents",
         others * (algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), context))
                                      : working));

@@ -132,12 +132,21 @@ void check_evaluation(const Experiment& experiment) {
   if (experiment.run.eval_every > 0 || !experiment.run.eval_env.empty()) evaluation_env(experiment);
 }
 
+// the settings that checkpoints are judged in; empty: they are not, or it cannot be told
+std::string judged_in(const Experiment& experiment) {
+  if (experiment.run.eval_every == 0) return "";
+  try {
+    return evaluation_env(experiment)->table().yaml();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
   check_sinks(request.sinks);
   // a resume may begin elsewhere, and later than an opponent trained on
-  experiment.run.dataset = absolute_names(experiment.run.dataset);
-  experiment.run.opponents = lasting_opponents(experiment);
+  settle_names(experiment);
   check_evaluation(experiment);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
@@ -162,6 +171,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
   dir.write("memory.json", memory.json());
+  if (!request.given.empty()) dir.write("given.txt", request.given);
   if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
@@ -203,15 +213,12 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
   const RunOptions began = experiment->run;
+  const std::string judged_before = judged_in(*experiment);
   // what is given as it is already changes nothing, not even what it stands for
   for (const auto& o : overrides)
     if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
-  experiment->run.dataset = absolute_names(experiment->run.dataset);
-  try {
-    experiment->run.opponents = lasting_opponents(*experiment);
-  } catch (const Error& e) {
-    throw Error(std::string(e.what()) + "; train.opponents=<names> lets others play");
-  }
+  std::vector<std::string> replaced;
+  settle_names(*experiment, &replaced);
   if (experiment->run.init_from != began.init_from)
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
@@ -266,13 +273,15 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   if (trainer.done() && has_finished(folder))
     throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
                 " steps; to train on, add train.steps=<more than these>");
+  // the best is one of those that were judged alike
+  if (const std::string judged = judged_in(*experiment);
+      !judged_before.empty() && !judged.empty() && judged != judged_before)
+    CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
   if (experiment->table().yaml() != before) {
     dir.write("config.before-" + std::to_string(identity.step) + ".yaml", before);
     dir.write_config(experiment->table().yaml());
   }
-  // the best is one of those that were judged alike
-  if (experiment->run.eval_env != began.eval_env)
-    CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
+  if (!request.given.empty()) dir.write("given.txt", request.given);
 
   // what was continued, from where and with what changes stays on record
   const Continued record{.how = reproduce_of(trainer, request),
@@ -282,6 +291,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   dir.write_continued(record);
   Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
+  for (const auto& note : replaced) session.say(note);
   for (const auto& change : record.changes) session.say("changed " + change);
   for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))
     session.say(note);
@@ -308,6 +318,11 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
 }
 
 }  // namespace
+
+void settle_names(Experiment& experiment, std::vector<std::string>* replaced) {
+  experiment.run.dataset = absolute_names(experiment.run.dataset);
+  experiment.run.opponents = lasting_opponents(experiment, replaced);
+}
 
 RunOutcome train_new(Experiment& experiment, const RunRequest& request) {
   return with_memory([&] { return begin_run(experiment, request); });

@@ -16,7 +16,8 @@ struct RunRequest {
   std::vector<std::string> sinks;    ///< names; empty: those on by default
   std::vector<std::string> command;  ///< argv, for reproduce.md
   std::vector<std::string> notes;    ///< said when a new run begins, e.g. by Experiment::settle
-  Hooks hooks = {};                  ///< for programs that embed this
+  std::string given = {};  ///< kept as given.txt, a line each; empty: what was there stays
+  Hooks hooks = {};        ///< for programs that embed this
 };
 
 enum class RunOutcome {
@@ -24,6 +25,10 @@ enum class RunOutcome {
   stopped,   ///< a signal asked for it: saved and left
   diverged,  ///< train.on_divergence=stop: saved and left
 };
+
+/// Datasets and opponents by names that mean them from every folder and also later on. A line of
+/// each that is no longer there and whose place another takes to `replaced`; null: an Error.
+void settle_names(Experiment& experiment, std::vector<std::string>* replaced = nullptr);
 
 /// Trains a new run to its end; what train.precision=auto became is written into `experiment`.
 /// Throws Error; what was saved before stays.

@@ -1,8 +1,8 @@
 #pragma once
 // Back through a layer of kernels/dense on panels (base/simd/panel.h): its end, its inputs and
-// its weights; and back through the end alone on rows. Weight gradients wait until every panel has been through the network; then each is
-// one product over the rows of all panels, written once, so there is no copy of the gradient a
-// thread and results do not depend on how many there are.
+// its weights; and back through the end alone on rows. Weight gradients wait until every panel has
+// been through the network; then each is one product over the rows of all panels, written once, so
+// there is no copy of the gradient a thread and results do not depend on how many there are.
 
 #include <algorithm>
 #include <cstdint>

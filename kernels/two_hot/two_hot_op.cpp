@@ -305,6 +305,7 @@ void two_hot_value_back_(at::Tensor& logits, const at::Tensor& d_value, double s
                          const TwoHotBins& bins) {
   const at::Device device = device_of("two_hot", logits, d_value);
   MAGLEV_ASSERT(logits.is_contiguous() && d_value.is_contiguous(), "rows one behind the other");
+  MAGLEV_ASSERT(logits.numel() / bins.count % d_value.numel() == 0, "each network has all rows");
   const TwoHotValueRows args{.bins = bins,
                              .logits = logits.const_data_ptr<float>(),
                              .value = nullptr,

@@ -26,7 +26,7 @@ def test_the_signature_is_one_hash_an_algorithm_and_always_the_same(engine):
 
 def test_what_bench_does_not_know_is_answered(engine):
     done = engine("bench", "tmieline", "ppo", "cartpole")
-    assert done.returncode == 2 and "knows timeline, replay and --signature" in done.stderr
+    assert done.returncode == 2 and "knows run, timeline, replay and --signature" in done.stderr
 
 
 def test_replays_are_measured_with_the_storages_that_are_installed(engine, tmp_path):

@@ -70,5 +70,10 @@ def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_pa
     kept.write_text(json.dumps(old))
     slower = engine(*words, "--baseline", kept)
     assert slower.returncode == 1 and "slower: run/ppo_cartpole takes" in slower.stdout
+    assert "was measured with" not in slower.stderr
     missed = engine(*words, "--at-least", 1e11)
-    assert missed.returncode == 1 and "slower than --at-least 1e+11" in missed.stdout
+    assert missed.returncode == 1 and "slower than --at-least 100000000000" in missed.stdout
+    other = engine(*words, "ppo.epochs=1", "--baseline", kept)
+    assert 'was measured with ppo.epochs="' in other.stderr and other.stderr.count("was measured") == 1
+    # what training refuses is refused
+    assert engine(*words, "train.memory_limit=100K").returncode == 2

@@ -32,7 +32,7 @@ def test_a_result_that_cannot_be_kept_is_shown(run, engine):
 def test_a_run_meets_a_checkpoint_that_stays_who_it_was(run, engine, tmp_path):
     small = ("env.count=8", "ppo.rollout=32", "ppo.network.hidden=[16]", "env.max_steps=20")
     begin = ("train", "ppo", "hockey_duel", "--bare", "--sinks", "jsonl", "--out", "new", "train.steps=512")
-    done = engine(*begin, *small, f"train.opponents={run}@best,weak,{run}", cwd=tmp_path)
+    done = engine(*begin, *small, f"train.opponents={run}@latest,weak,{run}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "new"
     newest = sorted(path.name for path in run.glob("checkpoints/step_*"))[-1]
@@ -49,6 +49,49 @@ def test_a_run_meets_a_checkpoint_that_stays_who_it_was(run, engine, tmp_path):
     assert done.returncode == 0 and "changed train.opponents" in done.stdout, done.stderr
     later = {p["name"]: p["games"] for p in json.loads((folder / "league.json").read_text())["players"]}
     assert set(later) == {f"run@{newest}", "weak", "random"} and later["random"] < later["weak"]
+
+
+def test_whoever_is_new_in_an_opponents_place_begins_with_no_games(run, engine, tmp_path):
+    small = ("env.count=8", "ppo.rollout=32", "ppo.network.hidden=[16]", "env.max_steps=20")
+    words = ("train", "ppo", "hockey_duel", "--bare", "--sinks", "jsonl", *small)
+    # another run of the same name elsewhere, with a slash behind it as shells complete it
+    other = tmp_path / "other" / "run"
+    assert engine(*words, "--out", other, "train.steps=512", "train.opponents=weak").returncode == 0
+    folder = tmp_path / "new"
+
+    def games():
+        players = json.loads((folder / "league.json").read_text())["players"]
+        return [(player["name"], player["run"], player["games"]) for player in players]
+
+    assert engine(*words, "--out", folder, "train.steps=1024", f"train.opponents={run}/").returncode == 0
+    ((name, whole, before),) = games()
+    assert name.startswith("run@step_") and whole == f"{run}@{name.split('@')[1]}" and before > 20
+    done = engine("train", "--resume", folder, "train.steps=1280", f"train.opponents={other}/")
+    assert done.returncode == 0, done.stderr
+    ((name, whole, after),) = games()
+    assert whole.startswith(f"{other}@") and after < before
+    # and its checkpoint goes: the newest there is plays, and the run says so
+    assert engine("train", "--resume", other, "train.steps=4096", "train.save_every=256").returncode == 0
+    done = engine("train", "--resume", folder, "train.steps=1536")
+    assert done.returncode == 0 and "has no step_" in done.stdout + (folder / "log.txt").read_text(), done.stderr
+    assert games()[0][1] != whole
+
+
+def test_a_path_with_a_comma_is_refused_as_an_opponent(run, engine, tmp_path):
+    place = tmp_path / "x,y"
+    place.mkdir()
+    (place / "a").symlink_to(run)
+    done = engine("train", "ppo", "hockey_duel", "--out", tmp_path / "new", "train.opponents=a", cwd=place)
+    assert done.returncode == 2 and "has one; rename that folder" in done.stderr, done.stderr
+
+
+def test_a_checkpoint_is_judged_by_its_name(run, engine):
+    words = ("--episodes", 2, "--actions", "mean", "--json")
+    first = sorted(path.name for path in run.glob("checkpoints/step_*"))[0]
+    done = engine("eval", f"{run}@{first}", *words)
+    assert done.returncode == 0 and json.loads(done.stdout)["checkpoint"].endswith(first), done.stderr
+    twice = engine("eval", f"{run}@{first}", "--checkpoint", "latest")
+    assert twice.returncode == 2 and "leave out --checkpoint" in twice.stderr
 
 
 def test_a_checkpoint_that_is_none_is_told(run, engine, tmp_path):
@@ -69,6 +112,12 @@ def test_players_are_rated_by_a_tournament(run, engine):
     for player in report["players"]:
         assert player["wins"] + player["draws"] + player["losses"] == 10
     assert json.loads(engine(*words, "--json").stdout) == report
+    # whole games: who is stronger wins more, in whichever order they are named
+    games = [engine("league", "hockey_duel", *names, "--games", 40, "--json") for names in (("strong", "random"), ("random", "strong"))]
+    there, back = (json.loads(done.stdout) for done in games)
+    assert there["players"][0]["name"] == back["players"][0]["name"] == "strong"
+    won, lost = there["pairs"][0]["wins"], there["pairs"][0]["losses"]
+    assert won > lost and (back["pairs"][0]["losses"], back["pairs"][0]["wins"]) == (won, lost)
     shown = engine(*words)
     assert shown.returncode == 0 and "weak against random: " in shown.stdout and "+/-" in shown.stdout
 
@@ -79,6 +128,8 @@ def test_players_are_rated_by_a_tournament(run, engine):
         (["cartpole", "random", "balance"], "1 agent"),
         (["hockey_duel", "weak", "weak"], "named twice"),
         (["hockey_duel", "weak"], "two players"),
+        (["hockey_duel"], "two players at least"),
+        (["hockey_duel", "weak", "random", "train.steps=5"], "only env.* settings"),
         (["hockey_duel", "weak", "wake"], "'wake' is neither a scripted player"),
     ],
 )

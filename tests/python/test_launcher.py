@@ -359,19 +359,30 @@ def test_changed_cmake_arguments_configure_afresh(made):
 
 @pytest.mark.parametrize(
     "told, built_for",
-    [("9.0", "90"), ("12.0\n8.6\n8.6\n7.5", "75;86;120"), ("[N/A]", "80;90"), (None, "80;90")],
+    [
+        ("9.0", "90"),
+        ("12.0\\n8.6\\n8.6\\n7.5", "75;86;100"),  # the newest that this nvcc knows, for a newer one
+        ("7.0\\n8.6", "86"),  # one that it no longer knows
+        ("7.0", "80;90"),
+        ("[N/A]", "80;90"),
+        (None, "80;90"),
+    ],
 )
 def test_device_code_is_built_for_the_gpus_that_are_here(told, built_for, home, tmp_path):
     asked = tmp_path / "asked.cmake"
-    asked.write_text(f"include({home}/cmake/Capabilities.cmake)\nmaglev_capabilities(here)\nmessage(\"for ${{here}}.\")\n")
+    asked.write_text(
+        f'include({home}/cmake/Capabilities.cmake)\nmaglev_capabilities(here {tmp_path}/nvcc)\nmessage("for ${{here}}.")\n'
+    )
+    tools = {"nvcc": "compute_75\\ncompute_80\\ncompute_86\\ncompute_90\\ncompute_100\\n"}
     if told is not None:
-        tool = tmp_path / "nvidia-smi"
-        tool.write_text(f"#!/bin/sh\nprintf '{told}\\n'\n")
-        tool.chmod(0o755)
-    tools = {"PATH": f"{tmp_path}:/usr/bin:/bin"} if told else {"PATH": "/nowhere"}
+        tools["nvidia-smi"] = told + "\\n"
+    for name, prints in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{prints}'\n")
+        (tmp_path / name).chmod(0o755)
+    path = {"PATH": str(tmp_path)}
     words = [shutil.which("cmake"), "-P", asked]
-    done = subprocess.run(words, env={**os.environ, **tools}, capture_output=True, text=True, check=True)
-    assert f"for {built_for}." in done.stderr
+    done = subprocess.run(words, env={**os.environ, **path}, capture_output=True, text=True, check=True)
+    assert f"for {built_for}." in done.stderr, done.stderr
 
 
 def test_failed_build_shows_the_messages_and_is_tried_again(made):

@@ -470,7 +470,7 @@ def test_a_job_that_is_started_again_goes_on_and_ends_once(engine, tmp_path):
     job.terminate()
     assert job.wait(timeout=60) == 130
     # as long as it has come and a little more: a change, which is recorded
-    reached = newest_manifest(tmp_path / "run")["step"]
+    reached = newest_manifest(tmp_path / "run")["identity"]["step"]
     words.append(f"train.steps={reached + 640}")
     done = engine(*words)
     assert done.returncode == 0 and "changed train.steps" in done.stdout + (tmp_path / "run" / "log.txt").read_text()
@@ -487,14 +487,14 @@ def test_what_was_stopped_before_it_saved_begins_once_more(engine, tmp_path):
     assert engine(*words).returncode == 0
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     done = engine(*words)
-    assert done.returncode == 0 and newest_manifest(tmp_path / "run")["step"] == STEPS, done.stderr
+    assert done.returncode == 0 and newest_manifest(tmp_path / "run")["identity"]["step"] == STEPS, done.stderr
 
 
 @pytest.mark.parametrize(
     "words, said",
     [
         (["ppo", "cartpole", "--continue"], "--continue goes on in the folder of --out DIR"),
-        (["ppo", "pendulum", "--continue", "--out", "RUN"], "holds a run of ppo on cartpole"),
+        (["ppo", "acrobot", "--continue", "--out", "RUN"], "was begun with ppo on cartpole"),
         (["--resume", "RUN", "--continue"], "--continue is for a new run"),
     ],
 )
@@ -503,3 +503,56 @@ def test_going_on_where_there_is_nothing_to_go_on_with_is_one_error(words, said,
     assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
     done = engine("train", *[str(run) if word == "RUN" else word for word in words])
     assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_a_command_that_is_given_otherwise_changes_the_run_and_back(engine, tmp_path):
+    file, run = tmp_path / "c.yaml", tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run, "--continue", "--config", file]
+    steps, rate = {}, {}
+
+    def trained(lr, length):
+        file.write_text(f"train: {{until_return: {400 + length}}}")
+        done = engine(*words, f"ppo.lr={lr}", f"train.steps={length}")
+        assert done.returncode == 0, done.stderr
+        config = (run / "config.yaml").read_text()
+        steps[length], rate[length] = newest_manifest(run)["identity"]["step"], f"lr: {lr}" in config
+        assert f"until_return: {400 + length}" in config
+
+    for lr, length in [("0.001", 640), ("0.002", 1280), ("0.001", 1920)]:
+        trained(lr, length)
+    assert steps == {640: 640, 1280: 1280, 1920: 1920} and all(rate.values()), (steps, rate)
+    # less than was done is done
+    done = engine(*words, "ppo.lr=0.001", "train.steps=640")
+    assert done.returncode == 0 and "is finished" in done.stdout
+
+
+def test_a_run_that_was_killed_as_it_began_begins_again(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run, "--continue"]
+    assert engine(*words).returncode == 0
+    for path in run.iterdir():
+        if path.name != "config.yaml":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    done = engine(*words)
+    assert done.returncode == 0 and newest_manifest(run)["identity"]["step"] == STEPS, done.stderr
+    # what it says of how to get it again does not go on in itself
+    assert "--continue" not in (run / "reproduce.md").read_text()
+
+
+def test_several_seeds_go_on_as_they_began(engine, tmp_path):
+    group = tmp_path / "group"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", group, "--continue", "--seeds", 2]
+    # killed as the folder was made
+    group.mkdir()
+    (group / "settings.yaml").write_text("train: {}")
+    done = engine(*words)
+    assert done.returncode == 0 and json.loads((group / "seeds.json").read_text())["mean"] > 0, done.stderr
+    assert engine(*words).returncode == 0
+    for change, said in [
+        ([*words, "ppo.lr=1e-5"], "change of ppo.lr=1e-05"),
+        ([*words[:-1], 3], "change of --seeds"),
+        ([word if word != "cartpole" else "acrobot" for word in words], "begun with ppo on cartpole"),
+        ([*words[:-2], "--out", group / "seed-3", "--seeds", 2], "holds one run"),
+    ]:
+        done = engine(*change)
+        assert done.returncode == 2 and said in done.stderr, done.stderr

@@ -236,7 +236,8 @@ struct Outputs {
 
 // the table beside the baseline, and the files; the exit status
 int tell_timings(const Arguments& arguments, const Outputs& outputs,
-                 const std::vector<Timing>& timings, const std::string& how) {
+                 const std::vector<Timing>& timings, const std::string& how,
+                 const nlohmann::json& settings = {}) {
   const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
   const auto comparisons = compared(timings, outputs.before, threshold);
   Table table({"suite", "work", ">median", ">95% interval", ">of before", "verdict"});
@@ -254,7 +255,11 @@ int tell_timings(const Arguments& arguments, const Outputs& outputs,
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
   const std::string machine = probe_system(".").processor.model + ", " + how;
-  if (outputs.json) write_atomic(*outputs.json, timings_json(timings, machine));
+  if (outputs.json) {
+    auto file = nlohmann::json::parse(timings_json(timings, machine));
+    if (!settings.is_null()) file["settings"] = settings;
+    write_atomic(*outputs.json, file.dump(2) + "\n");
+  }
   if (outputs.html) write_atomic(*outputs.html, timings_page(timings, comparisons, machine));
   if (arguments.has("--baseline") && comparisons.empty())
     throw Error("[bench] nothing that was measured is in " + *arguments.value("--baseline") +
@@ -289,6 +294,18 @@ int suites(const Arguments& arguments) {
   return tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread");
 }
 
+// a line for each setting that a baseline was measured with otherwise
+std::vector<std::string> other_settings(const std::string& path, const nlohmann::json& now) {
+  const auto file = nlohmann::json::parse(read_file(path, kMostBytes), nullptr, false);
+  if (!file.is_object() || !file.contains("settings")) return {};
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : now.items())
+    if (const auto then = file["settings"].value(name, value); then != value)
+      lines.push_back(path + " was measured with " + name + "=" + then.dump() + ", now " +
+                      value.dump());
+  return lines;
+}
+
 // one experiment as it would be trained here
 int one_run(const Arguments& arguments) {
   if (arguments.positional().size() != 3)
@@ -299,15 +316,17 @@ int one_run(const Arguments& arguments) {
   const Outputs outputs(arguments);
   Experiment experiment(arguments.positional()[1], arguments.positional()[2]);
   tell(load_settings(experiment, arguments, arguments.settings()).notes);
-  experiment.table().override_with(std::string("train.steps=") + kEndless);
   tell(experiment.settle());
+  nlohmann::json settings;
+  for (const Field& field : experiment.table().fields()) settings[field.name] = field.text();
+  if (const auto path = arguments.value("--baseline")) tell(other_settings(*path, settings));
   const RunSpeed speed = measure_run(experiment, rounds, seconds);
   const int status = tell_timings(arguments, outputs, {speed.step},
-                                  std::to_string(rounds) + " rounds, " + speed.device);
+                                  std::to_string(rounds) + " rounds, " + speed.device, settings);
   const double steps_per_second = 1 / summary_of(speed.step).median;
-  std::printf("%.4g steps/s (%s)\n", steps_per_second, speed.device.c_str());
+  std::printf("%.0f steps/s (%s)\n", steps_per_second, speed.device.c_str());
   if (!least || steps_per_second >= *least) return status;
-  std::printf("slower than --at-least %.4g\n", *least);
+  std::printf("slower than --at-least %.0f\n", *least);
   return kRegressed;
 }
 

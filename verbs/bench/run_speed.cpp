@@ -6,15 +6,42 @@
 #include "base/core/clock.h"
 #include "engine/host/machine.h"
 #include "engine/train/fastest_precision.h"
+#include "engine/train/memory_plan.h"
+#include "engine/train/store.h"
 #include "engine/train/trainer.h"
 
 namespace maglev::verbs::bench {
 
+namespace {
+
+// more than any measurement takes
+constexpr int64_t kMoreSteps = 1'000'000'000'000;
+
+// as long as is measured, with the replay of the run's own length
+void lengthen(Experiment& experiment, const Placement& placement) {
+  RunOptions& run = experiment.run;
+  ThreadPool pool(1);
+  const AlgoContext context = context_of(experiment, placement, pool);
+  if (const auto plan = experiment.algo().plan) {
+    const DataPlan made = plan(experiment.algo_options(), context);
+    if (made.replay && run.dataset.empty())
+      run.replay_capacity =
+          replay_shape(run, *made.replay,
+                       {.T = made.collect_steps, .rows = context.rows, .block_rows = context.rows})
+              .capacity;
+  }
+  run.steps = kMoreSteps;
+}
+
+}  // namespace
+
 RunSpeed measure_run(Experiment& experiment, int rounds, double seconds) {
   claim_threads();
   const RunOptions& run = experiment.run;
-  const Placement placement =
-      settle_precision(experiment, place(run.device, run.threads, run.precision));
+  const Placement asked = place(run.device, run.threads, run.precision);
+  fit_memory(experiment, asked, /*note=*/nullptr);
+  lengthen(experiment, asked);
+  const Placement placement = settle_precision(experiment, asked);
   Trainer trainer(experiment, placement);
   reach_steady(trainer);
   const auto wait = [&] {

@@ -218,8 +218,9 @@ void tell(const std::vector<std::string>& lines, const Arguments& arguments) {
     if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
 }
 
-int judge_run(const Arguments& arguments, const std::string& folder, Actions actions,
+int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
               EvalOptions options, const DreamLength& length, Traced& traced) {
+  const std::string& folder = named.folder;
   const auto picture = arguments.output("--imagine");
   for (const char* flag : {"--seen", "--imagined"})
     if (!picture && arguments.has(flag))
@@ -236,8 +237,7 @@ int judge_run(const Arguments& arguments, const std::string& folder, Actions act
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere
   auto judged = experiment_of(folder);
   for (const auto& setting : traced.settings()) judged->table().override_with(setting);
-  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"),
-                file_settings(judged->env(), judged->env_params()));
+  RunPolicy run(folder, named.checkpoint, file_settings(judged->env(), judged->env_params()));
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
   if (picture) {
@@ -387,7 +387,13 @@ int run(const std::vector<std::string>& words) {
       throw Error("[eval] " + names[0] + " is an environment; say who plays it: " + players +
                   " or the folder of a run");
     }
-  return judge_run(arguments, names[0], actions, options, length, traced);
+  const auto named = run_named(names[0]);
+  if (!named) throw no_run(names[0]);
+  if (named->checkpoint != "latest" && arguments.has("--checkpoint"))
+    throw Error("[eval] " + names[0] + " names a checkpoint already; leave out --checkpoint");
+  const std::string which = arguments.value("--checkpoint").value_or(named->checkpoint);
+  return judge_run(arguments, {.folder = named->folder, .checkpoint = which}, actions, options,
+                   length, traced);
 }
 
 }  // namespace

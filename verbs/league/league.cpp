@@ -16,6 +16,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "base/env/entry.h"
 #include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
 #include "verbs/league/tournament.h"
@@ -112,7 +113,14 @@ int run(const std::vector<std::string>& words) {
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   const auto& names = arguments.positional();
+  for (const auto& setting : arguments.settings())
+    if (!setting.starts_with("env."))
+      throw Error("[league] only env.* settings may be given, got '" + setting + "'");
   if (names.size() == 1) {
+    for (const EnvEntry& env : env_table())
+      if (names[0] == env.name && !is_run(names[0]))
+        throw Error("[league] " + names[0] +
+                    " is an environment; name two players at least for a tournament");
     for (const char* flag : {"--games", "--seed"})
       if (arguments.has(flag))
         throw Error("[league] " + std::string(flag) +

@@ -74,6 +74,10 @@ void check_beginning(const std::string& init_from, uint64_t seed) {
               std::to_string(seed) + "; begin at one it has (seed=), or train fewer (--seeds)");
 }
 
+Error unreadable(const std::string& folder) {
+  return Error("[" + folder + "] seeds.json cannot be read; resume its runs one by one");
+}
+
 class Group {
  public:
   // one that is there
@@ -84,7 +88,7 @@ class Group {
       algo_ = json.at("algorithm"), env_ = json.at("environment");
       for (const Json& row : json.at("seeds")) add(row.at("seed"));
     } catch (const Json::exception&) {
-      throw Error("[" + folder_ + "] seeds.json cannot be read; resume its runs one by one");
+      throw unreadable(folder_);
     }
     if (sinks_.empty())
       for (const auto& sink : sink_table())
@@ -293,7 +297,11 @@ class Group {
 std::string new_folder(const Experiment& experiment, const std::string& out) {
   if (!out.empty()) {
     make_dirs(out);
-    if (!list_dir(out).empty())
+    // what begins such a folder is no reason against it: nothing was trained yet
+    const auto is_beginning = [](const std::string& name) {
+      return name == "settings.yaml" || name == "given.txt";
+    };
+    if (const auto there = list_dir(out); !std::all_of(there.begin(), there.end(), is_beginning))
       throw Error("[" + out + "] is not empty; several seeds want a new folder" +
                   (is_seeds(out) ? ", or go on with --resume" : ""));
     return out;
@@ -337,6 +345,17 @@ bool has_checkpoint(const std::string& folder) {
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
 
+SeedsGroup seeds_group(const std::string& folder) {
+  try {
+    const Json json = read_group(folder);
+    return {.algo = json.at("algorithm"),
+            .env = json.at("environment"),
+            .count = int64_t(json.at("seeds").size())};
+  } catch (const Json::exception&) {
+    throw unreadable(folder);
+  }
+}
+
 std::vector<RunRow> list_seeds(const std::string& root) {
   std::vector<RunRow> rows;
   for (const std::string& name : list_dir(root)) {
@@ -369,6 +388,7 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
     check_beginning(experiment.run.init_from, experiment.run.seed + uint64_t(i));
   const std::string folder = new_folder(experiment, request.out);
   write_atomic(folder + "/settings.yaml", experiment.table().yaml());
+  write_atomic(folder + "/given.txt", request.given);
   Json json{{"algorithm", experiment.algo().name}, {"environment", experiment.env().name}};
   for (int64_t i = 0; i < request.count; ++i)
     json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});

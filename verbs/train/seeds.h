@@ -3,7 +3,7 @@
 // threads reach, and at the end what they came to together.
 //   seeds.json      algorithm, environment, each seed's state, return of training and last evaluation;
 //                   mean, deviation and interval of the evaluations, or of the returns without any
-//   settings.yaml   the settings all share
+//   settings.yaml   the settings all share; given.txt those that were given
 //   seed-<n>/       the run of a seed; seed-<n>.txt what it printed
 //   seeds.lock      held while this group trains
 
@@ -24,6 +24,7 @@ struct SeedsRequest {
   std::string out = {};  ///< the parent; empty: runs/<date>-<algorithm>-<environment>-seeds-<n>
   int64_t count = 0;     ///< seeds from the experiment's on
   std::vector<std::string> sinks = {};  ///< of each run; empty: those on by default but the console
+  std::string given = {};               ///< for given.txt, see again.h
 };
 
 /// Trains them all and prints the table. A seed that fails once it trains does not end the others.
@@ -39,6 +40,12 @@ std::string last_line(const std::string& log);
 
 /// Whether the folder holds several seeds.
 bool is_seeds(const std::string& folder);
+/// What several seeds are of. Throws Error where seeds.json cannot be read.
+struct SeedsGroup {
+  std::string algo, env;
+  int64_t count = 0;
+};
+SeedsGroup seeds_group(const std::string& folder);
 /// The folders in `root` that do, each as one row: "2 of 3 seeds finished", the steps of all, the
 /// mean of seeds.json.
 std::vector<RunRow> list_seeds(const std::string& root);

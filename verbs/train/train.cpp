@@ -1,21 +1,19 @@
 // maglev train: trains an agent, or continues a run.
 
+#include <algorithm>
 #include <cstdio>
-#include <optional>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "base/core/error.h"
-#include "base/core/file.h"
-#include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
-#include "engine/run/run_dir.h"
-#include "engine/run/stored_experiment.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
+#include "verbs/train/again.h"
 #include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
@@ -26,7 +24,6 @@ VerbEntry entry();
 namespace {
 
 constexpr int kDiverged = 3;
-constexpr size_t kMostReproduced = 1 << 20;  // bytes of a reproduce.md
 
 Grammar grammar() {
   return {
@@ -54,43 +51,6 @@ Grammar grammar() {
 
 bool is_profile(const std::string& word) {
   return word.starts_with("+hardware=") || word.starts_with("hardware=");
-}
-
-// the command a run began with, as reproduce.md has it: its words stand for what they stood for then
-bool began_with(const std::string& folder, const std::string& word) {
-  const std::string path = folder + "/reproduce.md";
-  const std::string text = path_exists(path) ? read_file(path, kMostReproduced) : "";
-  const size_t begin = text.find("./maglev train"), end = text.find('\n', begin);
-  const std::string command = begin == text.npos ? "" : text.substr(begin, end - begin) + " ";
-  return command.find(" " + shell_word(word) + " ") != command.npos;
-}
-
-// goes on with what request.out holds; none where it holds nothing yet, and a new run begins there
-std::optional<RunOutcome> continued(const std::vector<std::string>& names,
-                                    std::vector<std::string> settings, RunRequest& request) {
-  const std::string& folder = request.out;
-  if (is_seeds(folder)) return resume_seeds(folder, request.sinks);
-  if (!is_run(folder)) return std::nullopt;
-  const auto there = experiment_of(folder);
-  if (there->algo().name != names[0] || there->env().name != names[1])
-    throw Error("[" + folder + "] holds a run of " + there->algo().name + " on " +
-                there->env().name + "; --continue goes on with a run of the same two");
-  // stopped before anything was saved: it begins once more, beside what it left
-  if (!has_checkpoint(folder)) {
-    request.overwrite = true;
-    return std::nullopt;
-  }
-  // it has these already, of a profile too
-  std::erase_if(settings, [&](const std::string& word) {
-    return is_profile(word) || began_with(folder, word);
-  });
-  const int64_t steps = there->run.steps;
-  for (const std::string& setting : settings) there->table().override_with(setting);
-  if (has_finished(folder) && there->run.steps == steps) {
-    std::printf("maglev: %s is finished\n", folder.c_str());
-    return RunOutcome::finished;
-  }
-  return train_resume(folder, settings, request);
 }
 
 int exit_status(RunOutcome outcome) {
@@ -124,7 +84,9 @@ int run(const std::vector<std::string>& words) {
   request.overwrite = arguments.has("--overwrite");
   if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks, "--sinks");
   request.command = {"./maglev", "train"};
-  request.command.insert(request.command.end(), words.begin(), words.end());
+  // how to get the run again: not on top of itself
+  std::ranges::copy_if(words, std::back_inserter(request.command),
+                       [](const std::string& word) { return word != "--continue"; });
 
   std::vector<std::string> settings = arguments.settings();
   if (auto limit = arguments.value("--memory-limit"))
@@ -154,21 +116,25 @@ int run(const std::vector<std::string>& words) {
     throw Error(
         "[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` "
         "and `maglev algos` list them");
-  if (arguments.has("--continue")) {
-    if (request.out.empty() || request.overwrite)
-      throw Error("[train] --continue goes on in the folder of --out DIR, without --overwrite");
-    if (const auto outcome = continued(names, settings, request)) return exit_status(*outcome);
-  }
+  const bool again = arguments.has("--continue");
+  if (again && (request.out.empty() || request.overwrite))
+    throw Error("[train] --continue goes on in the folder of --out DIR, without --overwrite");
   Experiment experiment(names[0], names[1]);
   request.notes = arguments.replaced();
   const LoadedSettings loaded = load_settings(experiment, arguments, settings);
   request.notes.insert(request.notes.end(), loaded.notes.begin(), loaded.notes.end());
   for (const std::string& note : experiment.settle()) request.notes.push_back(note);
+  request.given = given_settings(experiment.table());
+  if (again)
+    if (const auto outcome = go_on(experiment, seeds, request)) return exit_status(*outcome);
   if (!seeds) return exit_status(train_new(experiment, request));
   for (const std::string& note : request.notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
   if (request.overwrite) throw Error("[train] --seeds wants a new folder; leave out --overwrite");
-  return exit_status(
-      train_seeds(experiment, {.out = request.out, .count = *seeds, .sinks = request.sinks}));
+  // all seeds meet the same, whenever they begin
+  settle_names(experiment);
+  return exit_status(train_seeds(
+      experiment,
+      {.out = request.out, .count = *seeds, .sinks = request.sinks, .given = request.given}));
 }
 
 }  // namespace

@@ -254,8 +254,10 @@ at::Tensor DeviceLearner::model_gradients(const Sequences& batch, int64_t at_onc
   figures.zero_();
   if (dtype_ != at::kFloat) weights_.copy_(state_->params.data()), weight_grad_.zero_();
   std::vector<at::Tensor> latents;
-  for (const Part& part : parts_of(batch, at_once)) latents.push_back(learn_model(part, figures));
-  gather(0, end);
+  for (const Part& part : parts_of(batch, at_once)) {
+    latents.push_back(learn_model(part, figures));
+    gather(0, end);
+  }
   return latents.size() == 1 ? latents.front() : at::cat(latents, 1);
 }
 
@@ -310,8 +312,10 @@ void DeviceLearner::policy_gradients(const at::Tensor& latents, const Sequences&
   const auto pass_of = [&](const Part& part) {
     return policy_pass(part, cut(latents, 1, part.first, part.count()));
   };
-  const int64_t begin = state_->model->layout().policy_begin();
-  state_->grad.narrow(0, begin, state_->grad.size(0) - begin).zero_();
+  const int64_t begin = state_->model->layout().policy_begin(), end = state_->grad.size(0);
+  state_->grad.narrow(0, begin, end - begin).zero_();
+  // a call before may have ended on its way
+  if (dtype_ != at::kFloat) weight_grad_.narrow(0, begin, end - begin).zero_();
   for (Figure figure : {kPolicy, kEntropy, kQMean}) figures[figure].zero_();
 
   // the scale follows the values at step 0 of the whole batch: those of parts are found for it alone
@@ -327,10 +331,14 @@ void DeviceLearner::policy_gradients(const at::Tensor& latents, const Sequences&
   update_running_scale(scale, begins.size() == 1 ? begins.front() : at::cat(begins),
                        options_.options.tau);
   for (const Part& part : parts) {
-    if (parts.size() > 1) whole.assign(1, pass_of(part));
+    if (parts.size() > 1) {
+      // not two at once
+      whole.clear();
+      whole.push_back(pass_of(part));
+    }
     learn_policy(whole.front(), scale, part, figures);
+    gather(begin, end);
   }
-  gather(begin, state_->grad.size(0));
   // last, so that whoever runs out of memory may begin anew
   state_->scale.copy_(scale);
   figures[kScale].copy_(scale);

@@ -21,8 +21,9 @@ class DeviceLearner : public PartsLearner {
   /// What keeps these settings from it, empty: nothing.
   static std::string obstacle(const LearnerOptions& options);
 
-  /// Products are bf16 where the precision is; sums, ends, losses and the latents they compare are
-  /// f32. On a processor it runs as well, for tests.
+  /// Products are bf16 where the precision is, and so are gradients between them: what networks give
+  /// back to a latent is added up in it. Ends, losses, the latents they compare and gradients of
+  /// parameters are f32. On a processor it runs as well, for tests.
   DeviceLearner(const LearnerOptions& options, LearnerState& state);
 
   at::Tensor model_gradients(const Sequences& batch, int64_t at_once, at::Tensor& figures) override;

@@ -126,8 +126,7 @@ void DeviceStack::input_gradient(const StackRun& run, int64_t first, int64_t col
   for (int64_t net = 0; net < n_; ++net) {
     const auto d = run.gradient[0].select(0, net).narrow(0, first, into.size(0));
     const auto weight = weights_[0].weight.select(0, net).narrow(1, column, into.size(1));
-    at::Tensor to = into;
-    at::addmm_out(to, into, d, weight, /*beta=*/add || net > 0 ? 1 : 0);
+    into.addmm_(d, weight, /*beta=*/add || net > 0 ? 1 : 0);
   }
 }
 

@@ -1,0 +1,104 @@
+#include "verbs/train/again.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <vector>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/stored_experiment.h"
+#include "verbs/train/seeds.h"
+
+namespace maglev::verbs::train {
+namespace {
+
+constexpr size_t kMostGiven = 1 << 20;  // bytes of a given.txt
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// lines of `now` that the folder's given.txt does not have; without such a file none
+std::vector<std::string> changes_since(const std::string& folder, const std::string& now) {
+  const std::string path = folder + "/given.txt";
+  if (!path_exists(path)) return {};
+  const auto before = lines_of(read_file(path, kMostGiven));
+  auto changes = lines_of(now);
+  std::erase_if(changes, [&](const std::string& line) {
+    return std::find(before.begin(), before.end(), line) != before.end();
+  });
+  return changes;
+}
+
+void expect_same(const std::string& folder, const std::string& algo, const std::string& env,
+                 const Experiment& experiment) {
+  if (algo != experiment.algo().name || env != experiment.env().name)
+    throw Error("[" + folder + "] was begun with " + algo + " on " + env +
+                "; --continue goes on with the same two");
+}
+
+RunOutcome go_on_with_seeds(const Experiment& experiment, std::optional<int64_t> seeds,
+                            const RunRequest& request) {
+  const std::string& folder = request.out;
+  const SeedsGroup there = seeds_group(folder);
+  expect_same(folder, there.algo, there.env, experiment);
+  const std::string change = seeds != there.count ? "--seeds" : [&] {
+    const auto changes = changes_since(folder, request.given);
+    return changes.empty() ? std::string() : changes.front();
+  }();
+  if (!change.empty())
+    throw Error("[" + folder + "] several seeds go on as they began; leave out the change of " +
+                change + ", or begin others in a new folder");
+  return resume_seeds(folder, request.sinks);
+}
+
+// whether nothing that is asked for is left to do
+bool is_done(const std::string& folder, const std::vector<std::string>& changes) {
+  if (!has_finished(folder)) return false;
+  const int64_t steps = read_status(folder).steps;
+  return std::ranges::all_of(changes, [&](const std::string& change) {
+    constexpr std::string_view kSteps = "train.steps=";
+    return change.starts_with(kSteps) &&
+           std::strtoll(change.c_str() + kSteps.size(), nullptr, 10) <= steps;
+  });
+}
+
+}  // namespace
+
+std::string given_settings(const OptionTable& table) {
+  std::string text;
+  for (const Field& field : table.fields())
+    if (field.origin >= Origin::profile) text += field.name + "=" + field.plain() + "\n";
+  return text;
+}
+
+std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int64_t> seeds,
+                                RunRequest& request) {
+  const std::string& folder = request.out;
+  if (is_seeds(folder)) return go_on_with_seeds(experiment, seeds, request);
+  if (!is_run(folder)) return std::nullopt;
+  if (seeds)
+    throw Error("[" + folder +
+                "] holds one run, and --seeds wants a folder of seeds: choose "
+                "another --out");
+  // stopped before anything was saved
+  if (!has_checkpoint(folder)) {
+    request.overwrite = true;
+    return std::nullopt;
+  }
+  const auto there = experiment_of(folder);
+  expect_same(folder, there->algo().name, there->env().name, experiment);
+  const auto changes = changes_since(folder, request.given);
+  if (is_done(folder, changes)) {
+    std::printf("maglev: %s is finished\n", folder.c_str());
+    return RunOutcome::finished;
+  }
+  return train_resume(folder, changes, request);
+}
+
+}  // namespace maglev::verbs::train
