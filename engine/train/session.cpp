@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include "base/core/clock.h"
@@ -219,7 +220,10 @@ RunOutcome Session::run() {
       tell_traces();
     } catch (const std::exception&) {
     }
-    end("failed", e.what());
+    // where it was thrown in torch is for the log: people read what it says
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&e);
+    if (of_torch) dir_.log(e.what());
+    end("failed", of_torch ? status_.algo + ": " + of_torch->what_without_backtrace() : e.what());
     throw;
   }
   // whatever it does, the run is as it ended
