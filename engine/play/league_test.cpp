@@ -56,6 +56,27 @@ TEST(League, learner_has_one_row_an_environment_and_meets_every_kind_of_opponent
   }
 }
 
+TEST(League,
+     the_learner_named_twice_is_as_strong_as_it_is_and_past_selves_named_twice_are_met_twice) {
+  auto experiment = tug({"train.opponents=self,self,heavy"});
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
+  for (int i = 0; i < 20; ++i) trainer.iterate();
+  const auto table = trainer.league()->table();
+  for (const char* name : {"self", "self#2"}) {
+    EXPECT_EQ(row_of(table, name).elo, trainer.league()->elo()) << name;
+    EXPECT_GT(row_of(table, name).games, 0) << name;
+  }
+  // of two entries against one: two games of three, but for what is drawn
+  auto twice = tug({"train.opponents=past,past,idle", "train.past_every=1000000"});
+  Trainer met(*twice, {.device = at::kCPU, .threads = 2});
+  for (int i = 0; i < 60; ++i) met.iterate();
+  double past = 0, all = 0;
+  for (const LeagueRow& row : met.league()->table())
+    all += double(row.games), past += row.name == "idle" ? 0. : double(row.games);
+  EXPECT_GT(all, 300);
+  EXPECT_NEAR(past / all, 2. / 3, 0.1);
+}
+
 TEST(League, a_heavy_player_is_rated_above_an_idle_one_and_a_learner_beats_both) {
   auto experiment = tug({"train.opponents=idle,heavy", "ppo.lr=0.003", "train.steps=300000"});
   Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
