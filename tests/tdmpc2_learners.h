@@ -13,6 +13,7 @@
 #include "algos/tdmpc2/plan.h"
 #include "engine/host/machine.h"
 #include "tests/close.h"
+#include "tests/limited_memory.h"
 
 namespace maglev::tdmpc2 {
 
@@ -126,6 +127,36 @@ inline Tolerance gradient_rounding(const LearnerOptions& o) {
   const int64_t there =
       through(layout.encoder) + H * through(layout.dynamics) + through(layout.q.front());
   return Tolerance::of_sums(2 * there + H * o.options.batch);
+}
+
+/// Two updates of a learner leave what two of autograd's do.
+template <class Reference, class Learner>
+void expect_updates_of_autograd(const Setting& setting) {
+  Made<Reference> reference(setting);
+  Made<Learner> made(setting);
+  const at::Tensor before = made.state.params.data().clone();
+  for (uint64_t seed : {3, 4}) {
+    reference.learner.update(sequences(reference.options, seed), reference.figures);
+    made.learner.update(sequences(made.options, seed), made.figures);
+  }
+  EXPECT_GT((made.state.params.data() - before).abs().max().template item<float>(), 1e-5f);
+  EXPECT_TRUE(close(made.state.params.data(), reference.state.params.data(), 1e-6));
+  EXPECT_TRUE(close(made.state.target_q, reference.state.target_q, 1e-6));
+  EXPECT_TRUE(close(made.figures, reference.figures, 5e-5)) << "values pass through an exponential";
+  EXPECT_TRUE(close(made.state.updates, reference.state.updates, 0));
+}
+
+/// A batch that does not fit is learned from in halves, and then no more.
+template <class Learner>
+void expect_halves_where_memory_is_short() {
+  const auto update = [](int64_t bytes) -> Limited {
+    Made<Learner> made({.B = 512});
+    const Sequences batch = sequences(made.options, 3);
+    const LimitedMemory memory(bytes);
+    made.learner.update(batch, made.figures);
+    return {made.state.params.data().clone(), memory.taken(), made.learner.note()};
+  };
+  expect_parts_where_memory_is_short(update, 1e-6, "learned from 256 sequences at a time");
 }
 
 }  // namespace maglev::tdmpc2

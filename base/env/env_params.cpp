@@ -11,6 +11,15 @@ EnvParams::EnvParams(const EnvEntry& entry, const std::vector<std::string>& sett
   entry.check(params_.data());
 }
 
+std::vector<std::string> env_settings(const OptionTable& table) {
+  std::vector<std::string> settings;
+  // how many there are is the run's own
+  for (const Field& field : table.fields())
+    if (field.name.starts_with("env.") && field.name != "env.count")
+      settings.push_back(field.name + "=" + field.plain());
+  return settings;
+}
+
 std::vector<std::string> file_settings(const EnvEntry& entry, const void* params) {
   OptionTable table;
   // only read by: a table is bound to what it could write to

@@ -30,6 +30,9 @@ class EnvParams {
   OptionTable table_;
 };
 
+/// env.name=value of all settings of an environment in a run's table.
+std::vector<std::string> env_settings(const OptionTable& table);
+
 /// env.name=value of the settings that are text, as `params` has them. Those name what an
 /// environment reads from files, which may have moved since a run was trained.
 std::vector<std::string> file_settings(const EnvEntry& entry, const void* params);

@@ -7,7 +7,6 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
-#include "base/env/env_params.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/step_window.h"
 #include "engine/run/checkpoint.h"
@@ -88,6 +87,17 @@ Game game_of(const Experiment& experiment, const Placement& placement, ThreadPoo
           .pool = pool,
           .rows = experiment.learning_rows()};
 }
+
+OpenGame::OpenGame(const EnvEntry& env, const std::vector<std::string>& settings, int64_t rows)
+    : params_(env, settings),
+      placement_(place("auto", 0)),
+      pool_(placement_.threads),
+      game_{.env = env,
+            .params = params_.get(),
+            .spec = env.spec(params_.get()),
+            .placement = placement_,
+            .pool = pool_,
+            .rows = rows} {}
 
 Carry BotPlayer::initial_carry(int64_t rows) {
   return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};

@@ -10,6 +10,7 @@
 
 #include "base/core/thread_pool.h"
 #include "base/env/entry.h"
+#include "base/env/env_params.h"
 #include "engine/algo/policy.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_name.h"
@@ -29,6 +30,24 @@ struct Game {
 class Experiment;
 /// What `experiment` is about. It, and `pool`, outlive the players.
 Game game_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool);
+
+/// A game by its environment's name, that no run is about, and all it refers to: on the device and
+/// the threads there are.
+class OpenGame {
+ public:
+  /// `settings` are env.name=value; at most `rows` at once. Behind claim_threads. Throws Error.
+  OpenGame(const EnvEntry& env, const std::vector<std::string>& settings, int64_t rows);
+  OpenGame(const OpenGame&) = delete;
+  OpenGame& operator=(const OpenGame&) = delete;
+
+  const Game& game() const { return game_; }
+
+ private:
+  EnvParams params_;
+  Placement placement_;
+  ThreadPool pool_;
+  Game game_;
+};
 
 class Player {
  public:

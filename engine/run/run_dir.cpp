@@ -70,6 +70,11 @@ RunDir::RunDir(std::string path, FileLock lock) : path_(std::move(path)), lock_(
   sweep_temporaries(path_);
 }
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 bool is_run(const std::string& path) {
   for (const char* name : {"config.yaml", "run.json", "metrics.jsonl", "checkpoints"})
     if (path_exists(path + "/" + name)) return true;
@@ -96,8 +101,7 @@ RunDir RunDir::create(const RunDirOptions& options) {
     while (!make_dir(path)) path = first_free(prefix);
     return RunDir(path, FileLock(path + "/" + kLock));
   }
-  std::string path = options.out;
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::string path = without_slashes(options.out);
   make_dirs(path);
   // neither does a run belong among other files, nor are they ours to move aside
   if (!is_run(path))
@@ -121,11 +125,11 @@ RunDir RunDir::create(const RunDirOptions& options) {
 }
 
 RunDir RunDir::open(const std::string& path) {
-  std::string trimmed = path;
-  while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
+  const std::string trimmed = without_slashes(path);
   if (!is_run(trimmed)) throw no_run(trimmed);
   RunDir run(trimmed, FileLock(trimmed + "/" + kLock));
-  for (const char* name : {"config.yaml", "reproduce.md", "memory.json", "dataset.txt", "given.txt"})
+  for (const char* name :
+       {"config.yaml", "reproduce.md", "memory.json", "dataset.txt", "given.txt"})
     if (path_exists(trimmed + "/" + name))
       run.written_[name] = read_file(trimmed + "/" + name, kMaxSmallFileBytes);
   return run;

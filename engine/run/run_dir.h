@@ -98,6 +98,8 @@ class RunDir {
   std::map<std::string, std::string> written_;  ///< small files, by name
 };
 
+/// A folder as it is called without slashes at its end, which shells add.
+std::string without_slashes(std::string path);
 /// Whether the folder holds a run.
 bool is_run(const std::string& path);
 /// What is said of a folder that holds none; it may be one of several seeds.

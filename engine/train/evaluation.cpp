@@ -33,7 +33,7 @@ std::vector<std::string> eval_settings(const std::string& text, const char* wher
 }
 
 // the mean over the results of all rivals
-double mean(const std::vector<EvalResult>& results, double EvalResult::* figure) {
+double mean(const std::vector<EvalResult>& results, double EvalResult::*figure) {
   double sum = 0;
   for (const EvalResult& r : results) sum += r.*figure;
   return sum / double(results.size());
@@ -44,10 +44,7 @@ double mean(const std::vector<EvalResult>& results, double EvalResult::* figure)
 std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
   constexpr const char* kWhere = "train.eval_env";
   const EnvEntry& env = experiment.env();
-  std::vector<std::string> settings;
-  for (const Field& field : experiment.table().fields())
-    if (field.name.starts_with("env.") && field.name != "env.count")
-      settings.push_back(field.name + "=" + field.plain());
+  std::vector<std::string> settings = env_settings(experiment.table());
   for (std::string& setting : eval_settings(experiment.run.eval_env, kWhere))
     settings.push_back(std::move(setting));
   auto params = std::make_unique<EnvParams>(env, settings, kWhere);

@@ -127,19 +127,13 @@ std::string absolute_names(const std::string& files) {
   return names;
 }
 
-// what evaluations are made in is there before the run is; reading it may take a while
-void check_evaluation(const Experiment& experiment) {
-  if (experiment.run.eval_every > 0 || !experiment.run.eval_env.empty()) evaluation_env(experiment);
-}
-
-// the settings that checkpoints are judged in; empty: they are not, or it cannot be told
+// the settings that checkpoints are judged in, where they are or train.eval_env asks for others,
+// looked at before anything is made: reading what they name may take a while. Empty: they are not.
+// Throws Error.
 std::string judged_in(const Experiment& experiment) {
-  if (experiment.run.eval_every == 0) return "";
-  try {
-    return evaluation_env(experiment)->table().yaml();
-  } catch (const Error&) {
-    return "";
-  }
+  if (experiment.run.eval_every == 0 && experiment.run.eval_env.empty()) return "";
+  const std::string settings = evaluation_env(experiment)->table().yaml();
+  return experiment.run.eval_every > 0 ? settings : "";
 }
 
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
@@ -147,7 +141,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   check_sinks(request.sinks);
   // a resume may begin elsewhere, and later than an opponent trained on
   settle_names(experiment);
-  check_evaluation(experiment);
+  judged_in(experiment);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
@@ -213,7 +207,13 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
   const RunOptions began = experiment->run;
-  const std::string judged_before = judged_in(*experiment);
+  const std::string judged_before = [&]() -> std::string {
+    try {
+      return judged_in(*experiment);
+    } catch (const Error&) {
+      return "";  // what it reads has moved: what is given says where to
+    }
+  }();
   // what is given as it is already changes nothing, not even what it stands for
   for (const auto& o : overrides)
     if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
@@ -223,7 +223,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error(
         "[train] train.init_from is what a new run begins with; one that is resumed has its own "
         "networks, leave it out");
-  check_evaluation(*experiment);
+  const std::string judged = judged_in(*experiment);
   const Placement asked = placement_of(*experiment);
   // the checkpoint's replay has the size it has
   fit_memory(*experiment, asked, /*note=*/nullptr);
@@ -274,8 +274,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
                 " steps; to train on, add train.steps=<more than these>");
   // the best is one of those that were judged alike
-  if (const std::string judged = judged_in(*experiment);
-      !judged_before.empty() && !judged.empty() && judged != judged_before)
+  if (!judged_before.empty() && !judged.empty() && judged != judged_before)
     CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
   if (experiment->table().yaml() != before) {
     dir.write("config.before-" + std::to_string(identity.step) + ".yaml", before);

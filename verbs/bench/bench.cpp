@@ -217,7 +217,8 @@ constexpr int kRegressed = 1;                    // exit status
 // what could be refused is, before anything is measured
 struct Outputs {
   std::optional<std::string> json, html;
-  std::vector<Timing> before;  // of --baseline
+  std::string baseline;        // the text of --baseline
+  std::vector<Timing> before;  // in it
 
   explicit Outputs(const Arguments& arguments)
       : json(arguments.output("--json")), html(arguments.output("--html")) {
@@ -226,7 +227,8 @@ struct Outputs {
     const auto path = arguments.value("--baseline");
     if (!path) return;
     std::string machine;
-    before = timings_of_json(read_file(*path, kMostBytes), *path, &machine);
+    baseline = read_file(*path, kMostBytes);
+    before = timings_of_json(baseline, *path, &machine);
     if (const std::string model = probe_system(".").processor.model;
         !machine.empty() && !machine.starts_with(model))
       std::fprintf(stderr, "maglev: %s was measured on another machine (%s): it says little here\n",
@@ -295,8 +297,9 @@ int suites(const Arguments& arguments) {
 }
 
 // a line for each setting that a baseline was measured with otherwise
-std::vector<std::string> other_settings(const std::string& path, const nlohmann::json& now) {
-  const auto file = nlohmann::json::parse(read_file(path, kMostBytes), nullptr, false);
+std::vector<std::string> other_settings(const std::string& path, const std::string& baseline,
+                                        const nlohmann::json& now) {
+  const auto file = nlohmann::json::parse(baseline, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object() || !file.contains("settings")) return {};
   std::vector<std::string> lines;
   for (const auto& [name, value] : now.items())
@@ -319,7 +322,8 @@ int one_run(const Arguments& arguments) {
   tell(experiment.settle());
   nlohmann::json settings;
   for (const Field& field : experiment.table().fields()) settings[field.name] = field.text();
-  if (const auto path = arguments.value("--baseline")) tell(other_settings(*path, settings));
+  if (const auto path = arguments.value("--baseline"))
+    tell(other_settings(*path, outputs.baseline, settings));
   const RunSpeed speed = measure_run(experiment, rounds, seconds);
   const int status = tell_timings(arguments, outputs, {speed.step},
                                   std::to_string(rounds) + " rounds, " + speed.device, settings);

@@ -12,7 +12,6 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "base/core/terminal.h"
-#include "base/env/env_params.h"
 #include "base/trace/span.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
@@ -322,15 +321,8 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   if (arguments.has("--overwrite") && !arguments.has("--trace"))
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  const EnvParams params(entry, traced.settings());
-  const Placement placement = place("auto", 0);
-  ThreadPool pool(placement.threads);
-  const Game game{.env = entry,
-                  .params = params.get(),
-                  .spec = entry.spec(params.get()),
-                  .placement = placement,
-                  .pool = pool,
-                  .rows = kMostEvalEnvs};
+  const OpenGame open(entry, traced.settings(), kMostEvalEnvs);
+  const Game& game = open.game();
   const auto scripted = scripted_players(entry);
   std::vector<Judged> all;
   // a script has one way to play
@@ -347,8 +339,8 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   tell(traced.finish({.run = name,
                       .algorithm = name,
                       .environment = entry.name,
-                      .device = placement.device.str(),
-                      .threads = placement.threads}),
+                      .device = game.placement.device.str(),
+                      .threads = game.placement.threads}),
        arguments);
   return 0;
 }

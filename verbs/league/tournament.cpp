@@ -10,7 +10,6 @@
 
 #include "base/core/error.h"
 #include "base/core/terminal.h"
-#include "base/env/env_params.h"
 #include "base/statistics/ratings.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
@@ -111,16 +110,9 @@ void check(const TournamentRequest& request, const EnvEntry& env) {
 int play_tournament(const TournamentRequest& request) {
   const EnvEntry& env = find_env(request.env);
   check(request, env);
-  const EnvParams params(env, request.settings);
   claim_threads();
-  const Placement placement = place("auto", 0);
-  ThreadPool pool(placement.threads);
-  const Game game{.env = env,
-                  .params = params.get(),
-                  .spec = env.spec(params.get()),
-                  .placement = placement,
-                  .pool = pool,
-                  .rows = kMostEvalEnvs};
+  const OpenGame open(env, request.settings, kMostEvalEnvs);
+  const Game& game = open.game();
   std::vector<std::unique_ptr<Player>> players;
   for (const std::string& name : request.players)
     players.push_back(make_player(name, game, ActMode::sample));

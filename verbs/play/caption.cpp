@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/picture/text.h"
+#include "engine/run/run_dir.h"
 
 namespace maglev {
 namespace {
@@ -30,8 +31,7 @@ std::string fitted(const std::string& text, int dot, int width) {
 }  // namespace
 
 std::string short_name(const Player& player) {
-  std::string name = player.name();
-  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  const std::string name = without_slashes(player.name());
   return name.substr(name.find_last_of('/') + 1);
 }
 

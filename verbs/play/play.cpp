@@ -75,9 +75,7 @@ Request request_of(const Arguments& arguments) {
   if (run) {
     const auto trained = experiment_of(run->folder);
     request.env = &trained->env();
-    for (const Field& field : trained->table().fields())
-      if (field.name.starts_with("env.") && field.name != "env.count")
-        request.settings.push_back(field.name + "=" + field.plain());
+    request.settings = env_settings(trained->table());
     request.names.push_back(first);
   } else if (!named && (first.find('/') != first.npos || path_exists(first))) {
     throw Error("[play] " + first + " is no run; name the folder of one, or an environment");

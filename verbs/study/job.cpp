@@ -120,7 +120,7 @@ struct Ground {
 }  // namespace
 
 StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
-  while (request_.folder.size() > 1 && request_.folder.ends_with('/')) request_.folder.pop_back();
+  request_.folder = without_slashes(request_.folder);
   refuse_settings(request_);
   // what the settings refuse is said before anything is made
   for (const Arm* arm : request_.arms) experiment_of_arm(*arm);

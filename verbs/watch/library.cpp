@@ -23,11 +23,6 @@ int64_t written_ns(const std::string& path) {
   return int64_t(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
 std::vector<std::string> trimmed_roots(std::vector<std::string> roots) {
   for (std::string& root : roots) root = without_slashes(root);
   return roots;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "algos/tdmpc2/reference/learner.h"
-#include "tests/limited_memory.h"
 #include "tests/tdmpc2_learners.h"
 
 namespace maglev::tdmpc2 {
@@ -34,16 +33,7 @@ TEST_P(DeviceLearnerParity, gradients_and_figures_are_those_of_autograd) {
 }
 
 TEST_P(DeviceLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
-  Made<ReferenceLearner> reference(GetParam());
-  Made<DeviceLearner> device(GetParam());
-  for (uint64_t seed : {3, 4}) {
-    reference.learner.update(sequences(reference.options, seed), reference.figures);
-    device.learner.update(sequences(device.options, seed), device.figures);
-  }
-  EXPECT_TRUE(close(device.state.params.data(), reference.state.params.data(), 1e-6));
-  EXPECT_TRUE(close(device.state.target_q, reference.state.target_q, 1e-6));
-  EXPECT_TRUE(close(device.figures, reference.figures, 5e-5));
-  EXPECT_TRUE(close(device.state.updates, reference.state.updates, 0));
+  expect_updates_of_autograd<ReferenceLearner, DeviceLearner>(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, DeviceLearnerParity,
@@ -75,14 +65,7 @@ TEST(DeviceLearner, in_bf16_is_as_far_from_fp32_as_autograd_is) {
 }
 
 TEST(DeviceLearner, a_batch_that_does_not_fit_is_learned_from_in_halves) {
-  const auto update = [](int64_t bytes) -> Limited {
-    Made<DeviceLearner> made({.B = 512});
-    const Sequences batch = sequences(made.options, 3);
-    const LimitedMemory memory(bytes);
-    made.learner.update(batch, made.figures);
-    return {made.state.params.data().clone(), memory.taken(), made.learner.note()};
-  };
-  expect_parts_where_memory_is_short(update, 1e-6, "learned from 256 sequences at a time");
+  expect_halves_where_memory_is_short<DeviceLearner>();
 }
 
 TEST(DeviceLearner, says_what_it_cannot_take) {

@@ -37,19 +37,7 @@ TEST_P(PanelLearnerParity, gradients_and_figures_are_those_of_autograd) {
 }
 
 TEST_P(PanelLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
-  Made<ReferenceLearner> reference(GetParam());
-  Made<PanelLearner> panels(GetParam());
-  for (uint64_t seed : {3, 4}) {
-    reference.learner.update(sequences(reference.options, seed), reference.figures);
-    panels.learner.update(sequences(panels.options, seed), panels.figures);
-  }
-  const auto before = Made<PanelLearner>(GetParam()).state.params.data();
-  EXPECT_GT((panels.state.params.data() - before).abs().max().item<float>(), 1e-5f);
-  EXPECT_TRUE(close(panels.state.params.data(), reference.state.params.data(), 1e-6));
-  EXPECT_TRUE(close(panels.state.target_q, reference.state.target_q, 1e-6));
-  EXPECT_TRUE(close(panels.figures, reference.figures, 5e-5))
-      << "values pass through an exponential";
-  EXPECT_TRUE(close(panels.state.updates, reference.state.updates, 0));
+  expect_updates_of_autograd<ReferenceLearner, PanelLearner>(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, PanelLearnerParity,

@@ -4,7 +4,6 @@
 
 #include "engine/run/checkpoint.h"
 #include "engine/run/snapshot.h"
-#include "tests/limited_memory.h"
 #include "tests/tdmpc2_learners.h"
 
 namespace maglev::tdmpc2 {
@@ -47,14 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, Tdmpc2Parts,
                                          Setting{.B = 16, .precision = Precision::bf16}));
 
 TEST(Tdmpc2ReferenceLearner, a_batch_that_does_not_fit_is_learned_from_in_halves) {
-  const auto update = [](int64_t bytes) -> Limited {
-    Made<ReferenceLearner> made({.B = 512});
-    const Sequences batch = sequences(made.options, 3);
-    const LimitedMemory memory(bytes);
-    made.learner.update(batch, made.figures);
-    return {made.state.params.data().clone(), memory.taken(), made.learner.note()};
-  };
-  expect_parts_where_memory_is_short(update, 1e-6, "learned from 256 sequences at a time");
+  expect_halves_where_memory_is_short<ReferenceLearner>();
 }
 
 TEST(Tdmpc2ReferenceLearner, learns_alike_however_parameters_are_aligned) {
