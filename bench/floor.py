@@ -13,7 +13,7 @@ from measure import Unavailable, execute
 from programs import Programs, need
 
 # observations and the network's outputs for the policy, by environment of the measured cases
-VECTORS = {"cartpole": (4, 2), "pendulum": (3, 1)}
+VECTORS = {"cartpole": (4, 2), "pendulum": (3, 1), "gymnasium": (4, 2)}
 # goodhart: 11 x 11 cells in 2 channels, 8 actions; its critic sees 244 numbers more
 GOODHART_SIDE, GOODHART_CHANNELS, GOODHART_ACTIONS, GOODHART_CRITIC = 11, 2, 8, 244
 # minatar's breakout: 10 x 10 cells in 4 planes, 6 actions

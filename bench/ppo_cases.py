@@ -53,6 +53,7 @@ GYMNASIUM = {
     "cartpole": "CartPole-v1",
     "pendulum": "Pendulum-v1",
     "minatar_breakout": "minatar_breakout",
+    "gymnasium": "CartPole-v1",
 }
 
 
@@ -262,6 +263,11 @@ def pendulum_ppo_8x128(options) -> list:
 
 def pendulum_ppo_1024x32(options) -> list:
     return ppo(options, "pendulum_ppo_1024x32", "pendulum", LARGE)
+
+
+def gymnasium_ppo_8x128(options) -> list:
+    """Python's CartPole on both sides."""
+    return ppo(options, "gymnasium_ppo_8x128", "gymnasium", SMALL)
 
 
 def minatar_ppo_256x32(options) -> list:

@@ -91,6 +91,33 @@ def dmc_env(options) -> list:
     return results
 
 
+def gymnasium_env(options) -> list:
+    """Python's environments, actions drawn beforehand, beside Gymnasium's two ways to step many at once."""
+    results, seconds = [], 0.2 if options.quick else 2.0
+    for name in ("CartPole-v1", "Acrobot-v1"):
+        for count in options.counts or (8, 64):
+            options.say(f"gymnasium_env, {name}, {count} environments")
+            peers, absent = [], []
+            for mode in ("sync", "async"):
+                command = [PEER_PYTHON, PEERS / "gymnasium_vector.py", name, count, mode, seconds]
+                try:
+                    peers.append(
+                        Contender(
+                            f"gymnasium, {mode}",
+                            shown(command),
+                            lambda c=command: execute(c).report()["steps_per_second"],
+                            peer_version("gymnasium", PEER_PYTHON),
+                        )
+                    )
+                except Unavailable as why:
+                    absent.append({"name": f"gymnasium, {mode}", "why": str(why)})
+            ours = our_envs(options.programs, ["gymnasium", f"id={name}"], count, cores(), seconds, one_core=False)
+            result = compare(ours, peers, options.pairs, options.say)
+            result["missing"] += absent
+            results.append({"variant": f"{name}, {count} environments, {cores()} cores", **result, "notes": []})
+    return results
+
+
 def cartpole_env(options) -> list:
     """Environments alone on one core, actions drawn beforehand."""
     results = []

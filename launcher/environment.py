@@ -243,7 +243,7 @@ def install_python_packages(log) -> Path:
 
 
 class ByChoice(NamedTuple):
-    """Packages of which the engine reads files, and goes on without where they cannot be had."""
+    """Packages that the engine reads or runs, and goes on without where they cannot be had."""
 
     package: str  # its folder; requirements-<package>.txt says what is fetched, MAGLEV_<PACKAGE> names another
     name: str
@@ -262,9 +262,10 @@ def opengl_remark() -> str:
 
 
 # the library and the models that lie in dm_control, not what their Python sides import, some of which has no wheels for
-# newer interpreters; and text files
+# newer interpreters; text files; and what Python processes of the engine import
 BY_CHOICE = (
     ByChoice("mujoco", "MuJoCo", "MuJoCo's environments", "libmujoco.so.*", opengl_remark),
+    ByChoice("gymnasium", "Gymnasium", "Python's environments", "envs/registration.py"),
     ByChoice("pykeen", "PyKEEN", "PyKEEN's knowledge graphs", "datasets/umls/train.txt"),
 )
 

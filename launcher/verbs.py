@@ -53,6 +53,7 @@ verbs of this launcher
 environment
   MAGLEV_TORCH=DIR                 use this torch package (.../site-packages/torch) and install none
   MAGLEV_MUJOCO=DIR                use this mujoco package (.../site-packages/mujoco) and install none
+  MAGLEV_GYMNASIUM=DIR             use this gymnasium package (.../site-packages/gymnasium) and install none
   MAGLEV_PYKEEN=DIR                use this pykeen package (.../site-packages/pykeen) and install none
   MAGLEV_TORCH_INDEX=URL           one more package index for torch, e.g. one of CPU builds
   MAGLEV_CMAKE_ARGS="-DX=Y ..."    further arguments for CMake

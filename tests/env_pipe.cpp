@@ -4,9 +4,9 @@
 //   env_pipe ENV COUNT SEED [name=value ...] < actions > rows
 //
 // First comes what there is, as text: lines "column <name> <dtype> <sizes>", "vocabulary <sizes>"
-// (of tokens, else none), "heads <sizes>", "mask <width>" (0: there is none) and "end". Then what
-// all environments begin with, and for each actions i32 [COUNT, heads] that are read what came of
-// them: reward f32 [COUNT], terminated and truncated u8 [COUNT], the columns of those whose
+// (of tokens, else none), "heads <sizes>" (none: actions are numbers), "mask <width>" (0: there is
+// none) and "end". Then what all environments begin with, and for each actions i32 [COUNT, heads] or
+// f32 [COUNT, dims] that are read what came of them: reward f32 [COUNT], terminated and truncated u8 [COUNT], the columns of those whose
 // episodes ended, one column after another, and what all environments show then. What is shown is
 // every column [COUNT, sizes] and the mask u8 [COUNT, width].
 //
@@ -56,16 +56,17 @@ void introduce(const HostEnvs& envs) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-bool read(std::vector<int32_t>& actions) {
-  const size_t count = std::fread(actions.data(), sizeof(int32_t), actions.size(), stdin);
+template <class T>
+bool read(std::vector<T>& actions) {
+  const size_t count = std::fread(actions.data(), sizeof(T), actions.size(), stdin);
   if (count == actions.size()) return true;
   if (count != 0) throw Error("[env_pipe] the actions end within a step");
   return false;
 }
 
 void serve(HostEnvs& envs) {
-  if (envs.rows() != envs.count() || !envs.spec().action.discrete())
-    throw Error("[env_pipe] takes environments of one agent with discrete actions, not " +
+  if (envs.rows() != envs.count())
+    throw Error("[env_pipe] takes environments of one agent, not " +
                 std::string(envs.entry().name));
   std::vector<int64_t> all(size_t(envs.count()));
   for (size_t i = 0; i < all.size(); ++i) all[i] = int64_t(i);
@@ -76,7 +77,7 @@ void serve(HostEnvs& envs) {
     write(envs.mask);
     std::fflush(stdout);
 
-    if (!read(envs.actions_i32)) return;
+    if (!(envs.spec().action.discrete() ? read(envs.actions_i32) : read(envs.actions_f32))) return;
     envs.step();
     write(envs.reward), write(envs.terminated), write(envs.truncated);
     std::vector<int64_t> ended;

@@ -57,11 +57,19 @@ MAGLEV_HD void observe_slot(const EnvBatch& batch, const typename E::State& stat
   }
 }
 
+/// What slot i draws from.
+MAGLEV_HD uint64_t env_stream(const EnvBatch& batch, int64_t i) {
+  return stream_id(Purpose::env, uint64_t(batch.first_env + i));
+}
+MAGLEV_HD Rng rng_of(const EnvBatch& batch, int64_t i) {
+  return {batch.seed, env_stream(batch, i), head_of(batch, i).rng_counter};
+}
+
 template <class E>
 MAGLEV_HD void begin_episode(const EnvBatch& batch, SlotHead& head, typename E::State& state,
                              int64_t i) {
   const auto& params = params_of<E>(batch);
-  Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
+  Rng rng = rng_of(batch, i);
   if constexpr (HasAssets<E>) E::reset(params, assets_of<E>(batch), state, rng);
   else E::reset(params, state, rng);
   head.rng_counter = rng.counter();
@@ -97,7 +105,7 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
     return;
   }
 
-  Rng rng(batch.seed, stream_id(Purpose::env, uint64_t(batch.first_env + i)), head.rng_counter);
+  Rng rng = rng_of(batch, i);
   const int64_t dims = io.action_dims;
   Actions actions{io.action_i32 ? io.action_i32 + i * agents * dims : nullptr,
                   io.action_f32 ? io.action_f32 + i * agents * dims : nullptr};

@@ -3,6 +3,7 @@
 // folder that includes this and the environment's header.
 
 #include <cstring>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -11,11 +12,31 @@
 
 namespace maglev {
 
+/// Work that is done elsewhere begins for all slots before any is waited for (BeginsAhead).
+template <class E>
+void begin_slots(const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end,
+                 bool resetting) {
+  const auto& params = params_of<E>(batch);
+  for (int64_t i = begin; i < end; ++i) {
+    if (resetting || head_of(batch, i).needs_reset) {
+      // reset draws the same again
+      Rng rng = resetting ? Rng(batch.seed, env_stream(batch, i), 0) : rng_of(batch, i);
+      E::begin_reset(params, state_of<E>(batch, i), rng);
+      continue;
+    }
+    const int64_t offset = i * io.action_dims;
+    E::begin_step(params, state_of<E>(batch, i),
+                  {io.action_i32 ? io.action_i32 + offset : nullptr,
+                   io.action_f32 ? io.action_f32 + offset : nullptr});
+  }
+}
+
 /// Batch and pointers by value and everything inlined: else each row written could have changed
 /// them, and they would be read again for every slot.
 template <class E>
 [[gnu::flatten]] void step_slots_cpu(const EnvBatch batch, const StepIo io, int64_t begin,
                                      int64_t end) {
+  if constexpr (BeginsAhead<E>) begin_slots<E>(batch, io, begin, end, /*resetting=*/false);
   for (int64_t i = begin; i < end; ++i) step_slot<E>(batch, io, i);
 }
 
@@ -126,6 +147,7 @@ EnvEntry make_env_entry(const char* name) {
       E::make_assets(*static_cast<const Own*>(p), *reinterpret_cast<typename E::Assets*>(assets));
   };
   entry.host_only = host_only<E>();
+  entry.at_once = BeginsAhead<E> ? std::numeric_limits<int32_t>::max() : host_only<E>() ? 1 : 64;
   if constexpr (requires { E::kLibrary; }) entry.library = E::kLibrary;
   if constexpr (host_only<E>()) {
     entry.make_states = [](int64_t count) -> void* { return new State[size_t(count)]; };
@@ -148,6 +170,8 @@ EnvEntry make_env_entry(const char* name) {
   entry.reset_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
     run_slots_cpu<E>(batch, io, begin, end,
                      [](const EnvBatch& b, const StepIo& to, int64_t first, int64_t last) {
+                       if constexpr (BeginsAhead<E>)
+                         begin_slots<E>(b, to, first, last, /*resetting=*/true);
                        for (int64_t i = first; i < last; ++i) reset_slot<E>(b, to, i);
                      });
   };

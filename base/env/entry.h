@@ -120,6 +120,9 @@ struct EnvEntry {
 
   /// Steps in host memory whatever the run's device: slots hold heads and, once saved, states.
   bool host_only;
+  /// Environments that a thread is best given at once: enough to hide the hand-over, few enough to
+  /// share. A library's step is longer than that: 1; those that begin ahead: all.
+  int64_t at_once;
   /// What its numbers come from, such as "MuJoCo", where they are not our own arithmetic and so may
   /// differ in their last bits from processor to processor; else null.
   const char* library;

@@ -136,7 +136,8 @@ constexpr bool shows_images() {
 //   paint    optional, host: a picture of a state
 // reset, step and observe are MAGLEV_HD and draw only from the Rng they get. With `kHostOnly` they
 // are plain functions, may lie in sources of their own and use libraries, and State is any type
-// that is made without arguments: see HostOnlyState.
+// that is made without arguments: see HostOnlyState. Those whose work is done elsewhere, in another
+// process, may begin it ahead: see BeginsAhead.
 
 /// What every environment has.
 template <class E>
@@ -178,6 +179,17 @@ concept HostOnlyState = std::default_initializable<typename E::State> &&
   { E::load(p, s, from) } -> std::same_as<bool>;
 };
 
+/// Whether E's resets and steps begin before they are waited for, so that those of a block run at
+/// once elsewhere: begin_reset(params, state, rng) and begin_step(params, state, actions) are called
+/// for all environments of a block, then reset and step for each, which take what was begun.
+template <class E>
+concept BeginsAhead = HostOnlyState<E> && requires(const typename E::Params& p,
+                                                   typename E::State& s, Rng& rng,
+                                                   const Actions& actions) {
+  {E::begin_reset(p, s, rng)};
+  {E::begin_step(p, s, actions)};
+};
+
 /// Fails to compile, naming what E lacks.
 template <class E>
 constexpr void expect_environment() {
@@ -190,6 +202,8 @@ constexpr void expect_environment() {
   }
   if constexpr (host_only<E>()) static_assert(HostOnlyState<E>);
   else static_assert(PlainState<E>);
+  static_assert(!BeginsAhead<E> || (agents_of<E>() == 1 && !HasAssets<E>),
+                "begin_reset and begin_step are for environments of one agent without assets");
   static_assert(agents_of<E>() >= 1 && agents_of<E>() <= 64);
   static_assert(!shows_images<E>() || agents_of<E>() == 1,
                 "kShowsImages, and with it env.image.*, is for environments of one agent");

@@ -49,7 +49,7 @@ class EnvThroughput {
     const int64_t row = turn_++ % kActionRows * envs_.rows() * io_.action_dims;
     if (io_.action_i32) io_.action_i32 = i32_.data() + row;
     if (io_.action_f32) io_.action_f32 = f32_.data() + row;
-    const int64_t block = envs_.entry().host_only ? 1 : 64;
+    const int64_t block = envs_.entry().at_once;
     pool_.run((envs_.count() + block - 1) / block, [this, block](int64_t i) {
       envs_.entry().step_cpu(envs_.batch(), io_, i * block,
                              std::min((i + 1) * block, envs_.count()));

@@ -14,11 +14,9 @@
 namespace maglev {
 namespace {
 
-// environments a thread takes at once: enough to hide the hand-over, few enough to share; a
-// library's step is longer than that
 template <class Work>
 void for_blocks(ThreadPool& pool, const EnvEntry& entry, int64_t N, const Work& work) {
-  const int64_t block = entry.host_only ? 1 : 64;
+  const int64_t block = entry.at_once;
   pool.run((N + block - 1) / block,
            [&](int64_t i) { work(i * block, std::min(N, (i + 1) * block)); });
 }

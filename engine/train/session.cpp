@@ -164,7 +164,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
        .threads = trainer.placement().threads,
        .processors = usable_cpus(),
        .iteration_steps = trainer.steps_per_iteration(),
-       .block_environments = experiment.env().host_only ? 1 : acting.block_rows / acting.agents,
+       .block_environments = experiment.env().at_once == 1 ? 1 : acting.block_rows / acting.agents,
        .settings = plain_settings(experiment.table())});
   trainer_.stop_when([] { return SignalGuard::leave(); });
   // before warm-up, which would capture updates that are to be watched; its own are not told
@@ -393,7 +393,8 @@ void Session::save(bool must) {
   const std::string step = count_text(trainer_.step());
   std::string path, trouble;
   try {
-    path = store_.save(identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
+    path = store_.save(
+        identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
     if (const League* league = trainer_.league())
       write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));

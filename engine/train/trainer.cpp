@@ -79,7 +79,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   store_ = make_store(run, envs_->spec(), *plan_,
                       {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement);
   carry_ = algo_->policy().initial_carry(rows);
-  const bool one_by_one = experiment.env().host_only && !runs_on_cuda(placement.device);
+  const bool one_by_one = experiment.env().at_once == 1 && !runs_on_cuda(placement.device);
   if (!offline())
     for (const TimeStep& part : store_->window().step(0).blocks) {
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});

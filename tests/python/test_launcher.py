@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json"]
-FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-pykeen", "-test")]
+FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-gymnasium", "-pykeen", "-test")]
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
@@ -203,6 +203,7 @@ def test_wrong_torch_folder_is_refused(fresh):
 
 BY_CHOICE = {
     "mujoco": ("MuJoCo's environments", "libmujoco.so.1"),
+    "gymnasium": ("Python's environments", "envs/registration.py"),
     "pykeen": ("PyKEEN's knowledge graphs", "datasets/umls/train.txt"),
 }
 

@@ -11,24 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from minatar import Environment
+from philox import philox
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLAY = ROOT / os.environ.get("MAGLEV_BUILD", ".build/release") / "tests" / "env_replay"
 GAMES = sorted(folder.name[8:] for folder in (ROOT / "envs").glob("minatar_*"))
 RAMPED = ["asterix", "seaquest", "space_invaders"]  # those that grow harder
-SEED, STREAM, MASK = 1, 1 << 56, 0xFFFFFFFF
+SEED, STREAM = 1, 1 << 56
 STEPS = 6000
-
-
-def philox(counter):
-    """Four words of block `counter`: Philox 4x32-10."""
-    c = [counter & MASK, counter >> 32, STREAM & MASK, STREAM >> 32]
-    k = [SEED & MASK, SEED >> 32]
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & MASK, (p0 >> 32) ^ c[3] ^ k[1], p0 & MASK]
-        k = [(k[0] + 0x9E3779B9) & MASK, (k[1] + 0xBB67AE85) & MASK]
-    return c
 
 
 class OurNumbers:
@@ -43,7 +33,7 @@ class OurNumbers:
 
     def bits(self):
         if not self.words:
-            self.words, self.counter = philox(self.counter), self.counter + 1
+            self.words, self.counter = philox(SEED, STREAM, self.counter), self.counter + 1
         return self.words.pop()
 
     def rand(self, count=None):

@@ -85,9 +85,18 @@ std::string solved_text(const EnvSpec& spec) {
 }
 
 void print_all() {
+  std::string gone;
   Table table({"name", "observations", "actions", ">limit", ">solved at", "what it is"});
   for (const EnvEntry& entry : env_table()) {
-    const EnvSpec spec = entry.spec(EnvParams(entry, {}).get());
+    // a library that was there when this was built may be gone
+    EnvSpec spec;
+    try {
+      spec = entry.spec(EnvParams(entry, {}).get());
+    } catch (const Error& error) {
+      gone += "\n" + std::string(entry.name) + " cannot be had: " + error.what();
+      table.add({entry.name, "-", "-", "-", "-", entry.summary});
+      continue;
+    }
     table.add({entry.name, observations_text(spec), actions_text(spec.action), limit_text(spec),
                solved_text(spec), entry.summary});
   }
@@ -95,12 +104,13 @@ void print_all() {
   for (const LeftOutEnv& env : left_out_envs())
     print("\n" + std::string(env.name) + " is not in this build, which found no " + env.missing +
           "; " + env.install);
-  print("\nmaglev envs <name> shows the settings of one.\n");
+  print(gone + "\nmaglev envs <name> shows the settings of one.\n");
 }
 
-void print_one(const EnvEntry& entry) {
-  const EnvParams defaults(entry, {});
-  const EnvSpec spec = entry.spec(defaults.get());
+// as it is with `settings`
+void print_one(const EnvEntry& entry, const std::vector<std::string>& settings) {
+  const EnvParams params(entry, settings);
+  const EnvSpec spec = entry.spec(params.get());
   std::string text = std::string(entry.name) + ": " + entry.summary + "\n\n";
   for (const ObsColumn& column : spec.observations)
     text += "  observation  " + full_column_text(column) + "\n";
@@ -112,24 +122,29 @@ void print_one(const EnvEntry& entry) {
   for (const std::string& event : spec.events) text += "  event        " + event + "\n";
   for (const Bot& bot : entry.bots)
     text += std::string("  player       ") + bot.name + ": " + bot.summary + "\n";
-  if (const size_t bytes = entry.asset_bytes(defaults.get()))
+  if (const size_t bytes = entry.asset_bytes(params.get()))
     text += "  assets       " + std::to_string(bytes) + " bytes that all environments share\n";
   text += std::string("  runs on      CPU threads") +
           (entry.host_only   ? ", also beside a network on CUDA"
            : entry.step_cuda ? ", CUDA"
                              : "") +
           "\n";
-  const std::string settings = defaults.table().help();
-  text += settings.empty() ? "\nIt has no settings.\n"
-                           : "\nsettings, as name=value of maglev train:\n\n" + settings;
+  const std::string help = params.table().help();
+  text += help.empty() ? "\nIt has no settings.\n"
+                       : "\nsettings, as name=value of maglev train:\n\n" + help;
   print(text);
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, {.most = 1, .names = "<environment>"});
+  const Arguments arguments(entry(), words,
+                            {.most = 1, .names = "<environment>", .settings = true});
   if (arguments.help()) return arguments.print_help();
-  if (arguments.positional().empty()) print_all();
-  else print_one(find_env(arguments.positional()[0]));
+  if (!arguments.positional().empty())
+    print_one(find_env(arguments.positional()[0]), arguments.settings());
+  else if (arguments.settings().empty()) print_all();
+  else
+    throw Error("[envs] settings are an environment's: maglev envs <environment> " +
+                arguments.settings()[0]);
   return 0;
 }
 
@@ -138,7 +153,7 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "envs",
           .summary = "environments of this build",
-          .usage = "envs [<environment>]",
+          .usage = "envs [<environment> [env.name=value ...]]",
           .run = run};
 }
 

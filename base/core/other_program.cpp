@@ -1,0 +1,95 @@
+#include "base/core/other_program.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/core/error.h"
+
+extern char** environ;
+
+namespace maglev {
+
+void OpenFile::close() {
+  if (number_ >= 0) ::close(number_);
+  number_ = -1;
+}
+
+OtherProgram::OtherProgram(const std::string& path, const std::vector<std::string>& words,
+                           const std::string& where) {
+  int ends[2];
+  said_.take(::memfd_create("said", MFD_CLOEXEC));
+  if (said_.get() < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(where + path + " cannot be started: " + std::strerror(errno));
+  OpenFile its_end;
+  socket_.take(ends[0]), its_end.take(ends[1]);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, its_end.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, said_.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, said_.get(), STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  std::vector<char*> given{const_cast<char*>(path.c_str())};
+  for (const std::string& word : words) given.push_back(const_cast<char*>(word.c_str()));
+  given.push_back(nullptr);
+  const int error =
+      ::posix_spawnp(&pid_, path.c_str(), &files, &attributes, given.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    pid_ = -1;
+    throw Error(where + path + " cannot be started: " + std::strerror(error));
+  }
+}
+
+OtherProgram::~OtherProgram() {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  end();
+}
+
+bool OtherProgram::send(const void* bytes, size_t count) const {
+  const char* next = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t sent = ::send(socket_.get(), next, count, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    next += sent, count -= size_t(sent);
+  }
+  return true;
+}
+
+bool OtherProgram::end() {
+  socket_.close();
+  if (pid_ <= 0) return false;
+  int status = 1;
+  pid_t ended = 0;
+  while ((ended = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) continue;
+  const bool taken = ended < 0 && errno == ECHILD;
+  pid_ = -1;
+  // where this process ignores SIGCHLD, the system waits in its place and tells nobody
+  if (taken) note_ = "how it ended was not told; do not ignore SIGCHLD in this program";
+  return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::string OtherProgram::said(size_t most) const {
+  if (!note_.empty()) return note_;
+  const off_t bytes = ::lseek(said_.get(), 0, SEEK_END),
+              begin = std::max<off_t>(0, bytes - off_t(most));
+  std::string text(size_t(bytes - begin), '\0');
+  text.resize(size_t(std::max<ssize_t>(0, ::pread(said_.get(), text.data(), text.size(), begin))));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace maglev

@@ -1,0 +1,54 @@
+#pragma once
+// Another program, started with a socket as its standard input: it is written to, and what it writes
+// there is read. What it prints is kept in memory, so that it never waits for a reader.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace maglev {
+
+/// A descriptor that is closed, whatever throws.
+class OpenFile {
+ public:
+  OpenFile() = default;
+  ~OpenFile() { close(); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int get() const { return number_; }
+  void take(int number) { close(), number_ = number; }
+  void close();
+
+ private:
+  int number_ = -1;
+};
+
+class OtherProgram {
+ public:
+  /// Starts `path` with `words` behind its name, in a process group of its own: Ctrl-C in a
+  /// terminal is not for it. Throws Error, which begins with `where`, when it cannot be started.
+  OtherProgram(const std::string& path, const std::vector<std::string>& words,
+               const std::string& where);
+  /// Kills it where it still runs.
+  ~OtherProgram();
+
+  /// Our end of its standard input, a stream socket: a program that died is an error there and no
+  /// signal, with MSG_NOSIGNAL.
+  int socket() const { return socket_.get(); }
+  /// Writes all of it. False: the program takes no more.
+  bool send(const void* bytes, size_t count) const;
+  /// Tells it that there is no more, and waits. Whether it was content.
+  bool end();
+  /// The last `most` bytes of what it printed, in one line; "nothing".
+  std::string said(size_t most = 300) const;
+
+ private:
+  OpenFile socket_, said_;
+  pid_t pid_ = -1;
+  std::string note_;
+};
+
+}  // namespace maglev

@@ -1,0 +1,192 @@
+#include "envs/gymnasium/gymnasium.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/core/error.h"
+#include "envs/gymnasium/workers.h"
+
+namespace maglev {
+namespace {
+
+using gymnasium::Workers;
+
+constexpr uint32_t kSeeds = uint32_t(1) << 31;  // some environments take no larger ones
+
+// of an episode's actions in a checkpoint: of a longer one nothing is kept, and it ends where it is
+// loaded
+constexpr int64_t kMostActionBytes = int64_t(1) << 20;
+
+// an episode as a checkpoint holds it; its actions lie behind
+struct Episode {
+  uint32_t begun, seed;
+  int32_t steps;
+  uint32_t lost;
+};
+
+Workers& workers_of(const Gymnasium::Params& p) {
+  return Workers::of({.id = std::string(p.id.view()),
+                      .kwargs = std::string(p.kwargs.view()),
+                      .python = std::string(p.python.view()),
+                      .max_steps = p.max_steps,
+                      .workers = p.workers});
+}
+
+// an action's numbers as they are sent: categories within their heads, numbers that are numbers
+void append_action(const ActionSpec& spec, const Actions& action, std::vector<std::byte>& to) {
+  for (int64_t d = 0; d < spec.dims(); ++d) {
+    std::byte number[4];
+    if (spec.discrete()) {
+      const int32_t category =
+          int32_t(std::clamp<int64_t>(action.discrete[d], 0, spec.heads[size_t(d)] - 1));
+      std::memcpy(number, &category, sizeof number);
+    } else {
+      const float value = std::isfinite(action.continuous[d]) ? action.continuous[d] : 0.f;
+      std::memcpy(number, &value, sizeof number);
+    }
+    to.insert(to.end(), number, number + sizeof number);
+  }
+}
+
+// whether such bytes are actions that append_action wrote
+bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
+  for (int64_t i = 0; i < steps * spec.dims(); ++i) {
+    const std::byte* number = from + 4 * i;
+    if (spec.discrete()) {
+      int32_t category;
+      std::memcpy(&category, number, sizeof category);
+      if (category < 0 || category >= spec.heads[size_t(i % spec.dims())]) return false;
+    } else {
+      float value;
+      std::memcpy(&value, number, sizeof value);
+      if (!std::isfinite(value)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Gymnasium::State::State() = default;
+Gymnasium::State::~State() = default;
+Gymnasium::State::State(State&&) noexcept = default;
+Gymnasium::State& Gymnasium::State::operator=(State&&) noexcept = default;
+
+void Gymnasium::check(const Params& p) { workers_of(p); }
+
+EnvSpec Gymnasium::spec(const Params& p) { return workers_of(p).spec(); }
+
+void Gymnasium::begin_reset(const Params& p, State& s, Rng& rng) {
+  if (!s.remote) {
+    s.workers = &workers_of(p);
+    s.remote = s.workers->make_remote();
+  }
+  s.seed = rng.below(kSeeds);
+  s.steps = 0;
+  s.begun = true, s.lost = false;
+  s.actions.clear();
+  s.remote->reset(s.seed);
+  s.asked = true;
+}
+
+void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
+  // where it has begun, what was drawn then is drawn again, for the stream to move on
+  if (s.asked) rng.below(kSeeds);
+  else begin_reset(p, s, rng);
+  s.remote->take();
+  s.asked = false;
+}
+
+void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
+  // an episode that a replay could not find again ends here
+  if (s.lost) return;
+  const size_t before = s.actions.size();
+  append_action(s.workers->spec().action, action, s.actions);
+  s.steps += 1;
+  s.remote->step({s.actions.data() + before, s.actions.size() - before});
+  s.asked = true;
+}
+
+void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
+  if (!s.asked) begin_step(p, s, action);
+  if (s.lost) {
+    out.truncated = true;
+    return;
+  }
+  const gymnasium::Answer answer = s.remote->take();
+  s.asked = false;
+  out.reward[0] = answer.reward;
+  out.terminated = answer.terminated;
+  out.truncated = answer.truncated || s.steps >= s.workers->spec().max_steps;
+}
+
+void Gymnasium::observe(const Params&, const State& s, int, const ObsOut& out) {
+  const EnvSpec& spec = s.workers->spec();
+  const std::byte* from = s.remote->observation();
+  for (size_t c = 0; c < spec.observations.size(); ++c) {
+    const size_t bytes = size_t(spec.observations[c].row_bytes());
+    std::memcpy(out.as<std::byte>(int(c)), from, bytes);
+    from += bytes;
+  }
+  if (out.mask) std::memcpy(out.mask, from, size_t(spec.action.categories()));
+}
+
+// what the environment draws, as large as it fits, each pixel the nearest
+void Gymnasium::paint(const Params&, const State& s, Canvas& canvas) {
+  canvas.fill({24, 26, 30});
+  if (!s.remote) return;
+  const gymnasium::RgbPicture drawn = s.remote->picture();
+  if (drawn.width < 1 || drawn.height < 1) return;
+  const float scale = std::min(float(canvas.width()) / float(drawn.width),
+                               float(canvas.height()) / float(drawn.height));
+  const int width = std::min(canvas.width(), int(float(drawn.width) * scale)),
+            height = std::min(canvas.height(), int(float(drawn.height) * scale));
+  const int left = (canvas.width() - width) / 2, top = (canvas.height() - height) / 2;
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) {
+      const int64_t row = int64_t(y) * drawn.height / height,
+                    column = int64_t(x) * drawn.width / width;
+      const uint8_t* pixel = drawn.pixels.data() + (row * drawn.width + column) * 3;
+      canvas.pixels()[size_t(top + y) * size_t(canvas.width()) + size_t(left + x)] = {
+          pixel[0], pixel[1], pixel[2]};
+    }
+}
+
+size_t Gymnasium::state_bytes(const Params& p) {
+  const Workers& workers = workers_of(p);
+  const int64_t all = workers.spec().max_steps * workers.action_bytes();
+  return sizeof(Episode) + size_t(std::min(all, kMostActionBytes));
+}
+
+void Gymnasium::save(const Params&, const State& s, std::byte* to) {
+  const bool fits = int64_t(s.actions.size()) <= kMostActionBytes;
+  const Episode episode{s.begun, s.seed, fits ? s.steps : 0, s.lost || !fits};
+  std::memcpy(to, &episode, sizeof episode);
+  if (fits) std::copy(s.actions.begin(), s.actions.end(), to + sizeof episode);
+}
+
+bool Gymnasium::load(const Params& p, State& s, const std::byte* from) {
+  Workers& workers = workers_of(p);
+  const EnvSpec& spec = workers.spec();
+  Episode episode;
+  std::memcpy(&episode, from, sizeof episode);
+  const std::byte* actions = from + sizeof episode;
+  if (episode.begun > 1 || episode.lost > 1 || episode.seed >= kSeeds || episode.steps < 0 ||
+      episode.steps > spec.max_steps || episode.steps * workers.action_bytes() > kMostActionBytes ||
+      !are_actions(spec.action, actions, episode.steps))
+    return false;
+  s = {};
+  if (!episode.begun) return episode.steps == 0;
+  s.begun = true;
+  s.seed = episode.seed, s.steps = episode.steps;
+  s.actions.assign(actions, actions + episode.steps * workers.action_bytes());
+  s.workers = &workers;
+  s.remote = workers.make_remote();
+  s.remote->replay(s.seed, s.actions);
+  s.lost = s.remote->take().ended_before || episode.lost;
+  return true;
+}
+
+}  // namespace maglev

@@ -1,0 +1,85 @@
+#pragma once
+// Any environment of Python's package gymnasium, or that is registered with it: Python processes
+// step it, each environment of a run in one of them, while the engine has everything else. See
+// docs/gymnasium.md.
+//
+// An episode is what reset(seed) and its actions make of it. So a checkpoint holds those, and an
+// environment whose steps follow from them alone goes on to the bit.
+
+#include <memory>
+#include <vector>
+
+#include "base/env/env.h"
+#include "base/picture/canvas.h"
+
+namespace maglev {
+
+namespace gymnasium {
+class Remote;
+class Workers;
+}  // namespace gymnasium
+
+struct Gymnasium {
+  static constexpr const char* kSummary = "any environment of Python's gymnasium, by its id";
+  static constexpr bool kHostOnly = true;
+  static constexpr const char* kLibrary = "Gymnasium";
+  static constexpr bool kShowsImages = true;
+
+  struct Params {
+    Text<128> id = "CartPole-v1";
+    Text<512> kwargs = "";
+    int32_t max_steps = 0;
+    int32_t workers = 0;
+    Text<256> python = "";
+
+    static void describe(OptionTable& t, Params& p) {
+      t.add("id", p.id,
+            "which, as gymnasium.make takes it: CartPole-v1, or my_module:MyEnv-v0, which imports "
+            "my_module first");
+      t.add("kwargs", p.kwargs, "JSON of what gymnasium.make is given besides, {\"map_name\": \"8x8\"}");
+      t.add("max_steps", p.max_steps,
+            "episode limit; 0: the one it is registered with, 10,000 where there is none",
+            {.min = 0, .max = 1e6, .unit = "steps"});
+      t.add("workers", p.workers,
+            "Python processes that step the environments; 0: one for each processor",
+            {.min = 0, .max = 1024, .free = true});
+      t.add("python", p.python,
+            "the Python that has gymnasium and the environment; empty: the one Maglev was built "
+            "with",
+            {.free = true});
+    }
+  };
+
+  struct State {
+    State();
+    ~State();
+    State(State&&) noexcept;
+    State& operator=(State&&) noexcept;
+
+    gymnasium::Workers* workers = nullptr;      ///< where it lives, from the first reset on
+    std::unique_ptr<gymnasium::Remote> remote;  ///< it
+    uint32_t seed = 0;                          ///< of this episode
+    int32_t steps = 0;                          ///< of this episode
+    bool begun = false;
+    bool asked = false;              ///< for a reset or a step whose answer nobody has taken yet
+    bool lost = false;               ///< it was loaded, and ended elsewhere than it had
+    std::vector<std::byte> actions;  ///< of this episode, as they were sent
+  };
+
+  /// Throws Error on what Python says is wrong with the id or kwargs, and on spaces that are none of
+  /// numbers.
+  static void check(const Params& p);
+  static EnvSpec spec(const Params& p);
+  static void begin_reset(const Params& p, State& s, Rng& rng);
+  static void reset(const Params& p, State& s, Rng& rng);
+  static void begin_step(const Params& p, State& s, const Actions& action);
+  static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out);
+  static void observe(const Params& p, const State& s, int agent, const ObsOut& out);
+  static void paint(const Params& p, const State& s, Canvas& canvas);
+
+  static size_t state_bytes(const Params& p);
+  static void save(const Params& p, const State& s, std::byte* to);
+  static bool load(const Params& p, State& s, const std::byte* from);
+};
+
+}  // namespace maglev

@@ -1,0 +1,245 @@
+#include "envs/gymnasium/workers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <poll.h>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+
+#include "base/core/error.h"
+
+namespace maglev::gymnasium {
+namespace {
+
+using Json = nlohmann::json;
+
+// as worker.py has them
+struct Question {
+  uint32_t number, bytes;
+  uint8_t kind, unused[3];
+};
+struct Header {
+  uint32_t number, bytes;
+  float reward;
+  uint8_t kind, terminated, truncated, ended_before;
+};
+static_assert(sizeof(Question) == 12 && sizeof(Header) == 16);
+enum Asked : uint8_t { kReset = 1, kStep, kReplay, kPicture, kClose };
+enum Told : uint8_t { kDescription, kStepped, kDrawn, kRaised };
+constexpr uint32_t kNobody = ~uint32_t(0);
+constexpr size_t kReadAtOnce = size_t(1) << 18;
+constexpr size_t kMostSaid = 600;
+constexpr int kLooks = 64;
+
+std::string where_of(const std::string& id) { return "[gymnasium] " + id + " "; }
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
+}
+
+std::string text_of(const std::byte* from, size_t bytes) {
+  return {reinterpret_cast<const char*>(from), bytes};
+}
+
+std::vector<std::string> words_for(const Made& made) {
+  const Json asked{{"id", made.id}, {"kwargs", made.kwargs}, {"max_steps", made.max_steps}};
+  // -u: what it prints is there if it dies
+  std::vector<std::string> words{"-u", MAGLEV_GYMNASIUM_WORKER, asked.dump(), "."};
+  if (made.python.empty()) words.push_back(MAGLEV_GYMNASIUM_BESIDE);
+  return words;
+}
+
+EnvSpec spec_of(const Json& told) {
+  EnvSpec spec;
+  for (const Json& column : told["columns"])
+    spec.observations.push_back({.name = column["name"].get<std::string>(),
+                                 .dtype = column["dtype"] == "u8" ? DType::u8 : DType::f32,
+                                 .shape = column["shape"].get<std::vector<int64_t>>()});
+  spec.action = {.heads = told["heads"].get<std::vector<int64_t>>(),
+                 .low = told["low"].get<std::vector<float>>(),
+                 .high = told["high"].get<std::vector<float>>(),
+                 .masked = told["masked"].get<bool>()};
+  spec.max_steps = told["max_steps"].get<int64_t>();
+  if (told["solved_at"].is_number()) spec.solved_at = told["solved_at"].get<double>();
+  return spec;
+}
+
+}  // namespace
+
+Remote::Remote(Workers& workers, Worker& worker) : workers_(workers), worker_(worker) {
+  std::lock_guard lock(worker_.mutex_);
+  number_ = uint32_t(worker_.remotes_.size());
+  worker_.remotes_.push_back(this);
+}
+
+Remote::~Remote() {
+  std::lock_guard lock(worker_.mutex_);
+  // an answer that still comes is nobody's
+  worker_.remotes_[number_] = nullptr;
+  worker_.queue(*this, kClose, {}, {});
+}
+
+void Remote::ask(uint8_t kind, std::span<const std::byte> first, std::span<const std::byte> then) {
+  {
+    std::lock_guard lock(worker_.mutex_);
+    worker_.queue(*this, kind, first, then);
+    waits_ = true;
+  }
+  workers_.note_asked();
+}
+
+void Remote::reset(uint32_t seed) { ask(kReset, bytes_of(seed), {}); }
+
+void Remote::step(std::span<const std::byte> action) { ask(kStep, action, {}); }
+
+void Remote::replay(uint32_t seed, std::span<const std::byte> actions) {
+  ask(kReplay, bytes_of(seed), actions);
+}
+
+Answer Remote::take() {
+  workers_.send_asked();
+  std::lock_guard lock(worker_.mutex_);
+  worker_.send_locked();
+  while (waits_) worker_.read_some();
+  if (!error_.empty()) throw Error(where_of(worker_.id_) + std::exchange(error_, {}));
+  return answer_;
+}
+
+RgbPicture Remote::picture() {
+  ask(kPicture, {}, {});
+  take();
+  return std::move(picture_);
+}
+
+Worker::Worker(const Made& made)
+    : id_(made.id),
+      program_(made.python.empty() ? MAGLEV_PYTHON : made.python, words_for(made), "[gymnasium] ") {
+  std::lock_guard lock(mutex_);
+  while (description_.empty()) read_some();
+}
+
+void Worker::queue(const Remote& remote, uint8_t kind, std::span<const std::byte> first,
+                   std::span<const std::byte> then) {
+  const Question asked{remote.number_, uint32_t(first.size() + then.size()), kind, {}};
+  for (const auto part : {bytes_of(asked), first, then})
+    out_.insert(out_.end(), part.begin(), part.end());
+}
+
+void Worker::send() {
+  std::lock_guard lock(mutex_);
+  send_locked();
+}
+
+// a process that waits for its answers to be read takes nothing: so they are
+void Worker::send_locked() {
+  while (!out_.empty()) {
+    const ssize_t sent =
+        ::send(program_.socket(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      out_.erase(out_.begin(), out_.begin() + sent);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) died();
+    pollfd ready{program_.socket(), POLLIN | POLLOUT, 0};
+    if (::poll(&ready, 1, -1) > 0 && (ready.revents & POLLIN)) read_some();
+  }
+}
+
+void Worker::read_some() {
+  if (in_.size() - in_used_ < kReadAtOnce)
+    in_.resize(std::max(2 * in_.size(), in_used_ + kReadAtOnce));
+  std::byte* const to = in_.data() + in_used_;
+  const size_t room = in_.size() - in_used_;
+  // a thread that sleeps is woken late: with short steps by so much that looking again pays, 1.3 x
+  // with 8 of CartPole
+  ssize_t came = -1;
+  for (int looks = 0; looks < kLooks && came < 0; ++looks) {
+    came = ::recv(program_.socket(), to, room, MSG_DONTWAIT);
+    if (came < 0) std::this_thread::yield();
+  }
+  if (came < 0) came = ::recv(program_.socket(), to, room, 0);
+  if (came < 0 && errno == EINTR) return;
+  if (came <= 0) died();
+  in_used_ += size_t(came);
+  size_t place = 0;
+  while (const size_t taken = take_message(in_.data() + place, in_used_ - place)) place += taken;
+  std::memmove(in_.data(), in_.data() + place, in_used_ - place);
+  in_used_ -= place;
+}
+
+// its size; 0: it is not all there yet
+size_t Worker::take_message(const std::byte* from, size_t bytes) {
+  Header head;
+  if (bytes < sizeof head) return 0;
+  std::memcpy(&head, from, sizeof head);
+  const size_t all = sizeof head + head.bytes;
+  if (bytes < all) return 0;
+  const std::byte* told = from + sizeof head;
+  if (head.number == kNobody) {
+    if (head.kind == kRaised) throw Error(where_of(id_) + text_of(told, head.bytes));
+    description_ = text_of(told, head.bytes);
+    return all;
+  }
+  Remote* remote = head.number < remotes_.size() ? remotes_[head.number] : nullptr;
+  if (!remote) return all;
+  remote->waits_ = false;
+  if (head.kind == kRaised) {
+    remote->error_ = text_of(told, head.bytes);
+  } else if (head.kind == kDrawn) {
+    uint32_t size[2];
+    std::memcpy(size, told, sizeof size);
+    const auto* pixels = reinterpret_cast<const uint8_t*>(told + sizeof size);
+    remote->picture_ = {
+        int32_t(size[0]), int32_t(size[1]), {pixels, pixels + (head.bytes - sizeof size)}};
+  } else {
+    remote->answer_ = {head.reward, head.terminated != 0, head.truncated != 0,
+                       head.ended_before != 0};
+    remote->observation_.assign(told, told + head.bytes);
+  }
+  return all;
+}
+
+void Worker::died() {
+  program_.end();
+  throw Error(where_of(id_) + "its Python process ended; it said: " + program_.said(kMostSaid));
+}
+
+Workers& Workers::of(const Made& made) {
+  // until this process ends, whatever is destroyed before
+  static std::mutex mutex;
+  static auto& all = *new std::map<Made, std::unique_ptr<Workers>>;
+  std::lock_guard lock(mutex);
+  auto& one = all[made];
+  if (!one) one.reset(new Workers(made));
+  return *one;
+}
+
+Workers::Workers(const Made& made) : made_(made) {
+  const int32_t processors = int32_t(std::max(1u, std::thread::hardware_concurrency()));
+  workers_.resize(size_t(made.workers > 0 ? made.workers : processors));
+  workers_[0] = std::make_unique<Worker>(made);
+  spec_ = spec_of(Json::parse(workers_[0]->description()));
+  action_bytes_ = spec_.action.dims() * 4;
+  for (const ObsColumn& column : spec_.observations) observation_bytes_ += column.row_bytes();
+}
+
+std::unique_ptr<Remote> Workers::make_remote() {
+  std::lock_guard lock(mutex_);
+  auto& worker = workers_[next_++ % workers_.size()];
+  if (!worker) worker = std::make_unique<Worker>(made_);
+  return std::make_unique<Remote>(*this, *worker);
+}
+
+void Workers::send_asked() {
+  if (!asked_.load(std::memory_order_acquire) || !asked_.exchange(false)) return;
+  for (const auto& worker : workers_)
+    if (worker) worker->send();
+}
+
+}  // namespace maglev::gymnasium

@@ -1,0 +1,132 @@
+#pragma once
+// Python processes that hold environments of one id and settings, and what is said to them: little
+// messages over a socket, answers in the order in which a process finds time for them.
+//
+// Threads: any, each with Remotes of its own.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/core/other_program.h"
+#include "base/env/spec.h"
+
+namespace maglev::gymnasium {
+
+/// What an environment is made of; equal ones share processes.
+struct Made {
+  std::string id, kwargs, python;
+  int32_t max_steps = 0, workers = 0;
+
+  auto operator<=>(const Made&) const = default;
+};
+
+/// What came of a reset or of a step.
+struct Answer {
+  float reward = 0;
+  bool terminated = false, truncated = false;
+  bool ended_before = false;  ///< a replay's: not all of its actions could be taken
+};
+
+struct RgbPicture {
+  int32_t width = 0, height = 0;
+  std::vector<uint8_t> pixels;  ///< [height, width, 3]
+};
+
+class Worker;
+class Workers;
+
+/// One environment in one of the processes.
+class Remote {
+ public:
+  Remote(Workers& workers, Worker& worker);
+  ~Remote();
+  Remote(const Remote&) = delete;
+  Remote& operator=(const Remote&) = delete;
+
+  /// Asks for an episode, for a step, or for an episode and all of its steps. The answer is taken
+  /// before anything else is asked. What is asked goes out, of all Remotes together, as soon as one
+  /// answer is taken: a process is given all of its work at once.
+  void reset(uint32_t seed);
+  void step(std::span<const std::byte> action);
+  void replay(uint32_t seed, std::span<const std::byte> actions);
+  /// Waits for it. Throws Error with what Python raised.
+  Answer take();
+  /// Of the last answer: the columns of the spec one behind the other, then the mask.
+  const std::byte* observation() const { return observation_.data(); }
+  /// Throws Error where the environment draws none.
+  RgbPicture picture();
+
+ private:
+  friend class Worker;
+  void ask(uint8_t kind, std::span<const std::byte> first, std::span<const std::byte> then);
+
+  Workers& workers_;
+  Worker& worker_;
+  uint32_t number_;
+  bool waits_ = false;
+  Answer answer_;
+  std::vector<std::byte> observation_;
+  RgbPicture picture_;
+  std::string error_;
+};
+
+class Worker {
+ public:
+  explicit Worker(const Made& made);
+
+  /// What its environment shows and takes, in JSON (worker.py).
+  const std::string& description() const { return description_; }
+  /// Sends what was asked, however full the socket is.
+  void send();
+
+ private:
+  friend class Remote;
+  void queue(const Remote& remote, uint8_t kind, std::span<const std::byte> first,
+             std::span<const std::byte> then);
+  void send_locked();
+  void read_some();
+  size_t take_message(const std::byte* from, size_t bytes);
+  [[noreturn]] void died();
+
+  const std::string id_;
+  OtherProgram program_;
+  std::string description_;
+  std::mutex mutex_;
+  std::vector<Remote*> remotes_;  ///< by number; null: free
+  std::vector<std::byte> out_, in_;
+  size_t in_used_ = 0;
+};
+
+/// All processes of one `made`, started as they are needed, until this process ends.
+class Workers {
+ public:
+  /// Throws Error where Python, gymnasium or the environment cannot be had.
+  static Workers& of(const Made& made);
+
+  const EnvSpec& spec() const { return spec_; }
+  int64_t action_bytes() const { return action_bytes_; }
+  int64_t observation_bytes() const { return observation_bytes_; }  ///< without the mask
+  std::unique_ptr<Remote> make_remote();
+  /// Something was asked that nobody has sent; sends it.
+  void note_asked() { asked_.store(true, std::memory_order_release); }
+  void send_asked();
+
+ private:
+  explicit Workers(const Made& made);
+
+  const Made made_;
+  EnvSpec spec_;
+  int64_t action_bytes_ = 0, observation_bytes_ = 0;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Worker>> workers_;  ///< null: not started yet
+  size_t next_ = 0;
+  std::atomic<bool> asked_ = false;
+};
+
+}  // namespace maglev::gymnasium

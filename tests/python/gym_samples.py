@@ -1,0 +1,136 @@
+"""Environments that Gymnasium's own do not have, by the id gym_samples:NAME-v0."""
+
+import os
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Corridor(gymnasium.Env):
+    """A place, a picture and numbers; actions that begin at -1, of which a wall forbids one."""
+
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, size=8, render_mode=None):
+        self.size, self.render_mode = size, render_mode
+        self.observation_space = spaces.Dict(
+            {
+                "place": spaces.Discrete(size),
+                "camera": spaces.Box(0, 255, (size, size, 3), np.uint8),
+                "more": spaces.Tuple((spaces.Box(-1, 1, (2, 2)), spaces.MultiBinary(2), spaces.MultiDiscrete([2, 3]))),
+            }
+        )
+        self.action_space = spaces.Discrete(3, start=-1)
+
+    def shown(self):
+        camera = np.zeros((self.size, self.size, 3), np.uint8)
+        camera[self.x, :, 0], camera[:, self.x, 1] = 200, self.x
+        share = self.x / self.size
+        numbers = np.array([[share, -share], [0.5, share]])
+        more = (numbers, np.array([self.x % 2, 1]), np.array([self.x % 2, self.x % 3]))
+        info = {"action_mask": np.array([self.x > 0, True, self.x < self.size - 1], np.int8)}
+        return {"place": self.x, "camera": camera, "more": more}, info
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = int(self.np_random.integers(self.size))
+        return self.shown()
+
+    def step(self, action):
+        assert 0 <= self.x + action < self.size, "a wall"
+        self.x += int(action)
+        shown, info = self.shown()
+        return shown, float(self.x == self.size - 1), bool(self.np_random.random() < 0.05), False, info
+
+    def render(self):
+        return self.shown()[0]["camera"]
+
+
+class Switches(gymnasium.Env):
+    """Several heads; nobody says how long an episode is."""
+
+    def __init__(self):
+        self.observation_space = spaces.Box(0, 9, (4,), np.int64)
+        self.action_space = spaces.MultiDiscrete([2, 3], start=[1, 0])
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(4, np.int64), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return np.array([*action, 3, 9]), float(action[0] * action[1]), bool(self.np_random.random() < 0.1), False, {}
+
+
+class Buttons(Switches):
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.MultiBinary(2)
+
+
+class Echo(gymnasium.Env):
+    """Numbers within bounds; shows what it was given."""
+
+    def __init__(self, shape=(2, 2)):
+        self.observation_space = spaces.Box(-9, 9, shape, np.float64)
+        self.action_space = spaces.Box(-1, np.float32([[0.5, 1], [1, 2]]), shape)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros((2, 2)), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return action.astype(np.float64), float(action.sum()), bool(self.np_random.random() < 0.1), False, {}
+
+
+class Raises(Corridor):
+    def step(self, action):
+        raise ValueError("the motor is gone")
+
+
+class Dies(Corridor):
+    def step(self, action):
+        print("farewell")
+        os._exit(3)
+
+
+class Unbounded(Echo):
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(-np.inf, np.inf, (2,))
+
+
+class Words(Echo):
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Text(8)
+
+
+class Wide(gymnasium.Env):
+    """A picture for a long action, without an end."""
+
+    def __init__(self, side=96, numbers=400):
+        self.picture = np.full((side, side, 3), 7, np.uint8)
+        self.observation_space = spaces.Box(0, 255, self.picture.shape, np.uint8)
+        self.action_space = spaces.Box(-1, 1, (numbers,))
+
+    def reset(self, seed=None, options=None):
+        return self.picture, {}
+
+    def step(self, action):
+        return self.picture, 1.0, False, False, {}
+
+
+class Clock(Corridor):
+    """Does not follow from its seed and its actions."""
+
+    def step(self, action):
+        shown, reward, terminated, truncated, info = super().step(action)
+        return shown, reward, bool(time.time_ns() % 3 == 0), truncated, info
+
+
+for sample in (Corridor, Switches, Buttons, Echo, Raises, Dies, Unbounded, Words, Wide, Clock):
+    gymnasium.register(id=f"{sample.__name__}-v0", entry_point=sample)

@@ -1,0 +1,259 @@
+"""The environment `gymnasium`: steps beside Gymnasium's own, runs that resume, what is refused and what breaks.
+
+`env_pipe` (tests/env_pipe.cpp) is found under $MAGLEV_BUILD.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from conftest import skip_without_library
+from gymnasium.spaces import flatten
+from philox import philox
+
+SEED, COUNT, STEPS = 5, 3, 300
+HERE = Path(__file__).parent
+SMALL = ["--bare", "--sinks", "jsonl", "env.count=5", "ppo.rollout=16", "ppo.minibatch=40", "ppo.epochs=1", "seed=3"]
+
+
+def seed_of(env, episode):
+    """What reset is given at the start of an episode: a draw below 2 ** 31 from the environment's stream."""
+    return philox(SEED, (1 << 56) + env, episode)[-1] >> 1
+
+
+class Ours:
+    """Environments of the engine, in the words of env_pipe."""
+
+    def __init__(self, build, *settings):
+        self.pipe = subprocess.Popen(
+            [build / "tests" / "env_pipe", "gymnasium", str(COUNT), str(SEED), *settings],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=HERE,
+        )
+        self.columns, self.heads = [], []
+        while (line := self.pipe.stdout.readline().decode().split()) != ["end"]:
+            assert line, "env_pipe ended"
+            if line[0] == "column":
+                self.columns.append((line[1], np.dtype(line[2]), tuple(map(int, line[3:]))))
+            elif line[0] == "heads":
+                self.heads = list(map(int, line[1:]))
+            elif line[0] == "mask":
+                self.masked = int(line[1])
+
+    def read(self, dtype, *shape):
+        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return np.frombuffer(self.pipe.stdout.read(count), dtype).reshape(shape)
+
+    def shown(self, count):
+        return {name: self.read(dtype, count, *shape) for name, dtype, shape in self.columns}
+
+    def observe(self):
+        return self.shown(COUNT), self.read(np.uint8, COUNT, self.masked)
+
+    def step(self, actions):
+        self.pipe.stdin.write(actions.tobytes())
+        self.pipe.stdin.flush()
+        reward, terminated, truncated = (self.read(d, COUNT) for d in (np.float32, np.uint8, np.uint8))
+        last = self.shown(int((terminated | truncated).sum()))
+        return reward, terminated, truncated, last, *self.observe()
+
+    def close(self):
+        self.pipe.stdin.close()
+        self.pipe.wait(timeout=20)
+
+
+class Corridors:
+    """How the samples' corridor is to be shown."""
+
+    @staticmethod
+    def columns(env, seen):
+        space = env.observation_space
+        parts = [flatten(space["more"], seen["more"]), flatten(space["place"], seen["place"])]
+        order = parts if list(space)[1] == "more" else parts[::-1]
+        return {"camera": seen["camera"], "vector": np.concatenate(order).astype(np.float32)}
+
+
+def plain(env, seen):
+    return {"vector": flatten(env.observation_space, seen).astype(np.float32)}
+
+
+CASES = {
+    "CartPole-v1": plain,
+    "FrozenLake-v1": plain,
+    "Taxi-v4": plain,
+    "Blackjack-v1": plain,
+    "Acrobot-v1": plain,
+    "Pendulum-v1": plain,
+    "MountainCarContinuous-v0": plain,
+    "gym_samples:Corridor-v0": Corridors.columns,
+    "gym_samples:Switches-v0": plain,
+    "gym_samples:Buttons-v0": plain,
+    "gym_samples:Echo-v0": plain,
+}
+
+
+def draw(ours, env, rng, allowed):
+    """An action as the engine sends it, and as Gymnasium's environment takes it."""
+    space = env.action_space
+    if not ours.heads:
+        sent = rng.normal(0, 1.5, space.shape).astype(np.float32)
+        return sent.reshape(-1), np.clip(sent, space.low, space.high)
+    if ours.masked:
+        sent = np.array([rng.choice(np.flatnonzero(allowed))], np.int32)
+    else:
+        sent = np.array([rng.integers(n) for n in ours.heads], np.int32)
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return sent, space.start + sent[0]
+    start = space.start if isinstance(space, gymnasium.spaces.MultiDiscrete) else 0
+    return sent, (sent.reshape(space.shape) + start).astype(space.dtype)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_whole_trajectories_are_those_of_gymnasium(build_folder, name, workers):
+    ours = Ours(build_folder, f"id={name}", "max_steps=40", f"workers={workers}")
+    theirs = [gymnasium.make(name, max_episode_steps=40, disable_env_checker=True) for _ in range(COUNT)]
+    episodes, rng = [0] * COUNT, np.random.default_rng(1)
+    infos = []
+
+    def equal(shown, row, env, seen):
+        expected = CASES[name](env.unwrapped, seen)
+        assert shown.keys() == expected.keys()
+        for column, value in expected.items():
+            np.testing.assert_array_equal(shown[column][row], value.reshape(shown[column][row].shape))
+
+    shown, masks = ours.observe()
+    for i, env in enumerate(theirs):
+        seen, info = env.reset(seed=seed_of(i, 0))
+        infos.append(info)
+        equal(shown, i, env, seen)
+    for _ in range(STEPS):
+        drawn = [draw(ours, env, rng, mask) for env, mask in zip(theirs, masks)]
+        reward, terminated, truncated, last, shown, masks = ours.step(np.concatenate([sent for sent, _ in drawn]))
+        ended = 0
+        for i, (env, (_, action)) in enumerate(zip(theirs, drawn)):
+            seen, their_reward, *flags, info = env.step(action)
+            assert reward[i] == np.float32(their_reward) and [terminated[i], truncated[i]] == flags
+            if any(flags):
+                equal(last, ended, env, seen)
+                ended, episodes[i] = ended + 1, episodes[i] + 1
+                seen, info = env.reset(seed=seed_of(i, episodes[i]))
+            equal(shown, i, env, seen)
+            if ours.masked:
+                np.testing.assert_array_equal(masks[i], info["action_mask"])
+    assert min(episodes) > 2
+    ours.close()
+
+
+def train(engine, run, *words):
+    done = engine("train", "ppo", "gymnasium", *SMALL, *words, "--out", run, cwd=HERE)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "gym_samples:Corridor-v0"])
+def test_a_run_goes_on_to_the_bit(engine, tmp_path, name):
+    whole = train(engine, tmp_path / "whole", f"env.id={name}", "train.steps=960")
+    train(engine, tmp_path / "half", f"env.id={name}", "train.steps=480")
+    done = engine("train", "--resume", tmp_path / "half", "train.steps=960", cwd=HERE)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "half" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["return_mean"] for row in rows[-3:]] == [row["return_mean"] for row in whole[-3:]]
+    newest = [max((tmp_path / run / "checkpoints").glob("step_*")) for run in ("whole", "half")]
+    assert newest[0].name == newest[1].name
+    assert (newest[0] / "state.safetensors").read_bytes() == (newest[1] / "state.safetensors").read_bytes()
+
+
+def test_threads_and_processes_do_not_show(engine, tmp_path):
+    rows = [
+        train(engine, tmp_path / f"{threads}{workers}", f"threads={threads}", f"env.workers={workers}", "train.steps=480")
+        for threads, workers in ((1, 1), (2, 1), (2, 3))
+    ]
+    keys = [key for key in rows[0][-1] if key.startswith(("return", "episode", "loss", "entropy"))]
+    told = [[[row.get(key) for key in keys] for row in of] for of in rows]
+    assert keys and told[0] == told[1] == told[2]
+
+
+def test_episodes_that_cannot_be_found_again_end_and_the_run_goes_on(engine, tmp_path):
+    """A third of this one's ends are the clock's; of 96 steps of that one more than 1 MiB were to be kept."""
+    long = ["env.id=gym_samples:Wide-v0", 'env.kwargs={"side": 4, "numbers": 4000}']
+    for name, words, least in ("clock", ["env.id=gym_samples:Clock-v0"], 50), ("long", long, 5):
+        train(engine, tmp_path / name, *words, "train.steps=480")
+        done = engine("train", "--resume", tmp_path / name, "train.steps=960", cwd=HERE)
+        assert done.returncode == 0, done.stderr
+        rows = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        assert json.loads(rows[-1])["episodes"] >= least
+
+
+def test_other_algorithms_learn_from_it_and_games_are_recorded(engine, tmp_path):
+    pytest.importorskip("pygame")
+    words = ["--bare", "env.id=Pendulum-v1", "env.max_steps=50", "env.count=2", "train.steps=400", "tdmpc2.seed_steps=200"]
+    small = ["tdmpc2.size=1", "tdmpc2.mpc=false", "tdmpc2.batch=16", "tdmpc2.update_every=100", "tdmpc2.updates_per_step=0.02"]
+    done = engine("train", "tdmpc2", "gymnasium", *words, *small, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    done = engine("play", tmp_path / "run", "--record", tmp_path / "game.gif")
+    assert done.returncode == 0, done.stderr
+    from PIL import Image
+
+    picture = Image.open(tmp_path / "game.gif")
+    assert picture.n_frames > 40
+    picture.seek(1)
+    assert len(picture.convert("RGB").getcolors(1 << 20)) > 3
+
+
+def test_envs_shows_what_an_id_is(engine):
+    done = engine("envs", "gymnasium", "env.id=gym_samples:Corridor-v0", "env.image.grey=true", cwd=HERE)
+    skip_without_library(done)
+    assert done.returncode == 0, done.stderr
+    for line in ("observation  vector f32[19]", "observation  camera u8[8, 8, 1]", "actions      3 choices, masked"):
+        assert line in done.stdout
+    assert "limit        10000 steps" in done.stdout
+
+
+REFUSED = {
+    "env.id=CartPol-v1": "CartPole",
+    "env.id=nowhere:X-v0": "No module named 'nowhere'",
+    "env.id=gym_samples:Unbounded-v0": "have no bounds",
+    "env.id=gym_samples:Words-v0": "shows a space Text",
+    "env.kwargs=[1]": "must be a JSON object",
+    'env.kwargs={"a":': "env.kwargs is no JSON",
+    'env.kwargs={"nothing":1}': "unexpected keyword argument 'nothing'",
+    "env.python=/nowhere/python": "/nowhere/python cannot be started",
+}
+
+
+@pytest.mark.parametrize("setting", REFUSED)
+def test_what_cannot_be_had_is_refused_before_anything_is_begun(engine, tmp_path, setting):
+    done = engine("train", "ppo", "gymnasium", *SMALL, setting, "--out", tmp_path / "run", cwd=HERE)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert lines[0].startswith("maglev: [gymnasium] ") and REFUSED[setting] in lines[0]
+    assert not (tmp_path / "run").exists()
+
+
+BROKEN = {"Raises": "raised ValueError: the motor is gone", "Dies": "its Python process ended; it said: farewell"}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_environment_that_breaks_ends_the_run_with_what_python_said(engine, tmp_path, name):
+    words = [f"env.id=gym_samples:{name}-v0", "train.steps=480", "--out", tmp_path / "run"]
+    done = engine("train", "ppo", "gymnasium", *SMALL, *words, cwd=HERE)
+    assert done.returncode not in (0, 139) and BROKEN[name] in done.stderr, done.stderr
+
+
+def test_long_questions_and_answers_do_not_lock_a_process(build_folder):
+    """Answers fill the socket before all questions are in it."""
+    words = ["id=gym_samples:Wide-v0", "workers=1"]
+    done = subprocess.run(
+        [build_folder / "tests" / "env_throughput", "--seconds", "0.1", "--repeats", "1", "--count", "600", "gymnasium", *words],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
