@@ -2,26 +2,13 @@
 
 #include "base/trace/file.h"
 #include "base/trace/order.h"
+#include "base/trace/protobuf.h"
 
 namespace maglev::trace {
 namespace {
 
-// protobuf's wire format: a key of field and type, then a varint, or a length and bytes
-void put_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += char(uint8_t(value) | 0x80);
-  out += char(uint8_t(value));
-}
-
-void put_number(std::string& out, uint64_t field, uint64_t value) {
-  put_varint(out, field << 3);
-  put_varint(out, value);
-}
-
-void put_bytes(std::string& out, uint64_t field, std::string_view bytes) {
-  put_varint(out, field << 3 | 2);
-  put_varint(out, bytes.size());
-  out += bytes;
-}
+using protobuf::put_bytes;
+using protobuf::put_number;
 
 // builtin clocks of protos/perfetto/common/builtin_clock.proto
 constexpr uint64_t kRealtime = 1, kMonotonic = 3;

@@ -3,8 +3,19 @@
 #include <array>
 #include <bit>
 
+#include "base/trace/protobuf.h"
+
 namespace maglev::sinks::tensorboard {
 namespace {
+
+using protobuf::Field;
+using protobuf::put_bytes;
+using protobuf::put_double;
+using protobuf::put_fixed;
+using protobuf::put_float;
+using protobuf::put_number;
+using protobuf::take_field;
+using protobuf::take_fixed;
 
 constexpr std::array<uint32_t, 256> kCrcTable = [] {
   std::array<uint32_t, 256> table{};
@@ -16,81 +27,12 @@ constexpr std::array<uint32_t, 256> kCrcTable = [] {
   return table;
 }();
 
-template <class T>
-void put_fixed(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof value; ++i) out += char(uint8_t(value >> (8 * i)));
-}
-
-void put_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += char(uint8_t(value) | 0x80);
-  out += char(uint8_t(value));
-}
-
-// protobuf's wire types
-enum Wire : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-void put_key(std::string& out, uint64_t field, Wire wire) { put_varint(out, field << 3 | wire); }
-
-void put_bytes(std::string& out, uint64_t field, std::string_view bytes) {
-  put_key(out, field, kBytes);
-  put_varint(out, bytes.size());
-  out += bytes;
-}
-
 // Event: 1 wall_time (double), 2 step (int64), 3 file_version, 5 summary, 7 session_log
 std::string event(double wall_time, int64_t step) {
   std::string out;
-  put_key(out, 1, kFixed64);
-  put_fixed(out, std::bit_cast<uint64_t>(wall_time));
-  put_key(out, 2, kVarint);
-  put_varint(out, uint64_t(step));
+  put_double(out, 1, wall_time);
+  put_number(out, 2, uint64_t(step));
   return out;
-}
-
-/// A field of a message: a number, or bytes.
-struct Field {
-  uint64_t number = 0, value = 0;
-  std::string_view bytes = {};
-};
-
-// these take from the front of `in`, and nothing where it ends before
-bool take_fixed(std::string_view& in, size_t bytes, uint64_t& value) {
-  if (in.size() < bytes) return false;
-  value = 0;
-  for (size_t i = 0; i < bytes; ++i) value |= uint64_t(uint8_t(in[i])) << (8 * i);
-  in.remove_prefix(bytes);
-  return true;
-}
-
-bool take_varint(std::string_view& in, uint64_t& value) {
-  value = 0;
-  for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    const uint8_t byte = uint8_t(in[0]);
-    in.remove_prefix(1);
-    value |= uint64_t(byte & 0x7f) << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
-}
-
-bool take_field(std::string_view& in, Field& field) {
-  uint64_t key = 0;
-  if (!take_varint(in, key)) return false;
-  field = {.number = key >> 3};
-  switch (key & 7) {
-    case kVarint:
-      return take_varint(in, field.value);
-    case kFixed64:
-      return take_fixed(in, 8, field.value);
-    case kFixed32:
-      return take_fixed(in, 4, field.value);
-    case kBytes:
-      if (!take_varint(in, field.value) || field.value > in.size()) return false;
-      field.bytes = in.substr(0, field.value);
-      in.remove_prefix(field.value);
-      return true;
-    default:
-      return false;
-  }
 }
 
 std::pair<std::string, double> parse_scalar(std::string_view value) {
@@ -134,8 +76,7 @@ std::string version_event(double wall_time) {
 std::string session_start_event(double wall_time, int64_t step) {
   // SessionLog: 1 status, of which 1 is START
   std::string log, out = event(wall_time, step);
-  put_key(log, 1, kVarint);
-  put_varint(log, 1);
+  put_number(log, 1, 1);
   put_bytes(out, 7, log);
   return out;
 }
@@ -147,8 +88,7 @@ std::string scalars_event(double wall_time, int64_t step,
     // Summary: repeated 1 value; Value: 1 tag, 2 simple_value (float)
     std::string row;
     put_bytes(row, 1, tag);
-    put_key(row, 2, kFixed32);
-    put_fixed(row, std::bit_cast<uint32_t>(float(value)));
+    put_float(row, 2, float(value));
     put_bytes(summary, 1, row);
   }
   std::string out = event(wall_time, step);
