@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "engine/device/aten_only.h"
 #include "kernels/products/products_op.h"
 
 namespace maglev {
@@ -55,6 +56,7 @@ bool is_narrow(const at::Tensor& x, const at::Tensor& weight) {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (AtenOnly::on()) return at::linear(x, weight, bias);
   if (is_narrow(x, weight)) {
     const auto rows = x.contiguous(), together = weight.contiguous();
     const bool learns = at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "engine/device/launch.h"
 #include "kernels/cells/cells.h"
@@ -24,7 +25,8 @@ void convert_cells(const at::Tensor& packed, const at::Tensor& table, at::Tensor
                           .cells = cells.grid[0] * cells.grid[1],
                           .channels = cells.channels,
                           .bits = cells.bits};
-  launch<cells_cuda<T>>("cells", device, [](const CellsArgs<T>& a) { cells_cpu(a); }, args);
+  launch<cells_cuda<T>>(
+      "cells", device, [](const CellsArgs<T>& a) { cells_cpu(a); }, args);
 }
 
 // out [B, H, W, C], contiguous, of the table's dtype
@@ -55,6 +57,13 @@ at::Tensor cells_reference(const at::Tensor& packed, const CellCoding& cells,
   auto flat = codes.flatten(1).narrow(1, 0, cells.grid[0] * cells.grid[1]).reshape(-1);
   return palette.index_select(0, flat).view(
       {packed.size(0), cells.grid[0], cells.grid[1], cells.channels});
+}
+
+// what each byte stands for, side by side: behind the last cell a byte may hold more
+at::Tensor by_table(const at::Tensor& packed, const at::Tensor& table, const CellCoding& cells) {
+  const int64_t H = cells.grid[0], W = cells.grid[1], C = cells.channels;
+  const auto bytes = at::index_select(table, 0, packed.to(at::kInt).reshape(-1));
+  return bytes.view({packed.size(0), -1}).narrow(1, 0, H * W * C).reshape({-1, H, W, C});
 }
 
 struct CellsShape {
@@ -107,6 +116,7 @@ at::Tensor make_cell_table(const CellCoding& cells, const std::vector<float>& pa
 
 at::Tensor decode_cells(const at::Tensor& packed, const at::Tensor& table,
                         const CellCoding& cells) {
+  if (AtenOnly::on()) return by_table(packed, table, cells);
   auto out = empty_output(packed, table, cells);
   decode_cells_(out, packed.contiguous(), table, cells);
   return out;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "engine/device/launch.h"
 #include "kernels/image/image.h"
@@ -89,6 +90,10 @@ void add_shift_cases(std::vector<KernelCase>& list, at::Device device) {
   }
 }
 
+at::Tensor scale_reference(const at::Tensor& bytes, double scale, at::ScalarType dtype) {
+  return bytes.to(at::kFloat).mul_(scale).to(dtype);
+}
+
 std::vector<KernelCase> image_cases(at::Device device) {
   std::vector<KernelCase> list;
   add_shift_cases(list, device);
@@ -105,9 +110,7 @@ std::vector<KernelCase> image_cases(at::Device device) {
         {.name = "rows=" + std::to_string(rows) + " " + std::to_string(side) + "x" +
                  std::to_string(side) + "x3" + (dtype == at::kFloat ? "" : " bf16"),
          .reference =
-             [=](const Tensors&) {
-               return Tensors{bytes.to(at::kFloat).mul_(1.0 / 255).to(dtype)};
-             },
+             [=](const Tensors&) { return Tensors{scale_reference(bytes, 1.0 / 255, dtype)}; },
          .fused = [=](const Tensors&) { return Tensors{scale_image(bytes, 1.0 / 255, dtype)}; },
          .tolerance = 0,
          .bytes = bytes.numel() * (1 + int64_t(out.element_size())),
@@ -120,6 +123,7 @@ std::vector<KernelCase> image_cases(at::Device device) {
 }  // namespace
 
 at::Tensor scale_image(const at::Tensor& bytes, double scale, at::ScalarType dtype) {
+  if (AtenOnly::on()) return scale_reference(bytes, scale, dtype);
   auto out = at::empty(bytes.sizes(), bytes.options().dtype(dtype));
   scale_image_(out, bytes.contiguous(), scale);
   return out;

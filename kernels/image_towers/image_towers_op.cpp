@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/simd/tiles.h"
+#include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "kernels/image_towers/image_towers.h"
 
@@ -321,7 +322,7 @@ at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& i
 at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters, Precision products) {
   check_parameters("image_encoder", parameters, TowerKind::encoder);
   check_images("image_encoder", images, parameters, TowerKind::encoder);
-  if (!images.is_cpu()) return image_encoder_reference(images, parameters);
+  if (!images.is_cpu() || AtenOnly::on()) return image_encoder_reference(images, parameters);
   const auto rows = images.contiguous();
   if (any_gradient(parameters))
     return EncodeImages::apply(rows, at::TensorList(parameters), products);

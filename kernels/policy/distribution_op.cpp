@@ -69,6 +69,18 @@ at::Tensor sample(const ActionSpec& spec, const DistParams& p, ActMode mode, con
   return total;
 }
 
+at::Tensor most_likely(const ActionSpec& spec, const DistParams& p) {
+  if (!spec.discrete()) return p.logits;
+  const auto logits = masked(p);
+  std::vector<at::Tensor> chosen;
+  int64_t begin = 0;
+  for (int64_t K : spec.heads) {
+    chosen.push_back(logits.narrow(1, begin, K).argmax(1, /*keepdim=*/true));
+    begin += K;
+  }
+  return at::cat(chosen, 1).to(at::kInt);
+}
+
 LogProb log_prob(const ActionSpec& spec, const DistParams& p, const at::Tensor& action) {
   if (!spec.discrete()) {
     auto entropy = (p.log_std + 0.5 + 0.5 * std::log(2 * M_PI)).sum();

@@ -24,6 +24,9 @@ struct DistParams {
 at::Tensor sample(const ActionSpec& spec, const DistParams& params, ActMode mode, const ActKey& key,
                   int64_t first_row, at::Tensor& action);
 
+/// The action [B, dims] of mode mean: the likeliest category of each head (i32), or the mean (f32).
+at::Tensor most_likely(const ActionSpec& spec, const DistParams& params);
+
 struct LogProb {
   at::Tensor log_prob;  ///< [B] f32, summed over heads or dimensions
   at::Tensor entropy;   ///< [B] f32, likewise; an excluded category counts 0

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
+#include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "kernels/relu_layers/conv_lanes.h"
 
@@ -57,7 +58,7 @@ Used used(const at::Tensor& x, const LayerWeights& layer) {
 // oneDNN's own kernels for bf16 begin with AVX-512
 bool onednn_has(const at::Tensor& x) {
   static const bool avx512 = at::get_cpu_capability() == "AVX512";
-  return x.is_cpu() && x.numel() > 0 && at::hasMKLDNN() &&
+  return x.is_cpu() && x.numel() > 0 && at::hasMKLDNN() && !AtenOnly::on() &&
          (x.scalar_type() == at::kFloat || avx512);
 }
 
@@ -127,9 +128,9 @@ constexpr int64_t kFewOuts = 16;
 
 // whether a layer's images go into lanes: a first layer's, whose inputs need no gradient
 bool suits_lanes(const at::Tensor& x, const at::Tensor& weight) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat && weight.size(0) <= kFewOuts &&
-         weight.size(0) % kOutBlock == 0 && x.size(0) >= kImageLanes &&
-         !(at::GradMode::is_enabled() && x.requires_grad());
+  return x.is_cpu() && !AtenOnly::on() && x.scalar_type() == at::kFloat &&
+         weight.size(0) <= kFewOuts && weight.size(0) % kOutBlock == 0 &&
+         x.size(0) >= kImageLanes && !(at::GradMode::is_enabled() && x.requires_grad());
 }
 
 ConvLanes lanes_shape(const at::Tensor& x, const at::Tensor& weight) {

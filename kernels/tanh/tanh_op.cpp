@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
+#include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "kernels/tanh/tanh.h"
 
@@ -57,7 +58,7 @@ std::vector<KernelCase> tanh_cases(at::Device device) {
 }  // namespace
 
 at::Tensor fast_tanh_(at::Tensor x) {
-  if (!x.is_cpu()) return x.tanh_();
+  if (!x.is_cpu() || AtenOnly::on()) return x.tanh_();
   if (at::GradMode::is_enabled() && x.requires_grad()) return Tanh::apply(x);
   forward_(x);
   return x;

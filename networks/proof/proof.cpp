@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/core/error.h"
+#include "engine/device/aten_only.h"
 #include "engine/device/launch.h"
 #include "engine/nn/network.h"
 #include "kernels/keyed_sum/keyed_sum_op.h"
@@ -119,7 +120,8 @@ class ProofNetwork : public ActorCritic {
   NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) override {
     const at::Tensor &state = columns[state_], &successors = columns[successors_];
     MAGLEV_ASSERT(successors.size(1) == S_, "successors are those the network was made for");
-    return own_.packed ? packed(state, successors, want) : padded(state, successors, want);
+    return own_.packed && !AtenOnly::on() ? packed(state, successors, want)
+                                          : padded(state, successors, want);
   }
 
   ValueHead& value_head() const override { return *value_head_; }
@@ -161,7 +163,7 @@ class ProofNetwork : public ActorCritic {
                                   room ? std::optional(B + (together ? *room : 0)) : room);
     const auto embedded = embed(rows.goals);
     at::Tensor hidden;
-    if (want.policy || !critic_body_) hidden = body_->forward(embedded, own_.fused_layers);
+    if (want.policy || !critic_body_) hidden = body_->forward(embedded, fused());
 
     // rows in the same state have one value
     NetworkOutput out;
@@ -169,9 +171,8 @@ class ProofNetwork : public ActorCritic {
       const auto first = [&](const at::Tensor& t) {
         return t.narrow(0, 0, room ? B : packed_size(rows.states));
       };
-      const auto values = critic_body_
-                              ? value(critic_body_->forward(first(embedded), own_.fused_layers))
-                              : value(first(hidden));
+      const auto values = critic_body_ ? value(critic_body_->forward(first(embedded), fused()))
+                                       : value(first(hidden));
       out.value = gather_rows(values.unsqueeze(1), rows.state).squeeze(1);
     }
     if (!want.policy) return out;
@@ -180,7 +181,7 @@ class ProofNetwork : public ActorCritic {
     auto v = u;
     if (next_body_) {
       const PackedGoals next = pack_goals({}, successors, room);
-      v = compared(*next_head_, next_body_->forward(embed(next.goals), own_.fused_layers));
+      v = compared(*next_head_, next_body_->forward(embed(next.goals), fused()));
       rows.successor = next.successor;
     }
     out.logits = ragged_dot(u, v, rows, scale());
@@ -199,28 +200,27 @@ class ProofNetwork : public ActorCritic {
   NetworkOutput padded(const at::Tensor& state, const at::Tensor& successors, Want want) const {
     NetworkOutput out;
     const auto embedded = embed(state);
-    const auto hidden = body_->forward(embedded, own_.fused_layers);
+    const auto hidden = body_->forward(embedded, fused());
     if (want.value)
-      out.value = value(critic_body_ ? critic_body_->forward(embedded, own_.fused_layers) : hidden);
+      out.value = value(critic_body_ ? critic_body_->forward(embedded, fused()) : hidden);
     if (!want.policy) return out;
 
     const auto u = compared(*policy_head_, hidden).unsqueeze(1);
     const Body& body = next_body_ ? *next_body_ : *body_;
     const Head& head = next_head_ ? *next_head_ : *policy_head_;
-    const auto v = compared(head, body.forward(embed(successors.flatten(0, 1)), own_.fused_layers));
+    const auto v = compared(head, body.forward(embed(successors.flatten(0, 1)), fused()));
     const auto present = successors.select(3, 0).select(2, 0).ne(0).cumprod(1);
     out.logits = (scale() * (u * v.view({-1, S_, v.size(1)})).sum(2)).masked_fill(present == 0, 0);
     return out;
   }
 
-  at::Tensor embed(const at::Tensor& goals) const {
-    return embedder_->forward(goals, own_.fused_layers);
-  }
+  bool fused() const { return own_.fused_layers && !AtenOnly::on(); }
+  at::Tensor embed(const at::Tensor& goals) const { return embedder_->forward(goals, fused()); }
   at::Tensor value(const at::Tensor& hidden) const {
-    return value_head_->forward(critic_->forward(hidden, own_.fused_layers)).to(at::kFloat);
+    return value_head_->forward(critic_->forward(hidden, fused())).to(at::kFloat);
   }
   at::Tensor compared(const Head& head, const at::Tensor& hidden) const {
-    const auto x = head.forward(hidden, own_.fused_layers);
+    const auto x = head.forward(hidden, fused());
     return own_.dot == DotScale::l2 ? x / x.norm(2, {1}, true).clamp_min(1e-12) : x;
   }
   double scale() const {
