@@ -45,16 +45,19 @@ at::Tensor Columns::to_model(const at::Tensor& action) const {
   return side_by_side(parts);
 }
 
-void Columns::to_environment(const at::Tensor& action, at::Tensor& out) const {
-  if (heads_.empty()) {
-    out.copy_(middle_ + half_ * action.clamp(-1, 1));
-    return;
-  }
+at::Tensor Columns::to_environment(const at::Tensor& action) const {
+  if (heads_.empty()) return middle_ + half_ * action.clamp(-1, 1);
+  std::vector<at::Tensor> categories;
   int64_t begin = 0;
-  for (size_t h = 0; h < heads_.size(); ++h) {
-    out.select(1, int64_t(h)).copy_(action.narrow(1, begin, heads_[h]).argmax(1));
-    begin += heads_[h];
+  for (int64_t head : heads_) {
+    categories.push_back(action.narrow(1, begin, head).argmax(1, /*keepdim=*/true));
+    begin += head;
   }
+  return side_by_side(categories).to(at::kInt);
+}
+
+void Columns::to_environment(const at::Tensor& action, at::Tensor& out) const {
+  out.copy_(to_environment(action));
 }
 
 ActionDistribution::Normal ActionDistribution::normal(const at::Tensor& head) const {

@@ -21,7 +21,9 @@ class Columns {
   Observation seen(const std::vector<at::Tensor>& obs, int64_t lead) const;
   /// action [..., dims] to [..., A] f32, within [-1, 1].
   at::Tensor to_model(const at::Tensor& action) const;
-  /// Writes what [N, A] f32 is to the environment into action [N, dims].
+  /// What [N, A] f32 is to the environment: [N, dims], i32 or f32.
+  at::Tensor to_environment(const at::Tensor& action) const;
+  /// Writes the same.
   void to_environment(const at::Tensor& action, at::Tensor& out) const;
   /// What a deviation [A] f32 of a continuous action is there.
   at::Tensor deviation(const at::Tensor& std) const { return half_ * std; }

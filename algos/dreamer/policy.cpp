@@ -56,31 +56,41 @@ Carry DreamerPolicy::initial_carry(int64_t rows) const {
            at::zeros({rows, shape_.actions}, f32)}};
 }
 
-void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) {
-  c10::InferenceMode guard;
-  const int64_t N = step.rows();
+DreamerPolicy::Seen DreamerPolicy::seen(const std::vector<at::Tensor>& obs,
+                                        const at::Tensor& is_first, const Carry& carry,
+                                        const at::Tensor& uniforms) const {
   const auto f32 = params_.data().options();
   const Rssm& rssm = *networks_->rssm;
-
   // nothing leads to the first row of an episode
-  const auto keep = (1 - step.is_first.to(at::kFloat)).unsqueeze(1);
+  const auto keep = (1 - is_first.to(at::kFloat)).unsqueeze(1);
   const auto before = one_hot(carry.parts[1], shape_.classes, f32).flatten(1);
   Latent latent{carry.parts[0] * keep, before * keep};
-  const auto token = networks_->encoder->forward(columns_.seen(step.obs, 1));
+  const auto token = networks_->encoder->forward(columns_.seen(obs, 1));
   latent.deter = rssm.next_deter(latent, carry.parts[2] * keep);
-
-  auto uniforms = at::empty({N, shape_.stoch}, f32);
-  noise_uniform_(uniforms, act_fill(key, step.first, N, numbers_.posterior, numbers_));
   const auto category =
       drawn_category(rssm.posterior(latent.deter, token).exp(), uniforms).to(at::kByte);
   latent.stoch = one_hot(category, shape_.classes, f32).flatten(1);
+  return {latent, category};
+}
+
+at::Tensor DreamerPolicy::mean_noise(int64_t first, int64_t rows, const ActKey& key) {
+  auto uniforms = at::empty({rows, shape_.stoch}, params_.data().options());
+  noise_uniform_(uniforms, act_fill(key, first, rows, numbers_.posterior, numbers_));
+  return uniforms;
+}
+
+void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) {
+  c10::InferenceMode guard;
+  const int64_t N = step.rows();
+  const auto [latent, category] =
+      seen(step.obs, step.is_first, carry, mean_noise(step.first, N, key));
 
   const auto head = networks_->policy->forward(latent.feature());
   at::Tensor action;
   if (mode == ActMode::mean) {
     action = actions_.mode(head);
   } else {
-    auto numbers = at::empty({N, actions_.numbers(shape_.actions)}, f32);
+    auto numbers = at::empty({N, actions_.numbers(shape_.actions)}, params_.data().options());
     const auto fill = act_fill(key, step.first, N, numbers_.action, numbers_);
     if (actions_.takes_normals()) noise_normal_(numbers, fill);
     else noise_uniform_(numbers, fill);
@@ -95,6 +105,23 @@ void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey
   if (step.extra.empty()) return;
   step.extra[kDeterColumn].copy_(latent.deter);
   step.extra[kStochColumn].copy_(category);
+}
+
+std::optional<StepOutputs> DreamerPolicy::evaluate(const StepInputs& inputs) {
+  c10::InferenceMode guard;
+  const auto [latent, category] = seen(inputs.obs, inputs.is_first, inputs.carry, inputs.noise);
+  const auto head = networks_->policy->forward(latent.feature());
+  const at::Tensor action = actions_.mode(head);
+  StepOutputs found{.action = columns_.to_environment(action),
+                    .carry = {{latent.deter, category, action.clamp(-1, 1)}}};
+  if (actions_.takes_normals()) {
+    const auto [mean, std] = actions_.normal(head);
+    found.figures = {{"mean", columns_.to_environment(mean)},
+                     {"log_std", columns_.deviation(std).log()}};
+  } else {
+    found.figures = {{"log_probs", at::cat(actions_.log_probs(head), 1)}};
+  }
+  return found;
 }
 
 std::optional<Explanation> DreamerPolicy::explain(const TimeStep& step, const Carry& carry,

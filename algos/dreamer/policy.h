@@ -5,6 +5,8 @@
 // Threads: any number may be in act. publish() runs alone.
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -37,6 +39,12 @@ class DreamerPolicy : public Policy {
   Carry initial_carry(int64_t rows) const override;
   /// The states are drawn in both modes; mode mean takes the most likely action of them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
+  /// log_probs of categories, else mean and log_std in the environment's units. No value: that is
+  /// the learner's.
+  std::optional<StepOutputs> evaluate(const StepInputs& inputs) override;
+  std::vector<std::string> carry_names() const override { return {"deter", "stoch", "action"}; }
+  /// What z is drawn by, [rows, S].
+  at::Tensor mean_noise(int64_t first, int64_t rows, const ActKey& key) override;
   /// The action's distribution in the row's state, and that state's recurrent part h. No value:
   /// that is the learner's. Attributions go through what was seen at this step, with the
   /// probabilities of z in place of what was drawn of it: what came before stays in h.
@@ -51,6 +59,15 @@ class DreamerPolicy : public Policy {
   const Columns& columns() const { return columns_; }
 
  private:
+  /// The state after rows were seen, behind what `carry` says of the steps before, its z drawn by
+  /// `uniforms` [N, S]: also as categories [N, S] u8.
+  struct Seen {
+    Latent latent;
+    at::Tensor category;
+  };
+  Seen seen(const std::vector<at::Tensor>& obs, const at::Tensor& is_first, const Carry& carry,
+            const at::Tensor& uniforms) const;
+
   ActionSpec spec_;
   ModelShape shape_;
   Columns columns_;

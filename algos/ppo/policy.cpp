@@ -1,5 +1,7 @@
 #include "algos/ppo/policy.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -66,6 +68,26 @@ at::Tensor PpoPolicy::log_probs(const TimeStep& step) {
   c10::InferenceMode guard;
   const auto out = forward(*network_, step.obs, {.policy = true, .value = false});
   return category_log_probs(action, {out.logits, {}, step.mask});
+}
+
+std::optional<StepOutputs> PpoPolicy::evaluate(const StepInputs& inputs) {
+  c10::InferenceMode guard;
+  const EnvSpec& spec = network_context_.spec;
+  const ActionSpec& action = spec.action;
+  // what only critics are shown is not there where a policy is put to work
+  const bool value = std::ranges::none_of(
+      spec.observations, [](const ObsColumn& o) { return o.audience == Audience::critic; });
+  const auto out = forward(*network_, inputs.obs, {.policy = true, .value = value});
+  const DistParams dist{out.logits, network_->log_std(), inputs.mask};
+  StepOutputs found{.action = most_likely(action, dist)};
+  if (action.discrete()) {
+    found.figures = {{"log_probs", category_log_probs(action, dist)}};
+  } else {
+    found.figures = {{"mean", out.logits},
+                     {"log_std", dist.log_std.unsqueeze(0).expand_as(out.logits)}};
+  }
+  if (value) found.figures.push_back({"value", network_->value_head().denormalize(out.value)});
+  return found;
 }
 
 std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&,

@@ -32,6 +32,9 @@ class PpoPolicy : public Policy {
   at::Tensor log_probs(const TimeStep& step) override;
   std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
                                      std::optional<Asked> asked) override;
+  /// Of categories their log_probs, else mean and log_std. The value too, unless its inputs are
+  /// shown to critics alone.
+  std::optional<StepOutputs> evaluate(const StepInputs& inputs) override;
   int64_t block_rows() const override { return block_rows_; }
   bool capturable() const override { return device_.is_cuda(); }
 

@@ -219,6 +219,21 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   step.action.copy_(columns_.to_environment(action));
 }
 
+std::optional<StepOutputs> Tdmpc2Policy::evaluate(const StepInputs& inputs) {
+  c10::InferenceMode guard;
+  Autocast cast(context_.precision, context_.device);
+  const at::Tensor task = columns_.task(inputs.obs), e = model_->embedding(task);
+  const at::Tensor seen = columns_.seen(inputs.obs, 1);
+  const at::Tensor latent =
+      shape_.image() ? model_->encode_pixels(seen.permute({0, 3, 1, 2}).to(at::kFloat) / 255 - 0.5)
+                     : model_->encode(seen, e);
+  const at::Tensor head = model_->policy(latent.to(at::kFloat), e);
+  const auto mask = task.defined() ? at::index_select(plan_options_.action_mask, 0, task) : task;
+  const PolicyGaussian prior = policy_gaussian(head.to(at::kFloat), mask);
+  return StepOutputs{.action = columns_.to_environment(at::tanh(prior.mean)),
+                     .figures = {{"mean", prior.mean}, {"log_std", prior.log_std}}};
+}
+
 std::optional<Explanation> Tdmpc2Policy::explain(const TimeStep& step, const Carry&,
                                                  std::optional<Asked> asked) {
   at::NoGradGuard no_grad;

@@ -65,6 +65,9 @@ class Tdmpc2Policy : public Policy {
   /// Acts at random until the seed steps are made (mode sample, purpose act), then by planning or
   /// by the policy prior. Mode sample explores, mode mean does not.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
+  /// The policy prior's mean, of an image that is not moved, and of its Gaussian, before tanh and
+  /// the environment's bounds, mean and log_std. No planning.
+  std::optional<StepOutputs> evaluate(const StepInputs& inputs) override;
   /// The policy prior's mean, and the mean of all value networks at the action that was taken.
   std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
                                      std::optional<Asked> asked) override;

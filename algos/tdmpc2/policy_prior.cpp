@@ -6,14 +6,22 @@
 
 namespace maglev::tdmpc2 {
 
+PolicyGaussian policy_gaussian(const at::Tensor& head, const at::Tensor& mask) {
+  const int64_t A = head.size(-1) / 2;
+  auto mean = head.narrow(-1, 0, A), spread = head.narrow(-1, A, A);
+  auto log_std = kLogStdLow + 0.5 * (kLogStdHigh - kLogStdLow) * (at::tanh(spread) + 1);
+  if (mask.defined()) mean = mean * mask, log_std = log_std * mask;
+  return {mean, log_std};
+}
+
 PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at::Tensor& mask) {
   constexpr double kHalfLog2Pi = 0.91893853320467274;
   const int64_t A = head.size(-1) / 2;
-  auto mean = head.narrow(-1, 0, A), spread = head.narrow(-1, A, A), eps = noise;
-  auto log_std = kLogStdLow + 0.5 * (kLogStdHigh - kLogStdLow) * (at::tanh(spread) + 1);
+  const auto [mean, log_std] = policy_gaussian(head, mask);
+  auto eps = noise;
   at::Tensor dims = at::full({}, double(A), head.options());
   if (mask.defined()) {
-    mean = mean * mask, log_std = log_std * mask, eps = eps * mask;
+    eps = eps * mask;
     dims = mask.sum(-1);
   }
   const auto gauss = (-0.5 * eps.square() - log_std - kHalfLog2Pi).sum(-1);

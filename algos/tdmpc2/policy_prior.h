@@ -9,6 +9,12 @@ namespace maglev::tdmpc2 {
 /// Bounds of the logarithm of the Gaussian's deviation.
 constexpr double kLogStdLow = -10, kLogStdHigh = 2;
 
+/// What is squashed: of the policy's head [..., 2A], 0 where `mask` (below) has none.
+struct PolicyGaussian {
+  at::Tensor mean, log_std;  ///< [..., A]
+};
+PolicyGaussian policy_gaussian(const at::Tensor& head, const at::Tensor& mask);
+
 struct PolicyDraw {
   at::Tensor action;   ///< [..., A] in (-1, 1)
   at::Tensor mean;     ///< [..., A], tanh of the Gaussian's mean

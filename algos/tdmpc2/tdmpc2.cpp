@@ -102,6 +102,9 @@ AlgoEntry entry() {
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },
+      .exported = {.settings = {"tdmpc2.mpc=false", "tdmpc2.image_shift=0"},
+                   .note = "the policy prior's mean; planning is not exported, so that such a "
+                           "policy is tdmpc2.mpc=false"},
       .small = {.env = "pendulum",
                 .settings = {"env.count=8", "tdmpc2.enc_dim=32", "tdmpc2.mlp_dim=32",
                              "tdmpc2.latent_dim=16", "tdmpc2.num_q=2", "tdmpc2.samples=24",

@@ -147,6 +147,13 @@ struct SmallRun {
   std::vector<std::string> settings = {};  ///< name=value
 };
 
+/// How an algorithm's policies are exported, where that is not all of what acts.
+struct ExportRule {
+  /// Settings name=value with which the policy acts as it is exported.
+  std::vector<std::string> settings = {};
+  const char* note = "";  ///< a line for people: what is left out
+};
+
 struct AlgoEntry {
   const char* name;
   const char* summary;
@@ -173,6 +180,7 @@ struct AlgoEntry {
   /// What it has learned of the environment, to be looked at; null: nothing that can be shown.
   std::unique_ptr<Imagination> (*make_imagination)(const void* options,
                                                    const AlgoContext& context) = nullptr;
+  ExportRule exported = {};
   SmallRun small = {};
   /// It reads tensors where the host does: trainers refuse another device.
   bool cpu_only = false;

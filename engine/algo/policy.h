@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -22,6 +24,23 @@ struct Carry {
 
   /// Views of rows [begin, begin + count).
   Carry rows(int64_t begin, int64_t count) const;
+};
+
+/// What a policy may read of B rows of a time step.
+struct StepInputs {
+  std::vector<at::Tensor> obs;  ///< [B, shape] each, the environment's columns
+  at::Tensor mask;              ///< [B, categories] u8; undefined without masks
+  at::Tensor is_first;          ///< [B] u8
+  Carry carry;
+  at::Tensor noise;  ///< [B, ...] f32 as Policy::mean_noise; undefined: none is taken
+};
+
+/// What it makes of them.
+struct StepOutputs {
+  at::Tensor action;  ///< [B, dims], what act writes in mode mean
+  /// Each [B, ...], by the name that people see: "log_probs", "value".
+  std::vector<std::pair<std::string, at::Tensor>> figures = {};
+  Carry carry = {};  ///< what act leaves
 };
 
 /// Holds no gradients, no optimiser and nothing of a learner's size.
@@ -47,6 +66,22 @@ class Policy {
   /// tell.
   virtual at::Tensor log_probs(const TimeStep& step) {
     (void)step;
+    return {};
+  }
+
+  /// act in mode mean as a function of tensors: writes nothing, keeps nothing. Under AtenOnly
+  /// (engine/device/aten_only.h) it is made of ATen's operations, which `maglev export` records.
+  /// Any number of threads at once. None: it cannot be exported.
+  virtual std::optional<StepOutputs> evaluate(const StepInputs& inputs) {
+    (void)inputs;
+    return std::nullopt;
+  }
+  /// Names of the carry's parts, in order, for people.
+  virtual std::vector<std::string> carry_names() const { return {}; }
+  /// The uniform numbers in (0, 1) that act takes with `key` in mode mean for `rows` rows from row
+  /// `first` on: [rows, ...] f32. Undefined: it takes none.
+  virtual at::Tensor mean_noise(int64_t first, int64_t rows, const ActKey& key) {
+    (void)first, (void)rows, (void)key;
     return {};
   }
 
