@@ -115,8 +115,8 @@ def engine_environment(preset: str) -> dict:
 
 
 def engine_verbs() -> list[str]:
-    """A folder with sources in verbs/ is a verb."""
-    return sorted({path.parent.name for path in HOME.glob("verbs/*/*.cpp")})
+    """A folder with sources in verbs/ is a verb; a word of C++ has _ behind it there."""
+    return sorted({path.parent.name.rstrip("_") for path in HOME.glob("verbs/*/*.cpp")})
 
 
 def show_version() -> int:

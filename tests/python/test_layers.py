@@ -12,7 +12,7 @@ from conftest import BUILD, HOME
 LAYERS = [
     ["base/trace"],
     ["base/core"],
-    ["base/config", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/timeline", "base/web"],
+    ["base/config", "base/onnx", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/timeline", "base/web"],
     ["base/env", "base/metrics", "base/picture", "base/search"],
     ["envs", "sinks", "kernels"],
     ["engine/device"],
@@ -23,7 +23,7 @@ LAYERS = [
     ["engine/algo", "engine/embeddings", "networks"],
     ["algos", "engine/run"],
     ["engine/play"],
-    ["engine/train"],
+    ["engine/export", "engine/train"],
     ["verbs"],
 ]
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}

@@ -1,0 +1,209 @@
+// maglev export: a run's policy as an ONNX model, compared on request with what the policy does.
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <spawn.h>
+#include <unistd.h>
+#include <variant>
+
+#include <sys/wait.h>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/terminal.h"
+#include "base/core/version.h"
+#include "base/env/env_params.h"
+#include "base/onnx/model.h"
+#include "engine/export/policy_model.h"
+#include "engine/export/samples.h"
+#include "engine/play/player.h"
+#include "engine/play/run_policy.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/run_name.h"
+#include "engine/run/stored_experiment.h"
+#include "verbs/arguments.h"
+#include "verbs/settings.h"
+#include "verbs/table.h"
+#include "verbs/verb.h"
+
+extern char** environ;
+
+namespace maglev::verbs::export_ {
+
+VerbEntry entry();
+
+namespace {
+
+Grammar grammar() {
+  return {.flags = {{"--onnx", "FILE", "the model (default: policy.onnx in the run's folder)"},
+                    {"--samples", "FILE",
+                     "write what the policy saw and did in 10,240 steps of its environment, as "
+                     ".safetensors"},
+                    {"--check", "",
+                     "run the model by onnxruntime on such samples and say how far it is from what "
+                     "the policy did; exit status 1 where it is too far"},
+                    {"--overwrite", "", "replace FILE where it is there already"}},
+          .least = 1,
+          .most = 1,
+          .names = "<run>",
+          .settings = true};
+}
+
+// a missing runtime, as check.py says it
+constexpr int kNoRuntime = 3;
+
+std::string joined(const std::vector<float>& numbers) {
+  std::string text;
+  for (float x : numbers) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%.9g", double(x));
+    text += (text.empty() ? "" : ",") + std::string(number);
+  }
+  return text;
+}
+
+void describe(const RunPolicy& run, onnx::Model& model) {
+  const Experiment& trained = run.experiment();
+  const std::string algo = trained.algo().name, env = trained.env().name;
+  model.description = algo + " on " + env + ", exported by maglev " + kEngineVersion;
+  model.metadata = {{"algorithm", algo},
+                    {"environment", env},
+                    {"step", std::to_string(run.identity().step)},
+                    {"maglev_version", kEngineVersion}};
+  const ActionSpec action = trained.spec().action;
+  if (action.discrete()) {
+    std::string heads;
+    for (int64_t head : action.heads) heads += (heads.empty() ? "" : ",") + std::to_string(head);
+    model.metadata.push_back({"action_categories", heads});
+  } else {
+    model.metadata.push_back({"action_low", joined(action.low)});
+    model.metadata.push_back({"action_high", joined(action.high)});
+  }
+  if (*trained.algo().exported.note)
+    model.metadata.push_back({"note", trained.algo().exported.note});
+}
+
+std::string shape_text(const onnx::Port& port) {
+  std::string text;
+  for (const auto& size : port.shape) {
+    const auto* number = std::get_if<int64_t>(&size);
+    text += (text.empty() ? "" : ", ") +
+            (number ? std::to_string(*number) : std::get<std::string>(size));
+  }
+  return "[" + text + "]";
+}
+
+std::string table_of(const onnx::Model& model) {
+  Table table({"", "name", "type", "shape"});
+  for (const auto& [side, ports] : {std::pair{"input", &model.inputs}, {"output", &model.outputs}})
+    for (const onnx::Port& port : *ports)
+      table.add({side, port.name, onnx::type_name(port.type), shape_text(port)});
+  return table.text(probe_terminal(STDOUT_FILENO));
+}
+
+std::string size_text(size_t bytes) {
+  char text[32];
+  if (bytes < 1 << 20) std::snprintf(text, sizeof text, "%.1f KiB", double(bytes) / 1024);
+  else std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / (1 << 20));
+  return text;
+}
+
+// a program's exit status; its output goes where ours does
+int status_of(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::fflush(stdout);
+  pid_t pid = 0;
+  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) return kNoRuntime;
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int check(const std::string& model, const std::string& samples) {
+  const char* named = std::getenv("MAGLEV_ONNX_PYTHON");
+  const std::string python = named ? named : "python3";
+  const int status = status_of({python, home_folder() + "/verbs/export_/check.py", model, samples});
+  if (status == kNoRuntime)
+    throw Error("[export] --check runs the model by onnxruntime, which " + python +
+                " does not have: pip install onnxruntime numpy; MAGLEV_ONNX_PYTHON names another "
+                "Python");
+  return status;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  for (const std::string& setting : arguments.settings())
+    if (!setting.starts_with("env."))
+      throw Error("[export] only env.* settings may differ from training, got '" + setting + "'");
+  const std::string& name = arguments.positional()[0];
+  const auto named = run_named(name);
+  if (!named) throw no_run(name);
+  const auto samples_file = arguments.output("--samples");
+  std::string file = arguments.output("--onnx").value_or("");
+  if (file.empty()) {
+    file = named->folder + "/policy.onnx";
+    if (path_exists(file) && !arguments.has("--overwrite"))
+      throw Error("[export] " + file +
+                  " is there already; name another by --onnx, or replace it by --overwrite");
+  }
+
+  // as it acts where a model of it is all there is: on a processor, in f32
+  const auto trained = experiment_of(named->folder);
+  std::vector<std::string> settings = file_settings(trained->env(), trained->env_params());
+  for (const auto* more : {&arguments.settings(), &trained->algo().exported.settings})
+    settings.insert(settings.end(), more->begin(), more->end());
+  RunPolicy run(named->folder, named->checkpoint, settings, "cpu");
+  expect_same_columns(*trained, named->folder, run.experiment().spec());
+
+  onnx::Model model = policy_model(run.policy(), run.experiment().spec());
+  describe(run, model);
+  const std::string bytes = onnx::to_bytes(model);
+  write_atomic(file, bytes);
+
+  std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
+              long(run.identity().step), run.checkpoint().c_str());
+  print(table_of(model));
+  std::printf("written to %s: %s, %zu operations, opset %ld\n", file.c_str(),
+              size_text(bytes.size()).c_str(), model.nodes.size(), long(model.opset));
+  const auto precision = trained->run.precision;
+  if (precision && *precision != Precision::fp32)
+    std::printf("note: trained in %s; the model has the weights in fp32 and computes so\n",
+                name_of(*precision));
+  if (*trained->algo().exported.note) std::printf("note: %s\n", trained->algo().exported.note);
+  if (!samples_file && !arguments.has("--check")) return 0;
+
+  const std::string samples =
+      samples_file
+          ? *samples_file
+          : temporary_beside((std::filesystem::temp_directory_path() / "samples").string());
+  struct Removed {
+    ~Removed() {
+      if (!path.empty()) std::filesystem::remove(path, error);
+    }
+    std::string path;
+    std::error_code error = {};
+  } removed{samples_file ? "" : samples};
+  write_samples(samples,
+                policy_samples(run.policy(), run.experiment(), run.placement(), run.pool()));
+  if (samples_file) std::printf("samples written to %s\n", samples.c_str());
+  return arguments.has("--check") ? check(file, samples) : 0;
+}
+
+}  // namespace
+
+VerbEntry entry() {
+  return {.name = "export",
+          .summary = "a run's policy as an ONNX model, its normalisers inside",
+          .usage =
+              "export <run> [--onnx FILE] [--check] [--samples FILE] [env.setting=value ...]\n"
+              "  <run> is a run's folder, or FOLDER@CHECKPOINT",
+          .run = run};
+}
+
+}  // namespace maglev::verbs::export_
