@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include <ATen/ATen.h>
@@ -27,13 +28,13 @@ bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
                           bytes_in_order(a) == bytes_in_order(b));
 }
 
-// all of a tensor, where it is one number over and over
-std::optional<at::Tensor> one_number(const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return std::nullopt;
-  const auto first = tensor.reshape(-1).narrow(0, 0, 1).clone();
-  if (!same_numbers(first.expand(tensor.numel()).contiguous(), tensor.reshape(-1).contiguous()))
-    return std::nullopt;
-  return first;
+// a row of a tensor, where each is the same
+std::optional<at::Tensor> one_row(const at::Tensor& tensor, const ExportedSizes& sizes) {
+  at::Tensor row = tensor;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d].per_row) row = row.narrow(int64_t(d), 0, 1);
+  if (!same_numbers(row.expand(tensor.sizes()), tensor)) return std::nullopt;
+  return row;
 }
 
 std::string lower(std::string text) {
@@ -135,10 +136,10 @@ bool OnnxGraph::varies(int64_t value) const {
   return recorded_.few.values.at(size_t(value)).varies;
 }
 
-Extents OnnxGraph::extents(int64_t value) const {
+ExportedSizes OnnxGraph::sizes_of(int64_t value) const {
   const auto few = like(value).sizes(),
              more = recorded_.more.values.at(size_t(value)).tensor.sizes();
-  Extents sizes;
+  ExportedSizes sizes;
   for (size_t d = 0; d < few.size(); ++d) {
     const int64_t times = few[d] / recorded_.few_rows;
     const bool grows = few.size() == more.size() && few[d] != more[d];
@@ -147,7 +148,7 @@ Extents OnnxGraph::extents(int64_t value) const {
       throw Error("[export] a tensor of the policy is " + c10::str(few) + " of " +
                   std::to_string(recorded_.few_rows) + " rows and " + c10::str(more) + " of " +
                   std::to_string(recorded_.more_rows) + ": neither fixed nor so much a row");
-    sizes.push_back(grows ? Extent{times, true} : Extent{few[d], false});
+    sizes.push_back(grows ? ExportedSize{times, true} : ExportedSize{few[d], false});
   }
   return sizes;
 }
@@ -160,19 +161,17 @@ std::string OnnxGraph::name_of(int64_t value) {
   const RecordedValue &few = recorded_.few.values[size_t(value)],
                       &more = recorded_.more.values[size_t(value)];
   const bool alike = same_numbers(few.tensor, more.tensor);
-  if (few.filled && !alike)
+  if (few.varies || (few.filled && !alike))
     throw Error(
         "[export] the policy uses memory that something else than ATen has written; such a step "
         "needs a reference (engine/device/aten_only.h)");
-  MAGLEV_ASSERT(!few.varies, "what varies was made before it is used");
   if (alike) return names_[value] = constant(few.tensor);
-  // as many of one number as there are rows: one broadcasts
-  const auto one = one_number(few.tensor), other = one_number(more.tensor);
-  if (!one || !other || !same_numbers(*one, *other))
+  // the same for each row: one broadcasts
+  const ExportedSizes sizes = sizes_of(value);
+  const auto row = one_row(few.tensor, sizes), other = one_row(more.tensor, sizes);
+  if (!row || !other || !same_numbers(*row, *other))
     throw Error("[export] a constant of the policy depends on the number of rows");
-  std::vector<int64_t> sizes;
-  for (const Extent& extent : extents(value)) sizes.push_back(extent.per_row ? 1 : extent.size);
-  return names_[value] = constant(one->expand(sizes));
+  return names_[value] = constant(*row);
 }
 
 std::string OnnxGraph::name_of(int64_t value, at::ScalarType type) {
@@ -223,11 +222,11 @@ std::string OnnxGraph::cast(const std::string& name, at::ScalarType from, at::Sc
   return from == to ? name : node("Cast", {name}, {{"to", int64_t(onnx_type(to))}});
 }
 
-std::string OnnxGraph::shape(const Extents& extents) {
+std::string OnnxGraph::shape(const ExportedSizes& extents) {
   std::vector<std::string> parts;
   bool fixed = true;
   std::vector<int64_t> sizes;
-  for (const Extent& extent : extents) {
+  for (const ExportedSize& extent : extents) {
     sizes.push_back(extent.size);
     fixed = fixed && !extent.per_row;
   }
@@ -235,7 +234,7 @@ std::string OnnxGraph::shape(const Extents& extents) {
   if (rows_.empty())
     rows_ = node("Shape", {inputs_.at(size_t(std::max<int64_t>(first_used_, 0)))},
                  {{"start", int64_t(0)}, {"end", int64_t(1)}});
-  for (const Extent& extent : extents) {
+  for (const ExportedSize& extent : extents) {
     if (!extent.per_row) parts.push_back(constant(std::vector<int64_t>{extent.size}));
     else if (extent.size == 1) parts.push_back(rows_);
     else parts.push_back(node("Mul", {rows_, constant(std::vector<int64_t>{extent.size})}));
@@ -248,7 +247,7 @@ void OnnxGraph::finish(const std::vector<std::string>& outputs, onnx::Model& mod
   MAGLEV_ASSERT(outputs.size() == values.size(), "a name for each output");
   const auto port = [&](const std::string& name, int64_t value) {
     onnx::Port made{name, onnx_type(like(value).scalar_type()), {}};
-    for (const Extent& extent : extents(value)) {
+    for (const ExportedSize& extent : sizes_of(value)) {
       if (!extent.per_row) made.shape.push_back(extent.size);
       else
         made.shape.push_back(extent.size == 1 ? "batch" : std::to_string(extent.size) + " batch");

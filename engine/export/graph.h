@@ -17,13 +17,13 @@
 namespace maglev {
 
 /// A size of a tensor.
-struct Extent {
+struct ExportedSize {
   int64_t size = 0;
   bool per_row = false;  ///< so much for each row
 
-  bool operator==(const Extent&) const = default;
+  bool operator==(const ExportedSize&) const = default;
 };
-using Extents = std::vector<Extent>;
+using ExportedSizes = std::vector<ExportedSize>;
 
 onnx::Type onnx_type(at::ScalarType type);
 
@@ -54,7 +54,7 @@ class OnnxGraph {
   std::string name_of(int64_t value, at::ScalarType type);
   /// What a tensor looks like; its numbers are those of one recording.
   const at::Tensor& like(int64_t value) const;
-  Extents extents(int64_t value) const;
+  ExportedSizes sizes_of(int64_t value) const;
   bool varies(int64_t value) const;
   std::string constant(const at::Tensor& tensor);
   /// 64-bit integers [n].
@@ -64,7 +64,7 @@ class OnnxGraph {
                    std::vector<onnx::Attribute> attributes = {});
   std::string cast(const std::string& name, at::ScalarType from, at::ScalarType to);
   /// Sizes as a tensor of 64-bit integers, known once the graph runs.
-  std::string shape(const Extents& extents);
+  std::string shape(const ExportedSizes& extents);
   void set(int64_t value, const std::string& name) { names_[value] = name; }
 
  private:

@@ -1,6 +1,7 @@
 #include "engine/export/operations.h"
 
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include <ATen/ATen.h>
@@ -104,10 +105,10 @@ void converted(Emitted& e) { e.give(e.tensor("self", e.type())); }
 
 // the same numbers in the same order, by the shape they have then
 void reshaped(Emitted& e) {
-  const Extents sizes = e.graph.extents(e.result());
+  const ExportedSizes sizes = e.graph.sizes_of(e.result());
   Ints shape;
   int64_t free = 0;
-  for (const Extent& extent : sizes) {
+  for (const ExportedSize& extent : sizes) {
     free += extent.per_row;
     shape.push_back(extent.per_row ? -1 : extent.size);
   }
@@ -130,7 +131,8 @@ void permuted(Emitted& e) {
   e.give(e.graph.node("Transpose", {e.tensor("self")}, {{"perm", order}}));
 }
 
-std::string broadcast(Emitted& e, const std::string& name, const Extents& from, Extents to) {
+std::string broadcast(Emitted& e, const std::string& name, const ExportedSizes& from,
+                      ExportedSizes to) {
   if (from == to) return name;
   // a 1 leaves what is there
   for (size_t i = 1; i <= from.size(); ++i)
@@ -139,15 +141,15 @@ std::string broadcast(Emitted& e, const std::string& name, const Extents& from, 
 }
 
 void expanded(Emitted& e) {
-  e.give(broadcast(e, e.tensor("self"), e.graph.extents(e.value("self")),
-                   e.graph.extents(e.result())));
+  e.give(broadcast(e, e.tensor("self"), e.graph.sizes_of(e.value("self")),
+                   e.graph.sizes_of(e.result())));
 }
 
 // numbers written over others
 void copied(Emitted& e) {
   const int64_t from = e.value("src");
-  e.give(broadcast(e, e.graph.name_of(from, e.type()), e.graph.extents(from),
-                   e.graph.extents(e.result())));
+  e.give(broadcast(e, e.graph.name_of(from, e.type()), e.graph.sizes_of(from),
+                   e.graph.sizes_of(e.result())));
 }
 
 std::string slice(Emitted& e, const std::string& x, int64_t dim, int64_t begin, int64_t end,
@@ -158,7 +160,8 @@ std::string slice(Emitted& e, const std::string& x, int64_t dim, int64_t begin, 
 
 void narrowed(Emitted& e) {
   const int64_t dim = e.dimension("dim");
-  const Extents whole = e.graph.extents(e.value("self")), part = e.graph.extents(e.result());
+  const ExportedSizes whole = e.graph.sizes_of(e.value("self")),
+                      part = e.graph.sizes_of(e.result());
   if (whole == part) return same(e);
   if (whole[size_t(dim)].per_row) refuse(e, "it takes some of the rows");
   int64_t begin = e.has("start") ? e.integer("start") : 0;
@@ -170,7 +173,7 @@ void narrowed(Emitted& e) {
 
 void selected(Emitted& e) {
   const int64_t dim = e.dimension("dim");
-  if (e.graph.extents(e.value("self"))[size_t(dim)].per_row) refuse(e, "it takes one of the rows");
+  if (e.graph.sizes_of(e.value("self"))[size_t(dim)].per_row) refuse(e, "it takes one of the rows");
   const auto index = e.graph.constant(at::scalar_tensor(e.integer("index"), at::kLong));
   e.give(e.graph.node("Gather", {e.tensor("self"), index}, {{"axis", dim}}));
 }
@@ -179,7 +182,7 @@ void selected(Emitted& e) {
 void taken_apart(Emitted& e) {
   const int64_t dim = e.dimension("dim");
   const bool single = e.graph.like(e.result()).dim() < e.like("self").dim();
-  if (e.graph.extents(e.value("self"))[size_t(dim)].per_row) refuse(e, "it takes rows apart");
+  if (e.graph.sizes_of(e.value("self"))[size_t(dim)].per_row) refuse(e, "it takes rows apart");
   int64_t begin = 0;
   for (size_t i = 0; i < e.results(); ++i) {
     if (single) {
@@ -203,6 +206,11 @@ void joined(Emitted& e) {
     if (!stacked && e.graph.like(value).dim() == 1 && e.graph.like(value).numel() == 0 && rank > 1)
       continue;
     auto part = e.graph.name_of(value, e.type());
+    // a constant that is the same in each row is one row so far
+    ExportedSizes whole = e.graph.sizes_of(value), there = whole;
+    for (ExportedSize& size : there)
+      if (size.per_row && !e.graph.varies(value)) size = {1, false};
+    part = broadcast(e, part, there, whole);
     if (stacked) part = e.graph.node("Unsqueeze", {part, e.graph.constant(Ints{place})});
     parts.push_back(part);
   }
@@ -345,6 +353,29 @@ void convolution(Emitted& e) {
   std::vector<std::string> inputs{e.tensor("input"), e.tensor("weight")};
   if (e.has("bias")) inputs.push_back(e.tensor("bias"));
   e.give(e.graph.node("Conv", inputs, attributes));
+}
+
+// softmax(q k^T scale + mask) v, over the last two dimensions
+void attention(Emitted& e) {
+  if (e.flag("is_causal")) refuse(e, "it is causal");
+  expect_default(e, "dropout_p", 0);
+  const auto type = e.type();
+  const auto& query = e.like("query");
+  Ints order;
+  for (int64_t d = 0; d < query.dim(); ++d) order.push_back(d);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  const double scale =
+      e.has("scale") ? e.real("scale") : 1 / std::sqrt(double(query.size(query.dim() - 1)));
+  auto weights =
+      e.graph.node("MatMul", {e.graph.node("Mul", {e.tensor("query"), scalar(e, scale, type)}),
+                              e.graph.node("Transpose", {e.tensor("key")}, {{"perm", order}})});
+  if (e.has("attn_mask") && e.like("attn_mask").scalar_type() == at::kBool)
+    weights = e.graph.node("Where", {e.tensor("attn_mask"), weights,
+                                     scalar(e, -std::numeric_limits<double>::infinity(), type)});
+  else if (e.has("attn_mask"))
+    weights = e.graph.node("Add", {weights, e.tensor("attn_mask", type)});
+  weights = e.graph.node("Softmax", {weights}, {{"axis", query.dim() - 1}});
+  e.give(e.graph.node("MatMul", {weights, e.tensor("value")}));
 }
 
 void max_pool(Emitted& e) {
@@ -519,6 +550,7 @@ std::unordered_map<std::string, EmitOperation> made_table() {
   add({"addmm"}, product_onto("mat1", "mat2"));
   add({"baddbmm"}, product_onto("batch1", "batch2"));
   add({"conv2d", "convolution"}, convolution);
+  add({"scaled_dot_product_attention"}, attention);
   add({"max_pool2d"}, max_pool);
   add({"layer_norm"}, layer_norm);
   add({"rms_norm"}, rms_norm);

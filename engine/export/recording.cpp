@@ -148,11 +148,13 @@ class Recorder {
     RecordedValue& value = values_[size_t(found->second.second)];
     // numbers from the host, or what a kernel made: which of them shows beside the other recording
     if (value.empty) value.tensor = tensor.clone(), value.empty = false, value.filled = true;
-    if (value.made && !same_bytes(value.tensor, tensor))
+    if (!value.made || same_bytes(value.tensor, tensor)) return found->second.second;
+    // how an operation does what it does is its own affair, until its parts are asked for
+    if (open_.empty())
       throw Error("[export] what " + by +
                   " takes was written by something else than ATen, or in place of what it is a "
                   "view of; such a step needs a reference (engine/device/aten_only.h)");
-    return found->second.second;
+    return add(tensor, {.varies = true, .made = true, .filled = true});
   }
 
   bool paused_ = false;

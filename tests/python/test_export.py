@@ -60,6 +60,10 @@ KINDS = {
         [*PPO, "ppo.network.kind=proof", "ppo.network.proof.embedding=20", "ppo.network.proof.width=32"],
         *("kg", {"state", "successors", "action_mask"}, {"log_probs", "value"}),
     ),
+    "proof_by_attention": (
+        [*PPO, "ppo.network.kind=proof", "ppo.network.proof.embedding=20", "ppo.network.proof.goals=transformer"],
+        *("kg", {"state", "successors", "action_mask"}, {"log_probs", "value"}),
+    ),
     "tdmpc2": (TDMPC2, "pendulum", {"vector"}, {"mean", "log_std"}),
     "tdmpc2_tasks": (
         [*TDMPC2, "env.tasks=true", "tdmpc2.task_dim=8"],
