@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/core/error.h"
@@ -41,8 +42,7 @@ OtherProgram::OtherProgram(const std::string& path, const std::vector<std::strin
   std::vector<char*> given{const_cast<char*>(path.c_str())};
   for (const std::string& word : words) given.push_back(const_cast<char*>(word.c_str()));
   given.push_back(nullptr);
-  const int error =
-      ::posix_spawnp(&pid_, path.c_str(), &files, &attributes, given.data(), environ);
+  const int error = ::posix_spawnp(&pid_, path.c_str(), &files, &attributes, given.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
@@ -67,17 +67,36 @@ bool OtherProgram::send(const void* bytes, size_t count) const {
   return true;
 }
 
+bool OtherProgram::running() { return pid_ > 0 && !reap(WNOHANG); }
+
 bool OtherProgram::end() {
   socket_.close();
-  if (pid_ <= 0) return false;
+  if (pid_ > 0) reap(0);
+  return content_;
+}
+
+bool OtherProgram::reap(int options) {
   int status = 1;
   pid_t ended = 0;
-  while ((ended = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) continue;
-  const bool taken = ended < 0 && errno == ECHILD;
-  pid_ = -1;
+  while ((ended = ::waitpid(pid_, &status, options)) < 0 && errno == EINTR) continue;
+  if (ended == 0) return false;
   // where this process ignores SIGCHLD, the system waits in its place and tells nobody
-  if (taken) note_ = "how it ended was not told; do not ignore SIGCHLD in this program";
-  return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (ended < 0 && errno == ECHILD)
+    note_ = "how it ended was not told; do not ignore SIGCHLD in this program";
+  pid_ = -1;
+  content_ = ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (ended > 0 && WIFSIGNALED(status))
+    ending_ =
+        "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  else if (ended > 0) ending_ = "exit status " + std::to_string(WEXITSTATUS(status));
+  return true;
+}
+
+// the place where it writes next is ours too
+void OtherProgram::limit_said(size_t most) {
+  struct stat about {};
+  if (::fstat(said_.get(), &about) != 0 || size_t(about.st_size) <= most) return;
+  if (::lseek(said_.get(), 0, SEEK_SET) == 0 && ::ftruncate(said_.get(), 0) != 0) return;
 }
 
 std::string OtherProgram::said(size_t most) const {

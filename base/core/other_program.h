@@ -40,15 +40,25 @@ class OtherProgram {
   int socket() const { return socket_.get(); }
   /// Writes all of it. False: the program takes no more.
   bool send(const void* bytes, size_t count) const;
+  /// Whether it has not ended yet.
+  bool running();
   /// Tells it that there is no more, and waits. Whether it was content.
   bool end();
+  /// How it ended: "exit status 3", "signal 9 (Killed)"; behind end().
+  const std::string& ending() const { return ending_; }
+  /// Forgets what it printed where that is more than `most` bytes.
+  void limit_said(size_t most);
   /// The last `most` bytes of what it printed, in one line; "nothing".
   std::string said(size_t most = 300) const;
 
  private:
+  // waitpid, and what it tells
+  bool reap(int options);
+
   OpenFile socket_, said_;
   pid_t pid_ = -1;
-  std::string note_;
+  bool content_ = false;
+  std::string note_, ending_;
 };
 
 }  // namespace maglev

@@ -84,6 +84,23 @@ void OnnxGraph::build() {
   for (size_t i = 0; i < few.size(); ++i) add(few[i], more[i]);
 }
 
+// numbers on the host would be those of the recording for ever
+void OnnxGraph::refuse_reads(const RecordedOperation& operation) const {
+  static const std::set<std::string> reads{"aten::item", "aten::_local_scalar_dense",
+                                           "aten::is_nonzero", "aten::equal"};
+  if (reads.contains(operation.name) && any_varies(operation.arguments))
+    throw Error("[export] the policy reads a number back (" + operation.name +
+                "), and what follows from it cannot be exported");
+  for (const RecordedOperation& part : operation.parts) refuse_reads(part);
+}
+
+bool OnnxGraph::any_varies(const std::vector<RecordedSlot>& slots) const {
+  for (const RecordedSlot& slot : slots)
+    for (int64_t value : slot.tensors)
+      if (value >= 0 && varies(value)) return true;
+  return false;
+}
+
 void OnnxGraph::add(const RecordedOperation& few, const RecordedOperation& more) {
   if (few.name != more.name)
     throw Error("[export] with other rows the policy makes " + more.name + " in place of " +
@@ -91,21 +108,8 @@ void OnnxGraph::add(const RecordedOperation& few, const RecordedOperation& more)
   if (few.name.starts_with("maglev::"))
     throw Error("[export] the kernel " + few.name.substr(8) +
                 " is on the policy's way and has no reference there (engine/device/aten_only.h)");
-  const auto varying = [&](const std::vector<RecordedSlot>& slots) {
-    for (const RecordedSlot& slot : slots)
-      for (int64_t value : slot.tensors)
-        if (value >= 0 && varies(value)) return true;
-    return false;
-  };
-  if (!varying(few.results)) {
-    // numbers on the host would be those of the recording for ever
-    static const std::set<std::string> reads{"aten::item", "aten::_local_scalar_dense",
-                                             "aten::is_nonzero", "aten::equal"};
-    if (reads.contains(few.name) && varying(few.arguments))
-      throw Error("[export] the policy reads a number back (" + few.name +
-                  "), and what follows from it cannot be exported");
-    return;
-  }
+  refuse_reads(few);
+  if (!any_varies(few.results)) return;
   if (const EmitOperation* emit = find_operation(few.name)) {
     Emitted emitted(*this, few, more);
     (*emit)(emitted);

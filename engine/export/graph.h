@@ -27,10 +27,11 @@ using ExportedSizes = std::vector<ExportedSize>;
 
 onnx::Type onnx_type(at::ScalarType type);
 
-/// Both recordings, and how many rows they are of.
+/// Both recordings, and how many rows they are of: numbers that nothing else is a multiple of, and
+/// that differ however they are halved.
 struct RecordedTwice {
   Recording few, more;
-  int64_t few_rows = 2, more_rows = 3;
+  int64_t few_rows = 5, more_rows = 11;
 };
 
 class OnnxGraph {
@@ -69,6 +70,8 @@ class OnnxGraph {
 
  private:
   void add(const RecordedOperation& few, const RecordedOperation& more);
+  void refuse_reads(const RecordedOperation& operation) const;
+  bool any_varies(const std::vector<RecordedSlot>& slots) const;
   std::string constant_named(const at::Tensor& tensor, const std::string& name);
 
   const RecordedTwice& recorded_;

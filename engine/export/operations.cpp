@@ -1,5 +1,7 @@
 #include "engine/export/operations.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -45,6 +47,10 @@ at::ScalarType compared_type(const Emitted& e, const char* a, const char* b) {
 // one input, one output of the same type
 EmitOperation unary(const char* operation) {
   return [operation](Emitted& e) {
+    // softplus and round have more than ONNX's
+    expect_default(e, "beta", 1);
+    expect_default(e, "threshold", 20);
+    expect_default(e, "decimals", 0);
     const auto type = computed(e.type());
     e.give_as(e.graph.node(operation, {e.tensor("self", type)}), type);
   };
@@ -125,8 +131,8 @@ void permuted(Emitted& e) {
     for (int64_t& d : order) d = d < 0 ? d + rank : d;
   } else if (e.has("dim0")) {
     std::swap(order[size_t(e.dimension("dim0"))], order[size_t(e.dimension("dim1"))]);
-  } else if (rank == 2) {
-    std::swap(order[0], order[1]);
+  } else {
+    std::reverse(order.begin(), order.end());
   }
   e.give(e.graph.node("Transpose", {e.tensor("self")}, {{"perm", order}}));
 }
@@ -163,7 +169,8 @@ void narrowed(Emitted& e) {
   const ExportedSizes whole = e.graph.sizes_of(e.value("self")),
                       part = e.graph.sizes_of(e.result());
   if (whole == part) return same(e);
-  if (whole[size_t(dim)].per_row) refuse(e, "it takes some of the rows");
+  if (whole[size_t(dim)].per_row || part[size_t(dim)].per_row)
+    refuse(e, "it takes some of the rows");
   int64_t begin = e.has("start") ? e.integer("start") : 0;
   if (begin < 0) begin += whole[size_t(dim)].size;
   const int64_t step = e.has("step") ? e.integer("step") : 1;
@@ -358,6 +365,7 @@ void convolution(Emitted& e) {
 // softmax(q k^T scale + mask) v, over the last two dimensions
 void attention(Emitted& e) {
   if (e.flag("is_causal")) refuse(e, "it is causal");
+  if (e.has("enable_gqa") && e.flag("enable_gqa")) refuse(e, "heads share keys");
   expect_default(e, "dropout_p", 0);
   const auto type = e.type();
   const auto& query = e.like("query");
@@ -577,7 +585,12 @@ const RecordedSlot& Emitted::slot(const std::string& argument) const {
 
 const c10::IValue& Emitted::fixed(const std::string& argument) const {
   const RecordedSlot &few = slot(argument), *more = more_.find(argument);
-  if (!more || c10::str(few.value) != c10::str(more->value))
+  const auto text = [](const c10::IValue& value) {
+    return value.isDouble()
+               ? c10::str(value.toDouble(), " ", std::bit_cast<int64_t>(value.toDouble()))
+               : c10::str(value);
+  };
+  if (!more || text(few.value) != text(more->value))
     refuse(*this, argument + " depends on the number of rows");
   return few.value;
 }

@@ -1,5 +1,6 @@
 #include "engine/export/policy_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -33,7 +34,7 @@ class StateNames : public StateVisitor {
 };
 
 // any numbers an environment could show, other ones for other rows: which operations are made does
-// not depend on them, what they make does
+// not depend on them, what they make does. None is neutral: what is written over in place shows
 StepInputs some_inputs(Policy& policy, const EnvSpec& spec, int64_t rows) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(rows));
   StepInputs inputs;
@@ -48,9 +49,22 @@ StepInputs some_inputs(Policy& policy, const EnvSpec& spec, int64_t rows) {
       numbers.select(-1, int64_t(k)).random_(0, column.vocabulary[k], gen);
     inputs.obs.push_back(numbers);
   }
-  if (spec.action.masked) inputs.mask = at::ones({rows, spec.action.categories()}, at::kByte);
+  // some row excludes each category, and of each head one stays
+  if (spec.action.masked) {
+    inputs.mask = at::zeros({rows, spec.action.categories()}, at::kByte);
+    inputs.mask.random_(0, 2, gen);
+    int64_t first = 0;
+    for (int64_t categories : spec.action.heads) {
+      const auto head = inputs.mask.narrow(1, first, categories);
+      head.select(1, 0).fill_(1), head[0].fill_(0), head[0][categories - 1].fill_(1);
+      first += categories;
+    }
+  }
   inputs.is_first = at::zeros({rows}, at::kByte);
+  inputs.is_first[0].fill_(1);
   inputs.carry = policy.initial_carry(rows);
+  for (at::Tensor& part : inputs.carry.parts)
+    if (part.is_floating_point()) part = at::randn(part.sizes(), gen, part.options());
   inputs.noise = policy.mean_noise(0, rows, {.seed = 1, .purpose = Purpose::eval});
   return inputs;
 }
@@ -129,6 +143,10 @@ onnx::Model policy_model(Policy& policy, const EnvSpec& spec) {
   onnx::Model model;
   model.producer = "maglev", model.producer_version = kEngineVersion;
   model.graph_name = "policy";
+  for (const std::string& output : outputs)
+    if (std::ranges::find(inputs, output) != inputs.end())
+      throw Error("[export] the environment's column " + output +
+                  " has the name of an output of the model");
   OnnxGraph graph(twice, inputs, state.tensors);
   graph.build();
   graph.finish(outputs, model);

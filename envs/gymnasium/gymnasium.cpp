@@ -15,15 +15,15 @@ using gymnasium::Workers;
 
 constexpr uint32_t kSeeds = uint32_t(1) << 31;  // some environments take no larger ones
 
-// of an episode's actions in a checkpoint: of a longer one nothing is kept, and it ends where it is
+// of an episode's actions in a checkpoint: of a longer one none are kept, and it ends where it is
 // loaded
-constexpr int64_t kMostActionBytes = int64_t(1) << 20;
+constexpr int64_t kMostActionBytes = int64_t(1) << 18;
 
-// an episode as a checkpoint holds it; its actions lie behind
+// an episode as a checkpoint holds it; what it shows lies behind, then its actions
 struct Episode {
-  uint32_t begun, seed;
+  uint32_t seed;
   int32_t steps;
-  uint32_t lost;
+  uint32_t lost, unused;
 };
 
 Workers& workers_of(const Gymnasium::Params& p) {
@@ -67,6 +67,29 @@ bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
   return true;
 }
 
+gymnasium::Answer answer_of(const Gymnasium::State& s) {
+  try {
+    return s.remote->take();
+  } catch (const Error& error) {
+    throw Error(std::string(error.what()) + "; its episode began with reset(seed=" +
+                std::to_string(s.seed) + "), and this was step " + std::to_string(s.steps));
+  }
+}
+
+// what was saved, where the episode could not be found again: its last step ends where it stood
+const std::byte* shown_by(const Gymnasium::State& s) {
+  return s.lost ? s.shown.data() : s.remote->observation();
+}
+
+// what an episode that was loaded has come to
+void settle(const Gymnasium::State& s) {
+  if (!s.replaying) return;
+  s.replaying = false;
+  const bool ended_before = answer_of(s).ended_before;
+  s.lost = s.lost || ended_before ||
+           !std::equal(s.shown.begin(), s.shown.end(), s.remote->observation());
+}
+
 }  // namespace
 
 Gymnasium::State::State() = default;
@@ -74,7 +97,12 @@ Gymnasium::State::~State() = default;
 Gymnasium::State::State(State&&) noexcept = default;
 Gymnasium::State& Gymnasium::State::operator=(State&&) noexcept = default;
 
-void Gymnasium::check(const Params& p) { workers_of(p); }
+void Gymnasium::check(const Params& p) {
+  if (p.id.view().empty())
+    throw Error(
+        "[gymnasium] env.id is empty; give one that gymnasium.make takes, such as CartPole-v1");
+  workers_of(p);
+}
 
 EnvSpec Gymnasium::spec(const Params& p) { return workers_of(p).spec(); }
 
@@ -83,9 +111,10 @@ void Gymnasium::begin_reset(const Params& p, State& s, Rng& rng) {
     s.workers = &workers_of(p);
     s.remote = s.workers->make_remote();
   }
+  settle(s);
   s.seed = rng.below(kSeeds);
   s.steps = 0;
-  s.begun = true, s.lost = false;
+  s.lost = false;
   s.actions.clear();
   s.remote->reset(s.seed);
   s.asked = true;
@@ -95,12 +124,13 @@ void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
   // where it has begun, what was drawn then is drawn again, for the stream to move on
   if (s.asked) rng.below(kSeeds);
   else begin_reset(p, s, rng);
-  s.remote->take();
+  answer_of(s);
   s.asked = false;
 }
 
 void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
-  // an episode that a replay could not find again ends here
+  settle(s);
+  // an episode that could not be found again ends here
   if (s.lost) return;
   const size_t before = s.actions.size();
   append_action(s.workers->spec().action, action, s.actions);
@@ -115,7 +145,7 @@ void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, Ste
     out.truncated = true;
     return;
   }
-  const gymnasium::Answer answer = s.remote->take();
+  const gymnasium::Answer answer = answer_of(s);
   s.asked = false;
   out.reward[0] = answer.reward;
   out.terminated = answer.terminated;
@@ -124,7 +154,7 @@ void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, Ste
 
 void Gymnasium::observe(const Params&, const State& s, int, const ObsOut& out) {
   const EnvSpec& spec = s.workers->spec();
-  const std::byte* from = s.remote->observation();
+  const std::byte* from = shown_by(s);
   for (size_t c = 0; c < spec.observations.size(); ++c) {
     const size_t bytes = size_t(spec.observations[c].row_bytes());
     std::memcpy(out.as<std::byte>(int(c)), from, bytes);
@@ -137,6 +167,7 @@ void Gymnasium::observe(const Params&, const State& s, int, const ObsOut& out) {
 void Gymnasium::paint(const Params&, const State& s, Canvas& canvas) {
   canvas.fill({24, 26, 30});
   if (!s.remote) return;
+  settle(s);
   const gymnasium::RgbPicture drawn = s.remote->picture();
   if (drawn.width < 1 || drawn.height < 1) return;
   const float scale = std::min(float(canvas.width()) / float(drawn.width),
@@ -156,15 +187,18 @@ void Gymnasium::paint(const Params&, const State& s, Canvas& canvas) {
 
 size_t Gymnasium::state_bytes(const Params& p) {
   const Workers& workers = workers_of(p);
-  const int64_t all = workers.spec().max_steps * workers.action_bytes();
-  return sizeof(Episode) + size_t(std::min(all, kMostActionBytes));
+  const int64_t actions = workers.spec().max_steps * workers.action_bytes();
+  return sizeof(Episode) + size_t(workers.answer_bytes() + std::min(actions, kMostActionBytes));
 }
 
 void Gymnasium::save(const Params&, const State& s, std::byte* to) {
+  if (!s.remote) return;
+  settle(s);
   const bool fits = int64_t(s.actions.size()) <= kMostActionBytes;
-  const Episode episode{s.begun, s.seed, fits ? s.steps : 0, s.lost || !fits};
+  const Episode episode{s.seed, fits ? s.steps : 0, s.lost || !fits, 0};
   std::memcpy(to, &episode, sizeof episode);
-  if (fits) std::copy(s.actions.begin(), s.actions.end(), to + sizeof episode);
+  to = std::copy_n(shown_by(s), s.workers->answer_bytes(), to + sizeof episode);
+  if (fits) std::copy(s.actions.begin(), s.actions.end(), to);
 }
 
 bool Gymnasium::load(const Params& p, State& s, const std::byte* from) {
@@ -172,20 +206,21 @@ bool Gymnasium::load(const Params& p, State& s, const std::byte* from) {
   const EnvSpec& spec = workers.spec();
   Episode episode;
   std::memcpy(&episode, from, sizeof episode);
-  const std::byte* actions = from + sizeof episode;
-  if (episode.begun > 1 || episode.lost > 1 || episode.seed >= kSeeds || episode.steps < 0 ||
+  const std::byte* shown = from + sizeof episode;
+  const std::byte* actions = shown + workers.answer_bytes();
+  if (episode.lost > 1 || episode.seed >= kSeeds || episode.steps < 0 ||
       episode.steps > spec.max_steps || episode.steps * workers.action_bytes() > kMostActionBytes ||
       !are_actions(spec.action, actions, episode.steps))
     return false;
   s = {};
-  if (!episode.begun) return episode.steps == 0;
-  s.begun = true;
-  s.seed = episode.seed, s.steps = episode.steps;
+  s.seed = episode.seed, s.steps = episode.steps, s.lost = episode.lost != 0;
+  s.shown.assign(shown, actions);
   s.actions.assign(actions, actions + episode.steps * workers.action_bytes());
   s.workers = &workers;
   s.remote = workers.make_remote();
+  // all environments are asked before any is waited for
   s.remote->replay(s.seed, s.actions);
-  s.lost = s.remote->take().ended_before || episode.lost;
+  s.replaying = true;
   return true;
 }
 

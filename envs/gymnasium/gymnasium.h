@@ -36,7 +36,8 @@ struct Gymnasium {
       t.add("id", p.id,
             "which, as gymnasium.make takes it: CartPole-v1, or my_module:MyEnv-v0, which imports "
             "my_module first");
-      t.add("kwargs", p.kwargs, "JSON of what gymnasium.make is given besides, {\"map_name\": \"8x8\"}");
+      t.add("kwargs", p.kwargs,
+            "JSON of what gymnasium.make is given besides, {\"map_name\": \"8x8\"}");
       t.add("max_steps", p.max_steps,
             "episode limit; 0: the one it is registered with, 10,000 where there is none",
             {.min = 0, .max = 1e6, .unit = "steps"});
@@ -60,9 +61,11 @@ struct Gymnasium {
     std::unique_ptr<gymnasium::Remote> remote;  ///< it
     uint32_t seed = 0;                          ///< of this episode
     int32_t steps = 0;                          ///< of this episode
-    bool begun = false;
-    bool asked = false;              ///< for a reset or a step whose answer nobody has taken yet
-    bool lost = false;               ///< it was loaded, and ended elsewhere than it had
+    bool asked = false;  ///< for a reset or a step whose answer nobody has taken yet
+    // of an episode that was loaded
+    mutable bool replaying = false;  ///< its steps are taken again; the answer has not been taken
+    mutable bool lost = false;       ///< they led elsewhere, or were too many to be kept
+    std::vector<std::byte> shown;    ///< what it showed when it was saved
     std::vector<std::byte> actions;  ///< of this episode, as they were sent
   };
 

@@ -6,10 +6,13 @@ answer, asked by nobody, describes the environment in JSON.
 """
 
 import json
+import math
 import os
 import socket
 import struct
 import sys
+import threading
+import time
 import traceback
 
 # many processes, one processor each
@@ -25,6 +28,9 @@ DESCRIPTION, STEPPED, DRAWN, RAISED = range(4)
 NOBODY = 0xFFFFFFFF
 NO_LIMIT = 10_000  # steps of an episode where nobody says how many
 FARTHEST = 1e30  # bounds of actions beyond it are none
+MOST_CATEGORIES = 1000  # of whole numbers within bounds
+SOON_S = 0.002  # answers are kept back no longer than that
+LONGEST = 400  # of what is told of an exception
 
 
 class Unsuited(Exception):
@@ -35,7 +41,24 @@ def is_picture(space):
     import numpy as np
     from gymnasium import spaces
 
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) < 2:
+        return False
+    if len(space.shape) > 3:
+        raise Unsuited(
+            f"shows pictures of shape {space.shape}; Maglev takes [H, W] and [H, W, C], of the last steps with "
+            "env.image.stack"
+        )
+    return True
+
+
+class Picture:
+    """A part of what is seen that is [H, W, C], or will be: channels, and stacked grey pictures, may come first."""
+
+    def __init__(self, name, way, shape):
+        self.name, self.way, self.shape = name, way, shape
+        self.channels_first = len(shape) == 3 and shape[0] < min(shape[1:])
+        rows = (*shape[1:], shape[0]) if self.channels_first else shape
+        self.column = [int(n) for n in (*rows, 1)[:3]]
 
 
 class Observations:
@@ -46,11 +69,12 @@ class Observations:
         from gymnasium import spaces
 
         self.np, self.flatten = np, spaces.flatten
-        self.pictures = []  # (name, way to it, shape)
-        self.numbers = []  # (space, way to it)
+        self.pictures = []
+        self.numbers = []  # (space, way to it, how many)
         self.look(space, ())
-        self.size = sum(spaces.flatdim(part) for part, _ in self.numbers)
+        self.size = sum(count for _, _, count in self.numbers)
         self.plain = not self.pictures and isinstance(space, spaces.Box)
+        self.shape = space.shape
 
     def look(self, space, way):
         from gymnasium import spaces
@@ -63,10 +87,10 @@ class Observations:
                 self.look(part, (*way, i))
         elif is_picture(space):
             name = "_".join(str(part) for part in way) or "image"
-            shape = (*space.shape, 1) if len(space.shape) == 2 else space.shape
-            self.pictures.append((name, way, shape))
+            # numbers have that name
+            self.pictures.append(Picture("vector_image" if name == "vector" else name, way, space.shape))
         elif isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
-            self.numbers.append((space, way))
+            self.numbers.append((space, way, spaces.flatdim(space)))
         else:
             raise Unsuited(
                 f"shows a space {type(space).__name__}; Maglev takes Box, Discrete, MultiDiscrete, MultiBinary, and "
@@ -75,22 +99,30 @@ class Observations:
 
     def columns(self):
         columns = [{"name": "vector", "dtype": "f32", "shape": [self.size]}] if self.size else []
-        return columns + [{"name": name, "dtype": "u8", "shape": list(map(int, shape))} for name, _, shape in self.pictures]
+        return columns + [{"name": p.name, "dtype": "u8", "shape": p.column} for p in self.pictures]
 
     def part(self, seen, way):
         for step in way:
             seen = seen[step]
         return seen
 
+    def expect(self, seen, shape, way):
+        if seen.shape != shape:
+            name = "".join(f"[{step!r}]" for step in way)
+            raise Unsuited(f"showed an observation{name} of shape {seen.shape}, where its space has {shape}")
+        return seen
+
     def write(self, to, seen):
         np = self.np
         if self.plain:
-            to += np.asarray(seen, np.float32).tobytes()
+            to += self.expect(np.asarray(seen, np.float32), self.shape, ()).tobytes()
             return
-        for space, way in self.numbers:
-            to += np.asarray(self.flatten(space, self.part(seen, way)), np.float32).tobytes()
-        for _, way, _ in self.pictures:
-            to += np.asarray(self.part(seen, way), np.uint8).tobytes()
+        for space, way, count in self.numbers:
+            flat = np.asarray(self.flatten(space, self.part(seen, way)), np.float32)
+            to += self.expect(flat, (count,), way).tobytes()
+        for picture in self.pictures:
+            rows = self.expect(np.asarray(self.part(seen, picture.way), np.uint8), picture.shape, picture.way)
+            to += (rows.transpose(1, 2, 0) if picture.channels_first else rows).tobytes()
 
 
 class Actions:
@@ -115,20 +147,28 @@ class Actions:
         elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
             if not np.all((space.low > -FARTHEST) & (space.high < FARTHEST)):
                 raise Unsuited(
-                    f"takes actions {space}, which have no bounds: give them some with a wrapper "
-                    "(gymnasium.wrappers.RescaleAction)"
+                    f"takes actions {space}, not all of which have bounds: give them some with a wrapper "
+                    "(gymnasium.wrappers.TransformAction with a Box within bounds)"
                 )
             low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
             self.low, self.high = ([float(x) for x in bound.reshape(-1)] for bound in (low, high))
             self.read = lambda sent: np.clip(np.frombuffer(sent, np.float32).reshape(shape).astype(dtype), low, high)
+        elif isinstance(space, spaces.Box) and space.shape and np.all(space.high - space.low < MOST_CATEGORIES):
+            start, shape, dtype = space.low.astype(np.int64), space.shape, space.dtype
+            self.heads = [int(n) + 1 for n in (space.high - start).reshape(-1)]
+            self.read = lambda sent: (np.frombuffer(sent, np.int32).reshape(shape) + start).astype(dtype)
         else:
             raise Unsuited(
-                f"takes actions {space}; Maglev gives Discrete, MultiDiscrete, MultiBinary and Box of floats: wrap it "
+                f"takes actions {space}; Maglev gives Discrete, MultiDiscrete, MultiBinary and Box: wrap it "
                 "(gymnasium.ActionWrapper)"
             )
         if any(n < 2 for n in self.heads):
             raise Unsuited(f"takes actions {space}, among which there is nothing to choose")
         self.bytes = 4 * (len(self.heads) or len(self.low))
+
+
+def finite(number):
+    return None if number is None or not math.isfinite(number) else float(number)
 
 
 class Environments:
@@ -140,7 +180,8 @@ class Environments:
         try:
             self.given = json.loads(made["kwargs"] or "{}")
         except json.JSONDecodeError as error:
-            raise Unsuited(f"env.kwargs is no JSON: {error}") from error
+            text = f"env.kwargs is no JSON: {error}, got {made['kwargs']}; in a shell with quotes around it all"
+            raise Unsuited(text) from error
         if not isinstance(self.given, dict):
             raise Unsuited("env.kwargs must be a JSON object such as {\"map_name\": \"8x8\"}")
         if made["max_steps"]:
@@ -161,9 +202,9 @@ class Environments:
             "high": self.actions.high,
             "masked": self.masked,
             "max_steps": env.spec.max_episode_steps,
-            "solved_at": env.spec.reward_threshold,
+            "solved_at": finite(env.spec.reward_threshold),
         }
-        self.spare = env
+        self.spare = [env]  # made, and nobody's
 
     def make(self):
         # pictures where it draws any; drawing begins when one is asked for
@@ -182,7 +223,7 @@ class Environments:
     def env(self, number):
         env = self.by_number.get(number)
         if env is None:
-            env, self.spare = self.spare or self.make(), None
+            env = self.spare.pop() if self.spare else self.make()
             self.by_number[number] = env
         return env
 
@@ -190,7 +231,13 @@ class Environments:
         seen = bytearray()
         self.observations.write(seen, observation)
         if self.masked:
-            seen += bytes(1 if allowed else 0 for allowed in info["action_mask"])
+            mask = bytes(1 if allowed else 0 for allowed in info.get("action_mask", ()))
+            if len(mask) != self.actions.heads[0] or not any(mask):
+                raise Unsuited(
+                    f"gave info['action_mask'] = {info.get('action_mask')}, where {self.actions.heads[0]} entries, one "
+                    "of them at least not 0, are expected in every info, as in the first"
+                )
+            seen += mask
         return seen
 
     def begin(self, number, asked):
@@ -200,7 +247,11 @@ class Environments:
         """What follows the header, and what the header holds behind the bytes' number."""
         if kind == STEP:
             observation, reward, terminated, truncated, info = self.by_number[number].step(self.actions.read(asked))
-            return self.shown(observation, info), (float(reward), STEPPED, bool(terminated), bool(truncated), False)
+            try:
+                reward = float(reward)
+            except TypeError as error:
+                raise Unsuited(f"gave the reward {reward!r}, where one number is expected") from error
+            return self.shown(observation, info), (reward, STEPPED, bool(terminated), bool(truncated), False)
         if kind == RESET:
             observation, info = self.begin(number, asked)
             return self.shown(observation, info), (0.0, STEPPED, False, False, False)
@@ -208,7 +259,10 @@ class Environments:
             return self.replay(number, asked)
         picture = self.env(number).render()
         if not hasattr(picture, "shape") or len(picture.shape) != 3 or picture.shape[2] < 3:
-            raise Unsuited("draws no pictures: it has no render_mode rgb_array")
+            raise Unsuited(
+                "draws no pictures [H, W, 3]: it is made with render_mode rgb_array, without where that fails; a "
+                "package it draws with, such as pygame, may be missing"
+            )
         np = self.observations.np
         head = struct.pack("<II", picture.shape[1], picture.shape[0])
         return head + np.ascontiguousarray(picture[:, :, :3], np.uint8).tobytes(), (0.0, DRAWN, False, False, False)
@@ -227,23 +281,30 @@ class Environments:
         return self.shown(observation, info), (0.0, STEPPED, False, False, early)
 
     def close(self, number):
-        env = self.by_number.pop(number, None)
-        if env is None:
-            return
-        if self.spare is None:
-            self.spare = env
-        else:
-            env.close()
+        """It is kept for who comes next: evaluations come and go."""
+        if number in self.by_number:
+            self.spare.append(self.by_number.pop(number))
 
 
 def reason(error):
-    """The exception's last line, and where in the environment it was raised."""
+    """The exception's text, and where in the environment it was raised."""
     text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
-    if isinstance(error, ModuleNotFoundError) and error.name == "gymnasium":
-        return f"{text}; install it for {sys.executable}: pip install gymnasium"
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [f for f in frames if f.filename != __file__ and "gymnasium/envs/registration" not in f.filename]
+    text = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
+    if isinstance(error, ModuleNotFoundError):
+        if error.name == "gymnasium":
+            return f"{text}; install it: {sys.executable} -m pip install gymnasium"
+        return f"{text}; a module of yours is found in the folder the command is run in, and in those of PYTHONPATH"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    # Gymnasium's own wrappers only pass on what an environment did
+    frames = [f for f in frames if f"{os.sep}gymnasium{os.sep}" not in f.filename]
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+
+
+def end_with(parent):
+    """An engine that was killed leaves nobody behind, whatever the environment is at."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def send(connection, number, data, rest):
@@ -255,7 +316,7 @@ def serve(connection, environments):
     # below what malloc takes from the system anew each time
     while came := connection.recv(1 << 16):
         waiting += came
-        place, answers = 0, bytearray()
+        place, answers, began = 0, bytearray(), time.perf_counter()
         while len(waiting) - place >= QUESTION.size:
             number, size, kind = QUESTION.unpack_from(waiting, place)
             end = place + QUESTION.size + size
@@ -267,18 +328,25 @@ def serve(connection, environments):
                 continue
             try:
                 data, rest = environments.answer(number, kind, asked)
-            except Exception as error:
-                text = str(error) if isinstance(error, Unsuited) else f"raised {reason(error)}"
-                data, rest = text.encode(), (0.0, RAISED, False, False, False)
-            answers += ANSWER.pack(number, len(data), *rest)
-            answers += data
+                head = ANSWER.pack(number, len(data), *rest)
+            except (Exception, SystemExit) as error:
+                data = (str(error) if isinstance(error, Unsuited) else f"raised {reason(error)}").encode()
+                head = ANSWER.pack(number, len(data), 0.0, RAISED, False, False, False)
+            answers += head + data
+            # who waits for slow ones goes on with what there is
+            if time.perf_counter() - began > SOON_S:
+                connection.sendall(answers)
+                answers, began = bytearray(), time.perf_counter()
         del waiting[:place]
         if answers:
             connection.sendall(answers)
 
 
 def main():
+    # the socket is ours alone: who reads standard input finds its end
     connection = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     sys.path[:0] = [path for path in sys.argv[2:] if path]
     made = json.loads(sys.argv[1])
     try:

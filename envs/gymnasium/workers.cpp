@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/core/error.h"
+#include "base/core/thread_pool.h"
 
 namespace maglev::gymnasium {
 namespace {
@@ -34,6 +35,10 @@ constexpr uint32_t kNobody = ~uint32_t(0);
 constexpr size_t kReadAtOnce = size_t(1) << 18;
 constexpr size_t kMostSaid = 600;
 constexpr int kLooks = 64;
+constexpr int kLook_ms = 1000;  ///< between looks at whether it lives
+// what environments print is for an error's message: the end of it
+constexpr int64_t kReadsBetweenLooks = 256;
+constexpr size_t kMostKept = size_t(1) << 20;
 
 std::string where_of(const std::string& id) { return "[gymnasium] " + id + " "; }
 
@@ -103,9 +108,9 @@ void Remote::replay(uint32_t seed, std::span<const std::byte> actions) {
 
 Answer Remote::take() {
   workers_.send_asked();
-  std::lock_guard lock(worker_.mutex_);
+  std::unique_lock lock(worker_.mutex_);
   worker_.send_locked();
-  while (waits_) worker_.read_some();
+  while (waits_) worker_.read_some(lock);
   if (!error_.empty()) throw Error(where_of(worker_.id_) + std::exchange(error_, {}));
   return answer_;
 }
@@ -119,8 +124,8 @@ RgbPicture Remote::picture() {
 Worker::Worker(const Made& made)
     : id_(made.id),
       program_(made.python.empty() ? MAGLEV_PYTHON : made.python, words_for(made), "[gymnasium] ") {
-  std::lock_guard lock(mutex_);
-  while (description_.empty()) read_some();
+  std::unique_lock lock(mutex_);
+  while (description_.empty()) read_some(lock);
 }
 
 void Worker::queue(const Remote& remote, uint8_t kind, std::span<const std::byte> first,
@@ -135,7 +140,6 @@ void Worker::send() {
   send_locked();
 }
 
-// a process that waits for its answers to be read takes nothing: so they are
 void Worker::send_locked() {
   while (!out_.empty()) {
     const ssize_t sent =
@@ -146,27 +150,56 @@ void Worker::send_locked() {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) died();
-    pollfd ready{program_.socket(), POLLIN | POLLOUT, 0};
-    if (::poll(&ready, 1, -1) > 0 && (ready.revents & POLLIN)) read_some();
+    // a process that waits for its answers to be read takes nothing: so they are, unless somebody
+    // is at it, who wants no more than the socket
+    pollfd ready{program_.socket(), short(reading_ ? POLLOUT : POLLIN | POLLOUT), 0};
+    if (::poll(&ready, 1, kLook_ms) <= 0 && !program_.running()) died();
+    if (ready.revents & POLLIN) take_what_came(::recv(program_.socket(), room(), kReadAtOnce, 0));
   }
 }
 
-void Worker::read_some() {
-  if (in_.size() - in_used_ < kReadAtOnce)
-    in_.resize(std::max(2 * in_.size(), in_used_ + kReadAtOnce));
-  std::byte* const to = in_.data() + in_used_;
-  const size_t room = in_.size() - in_used_;
+void Worker::read_some(std::unique_lock<std::mutex>& lock) {
+  if (reading_) {
+    came_.wait(lock);
+    return;
+  }
+  // others ask and take while one waits
+  reading_ = true;
+  std::byte* const to = room();
+  const int from = program_.socket();
+  lock.unlock();
   // a thread that sleeps is woken late: with short steps by so much that looking again pays, 1.3 x
   // with 8 of CartPole
   ssize_t came = -1;
   for (int looks = 0; looks < kLooks && came < 0; ++looks) {
-    came = ::recv(program_.socket(), to, room, MSG_DONTWAIT);
+    came = ::recv(from, to, kReadAtOnce, MSG_DONTWAIT);
     if (came < 0) std::this_thread::yield();
   }
-  if (came < 0) came = ::recv(program_.socket(), to, room, 0);
-  if (came < 0 && errno == EINTR) return;
-  if (came <= 0) died();
-  in_used_ += size_t(came);
+  if (came < 0) {
+    pollfd ready{from, POLLIN, 0};
+    ::poll(&ready, 1, kLook_ms);
+    came = ::recv(from, to, kReadAtOnce, MSG_DONTWAIT);
+  }
+  const bool nothing = came < 0 && (errno == EAGAIN || errno == EINTR);
+  lock.lock();
+  reading_ = false;
+  came_.notify_all();
+  // an environment's own children may hold the socket open behind a process that is gone
+  if (!nothing) take_what_came(came);
+  else if (!program_.running()) died();
+}
+
+std::byte* Worker::room() {
+  if (in_.size() - in_used_ < kReadAtOnce)
+    in_.resize(std::max(2 * in_.size(), in_used_ + kReadAtOnce));
+  return in_.data() + in_used_;
+}
+
+void Worker::take_what_came(ssize_t bytes) {
+  if (bytes < 0 && errno == EINTR) return;
+  if (bytes <= 0) died();
+  in_used_ += size_t(bytes);
+  if (++reads_ % kReadsBetweenLooks == 0) program_.limit_said(kMostKept);
   size_t place = 0;
   while (const size_t taken = take_message(in_.data() + place, in_used_ - place)) place += taken;
   std::memmove(in_.data(), in_.data() + place, in_used_ - place);
@@ -191,9 +224,15 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
   remote->waits_ = false;
   if (head.kind == kRaised) {
     remote->error_ = text_of(told, head.bytes);
+  } else if (head.kind == kStepped && head.bytes != expected_) {
+    remote->error_ = "shows " + std::to_string(head.bytes) + " bytes in one process and " +
+                     std::to_string(expected_) +
+                     " in another: its spaces must be the same each time";
   } else if (head.kind == kDrawn) {
     uint32_t size[2];
     std::memcpy(size, told, sizeof size);
+    MAGLEV_ASSERT(head.bytes == sizeof size + uint64_t(size[0]) * size[1] * 3,
+                  "a picture is what its size says");
     const auto* pixels = reinterpret_cast<const uint8_t*>(told + sizeof size);
     remote->picture_ = {
         int32_t(size[0]), int32_t(size[1]), {pixels, pixels + (head.bytes - sizeof size)}};
@@ -207,7 +246,9 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
 
 void Worker::died() {
   program_.end();
-  throw Error(where_of(id_) + "its Python process ended; it said: " + program_.said(kMostSaid));
+  const std::string how = program_.ending().empty() ? "" : " with " + program_.ending();
+  throw Error(where_of(id_) + "its Python process ended" + how +
+              "; it said: " + program_.said(kMostSaid));
 }
 
 Workers& Workers::of(const Made& made) {
@@ -220,26 +261,32 @@ Workers& Workers::of(const Made& made) {
   return *one;
 }
 
-Workers::Workers(const Made& made) : made_(made) {
-  const int32_t processors = int32_t(std::max(1u, std::thread::hardware_concurrency()));
-  workers_.resize(size_t(made.workers > 0 ? made.workers : processors));
-  workers_[0] = std::make_unique<Worker>(made);
-  spec_ = spec_of(Json::parse(workers_[0]->description()));
+Workers::Workers(const Made& made)
+    : made_(made), workers_(size_t(made.workers > 0 ? made.workers : usable_cpus())) {
+  auto* first = new Worker(made);
+  workers_[0] = first;
+  spec_ = spec_of(Json::parse(first->description()));
   action_bytes_ = spec_.action.dims() * 4;
   for (const ObsColumn& column : spec_.observations) observation_bytes_ += column.row_bytes();
+  first->expect(answer_bytes());
 }
 
 std::unique_ptr<Remote> Workers::make_remote() {
   std::lock_guard lock(mutex_);
-  auto& worker = workers_[next_++ % workers_.size()];
-  if (!worker) worker = std::make_unique<Worker>(made_);
+  auto& place = workers_[next_++ % workers_.size()];
+  Worker* worker = place;
+  if (!worker) {
+    worker = new Worker(made_);
+    worker->expect(answer_bytes());
+    place = worker;
+  }
   return std::make_unique<Remote>(*this, *worker);
 }
 
 void Workers::send_asked() {
   if (!asked_.load(std::memory_order_acquire) || !asked_.exchange(false)) return;
-  for (const auto& worker : workers_)
-    if (worker) worker->send();
+  for (const auto& place : workers_)
+    if (Worker* worker = place) worker->send();
 }
 
 }  // namespace maglev::gymnasium

@@ -5,6 +5,7 @@
 // Threads: any, each with Remotes of its own.
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -82,6 +83,8 @@ class Worker {
 
   /// What its environment shows and takes, in JSON (worker.py).
   const std::string& description() const { return description_; }
+  /// Bytes of each answer to a reset or a step, from now on.
+  void expect(int64_t bytes) { expected_ = size_t(bytes); }
   /// Sends what was asked, however full the socket is.
   void send();
 
@@ -90,7 +93,9 @@ class Worker {
   void queue(const Remote& remote, uint8_t kind, std::span<const std::byte> first,
              std::span<const std::byte> then);
   void send_locked();
-  void read_some();
+  void read_some(std::unique_lock<std::mutex>& lock);
+  std::byte* room();
+  void take_what_came(ssize_t bytes);
   size_t take_message(const std::byte* from, size_t bytes);
   [[noreturn]] void died();
 
@@ -98,9 +103,12 @@ class Worker {
   OtherProgram program_;
   std::string description_;
   std::mutex mutex_;
-  std::vector<Remote*> remotes_;  ///< by number; null: free
+  std::condition_variable came_;  ///< somebody has read
+  bool reading_ = false;  ///< somebody waits for the socket; in_ is theirs until they are back
+  std::vector<Remote*> remotes_;  ///< by number; null: gone
   std::vector<std::byte> out_, in_;
-  size_t in_used_ = 0;
+  size_t in_used_ = 0, expected_ = 0;
+  int64_t reads_ = 0;
 };
 
 /// All processes of one `made`, started as they are needed, until this process ends.
@@ -111,7 +119,11 @@ class Workers {
 
   const EnvSpec& spec() const { return spec_; }
   int64_t action_bytes() const { return action_bytes_; }
-  int64_t observation_bytes() const { return observation_bytes_; }  ///< without the mask
+  int64_t observation_bytes() const { return observation_bytes_; }
+  /// Of an observation and its mask.
+  int64_t answer_bytes() const {
+    return observation_bytes_ + (spec_.action.masked ? spec_.action.categories() : 0);
+  }
   std::unique_ptr<Remote> make_remote();
   /// Something was asked that nobody has sent; sends it.
   void note_asked() { asked_.store(true, std::memory_order_release); }
@@ -124,7 +136,7 @@ class Workers {
   EnvSpec spec_;
   int64_t action_bytes_ = 0, observation_bytes_ = 0;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Worker>> workers_;  ///< null: not started yet
+  std::vector<std::atomic<Worker*>> workers_;  ///< null: not started yet; they stay
   size_t next_ = 0;
   std::atomic<bool> asked_ = false;
 };

@@ -1,6 +1,7 @@
 """Environments that Gymnasium's own do not have, by the id gym_samples:NAME-v0."""
 
 import os
+import sys
 import time
 
 import gymnasium
@@ -97,6 +98,84 @@ class Dies(Corridor):
         os._exit(3)
 
 
+class Exits(Corridor):
+    def step(self, action):
+        sys.exit("enough")
+
+
+class Asks(Corridor):
+    def step(self, action):
+        return input()
+
+
+class Grows(Echo):
+    def step(self, action):
+        return np.zeros(7), 0.0, False, False, {}
+
+
+class Shrinks(Corridor):
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return {**seen, "camera": seen["camera"][1:]}, *rest
+
+
+class NoMask(Corridor):
+    def step(self, action):
+        return *super().step(action)[:4], {}
+
+
+class NothingAllowed(Corridor):
+    def step(self, action):
+        return *super().step(action)[:4], {"action_mask": np.zeros(3, np.int8)}
+
+
+class NoReward(Echo):
+    def step(self, action):
+        return np.zeros((2, 2)), None, False, False, {}
+
+
+class Huge(Echo):
+    def step(self, action):
+        return np.zeros((2, 2)), 1e60, False, False, {}
+
+
+class Frames(gymnasium.Env):
+    """Grey pictures stacked as Gymnasium does, and whole numbers as actions; prints a great deal."""
+
+    def __init__(self):
+        self.observation_space = spaces.Box(0, 255, (4, 12, 10), np.uint8)
+        self.action_space = spaces.Box(-1, 2, (2,), np.int64)
+
+    def shown(self):
+        print("." * 10_000)
+        return (np.arange(480).reshape(4, 12, 10) + self.t).astype(np.uint8)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = int(self.np_random.integers(100))
+        return self.shown(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.t += int(action.sum())
+        return self.shown(), float(self.t), bool(self.np_random.random() < 0.1), False, {}
+
+    def close(self):
+        raise RuntimeError("not so")
+
+
+class Unseeded(Echo):
+    """As long whatever its seed, and never the same."""
+
+    def reset(self, seed=None, options=None):
+        self.t, self.rng = 0, np.random.default_rng()
+        return self.rng.random((2, 2)), {}
+
+    def step(self, action):
+        self.t += 1
+        return self.rng.random((2, 2)), 1.0, self.t == 40, False, {}
+
+
 class Unbounded(Echo):
     def __init__(self):
         super().__init__()
@@ -132,5 +211,5 @@ class Clock(Corridor):
         return shown, reward, bool(time.time_ns() % 3 == 0), truncated, info
 
 
-for sample in (Corridor, Switches, Buttons, Echo, Raises, Dies, Unbounded, Words, Wide, Clock):
+for sample in [kind for kind in vars().values() if isinstance(kind, type) and issubclass(kind, gymnasium.Env)]:
     gymnasium.register(id=f"{sample.__name__}-v0", entry_point=sample)

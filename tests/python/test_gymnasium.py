@@ -4,7 +4,11 @@
 """
 
 import json
+import os
+import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import gymnasium
@@ -77,6 +81,10 @@ class Corridors:
         return {"camera": seen["camera"], "vector": np.concatenate(order).astype(np.float32)}
 
 
+def frames(env, seen):
+    return {"image": seen.transpose(1, 2, 0)}
+
+
 def plain(env, seen):
     return {"vector": flatten(env.observation_space, seen).astype(np.float32)}
 
@@ -90,6 +98,7 @@ CASES = {
     "Pendulum-v1": plain,
     "MountainCarContinuous-v0": plain,
     "gym_samples:Corridor-v0": Corridors.columns,
+    "gym_samples:Frames-v0": frames,
     "gym_samples:Switches-v0": plain,
     "gym_samples:Buttons-v0": plain,
     "gym_samples:Echo-v0": plain,
@@ -108,7 +117,7 @@ def draw(ours, env, rng, allowed):
         sent = np.array([rng.integers(n) for n in ours.heads], np.int32)
     if isinstance(space, gymnasium.spaces.Discrete):
         return sent, space.start + sent[0]
-    start = space.start if isinstance(space, gymnasium.spaces.MultiDiscrete) else 0
+    start = space.start if isinstance(space, gymnasium.spaces.MultiDiscrete) else getattr(space, "low", 0)
     return sent, (sent.reshape(space.shape) + start).astype(space.dtype)
 
 
@@ -179,14 +188,16 @@ def test_threads_and_processes_do_not_show(engine, tmp_path):
 
 
 def test_episodes_that_cannot_be_found_again_end_and_the_run_goes_on(engine, tmp_path):
-    """A third of this one's ends are the clock's; of 96 steps of that one more than 1 MiB were to be kept."""
+    """One is the clock's; one shows what no seed decides; of one more than 256 KiB were to be kept."""
     long = ["env.id=gym_samples:Wide-v0", 'env.kwargs={"side": 4, "numbers": 4000}']
-    for name, words, least in ("clock", ["env.id=gym_samples:Clock-v0"], 50), ("long", long, 5):
+    for name, words in ("clock", ["env.id=gym_samples:Clock-v0"]), ("unseeded", ["env.id=gym_samples:Unseeded-v0"]), ("long", long):
+        # 96 steps of each of five, and 16 more
         train(engine, tmp_path / name, *words, "train.steps=480")
-        done = engine("train", "--resume", tmp_path / name, "train.steps=960", cwd=HERE)
+        before = json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[-1])["episodes"]
+        done = engine("train", "--resume", tmp_path / name, "train.steps=560", cwd=HERE)
         assert done.returncode == 0, done.stderr
         rows = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
-        assert json.loads(rows[-1])["episodes"] >= least
+        assert json.loads(rows[-1])["episodes"] >= before + 5, name
 
 
 def test_other_algorithms_learn_from_it_and_games_are_recorded(engine, tmp_path):
@@ -217,7 +228,7 @@ def test_envs_shows_what_an_id_is(engine):
 REFUSED = {
     "env.id=CartPol-v1": "CartPole",
     "env.id=nowhere:X-v0": "No module named 'nowhere'",
-    "env.id=gym_samples:Unbounded-v0": "have no bounds",
+    "env.id=gym_samples:Unbounded-v0": "not all of which have bounds",
     "env.id=gym_samples:Words-v0": "shows a space Text",
     "env.kwargs=[1]": "must be a JSON object",
     'env.kwargs={"a":': "env.kwargs is no JSON",
@@ -235,14 +246,26 @@ def test_what_cannot_be_had_is_refused_before_anything_is_begun(engine, tmp_path
     assert not (tmp_path / "run").exists()
 
 
-BROKEN = {"Raises": "raised ValueError: the motor is gone", "Dies": "its Python process ended; it said: farewell"}
+BROKEN = {
+    "Raises": "raised ValueError: the motor is gone",
+    "Dies": "its Python process ended with exit status 3; it said: farewell",
+    "Exits": "raised SystemExit: enough",
+    "Asks": "raised EOFError",
+    "Grows": "showed an observation of shape (7,), where its space has (2, 2)",
+    "Shrinks": "showed an observation['camera'] of shape (7, 8, 3), where its space has (8, 8, 3)",
+    "NoMask": "gave info['action_mask'] = None, where 3 entries",
+    "NothingAllowed": "gave info['action_mask'] = [0 0 0]",
+    "NoReward": "gave the reward None",
+    "Huge": "raised OverflowError",
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_environment_that_breaks_ends_the_run_with_what_python_said(engine, tmp_path, name):
     words = [f"env.id=gym_samples:{name}-v0", "train.steps=480", "--out", tmp_path / "run"]
     done = engine("train", "ppo", "gymnasium", *SMALL, *words, cwd=HERE)
-    assert done.returncode not in (0, 139) and BROKEN[name] in done.stderr, done.stderr
+    assert done.returncode == 2 and BROKEN[name] in done.stderr, done.stderr
+    assert re.search(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)
 
 
 def test_long_questions_and_answers_do_not_lock_a_process(build_folder):
@@ -257,3 +280,18 @@ def test_long_questions_and_answers_do_not_lock_a_process(build_folder):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_engine_that_is_killed_leaves_no_process(build_folder):
+    words = [build_folder / "tests" / "env_throughput", "--seconds", "60", "gymnasium", "id=gym_samples:Echo-v0", "workers=1"]
+    running = subprocess.Popen(words, cwd=HERE, stdout=subprocess.DEVNULL)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    deadline = time.monotonic() + 20
+    while not (workers := children.read_text().split()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(workers) == 1
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    while os.path.exists(f"/proc/{workers[0]}") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not os.path.exists(f"/proc/{workers[0]}")

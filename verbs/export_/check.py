@@ -1,10 +1,12 @@
 """How far an exported model is from what the policy did: check.py MODEL SAMPLES.
 
-SAMPLES is what `maglev export RUN --samples FILE` writes. Exit status: 0 alike, 1 not, 3 a package is missing.
+SAMPLES is what `maglev export RUN --samples FILE` writes. Exit status: 0 alike, 1 not, 3 a package is missing, 4 the
+model cannot be run.
 """
 
 import json
 import sys
+import traceback
 
 try:
     import numpy as np
@@ -57,6 +59,7 @@ class Compared:
                 with np.errstate(invalid="ignore"):
                     # also where both are infinite
                     gap = np.where(x == y, 0, np.abs(y - x) / np.maximum(1, np.abs(x)))[~follows]
+                gap[np.isnan(gap)] = np.inf
                 self.farthest[name] = max(self.farthest.get(name, 0), float(np.max(gap, initial=0)))
                 self.count(name, ~(gap <= FARTHEST).reshape(len(gap), -1).all(1))
         return differ
@@ -130,4 +133,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception:
+        traceback.print_exc()
+        sys.exit(4)

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <spawn.h>
 #include <unistd.h>
@@ -51,8 +52,8 @@ Grammar grammar() {
           .settings = true};
 }
 
-// a missing runtime, as check.py says it
-constexpr int kNoRuntime = 3;
+// a missing runtime and another policy, as check.py says them
+constexpr int kNoRuntime = 3, kAnotherPolicy = 1;
 
 std::string joined(const std::vector<float>& numbers) {
   std::string text;
@@ -80,6 +81,11 @@ void describe(const RunPolicy& run, onnx::Model& model) {
   } else {
     model.metadata.push_back({"action_low", joined(action.low)});
     model.metadata.push_back({"action_high", joined(action.high)});
+  }
+  // such as the id of one of Gymnasium's
+  for (const std::string& setting : env_settings(trained.table())) {
+    const size_t equals = setting.find('=');
+    model.metadata.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
   }
   if (*trained.algo().exported.note)
     model.metadata.push_back({"note", trained.algo().exported.note});
@@ -117,21 +123,34 @@ int status_of(const std::vector<std::string>& words) {
   argv.push_back(nullptr);
   std::fflush(stdout);
   pid_t pid = 0;
-  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ) != 0) return kNoRuntime;
+  const int failed = posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ);
+  if (failed != 0)
+    throw Error("[export] " + words[0] + " cannot be started: " + std::strerror(failed) +
+                "; MAGLEV_ONNX_PYTHON names another Python");
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  if (!WIFEXITED(status))
+    throw Error("[export] " + words[0] + " ended by signal " + std::to_string(WTERMSIG(status)));
+  return WEXITSTATUS(status);
+}
+
+// the set-up's own Python where there is one, into which packages can be installed
+std::string default_python() {
+  const std::string own = home_folder() + "/.venv/bin/python3";
+  return path_exists(own) ? own : "python3";
 }
 
 int check(const std::string& model, const std::string& samples) {
   const char* named = std::getenv("MAGLEV_ONNX_PYTHON");
-  const std::string python = named ? named : "python3";
+  const std::string python = named ? named : default_python();
   const int status = status_of({python, home_folder() + "/verbs/export_/check.py", model, samples});
   if (status == kNoRuntime)
     throw Error("[export] --check runs the model by onnxruntime, which " + python +
-                " does not have: pip install onnxruntime numpy; MAGLEV_ONNX_PYTHON names another "
-                "Python");
+                " does not have: " + python +
+                " -m pip install onnxruntime numpy; MAGLEV_ONNX_PYTHON names another Python");
+  if (status != 0 && status != kAnotherPolicy)
+    throw Error("[export] the check broke off, what it said stands above");
   return status;
 }
 
