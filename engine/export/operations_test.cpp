@@ -101,6 +101,26 @@ TEST(ExportedOperations, what_has_no_counterpart_is_named) {
             std::string::npos);
 }
 
+TEST(ExportedOperations, what_onnx_computes_otherwise_is_refused) {
+  EXPECT_NE(refusal_of([](const at::Tensor& x) { return at::softplus(x, 5); }).find("beta is not"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([](const at::Tensor& x) { return at::round(x, 2); }).find("decimals is not"),
+            std::string::npos);
+  // rows among others that are filled up to a fixed number
+  const auto padded = [](const at::Tensor& x) {
+    return at::cat({x, at::zeros({16 - x.size(0), 6})}).narrow(0, 0, x.size(0)) + 1;
+  };
+  EXPECT_NE(refusal_of(padded), "");
+  // and a number that is read back within another operation
+  const auto branches = [](const at::Tensor& x) { return at::allclose(x, x * 2) ? x : x + 1; };
+  EXPECT_NE(refusal_of(branches).find("reads a number back"), std::string::npos);
+  // a half of the rows is none of so many for each
+  EXPECT_NE(refusal_of([](const at::Tensor& x) {
+              return x.narrow(0, 0, x.size(0) / 2).sum(0) + at::zeros({1});
+            }),
+            "");
+}
+
 TEST(ExportedOperations, what_something_else_wrote_is_found) {
   const auto doubled = [](const at::Tensor& x, at::Tensor out) {
     for (int64_t i = 0; i < x.numel(); ++i) out.data_ptr<float>()[i] = 2 * x.data_ptr<float>()[i];

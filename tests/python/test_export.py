@@ -177,8 +177,14 @@ def test_mistakes_are_told_in_a_line(run, engine, tmp_path):
     assert "--overwrite" in refusal(run, "--onnx", there) and there.read_text() == "mine"
     assert "nowhere" in refusal(tmp_path / "nowhere")
     assert "only env.*" in refusal(run, "ppo.lr=1", "--onnx", tmp_path / "x.onnx")
-    empty = {"MAGLEV_ONNX_PYTHON": str(tmp_path / "no_python")}
-    assert "pip install onnxruntime" in refusal(run, "--onnx", there, "--overwrite", "--check", env=empty)
+    python = tmp_path / "python"
+    checked = ["--onnx", there, "--overwrite", "--check"]
+    assert "cannot be started" in refusal(run, *checked, env={"MAGLEV_ONNX_PYTHON": str(python)})
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    assert "pip install onnxruntime" in refusal(run, *checked, env={"MAGLEV_ONNX_PYTHON": str(python)})
+    python.write_text("#!/bin/sh\nexit 4\n")
+    assert "broke off" in refusal(run, *checked, env={"MAGLEV_ONNX_PYTHON": str(python)})
 
 
 def test_an_algorithm_whose_policy_is_no_function_of_tensors_is_told_so(examples, tmp_path):
