@@ -5,8 +5,8 @@
 //   env_throughput [--seconds 0.3] [--repeats 3] [--count N] [ENV [name=value ...]] ...
 //
 // Prints the median over the repeats, with N environments, or with 8, 64, 1024 and 4096; those that
-// a library steps, one by one, with 8, Python's with 8 and 64. Steps that only reset are counted apart: they are not in the
-// figure.
+// a library steps, one by one, with 8, Python's with 8 and 64. Steps that only reset are counted
+// apart: they are not in the figure.
 
 #include <algorithm>
 #include <cstdio>

@@ -51,7 +51,9 @@ OtherProgram::OtherProgram(const std::string& path, const std::vector<std::strin
   }
 }
 
-OtherProgram::~OtherProgram() {
+OtherProgram::~OtherProgram() { kill(); }
+
+void OtherProgram::kill() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
   end();
 }

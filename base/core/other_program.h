@@ -44,7 +44,9 @@ class OtherProgram {
   bool running();
   /// Tells it that there is no more, and waits. Whether it was content.
   bool end();
-  /// How it ended: "exit status 3", "signal 9 (Killed)"; behind end().
+  /// The same at once, whatever it is at.
+  void kill();
+  /// How it ended: "exit status 3", "signal 9 (Killed)"; behind end() and kill().
   const std::string& ending() const { return ending_; }
   /// Forgets what it printed where that is more than `most` bytes.
   void limit_said(size_t most);

@@ -168,7 +168,7 @@ void Gymnasium::paint(const Params&, const State& s, Canvas& canvas) {
   canvas.fill({24, 26, 30});
   if (!s.remote) return;
   settle(s);
-  const gymnasium::RgbPicture drawn = s.remote->picture();
+  const gymnasium::RgbPicture drawn = s.remote->picture(s.seed, s.actions);
   if (drawn.width < 1 || drawn.height < 1) return;
   const float scale = std::min(float(canvas.width()) / float(drawn.width),
                                float(canvas.height()) / float(drawn.height));

@@ -23,7 +23,7 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 QUESTION = struct.Struct("<IIB3x")
 ANSWER = struct.Struct("<IIfBBBB")
-RESET, STEP, REPLAY, PICTURE, CLOSE = range(1, 6)
+RESET, STEP, REPLAY, PICTURE, CLOSE, DRAWING = range(1, 7)
 DESCRIPTION, STEPPED, DRAWN, RAISED = range(4)
 NOBODY = 0xFFFFFFFF
 NO_LIMIT = 10_000  # steps of an episode where nobody says how many
@@ -187,6 +187,7 @@ class Environments:
         if made["max_steps"]:
             self.given["max_episode_steps"] = made["max_steps"]
         self.by_number = {}
+        self.drawing = set()  # numbers of those that were made to draw, which takes longer
         env = self.make()
         if not env.spec.max_episode_steps:
             env.close()
@@ -206,19 +207,8 @@ class Environments:
         }
         self.spare = [env]  # made, and nobody's
 
-    def make(self):
-        # pictures where it draws any; drawing begins when one is asked for
-        import gymnasium
-
-        given = {"disable_env_checker": True, **self.given}
-        if "render_mode" not in given:
-            try:
-                return self.make_one(self.made["id"], render_mode="rgb_array", **given)
-            except gymnasium.error.UnregisteredEnv:
-                raise
-            except Exception:
-                pass
-        return self.make_one(self.made["id"], **given)
+    def make(self, **more):
+        return self.make_one(self.made["id"], disable_env_checker=True, **{**self.given, **more})
 
     def env(self, number):
         env = self.by_number.get(number)
@@ -257,11 +247,18 @@ class Environments:
             return self.shown(observation, info), (0.0, STEPPED, False, False, False)
         if kind == REPLAY:
             return self.replay(number, asked)
+        if kind == DRAWING:
+            if "render_mode" not in self.given:
+                drawing = self.make(render_mode="rgb_array")
+                self.close(number)
+                self.by_number[number] = drawing
+                self.drawing.add(number)
+            return self.replay(number, asked)
         picture = self.env(number).render()
         if not hasattr(picture, "shape") or len(picture.shape) != 3 or picture.shape[2] < 3:
             raise Unsuited(
-                "draws no pictures [H, W, 3]: it is made with render_mode rgb_array, without where that fails; a "
-                "package it draws with, such as pygame, may be missing"
+                f"draws no pictures [H, W, 3]: render() of one with render_mode "
+                f"{self.given.get('render_mode', 'rgb_array')} gave {type(picture).__name__}"
             )
         np = self.observations.np
         head = struct.pack("<II", picture.shape[1], picture.shape[0])
@@ -274,16 +271,22 @@ class Environments:
             early = ended
             if early:
                 break
-            observation, _, terminated, truncated, info = self.by_number[number].step(
-                self.actions.read(asked[begin : begin + size])
-            )
+            # what leads elsewhere may also lead to where an action is a mistake
+            try:
+                action = self.actions.read(asked[begin : begin + size])
+                observation, _, terminated, truncated, info = self.by_number[number].step(action)
+            except Exception:
+                early = True
+                break
             ended = terminated or truncated
         return self.shown(observation, info), (0.0, STEPPED, False, False, early)
 
     def close(self, number):
         """It is kept for who comes next: evaluations come and go."""
-        if number in self.by_number:
-            self.spare.append(self.by_number.pop(number))
+        env = self.by_number.pop(number, None)
+        if env is not None and number not in self.drawing:
+            self.spare.append(env)
+        self.drawing.discard(number)
 
 
 def reason(error):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <poll.h>
@@ -29,13 +30,15 @@ struct Header {
   uint8_t kind, terminated, truncated, ended_before;
 };
 static_assert(sizeof(Question) == 12 && sizeof(Header) == 16);
-enum Asked : uint8_t { kReset = 1, kStep, kReplay, kPicture, kClose };
+enum Asked : uint8_t { kReset = 1, kStep, kReplay, kPicture, kClose, kDrawing };
 enum Told : uint8_t { kDescription, kStepped, kDrawn, kRaised };
 constexpr uint32_t kNobody = ~uint32_t(0);
 constexpr size_t kReadAtOnce = size_t(1) << 18;
 constexpr size_t kMostSaid = 600;
 constexpr int kLooks = 64;
-constexpr int kLook_ms = 1000;  ///< between looks at whether it lives
+constexpr int kLook_ms = 1000;   ///< between looks at whether it lives
+constexpr int kAgain_ms = 5;     ///< until a full socket is tried again
+constexpr int kLeave_ms = 1000;  ///< that a process whose socket is closed has to end
 // what environments print is for an error's message: the end of it
 constexpr int64_t kReadsBetweenLooks = 256;
 constexpr size_t kMostKept = size_t(1) << 20;
@@ -109,13 +112,18 @@ void Remote::replay(uint32_t seed, std::span<const std::byte> actions) {
 Answer Remote::take() {
   workers_.send_asked();
   std::unique_lock lock(worker_.mutex_);
-  worker_.send_locked();
+  worker_.send_locked(lock);
   while (waits_) worker_.read_some(lock);
   if (!error_.empty()) throw Error(where_of(worker_.id_) + std::exchange(error_, {}));
   return answer_;
 }
 
-RgbPicture Remote::picture() {
+RgbPicture Remote::picture(uint32_t seed, std::span<const std::byte> actions) {
+  if (!draws_) {
+    ask(kDrawing, bytes_of(seed), actions);
+    take();
+    draws_ = true;
+  }
   ask(kPicture, {}, {});
   take();
   return std::move(picture_);
@@ -136,11 +144,11 @@ void Worker::queue(const Remote& remote, uint8_t kind, std::span<const std::byte
 }
 
 void Worker::send() {
-  std::lock_guard lock(mutex_);
-  send_locked();
+  std::unique_lock lock(mutex_);
+  send_locked(lock);
 }
 
-void Worker::send_locked() {
+void Worker::send_locked(std::unique_lock<std::mutex>& lock) {
   while (!out_.empty()) {
     const ssize_t sent =
         ::send(program_.socket(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -150,9 +158,12 @@ void Worker::send_locked() {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) died();
-    // a process that waits for its answers to be read takes nothing: so they are, unless somebody
-    // is at it, who wants no more than the socket
-    pollfd ready{program_.socket(), short(reading_ ? POLLOUT : POLLIN | POLLOUT), 0};
+    // a process that waits for its answers to be read takes nothing: so they are, by whom is at it
+    if (reading_) {
+      came_.wait_for(lock, std::chrono::milliseconds(kAgain_ms));
+      continue;
+    }
+    pollfd ready{program_.socket(), POLLIN | POLLOUT, 0};
     if (::poll(&ready, 1, kLook_ms) <= 0 && !program_.running()) died();
     if (ready.revents & POLLIN) take_what_came(::recv(program_.socket(), room(), kReadAtOnce, 0));
   }
@@ -245,7 +256,9 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
 }
 
 void Worker::died() {
-  program_.end();
+  for (int waited = 0; waited < kLeave_ms && program_.running(); waited += kAgain_ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(kAgain_ms));
+  program_.kill();
   const std::string how = program_.ending().empty() ? "" : " with " + program_.ending();
   throw Error(where_of(id_) + "its Python process ended" + how +
               "; it said: " + program_.said(kMostSaid));

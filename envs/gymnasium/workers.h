@@ -60,8 +60,9 @@ class Remote {
   Answer take();
   /// Of the last answer: the columns of the spec one behind the other, then the mask.
   const std::byte* observation() const { return observation_.data(); }
-  /// Throws Error where the environment draws none.
-  RgbPicture picture();
+  /// What it looks like. The first one makes it anew, as one that draws, and brings it to where the
+  /// episode of `seed` and `actions` is. Throws Error where it draws nothing.
+  RgbPicture picture(uint32_t seed, std::span<const std::byte> actions);
 
  private:
   friend class Worker;
@@ -70,7 +71,7 @@ class Remote {
   Workers& workers_;
   Worker& worker_;
   uint32_t number_;
-  bool waits_ = false;
+  bool waits_ = false, draws_ = false;
   Answer answer_;
   std::vector<std::byte> observation_;
   RgbPicture picture_;
@@ -92,7 +93,7 @@ class Worker {
   friend class Remote;
   void queue(const Remote& remote, uint8_t kind, std::span<const std::byte> first,
              std::span<const std::byte> then);
-  void send_locked();
+  void send_locked(std::unique_lock<std::mutex>& lock);
   void read_some(std::unique_lock<std::mutex>& lock);
   std::byte* room();
   void take_what_came(ssize_t bytes);
