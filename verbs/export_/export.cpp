@@ -19,6 +19,7 @@
 #include "base/onnx/model.h"
 #include "engine/export/policy_model.h"
 #include "engine/export/samples.h"
+#include "engine/host/system.h"
 #include "engine/play/player.h"
 #include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
@@ -109,13 +110,6 @@ std::string table_of(const onnx::Model& model) {
   return table.text(probe_terminal(STDOUT_FILENO));
 }
 
-std::string size_text(size_t bytes) {
-  char text[32];
-  if (bytes < 1 << 20) std::snprintf(text, sizeof text, "%.1f KiB", double(bytes) / 1024);
-  else std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / (1 << 20));
-  return text;
-}
-
 // a program's exit status; its output goes where ours does
 int status_of(const std::vector<std::string>& words) {
   std::vector<char*> argv;
@@ -189,7 +183,7 @@ int run(const std::vector<std::string>& words) {
               long(run.identity().step), run.checkpoint().c_str());
   print(table_of(model));
   std::printf("written to %s: %s, %zu operations, opset %ld\n", file.c_str(),
-              size_text(bytes.size()).c_str(), model.nodes.size(), long(model.opset));
+              bytes_text(int64_t(bytes.size())).c_str(), model.nodes.size(), long(model.opset));
   const auto precision = trained->run.precision;
   if (precision && *precision != Precision::fp32)
     std::printf("note: trained in %s; the model has the weights in fp32 and computes so\n",
