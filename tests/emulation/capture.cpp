@@ -78,10 +78,12 @@ std::vector<StreamWork> end_capture() {
   Capture& c = capture();
   MAGLEV_ASSERT(c.underway, "a capture has begun");
   c.underway = false;
+  // also a refused capture leaves nothing behind
+  std::vector<StreamWork> kept = std::exchange(c.kept, {});
   for (EmulatedStream* joined : c.joined)
     if (!has_waited_for(c.stream, joined))
       refuse("a stream that joined the capture has work that the captured one does not wait for");
-  return std::move(c.kept);
+  return kept;
 }
 
 bool captured(EmulatedStream* stream) { return capture_of(stream) != 0; }
