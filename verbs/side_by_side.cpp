@@ -22,17 +22,21 @@ void on_passed_signal(int signal) { seen[signal] = seen[signal] + 1; }
 
 SideBySide side_by_side(const Experiment& experiment, int64_t runs) {
   const Placement placement = place(experiment.run.device, experiment.run.threads);
-  int64_t at_once = placement.device.is_cuda() ? 1 : std::min<int64_t>(runs, placement.threads);
+  int64_t at_once = placement.device.is_cuda()
+                        ? 1
+                        : std::min<int64_t>(runs, placement.threads / experiment.run.processes);
   const MemoryPlan memory = plan_memory(experiment, placement);
   if (memory.limit > 0)
     at_once = std::min(at_once, memory.limit / (memory.total() + kProcessBytes));
   at_once = std::max<int64_t>(1, at_once);
-  return {.at_once = at_once, .threads = std::max<int64_t>(1, placement.threads / at_once)};
+  // whole ones for each process of a run
+  const int64_t processes = experiment.run.processes, threads = placement.threads / at_once;
+  return {.at_once = at_once, .threads = std::max(processes, threads - threads % processes)};
 }
 
 PassedSignals::PassedSignals() {
   static_assert(std::size(kPassed) == kCaught);
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_passed_signal;
   for (size_t i = 0; i < kCaught; ++i) {
     seen[kPassed[i]] = 0;

@@ -90,7 +90,7 @@ void DevicePanels::act(TimeStep& step, ActMode mode, const ActKey& key, at::Tens
                    {.policy = policy(step.mask, step.rows()),
                     .seed = key.seed,
                     .purpose = key.purpose,
-                    .first_row = step.first,
+                    .first_row = key.row_from(step.first),
                     .step = key.step,
                     .base = key.base,
                     .mean = mode == ActMode::mean,

@@ -51,13 +51,15 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
                  .clip = {options.clip, options.clip_end},
                  .entropy = {options.entropy, options.entropy_end, 0, options.entropy_until},
                  .entropy_floor = floor_schedule(options),
-                 .rows = rollout_rows_,
+                 .rows = rollout_rows_ * context.processes,
                  .total = std::max<int64_t>(1, context.total_steps)} {
   if (Panels* panels = policy.panels()) panels->reserve(panel_rows_at_once(options, context));
   // columns beside the rollout's
   const auto f32 = at::TensorOptions(at::kFloat).device(context.device);
-  for (auto* column : {&advantage_, &returns_, &valid_, &target_, &old_value_, &error_})
+  for (auto* column : {&advantage_, &returns_, &valid_, &target_, &old_value_})
     *column = at::zeros({options.rollout, context.rows}, f32);
+  error_ = at::zeros({context.processes * rollout_rows_}, f32);
+  if (context.group) all_rows_ = at::arange(minibatch_ * context.processes, f32.dtype(at::kLong));
 
   // the order of an epoch, and each minibatch's part of it
   permutation_ = at::zeros({rollout_rows_}, f32.dtype(at::kLong));
@@ -80,7 +82,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
   advantage_mean_ = device_.statistics.select(0, 0);
   advantage_scale_ = device_.statistics.select(0, 1);
   explained_ = at::zeros({}, f32);
-  scratch_ = advantage_scratch(rollout_rows_, context.device);
+  scratch_ = advantage_scratch(rollout_rows_ * context.processes, context.device);
   build_lanes();
 }
 
@@ -134,8 +136,7 @@ void FusedLearner::prepare(const Batch& batch) {
   if (state_.reward_norm) {
     // a step whose next row is first only reset its environment
     valid_.copy_(1 - batch.is_first.narrow(0, 1, options_.rollout));
-    reward = state_.reward_norm->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated),
-                                        valid_);
+    reward = state_.scaled_reward(batch, valid_, context_.group);
   }
 
   // advantages, returns, and which rows count
@@ -144,11 +145,13 @@ void FusedLearner::prepare(const Batch& batch) {
 
   // what values should have been, and what is left of their variance
   normalize_targets(value);
-  explained_variance_(explained_, target_, old_value_, valid_, error_, scratch_, *context_.pool);
+  explained_variance_(explained_, of_all(target_), of_all(old_value_), of_all(valid_), error_,
+                      scratch_, *context_.pool);
 
   // advantages of the whole rollout to mean 0 and deviation 1
   if (options_.normalize_advantage == AdvantageNorm::batch) {
-    advantage_statistics_(device_.statistics, advantage_, valid_, {}, scratch_, *context_.pool);
+    advantage_statistics_(device_.statistics, of_all(advantage_), of_all(valid_), {}, scratch_,
+                          *context_.pool);
     advantage_.sub_(advantage_mean_).mul_(valid_).mul_(advantage_scale_);
   }
 }
@@ -183,14 +186,18 @@ void FusedLearner::normalize_targets(const at::Tensor& value) {
     return;
   }
   // the head takes the returns in, and the optimiser's moments follow its weights
-  head.absorb(flat(returns_), flat(valid_), state_.head_moments());
+  head.absorb(of_all(flat(returns_)), of_all(flat(valid_)), state_.head_moments());
   target_.copy_(head.normalize(returns_));
   old_value_.copy_(head.normalize(value.narrow(0, 0, options_.rollout)));
 }
 
+at::Tensor FusedLearner::of_all(const at::Tensor& column) const {
+  return gathered(context_.group, column);
+}
+
 void FusedLearner::shuffle(int64_t epoch) {
   const PermutationKey key{.seed = context_.seed,
-                           .counter = epoch,
+                           .counter = epoch + first_order(context_),
                            .n = rollout_rows_,
                            .base = state_.epochs_done.const_data_ptr<int64_t>()};
   if (runs_on_cuda(context_.device)) return fill_permutation(permutation_, key, 0);
@@ -223,8 +230,14 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
 
   // what the loss needs: this minibatch's advantages, clip, entropy's weight
   PpoNumbers numbers = numbers_;
-  numbers.normalize &= B > 1;
+  numbers.normalize &= B * context_.processes > 1;
   PpoAdvantages rows{.advantage = advantage_, .valid = valid_, .index = index, .scratch = scratch_};
+  // with other processes the minibatch is theirs too
+  if (context_.group)
+    rows = {.advantage = of_all(flat(advantage_).index_select(0, index)),
+            .valid = of_all(flat(valid_).index_select(0, index)),
+            .index = all_rows_.narrow(0, 0, B * context_.processes),
+            .scratch = scratch_};
   ppo_begin_(device_, numbers, rows, *context_.pool);
 
   // gradients and figures, each lane its own
@@ -233,10 +246,11 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
   Lanes& lanes = lanes_of(B);
 
   // figures added up; past target_kl this step and all behind it are left out
-  ppo_end_(device_, numbers, lanes.figures);
+  ppo_end_(device_, numbers, of_all(lanes.figures));
 
   // lanes added up, clipped, stepped along
-  state_.optimizer->reduce(lanes.grads, state_.loss_scale.unscale(), *context_.pool);
+  reduce_all(*state_.optimizer, lanes.grads, state_.loss_scale.unscale(), *context_.pool,
+             context_.group);
   state_.optimizer->clip(/*skip=*/device_.stop);
   state_.loss_scale.adapt(state_.optimizer->norm());
   state_.optimizer->step(device_.lr, *context_.pool);
@@ -304,7 +318,7 @@ void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor&
 void FusedLearner::finish(const Batch& batch) {
   // observations are standardised by what was seen, from the next rollout on
   at::NoGradGuard no_grad;
-  policy_.network().absorb(batch.obs, options_.rollout);
+  policy_.network().absorb(batch.obs, options_.rollout, context_.group);
 }
 
 Results FusedLearner::results() const {

@@ -43,6 +43,8 @@ class FusedLearner : public Learner {
   void find_values(const Batch& batch, at::Tensor value);
   /// Returns and values in the value head's units.
   void normalize_targets(const at::Tensor& value);
+  /// `column` of all processes, one behind the other.
+  at::Tensor of_all(const at::Tensor& column) const;
   /// A random order of the rollout's rows: number `epoch` of this update.
   void shuffle(int64_t epoch);
   void step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics);
@@ -76,7 +78,8 @@ class FusedLearner : public Learner {
   at::Tensor advantage_, returns_, valid_;       ///< [T, rows] f32
   at::Tensor target_, old_value_;                ///< [T, rows] f32, units of the value head
   at::Tensor explained_;                         ///< scalar f32
-  at::Tensor error_, scratch_;                   ///< [T, rows] f32 and partial sums, of figures
+  at::Tensor error_, scratch_;  ///< f32 like targets of all processes, and partial sums
+  at::Tensor all_rows_;         ///< [rows of a minibatch, of all processes] i64: 0, 1, ..
   int64_t first_metric_ = -1;
 };
 

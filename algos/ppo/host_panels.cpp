@@ -77,7 +77,7 @@ void HostPanels::act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor
         {.policy = policy(*panel, mask),
          .seed = key.seed,
          .purpose = key.purpose,
-         .first_row = step.first + first,
+         .first_row = key.row_from(step.first) + first,
          .step = key.step,
          .base = key.base,
          .mean = mode == ActMode::mean,

@@ -32,7 +32,7 @@ LearnerState::LearnerState(const Options& options, const AlgoContext& context, P
   steps_done = at::zeros({}, f32.dtype(at::kDouble));
   epochs_done = at::zeros({}, f32.dtype(at::kLong));
   if (options.normalize_reward) {
-    reward_norm = std::make_shared<RewardNorm>(context.rows, options.gamma);
+    reward_norm = std::make_shared<RewardNorm>(context.rows * context.processes, options.gamma);
     reward_norm->to(context.device);
   }
 
@@ -42,6 +42,14 @@ LearnerState::LearnerState(const Options& options, const AlgoContext& context, P
   const auto parameters = policy.network().parameters();
   for (size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].is_same(head.weight())) head_begin_ = policy.params().ranges()[i].begin;
+}
+
+at::Tensor LearnerState::scaled_reward(const Batch& batch, const at::Tensor& valid, Group* group) {
+  const at::Tensor done = at::bitwise_or(batch.terminated, batch.truncated);
+  const at::Tensor all = reward_norm->absorb(gathered(group, batch.reward, 1),
+                                             gathered(group, done, 1), gathered(group, valid, 1));
+  const int64_t rows = batch.reward.size(1);
+  return all.narrow(1, rank_of(group) * rows, rows).contiguous();
 }
 
 ValueHead::AdamMoments LearnerState::head_moments() const {

@@ -30,6 +30,9 @@ struct LearnerState {
   at::Tensor steps_done;                    ///< scalar f64, rows learned from: what schedules see
   at::Tensor epochs_done;                   ///< scalar i64, numbers permutations
 
+  /// The batch's rewards [T, rows] by reward_norm, which takes in those of all processes first;
+  /// valid [T, rows] f32.
+  at::Tensor scaled_reward(const Batch& batch, const at::Tensor& valid, Group* group);
   void visit(StateVisitor& visitor);
   /// Views of the optimiser's moments that belong to the value head, which PopArt rescales.
   ValueHead::AdamMoments head_moments() const;

@@ -1,5 +1,7 @@
 #include "algos/ppo/options.h"
 
+#include "base/core/error.h"
+
 namespace maglev::ppo {
 
 void Options::describe(OptionTable& t) {
@@ -65,6 +67,16 @@ void Options::check(int64_t rows) const {
                       .must = "at most ppo.rollout * env.count = " + most + " rows",
                       .got = std::to_string(minibatch),
                       .nearest = most});
+}
+
+void Options::expect_shares(int64_t rows, int64_t processes) const {
+  if (minibatch % processes == 0) return;
+  const int64_t below = minibatch - minibatch % processes, above = below + processes;
+  std::string near = below > 0 ? std::to_string(below) : "";
+  if (above <= rollout * rows * processes)
+    near += (near.empty() ? "" : " or ") + std::to_string(above);
+  throw Error("[ppo] ppo.minibatch must be a multiple of processes=" + std::to_string(processes) +
+              ", which share its rows, got " + std::to_string(minibatch) + "; use " + near);
 }
 
 }  // namespace maglev::ppo

@@ -51,6 +51,8 @@ struct Options {
   void describe(OptionTable& table);
   /// Throws SettingError on settings that contradict each other where a time step has `rows` rows.
   void check(int64_t rows) const;
+  /// Throws Error where a minibatch cannot be dealt out to so many processes of `rows` rows each.
+  void expect_shares(int64_t rows, int64_t processes) const;
 };
 
 }  // namespace maglev::ppo

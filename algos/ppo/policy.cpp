@@ -54,7 +54,7 @@ void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
   const DistParams dist{out.logits, network_->log_std(), step.mask};
   const auto draw = fused_ ? policy_sample : sample;
   const auto log_prob =
-      draw(network_context_.spec.action, dist, mode, key, step.first, step.action);
+      draw(network_context_.spec.action, dist, mode, key, key.row_from(step.first), step.action);
   if (!learning) return;
 
   // what the update compares with

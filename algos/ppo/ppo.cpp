@@ -20,7 +20,7 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
       policy_(options, context),
       state_(options, context, policy_),
       learner_(make_learner(options, context, policy_, state_)) {
-  options.check(context.rows);
+  options.check(context.rows * context.processes);
   if (options.leash > 0) leash_ = std::make_unique<Leash>(options, context);
 }
 

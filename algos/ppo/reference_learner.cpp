@@ -15,11 +15,19 @@
 namespace maglev::ppo {
 namespace {
 
+// of all processes
+at::Tensor sum_of(const at::Tensor& values, Group* group) {
+  const at::Tensor sum = values.sum();
+  if (group) group->sum(sum);
+  return sum;
+}
+
 // advantages to mean 0 and deviation 1 over the rows that count
-at::Tensor standardized(const at::Tensor& advantage, const at::Tensor& valid) {
-  const auto count = valid.sum().clamp_min(1), mean = (advantage * valid).sum() / count;
+at::Tensor standardized(const at::Tensor& advantage, const at::Tensor& valid, Group* group) {
+  const auto count = sum_of(valid, group).clamp_min(1);
+  const auto mean = sum_of(advantage * valid, group) / count;
   const auto centred = (advantage - mean) * valid;
-  const auto std = at::sqrt(centred.square().sum() / (count - 1).clamp_min(1));
+  const auto std = at::sqrt(sum_of(centred.square(), group) / (count - 1).clamp_min(1));
   return centred / (std + 1e-8);
 }
 
@@ -47,7 +55,7 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
     // each epoch sees the rollout's rows in another order
     fill_permutation(order,
                      {.seed = context_.seed,
-                      .counter = epoch,
+                      .counter = epoch + first_order(context_),
                       .n = rows,
                       .base = state_.epochs_done.const_data_ptr<int64_t>()},
                      0);
@@ -78,7 +86,7 @@ void ReferenceLearner::prepare(const Batch& batch) {
   const int64_t T = options_.rollout;
 
   // linear schedules over the rows of the whole run, at the end of this update
-  state_.steps_done.add_(double(batch.reward.numel()));
+  state_.steps_done.add_(double(batch.reward.numel() * context_.processes));
   const auto share = state_.steps_done / double(std::max<int64_t>(1, context_.total_steps));
   const auto scheduled = [&](double start, double end_share, double from = 0, double until = 1) {
     const auto progress = at::clamp((share - from) / (until - from), 0, 1);
@@ -101,9 +109,7 @@ void ReferenceLearner::prepare(const Batch& batch) {
   // a step whose next row begins an episode only reset its environment and counts nothing
   valid_ = 1 - batch.is_first.narrow(0, 1, T).to(at::kFloat);
   auto reward = batch.reward;
-  if (state_.reward_norm)
-    reward = state_.reward_norm->absorb(reward, at::bitwise_or(batch.terminated, batch.truncated),
-                                        valid_);
+  if (state_.reward_norm) reward = state_.scaled_reward(batch, valid_, context_.group);
 
   // advantages by GAE; returns are what values should have been
   advantage_ = gae_reference(reward, value, batch.terminated, batch.is_first, options_.gamma,
@@ -111,14 +117,17 @@ void ReferenceLearner::prepare(const Batch& batch) {
   old_value_ = value.narrow(0, 0, T);
   returns_ = advantage_ + old_value_;
   if (options_.normalize_advantage == AdvantageNorm::batch)
-    advantage_ = standardized(advantage_, valid_);
+    advantage_ = standardized(advantage_, valid_, context_.group);
 
   // both in the value head's units, which take in the returns first
   auto& head = policy_.network().value_head();
-  head.absorb(returns_.flatten(), valid_.flatten(), state_.head_moments());
+  const auto all = [&](const at::Tensor& column) {
+    return gathered(context_.group, column.flatten());
+  };
+  head.absorb(all(returns_), all(valid_), state_.head_moments());
   target_ = head.normalize(returns_);
   old_value_ = head.normalize(old_value_);
-  explained_variance_ = explained_variance_reference(target_, old_value_, valid_);
+  explained_variance_ = explained_variance_reference(all(target_), all(old_value_), all(valid_));
 }
 
 void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
@@ -138,8 +147,9 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
                         .old_value = rows(old_value_),
                         .valid = rows(valid_)};
   if (batch.mask.defined()) minibatch.mask = rows(batch.mask);
-  if (options_.normalize_advantage == AdvantageNorm::minibatch && index.size(0) > 1)
-    minibatch.advantage = standardized(minibatch.advantage, minibatch.valid);
+  if (options_.normalize_advantage == AdvantageNorm::minibatch &&
+      index.size(0) * context_.processes > 1)
+    minibatch.advantage = standardized(minibatch.advantage, minibatch.valid, context_.group);
 
   // below its floor the entropy weighs more
   const auto penalty =
@@ -150,18 +160,23 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
   const auto loss =
       ppo_loss_reference(context_.spec.action, out.logits, network_->log_std(), out.value,
                          minibatch, {clip_, entropy_coef_ + penalty, loss_settings(options_)});
+  // with other processes its means over rows that count are shares of the means over all of theirs
+  at::Tensor share = at::ones_like(stop_);
+  if (context_.group)
+    share = minibatch.valid.sum() / sum_of(minibatch.valid, context_.group).clamp_min(1);
   grad_.zero_();
-  (loss.total * state_.loss_scale.scale()).backward();
+  (loss.total * share * state_.loss_scale.scale()).backward();
 
   // past target_kl the update is over: this step and all behind it are left out
   at::NoGradGuard no_grad;
-  figures_ = loss.figures().detach();
-  state_.last_entropy.copy_(loss.entropy);
+  figures_ = loss.figures().detach() * share;
+  if (context_.group) context_.group->sum(figures_);
+  state_.last_entropy.copy_(figures_[kPpoEntropy]);
   if (options_.target_kl > 0)
-    stop_ = at::maximum(stop_, (loss.approx_kl > 1.5 * options_.target_kl).to(at::kFloat));
+    stop_ = at::maximum(stop_, (figures_[kPpoApproxKl] > 1.5 * options_.target_kl).to(at::kFloat));
 
   // clip and step
-  state_.optimizer->reduce(grad_, state_.loss_scale.unscale(), *context_.pool);
+  reduce_all(*state_.optimizer, grad_, state_.loss_scale.unscale(), *context_.pool, context_.group);
   state_.optimizer->clip(/*skip=*/stop_);
   state_.loss_scale.adapt(state_.optimizer->norm());
   state_.optimizer->step(lr_, *context_.pool);
@@ -170,7 +185,7 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
 
 void ReferenceLearner::finish(const Batch& batch) {
   at::NoGradGuard no_grad;
-  policy_.network().absorb(batch.obs, options_.rollout);
+  policy_.network().absorb(batch.obs, options_.rollout, context_.group);
 }
 
 Results ReferenceLearner::results() const {

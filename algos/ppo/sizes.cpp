@@ -100,7 +100,12 @@ int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCri
 }  // namespace
 
 int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
-  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch;
+  return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch / context.processes;
+}
+
+int64_t first_order(const AlgoContext& context) {
+  // behind more epochs than any run has
+  return int64_t(rank_of(context.group)) << 48;
 }
 
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
@@ -133,10 +138,12 @@ int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCrit
 }
 
 DataPlan planned_data(const Options& o, const AlgoContext& context) {
+  o.expect_shares(context.rows, context.processes);
   DataPlan plan;
   plan.collect_steps = o.rollout;
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
   plan.block_rows = block_rows(o, context, *unmade(o, context));
+  plan.shares = true;
   plan.precisions = {Precision::bf16, Precision::fp16};
   plan.capturable = runs_on_cuda(context.device);
   return plan;
@@ -157,7 +164,9 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
                   ? lane_count(context, panel_rows_at_once(o, context), shard)
                   : 1;
   // advantages, returns, valid, targets, old values, errors; the permutation
-  const int64_t row = 6 * f32 + 8;
+  int64_t row = 6 * f32 + 8;
+  // with others, columns of all processes that statistics are taken of
+  if (context.processes > 1) row += context.processes * (o.normalize_reward ? 12 : 4) * f32;
   // what convolutions leave, with what their kernels work in; fitted
   constexpr double kConvolved = 1.34;
   const RowCost cost = network.cost();
@@ -166,7 +175,8 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   std::vector<MemoryPart> parts{
       {"parameters and optimiser", (3 + pairs) * f32 * parameters},
-      {"gradients", lanes * f32 * parameters},
+      // and one rounded, where others add it
+      {"gradients", (lanes * f32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
        f32 * working * shard * ((3 + pairs) * (cost.outputs - cost.convolved) + images)},
       {"advantages and targets", o.rollout * context.rows * row}};

@@ -11,8 +11,10 @@
 
 namespace maglev::ppo {
 
-/// Rows of an optimiser step: ppo.minibatch, or the whole rollout.
+/// Rows of an optimiser step that this process learns from: of ppo.minibatch, or the whole rollout.
 int64_t minibatch_rows(const Options& options, const AlgoContext& context);
+/// Of the random orders of rows those of this process begin here: each has its own.
+int64_t first_order(const AlgoContext& context);
 /// Rows learned from at once: a panel, a shard of a thread, or the whole minibatch.
 int64_t shard_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
 /// Gradient buffers a minibatch cut into shards of `shard` rows is added up in.

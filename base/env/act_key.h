@@ -19,17 +19,20 @@ constexpr auto names_of(ActMode) { return std::array{"sample", "mean"}; }
 struct ActKey {
   uint64_t seed = 0;
   Purpose purpose = Purpose::act;
-  int64_t step = 0;  ///< time steps since the run began, less `*base`
+  int64_t step = 0;   ///< time steps since the run began, less `*base`
+  int64_t first = 0;  ///< rows of the run before this process's
   /// Added to `step` where it is not null: a counter on the device of the rows, for a captured
   /// graph keeps what the host said once. Kernels read it; on CPU now() may too.
   const int64_t* base = nullptr;
   /// The index of each row in the whole batch, for rows picked out of one; null: they follow each
-  /// other from TimeStep::first on. On the device of the rows.
+  /// other from row_from(TimeStep::first) on. On the device of the rows.
   const int64_t* rows = nullptr;
 
   int64_t now() const { return step + (base ? *base : 0); }
-  /// Of rows in host memory: the index of row `r` of those that begin at `first`.
-  int64_t row(int64_t first, int64_t r) const { return rows ? rows[r] : first + r; }
+  /// Of rows in host memory: the index of row `r` of those that begin at this process's row `begin`.
+  int64_t row(int64_t begin, int64_t r) const { return rows ? rows[r] : row_from(begin) + r; }
+  /// The run's index of this process's row `begin`.
+  int64_t row_from(int64_t begin) const { return first + begin; }
 };
 
 }  // namespace maglev

@@ -24,6 +24,7 @@
 #include "engine/algo/metrics.h"
 #include "engine/algo/policy.h"
 #include "engine/device/precision.h"
+#include "engine/group/group.h"
 
 namespace maglev {
 
@@ -62,6 +63,11 @@ struct DataPlan {
   /// act and update keep every counter on the device, read nothing back and do nothing on the host
   /// that a replay would have to repeat: CUDA may capture them.
   bool capturable = false;
+  /// It learns with AlgoContext::group too, and all processes stay alike: what it decides by, and
+  /// statistics it keeps, are of all processes' rows (gathered, RunningNorm::absorb), gradients go
+  /// through reduce_all, settings that count rows through AlgoContext::processes, what is sampled
+  /// for a row through ActKey::row_from, and state of rows through StateVisitor::rows.
+  bool shares = false;
   /// What AlgoContext::precision may be besides fp32 and tf32, which every algorithm computes in.
   std::vector<Precision> precisions = {};
 
@@ -78,7 +84,7 @@ void check_plan(const DataPlan& plan, Precision precision, const char* algorithm
 /// What an algorithm is made for.
 struct AlgoContext {
   EnvSpec spec;
-  int64_t rows = 0;         ///< environments * agents
+  int64_t rows = 0;         ///< environments * agents, of this process
   int64_t total_steps = 0;  ///< of the whole run, all rows: what schedules run over
   uint64_t seed = 0;
   at::Device device = at::kCPU;
@@ -86,6 +92,10 @@ struct AlgoContext {
   ThreadPool* pool = nullptr;
   /// What networks' forward passes compute in; parameters, advantages and reductions are fp32.
   Precision precision = Precision::fp32;
+  /// How many processes share the run, and who they are: null where there is one, and where nothing
+  /// is learned. Settings that count rows mean all of theirs.
+  int64_t processes = 1;
+  Group* group = nullptr;
 };
 
 class Algorithm {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/core/error.h"
+#include "base/core/process_group.h"
 #include "base/env/check_spec.h"
 
 namespace maglev {
@@ -16,6 +17,11 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.add("device", run.device, "auto, cpu, cuda or cuda:<index>");
   table_.add("threads", run.threads, "threads; 0: as many as the process may use",
              {.min = 0, .max = 1024, .free = true});
+  table_.add("processes", run.processes,
+             "processes of this machine that share environments, minibatches and threads, each of "
+             "which settings "
+             "count in all of them; on GPUs each has one of its own. PPO alone",
+             {.min = 1, .max = ProcessGroup::kMost});
   table_.add("hardware", run.hardware,
              "what was layered over the proven settings by +hardware=NAME: a profile of "
              "configs/hardware/ or a file, or auto, what tune found for this machine");
@@ -41,6 +47,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.free = true});
     t.add("precision", run.precision,
           "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU");
+    t.add("gradients", run.gradients,
+          "how several processes add up their gradients: fp32, or rounded to bf16 on the way, "
+          "which is half "
+          "the bytes");
     t.add(
         "deterministic", run.deterministic,
         "on a GPU only operations that give the same bits each time, so that a resumed run equals "
@@ -162,12 +172,14 @@ EnvSpec Experiment::spec() const {
 
 AlgoContext context_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool) {
   return {.spec = experiment.spec(),
-          .rows = experiment.learning_rows(),
+          .rows = experiment.learning_rows() / placement.processes,
           .total_steps = experiment.run.steps,
           .seed = experiment.run.seed,
           .device = placement.device,
           .pool = &pool,
-          .precision = placement.precision};
+          .precision = placement.precision,
+          .processes = placement.processes,
+          .group = placement.group};
 }
 
 }  // namespace maglev

@@ -31,6 +31,10 @@ constexpr auto names_of(StoreMemory) { return std::array{"device", "pinned"}; }
 enum class Matchmaking { even, hard };
 constexpr auto names_of(Matchmaking) { return std::array{"even", "hard"}; }
 
+/// What gradients are on their way between processes.
+enum class GradientSums { fp32, bf16 };
+constexpr auto names_of(GradientSums) { return std::array{"fp32", "bf16"}; }
+
 /// What a run does when a figure or a gradient is not finite.
 enum class OnDivergence { warn, stop };
 constexpr auto names_of(OnDivergence) { return std::array{"warn", "stop"}; }
@@ -39,6 +43,7 @@ struct RunOptions {
   uint64_t seed = 1;
   std::string device = "auto";  ///< auto, cpu, cuda or cuda:<index>
   int64_t threads = 0;
+  int64_t processes = 1;
   std::string hardware;  ///< auto, a name or a file, as it was given; empty: none
   int64_t env_count = 64;
   int64_t steps = 1'000'000;
@@ -49,6 +54,7 @@ struct RunOptions {
   std::optional<Collect> collect;
   OnOff graph;
   std::optional<Precision> precision;
+  GradientSums gradients = GradientSums::fp32;
   bool deterministic = false;
   bool synchronise = false;
   int64_t warmup = 0;

@@ -46,6 +46,10 @@ class Metrics {
   using Watcher =
       std::function<void(int64_t epoch, const std::vector<std::pair<std::string, double>>&)>;
   void watch(Watcher watcher);
+  /// What was added until now is no pass's, such as other processes' figures.
+  void begin_pass() {
+    if (watcher_) watch(std::move(watcher_));
+  }
   bool watched() const { return bool(watcher_); }
 
   /// Of a host copy of sums().

@@ -41,9 +41,9 @@ void Rollout::roll_over() {
 void Rollout::visit_state(StateVisitor& visitor) {
   TimeStep& first = step(0);
   for (size_t c = 0; c < first.obs.size(); ++c)
-    visitor.tensor("obs" + std::to_string(c), first.obs[c]);
-  if (first.mask.defined()) visitor.tensor("mask", first.mask);
-  visitor.tensor("is_first", first.is_first);
+    visitor.rows("obs" + std::to_string(c), first.obs[c]);
+  if (first.mask.defined()) visitor.rows("mask", first.mask);
+  visitor.rows("is_first", first.is_first);
 }
 
 }  // namespace maglev

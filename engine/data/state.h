@@ -21,6 +21,8 @@ class StateVisitor {
   virtual ~StateVisitor() = default;
 
   void tensor(const std::string& name, at::Tensor& value) { visit_tensor(prefix_ + name, value); }
+  /// A tensor [rows, ...] of which each process of a run has its own rows, and a checkpoint all.
+  void rows(const std::string& name, at::Tensor& value) { visit_rows(prefix_ + name, value); }
   void integer(const std::string& name, int64_t& value) { visit_integer(prefix_ + name, value); }
   /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min,
   /// max] is refused with Error before any tensor is loaded.
@@ -42,6 +44,7 @@ class StateVisitor {
 
  protected:
   virtual void visit_tensor(const std::string& name, at::Tensor& value) = 0;
+  virtual void visit_rows(const std::string& name, at::Tensor& value) { visit_tensor(name, value); }
   virtual void visit_integer(const std::string& name, int64_t& value) = 0;
   virtual void visit_real(const std::string& name, double& value) = 0;
   virtual void visit_text(const std::string& name, std::string& value) = 0;

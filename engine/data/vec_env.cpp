@@ -109,7 +109,7 @@ void VecEnv::visit_state(StateVisitor& visitor) {
                 " has other assets than the run was saved with (hash " + assets_hash_ + ", saved " +
                 assets + "); bring back the files and settings they were made from");
   if (!visitor.loads() && entry_->host_only) entry_->save_states(batch(), 0, N_);
-  visitor.tensor("slots", slots_);
+  visitor.rows("slots", slots_);
   if (visitor.loads()) expect_valid_slots();
 }
 

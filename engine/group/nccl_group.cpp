@@ -1,6 +1,7 @@
 #include "engine/group/nccl_group.h"
 
 #include <cstddef>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <type_traits>
 #include <vector>
@@ -64,6 +65,9 @@ struct NcclGroup::Library {
 
 std::unique_ptr<const NcclGroup::Library> NcclGroup::opened(const std::string& path) {
   const std::string file = path.empty() ? kTorchsNccl : path;
+  // it would register buffers of captured calls with the other processes, which memory of torch's
+  // expandable segments does not take, and which waits for those whose capture has failed
+  setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   // one that torch has loaded already is found by this name; it stays open, for its threads stay
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)

@@ -37,12 +37,13 @@ class NcclGroup final : public Group {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  at::Device device() const override { return device_; }
   void sum(const at::Tensor& values) override;
   at::Tensor gather(const at::Tensor& values) override;
 
   /// Throws Error when something went wrong in what NCCL was given before: replays tell nobody, so
   /// who replays asks now and then. Waits for nothing; also within a capture.
-  void check() const;
+  void check() const override;
 
  private:
   struct Library;

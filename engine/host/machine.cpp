@@ -70,6 +70,27 @@ at::Device choose_device(const std::string& name, const SeenDevices& seen, std::
   return device;
 }
 
+SeenDevices seen_devices() {
+  return {.cuda = int(torch::cuda::device_count()), .device_code = kDeviceCode};
+}
+
+Placement part_of(const Placement& whole, const std::string& device, int64_t processes,
+                  const SeenDevices& seen) {
+  Placement part = whole;
+  part.processes = processes;
+  if (processes == 1) return part;
+  part.threads = std::max(1, int(whole.threads / processes));
+  if (!whole.device.is_cuda() || whole.device_bytes > 0) return part;
+  if (device.find(':') != std::string::npos)
+    throw Error("[processes] each process has a GPU of its own, and device=" + device +
+                " is one; use device=cuda (CUDA_VISIBLE_DEVICES chooses which)");
+  if (processes > seen.cuda)
+    throw Error("[processes] each process has a GPU of its own, and torch sees " +
+                std::to_string(seen.cuda) + "; use processes=" + std::to_string(seen.cuda) +
+                " or fewer");
+  return part;
+}
+
 Placement place(const std::string& device, int64_t threads, std::optional<Precision> precision) {
   Placement p{.device = at::kCPU, .threads = int(threads)};
   if (threads == 0) {
@@ -78,8 +99,7 @@ Placement place(const std::string& device, int64_t threads, std::optional<Precis
   } else {
     p.threads_why = "asked for";
   }
-  const SeenDevices seen{.cuda = int(torch::cuda::device_count()), .device_code = kDeviceCode};
-  p.device = choose_device(device, seen, p.device_why);
+  p.device = choose_device(device, seen_devices(), p.device_why);
   if (p.device.is_cuda()) use_device(p.device.index());
   place_precision(p, precision);
   return p;

@@ -9,8 +9,11 @@
 #include <c10/core/Device.h>
 
 #include "engine/device/precision.h"
+#include "engine/group/group.h"
 
 namespace maglev {
+
+class ProcessGroup;
 
 struct Placement {
   at::Device device;
@@ -20,6 +23,20 @@ struct Placement {
   std::string precision_why = "";
   /// Memory of a device that is planned for without being there; 0: the device is asked.
   int64_t device_bytes = 0;
+  /// Processes that share the run, this one's part of which this is; who they are, and by what the
+  /// first tells the others what comes next: null where there is one, or nobody trains.
+  int64_t processes = 1;
+  Group* group = nullptr;
+  ProcessGroup* orders = nullptr;
+
+  /// What one process does by itself here, such as an evaluation.
+  Placement alone() const {
+    Placement placement = *this;
+    placement.processes = 1;
+    placement.group = nullptr;
+    placement.orders = nullptr;
+    return placement;
+  }
 };
 
 /// What there is to choose from: torch's CUDA devices, and whether this build has kernels for them.
@@ -37,6 +54,14 @@ at::Device choose_device(const std::string& name, const SeenDevices& seen, std::
 /// launches, streams and memory are of it from here on.
 Placement place(const std::string& device, int64_t threads,
                 std::optional<Precision> precision = {});
+
+/// The part of `whole` that the first of `processes` processes has: a share of its threads, and
+/// where each has a GPU the first one. Throws Error where these are too few, or `device` asked for
+/// one by its index.
+Placement part_of(const Placement& whole, const std::string& device, int64_t processes,
+                  const SeenDevices& seen);
+/// What is here.
+SeenDevices seen_devices();
 
 /// Threads of ours do the work: ATen itself runs every operation on the thread that calls it; its
 /// memory comes from a cache on the host and in expandable segments on a GPU (unless the user's

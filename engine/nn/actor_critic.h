@@ -92,8 +92,10 @@ class ActorCritic : public torch::nn::Module {
   virtual at::Tensor log_std() const { return {}; }
 
   /// Takes observations of times 0 to T of columns [.., rows, shape] into running statistics, which
-  /// are buffers of the module.
-  virtual void absorb(const std::vector<at::Tensor>& columns, int64_t T) { (void)columns, (void)T; }
+  /// are buffers of the module; those of all processes of `group`, null: of this one.
+  virtual void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) {
+    (void)columns, (void)T, (void)group;
+  }
   virtual RowCost cost() const { return cost_of(parameters()); }
   /// Direct children whose matrices give the outputs, which Muon leaves to Adam.
   virtual std::vector<std::string> output_layers() const { return {"policy_head", "value_head"}; }

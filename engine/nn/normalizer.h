@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include "engine/group/group.h"
 #include "kernels/normalize/normalize_op.h"
 
 namespace maglev {
@@ -17,8 +18,9 @@ class RunningNorm : public torch::nn::Module {
   /// clamp((x - mean) / sqrt(var + 1e-8), -clip, clip).
   at::Tensor forward(const at::Tensor& x) const;
   /// Merges rows [M, D] into the statistics (Chan, Golub and LeVeque, 1983), each with weight [M]
-  /// where one is given (0 leaves it out). Population variance. Sums run in f64.
-  void absorb(const at::Tensor& rows, const at::Tensor& weight = {});
+  /// where one is given (0 leaves it out), and of `group` the rows of all processes. Population
+  /// variance. Sums run in f64.
+  void absorb(const at::Tensor& rows, const at::Tensor& weight = {}, Group* group = nullptr);
 
   const at::Tensor& mean() const { return mean_; }  ///< [D] f32
   const at::Tensor& var() const { return var_; }    ///< [D] f32
@@ -27,6 +29,8 @@ class RunningNorm : public torch::nn::Module {
   RunningMoments moments() const { return {mean_, var_, count_}; }
 
  private:
+  void merge(const RunningMoments& own, Group& group);
+
   double clip_;
   at::Tensor mean_, var_, count_;  ///< [D], [D], [] f32, f32, f64
   at::Tensor scratch_;             ///< absorb_scratch, once rows came

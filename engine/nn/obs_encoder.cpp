@@ -87,11 +87,12 @@ EncodedObs ObsEncoder::forward(const std::vector<at::Tensor>& columns, bool want
   return out;
 }
 
-void ObsEncoder::absorb(const std::vector<at::Tensor>& columns, int64_t T) {
+void ObsEncoder::absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) {
   for (size_t i = 0; i < columns_.size(); ++i)
     if (columns_[i].norm)
       columns_[i].norm->absorb(
-          columns[i].narrow(0, 0, T).reshape({-1, columns_[i].spec.elements()}));
+          columns[i].narrow(0, 0, T).reshape({-1, columns_[i].spec.elements()}), /*weight=*/{},
+          group);
 }
 
 std::vector<const RunningNorm*> ObsEncoder::norms() const {

@@ -47,8 +47,9 @@ class ObsEncoder : public torch::nn::Module {
   /// columns: [B, shape] each, as stored.
   EncodedObs forward(const std::vector<at::Tensor>& columns, bool want_privileged) const;
 
-  /// Takes observations of times 0 to T of columns [.., rows, shape] into the running statistics.
-  void absorb(const std::vector<at::Tensor>& columns, int64_t T);
+  /// Takes observations of times 0 to T of columns [.., rows, shape] into the running statistics,
+  /// those of all processes of `group`.
+  void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group);
 
   /// Running statistics of each column; null where it is taken as it is.
   std::vector<const RunningNorm*> norms() const;

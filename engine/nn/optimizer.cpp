@@ -43,6 +43,16 @@ FlatAdam::FlatAdam(const FlatParams& params, const AdamPart& part, AdamOptions o
       args_(adam_args(tensors_, numbers_)),
       norm_(tensors_.step[0]) {}
 
+void reduce_all(Optimizer& optimizer, const at::Tensor& grads, const at::Tensor& unscale,
+                ThreadPool& pool, Group* group) {
+  optimizer.reduce(grads, unscale, pool);
+  if (!group) return;
+  // the sums of all processes, as one lane
+  const at::Tensor sum = grads.dim() == 1 ? grads : grads[0];
+  group->sum_gradient(sum);
+  optimizer.reduce(sum, /*unscale=*/{}, pool);
+}
+
 void FlatAdam::reduce(const at::Tensor& grads, const at::Tensor& unscale, ThreadPool& pool) {
   at::NoGradGuard no_grad;
   const auto span = trace::stage("optimiser");

@@ -8,6 +8,7 @@
 
 #include "base/core/thread_pool.h"
 #include "engine/data/state.h"
+#include "engine/group/group.h"
 #include "engine/nn/flat_params.h"
 #include "kernels/adam/adam_op.h"
 
@@ -23,9 +24,9 @@ struct AdamOptions {
   bool fused = true;  ///< by kernels/adam; false: its reference in plain ATen
 };
 
-/// Three stages a step, in this order: reduce, clip, step. Who else has a part in the gradient,
-/// such as other processes, adds it to the sum after reduce and reduces that again, as one lane. On
-/// CPU the pool's threads share a stage; results do not depend on how many.
+/// Three stages a step, in this order: reduce, clip, step. Where other processes have a part in the
+/// gradient, reduce_all is the first. On CPU the pool's threads share a stage; results do not
+/// depend on how many.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -49,6 +50,10 @@ class Optimizer {
 
   virtual void visit_state(StateVisitor& visitor) = 0;
 };
+
+/// Optimizer::reduce, of the gradients of all processes of `group`; null: of this one.
+void reduce_all(Optimizer& optimizer, const at::Tensor& grads, const at::Tensor& unscale,
+                ThreadPool& pool, Group* group);
 
 /// A part of a flat buffer whose groups are clipped together and learn at rates of their own.
 struct AdamPart {

@@ -69,8 +69,8 @@ NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes not
   return out;
 }
 
-void TrunkNetwork::absorb(const std::vector<at::Tensor>& columns, int64_t T) {
-  encoder_->absorb(columns, T);
+void TrunkNetwork::absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) {
+  encoder_->absorb(columns, T, group);
 }
 
 RowCost TrunkNetwork::cost() const {

@@ -24,7 +24,7 @@ class TrunkNetwork : public ActorCritic {
   NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers) override;
   ValueHead& value_head() const override { return *value_head_; }
   at::Tensor log_std() const override { return log_std_; }
-  void absorb(const std::vector<at::Tensor>& columns, int64_t T) override;
+  void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) override;
   RowCost cost() const override;
   std::vector<std::string> output_layers() const override {
     return {"policy_weight", "value_head"};

@@ -209,6 +209,7 @@ void add_versions(std::string& text, const Reproduce& how) {
   add_row(text, "torch", how.torch_version);
   add_row(text, "device", how.device);
   add_row(text, "threads", how.threads > 0 ? std::to_string(how.threads) : "");
+  add_row(text, "processes", how.processes > 1 ? std::to_string(how.processes) : "");
   add_row(text, "processor", system_value("/proc/cpuinfo", "model name"));
 }
 
@@ -226,8 +227,9 @@ void RunDir::write_reproduce(const Reproduce& how) {
   add_row(text, "kernel",
           std::string(system.sysname) + " " + system.release + " " + system.machine);
   text +=
-      "\nOn a CPU the same seed, version and torch give the same run to the bit, for any number of "
-      "threads.\n";
+      "\nOn a CPU the same seed, version, torch and number of processes give the same run to the "
+      "bit, "
+      "for any number of threads.\n";
   write("reproduce.md", text);
 }
 

@@ -60,7 +60,7 @@ std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
 Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
     : experiment_(&experiment),
       env_(evaluation_env(experiment)),
-      placement_(placement),
+      placement_(placement.alone()),
       pool_(1),
       stream_(placement.device) {
   placement_.threads = 1;

@@ -76,7 +76,9 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
 
 Placement settle_precision(Experiment& experiment, Placement placement) {
   if (experiment.run.precision) return placement;
-  if (placement.device.is_cuda()) {
+  if (placement.processes > 1) {
+    placement.precision_why = "not measured where several processes learn";
+  } else if (placement.device.is_cuda()) {
     placement.precision_why.clear();
     placement.precision = fastest_precision(experiment, placement, precisions_of(placement.device),
                                             placement.precision_why);

@@ -7,9 +7,9 @@
 #include "kernels/finite/finite_op.h"
 
 namespace maglev {
-FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
-                         at::Device device, bool flagged)
-    : env_(std::move(env)), spec_(spec), agents_(agents), window_(&window) {
+FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, int64_t first_env,
+                         StepWindow& window, at::Device device, bool flagged)
+    : env_(std::move(env)), spec_(spec), agents_(agents), first_env_(first_env), window_(&window) {
   if (flagged) flag_ = at::ones({1}, at::TensorOptions(at::kFloat).device(device));
 }
 
@@ -41,10 +41,10 @@ void FiniteCheck::name_first(int64_t first_step) const {
     const auto rows = values.reshape({values.size(0), -1});
     const auto bad = at::isfinite(rows).all(1).logical_not().nonzero();
     if (bad.size(0) == 0) return;
-    throw Error("[env] " + env_ + " gave a number that is not finite: " + name +
-                " of environment " + std::to_string(bad[0][0].item<int64_t>() / agents_) +
-                " at time step " + std::to_string(first_step + t) +
-                "; checkpoints before it are intact");
+    throw Error(
+        "[env] " + env_ + " gave a number that is not finite: " + name + " of environment " +
+        std::to_string(first_env_ + bad[0][0].item<int64_t>() / agents_) + " at time step " +
+        std::to_string(first_step + t) + "; checkpoints before it are intact");
   };
   const int64_t T = window_->shape().T;
   for (int64_t t = 0; t < T; ++t) check(window_->reward(t), "reward", t);

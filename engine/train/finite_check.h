@@ -13,10 +13,11 @@ namespace maglev {
 
 class FiniteCheck {
  public:
-  /// `window` holds the rows of the iteration and outlives this; `agents` rows are an environment.
+  /// `window` holds the rows of the iteration and outlives this; `agents` rows are an environment,
+  /// the first of them number `first_env` of the run.
   /// `flagged`: what came is looked at where it lies, and a flag there remembers it.
-  FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, StepWindow& window,
-              at::Device device, bool flagged);
+  FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, int64_t first_env,
+              StepWindow& window, at::Device device, bool flagged);
 
   /// Whether what a step gave rows [begin, begin + count) is finite. CPU only; any thread.
   bool rows_finite(const StepIo& io, int64_t begin, int64_t count) const;
@@ -34,7 +35,7 @@ class FiniteCheck {
  private:
   std::string env_;
   EnvSpec spec_;
-  int64_t agents_;
+  int64_t agents_, first_env_;
   StepWindow* window_;
   at::Tensor flag_;
 };

@@ -1,8 +1,9 @@
 #pragma once
 // What a program that embeds Maglev is told while a run trains: the same for every algorithm. Each
 // hook is called on the loop's thread (`epoch` on the one that learns, see train.overlap); one that
-// is empty costs nothing, and only
-// `episodes` and `epoch` bring device values to the host, which on a GPU waits for it.
+// is empty costs nothing, and only `episodes` and `epoch` bring device values to the host, which on a
+// GPU waits for it. Where several processes share a run its first one tells, `episodes` and `epoch`
+// of its own environments.
 
 #include <cstdint>
 #include <functional>

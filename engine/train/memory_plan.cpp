@@ -12,6 +12,7 @@
 
 #include "base/core/error.h"
 #include "base/core/mapped_file.h"
+#include "base/core/process_group.h"
 #include "engine/device/device.h"
 #include "engine/host/system.h"
 #include "engine/play/evaluate.h"
@@ -67,12 +68,16 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
   ThreadPool pool(placement.threads);
   const AlgoContext context = context_of(experiment, placement, pool);
   Planned result{.rows = context.rows};
+  result.memory.processes = placement.processes;
   auto& parts = result.memory.parts;
   auto add = [&](const std::string& name, int64_t bytes) {
     if (bytes > 0) parts.push_back({name, bytes});
   };
-  add("environments",
-      run.env_count * int64_t(experiment.env().slot_bytes(experiment.env_params())));
+  add("environments", run.env_count / placement.processes *
+                          int64_t(experiment.env().slot_bytes(experiment.env_params())));
+  if (placement.processes > 1 && placement.device.is_cpu())
+    add("shared with other processes",
+        ProcessGroup::bytes(int(placement.processes)) / placement.processes);
   add("assets of the environment", int64_t(experiment.env().asset_bytes(experiment.env_params())));
   const AlgoEntry& algo = experiment.algo();
   const auto sum = [](const std::vector<MemoryPart>& of) {
@@ -90,6 +95,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     AlgoContext judge = context;
     judge.rows = std::min(run.eval_episodes, kMostEvalEnvs) * experiment.learners();
     judge.pool = &alone;
+    judge.processes = 1, judge.group = nullptr;
     add("evaluation",
         algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), judge)) : working);
   }
@@ -182,7 +188,7 @@ std::string thrift(const Experiment& experiment, const Placement& placement, con
 
 void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placement) {
   if (plan.pinned > 0 && placement.device_bytes == 0)
-    plan.host_left = std::max<int64_t>(1, probe_system(".").memory.left());
+    plan.host_left = std::max<int64_t>(1, probe_system(".").memory.left() / placement.processes);
   if (run.memory_limit == "none") return;
   if (run.memory_limit != "auto") {
     plan.limit = parse_bytes(run.memory_limit);
@@ -196,10 +202,16 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
   } else {
     plan.limit = probe_system(".").memory.left();
     plan.limit_why = "left on this machine";
-    if (const int64_t left = address_space_left(); left < plan.limit) {
-      plan.limit = left;
-      plan.limit_why = "left to this process, ulimit -v";
-    }
+  }
+  // a plan is of one process
+  if (placement.processes > 1 && placement.device.is_cpu()) {
+    plan.limit /= placement.processes;
+    plan.limit_why += ", for each of " + std::to_string(placement.processes) + " processes";
+  }
+  if (run.memory_limit != "auto" || !placement.device.is_cpu()) return;
+  if (const int64_t left = address_space_left(); left < plan.limit) {
+    plan.limit = left;
+    plan.limit_why = "left to this process, ulimit -v";
   }
 }
 
@@ -212,7 +224,9 @@ int64_t MemoryPlan::total() const {
 }
 
 std::string MemoryPlan::text() const {
-  std::string text = bytes_text(total()) + " planned: ";
+  std::string text = bytes_text(total()) + " planned";
+  if (processes > 1) text += " by each of " + std::to_string(processes) + " processes";
+  text += ": ";
   for (size_t i = 0; i < parts.size(); ++i)
     text += (i ? ", " : "") + parts[i].name + " " + bytes_text(parts[i].bytes);
   if (pinned > 0)
@@ -224,6 +238,7 @@ std::string MemoryPlan::text() const {
 std::string MemoryPlan::json() const {
   nlohmann::ordered_json all{
       {"total", total()}, {"limit", limit}, {"pinned", pinned}, {"disk", disk}};
+  if (processes > 1) all["processes"] = processes;
   for (const MemoryPart& part : parts) all["parts"][part.name] = part.bytes;
   return all.dump(2) + "\n";
 }

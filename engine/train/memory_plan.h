@@ -16,6 +16,7 @@ struct MemoryPlan {
   int64_t pinned = 0;             ///< bytes of host memory besides, for a device to read
   int64_t host_left = 0;          ///< that may be pinned; 0: unknown, the device need not be here
   int64_t disk = 0;               ///< bytes of a file in train.replay_folder
+  int64_t processes = 1;          ///< each of which holds as much
   int64_t limit = 0;              ///< bytes that `parts` may take; 0: no limit
   std::string limit_why;          ///< e.g. "free on cuda:0"
 

@@ -31,9 +31,13 @@ void Report::begin(int64_t step) {
   settle();
   // one copy of everything there is
   const double begin = steady_s();
-  std::vector<at::Tensor> parts{metrics_.sums(), from_.envs->totals()};
+  if (from_.group) {
+    from_.group->check();
+    from_.group->sum(metrics_.sums());
+  }
+  std::vector<at::Tensor> parts{metrics_.sums(), gathered(from_.group, from_.envs->totals())};
   if (from_.replay) parts.push_back(from_.replay->counters_on_device());
-  if (from_.finite->flag().defined()) parts.push_back(from_.finite->flag());
+  if (from_.finite->flag().defined()) parts.push_back(finite_flag());
   copy_.start(parts);
   metrics_.clear();
   open_ = true;
@@ -70,7 +74,9 @@ void Report::settle() {
   if (from_.finite->flag().defined() && *copy_.part<float>(from_.replay ? kMore + 1 : kMore) == 0)
     from_.not_finite(row.step);
 
-  const EpisodeTotals& totals = *copy_.part<EpisodeTotals>(kTotals);
+  EpisodeTotals totals;
+  for (int rank = 0; rank < size_of(from_.group); ++rank)
+    totals += copy_.part<EpisodeTotals>(kTotals)[rank];
   take_episodes(totals);
   const auto times = std::exchange(row.values, {});
   const double episodes = double(totals.episodes);
@@ -102,9 +108,20 @@ void Report::settle() {
   rows_.push_back(std::move(row));
 }
 
-void Report::expect_finite(int64_t step) const {
+at::Tensor Report::finite_flag() const {
   const at::Tensor& flag = from_.finite->flag();
-  if (flag.defined() && flag.item<float>() == 0) from_.not_finite(step);
+  return from_.group ? from_.group->gather(flag).amin(0) : flag;
+}
+
+void Report::expect_finite(int64_t step) const {
+  if (from_.finite->flag().defined() && finite_flag().item<float>() == 0) from_.not_finite(step);
+}
+
+void Report::pool_figures() {
+  if (!from_.group) return;
+  from_.group->sum(metrics_.sums());
+  if (from_.group->rank() > 0) metrics_.clear();
+  metrics_.begin_pass();
 }
 
 void Report::take_episodes(const EpisodeTotals& totals) {
@@ -187,6 +204,8 @@ void Report::visit_state(StateVisitor& visitor) {
   }
   at::Tensor figures = metrics_.sums();
   visitor.tensor("figures", figures);
+  // what a checkpoint holds is all processes'
+  if (visitor.loads() && rank_of(from_.group) > 0) metrics_.clear();
 }
 
 }  // namespace maglev

@@ -33,6 +33,7 @@ struct ReportSources {
   const League* league = nullptr;  ///< null: every agent learns
   DeviceTimes* stages = nullptr;   ///< of a GPU; null: times() are what the host measured
   Precision precision = Precision::fp32;
+  Group* group = nullptr;  ///< whose figures and episodes are reported; null: this process's
   /// Called where the finite check's flag has fallen before step `step`. Throws.
   std::function<void(int64_t step)> not_finite;
 };
@@ -58,7 +59,7 @@ class Report {
   /// Waits for a flush on its way and completes its row.
   void settle();
   /// Throws Error where an environment gave a number that is not finite since, as begin() would at
-  /// the next flush: asked before anything is saved. Waits for a device.
+  /// the next flush: asked before anything is saved, by all processes. Waits for a device.
   void expect_finite(int64_t step) const;
   /// The step of the last begin().
   int64_t flushed_step() const { return flushed_step_; }
@@ -79,10 +80,14 @@ class Report {
   void continue_clock(double seconds) { seconds_before_ = seconds; }
   double seconds() const;
 
+  /// Figures of all processes since the last flush become the first one's, as a checkpoint has them.
+  void pool_figures();
   /// What rows of a resumed run depend on, the figures since the last flush among it.
   void visit_state(StateVisitor& visitor);
 
  private:
+  /// [1] f32: 0 where an environment of any process gave a number that is not finite.
+  at::Tensor finite_flag() const;
   void take_episodes(const EpisodeTotals& totals);
   void look_for_divergence(const std::vector<std::pair<std::string, double>>& figures,
                            const float* sums);

@@ -16,7 +16,8 @@ namespace {
 TEST(Report, a_number_that_is_not_finite_since_the_last_flush_is_told_before_anything_is_saved) {
   const EnvSpec spec{.observations = {{.name = "vector", .shape = {2}}}, .action = {.heads = {2}}};
   Rollout rollout(spec, {.T = 3, .rows = 4, .block_rows = 4}, {}, at::kCPU);
-  FiniteCheck finite("cartpole", spec, 1, rollout.window(), at::kCPU, /*flagged=*/true);
+  FiniteCheck finite("cartpole", spec, 1, /*first_env=*/0, rollout.window(), at::kCPU,
+                     /*flagged=*/true);
   Report report(at::kCPU);
   report.watch({.finite = &finite,
                 .not_finite = [](int64_t step) { throw Error("at " + std::to_string(step)); }});

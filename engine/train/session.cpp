@@ -43,6 +43,14 @@ std::string figure_text(double x) {
   return text;
 }
 
+// "2 threads", "4 processes of 1 thread"
+std::string workers_text(const Placement& placement) {
+  const std::string threads =
+      std::to_string(placement.threads) + (placement.threads == 1 ? " thread" : " threads");
+  if (placement.processes == 1) return threads;
+  return std::to_string(placement.processes) + " processes of " + threads;
+}
+
 // the first tensor of a state that holds a number that is not finite
 class NonFinite : public StateVisitor {
  public:
@@ -177,8 +185,8 @@ MetricWriter Session::open(const RunRequest& request) {
   RunInfo info{.dir = dir_.path(),
                .algo = experiment.algo().name,
                .env = experiment.env().name,
-               .device = placement.device.str() + ", " + std::to_string(placement.threads) +
-                         " threads, " + name_of(placement.precision),
+               .device = placement.device.str() + ", " + workers_text(placement) + ", " +
+                         name_of(placement.precision),
                .total_steps = options().steps,
                .seeding_steps = trainer_.report().progress().seeding_steps,
                .resumed_at = resumed_at_,
@@ -380,7 +388,7 @@ void Session::save(bool must) {
   push(/*wait=*/true);
   writer_.flush();
   // a device has told nothing since the last flush
-  trainer_.report().expect_finite(trainer_.step());
+  trainer_.expect_finite();
   CheckpointIdentity identity = identity_of(experiment);
   identity.engine_version = kEngineVersion;
   identity.torch_version = TORCH_VERSION;
@@ -392,14 +400,19 @@ void Session::save(bool must) {
   identity.evaluate = evaluation_due();
   const std::string step = count_text(trainer_.step());
   std::string path, trouble;
+  bool visited = false;
   try {
-    path = store_.save(
-        identity, [&](StateVisitor& v) { trainer_.visit_state(v); }, &trouble);
+    const auto visit = [&](StateVisitor& v) {
+      trainer_.save_state(v);
+      visited = true;
+    };
+    path = store_.save(identity, visit, &trouble);
     if (const League* league = trainer_.league())
       write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
   } catch (const Error& e) {
-    if (must) throw;
+    // processes of which one left a visit halfway are out of step
+    if (must || (trainer_.placement().group && !visited)) throw;
     say("no checkpoint at step " + step + ": " + e.what() +
         "; training goes on and tries again at the next one");
   }

@@ -88,7 +88,7 @@ TimePlan plan_time(const Experiment& experiment, const Placement& placement,
       result.stages.push_back(std::move(stage));
   };
   const std::vector<StageWork> work = algo.work(experiment.algo_options(), context);
-  const int64_t envs = experiment.run.env_count;
+  const int64_t envs = experiment.run.env_count / placement.processes;
   const double steps = double(data.collect_steps), rows = steps * double(context.rows);
   const double row_bytes = double(Replay::row_bytes(context.spec, data.columns));
 
@@ -117,7 +117,7 @@ TimePlan plan_time(const Experiment& experiment, const Placement& placement,
   }
   for (size_t i = 1; i < work.size(); ++i) add(work[i]);
 
-  result.steps = data.collect_steps * context.rows;
+  result.steps = data.collect_steps * context.rows * placement.processes;
   for (const PlannedStage& stage : result.stages) result.iteration_s += stage.seconds;
   return result;
 }

@@ -7,7 +7,9 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/process_group.h"
 #include "base/trace/span.h"
+#include "engine/data/all_rows.h"
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
@@ -20,6 +22,9 @@ namespace {
 constexpr int64_t kRowsPerRun = 2000, kLeastRows = 100;
 // iterations before a capture: the first sets libraries up, the second shows what a warm one needs
 constexpr int64_t kBeforeCapture = 2;
+// what the first process of a run tells the others
+constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
+                     *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end";
 // a checkpoint that says more is no checkpoint of ours
 constexpr int64_t kMostSteps = int64_t(1) << 62;
 
@@ -30,11 +35,21 @@ int collect_threads(const Experiment& experiment, int threads) {
 
 // before anything is made on its device
 const Experiment& allowed(const Experiment& experiment, const Placement& placement) {
+  if (experiment.run.processes != placement.processes)
+    throw Error("[processes] processes=" + std::to_string(experiment.run.processes) +
+                " is for train; this is done by one process, leave it out");
   if (experiment.algo().cpu_only && !placement.device.is_cpu())
     throw Error("[train] " + std::string(experiment.algo().name) +
                 " runs on a processor only, got " + placement.device.str() + "; set device=cpu");
   return experiment;
 }
+
+class Nobody : public StateVisitor {
+  void visit_tensor(const std::string&, at::Tensor&) override {}
+  void visit_integer(const std::string&, int64_t&) override {}
+  void visit_real(const std::string&, double&) override {}
+  void visit_text(const std::string&, std::string&) override {}
+};
 
 }  // namespace
 
@@ -54,8 +69,10 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     stages_ = std::make_unique<ThreadPool>(2);
   }
   const int64_t learners = run.opponents.empty() ? 0 : 1;
-  envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), run.env_count,
-                                   run.seed, placement.device, pool_, /*first_env=*/0, learners);
+  const int64_t share = run.env_count / placement.processes;
+  const int64_t first_env = rank_of(placement.group) * share;
+  envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), share, run.seed,
+                                   placement.device, pool_, first_env, learners);
   const AlgoContext context = context_of(experiment, placement, overlap_ ? *learn_pool_ : pool_);
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
@@ -97,7 +114,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     updates_before_ = at::zeros_like(steps_before_);
   }
   finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
-                                          store_->window(), placement.device,
+                                          first_env, store_->window(), placement.device,
                                           /*flagged=*/runs_on_cuda(placement.device));
   if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
@@ -110,6 +127,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                  .league = league_.get(),
                  .stages = stage_times_.get(),
                  .precision = precision,
+                 .group = placement.group,
                  .not_finite = [this](int64_t step) {
                    // told at a flush, when the iteration is over: its first step lies behind
                    finite_->name_first(time_steps() - store_->window().shape().T);
@@ -133,7 +151,10 @@ void Trainer::act(int64_t t, int64_t block) {
   const auto span = trace::stage("act");
   BlockState& state = blocks_[size_t(block)];
   Timed timed(state.policy);
-  ActKey key{.seed = experiment_->run.seed, .purpose = Purpose::act, .step = t};
+  ActKey key{.seed = experiment_->run.seed,
+             .purpose = Purpose::act,
+             .step = t,
+             .first = rank_of(placement_.group) * envs_->rows()};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += time_steps();
   mark(t, 0);
@@ -152,7 +173,8 @@ void Trainer::step_part(int64_t t, int64_t index) {
   envs_->step(io, begin / agents, (begin + count) / agents);
   mark(t, 2);
   if (runs_on_cuda(placement_.device)) return;
-  report_.progress().iteration_step.fetch_add(count, std::memory_order_relaxed);
+  report_.progress().iteration_step.fetch_add(count * placement_.processes,
+                                              std::memory_order_relaxed);
   // while the rows are in the cache
   part.finite &= finite_->rows_finite(io, begin, count);
 }
@@ -284,7 +306,45 @@ void Trainer::iterate_overlapped() {
   if (due > 0) publish_learned();
 }
 
+void Trainer::tell(const char* order) {
+  if (placement_.orders && placement_.orders->rank() == 0) placement_.orders->tell(order);
+}
+
+void Trainer::follow() {
+  // the first process alone reads what is visited
+  Nobody nobody;
+  for (;;) {
+    const std::string order = placement_.orders->hear();
+    if (order == kWarmUp) warm_up();
+    else if (order == kIterate) iterate();
+    else if (order == kFlush) flush();
+    else if (order == kExpectFinite) expect_finite();
+    else if (order == kVisit) visit_state(nobody);
+    else {
+      MAGLEV_ASSERT(order == kEnd, "the first process says what all know");
+      return;
+    }
+  }
+}
+
+void Trainer::end() { tell(kEnd); }
+
+void Trainer::begin_flush() {
+  tell(kFlush);
+  report_.begin(steps_);
+}
+
+void Trainer::expect_finite() {
+  tell(kExpectFinite);
+  report_.expect_finite(steps_);
+}
+
 void Trainer::iterate() {
+  tell(kIterate);
+  iterate_here();
+}
+
+void Trainer::iterate_here() {
   if (overlap_) {
     iterate_overlapped();
   } else if (capture_after_ < 0) {
@@ -305,6 +365,7 @@ void Trainer::show_progress() {
 }
 
 void Trainer::warm_up() {
+  tell(kWarmUp);
   const bool graphs = steps_before_.defined() && placement_.device.is_cuda();
   const int64_t iterations = std::max(experiment_->run.warmup, graphs ? kBeforeCapture : 0);
   if (iterations == 0) return;
@@ -318,7 +379,9 @@ void Trainer::warm_up() {
   auto before = std::make_unique<const StateSnapshot>(visit);
   const int64_t updates = updates_;
   graphs_.on_side_stream([&] {
-    for (int64_t i = 0; i < iterations && !(stop_ && stop_()); ++i) iterate();
+    // who is one of several cannot stop alone
+    const bool may_stop = stop_ && !placement_.group;
+    for (int64_t i = 0; i < iterations && !(may_stop && stop_()); ++i) iterate_here();
     if (graphs && updates_ >= updates + kBeforeCapture) capture_graphs();
   });
   before->restore(visit);
@@ -345,10 +408,12 @@ void Trainer::capture_graphs() {
   }
   if (report_.metrics().watched()) {
     graph_note_ = "iterations run eagerly: a hook reads the figures of each pass";
+    all_have(false);
     return;
   }
   // what eager iterations left would stay beside what the graphs take: a second copy of activations
   const DeviceMemory before = device_memory();
+  bool captured = true;
   try {
     release_device_memory();
     capture_collect();
@@ -367,7 +432,21 @@ void Trainer::capture_graphs() {
     forget_graphs();
     release_device_memory();
     graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
+    captured = false;
   }
+  // what one process replays, all do
+  if (!all_have(captured) && captured) {
+    forget_graphs();
+    release_device_memory();
+    graph_note_ = "iterations run eagerly: another process could not capture them";
+  }
+}
+
+bool Trainer::all_have(bool captured) {
+  if (!placement_.orders) return captured;
+  float count = captured;
+  placement_.orders->sum(&count, 1);
+  return int(count) == placement_.orders->size();
 }
 
 std::string Trainer::capture_update_ahead() {
@@ -420,8 +499,20 @@ MetricRow Trainer::flush() {
   return *report_.next_row(/*wait=*/true);
 }
 
+void Trainer::save_state(StateVisitor& visitor) {
+  tell(kVisit);
+  visit_state(visitor);
+}
+
 void Trainer::visit_state(StateVisitor& visitor) {
   report_.settle();
+  if (!placement_.group) return visit_all(visitor);
+  if (!visitor.loads()) report_.pool_figures();
+  AllRows all(visitor, *placement_.group);
+  visit_all(all);
+}
+
+void Trainer::visit_all(StateVisitor& visitor) {
   visit_learner(visitor);
   store_->visit_state(visitor);
   visit_clocks(visitor);
@@ -431,7 +522,7 @@ void Trainer::visit_learner(StateVisitor& visitor) {
   visitor.section("algo", [&](StateVisitor& v) { algo_->visit_state(v); });
   visitor.section("envs", [&](StateVisitor& v) { envs_->visit_state(v); });
   visitor.section("carry", [&](StateVisitor& v) {
-    for (size_t i = 0; i < carry_.parts.size(); ++i) v.tensor(std::to_string(i), carry_.parts[i]);
+    for (size_t i = 0; i < carry_.parts.size(); ++i) v.rows(std::to_string(i), carry_.parts[i]);
   });
 }
 

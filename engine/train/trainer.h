@@ -56,7 +56,7 @@ class Trainer {
   /// that a resumed run may collect more or fewer at once.
   int64_t step() const { return steps_; }
   int64_t steps_per_iteration() const {
-    return offline() ? 1 : plan_->collect_steps * envs_->rows();
+    return offline() ? 1 : plan_->collect_steps * rows_of_all();
   }
   int64_t updates() const { return updates_; }
   bool done() const { return steps_ >= experiment_->run.steps; }
@@ -73,12 +73,25 @@ class Trainer {
   /// What of the run reaches the host: rows, clocks, progress.
   Report& report() { return report_; }
   const Report& report() const { return report_; }
-  void begin_flush() { report_.begin(steps_); }
+  void begin_flush();
   /// Everything since the last flush, waited for.
   MetricRow flush();
 
-  /// Everything a resumed run needs to go on as if nothing happened. Between iterations only.
+  /// Throws Error where an environment gave a number that is not finite since the last flush: asked
+  /// before anything is saved. Waits for a device.
+  void expect_finite();
+
+  /// Everything a resumed run needs to go on as if nothing happened. Between iterations only. Where
+  /// several processes share the run, all of them visit it at once, as when they load: one that does
+  /// so alone waits for ever.
   void visit_state(StateVisitor& visitor);
+  /// The same for a visitor in the first process alone: it makes the others take part.
+  void save_state(StateVisitor& visitor);
+
+  /// In the further processes of a run: does what its first process does, until that says it ends.
+  void follow();
+  /// In the first: the others' follow() returns.
+  void end();
 
   const Experiment& experiment() const { return *experiment_; }
   const Placement& placement() const { return placement_; }
@@ -108,6 +121,11 @@ class Trainer {
     bool finite = true;      ///< all the environments gave in this rollout
   };
 
+  /// The other processes of the run, where this is the first of several, do the same.
+  void tell(const char* order);
+  void iterate_here();
+  void visit_all(StateVisitor& visitor);
+
   // the stages, as they are called or captured
   void collect();
   void learn();
@@ -136,13 +154,16 @@ class Trainer {
   /// The collected steps are counted, and given to who learns from them.
   void keep_collected();
   void capture_graphs();
+  /// Whether every process has `captured` its graphs.
+  bool all_have(bool captured);
   void capture_collect();
   /// Why it could not be captured, for a line; empty: it was, or there is nothing to draw ahead.
   std::string capture_update_ahead();
   void forget_graphs();
   void show_progress();
   /// Time steps before this iteration.
-  int64_t time_steps() const { return offline() ? 0 : steps_ / envs_->rows(); }
+  int64_t time_steps() const { return offline() ? 0 : steps_ / rows_of_all(); }
+  int64_t rows_of_all() const { return envs_->rows() * placement_.processes; }
 
   const Experiment* experiment_;
   Placement placement_;

@@ -22,7 +22,9 @@
 #include "engine/train/dataset.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/fastest_precision.h"
+#include "engine/train/init_from.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/processes.h"
 #include "engine/train/session.h"
 #include "engine/train/store.h"
 
@@ -36,7 +38,7 @@ Placement placement_of(const Experiment& experiment) {
   const RunOptions& run = experiment.run;
   // read when the first device is touched
   if (run.synchronise) setenv("CUDA_LAUNCH_BLOCKING", "1", /*overwrite=*/0);
-  return place(run.device, run.threads, run.precision);
+  return share_of(experiment, place(run.device, run.threads, run.precision));
 }
 
 Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
@@ -46,7 +48,8 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
           .git_commit = kEngineCommit,
           .torch_version = TORCH_VERSION,
           .device = trainer.placement().device.str(),
-          .threads = trainer.placement().threads};
+          .threads = trainer.placement().threads,
+          .processes = trainer.placement().processes};
 }
 
 // memory that the system does not give, whoever asked for it, as one line
@@ -88,20 +91,6 @@ struct Settings {
     return changes;
   }
 };
-
-// the weights of another run instead of initial ones; what learning keeps besides begins anew
-void init_from(Trainer& trainer, const std::string& name) {
-  const auto run = run_named(name);
-  if (!run) throw Error("[train] train.init_from: " + std::string(no_run(name).what()));
-  const std::string checkpoint = checkpoint_of(run->folder, run->checkpoint);
-  Algorithm& algorithm = trainer.algorithm();
-  load_networks(
-      checkpoint, identity_of(trainer.experiment()),
-      [&](StateVisitor& v) { algorithm.visit_state(v); },
-      [&](StateVisitor& v) { algorithm.policy().visit_state(v); });
-  algorithm.follow_networks();
-  algorithm.publish();
-}
 
 // a line for people for each file of a dataset that is no longer what the run learned from; from
 // here on it knows those it has now
@@ -146,7 +135,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   std::string shrunk;
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
   // trials take the run's memory: one that does not fit is refused before
-  const Placement placement = settle_precision(experiment, asked);
+  Placement placement = settle_precision(experiment, asked);
+  Processes processes(experiment, request.process, placement);
   RunTrace trace(experiment.trace, placement.device.is_cuda());
   // what is large takes a while to be made, and the console begins behind it
   if (memory.total() > kLarge) {
@@ -178,7 +168,9 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     session.say(note);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
-  return session.run();
+  const RunOutcome outcome = session.run();
+  processes.end(trainer);
+  return outcome;
 }
 
 bool holds_already(const OptionTable& table, const std::string& assignment) {
@@ -192,7 +184,8 @@ std::vector<std::string> of_what_is_saved(const std::vector<std::string>& change
   std::vector<std::string> kept;
   for (const std::string& change : changes) {
     const bool run = change.starts_with("train.") || change.starts_with("trace.") ||
-                     change.starts_with("threads") || change.starts_with("device");
+                     change.starts_with("threads") || change.starts_with("device") ||
+                     change.starts_with("processes");
     if (!run || change.starts_with("train.opponents") || change.starts_with("train.past:"))
       kept.push_back(change);
   }
@@ -227,7 +220,16 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const Placement asked = placement_of(*experiment);
   // the checkpoint's replay has the size it has
   fit_memory(*experiment, asked, /*note=*/nullptr);
-  const Placement placement = settle_precision(*experiment, asked);
+  auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
+                        .newest_verified([](const std::string& note) {
+                          std::fprintf(stderr, "maglev: %s\n", note.c_str());
+                        });
+  if (!checkpoint)
+    throw Error("[" + folder +
+                "] holds no valid checkpoint to resume from; start the run again with the command "
+                "in reproduce.md and --overwrite, which moves this folder aside");
+  Placement placement = settle_precision(*experiment, asked);
+  Processes processes(*experiment, request.process, placement, checkpoint->dir);
   RunTrace trace(experiment->trace, placement.device.is_cuda());
   Trainer trainer(*experiment, placement);
   if (trainer.store().replay() && began.save_replay &&
@@ -242,14 +244,6 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
           "[train] " + name +
           " is what a new run begins with, and one that is resumed keeps the replay that it "
           "has; leave it out");
-  auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
-                        .newest_verified([](const std::string& note) {
-                          std::fprintf(stderr, "maglev: %s\n", note.c_str());
-                        });
-  if (!checkpoint)
-    throw Error("[" + folder +
-                "] holds no valid checkpoint to resume from; start the run again with the command "
-                "in reproduce.md and --overwrite, which moves this folder aside");
   const CheckpointIdentity identity = [&] {
     try {
       return load_checkpoint(*checkpoint, identity_of(*experiment),
@@ -313,7 +307,9 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                   " rows, as it began; a new run of this length keeps " + std::to_string(wanted) +
                   " where train.replay_capacity says nothing else");
   }
-  return session.run();
+  const RunOutcome outcome = session.run();
+  processes.end(trainer);
+  return outcome;
 }
 
 }  // namespace

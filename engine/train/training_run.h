@@ -18,6 +18,9 @@ struct RunRequest {
   std::vector<std::string> notes;    ///< said when a new run begins, e.g. by Experiment::settle
   std::string given = {};  ///< kept as given.txt, a line each; empty: what was there stays
   Hooks hooks = {};        ///< for programs that embed this
+  /// A command that calls train_process with the word behind it: how the setting processes starts
+  /// the further ones; empty: they are refused.
+  std::vector<std::string> process = {};
 };
 
 enum class RunOutcome {
@@ -33,6 +36,11 @@ void settle_names(Experiment& experiment, std::vector<std::string>* replaced = n
 /// Trains a new run to its end; what train.precision=auto became is written into `experiment`.
 /// Throws Error; what was saved before stays.
 RunOutcome train_new(Experiment& experiment, const RunRequest& request);
+
+/// A further process of a run, `place` in it being the last word of RunRequest::process as it was
+/// started: returns when the run has ended, and whether this one's part of it ended well; else
+/// the first one says why. Throws Error where `place` is none.
+bool train_process(const std::string& place);
 
 /// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never
 /// stopped. `overrides` are name=value; the settings before them are kept beside config.yaml.

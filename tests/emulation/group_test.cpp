@@ -14,9 +14,11 @@
 #include <gtest/gtest.h>
 
 #include "base/core/other_program.h"
+#include "engine/data/all_rows.h"
 #include "engine/device/side_stream.h"
 #include "engine/device/step_graph.h"
 #include "engine/group/nccl_group.h"
+#include "engine/train/trainer.h"
 #include "kernels/noise/noise_op.h"
 #include "tests/emulation/device.h"
 #include "tests/errors.h"
@@ -283,6 +285,121 @@ TEST(EmulatedGroup, adds_on_the_stream_that_is_the_current_one) {
   EXPECT_NE(error_of(draw), "") << "it may still be added";
   side.join();
   EXPECT_EQ(error_of(draw), "");
+}
+
+// what a run knows after `kRollouts` iterations, replayed as graphs where they can be
+struct Learned {
+  std::vector<std::pair<std::string, at::Tensor>> state;
+  MetricRow row;
+  bool captured = false;
+};
+constexpr int kRollouts = 4;
+
+class Copies : public StateVisitor {
+ public:
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+
+ private:
+  void visit_tensor(const std::string& name, at::Tensor& value) override {
+    tensors.emplace_back(name, value.detach().cpu().clone());
+  }
+  void visit_integer(const std::string&, int64_t&) override {}
+  void visit_real(const std::string&, double&) override {}
+  void visit_text(const std::string&, std::string&) override {}
+};
+
+Learned learned(const std::vector<std::string>& settings, Group* group) {
+  Experiment experiment("ppo", "cartpole");
+  for (const std::string& setting : settings) experiment.table().override_with(setting);
+  experiment.run.processes = size_of(group);
+  const Placement placement{
+      .device = kGpu, .threads = 1, .processes = size_of(group), .group = group};
+  Trainer trainer(experiment, placement);
+  trainer.warm_up();
+  for (int i = 0; i < kRollouts; ++i) trainer.iterate();
+  Learned result{.row = trainer.flush(), .captured = trainer.captured()};
+  Copies copies;
+  trainer.visit_state(copies);
+  result.state = std::move(copies.tensors);
+  return result;
+}
+
+// whole rollouts are a minibatch, so that the same rows are learned from together
+void expect_as_one(const std::vector<std::string>& settings) {
+  const Place here = place();
+  NcclGroup group = here.group();
+  const Learned shared = learned(settings, &group), alone = learned(settings, nullptr);
+  EXPECT_TRUE(shared.captured);
+  ASSERT_EQ(shared.state.size(), alone.state.size());
+  for (size_t i = 0; i < shared.state.size(); ++i) {
+    const auto& [name, value] = shared.state[i];
+    EXPECT_EQ(name, alone.state[i].first);
+    // the states of environments are bytes
+    if (value.is_floating_point())
+      EXPECT_TRUE(at::allclose(value, alone.state[i].second, 1e-3, 1e-4)) << name;
+  }
+  EXPECT_EQ(shared.row.episodes, alone.row.episodes);
+}
+
+// takes what is saved, and gives it back where it loads
+class OneTensor : public StateVisitor {
+ public:
+  at::Tensor saved;
+  bool loading = false;
+  bool loads() const override { return loading; }
+
+ private:
+  void visit_tensor(const std::string&, at::Tensor& value) override {
+    if (loading) value.copy_(saved);
+    else saved = value.clone();
+  }
+  void visit_integer(const std::string&, int64_t&) override {}
+  void visit_real(const std::string&, double&) override {}
+  void visit_text(const std::string&, std::string&) override {}
+};
+
+TEST(GroupProcess, DISABLED_saves_rows) {
+  const Place here = place();
+  NcclGroup group = here.group();
+  // environments that step on the host keep their states there
+  for (const at::Device device : {at::Device(at::kCPU), kGpu}) {
+    const at::Tensor all = at::arange(12).view({4, 3}).to(device);
+    const at::Tensor own = all.narrow(0, 2 * here.rank, 2).clone();
+    OneTensor one;
+    at::Tensor rows = own.clone();
+    AllRows(one, group).rows("rows", rows);
+    EXPECT_TRUE(at::equal(one.saved.cpu(), all.cpu()));
+    one.loading = true;
+    rows.zero_();
+    AllRows(one, group).rows("rows", rows);
+    EXPECT_TRUE(at::equal(rows.cpu(), own.cpu()));
+  }
+}
+TEST(EmulatedGroup, saves_the_rows_of_all_and_loads_its_own) { expect_content(2, 2, "saves_rows"); }
+
+const std::vector<std::string> kSmallRun{"env.count=4",
+                                         "ppo.rollout=8",
+                                         "ppo.epochs=2",
+                                         "ppo.minibatch=0",
+                                         "train.steps=1000",
+                                         "ppo.network.normalize_obs=true",
+                                         "ppo.network.value_head=popart"};
+std::vector<std::string> small_run_with(const std::string& setting) {
+  auto settings = kSmallRun;
+  settings.push_back(setting);
+  return settings;
+}
+
+TEST(GroupProcess, DISABLED_learns) { expect_as_one(kSmallRun); }
+TEST(GroupProcess, DISABLED_learns_scaled) {
+  expect_as_one(small_run_with("ppo.normalize_reward=true"));
+}
+TEST(GroupProcess, DISABLED_learns_by_the_reference) {
+  expect_as_one(small_run_with("ppo.fused=false"));
+}
+TEST(EmulatedGroup, learns_what_one_process_does_in_replayed_graphs) {
+  for (const char* how : {"learns", "learns_scaled", "learns_by_the_reference"})
+    expect_content(2, 2, how);
 }
 
 }  // namespace

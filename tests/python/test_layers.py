@@ -17,6 +17,7 @@ LAYERS = [
     ["envs", "sinks", "kernels"],
     ["engine/device"],
     ["kernels: torch"],
+    ["engine/group"],
     ["engine/data", "engine/host"],
     ["engine/trace"],
     ["engine/nn"],

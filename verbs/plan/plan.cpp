@@ -12,6 +12,7 @@
 #include "base/core/terminal.h"
 #include "engine/host/system.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/processes.h"
 #include "engine/train/time_plan.h"
 #include "verbs/arguments.h"
 #include "verbs/plan/devices.h"
@@ -210,7 +211,7 @@ int run(const std::vector<std::string>& words) {
     experiment.table().override_with("train.memory_limit=" + *limit);
 
   const std::string device = arguments.value("--device").value_or(experiment.run.device);
-  const Placement placement = placement_of(device, experiment.run);
+  const Placement placement = share_of(experiment, placement_of(device, experiment.run));
   Planned planned{.algo = arguments.positional()[0],
                   .env = arguments.positional()[1],
                   .device = placement.device_bytes ? device : placement.device.str(),

@@ -59,7 +59,16 @@ int exit_status(RunOutcome outcome) {
                                            : kStopped;
 }
 
+// what a run with processes=N starts, not people
+constexpr const char* kProcess = "--process";
+
+int run_process(const std::string& place) {
+  claim_threads();
+  return train_process(place) ? 0 : 1;
+}
+
 int run(const std::vector<std::string>& words) {
+  if (words.size() == 2 && words[0] == kProcess) return run_process(words[1]);
   const Arguments arguments(entry(), words, grammar());
   const auto& names = arguments.positional();
   if (arguments.help()) {
@@ -83,6 +92,7 @@ int run(const std::vector<std::string>& words) {
   request.out = arguments.value("--out").value_or("");
   request.overwrite = arguments.has("--overwrite");
   if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks, "--sinks");
+  request.process = {"/proc/self/exe", "train", kProcess};
   request.command = {"./maglev", "train"};
   // how to get the run again: not on top of itself
   std::ranges::copy_if(words, std::back_inserter(request.command),

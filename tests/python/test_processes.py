@@ -1,0 +1,257 @@
+"""Several processes that share a run learn what one does: each has a part of the environments."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import ENGINE, HOME, skip_without_library
+
+STEPS = 16 * 16 * 6
+COMMON = [
+    "--bare",
+    "--sinks",
+    "jsonl",
+    f"train.steps={STEPS}",
+    f"train.save_every={STEPS // 6}",
+    "train.keep=10",
+    "env.count=16",
+    "ppo.rollout=16",
+    "ppo.epochs=2",
+    "threads=4",
+    "seed=3",
+]
+# what takes in rows of all processes: normalisers, PopArt, a mean over the batch
+SHARED = [
+    "ppo.network.value_head=popart",
+    "ppo.network.normalize_obs=true",
+    "ppo.normalize_reward=true",
+]
+# of numbers that are computed alike but added up in another order
+CLOSE = {"rtol": 2e-3, "atol": 2e-4}
+DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8, "I32": np.int32}
+
+
+def checkpoints(run):
+    return sorted((run / "checkpoints").glob("step_*"))
+
+
+def state_of(checkpoint):
+    """Every tensor of a checkpoint by name."""
+    data = next(checkpoint.glob("*.safetensors")).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    tensors = {}
+    for name, row in json.loads(data[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = row["data_offsets"]
+        part = data[8 + size + begin : 8 + size + end]
+        tensors[name] = np.frombuffer(part, DTYPES[row["dtype"]]).reshape(row["shape"])
+    return tensors
+
+
+def hashes_of(checkpoint):
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    return {key: manifest[key] for key in ("tensors", "integers", "reals", "texts")}
+
+
+def expect_close(a, b):
+    for name in a:
+        # the state of an environment is bytes
+        if name != "envs.slots":
+            np.testing.assert_allclose(b[name], a[name], **CLOSE, err_msg=name)
+
+
+def rows_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def train(engine, run, *words):
+    done = engine("train", "ppo", "pendulum", *COMMON, *words, "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def start(run, *words):
+    return subprocess.Popen(
+        [ENGINE, "train", "ppo", "cartpole", "--bare", "--sinks", "jsonl", "processes=2", "--out", run, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+    )
+
+
+def wait_for(condition, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it never came to that")
+
+
+def children_of(pid):
+    return [
+        int(p)
+        for task in os.listdir(f"/proc/{pid}/task")
+        for p in open(f"/proc/{pid}/task/{task}/children").read().split()
+    ]
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("learner", ["ppo.fused=true", "ppo.fused=false"])
+@pytest.mark.parametrize("normalize", ["off", "batch", "minibatch"])
+def test_two_learn_what_one_does(engine, tmp_path, learner, normalize):
+    # whole rollouts, so that the same rows are learned from together
+    words = [*SHARED, learner, "ppo.minibatch=0", f"ppo.normalize_advantage={normalize}"]
+    one = train(engine, tmp_path / "one", *words)
+    two = train(engine, tmp_path / "two", *words, "processes=2")
+    assert len(checkpoints(one)) == len(checkpoints(two)) == 7
+    for first, second in zip(checkpoints(one), checkpoints(two)):
+        a, b = state_of(first), state_of(second)
+        assert a.keys() == b.keys()
+        expect_close(a, b)
+    # before anything was learned all is the same to the bit, and after the first rollout the actions are
+    assert hashes_of(checkpoints(one)[0]) == hashes_of(checkpoints(two)[0])
+    slots = [state_of(checkpoints(run)[1])["envs.slots"] for run in (one, two)]
+    assert np.array_equal(*slots)
+    assert "- processes: 2" in (two / "reproduce.md").read_text()
+    # figures are of all of them
+    for a, b in zip(rows_of(one), rows_of(two)):
+        assert a["step"] == b["step"] and a["episodes"] == b["episodes"]
+        for name in ("return_mean", "loss/policy", "loss/value", "value/explained_variance", "policy/entropy"):
+            if a.get(name) is not None:
+                assert b[name] == pytest.approx(a[name], rel=2e-3, abs=2e-4), name
+
+
+def test_minibatches_of_two_are_of_both(engine, tmp_path):
+    words = [*SHARED, "ppo.minibatch=64"]
+    runs = [train(engine, tmp_path / name, *words, f"processes={n}") for name, n in (("one", 1), ("two", 2))]
+    steps = [state_of(checkpoints(run)[-1])["algo.optimizer.steps"] for run in runs]
+    assert np.array_equal(*steps)
+
+
+def test_the_reference_holds_two_processes_to_it(engine, tmp_path):
+    words = [*SHARED, "ppo.minibatch=64", "processes=2"]
+    fused = train(engine, tmp_path / "fused", *words)
+    reference = train(engine, tmp_path / "reference", *words, "ppo.fused=false")
+    expect_close(state_of(checkpoints(fused)[-1]), state_of(checkpoints(reference)[-1]))
+
+
+def test_gradients_may_be_rounded_on_their_way(engine, tmp_path):
+    words = ["ppo.minibatch=0", "processes=2"]
+    exact = state_of(checkpoints(train(engine, tmp_path / "exact", *words))[-1])
+    rounded = state_of(checkpoints(train(engine, tmp_path / "rounded", *words, "train.gradients=bf16"))[-1])
+    weights = "algo.network.policy_trunk.fc1_weight"
+    assert not np.array_equal(exact[weights], rounded[weights])
+    np.testing.assert_allclose(rounded[weights], exact[weights], atol=5e-3)
+
+
+def test_a_resumed_run_ends_as_the_unbroken_one(engine, tmp_path):
+    words = [*SHARED, "ppo.minibatch=64", "processes=2", "train.log_every=700"]
+    whole = train(engine, tmp_path / "whole", *words)
+    broken = train(engine, tmp_path / "broken", *words, f"train.steps={STEPS // 2}", "ppo.lr_end=1")
+    done = engine("train", "--resume", broken, "--sinks", "jsonl", f"train.steps={STEPS}")
+    assert done.returncode == 0, done.stderr
+    assert hashes_of(checkpoints(broken)[-1]) == hashes_of(checkpoints(whole)[-1])
+    assert not [w for w in os.listdir(broken) if w.startswith("step_")]
+
+
+@pytest.mark.parametrize("before, after", [(1, 4), (4, 1), (2, 4)])
+def test_a_run_is_resumed_by_more_or_fewer(engine, tmp_path, before, after):
+    words = [*SHARED, "ppo.minibatch=64", f"processes={before}"]
+    run = train(engine, tmp_path / "run", *words, f"train.steps={STEPS // 2}")
+    done = engine("train", "--resume", run, "--sinks", "jsonl", f"train.steps={STEPS}", f"processes={after}")
+    assert done.returncode == 0, done.stderr
+    assert rows_of(run)[-1]["step"] == STEPS
+
+
+def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, tmp_path):
+    run = tmp_path / "run"
+    leader = start(run, "train.steps=500000000", "train.save_every=20000")
+    wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)
+    (other,) = children_of(leader.pid)
+    os.kill(other, signal.SIGKILL)
+    _, error = leader.communicate(timeout=60)
+    assert leader.returncode == 2
+    assert "process 1 of the run ended: signal 9" in error
+    status = json.loads((run / "run.json").read_text())
+    assert status["state"] == "failed"
+    steps = status["steps"] + 50_000
+    done = engine("train", "--resume", run, "--sinks", "jsonl", f"train.steps={steps}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_none_is_left_when_the_first_ends(tmp_path, how):
+    run = tmp_path / "run"
+    leader = start(run, "train.steps=500000000", "train.save_every=20000")
+    wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)
+    (other,) = children_of(leader.pid)
+    # a terminal or a batch system may tell all of them
+    if how == signal.SIGTERM:
+        os.kill(other, how)
+    leader.send_signal(how)
+    leader.communicate(timeout=60)
+    wait_for(lambda: not alive(other))
+    if how != signal.SIGKILL:
+        assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    "words, error",
+    [
+        (["ppo", "cartpole", "env.count=15", "ppo.minibatch=0"], "env.count must be a multiple of it, got 15"),
+        (["ppo", "cartpole", "ppo.minibatch=65"], "ppo.minibatch must be a multiple of processes=2"),
+        (["ppo", "cartpole", "ppo.minibatch=1"], "ppo.minibatch must be a multiple of processes=2"),
+        (["ppo", "cartpole", "threads=3"], "threads must be a multiple of it, got 3; use 2 or 4"),
+        (["tdmpc2", "pendulum"], "tdmpc2 learns in one process"),
+        (["dreamer", "pendulum"], "dreamer learns in one process"),
+        (["ppo", "cartpole", "processes=100"], "processes must be"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(engine, tmp_path, words, error):
+    done = engine("train", words[0], words[1], "--bare", "processes=2", *words[2:], "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert error in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_opponents_play_is_one_process(engine, tmp_path):
+    done = engine("train", "ppo", "hockey", "--bare", "train.opponents=past", "processes=2", "--out", tmp_path / "run")
+    skip_without_library(done)
+    assert done.returncode == 2 and "train.opponents is one process" in done.stderr
+
+
+def test_a_place_that_nobody_gave_is_no_process(engine):
+    done = engine("train", "--process", "7:1")
+    assert done.returncode == 2
+    assert "'7:1' is no place in a run" in done.stderr
+
+
+def test_bench_measures_one_process(engine):
+    done = engine("bench", "run", "ppo", "cartpole", "processes=2")
+    assert done.returncode == 2
+    assert "processes=2 is for train" in done.stderr
+
+
+def test_a_plan_refuses_what_training_would(engine):
+    done = engine("plan", "ppo", "cartpole", "--bare", "processes=2", "ppo.minibatch=255")
+    assert "ppo.minibatch must be a multiple of processes=2, which share its rows, got 255; use 254 or 256" in done.stderr
+
+
+def test_a_plan_is_of_one_of_them(engine):
+    plans = [json.loads(engine("plan", "ppo", "goodhart", "--json", "--no-time", f"processes={n}").stdout) for n in (1, 2)]
+    assert plans[1]["parts"]["rollout"] == pytest.approx(plans[0]["parts"]["rollout"] / 2, rel=0.01)
