@@ -16,7 +16,8 @@ namespace maglev::ppo {
 
 NetworkContext network_context(const AlgoContext& context) {
   return {.spec = context.spec,
-          .bf16 = context.precision == Precision::bf16 && context.device.is_cpu()};
+          .bf16 = context.precision == Precision::bf16 && context.device.is_cpu(),
+          .on_cuda = runs_on_cuda(context.device)};
 }
 
 PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)

@@ -168,7 +168,7 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   // with others, columns of all processes that statistics are taken of
   if (context.processes > 1) row += context.processes * (o.normalize_reward ? 12 : 4) * f32;
   // what convolutions leave, with what their kernels work in; fitted
-  constexpr double kConvolved = 1.34;
+  constexpr double kConvolved = 1.12;
   const RowCost cost = network.cost();
   const int64_t images = int64_t(kConvolved * double(cost.seen + cost.convolved + cost.passing));
   // in pairs each weight twice, straight and turned, and each activation, both ways

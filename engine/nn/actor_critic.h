@@ -42,7 +42,8 @@ struct RowCost {
   int64_t uses = 1;       ///< times it uses the most used weights: rows it is in their products
   int64_t convolved = 0;  ///< of the outputs those of convolutions, kept once
   int64_t seen = 0;       ///< numbers of the image that convolutions see
-  int64_t passing = 0;    ///< the most that comes back through one of them; networks take turns
+  /// The most that comes back through one of them, with what it masks first; networks take turns.
+  int64_t passing = 0;
   RowCost operator+(const RowCost& other) const {
     return {multiply_adds + other.multiply_adds,
             outputs + other.outputs,

@@ -157,15 +157,18 @@ TEST_F(Planned, memory_of_tdmpc2_is_what_it_takes) {
 }
 
 TEST_F(Planned, memory_of_convolutions_is_what_they_take) {
-  EXPECT_EXIT(compare_and_exit({"ppo",
-                                "minatar_breakout",
-                                {"env.count=256", "ppo.rollout=16", "ppo.epochs=1",
-                                 "ppo.minibatch=1024", "ppo.network.kind=cnn",
-                                 "ppo.network.activation=relu", "ppo.network.shared=true"},
-                                {"env.count=8", "ppo.minibatch=32"},
-                                2,
-                                /*threads=*/1}),
-              testing::ExitedWithCode(0), "had ");
+  for (const char* winograd : {"true", "false"})
+    EXPECT_EXIT(compare_and_exit({"ppo",
+                                  "minatar_breakout",
+                                  {"env.count=256", "ppo.rollout=16", "ppo.epochs=1",
+                                   "ppo.minibatch=1024", "ppo.network.kind=cnn",
+                                   "ppo.network.activation=relu", "ppo.network.shared=true",
+                                   std::string("ppo.network.cnn.winograd=") + winograd},
+                                  {"env.count=8", "ppo.minibatch=32"},
+                                  2,
+                                  /*threads=*/1}),
+                testing::ExitedWithCode(0), "had ")
+        << winograd;
 }
 
 TEST_F(Planned, memory_of_dreamer_is_what_it_takes) {

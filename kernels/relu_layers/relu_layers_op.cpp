@@ -13,6 +13,7 @@
 #include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "kernels/relu_layers/conv_lanes.h"
+#include "kernels/relu_layers/winograd_op.h"
 
 namespace maglev {
 namespace {
@@ -221,7 +222,8 @@ at::Tensor dense_layer(const at::Tensor& x, const LayerWeights& layer) {
 struct LayerShape {
   int64_t B, C, H, W, O;  ///< H = 0: a linear layer with C inputs
   bool low;
-  bool relu = true;  ///< a linear layer may be without
+  bool relu = true;       ///< a linear layer may be without
+  bool winograd = false;  ///< a convolution in fewer products
 };
 
 KernelCase make_case(const LayerShape& s, at::Device device) {
@@ -252,8 +254,8 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
   const int64_t places = conv ? s.H * s.W : 1;
   const std::string type = s.low ? " bf16" : " f32";
   return {
-      .name = (conv ? "conv " + std::to_string(s.C) + "x" + std::to_string(s.H) + "x" +
-                          std::to_string(s.W)
+      .name = (conv ? (s.winograd ? "winograd " : "conv ") + std::to_string(s.C) + "x" +
+                          std::to_string(s.H) + "x" + std::to_string(s.W)
                     : (s.relu ? "linear " : "linear alone ") + std::to_string(s.C)) +
               " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type,
       .inputs = {x.to(device), weight.to(device), bias.to(device)},
@@ -265,11 +267,13 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
             });
           },
       .fused =
-          [conv, low = s.low, relu = s.relu](const Tensors& in) {
+          [conv, low = s.low, relu = s.relu, winograd = s.winograd](const Tensors& in) {
             const LayerWeights layer{in[1], in[2], {}, {}};
             auto t = low ? in[0].to(at::kBFloat16) : in[0];
-            const auto one = conv ? conv3x3_relu : relu ? linear_relu : linear_alone;
-            return Tensors{one(t, layer).to(in[0].scalar_type())};
+            const auto y = conv   ? conv3x3_relu(t, layer, winograd)
+                           : relu ? linear_relu(t, layer)
+                                  : linear_alone(t, layer);
+            return Tensors{y.to(in[0].scalar_type())};
           },
       // over a layer's inputs, and back over outputs or, for weights, over all places; in bf16 the
       // sums are f32's, but what is read, three times, and what is given round each by itself
@@ -301,6 +305,15 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
   for (const LayerShape& s : {LayerShape{.B = 256, .C = 4, .H = 10, .W = 10, .O = 16, .low = false},
                               LayerShape{.B = 21, .C = 3, .H = 5, .W = 4, .O = 12, .low = false}})
     list.push_back(first_case(s, device));
+  // whole blocks of tiles and less, tiles that the image's edge cuts
+  for (const LayerShape& s : {LayerShape{.B = 3, .C = 16, .H = 5, .W = 6, .O = 32},
+                              LayerShape{.B = 1, .C = 48, .H = 1, .W = 9, .O = 16},
+                              LayerShape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
+                              LayerShape{.B = 64, .C = 64, .H = 11, .W = 11, .O = 64}}) {
+    LayerShape shape = s;
+    shape.low = false, shape.winograd = true;
+    list.push_back(make_case(shape, device));
+  }
   for (bool low : {false, true})
     for (const LayerShape& s :
          {LayerShape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
@@ -318,7 +331,7 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
 
 }  // namespace
 
-at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer) {
+at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd) {
   if (suits_lanes(x, layer.weight)) {
     const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
     const auto weight = layer.weight.contiguous();
@@ -326,6 +339,9 @@ at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer) {
     auto memory = lanes_memory(lanes_shape(image, weight), 1, image.options());
     return lanes_forward(image, weight, layer.bias, memory);
   }
+  if (winograd && x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 && !AtenOnly::on() &&
+      suits_winograd(layer.weight))
+    return winograd_conv_relu(x, layer.weight, layer.bias);
   if (!onednn_has(x)) return plain_conv(x, used(x, layer));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))

@@ -1,6 +1,7 @@
 #pragma once
 // Layers of convolutional networks with their ReLU inside, forward and backward: oneDNN primitives,
-// which reach this kind of processor's peak where ATen's own way to them does not.
+// which reach this kind of processor's peak where ATen's own way to them does not, and convolutions
+// of our own where they take fewer multiplications or fill vectors better.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,9 +15,10 @@ struct LayerWeights {
 
 /// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
 /// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. A first layer of
-/// up to 16 channels has its images in lanes (conv_lanes.h). On a CPU an image's result does not
+/// up to 16 channels has its images in lanes (conv_lanes.h); of the others those that suit are
+/// computed in tiles (winograd_op.h) unless `winograd` is off. On a CPU an image's result does not
 /// depend on the images around it, from 16 on.
-at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer);
+at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd = true);
 
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
 /// row's result does not depend on the rows around it, from two rows on.

@@ -335,8 +335,9 @@ void expect_as_one(const std::vector<std::string>& settings) {
     const auto& [name, value] = shared.state[i];
     EXPECT_EQ(name, alone.state[i].first);
     // the states of environments are bytes
-    if (value.is_floating_point())
+    if (value.is_floating_point()) {
       EXPECT_TRUE(at::allclose(value, alone.state[i].second, 1e-3, 1e-4)) << name;
+    }
   }
   EXPECT_EQ(shared.row.episodes, alone.row.episodes);
 }

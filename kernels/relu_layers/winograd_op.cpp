@@ -1,0 +1,83 @@
+#include "kernels/relu_layers/winograd_op.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/relu_layers/winograd.h"
+
+namespace maglev {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Winograd winograd_shape(const at::Tensor& x, const at::Tensor& weight) {
+  return {x.size(0), x.size(2), x.size(3), x.size(1), weight.size(0)};
+}
+
+at::Tensor winograd_forward_of(const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& bias) {
+  const Winograd s = winograd_shape(x, weight);
+  auto y =
+      at::empty({s.images, s.outs, s.height, s.width}, x.options(), at::MemoryFormat::ChannelsLast);
+  const auto by_place = weight.permute({2, 3, 1, 0}).contiguous();
+  auto scratch = at::empty({s.forward_scratch()}, x.options());
+  winograd_forward_cpu({.shape = s,
+                        .weight = by_place.const_data_ptr<float>(),
+                        .bias = bias.const_data_ptr<float>(),
+                        .x = x.const_data_ptr<float>(),
+                        .y = y.data_ptr<float>(),
+                        .scratch = scratch.data_ptr<float>()});
+  return y;
+}
+
+class WinogradConv : public torch::autograd::Function<WinogradConv> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) {
+    auto y = winograd_forward_of(x, weight, bias);
+    context->save_for_backward({x, weight, y});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
+    const Winograd s = winograd_shape(x, weight);
+    const auto dy = grad[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const bool wants_dx = context->needs_input_grad(0);
+    const auto by_place = weight.permute({2, 3, 0, 1}).contiguous();
+    auto dx = wants_dx ? at::empty_like(x) : at::Tensor();
+    auto d_weight = at::empty({3, 3, s.channels, s.outs}, x.options());
+    auto d_bias = at::empty({s.outs}, x.options());
+    auto scratch = at::empty({s.backward_scratch()}, x.options());
+    winograd_backward_cpu({.shape = s,
+                           .weight = by_place.const_data_ptr<float>(),
+                           .x = x.const_data_ptr<float>(),
+                           .y = y.const_data_ptr<float>(),
+                           .dy = dy.const_data_ptr<float>(),
+                           .d_weight = d_weight.data_ptr<float>(),
+                           .d_bias = d_bias.data_ptr<float>(),
+                           .dx = wants_dx ? dx.data_ptr<float>() : nullptr,
+                           .scratch = scratch.data_ptr<float>()});
+    return {dx, d_weight.permute({3, 2, 0, 1}).contiguous(), d_bias};
+  }
+};
+
+}  // namespace
+
+bool suits_winograd(const at::Tensor& weight) {
+  return weight.size(0) % kWinogradStep == 0 && weight.size(1) % kWinogradStep == 0;
+}
+
+at::Tensor winograd_conv_relu(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+  const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
+  const bool gradients =
+      at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
+  if (gradients) return WinogradConv::apply(image, weight, bias);
+  return winograd_forward_of(image, weight, bias);
+}
+
+}  // namespace maglev

@@ -1,0 +1,64 @@
+#include <limits>
+
+#include <ATen/ATen.h>
+
+#include <gtest/gtest.h>
+
+#include "kernels/relu_layers/winograd_op.h"
+
+namespace maglev {
+namespace {
+
+struct Layer {
+  at::Tensor x, weight, bias;
+};
+
+Layer layer_of(int64_t images, int64_t channels, int64_t side, int64_t outs) {
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(11));
+  return {at::randn({images, channels, side, side}, gen), at::randn({outs, channels, 3, 3}, gen),
+          at::randn({outs}, gen)};
+}
+
+TEST(Winograd, an_image_does_not_depend_on_those_around_it) {
+  // 7 x 9 tiles: blocks begin within images
+  const auto [x, weight, bias] = layer_of(7, 32, 11, 16);
+  const auto all = winograd_conv_relu(x, weight, bias);
+  for (int64_t i = 0; i < x.size(0); ++i)
+    EXPECT_TRUE(at::equal(winograd_conv_relu(x.narrow(0, i, 1), weight, bias)[0], all[i])) << i;
+}
+
+TEST(Winograd, rounds_some_millionths_of_what_it_adds) {
+  const auto [x, weight, bias] = layer_of(4, 64, 12, 64);
+  const auto exact =
+      at::conv2d(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble), 1, 1);
+  const auto added = at::conv2d(x.abs(), weight.abs(), bias.abs(), 1, 1);
+  const auto wrong = (winograd_conv_relu(x, weight, bias) - exact.relu()).abs() / added;
+  EXPECT_LT(wrong.max().item<double>(), 6e-6);
+  EXPECT_LT(wrong.mean().item<double>(), 2e-7);
+}
+
+TEST(Winograd, what_is_no_number_stays_none) {
+  auto [x, weight, bias] = layer_of(1, 16, 9, 16);
+  x[0][3][4][4] = std::numeric_limits<float>::quiet_NaN();
+  x.requires_grad_(), weight.requires_grad_();
+  const auto y = winograd_conv_relu(x, weight, bias);
+  EXPECT_TRUE(y.isnan().narrow(2, 3, 3).narrow(3, 3, 3).all().item<bool>());
+  y.sum().backward();
+  EXPECT_TRUE(weight.grad().select(1, 3).isnan().all().item<bool>());
+}
+
+TEST(Winograd, gradients_of_weights_need_none_of_images) {
+  auto [x, weight, bias] = layer_of(5, 16, 10, 32);
+  weight.requires_grad_(), bias.requires_grad_();
+  winograd_conv_relu(x, weight, bias).sum().backward();
+  const auto alone = weight.grad().clone(), bias_alone = bias.grad().clone();
+  weight.mutable_grad().reset(), bias.mutable_grad().reset();
+  x.requires_grad_();
+  winograd_conv_relu(x, weight, bias).sum().backward();
+  EXPECT_TRUE(at::equal(alone, weight.grad()));
+  EXPECT_TRUE(at::equal(bias_alone, bias.grad()));
+  EXPECT_TRUE(x.grad().defined());
+}
+
+}  // namespace
+}  // namespace maglev
