@@ -13,6 +13,7 @@
 #include "engine/train/dataset.h"
 #include "engine/train/trainer.h"
 #include "tests/folder.h"
+#include "tests/small_plans.h"
 
 namespace maglev {
 namespace {
@@ -46,18 +47,7 @@ const Settings kGoals{"env.count=5", "ppo.rollout=16", "ppo.minibatch=40"},
 const Settings kSmallImages{"env.count=2", "ppo.minibatch=16",
                             "ppo.network.cnn.channels=[4, 4, 4]"};
 
-// few and small plans, for an emulated device takes its time; episodes end within what is random
-const Settings kSmallPlans{"env.count=2",
-                           "tdmpc2.samples=8",
-                           "tdmpc2.elites=2",
-                           "tdmpc2.policy_trajectories=2",
-                           "tdmpc2.iterations=2",
-                           "tdmpc2.batch=8",
-                           "tdmpc2.update_every=42",
-                           "tdmpc2.seed_steps=126",
-                           "tdmpc2.updates_per_step=0.05"};
-const Settings kShortEpisodes =
-    together(kSmallPlans, {"env.max_steps=20", "tdmpc2.update_every=14", "tdmpc2.seed_steps=42"});
+const Settings kShortPlans = together(kSmallPlans, kShortEpisodes);
 
 // behind the algorithm's own small run
 const std::vector<DeviceRun>& device_runs() {
@@ -89,17 +79,17 @@ const std::vector<DeviceRun>& device_runs() {
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
       {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},
       {"images_of_a_world_model", "tdmpc2", "points", together(kSmallPlans, {"env.image=true"})},
-      {"a_world_model", "tdmpc2", "pendulum", kShortEpisodes},
+      {"a_world_model", "tdmpc2", "pendulum", kShortPlans},
       {"the_policy_of_a_world_model_alone", "tdmpc2", "pendulum",
-       together(kShortEpisodes, {"tdmpc2.mpc=false", "tdmpc2.dropout=0.1", "tdmpc2.episodic=on"})},
+       together(kShortPlans, {"tdmpc2.mpc=false", "tdmpc2.dropout=0.1", "tdmpc2.episodic=on"})},
       {"a_ring_in_pinned_memory", "tdmpc2", "pendulum",
-       together(kShortEpisodes, {"train.replay_memory=pinned"})},
+       together(kShortPlans, {"train.replay_memory=pinned"})},
       {"batches_drawn_ahead", "tdmpc2", "pendulum",
-       together(kShortEpisodes, {"train.replay_memory=pinned", "train.prefetch=on",
-                                 "tdmpc2.updates_per_step=0.15"})},
+       together(kShortPlans, {"train.replay_memory=pinned", "train.prefetch=on",
+                              "tdmpc2.updates_per_step=0.15"})},
       {"a_ring_that_wraps", "tdmpc2", "pendulum",
-       together(kShortEpisodes, {"train.replay_capacity=60"})},
-      {"files", "tdmpc2", "pendulum", kShortEpisodes, /*from_files=*/true}};
+       together(kShortPlans, {"train.replay_capacity=60"})},
+      {"files", "tdmpc2", "pendulum", kShortPlans, /*from_files=*/true}};
   return list;
 }
 
