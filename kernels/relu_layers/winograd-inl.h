@@ -28,7 +28,7 @@ HWY_INLINE hn::Vec<D> plus(D d, hn::Vec<D> sum, float factor, hn::Vec<D> v) {
 }
 
 /// B^T: what a tile sees.
-struct Seen {
+struct SeenTile {
   static constexpr int kIn = kSeen, kOut = kSeen;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE void apply(D d, const V* x, V* t) {
@@ -44,7 +44,7 @@ struct Seen {
 };
 
 /// B: gradients of what a tile sees.
-struct SeenGrad {
+struct SeenTileGrad {
   static constexpr int kIn = kSeen, kOut = kSeen;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE void apply(D d, const V* t, V* x) {
@@ -59,7 +59,7 @@ struct SeenGrad {
 };
 
 /// A^T: what a tile gives.
-struct Made {
+struct MadeTile {
   static constexpr int kIn = kSeen, kOut = kMade;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE void apply(D d, const V* t, V* y) {
@@ -72,7 +72,7 @@ struct Made {
 };
 
 /// A: gradients of what a tile gives.
-struct MadeGrad {
+struct MadeTileGrad {
   static constexpr int kIn = kMade, kOut = kSeen;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE void apply(D d, const V* y, V* t) {

@@ -69,7 +69,7 @@ void transform_inputs(const Winograd& s, const float* x, int64_t first, int64_t 
   for (int64_t t = 0; t < count; ++t) {
     const TilePlaces<kSeen, const float> seen(s, first + t, s.channels, x, zeros);
     for (int64_t c = 0; c < s.channels; c += int64_t(hn::Lanes(d)))
-      both_sides<Seen>(
+      both_sides<SeenTile>(
           d, [&](int i, int j) { return hn::LoadU(d, seen.place[i][j] + c); },
           [&](int i, int j, auto v) {
             float* point = points + (i * kSeen + j) * point_step(s.channels);
@@ -106,7 +106,7 @@ void winograd_forward(const WinogradForward& f) {
       const TilePlaces<kMade, float> made(s, first + t, s.outs, f.y, nowhere);
       for (int64_t o = 0; o < s.outs; o += int64_t(hn::Lanes(d))) {
         const auto bias = hn::LoadU(d, f.bias + o);
-        both_sides<Made>(
+        both_sides<MadeTile>(
             d,
             [&](int i, int j) {
               return hn::Load(d, sums + (i * kSeen + j) * point_step(s.outs) + t * s.outs + o);
@@ -147,7 +147,7 @@ void winograd_backward(const WinogradBackward& b) {
       const TilePlaces<kMade, const float> dy(s, first + t, s.outs, b.dy, zeros);
       for (int64_t o = 0; o < s.outs; o += int64_t(hn::Lanes(d))) {
         auto bias = hn::LoadU(d, b.d_bias + o);
-        both_sides<MadeGrad>(
+        both_sides<MadeTileGrad>(
             d,
             [&](int i, int j) {
               const auto shut = hn::LoadU(d, y.place[i][j] + o) <= hn::Zero(d);
@@ -189,7 +189,7 @@ void winograd_backward(const WinogradBackward& b) {
     for (int64_t t = 0; b.dx && t < count; ++t) {
       const TilePlaces<kSeen, float> seen(s, first + t, s.channels, b.dx, nowhere);
       for (int64_t c = 0; c < s.channels; c += int64_t(hn::Lanes(d)))
-        both_sides<SeenGrad>(
+        both_sides<SeenTileGrad>(
             d,
             [&](int i, int j) {
               return hn::Load(
