@@ -178,7 +178,8 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
       // and one rounded, where others add it
       {"gradients", (lanes * f32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
-       f32 * working * shard * ((3 + pairs) * (cost.outputs - cost.convolved) + images)},
+       f32 * working *
+           (cost.scratch + shard * ((3 + pairs) * (cost.outputs - cost.convolved) + images))},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
   if (o.leash > 0) {
@@ -198,9 +199,11 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   const int64_t threads =
       context.pool && !runs_on_cuda(context.device) ? context.pool->threads() : 1;
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
+  const RowCost cost = network.cost();
   return {{"parameters", (1 + pairs) * f32 * parameters},
           {"activations",
-           (1 + pairs) * f32 * threads * block_rows(o, context, network) * network.cost().outputs}};
+           f32 * threads *
+               (cost.scratch + (1 + pairs) * block_rows(o, context, network) * cost.outputs)}};
 }
 
 std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {

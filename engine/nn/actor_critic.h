@@ -35,7 +35,7 @@ struct LayerOutput {
 };
 
 /// What one row costs in a forward pass: shards are sized by the first, memory is planned by the
-/// second.
+/// others.
 struct RowCost {
   int64_t multiply_adds = 0;
   int64_t outputs = 0;    ///< numbers that all layers together give
@@ -44,13 +44,16 @@ struct RowCost {
   int64_t seen = 0;       ///< numbers of the image that convolutions see
   /// The most that comes back through one of them, with what it masks first; networks take turns.
   int64_t passing = 0;
+  /// Numbers a thread works in besides, however many rows there are; layers take turns.
+  int64_t scratch = 0;
   RowCost operator+(const RowCost& other) const {
     return {multiply_adds + other.multiply_adds,
             outputs + other.outputs,
             uses > other.uses ? uses : other.uses,
             convolved + other.convolved,
             seen + other.seen,
-            passing > other.passing ? passing : other.passing};
+            passing > other.passing ? passing : other.passing,
+            scratch > other.scratch ? scratch : other.scratch};
   }
 };
 /// Of layers that use each of these parameters once a row.

@@ -156,6 +156,19 @@ TEST_F(Planned, memory_of_tdmpc2_is_what_it_takes) {
               testing::ExitedWithCode(0), "had ");
 }
 
+TEST_F(Planned, memory_of_wide_convolutions_is_what_they_take) {
+  EXPECT_EXIT(
+      compare_and_exit({"ppo",
+                        "minatar_breakout",
+                        {"env.count=32", "ppo.rollout=16", "ppo.epochs=1", "ppo.minibatch=256",
+                         "ppo.network.kind=cnn", "ppo.network.activation=relu",
+                         "ppo.network.shared=true", "ppo.network.cnn.channels=[256,256]"},
+                        {"env.count=8", "ppo.minibatch=32", "ppo.network.hidden=[16]"},
+                        2,
+                        /*threads=*/1}),
+      testing::ExitedWithCode(0), "had ");
+}
+
 TEST_F(Planned, memory_of_convolutions_is_what_they_take) {
   for (const char* winograd : {"true", "false"})
     EXPECT_EXIT(compare_and_exit({"ppo",

@@ -64,7 +64,8 @@ bool onednn_has(const at::Tensor& x) {
 }
 
 bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
-  return at::GradMode::is_enabled() && (x.requires_grad() || layer.weight.requires_grad());
+  return at::GradMode::is_enabled() &&
+         (x.requires_grad() || layer.weight.requires_grad() || layer.bias.requires_grad());
 }
 
 using torch::autograd::AutogradContext;
@@ -129,9 +130,15 @@ constexpr int64_t kFewOuts = 16;
 
 // whether a layer's images go into lanes: a first layer's, whose inputs need no gradient
 bool suits_lanes(const at::Tensor& x, const at::Tensor& weight) {
-  return x.is_cpu() && !AtenOnly::on() && x.scalar_type() == at::kFloat &&
-         weight.size(0) <= kFewOuts && weight.size(0) % kOutBlock == 0 &&
+  return weight.size(0) <= kFewOuts && weight.size(0) % kOutBlock == 0 &&
          x.size(0) >= kImageLanes && !(at::GradMode::is_enabled() && x.requires_grad());
+}
+
+// whether parameters are of a 3x3 convolution of these images
+bool fits(const at::Tensor& x, const LayerWeights& layer) {
+  const at::Tensor& weight = layer.weight;
+  return x.dim() == 4 && weight.dim() == 4 && weight.size(1) == x.size(1) && weight.size(2) == 3 &&
+         weight.size(3) == 3 && layer.bias.numel() == weight.size(0);
 }
 
 ConvLanes lanes_shape(const at::Tensor& x, const at::Tensor& weight) {
@@ -307,13 +314,16 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
     list.push_back(first_case(s, device));
   // whole blocks of tiles and less, tiles that the image's edge cuts
   for (const LayerShape& s : {LayerShape{.B = 3, .C = 16, .H = 5, .W = 6, .O = 32},
-                              LayerShape{.B = 1, .C = 48, .H = 1, .W = 9, .O = 16},
-                              LayerShape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
+                              LayerShape{.B = 1, .C = 48, .H = 3, .W = 9, .O = 16},
+                              LayerShape{.B = 5, .C = 32, .H = 11, .W = 11, .O = 64},
                               LayerShape{.B = 64, .C = 64, .H = 11, .W = 11, .O = 64}}) {
     LayerShape shape = s;
     shape.low = false, shape.winograd = true;
     list.push_back(make_case(shape, device));
   }
+  // a block and a rest of it, without gradients of the images
+  list.push_back(first_case(
+      {.B = 13, .C = 16, .H = 7, .W = 6, .O = 16, .low = false, .winograd = true}, device));
   for (bool low : {false, true})
     for (const LayerShape& s :
          {LayerShape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
@@ -332,16 +342,19 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
 }  // namespace
 
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd) {
-  if (suits_lanes(x, layer.weight)) {
-    const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
-    const auto weight = layer.weight.contiguous();
-    if (wants_gradients(x, layer)) return FirstConv::apply(image, weight, layer.bias);
-    auto memory = lanes_memory(lanes_shape(image, weight), 1, image.options());
-    return lanes_forward(image, weight, layer.bias, memory);
-  }
-  if (winograd && x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 && !AtenOnly::on() &&
-      suits_winograd(layer.weight))
+  // what does not fit together is for a library to refuse
+  const bool ours = x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
+                    !AtenOnly::on() && fits(x, layer);
+  if (ours && winograd &&
+      suits_winograd({x.size(0), x.size(2), x.size(3), x.size(1), layer.weight.size(0)}))
     return winograd_conv_relu(x, layer.weight, layer.bias);
+  if (ours && suits_lanes(x, layer.weight)) {
+    const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
+    const auto weight = layer.weight.contiguous(), bias = layer.bias.contiguous();
+    if (wants_gradients(x, layer)) return FirstConv::apply(image, weight, bias);
+    auto memory = lanes_memory(lanes_shape(image, weight), 1, image.options());
+    return lanes_forward(image, weight, bias, memory);
+  }
   if (!onednn_has(x)) return plain_conv(x, used(x, layer));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))

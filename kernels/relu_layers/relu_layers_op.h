@@ -14,9 +14,9 @@ struct LayerWeights {
 };
 
 /// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
-/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. A first layer of
-/// up to 16 channels has its images in lanes (conv_lanes.h); of the others those that suit are
-/// computed in tiles (winograd_op.h) unless `winograd` is off. On a CPU an image's result does not
+/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. Layers that suit
+/// are computed in tiles (winograd_op.h) unless `winograd` is off; of the others a first one of up to
+/// 16 outputs has its images in lanes (conv_lanes.h). On a CPU an image's result does not
 /// depend on the images around it, from 16 on.
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd = true);
 

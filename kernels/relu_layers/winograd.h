@@ -7,8 +7,9 @@
 //
 // The product in the middle, at each of its 36 points, is one of matrices: tiles by channels, and
 // channels by outputs. The way back is the derivative of just this, each matrix transposed.
-// Of the magnitudes that are summed it rounds 1e-7 in the mean and some 1e-6 at most, where the sum
-// itself rounds 1e-8 and 1e-7; what is no number spreads over its tile.
+// Of evenly sized numbers it rounds 1e-7 of the magnitudes that are summed in the mean and some 1e-6 at
+// most, where the sum itself rounds 1e-8 and 1e-7. The largest number that a tile sees is what all of
+// its outputs round by, and what is no number spreads over its tile.
 // Threads: none; calls whose memory differs may run at once.
 
 #include <cstdint>

@@ -4,8 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/relu_layers/winograd.h"
-
 namespace maglev {
 namespace {
 
@@ -47,13 +45,13 @@ class WinogradConv : public torch::autograd::Function<WinogradConv> {
     const Winograd s = winograd_shape(x, weight);
     const auto dy = grad[0].contiguous(at::MemoryFormat::ChannelsLast);
     const bool wants_dx = context->needs_input_grad(0);
-    const auto by_place = weight.permute({2, 3, 0, 1}).contiguous();
+    const auto by_place = wants_dx ? weight.permute({2, 3, 0, 1}).contiguous() : at::Tensor();
     auto dx = wants_dx ? at::empty_like(x) : at::Tensor();
     auto d_weight = at::empty({3, 3, s.channels, s.outs}, x.options());
     auto d_bias = at::empty({s.outs}, x.options());
     auto scratch = at::empty({s.backward_scratch()}, x.options());
     winograd_backward_cpu({.shape = s,
-                           .weight = by_place.const_data_ptr<float>(),
+                           .weight = wants_dx ? by_place.const_data_ptr<float>() : nullptr,
                            .x = x.const_data_ptr<float>(),
                            .y = y.const_data_ptr<float>(),
                            .dy = dy.const_data_ptr<float>(),
@@ -67,17 +65,31 @@ class WinogradConv : public torch::autograd::Function<WinogradConv> {
 
 }  // namespace
 
-bool suits_winograd(const at::Tensor& weight) {
-  return weight.size(0) % kWinogradStep == 0 && weight.size(1) % kWinogradStep == 0;
+bool suits_winograd(const Winograd& layer) {
+  if (layer.channels % kWinogradStep != 0 || layer.outs % kWinogradStep != 0) return false;
+  // beyond these, measured, one image takes up to 7 times as long as with a library
+  constexpr int64_t kMostWeights = 256 * 256;
+  if (layer.channels * layer.outs > kMostWeights) return false;
+  // products a channel and output: here, and of a library that leaves out the padding, which reaches
+  // more of the peak
+  const Winograd one{1, layer.height, layer.width, layer.channels, layer.outs};
+  const int64_t here = 36 * one.tiles(), direct = (3 * one.height - 2) * (3 * one.width - 2);
+  return 10 * here < 8 * direct;
+}
+
+int64_t winograd_scratch(const Winograd& layer) {
+  // weights by their place, their gradients so, and these as the caller has them
+  return layer.backward_scratch() + 3 * 9 * layer.channels * layer.outs;
 }
 
 at::Tensor winograd_conv_relu(const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& bias) {
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
-  const bool gradients =
-      at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
-  if (gradients) return WinogradConv::apply(image, weight, bias);
-  return winograd_forward_of(image, weight, bias);
+  const auto added = bias.contiguous();
+  const bool gradients = at::GradMode::is_enabled() &&
+                         (x.requires_grad() || weight.requires_grad() || bias.requires_grad());
+  if (gradients) return WinogradConv::apply(image, weight, added);
+  return winograd_forward_of(image, weight, added);
 }
 
 }  // namespace maglev

@@ -1,11 +1,17 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "kernels/relu_layers/winograd.h"
+
 namespace maglev {
 
-/// Whether weights [O, C, 3, 3] are of a layer that winograd_conv_relu computes: O and C multiples
-/// of 16. Images are f32 on a processor.
-bool suits_winograd(const at::Tensor& weight);
+/// Whether winograd_conv_relu computes such a layer, and pays: channels and outputs are multiples of
+/// 16 and not so many that their 36 products of matrices are read from memory, and tiles do not lie
+/// outside of the image for the most part. Of how many images is not asked, so that few and many are
+/// computed alike. Images are f32 on a processor.
+bool suits_winograd(const Winograd& layer);
+/// Numbers it works in on a thread, there and back, whatever the images.
+int64_t winograd_scratch(const Winograd& layer);
 
 /// relu of a 3x3 convolution with padding 1 (winograd.h). x [B, C, H, W], weight [O, C, 3, 3], bias
 /// [O], f32; returns [B, O, H, W], channels-last. With gradients, where they are asked for.

@@ -1,9 +1,12 @@
 #include <limits>
+#include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <gtest/gtest.h>
 
+#include "kernels/relu_layers/relu_layers_op.h"
 #include "kernels/relu_layers/winograd_op.h"
 
 namespace maglev {
@@ -35,6 +38,46 @@ TEST(Winograd, rounds_some_millionths_of_what_it_adds) {
   const auto wrong = (winograd_conv_relu(x, weight, bias) - exact.relu()).abs() / added;
   EXPECT_LT(wrong.max().item<double>(), 6e-6);
   EXPECT_LT(wrong.mean().item<double>(), 2e-7);
+}
+
+TEST(Winograd, is_right_for_images_that_a_tile_is_larger_than) {
+  for (const auto& [height, width] : {std::pair{1, 1}, {1, 9}, {9, 1}, {2, 2}}) {
+    auto [x, weight, bias] = layer_of(3, 16, 9, 32);
+    x = x.narrow(2, 0, height).narrow(3, 0, width).contiguous();
+    const auto tiles = winograd_conv_relu(x, weight, bias);
+    EXPECT_TRUE(at::allclose(tiles, at::conv2d(x, weight, bias, 1, 1).relu(), 1e-4, 1e-4))
+        << height << " x " << width;
+  }
+}
+
+TEST(Winograd, acting_computes_what_learning_does) {
+  // few outputs of many images, which without gradients would suit lanes
+  const auto [x, weight, bias] = layer_of(32, 32, 10, 16);
+  const LayerWeights layer{weight.clone().requires_grad_(), bias, {}, {}};
+  const auto learning = conv3x3_relu(x, layer);
+  EXPECT_TRUE(learning.requires_grad());
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::equal(conv3x3_relu(x, layer), learning));
+}
+
+TEST(Winograd, is_for_layers_that_it_is_faster_for) {
+  EXPECT_TRUE(suits_winograd({1, 11, 11, 64, 64}));
+  EXPECT_TRUE(suits_winograd({1, 3, 3, 64, 64}));
+  EXPECT_FALSE(suits_winograd({1, 11, 11, 64, 60})) << "outputs";
+  EXPECT_FALSE(suits_winograd({1, 1, 9, 64, 64})) << "tiles outside of the image";
+  EXPECT_FALSE(suits_winograd({64, 5, 5, 64, 64})) << "tiles outside of the image";
+  EXPECT_FALSE(suits_winograd({1, 11, 11, 512, 512})) << "weights of 36 points";
+}
+
+TEST(Winograd, leaves_to_a_library_what_does_not_fit_together) {
+  const auto [x, weight, bias] = layer_of(2, 32, 8, 32);
+  const auto narrow = weight.narrow(1, 0, 16).contiguous();
+  EXPECT_ANY_THROW(conv3x3_relu(x, {narrow, bias, {}, {}}));
+  EXPECT_ANY_THROW(conv3x3_relu(x, {weight, bias.narrow(0, 0, 16), {}, {}}));
+  // a bias with gaps is read where it lies
+  const auto gaps = at::randn({64}).slice(0, 0, 64, 2);
+  EXPECT_TRUE(at::equal(conv3x3_relu(x, {weight, gaps, {}, {}}),
+                        conv3x3_relu(x, {weight, gaps.clone(), {}, {}})));
 }
 
 TEST(Winograd, what_is_no_number_stays_none) {

@@ -27,6 +27,12 @@ struct Window {
   bool plain() const { return kernel == 3 && stride == 1; }
 };
 
+struct Size {
+  int64_t height, width;
+
+  int64_t pixels() const { return height * width; }
+};
+
 struct Options {
   std::vector<int64_t> channels = {32, 64, 64};
   std::vector<int64_t> kernels = {}, strides = {};
@@ -46,7 +52,7 @@ struct Options {
     t.add(
         "winograd", winograd,
         "on a processor in fp32, 3x3 convolutions between multiples of 16 channels as tiles of 4x4 "
-        "places, with 36 products a tile instead of 144; needs fused_layers",
+        "places, with 36 products a tile instead of 144; needs fused_layers and activation=relu",
         {.free = true});
   }
 
@@ -83,7 +89,7 @@ class ConvTrunk : public Trunk {
       to.push_back({weight, bias, {}, {}});
     };
     Shape seen = shape;
-    pixels_.push_back(seen.height * seen.width);
+    sizes_.push_back({seen.height, seen.width});
     for (size_t i = 0; i < windows_.size(); ++i) {
       const Window& window = windows_[i];
       add(conv_, "conv", {own.channels[i], seen.channels, window.kernel, window.kernel});
@@ -93,7 +99,7 @@ class ConvTrunk : public Trunk {
         throw Error("[network] layer " + std::to_string(i + 1) +
                     " of network.cnn leaves nothing of the image: smaller kernels or strides, or "
                     "fewer layers");
-      pixels_.push_back(seen.height * seen.width);
+      sizes_.push_back({seen.height, seen.width});
     }
     features_ = seen.elements();
     for (int64_t out : options.hidden) {
@@ -122,15 +128,18 @@ class ConvTrunk : public Trunk {
     RowCost cost = cost_of(parameters());
     for (size_t i = 0; i < conv_.size(); ++i) {
       const at::Tensor& weight = conv_[i].weight;
-      const int64_t out = weight.size(0) * pixels_[i + 1], in = weight.size(1) * pixels_[i];
-      cost.multiply_adds += weight.numel() * (pixels_[i + 1] - 1);
+      const int64_t places = sizes_[i + 1].pixels();
+      const int64_t out = weight.size(0) * places, in = weight.size(1) * sizes_[i].pixels();
+      cost.multiply_adds += weight.numel() * (places - 1);
       cost.outputs += out - weight.size(0);
       const bool first = i == 0;
       cost.convolved += out;
       if (first) cost.seen = in;
+      const Winograd layer{1, sizes_[i].height, sizes_[i].width, weight.size(1), weight.size(0)};
+      const bool tiles = winograd_ && windows_[i].plain() && suits_winograd(layer);
+      if (tiles) cost.scratch = std::max(cost.scratch, winograd_scratch(layer));
       // a library's layer goes back from gradients that ReLU has masked by itself
-      const bool masks = !(winograd_ && windows_[i].plain() && suits_winograd(weight));
-      cost.passing = std::max(cost.passing, out * (masks ? 2 : 1) + (first ? 0 : in));
+      cost.passing = std::max(cost.passing, out * (tiles ? 1 : 2) + (first ? 0 : in));
     }
     return cost;
   }
@@ -182,7 +191,7 @@ class ConvTrunk : public Trunk {
   bool fused_, winograd_, low_;  ///< low_: bf16
   int64_t features_;
   std::vector<Window> windows_;
-  std::vector<int64_t> pixels_;  ///< of the image, and behind each convolution
+  std::vector<Size> sizes_;  ///< of the image, and behind each convolution
   std::vector<LayerWeights> conv_, dense_;
 };
 
