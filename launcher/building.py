@@ -28,8 +28,15 @@ from launcher.console import (
     write_json,
 )
 from launcher.environment import BY_CHOICE
+from launcher.system_packages import has_python_headers
 
 ENGINE = "maglev-engine"
+MODULE = "maglev_python"
+# targets that a build may lack, and why
+LACKING = {
+    ENGINE: "there is no engine to build: MAGLEV_TRAIN is off for {preset} (MAGLEV_CMAKE_ARGS?)",
+    MODULE: "there is no Python module to build: {preset} has no engine, or found no libtorch_python",
+}
 # one translation unit with torch's headers takes up to this much memory
 BYTES_PER_JOB = 1_700_000_000
 # what a fresh engine costs one processor by source files, of which CMake groups many into one step of the build; what a
@@ -122,6 +129,7 @@ def build_is_current(preset: str, target: str, fingerprint: str, configuration: 
         state.get("configuration") == configuration
         and fingerprint in (state.get(target), state.get("all"))
         and (target != ENGINE or (BUILD / preset / ENGINE).exists())
+        and (target != MODULE or any((BUILD / preset / "python").glob("_engine*")))
     )
 
 
@@ -146,6 +154,7 @@ def configuration_of(preset: str, setup: dict) -> tuple[list[str], str]:
         (HOME / "CMakePresets.json").read_text(),
         setup["cmake"],
         setup["key"],
+        str(has_python_headers()),
         *environment,
         *arguments,
     )
@@ -220,11 +229,8 @@ def build(preset: str, target: str, setup: dict, fast: bool):
         command = [setup["ninja"], "-C", folder, "-j", str(build_jobs()), target]
         status, _ = run_logged(command, log, on_line, env)
         if status != 0:
-            if target == ENGINE and any("unknown target" in line for line in messages):
-                raise Failure(
-                    f"[build] there is no engine to build: MAGLEV_TRAIN is off for {preset} "
-                    "(MAGLEV_CMAKE_ARGS?)"
-                )
+            if target in LACKING and any("unknown target" in line for line in messages):
+                raise Failure("[build] " + LACKING[target].format(preset=preset))
             # ninja repeats the command below FAILED; the messages are what matters
             shown = [
                 line

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+from typing import Callable
 
 from launcher.console import Failure, log_name, no_install, numbers, output_of, run_logged, screen
 
@@ -83,6 +85,11 @@ def missing_system_packages() -> list[tuple[str, str]]:
     return missing
 
 
+def has_python_headers() -> bool:
+    """Whether a module for this interpreter can be compiled."""
+    return os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))
+
+
 def becomes_root() -> list[str] | None:
     """What a command needs in front of it to run as root unasked; None if there is no way."""
     if os.geteuid() == 0:
@@ -98,11 +105,27 @@ def by_hand(packages: str) -> str:
     return command if os.geteuid() == 0 else f"sudo sh -c '{command}'"
 
 
+def install_python_headers(log):
+    """For who asks for the Python module; else it is left out of a build."""
+    if not has_python_headers():
+        install(lambda: [] if has_python_headers() else [("Python's headers", "python3-dev")], log)
+
+
 def install_system_packages(log):
     """Installs what is missing, or names it in one line with the command that does."""
-    missing = missing_system_packages()
+    command = install(missing_system_packages, log)
+    # by choice: without it only repeated builds are slower
+    if command and not shutil.which("ccache"):
+        run_logged([*command, "ccache"], log, lambda line: screen.show("  " + line))
+
+
+def install(find_missing: Callable[[], list[tuple[str, str]]], log) -> list[str]:
+    """Installs what `find_missing` names, (what, Debian package); returns the command that did, empty where nothing
+    was missing.
+    """
+    missing = find_missing()
     if not missing:
-        return
+        return []
     packages = sorted({package for _, package in missing})
     apt = shutil.which("apt-get")
     prefix = becomes_root() if apt and not no_install() else None
@@ -119,9 +142,9 @@ def install_system_packages(log):
     prefix += ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "Acquire::Retries=2"]
     # an update can fail for a source that is not needed here; the installation decides
     run_logged([*prefix, "update"], log, show)
-    install = [*prefix, "install", "-y", "--no-install-recommends"]
-    status, lines = run_logged([*install, *packages], log, show)
-    still = sorted({package for _, package in missing_system_packages()})
+    command = [*prefix, "install", "-y", "--no-install-recommends"]
+    status, lines = run_logged([*command, *packages], log, show)
+    still = sorted({package for _, package in find_missing()})
     if status != 0 or still:
         said = [line for line in lines if line.startswith("E: ")]
         why = said[0] if said else "its files were not found afterwards"
@@ -129,6 +152,4 @@ def install_system_packages(log):
             f"[setup] apt-get could not install {' '.join(still or packages)}: {why} "
             f"(log: {log_name(log.name)})"
         )
-    # by choice: without it only repeated builds are slower
-    if not shutil.which("ccache"):
-        run_logged([*install, "ccache"], log, show)
+    return command

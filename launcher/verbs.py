@@ -12,6 +12,7 @@ from pathlib import Path
 
 from launcher.building import (
     ENGINE,
+    MODULE,
     build,
     build_is_current,
     build_jobs,
@@ -24,6 +25,7 @@ from launcher.building import (
 )
 from launcher.console import BUILD, HOME, Failure, duration, log_name, read_json, screen, start
 from launcher.environment import (
+    SETUP_LOG,
     SETUP_SECONDS,
     SETUP_STATE,
     VENV,
@@ -32,8 +34,9 @@ from launcher.environment import (
     setup_is_current,
     torch_version,
 )
+from launcher.system_packages import has_python_headers, install_python_headers
 
-LAUNCHER_VERBS = ("setup", "build", "test", "clean", "help")
+LAUNCHER_VERBS = ("setup", "build", "test", "python", "clean", "help")
 HELP = """\
 Maglev trains reinforcement-learning agents on one C++ engine. This command sets everything up,
 builds it when sources changed, and runs it.
@@ -46,6 +49,7 @@ verbs of this launcher
   build [--preset NAME]            set up and build everything (presets: {presets})
   test [-k NAME] [--cpp|--python] [--preset NAME]
                                    build, run ctest, then pytest; -k: tests whose name holds NAME
+  python [ARGUMENTS]               .venv's Python, in which `import maglev` works (docs/python.md)
   clean [--all]                    remove .build; with --all .venv and .carry too; runs/ stays
   help [VERB]                      this text, or what a verb takes
   --version                        which maglev and torch this is
@@ -231,6 +235,32 @@ def announce_first_run(engine: Path, set_up: bool):
     )
 
 
+def bring_up_to_date(target: str):
+    """Sets up and builds what is not there yet; nothing to do is the usual case, and takes no lock."""
+    setup = read_json(SETUP_STATE)
+    if setup_is_current(setup, False) and build_is_current(
+        "release", target, source_fingerprint(), configuration_of("release", setup)[1]
+    ):
+        return
+    with locked():
+        announce_first_run(BUILD / "release" / ENGINE, setup_is_current(setup, False))
+        setup = ensure_setup()
+        build("release", target, setup, fast=True)
+
+
+def run_python(arguments: list[str]) -> int:
+    """Hands over to .venv's interpreter, the package maglev on its path; returns only by exception."""
+    if not has_python_headers():
+        with locked(), open(SETUP_LOG, "a") as log:
+            install_python_headers(log)
+    bring_up_to_date(MODULE)
+    env = engine_environment("release")
+    env["PYTHONPATH"] = os.pathsep.join(
+        [str(HOME / "python"), *filter(None, [env.get("PYTHONPATH")])]
+    )
+    os.execve(VENV_PYTHON, [str(VENV_PYTHON), *arguments], env)
+
+
 def run_engine(arguments: list[str]) -> int:
     """Hands over to the engine; returns only by exception."""
     engine = BUILD / "release" / ENGINE
@@ -247,18 +277,7 @@ def run_engine(arguments: list[str]) -> int:
             f"[command] unknown verb {arguments[0]!r}, "
             f"known are {', '.join([*LAUNCHER_VERBS, *known])}; {hint}"
         )
-    setup = read_json(SETUP_STATE)
-    # nothing to do is the usual case: it takes no lock
-    if not (
-        setup_is_current(setup, False)
-        and build_is_current(
-            "release", ENGINE, source_fingerprint(), configuration_of("release", setup)[1]
-        )
-    ):
-        with locked():
-            announce_first_run(engine, setup_is_current(setup, False))
-            setup = ensure_setup()
-            build("release", ENGINE, setup, fast=True)
+    bring_up_to_date(ENGINE)
     os.execve(engine, [str(engine), *arguments], engine_environment("release"))
 
 
@@ -272,6 +291,8 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "help":
         arguments = [arguments[1], "--help"]
     verb, rest = arguments[0], arguments[1:]
+    if verb == "python":
+        return run_python(rest)
     if verb in LAUNCHER_VERBS and any(word in ("--help", "-h") for word in rest):
         return show_help()
     if verb == "setup":

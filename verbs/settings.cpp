@@ -21,11 +21,17 @@ std::string home_folder() {
 
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
                              const std::vector<std::string>& words) {
+  return load_settings(
+      experiment, {.bare = arguments.has("--bare"), .config = arguments.value("--config")}, words);
+}
+
+LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
+                             const std::vector<std::string>& words) {
   const std::string home = home_folder();
   LoadedSettings loaded;
-  const std::string proven = arguments.has("--bare") ? "" : experiment.load_proven(home);
+  const std::string proven = files.bare ? "" : experiment.load_proven(home);
   if (!proven.empty()) loaded.proven = std::filesystem::relative(proven, home).string();
-  if (auto file = arguments.value("--config")) experiment.table().load(*file);
+  if (files.config) experiment.table().load(*files.config);
   std::string profile;
   for (const auto& word : words) {
     if (word.starts_with(kProfile)) profile = word.substr(kProfile.size());

@@ -1,6 +1,7 @@
 #pragma once
 // The settings of a command that takes <algorithm> <environment> [name=value ...].
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,17 @@ struct LoadedSettings {
   std::vector<std::string> notes;  ///< lines for people
 };
 
-/// Into `experiment`, each before the next: what is proven (unless --bare), the profile of
-/// +hardware=NAME among `words` (hardware.h), the file of --config, the other `words`. Throws
-/// Error.
+/// Where settings come from besides words.
+struct SettingsFiles {
+  bool bare = false;                  ///< without what is proven
+  std::optional<std::string> config;  ///< a file of them
+};
+
+/// Into `experiment`, each before the next: what is proven, the profile of +hardware=NAME among
+/// `words` (hardware.h), the file, the other `words`. Throws Error.
+LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
+                             const std::vector<std::string>& words);
+/// The same by the flags --bare and --config.
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
                              const std::vector<std::string>& words);
 

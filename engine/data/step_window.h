@@ -46,6 +46,7 @@ class StepWindow {
 
   const RolloutShape& shape() const { return shape_; }
   TimeStep& step(int64_t t) { return steps_[size_t(t)]; }
+  const TimeStep& step(int64_t t) const { return steps_[size_t(t)]; }
   /// Rewards [rows] f32 of step t < T.
   const at::Tensor& reward(int64_t t) const { return rewards_[size_t(t)]; }
   /// Whether it ended its episode, or a limit did: [rows] u8.

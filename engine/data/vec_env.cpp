@@ -113,18 +113,25 @@ void VecEnv::visit_state(StateVisitor& visitor) {
   if (visitor.loads()) expect_valid_slots();
 }
 
-void VecEnv::expect_valid_slots() {
-  EnvBatch b = batch();
-  // what is on a device is looked at here
-  at::Tensor params, assets, slots;
-  if (slots_.is_cuda()) {
-    params = params_.cpu(), slots = slots_.cpu();
-    b.params = params.data_ptr(), b.slots = static_cast<std::byte*>(slots.data_ptr());
-    if (assets_.defined()) assets = assets_.cpu(), b.assets = assets.data_ptr();
+VecEnv::OnHost VecEnv::on_host() const {
+  OnHost host{.params = params_, .assets = assets_, .slots = slots_, .batch = batch()};
+  if (!slots_.is_cuda()) return host;
+  host.params = params_.cpu(), host.slots = slots_.cpu();
+  host.batch.params = host.params.data_ptr();
+  host.batch.slots = static_cast<std::byte*>(host.slots.data_ptr());
+  if (assets_.defined()) {
+    host.assets = assets_.cpu();
+    host.batch.assets = host.assets.data_ptr();
   }
-  const int64_t loaded = entry_->load_states(b, 0, N_);
+  return host;
+}
+
+void VecEnv::expect_valid_slots() {
+  const int64_t loaded = entry_->load_states(on_host().batch, 0, N_);
   if (loaded < N_) refuse_state(*entry_, loaded);
 }
+
+void VecEnv::paint(int64_t i, Canvas& canvas) const { entry_->paint(on_host().batch, i, canvas); }
 
 const at::Tensor& VecEnv::totals() {
   if (slots_.is_cpu()) {

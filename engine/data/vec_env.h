@@ -57,6 +57,10 @@ class VecEnv {
   /// The episode each environment is in. Waits for a device.
   std::vector<RunningEpisode> running_episodes() const;
 
+  /// Draws environment `i` into the whole canvas, where EnvEntry::paint is not null. Waits for a
+  /// device.
+  void paint(int64_t i, Canvas& canvas) const;
+
   /// Totals of all since the last call as bytes of an EpisodeTotals, [sizeof] u8 on the device,
   /// then cleared. Waits for nothing; valid until the next call.
   const at::Tensor& totals();
@@ -67,6 +71,12 @@ class VecEnv {
 
  private:
   EnvBatch batch() const;
+  /// What environments are made of, in host memory.
+  struct OnHost {
+    at::Tensor params, assets, slots;
+    EnvBatch batch;
+  };
+  OnHost on_host() const;
   /// Throws Error when a slot that was loaded holds a state that the environment cannot be in.
   void expect_valid_slots();
 

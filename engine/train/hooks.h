@@ -33,6 +33,8 @@ struct FinishedEpisode {
 using Figures = std::vector<std::pair<std::string, double>>;
 
 struct Hooks {
+  /// The run's folder, once it is there.
+  std::function<void(const std::string& folder)> folder;
   /// Before the first iteration, warm-up behind; also of a run that is resumed.
   std::function<void(const Trainer&)> training_start;
   /// Before an iteration, at environment step `step`.

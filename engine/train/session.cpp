@@ -365,6 +365,7 @@ void Session::begin_hooks() {
     });
   if (hooks_.episodes && options().dataset.empty()) episodes_.emplace(trainer_.envs());
   told_step_ = trainer_.step();
+  if (hooks_.folder) hooks_.folder(dir_.path());
   if (hooks_.training_start) hooks_.training_start(trainer_);
 }
 

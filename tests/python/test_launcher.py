@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -309,6 +310,17 @@ def test_engine_gets_arguments_home_and_working_folder_and_its_status_is_returne
         f"folder: {tmp_path}",
         f"home: {made.folder}",
     ]
+
+
+def test_python_has_the_package_on_its_path_and_gets_arguments(made, tmp_path):
+    script = "import os, sys; print(os.environ['PYTHONPATH'], os.getcwd(), *sys.argv[1:]); sys.exit(6)"
+    done = made.run("python", "-c", script, "one", "--help", cwd=tmp_path, PYTHONPATH="/elsewhere")
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        assert done.returncode == 2 and "Python's headers" in done.err and "python3-dev" in done.err
+        return
+    assert done.returncode == 6, done.err
+    assert done.out == f"{made.folder / 'python'}:/elsewhere {tmp_path} one --help\n"
+    assert "ninja" in made.calls()
 
 
 def test_signals_reach_the_engine(made, tmp_path):

@@ -1,0 +1,95 @@
+#pragma once
+// Environments as a loop of somebody else's steps them, in Python: columns in tensors, two time
+// steps deep, so that what a step gave stays until the step after the next.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/core/thread_pool.h"
+#include "base/env/env_params.h"
+#include "engine/data/step_window.h"
+#include "engine/data/vec_env.h"
+#include "engine/host/machine.h"
+#include "engine/nn/obs_encoder.h"
+#include "engine/play/player.h"
+#include "engine/run/snapshot.h"
+
+namespace maglev::python {
+
+struct EnvsRequest {
+  std::string name;
+  int64_t count = 1;
+  std::vector<std::string> settings = {};  ///< env.name=value
+  uint64_t seed = 1;
+  Placement placement;
+};
+
+/// Throws Error unless `action` is one that rows of `spec` take: [rows] or [rows, dims], integers
+/// in each head's categories and allowed by `mask`, or finite numbers; what lies on a device is not
+/// read. Returns it as [rows, dims] i32 or f32 where it was.
+at::Tensor expect_action(const EnvSpec& spec, const at::Tensor& action, int64_t rows,
+                         const at::Tensor& mask);
+
+class Envs {
+ public:
+  /// Throws Error.
+  explicit Envs(const EnvsRequest& request);
+  Envs(const Envs&) = delete;
+  Envs& operator=(const Envs&) = delete;
+
+  const EnvEntry& entry() const { return envs_->entry(); }
+  const EnvSpec& spec() const { return envs_->spec(); }
+  int64_t count() const { return envs_->count(); }
+  int64_t rows() const { return envs_->rows(); }
+  at::Device device() const { return placement_.device; }
+
+  /// Every environment begins the first episode of the seed it has.
+  void reset();
+  /// The same of another seed.
+  void reset(uint64_t seed);
+  /// One step of all. Throws Error as expect_action, and before the first reset.
+  void step(const at::Tensor& action);
+
+  /// What is seen now: stored columns, mask and is_first.
+  const TimeStep& shown() const { return now().step(reset_ ? 0 : 1); }
+  /// Of the last step: [rows] f32, u8, u8.
+  const at::Tensor& reward() const { return now().reward(0); }
+  const at::Tensor& terminated() const { return now().terminated(0); }
+  const at::Tensor& truncated() const { return now().truncated(0); }
+
+  /// What networks take of stored columns: scaled images, cells in colours, vectors as they are.
+  EncodedObs encode(const std::vector<at::Tensor>& columns) const;
+  EpisodeTotals take_totals() { return envs_->take_totals(); }
+  /// Environment `i` as it draws itself: [height, width, 3] u8. Throws Error where it does not.
+  at::Tensor picture(int64_t i, int64_t width, int64_t height) const;
+
+  /// Everything the next steps follow from, to come back to.
+  StateSnapshot keep();
+  void restore(const StateSnapshot& kept);
+
+  /// As players see it. This outlives them.
+  Game game();
+
+ private:
+  StepWindow& now() { return windows_[size_t(turn_)]; }
+  const StepWindow& now() const { return windows_[size_t(turn_)]; }
+  void visit(StateVisitor& visitor);
+
+  EnvParams params_;
+  Placement placement_;
+  ThreadPool pool_;
+  int64_t count_;
+  std::unique_ptr<VecEnv> envs_;
+  std::unique_ptr<ObsEncoder> encoder_;
+  Batch columns_;                      ///< [2, rows, ...]
+  std::vector<StepWindow> windows_;    ///< of times 0 and 1, and of times 1 and 0
+  int64_t turn_ = 0;                   ///< the window of the last step
+  bool reset_ = true, begun_ = false;  ///< the last call was a reset; there was one
+};
+
+}  // namespace maglev::python

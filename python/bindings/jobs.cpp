@@ -1,0 +1,88 @@
+#include "python/bindings/jobs.h"
+
+#include "base/core/error.h"
+#include "base/env/env_params.h"
+#include "engine/play/player.h"
+#include "engine/run/run_dir.h"
+#include "engine/run/run_name.h"
+#include "engine/run/stored_experiment.h"
+#include "python/bindings/claim.h"
+#include "verbs/settings.h"
+#include "verbs/train/again.h"
+
+namespace maglev::python {
+namespace {
+
+// the same run from a shell
+std::vector<std::string> command_of(const TrainRequest& request) {
+  std::vector<std::string> command{"./maglev", "train", request.algorithm, request.environment};
+  command.insert(command.end(), request.settings.begin(), request.settings.end());
+  if (request.config) command.insert(command.end(), {"--config", *request.config});
+  if (request.bare) command.emplace_back("--bare");
+  return command;
+}
+
+}  // namespace
+
+RunOutcome train(const TrainRequest& request) {
+  const Claim claim;
+  Experiment experiment(request.algorithm, request.environment);
+  RunRequest run{.out = request.out,
+                 .overwrite = request.overwrite,
+                 .sinks = request.sinks,
+                 .command = command_of(request),
+                 .hooks = request.hooks};
+  run.notes =
+      load_settings(experiment, {.bare = request.bare, .config = request.config}, request.settings)
+          .notes;
+  for (const std::string& note : experiment.settle()) run.notes.push_back(note);
+  run.given = verbs::train::given_settings(experiment.table());
+  return train_new(experiment, run);
+}
+
+RunOutcome resume(const std::string& folder, const std::vector<std::string>& settings,
+                  const std::vector<std::string>& sinks, const Hooks& hooks) {
+  const Claim claim;
+  RunRequest run{
+      .sinks = sinks, .command = {"./maglev", "train", "--resume", folder}, .hooks = hooks};
+  run.command.insert(run.command.end(), settings.begin(), settings.end());
+  return train_resume(folder, settings, run);
+}
+
+EvalResult evaluate(const EvaluateRequest& request, Player* function) {
+  const Claim claim;
+  std::string environment = request.environment;
+  std::vector<std::string> settings;
+  if (environment.empty()) {
+    const auto run = function ? std::nullopt : run_named(request.player);
+    if (!run && function)
+      throw Error("[evaluate] a function wants to know the environment it plays");
+    if (!run) throw no_run(request.player);
+    const auto trained = experiment_of(run->folder);
+    environment = trained->env().name;
+    settings = env_settings(trained->table());
+  }
+  settings.insert(settings.end(), request.settings.begin(), request.settings.end());
+  const OpenGame open(find_env(environment), settings, kMostEvalEnvs);
+  const Game& game = open.game();
+  std::unique_ptr<Player> named, rival;
+  if (!function) named = make_player(request.player, game, request.mode);
+  EvalOptions options = request.options;
+  if (!request.against.empty()) {
+    rival = make_player(request.against, game, ActMode::sample);
+    options.against = rival.get();
+  }
+  return maglev::evaluate(function ? *function : *named, game, options);
+}
+
+std::vector<Setting> settings_of(const std::string& algorithm, const std::string& environment,
+                                 bool bare) {
+  Experiment experiment(algorithm, environment);
+  load_settings(experiment, SettingsFiles{.bare = bare}, {});
+  std::vector<Setting> settings;
+  for (const Field& field : experiment.table().fields())
+    settings.push_back({field.name, field.plain(), field.help});
+  return settings;
+}
+
+}  // namespace maglev::python

@@ -1,0 +1,51 @@
+#pragma once
+// What takes a while and is the same as on the command line: training and evaluation, with a caller
+// who hears of it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/play/evaluate.h"
+#include "engine/train/training_run.h"
+
+namespace maglev::python {
+
+struct TrainRequest {
+  std::string algorithm, environment;
+  std::vector<std::string> settings = {};  ///< name=value, +hardware=NAME
+  std::optional<std::string> config = {};  ///< a file of settings
+  bool bare = false;                       ///< without those that are proven
+  std::string out = {};                    ///< empty: runs/<date>-...
+  bool overwrite = false;
+  std::vector<std::string> sinks = {};  ///< empty: those on by default
+  Hooks hooks = {};
+};
+
+/// `maglev train`. One process; a signal saves and ends it. Throws Error.
+RunOutcome train(const TrainRequest& request);
+/// `maglev train --resume`.
+RunOutcome resume(const std::string& folder, const std::vector<std::string>& settings,
+                  const std::vector<std::string>& sinks, const Hooks& hooks);
+
+struct EvaluateRequest {
+  std::string player;            ///< a name (make_player); a run means its environment too
+  std::string environment = {};  ///< empty: the run's, with its settings
+  std::vector<std::string> settings = {};  ///< env.name=value
+  ActMode mode = ActMode::mean;
+  std::string against = {};  ///< in games of two; empty: the player plays all agents
+  EvalOptions options = {};
+};
+
+/// `maglev eval`; `function` plays where it is not null, in place of a player by name. Throws Error.
+EvalResult evaluate(const EvaluateRequest& request, Player* function);
+
+struct Setting {
+  std::string name, value, help;
+};
+/// Every setting of a run, as `maglev train` would have it.
+std::vector<Setting> settings_of(const std::string& algorithm, const std::string& environment,
+                                 bool bare);
+
+}  // namespace maglev::python

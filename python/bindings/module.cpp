@@ -1,0 +1,352 @@
+// The module maglev._engine: the engine's parts as Python objects, without anything that Python can
+// do itself (python/maglev does that). Work runs without the interpreter's lock.
+
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include "base/config/choice.h"
+#include "base/core/error.h"
+#include "base/core/version.h"
+#include "base/simd/targets.h"
+#include "engine/algo/entries.h"
+#include "kernels/gae/gae_op.h"
+#include "python/bindings/actor.h"
+#include "python/bindings/envs.h"
+#include "python/bindings/jobs.h"
+
+namespace py = pybind11;
+
+namespace maglev::python {
+namespace {
+
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+using Tensors = std::vector<at::Tensor>;
+using MaybeTensor = std::optional<at::Tensor>;
+
+MaybeTensor maybe(const at::Tensor& t) { return t.defined() ? MaybeTensor(t) : std::nullopt; }
+at::Tensor tensor_of(const MaybeTensor& t) { return t ? *t : at::Tensor(); }
+
+const char* dtype_text(DType dtype) {
+  return dtype == DType::u8 ? "uint8" : dtype == DType::i32 ? "int32" : "float32";
+}
+
+ActMode mode_of(const std::string& name) {
+  for (ActMode mode : {ActMode::sample, ActMode::mean})
+    if (name == name_of(mode)) return mode;
+  throw Error("[act] mode must be sample or mean, got '" + name + "'");
+}
+
+py::dict spec_dict(const EnvSpec& spec) {
+  py::list columns;
+  for (const ObsColumn& o : spec.observations) {
+    py::dict column;
+    column["name"] = o.name;
+    column["dtype"] = dtype_text(o.dtype);
+    column["shape"] = py::tuple(py::cast(o.shape));
+    column["privileged"] = o.audience == Audience::critic;
+    column["cells"] = o.cells.bits > 0;
+    column["vocabulary"] = o.vocabulary;
+    columns.append(column);
+  }
+  py::list tasks;
+  for (const TaskSpec& task : spec.tasks) tasks.append(task.name);
+  py::dict d;
+  d["observations"] = columns;
+  d["heads"] = spec.action.heads;
+  d["low"] = spec.action.low;
+  d["high"] = spec.action.high;
+  d["masked"] = spec.action.masked;
+  d["max_steps"] = spec.max_steps;
+  d["events"] = spec.events;
+  d["tasks"] = tasks;
+  d["solved_at"] = spec.solved_at;
+  return d;
+}
+
+py::dict totals_dict(const EpisodeTotals& t, const EnvSpec& spec) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), n = double(t.episodes);
+  py::dict events;
+  for (size_t k = 0; k < spec.events.size(); ++k) events[spec.events[k].c_str()] = t.events[k];
+  py::dict d;
+  d["steps"] = t.steps;
+  d["episodes"] = t.episodes;
+  d["return_mean"] = t.episodes ? t.return_sum / n : nan;
+  d["return_min"] = t.episodes ? double(t.return_min) : nan;
+  d["return_max"] = t.episodes ? double(t.return_max) : nan;
+  d["length_mean"] = t.episodes ? t.length_sum / n : nan;
+  d["events"] = events;
+  return d;
+}
+
+py::dict eval_dict(const EvalResult& r) {
+  py::dict events;
+  for (const auto& [name, value] : r.events_per_1k) events[name.c_str()] = value;
+  py::dict d;
+  d["seed"] = r.seed;
+  d["envs"] = r.envs;
+  d["episodes"] = r.episodes;
+  d["episodes_given_up"] = r.given_up;
+  d["steps"] = r.steps;
+  d["return_mean"] = r.return_mean;
+  d["return_std"] = r.return_std;
+  d["return_min"] = r.return_min;
+  d["return_max"] = r.return_max;
+  d["length_mean"] = r.length_mean;
+  d["events_per_1k"] = events;
+  d["wins"] = r.wins;
+  d["draws"] = r.draws;
+  d["losses"] = r.losses;
+  d["returns"] = r.returns;
+  d["seconds"] = r.seconds;
+  return d;
+}
+
+py::dict row_dict(const MetricRow& row) {
+  py::dict d;
+  d["step"] = row.step;
+  d["seconds"] = row.seconds;
+  if (!row.event) {
+    d["steps_per_second"] = row.steps_per_second;
+    d["episodes"] = row.episodes;
+    d["return_mean"] = row.return_mean;
+  }
+  for (const auto& [name, value] : row.values) d[name.c_str()] = value;
+  return d;
+}
+
+py::list episode_list(std::span<const FinishedEpisode> episodes) {
+  py::list all;
+  for (const FinishedEpisode& e : episodes) {
+    py::dict d;
+    d["environment"] = e.environment;
+    d["step"] = e.step;
+    d["return"] = e.episode_return;
+    d["length"] = e.length;
+    d["terminated"] = e.terminated;
+    all.append(d);
+  }
+  return all;
+}
+
+/// What a run tells, as calls of Python functions or None, which outlive the hooks.
+struct Listeners {
+  py::object row, episodes;
+  std::string folder;
+
+  Hooks hooks() {
+    Hooks hooks;
+    hooks.folder = [this](const std::string& path) { folder = path; };
+    if (!row.is_none())
+      hooks.row = [this](const MetricRow& one) {
+        const py::gil_scoped_acquire locked;
+        row(row_dict(one));
+      };
+    if (!episodes.is_none())
+      hooks.episodes = [this](std::span<const FinishedEpisode> some) {
+        const py::gil_scoped_acquire locked;
+        episodes(episode_list(some));
+      };
+    return hooks;
+  }
+};
+
+const char* outcome_text(RunOutcome outcome) {
+  return outcome == RunOutcome::finished   ? "finished"
+         : outcome == RunOutcome::diverged ? "diverged"
+                                           : "stopped";
+}
+
+/// (outcome, folder) of what `work` trains.
+template <class Work>
+std::pair<std::string, std::string> trained(py::object on_row, py::object on_episodes,
+                                            const Work& work) {
+  Listeners listeners{.row = std::move(on_row), .episodes = std::move(on_episodes), .folder = {}};
+  RunOutcome outcome;
+  {
+    const py::gil_scoped_release unlocked;
+    outcome = work(listeners.hooks());
+  }
+  return {outcome_text(outcome), listeners.folder};
+}
+
+/// A player that is a function (columns, mask, is_first, first row) -> actions, called by one
+/// thread at a time.
+FunctionPlayer function_player(const py::function& function, const EnvSpec& spec) {
+  return FunctionPlayer([&function, spec](TimeStep& step) {
+    const py::gil_scoped_acquire locked;
+    const at::NoGradGuard no_grad;
+    const py::object given = function(step.obs, maybe(step.mask), step.is_first, step.first);
+    step.action.copy_(expect_action(spec, given.cast<at::Tensor>(), step.rows(), step.mask));
+  });
+}
+
+void bind_envs(py::module_& m) {
+  py::class_<StateSnapshot>(m, "State");
+  py::class_<Envs>(m, "Envs")
+      .def(py::init([](const std::string& name, int64_t count, std::vector<std::string> settings,
+                       uint64_t seed, const std::string& device, int64_t threads) {
+             return std::make_unique<Envs>(EnvsRequest{.name = name,
+                                                       .count = count,
+                                                       .settings = std::move(settings),
+                                                       .seed = seed,
+                                                       .placement = place(device, threads)});
+           }),
+           Unlocked())
+      .def_property_readonly("count", &Envs::count)
+      .def_property_readonly("rows", &Envs::rows)
+      .def_property_readonly("agents", [](const Envs& e) { return e.entry().agents; })
+      .def_property_readonly("device", [](const Envs& e) { return e.device().str(); })
+      .def_property_readonly("spec", [](const Envs& e) { return spec_dict(e.spec()); })
+      .def_property_readonly("players", [](const Envs& e) { return scripted_players(e.entry()); })
+      .def("reset", py::overload_cast<>(&Envs::reset), Unlocked())
+      .def("reset", py::overload_cast<uint64_t>(&Envs::reset), Unlocked())
+      .def("step", &Envs::step, Unlocked())
+      .def("shown",
+           [](const Envs& e) {
+             const TimeStep& step = e.shown();
+             return std::make_tuple(step.obs, maybe(step.mask), step.is_first);
+           })
+      .def("outcome",
+           [](const Envs& e) { return std::make_tuple(e.reward(), e.terminated(), e.truncated()); })
+      .def("encode",
+           [](const Envs& e, const Tensors& columns) {
+             EncodedObs out;
+             {
+               const py::gil_scoped_release unlocked;
+               const at::NoGradGuard no_grad;
+               out = e.encode(columns);
+             }
+             return std::make_tuple(maybe(out.policy.image), maybe(out.policy.vector),
+                                    maybe(out.privileged));
+           })
+      .def("totals", [](Envs& e) { return totals_dict(e.take_totals(), e.spec()); })
+      .def("picture", &Envs::picture, Unlocked())
+      .def("keep", &Envs::keep, Unlocked())
+      .def("restore", &Envs::restore, Unlocked());
+}
+
+void bind_actors(py::module_& m) {
+  py::class_<Actor>(m, "Actor")
+      .def(py::init([](const std::string& run, const std::string& checkpoint,
+                       const std::vector<std::string>& settings, const std::string& device,
+                       const std::string& mode, uint64_t seed) {
+             return std::make_unique<Actor>(run, checkpoint, settings, device, mode_of(mode), seed);
+           }),
+           Unlocked())
+      .def(
+          py::init([](Envs& envs, const std::string& name, const std::string& mode, uint64_t seed) {
+            return std::make_unique<Actor>(envs, name, mode_of(mode), seed);
+          }),
+          Unlocked(), py::keep_alive<1, 2>())
+      .def_property_readonly("name", [](Actor& a) { return a.player().name(); })
+      .def_property_readonly("environment", [](const Actor& a) { return a.game().env.name; })
+      .def_property_readonly("checkpoint", &Actor::checkpoint)
+      .def_property_readonly("device", [](const Actor& a) { return a.device().str(); })
+      .def_property_readonly("spec", [](const Actor& a) { return spec_dict(a.spec()); })
+      .def("act",
+           [](Actor& a, const Tensors& obs, const MaybeTensor& mask, const MaybeTensor& is_first) {
+             const py::gil_scoped_release unlocked;
+             return a.act(obs, tensor_of(mask), tensor_of(is_first));
+           })
+      .def("log_probs",
+           [](Actor& a, const Tensors& obs, const MaybeTensor& mask) {
+             const py::gil_scoped_release unlocked;
+             return maybe(a.log_probs(obs, tensor_of(mask)));
+           })
+      .def("reset", &Actor::reset);
+}
+
+void bind_jobs(py::module_& m) {
+  m.def("train", [](const std::string& algorithm, const std::string& environment,
+                    std::vector<std::string> settings, std::optional<std::string> config, bool bare,
+                    const std::string& out, bool overwrite, std::vector<std::string> sinks,
+                    py::object on_row, py::object on_episodes) {
+    return trained(std::move(on_row), std::move(on_episodes), [&](Hooks hooks) {
+      return train({.algorithm = algorithm,
+                    .environment = environment,
+                    .settings = std::move(settings),
+                    .config = std::move(config),
+                    .bare = bare,
+                    .out = out,
+                    .overwrite = overwrite,
+                    .sinks = std::move(sinks),
+                    .hooks = std::move(hooks)});
+    });
+  });
+  m.def("resume", [](const std::string& folder, const std::vector<std::string>& settings,
+                     const std::vector<std::string>& sinks, py::object on_row,
+                     py::object on_episodes) {
+    return trained(std::move(on_row), std::move(on_episodes),
+                   [&](const Hooks& hooks) { return resume(folder, settings, sinks, hooks); });
+  });
+  m.def("evaluate",
+        [](const py::object& player, const std::string& environment,
+           std::vector<std::string> settings, const std::string& mode, const std::string& against,
+           int64_t episodes, int64_t steps, int64_t envs, uint64_t seed) {
+          EvaluateRequest request{
+              .player = py::isinstance<py::str>(player) ? player.cast<std::string>() : "",
+              .environment = environment,
+              .settings = std::move(settings),
+              .mode = mode_of(mode),
+              .against = against,
+              .options = {.episodes = episodes, .steps = steps, .envs = envs, .seed = seed}};
+          std::optional<py::function> function;
+          std::optional<FunctionPlayer> called;
+          if (!py::isinstance<py::str>(player)) {
+            function = player.cast<py::function>();
+            const EnvEntry& env = find_env(environment);
+            const EnvParams params(env, request.settings, "settings");
+            called.emplace(function_player(*function, env.spec(params.get())));
+          }
+          EvalResult result;
+          {
+            const py::gil_scoped_release unlocked;
+            result = evaluate(request, called ? &*called : nullptr);
+          }
+          return eval_dict(result);
+        });
+  m.def("settings", [](const std::string& algorithm, const std::string& environment, bool bare) {
+    py::dict all;
+    for (const Setting& s : settings_of(algorithm, environment, bare))
+      all[s.name.c_str()] = py::make_tuple(s.value, s.help);
+    return all;
+  });
+  m.def(
+      "gae",
+      [](const at::Tensor& reward, const at::Tensor& value, const at::Tensor& terminated,
+         const at::Tensor& is_first, double gamma, double lambda) {
+        const at::NoGradGuard no_grad;
+        at::Tensor advantage = at::empty_like(reward);
+        const GaeExtras extras{.returns = at::empty_like(reward), .valid = at::empty_like(reward)};
+        gae_(advantage, reward, value, terminated, is_first, gamma, lambda, extras);
+        return std::make_tuple(advantage, extras.returns, extras.valid);
+      },
+      Unlocked());
+  m.def("environments", [] {
+    py::dict all;
+    for (const EnvEntry& e : env_table()) all[e.name] = e.summary;
+    return all;
+  });
+  m.def("algorithms", [] {
+    py::dict all;
+    for (const AlgoEntry& a : algo_table()) all[a.name] = a.summary;
+    return all;
+  });
+}
+
+}  // namespace
+}  // namespace maglev::python
+
+PYBIND11_MODULE(_engine, m) {
+  maglev::limit_simd();
+  py::register_exception<maglev::Error>(m, "Error", PyExc_RuntimeError);
+  m.attr("version") = maglev::kEngineVersion;
+  m.attr("commit") = maglev::kEngineCommit;
+  m.attr("torch_version") = TORCH_VERSION;
+  maglev::python::bind_envs(m);
+  maglev::python::bind_actors(m);
+  maglev::python::bind_jobs(m);
+}

@@ -1,0 +1,204 @@
+"""Many environments of one kind, stepped together by the engine's threads or on a GPU."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from maglev import _engine
+from maglev.settings import Settings, assignments
+
+Observation = torch.Tensor | dict[str, torch.Tensor]
+
+
+class Column(NamedTuple):
+    """A column of observations: a row of it has this shape."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    privileged: bool  # for a critic, never for a policy
+    cells: bool  # codes of cells, packed; Envs.encode unpacks them
+    vocabulary: tuple[int, ...]  # of tokens: how many each position has; empty: plain numbers
+
+
+class Spec:
+    """What an environment shows and takes."""
+
+    def __init__(self, spec: dict):
+        self.observations = tuple(
+            Column(
+                c["name"],
+                getattr(torch, c["dtype"]),
+                tuple(c["shape"]),
+                c["privileged"],
+                c["cells"],
+                tuple(c["vocabulary"]),
+            )
+            for c in spec["observations"]
+        )
+        self.heads = tuple(spec["heads"])  # categories of each part of an action; empty: numbers
+        self.low, self.high = tuple(spec["low"]), tuple(spec["high"])  # bounds of actions that are numbers
+        self.masked = spec["masked"]  # info["mask"] says which categories are allowed
+        self.max_steps = spec["max_steps"]  # after which an episode is truncated; 0: no limit
+        self.events = tuple(spec["events"])  # what it counts
+        self.tasks = tuple(spec["tasks"])
+        self.solved_at = spec["solved_at"]  # a mean return; 0: no such figure
+
+    @property
+    def discrete(self) -> bool:
+        return bool(self.heads)
+
+    @property
+    def action_dims(self) -> int:
+        return len(self.heads) or len(self.low)
+
+
+class Envs:
+    """`num_envs` environments; each of an environment's agents is a row, environment by environment.
+
+    A row whose episode ended begins the next one in the step that follows: that step ignores the row's action, gives
+    reward 0 and the new episode's first observation, and info["is_first"] says so (Gymnasium's AutoresetMode.NEXT_STEP).
+    So the observation that comes with `terminated` or `truncated` is the episode's last.
+
+    One thread at a time.
+    """
+
+    def __init__(self, engine: _engine.Envs, copy: bool):
+        self._engine = engine
+        self._copy = copy
+        self._sampler = None
+        self.spec = Spec(engine.spec)
+
+    @property
+    def num_envs(self) -> int:
+        return self._engine.count
+
+    @property
+    def rows(self) -> int:
+        """num_envs times agents: the first size of every tensor."""
+        return self._engine.rows
+
+    @property
+    def agents(self) -> int:
+        return self._engine.agents
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._engine.device)
+
+    @property
+    def players(self) -> list[str]:
+        """Those that player() knows by name besides runs."""
+        return self._engine.players
+
+    def reset(self, seed: int | None = None) -> tuple[Observation, dict]:
+        """All begin their first episodes: of `seed`, else once more those that they began with."""
+        if seed is None:
+            self._engine.reset()
+        else:
+            self._engine.reset(seed)
+        return self._shown()
+
+    def step(self, actions) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+        """(obs, reward [rows] f32, terminated [rows] bool, truncated [rows] bool, info).
+
+        actions: [rows, dims] or, where an action has one part, [rows]; integers, or numbers that the environment clips
+        to its bounds.
+        """
+        self._engine.step(torch.as_tensor(actions))
+        obs, info = self._shown()
+        reward, terminated, truncated = (self._own(t) for t in self._engine.outcome())
+        return obs, reward, terminated.view(torch.bool), truncated.view(torch.bool), info
+
+    def encode(self, obs: Observation) -> Observation:
+        """What networks take of an observation: images [rows, C, H, W] f32, bytes as 0..1 and cells in the colours
+        their policy sees, the rest as one vector [rows, D] f32; a dict of "image" and "vector" where there are both.
+        """
+        image, vector, _ = self._engine.encode(self._columns(obs))
+        if image is None or vector is None:
+            return vector if image is None else image
+        return {"image": image, "vector": vector}
+
+    def sample(self) -> torch.Tensor:
+        """Random actions, of those that are allowed."""
+        if self._sampler is None:
+            self._sampler = self.player("random")
+        return self._sampler.act()
+
+    def player(self, name: str, *, mode: str = "sample", seed: int = 1):
+        """Who plays here: one of `players`, or a run's folder (FOLDER@CHECKPOINT). Its act() needs no observation: it
+        sees what is there.
+        """
+        from maglev.policies import Policy
+
+        return Policy(_engine.Actor(self._engine, name, mode, seed), envs=self)
+
+    def totals(self) -> dict:
+        """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each
+        environment's first agent.
+        """
+        return self._engine.totals()
+
+    def render(self, index: int = 0, *, width: int = 320, height: int = 320) -> np.ndarray:
+        """One environment as it draws itself: [height, width, 3] uint8."""
+        return self._engine.picture(index, width, height).numpy()
+
+    def keep(self) -> _engine.State:
+        """All that the next steps follow from, to come back to with restore(): for searches, and to try something."""
+        return self._engine.keep()
+
+    def restore(self, state: _engine.State) -> tuple[Observation, dict]:
+        """As it was when `state` was kept; the same actions give the same from there."""
+        self._engine.restore(state)
+        return self._shown()
+
+    def _own(self, column: torch.Tensor) -> torch.Tensor:
+        return column.clone() if self._copy else column
+
+    def _shown(self) -> tuple[Observation, dict]:
+        columns, mask, is_first = self._engine.shown()
+        named = {c.name: self._own(t) for c, t in zip(self.spec.observations, columns)}
+        info = {"is_first": self._own(is_first).view(torch.bool)}
+        if mask is not None:
+            info["mask"] = self._own(mask).view(torch.bool)
+        return (next(iter(named.values())) if len(named) == 1 else named), info
+
+    def _columns(self, obs: Observation) -> list[torch.Tensor]:
+        return columns_of(self.spec, obs)
+
+
+def columns_of(spec: Spec, obs: Observation) -> list[torch.Tensor]:
+    """The columns of an observation, in order."""
+    names = [c.name for c in spec.observations]
+    if not isinstance(obs, dict):
+        if len(names) != 1:
+            raise _engine.Error(f"[obs] expects a dict of {', '.join(names)}, got one tensor")
+        return [torch.as_tensor(obs)]
+    missing = [name for name in names if name not in obs]
+    if missing:
+        raise _engine.Error(f"[obs] lacks {', '.join(missing)}; it has {', '.join(map(str, obs))}")
+    return [torch.as_tensor(obs[name]) for name in names]
+
+
+def make(
+    name: str,
+    num_envs: int = 1,
+    *,
+    settings: Settings = None,
+    seed: int = 1,
+    device: str = "auto",
+    threads: int = 0,
+    copy: bool = True,
+) -> Envs:
+    """Environments by name, `maglev.environments()` lists them.
+
+    settings: {"env.size": 32} or ["env.size=32"], as on the command line.
+    device: auto, cpu, cuda or cuda:<index>, where they step and tensors lie.
+    threads: how many step them; 0: as many as this process may use.
+    copy: each step gives tensors of its own. False: two sets in turn, valid until the step after the next.
+    """
+    words = assignments(settings)
+    return Envs(_engine.Envs(name, num_envs, words, seed, device, threads), copy)

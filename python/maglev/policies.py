@@ -1,0 +1,130 @@
+"""Who acts: policies of runs, scripted players; and how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from maglev import _engine
+from maglev.environments import Envs, Observation, Spec, columns_of
+from maglev.settings import Settings, assignments
+
+
+class Policy:
+    """Acts on rows of observations and, where it is recurrent, remembers them from call to call."""
+
+    def __init__(self, engine: _engine.Actor, envs: Envs | None = None):
+        self._engine = engine
+        self._envs = envs
+        self.spec = Spec(engine.spec)
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    @property
+    def environment(self) -> str:
+        return self._engine.environment
+
+    @property
+    def checkpoint(self) -> str:
+        """Where its parameters are from; empty for who is no run."""
+        return self._engine.checkpoint
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._engine.device)
+
+    def act(self, obs: Observation | None = None, info: dict | None = None) -> torch.Tensor:
+        """Actions [rows, dims], [rows] where an action has one part.
+
+        obs: [rows, ...] of stored columns, as environments of its kind show them, or one observation without rows,
+        which gives one action. None, for a player of environments: what these show now.
+        info: "is_first" [rows], which rows begin an episode (None: all at the first call, none later), and "mask".
+        """
+        if obs is None:
+            if self._envs is None:
+                raise _engine.Error("[act] expects an observation; only players of environments see for themselves")
+            columns, mask, is_first = self._envs._engine.shown()
+        else:
+            columns = columns_of(self.spec, obs)
+            info = info or {}
+            mask, is_first = info.get("mask"), info.get("is_first")
+        single = columns[0].dim() == len(self.spec.observations[0].shape)
+        if single:
+            columns = [c.unsqueeze(0) for c in columns]
+            mask, is_first = (None if f is None else torch.as_tensor(f).reshape(1, -1) for f in (mask, is_first))
+            is_first = None if is_first is None else is_first.reshape(1)
+        action = self._engine.act(columns, mask, is_first)
+        if self.spec.action_dims == 1 and self.spec.discrete:
+            action = action.squeeze(1)
+        return action[0] if single else action
+
+    def log_probs(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
+        """What act draws from: [rows, categories] f32, heads one after the other, -inf where the mask forbids. None
+        where actions are numbers, or the policy cannot tell.
+        """
+        return self._engine.log_probs(columns_of(self.spec, obs), (info or {}).get("mask"))
+
+    def reset(self) -> None:
+        """Forgets what it remembers: the next call begins episodes, also of another number of rows."""
+        self._engine.reset()
+
+
+def load(
+    run: str,
+    *,
+    checkpoint: str = "latest",
+    mode: str = "mean",
+    settings: Settings = None,
+    device: str = "",
+    seed: int = 1,
+) -> Policy:
+    """A run's policy, which needs no environment.
+
+    run: its folder. checkpoint: latest, best, or one by name.
+    mode: mean, the likeliest action, or sample.
+    settings: name=value that are to differ from training, such as where files lie.
+    device: empty: where it was trained.
+    """
+    return Policy(_engine.Actor(str(run), checkpoint, assignments(settings), device, mode, seed))
+
+
+def evaluate(
+    player: str | Callable,
+    environment: str = "",
+    *,
+    settings: Settings = None,
+    mode: str = "mean",
+    against: str = "",
+    episodes: int = 100,
+    steps: int = 0,
+    envs: int = 0,
+    seed: int = 1_000_003,
+) -> dict:
+    """Judges a player as `maglev eval` does: fixed seeds, environments of its own, each one's first episodes.
+
+    player: a run's folder (FOLDER@CHECKPOINT), a scripted player of `environment`, "random", or a function
+      (obs, info) -> actions of a block of rows, such as a network of yours; info has "is_first", "rows" (which rows of
+      all they are) and "mask".
+    environment: by name; of a run it is the run's own where it is empty.
+    against: who plays the second agent, by name. Empty: the player plays all agents.
+    episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
+    """
+    judged = player
+    if callable(player):
+        if not environment:
+            raise _engine.Error("[evaluate] a function wants to know the environment it plays")
+        names = [c.name for c in Envs(_engine.Envs(environment, 1, assignments(settings), 1, "cpu", 1), False).spec.observations]
+
+        def judged(columns, mask, is_first, first):
+            obs = columns[0] if len(names) == 1 else dict(zip(names, columns))
+            info = {"is_first": is_first.view(torch.bool), "rows": slice(first, first + len(is_first))}
+            if mask is not None:
+                info["mask"] = mask.view(torch.bool)
+            return torch.as_tensor(player(obs, info))
+
+    else:
+        judged = str(player)
+    return _engine.evaluate(judged, environment, assignments(settings), mode, against, episodes, steps, envs, seed)

@@ -1,0 +1,120 @@
+"""Training, and the folders it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from maglev import _engine
+from maglev.policies import Policy, evaluate, load
+from maglev.settings import Settings, assignments
+
+
+class Run:
+    """A run's folder."""
+
+    def __init__(self, folder: str | Path, outcome: str = ""):
+        self.folder = Path(folder)
+        self.outcome = outcome  # of the session just made: finished, or diverged
+        if not (self.folder / "run.json").exists() and not (self.folder / "checkpoints").exists():
+            raise _engine.Error(f"[run] {self.folder} holds no run; `maglev runs` lists them")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    @property
+    def status(self) -> dict:
+        """run.json: state, steps, return_mean, times."""
+        return json.loads((self.folder / "run.json").read_text())
+
+    @property
+    def config(self) -> str:
+        """Every setting as it was resolved, as YAML."""
+        return (self.folder / "config.yaml").read_text()
+
+    def rows(self) -> list[dict]:
+        """metrics.jsonl, a dict a row: losses, returns, speeds; evaluations are rows with eval/*."""
+        rows = []
+        for line in (self.folder / "metrics.jsonl").read_text().splitlines():
+            # the last one may still be on its way
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return rows
+
+    def curve(self, name: str = "return_mean") -> tuple[list[int], list[float]]:
+        """Steps, and a figure at each of them, where it was told."""
+        known = [(row["step"], row[name]) for row in self.rows() if row.get(name) is not None]
+        if not known:
+            names = sorted({key for row in self.rows() for key in row})
+            raise _engine.Error(f"[run] {self.folder} has no figure {name!r}; it has {', '.join(names)}")
+        return [step for step, _ in known], [value for _, value in known]
+
+    def policy(self, checkpoint: str = "latest", **options) -> Policy:
+        """load() of this run."""
+        return load(str(self.folder), checkpoint=checkpoint, **options)
+
+    def evaluate(self, checkpoint: str = "latest", **options) -> dict:
+        """evaluate() of this run."""
+        return evaluate(f"{self.folder}@{checkpoint}", **options)
+
+
+def _ended(outcome: str, folder: str) -> Run:
+    if outcome == "stopped":
+        # it has saved and left; what called it is to end as well
+        raise KeyboardInterrupt(f"the run in {folder} was stopped and saved; maglev.resume({folder!r}) goes on")
+    return Run(folder, outcome)
+
+
+def train(
+    algorithm: str,
+    environment: str,
+    settings: Settings = None,
+    *,
+    out: str | Path = "",
+    overwrite: bool = False,
+    config: str | Path | None = None,
+    bare: bool = False,
+    sinks: Sequence[str] = (),
+    on_row: Callable[[dict], None] | None = None,
+    on_episodes: Callable[[list[dict]], None] | None = None,
+) -> Run:
+    """Trains in this process to the end and gives the run's folder: `maglev train` with the same settings.
+
+    settings: {"train.steps": 200_000, "ppo.lr": 3e-4}, or ["train.steps=200000", "+hardware=auto"].
+    out: the folder; empty: runs/<date>-<algorithm>-<environment>-<n>. overwrite: one that is there is moved aside.
+    config: a file of settings. bare: without the proven ones.
+    sinks: where metrics go, such as ("jsonl",) for silence; empty: all that are on by default.
+    on_row: hears of each row of metrics; on_episodes: of the episodes that ended in each iteration, a dict each of
+      environment, step, return, length, terminated. An exception in either ends the run; what was saved stays.
+
+    Ctrl-C saves and raises KeyboardInterrupt; resume() goes on from there.
+    """
+    outcome, folder = _engine.train(
+        algorithm,
+        environment,
+        assignments(settings),
+        str(config) if config is not None else None,
+        bare,
+        str(out),
+        overwrite,
+        list(sinks),
+        on_row,
+        on_episodes,
+    )
+    return _ended(outcome, folder)
+
+
+def resume(
+    run: str | Path | Run,
+    settings: Settings = None,
+    *,
+    sinks: Sequence[str] = (),
+    on_row: Callable[[dict], None] | None = None,
+    on_episodes: Callable[[list[dict]], None] | None = None,
+) -> Run:
+    """Goes on with a run from its newest checkpoint, bit for bit: `maglev train --resume`. As train()."""
+    folder = run.folder if isinstance(run, Run) else run
+    return _ended(*_engine.resume(str(folder), assignments(settings), list(sinks), on_row, on_episodes))

@@ -1,0 +1,387 @@
+"""The package `maglev`: environments, policies and training from Python, beside the command line."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import BUILD, HOME
+
+if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+    pytest.skip("Python's headers are not on this machine", allow_module_level=True)
+
+os.environ.setdefault("MAGLEV_BUILD", str(BUILD))
+sys.path.insert(0, str(HOME / "python"))
+import maglev  # noqa: E402
+
+# what an environment needs to be small, or to be there at all
+SETTINGS = {
+    "goodhart": {"env.width": 32, "env.height": 32, "env.min_food": 4, "env.max_food": 16},
+    "gymnasium": {"env.id": "CartPole-v1"},
+}
+QUICK = {"env.count": 8, "ppo.rollout": 32, "ppo.minibatch": 64, "seed": 3}
+
+
+def made(name, num_envs=3, **options):
+    """Environments by name; skips where their library, or what draws for them, is not on this machine."""
+    try:
+        return maglev.make(name, num_envs, settings=SETTINGS.get(name), **options)
+    except maglev.Error as error:
+        if "is not in this build" in str(error) or "pictures need OpenGL" in str(error):
+            pytest.skip(str(error))
+        raise
+
+
+def columns_of(envs, obs):
+    return [obs[c.name] for c in envs.spec.observations] if isinstance(obs, dict) else [obs]
+
+
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory):
+    """A run that balances for a while."""
+    out = tmp_path_factory.mktemp("runs") / "cart"
+    return maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 30_000}, out=out, sinks=["jsonl"])
+
+
+@pytest.mark.parametrize("name", sorted(maglev.environments()))
+def test_every_environment_steps_and_comes_back(name):
+    envs = made(name, seed=7)
+    obs, info = envs.reset()
+    assert info["is_first"].all()
+    for column, tensor in zip(envs.spec.observations, columns_of(envs, obs)):
+        assert tensor.dtype == column.dtype and tensor.shape == (envs.rows, *column.shape)
+    encoded = envs.encode(obs)
+    for part in encoded.values() if isinstance(encoded, dict) else [encoded]:
+        assert part.dtype == torch.float32 and part.shape[0] == envs.rows and part.isfinite().all()
+    for _ in range(5):
+        envs.step(envs.sample())
+    state = envs.keep()
+    actions = []
+
+    def play():
+        shown = []
+        for k in range(4):
+            if len(actions) == k:
+                actions.append(envs.sample())
+            obs, reward, terminated, truncated, info = envs.step(actions[k])
+            shown += [*columns_of(envs, obs), reward, terminated, truncated, *info.values()]
+        return shown
+
+    first = play()
+    # what is drawn by a library outside has no state to come back to
+    if name == "gymnasium":
+        return
+    envs.restore(state)
+    assert all(torch.equal(a, b) for a, b in zip(first, play()))
+
+
+def test_episodes_begin_again_in_the_step_after_their_last():
+    envs = maglev.make("cartpole", 4, seed=1)
+    obs, info = envs.reset()
+    ended = torch.zeros(4, dtype=torch.bool)
+    episodes = 0
+    for _ in range(200):
+        obs, reward, terminated, truncated, info = envs.step(torch.zeros(4, dtype=torch.long))
+        assert torch.equal(info["is_first"], ended)
+        assert torch.equal(reward == 0, ended)
+        # the last observation of an episode is the fallen pole, the first of the next one is not
+        assert (obs[terminated, 2].abs() > 0.2).all() and (obs[ended].abs() <= 0.05).all()
+        ended = terminated | truncated
+        episodes += int(terminated.sum())
+    assert episodes > 40 and envs.totals()["episodes"] == episodes
+
+
+def test_a_seed_is_a_sequence():
+    a, b = maglev.make("acrobot", 5, seed=9), maglev.make("acrobot", 5, seed=1, threads=1)
+    first, _ = a.reset()
+    assert torch.equal(first, b.reset(9)[0]) and not torch.equal(first, b.reset(8)[0])
+    b.reset(9)
+    for _ in range(20):
+        action = a.sample()
+        assert torch.equal(a.step(action)[0], b.step(action)[0])
+    assert torch.equal(a.reset()[0], first)
+
+
+def test_what_a_step_gave_stays():
+    kept, alias = maglev.make("pendulum", 2), maglev.make("pendulum", 2, copy=False)
+    before = kept.reset()[0], alias.reset()[0]
+    push = torch.full((2, 1), 2.0)
+    kept.step(push), alias.step(push)
+    assert torch.equal(*before)
+    kept.step(push), alias.step(push)
+    # the two sets of columns take turns
+    assert not torch.equal(*before)
+
+
+def test_what_is_wrong_is_said():
+    envs = maglev.make("cartpole", 3)
+    pendulum = maglev.make("pendulum", 2)
+    obs, _ = envs.reset()
+    pendulum.reset()
+    wrong = [
+        (lambda: maglev.make("cartpol"), "did you mean cartpole"),
+        (lambda: maglev.make("cartpole", 0), "at least 1, got 0"),
+        (lambda: maglev.make("cartpole", settings={"env.max_step": 3}), "did you mean env.max_steps"),
+        (lambda: maglev.make("cartpole", settings={"env.max_steps": None}), "None is no value"),
+        (lambda: maglev.make("cartpole", device="tpu"), "auto, cpu, cuda"),
+        (lambda: maglev.make("cartpole", 3).step([0, 0, 0]), "reset() comes before"),
+        (lambda: envs.step([0, 1]), r"\[3, 1\] or \[3\], got \[2\]"),
+        (lambda: envs.step([0, 1, 2]), "in 0..1, got 2 in row 2"),
+        (lambda: envs.step([0.0, 1.0, 1.0]), "integers; got Float"),
+        (lambda: pendulum.step([[0.5], [float("nan")]]), "row 1 is not"),
+        (lambda: envs.render(3), "in 0..2, got 3"),
+        (lambda: envs.player("weak"), "random"),
+        (lambda: maglev.load("nowhere"), "holds no run"),
+        (lambda: maglev.Run("nowhere"), "holds no run"),
+        (lambda: maglev.train("ppo", "cartpole", {"ppo.lrr": 1}), "did you mean ppo.lr"),
+        (lambda: maglev.train("ppo", "cartpole", "seed=1"), "dict or a list"),
+        (lambda: maglev.train("ppo", "cartpole", {"processes": 2}, out="never"), "processes"),
+        (lambda: maglev.evaluate(lambda obs, info: obs), "wants to know the environment"),
+    ]
+    for act, why in wrong:
+        with pytest.raises(maglev.Error, match=why if why[0:1] == "\\" else re.escape(why)):
+            act()
+    # nothing of it moved them
+    assert torch.equal(obs, columns_of(envs, envs._shown()[0])[0])
+
+
+def test_a_mask_is_held_to():
+    envs = made("kg")
+    _, info = envs.reset()
+    forbidden = info["mask"].to(torch.uint8).argmin(1)
+    assert not info["mask"].gather(1, forbidden.unsqueeze(1)).any()
+    with pytest.raises(maglev.Error, match="mask does not allow"):
+        envs.step(forbidden)
+    for _ in range(20):
+        *_, info = envs.step(envs.sample())
+
+
+def test_advantages_are_those_of_the_paper():
+    torch.manual_seed(1)
+    T, N, gamma, lam = 12, 5, 0.97, 0.9
+    reward, value = torch.randn(T, N), torch.randn(T + 1, N)
+    terminated, is_first = torch.rand(T, N) < 0.2, torch.rand(T + 1, N) < 0.2
+    got = maglev.gae(reward, value, terminated, is_first, gamma=gamma, lam=lam)
+    expected, running = torch.zeros(T, N), torch.zeros(N)
+    for t in reversed(range(T)):
+        goes_on = (~terminated[t]).float()
+        delta = reward[t] + gamma * value[t + 1] * goes_on - value[t]
+        # an episode's last step sees the end behind it, whose own step only begins the next one
+        running = torch.where(is_first[t + 1], 0.0, delta + gamma * lam * goes_on * running)
+        expected[t] = running
+    assert torch.allclose(got.advantage, expected, atol=1e-6)
+    assert torch.equal(got.valid, ~is_first[1:])
+    assert torch.allclose(got.returns[got.valid], (expected + value[:-1])[got.valid], atol=1e-6)
+
+
+def test_training_is_that_of_the_command_line(cart, engine, tmp_path):
+    done = engine(
+        "train", "ppo", "cartpole", *(f"{k}={v}" for k, v in QUICK.items()), "train.steps=30000",
+        "--sinks", "jsonl", "--out", tmp_path / "same",
+    )
+    assert done.returncode == 0, done.stderr
+    newest = max(p.name for p in (cart.folder / "checkpoints").glob("step_*"))
+    states = [folder / "checkpoints" / newest / "state.safetensors" for folder in (cart.folder, tmp_path / "same")]
+    assert states[0].read_bytes() == states[1].read_bytes()
+    assert cart.outcome == "finished" and cart.status["state"] == "finished"
+    assert cart.config == (tmp_path / "same" / "config.yaml").read_text()
+    steps, returns = cart.curve()
+    assert steps == sorted(steps) and returns[-1] > returns[0]
+    with pytest.raises(maglev.Error, match="it has .*loss/policy"):
+        cart.curve("loss")
+
+
+def test_a_run_tells_and_is_resumed(tmp_path):
+    rows, episodes = [], []
+    tell = {"sinks": ["jsonl"], "on_row": rows.append, "on_episodes": episodes.extend}
+    whole = maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 8192}, out=tmp_path / "whole", **tell)
+    assert [row["step"] for row in rows] == [row["step"] for row in whole.rows()]
+    assert rows[-1]["episodes"] == len(episodes) and {e["length"] == e["return"] for e in episodes} == {True}
+    maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 4096}, out=tmp_path / "parts", sinks=["jsonl"])
+    parts = maglev.resume(tmp_path / "parts", {"train.steps": 8192}, sinks=["jsonl"])
+    assert parts.outcome == "finished" and parts.rows()[-1]["step"] == whole.rows()[-1]["step"] == 8192
+
+    def fail(row):
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 8192}, out=tmp_path / "failed", sinks=["jsonl"], on_row=fail)
+    failed = maglev.Run(tmp_path / "failed")
+    assert failed.status["state"] == "failed" and "enough" in failed.status["message"]
+
+
+def test_ctrl_c_saves_and_interrupts(tmp_path):
+    script = (
+        "import maglev, sys\n"
+        "try: maglev.train('ppo', 'cartpole', {'train.steps': 10**12, 'train.log_every': 10**4}, out=sys.argv[1], sinks=['jsonl'],\n"
+        "                  on_row=lambda row: print(row['step'], flush=True))\n"
+        "except KeyboardInterrupt as e: print('interrupted:', e, flush=True); sys.exit(5)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, tmp_path / "run"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+    )
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    said, _ = child.communicate(timeout=60)
+    assert child.returncode == 5 and "interrupted: the run in" in said
+    assert maglev.Run(tmp_path / "run").status["state"] == "stopped"
+
+
+def test_torch_is_left_as_it_was(cart):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        cart.policy().act(torch.zeros(3, 4))
+        cart.evaluate(episodes=2)
+        assert torch.get_num_threads() == 2 and torch.backends.cuda.matmul.allow_tf32
+    finally:
+        torch.set_num_threads(threads)
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_a_policy_acts_as_it_is_evaluated(cart, engine):
+    judged = engine("eval", cart.folder, "--episodes", 12, "--actions", "mean", "--json")
+    returns = json.loads(judged.stdout)["results"][0]["returns"]
+    assert cart.evaluate(episodes=12)["returns"] == returns
+    policy = cart.policy()
+    assert policy.environment == "cartpole" and "checkpoints" in policy.checkpoint
+    # a loop of one's own, by the seed of evaluations
+    envs = maglev.make("cartpole", 12, seed=1_000_003)
+    obs, info = envs.reset()
+    running, first = torch.zeros(12), {}
+    while len(first) < 12:
+        obs, reward, terminated, truncated, info = envs.step(policy.act(obs, info))
+        running += reward
+        for row in torch.nonzero(terminated | truncated).flatten().tolist():
+            first.setdefault(row, float(running[row]))
+            running[row] = 0
+    assert [first[row] for row in range(12)] == returns
+    # and a function is judged by the same episodes
+    policy.reset()
+    asked = []
+
+    def function(obs, info):
+        asked.append(info["rows"])
+        assert info["is_first"].shape == (len(obs),)
+        return policy.log_probs(obs).argmax(-1)
+
+    assert maglev.evaluate(function, "cartpole", episodes=12)["returns"] == returns and asked
+    with pytest.raises(ZeroDivisionError):
+        maglev.evaluate(lambda obs, info: 1 // 0, "cartpole", episodes=2)
+
+
+def test_one_observation_is_one_action(cart):
+    policy = cart.policy()
+    rows = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, -0.1, 0.0]])
+    many = policy.act(rows)
+    assert many.shape == (2,)
+    assert policy.act(rows[0]) == many[0] and policy.act(rows[0].numpy()) == many[0]
+    with pytest.raises(maglev.Error, match=r"vector must have shape \[rows, 4\], got \[rows, 3\]"):
+        policy.act(torch.zeros(1, 3))
+
+
+def test_a_recurrent_policy_remembers_its_rows(tmp_path):
+    run = maglev.train(
+        "dreamer", "cartpole",
+        ["dreamer.size=1m", "dreamer.deter=32", "dreamer.hidden=16", "dreamer.classes=4", "dreamer.stoch=4",
+         "dreamer.units=16", "env.count=2", "train.steps=64", "dreamer.first_steps=1000"],
+        out=tmp_path / "run", sinks=["jsonl"],
+    )  # fmt: skip
+    # what a policy draws follows from its seed, the step and the row
+    policy = run.policy(seed=1_000_003)
+    envs = maglev.make("cartpole", 4, seed=1_000_003)
+    obs, info = envs.reset()
+    running, first = torch.zeros(4), {}
+    while len(first) < 4:
+        obs, reward, terminated, truncated, info = envs.step(policy.act(obs, info))
+        running += reward
+        for row in torch.nonzero(terminated | truncated).flatten().tolist():
+            first.setdefault(row, float(running[row]))
+            running[row] = 0
+    assert [first[row] for row in range(4)] == run.evaluate(episodes=4)["returns"]
+    with pytest.raises(maglev.Error, match="remembers them, got 2; call reset"):
+        policy.act(obs[:2])
+    policy.reset()
+    assert policy.act(obs[:2]).shape == (2,)
+
+
+def test_scripted_players_and_matches():
+    envs = made("hockey_duel", 2)
+    envs.reset()
+    assert "weak" in envs.players and "random" in envs.players
+    weak = envs.player("weak")
+    for _ in range(10):
+        envs.step(weak.act())
+    result = maglev.evaluate("weak", "hockey_duel", against="random", episodes=2)
+    assert result["wins"] + result["draws"] + result["losses"] == 2
+
+
+def test_gymnasium_takes_it_for_its_own():
+    gymnasium = pytest.importorskip("gymnasium")
+    from maglev.gymnasium import VectorEnv
+
+    for name in ("cartpole", "pendulum", "goodhart", "minatar_breakout"):
+        vector = VectorEnv(name, 4, settings=SETTINGS.get(name), render_mode="rgb_array")
+        assert isinstance(vector, gymnasium.vector.VectorEnv)
+        obs, _ = vector.reset(seed=3)
+        assert vector.observation_space.contains(obs), name
+        for _ in range(5):
+            obs, reward, terminated, truncated, _ = vector.step(vector.action_space.sample())
+            assert vector.observation_space.contains(obs) and terminated.dtype == bool
+    vector = VectorEnv("cartpole", 4, render_mode="rgb_array")
+    first, _ = vector.reset()
+    assert not (first == vector.reset()[0]).all() and (vector.reset(seed=5)[0] == vector.reset(seed=5)[0]).all()
+    assert len(vector.render()) == 4 and vector.render()[0].shape == (320, 320, 3)
+    recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(VectorEnv("cartpole", 4))
+    recorded.reset(seed=1)
+    lengths = []
+    for _ in range(100):
+        *_, infos = recorded.step(recorded.action_space.sample())
+        if "episode" in infos:
+            lengths += list(infos["episode"]["l"][infos["_episode"]])
+    assert lengths and all(8 <= length <= 200 for length in lengths)
+
+
+def test_settings_are_listed():
+    settings = maglev.settings("ppo", "cartpole")
+    assert float(settings["ppo.gamma"]) > 0.9 and settings["ppo.gamma"].help
+    assert "ppo" in maglev.algorithms() and "cartpole" in maglev.environments()
+    assert maglev.settings("ppo", "cartpole", bare=True) != settings
+
+
+def python_blocks():
+    return re.findall(r"```python\n(.*?)```", (HOME / "docs" / "python.md").read_text(), re.S)
+
+
+@pytest.mark.parametrize("program", ["docs", "example"])
+def test_what_the_page_shows_runs(program, tmp_path):
+    if program == "docs":
+        (tmp_path / "page.py").write_text("\n".join(python_blocks()))
+        command = [sys.executable, "page.py"]
+    else:
+        command = [sys.executable, HOME / "examples" / "python" / "ppo.py", "--steps", "30000"]
+    begin = time.monotonic()
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if program == "example":
+        assert float(re.search(r"evaluation: ([\d.]+)", done.stdout)[1]) > 60, done.stdout
+    assert time.monotonic() - begin < 300
