@@ -1,6 +1,7 @@
 #include "python/bindings/envs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/ATen.h>
 
@@ -16,63 +17,71 @@ std::string shape_text(const at::Tensor& t) {
   return text + "]";
 }
 
-// where the first element of a tensor in host memory is for which `wrong` holds
-int64_t first_row_where(const at::Tensor& wrong) {
-  return wrong.flatten(1).any(1).to(at::kByte).argmax(0).item<int64_t>();
+// of numbers in host memory: throws Error unless all are categories that `mask` allows, of which it
+// may be null
+void expect_categories(const ActionSpec& spec, const int64_t* chosen, int64_t rows,
+                       const uint8_t* mask) {
+  const int64_t dims = spec.dims(), width = spec.categories();
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t before = 0;  // categories of the heads before
+    for (int64_t d = 0; d < dims; ++d) {
+      const int64_t category = chosen[row * dims + d], n = spec.heads[size_t(d)];
+      if (category < 0 || category >= n)
+        throw Error("[step] an action must be in 0.." + std::to_string(n - 1) + ", got " +
+                    std::to_string(category) + " in row " + std::to_string(row));
+      if (mask && !mask[row * width + before + category])
+        throw Error("[step] the mask does not allow action " + std::to_string(category) +
+                    " in row " + std::to_string(row) + "; choose among info[\"mask\"]");
+      before += n;
+    }
+  }
 }
 
-void expect_categories(const EnvSpec& spec, const at::Tensor& action, const at::Tensor& mask) {
-  int64_t before = 0;  // categories of the heads before
-  for (int64_t d = 0; d < spec.action.dims(); ++d) {
-    const int64_t n = spec.action.heads[size_t(d)];
-    const at::Tensor chosen = action.select(1, d);
-    const at::Tensor outside = at::logical_or(chosen.lt(0), chosen.ge(n));
-    if (outside.any().item<bool>()) {
-      const int64_t row = first_row_where(outside.unsqueeze(1));
-      throw Error("[step] an action must be in 0.." + std::to_string(n - 1) + ", got " +
-                  std::to_string(chosen[row].item<int64_t>()) + " in row " + std::to_string(row));
-    }
-    if (mask.defined()) {
-      const at::Tensor allowed =
-          mask.gather(1, (chosen.to(at::kLong) + before).unsqueeze(1)).to(at::kBool);
-      if (!allowed.all().item<bool>()) {
-        const int64_t row = first_row_where(at::logical_not(allowed));
-        throw Error("[step] the mask does not allow action " +
-                    std::to_string(chosen[row].item<int64_t>()) + " in row " + std::to_string(row) +
-                    "; choose among info[\"mask\"]");
-      }
-    }
-    before += n;
-  }
+void expect_finite(const float* numbers, int64_t rows, int64_t dims) {
+  for (int64_t i = 0; i < rows * dims; ++i)
+    if (!std::isfinite(numbers[i]))
+      throw Error("[step] an action must be finite, and that of row " + std::to_string(i / dims) +
+                  " is not");
 }
 
 }  // namespace
 
-at::Tensor expect_action(const EnvSpec& spec, const at::Tensor& action, int64_t rows,
-                         const at::Tensor& mask) {
-  const int64_t dims = spec.action.dims();
-  at::Tensor taken = action.dim() == 1 && dims == 1 ? action.unsqueeze(1) : action;
-  if (taken.dim() != 2 || taken.size(0) != rows || taken.size(1) != dims)
+void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Tensor& mask,
+                  const at::Tensor& column) {
+  const at::NoGradGuard no_grad;
+  const int64_t rows = column.size(0), dims = column.size(1);
+  const bool fits = given.dim() == 1 ? dims == 1 && given.size(0) == rows
+                                     : given.dim() == 2 && given.sizes() == column.sizes();
+  if (!fits)
     throw Error("[step] actions must have shape [" + std::to_string(rows) + ", " +
                 std::to_string(dims) + "]" +
                 (dims == 1 ? " or [" + std::to_string(rows) + "]" : std::string()) + ", got " +
-                shape_text(action));
-  if (!spec.action.discrete()) {
-    if (!at::isFloatingType(taken.scalar_type()))
-      throw Error("[step] actions are numbers, f32; got " +
-                  std::string(at::toString(taken.scalar_type())));
-    taken = taken.to(at::kFloat);
-    if (taken.is_cpu() && !at::isfinite(taken).all().item<bool>())
-      throw Error("[step] an action must be finite, and that of row " +
-                  std::to_string(first_row_where(at::logical_not(at::isfinite(taken)))) +
-                  " is not");
-    return taken;
+                shape_text(given));
+  const bool whole = at::isIntegralType(given.scalar_type(), /*includeBool=*/false);
+  if (spec.discrete() ? !whole : !at::isFloatingType(given.scalar_type()))
+    throw Error("[step] actions are " +
+                std::string(spec.discrete() ? "categories, integers; got " : "numbers, f32; got ") +
+                at::toString(given.scalar_type()));
+  at::Tensor taken = given.to(spec.discrete() ? at::kLong : at::kFloat).contiguous();
+  if (!taken.is_cpu()) {
+    // nobody waits to look at them
+    column.copy_(taken.view_as(column));
+    for (int64_t d = 0; spec.discrete() && d < dims; ++d)
+      column.select(1, d).clamp_(0, spec.heads[size_t(d)] - 1);
+    return;
   }
-  if (!at::isIntegralType(taken.scalar_type(), /*includeBool=*/false))
-    throw Error("[step] actions are categories, integers; got " +
-                std::string(at::toString(taken.scalar_type())));
-  if (taken.is_cpu()) expect_categories(spec, taken, mask.defined() ? mask.cpu() : mask);
-  return taken.to(at::kInt);
+  if (!spec.discrete()) {
+    expect_finite(taken.const_data_ptr<float>(), rows, dims);
+  } else {
+    const bool masked = mask.defined() && mask.is_cpu();
+    expect_categories(spec, taken.const_data_ptr<int64_t>(), rows,
+                      masked ? mask.const_data_ptr<uint8_t>() : nullptr);
+    if (column.is_cpu()) {
+      std::copy_n(taken.const_data_ptr<int64_t>(), rows * dims, column.data_ptr<int32_t>());
+      return;
+    }
+  }
+  column.copy_(taken.view_as(column));
 }
 
 Envs::Envs(const EnvsRequest& request)
@@ -108,14 +117,10 @@ void Envs::reset(uint64_t seed) {
 
 void Envs::step(const at::Tensor& action) {
   if (!begun_) throw Error("[step] reset() comes before the first step");
-  const at::Tensor taken = expect_action(spec(), action, rows(), shown().mask);
   // the step that follows a reset is of the same window
-  if (!reset_) turn_ = 1 - turn_;
-  reset_ = false;
-  now().step(0).action.copy_(taken);
-  if (spec().action.discrete() && !taken.is_cpu())
-    for (int64_t d = 0; d < spec().action.dims(); ++d)
-      now().step(0).action.select(1, d).clamp_(0, spec().action.heads[size_t(d)] - 1);
+  const int64_t next = reset_ ? turn_ : 1 - turn_;
+  take_actions(spec().action, action, shown().mask, windows_[size_t(next)].step(0).action);
+  turn_ = next, reset_ = false;
   envs_->step(now().io(0));
 }
 

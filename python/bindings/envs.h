@@ -29,11 +29,12 @@ struct EnvsRequest {
   Placement placement;
 };
 
-/// Throws Error unless `action` is one that rows of `spec` take: [rows] or [rows, dims], integers
-/// in each head's categories and allowed by `mask`, or finite numbers; what lies on a device is not
-/// read. Returns it as [rows, dims] i32 or f32 where it was.
-at::Tensor expect_action(const EnvSpec& spec, const at::Tensor& action, int64_t rows,
-                         const at::Tensor& mask);
+/// Writes `given`, [rows] or [rows, dims], into `column` [rows, dims] of actions. Throws Error, and
+/// writes nothing, unless it is of integers in each head's categories and allowed by `mask`, or of
+/// finite numbers. What lies on a device is not read: categories are held to their range there, and a
+/// mask there is not looked at.
+void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Tensor& mask,
+                  const at::Tensor& column);
 
 class Envs {
  public:
@@ -52,7 +53,7 @@ class Envs {
   void reset();
   /// The same of another seed.
   void reset(uint64_t seed);
-  /// One step of all. Throws Error as expect_action, and before the first reset.
+  /// One step of all. Throws Error as take_actions, and before the first reset.
   void step(const at::Tensor& action);
 
   /// What is seen now: stored columns, mask and is_first.

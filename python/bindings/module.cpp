@@ -153,6 +153,18 @@ struct Listeners {
   }
 };
 
+at::Tensor given_out(const at::Tensor& column, bool copy) { return copy ? column.clone() : column; }
+
+/// (stored columns, mask or None, is_first) of what environments show.
+std::tuple<Tensors, MaybeTensor, at::Tensor> shown_of(const Envs& envs, bool copy) {
+  const TimeStep& step = envs.shown();
+  Tensors obs;
+  for (const at::Tensor& column : step.obs) obs.push_back(given_out(column, copy));
+  MaybeTensor mask;
+  if (step.mask.defined()) mask = given_out(step.mask, copy).view(at::kBool);
+  return {std::move(obs), std::move(mask), given_out(step.is_first, copy).view(at::kBool)};
+}
+
 const char* outcome_text(RunOutcome outcome) {
   return outcome == RunOutcome::finished   ? "finished"
          : outcome == RunOutcome::diverged ? "diverged"
@@ -179,7 +191,7 @@ FunctionPlayer function_player(const py::function& function, const EnvSpec& spec
     const py::gil_scoped_acquire locked;
     const at::NoGradGuard no_grad;
     const py::object given = function(step.obs, maybe(step.mask), step.is_first, step.first);
-    step.action.copy_(expect_action(spec, given.cast<at::Tensor>(), step.rows(), step.mask));
+    take_actions(spec.action, given.cast<at::Tensor>(), step.mask, step.action);
   });
 }
 
@@ -203,14 +215,15 @@ void bind_envs(py::module_& m) {
       .def_property_readonly("players", [](const Envs& e) { return scripted_players(e.entry()); })
       .def("reset", py::overload_cast<>(&Envs::reset), Unlocked())
       .def("reset", py::overload_cast<uint64_t>(&Envs::reset), Unlocked())
-      .def("step", &Envs::step, Unlocked())
-      .def("shown",
-           [](const Envs& e) {
-             const TimeStep& step = e.shown();
-             return std::make_tuple(step.obs, maybe(step.mask), step.is_first);
+      .def("shown", [](const Envs& e, bool copy) { return shown_of(e, copy); })
+      .def("step",
+           [](Envs& e, const at::Tensor& action, bool copy) {
+             const py::gil_scoped_release unlocked;
+             e.step(action);
+             return std::make_tuple(shown_of(e, copy), given_out(e.reward(), copy),
+                                    given_out(e.terminated(), copy).view(at::kBool),
+                                    given_out(e.truncated(), copy).view(at::kBool));
            })
-      .def("outcome",
-           [](const Envs& e) { return std::make_tuple(e.reward(), e.terminated(), e.truncated()); })
       .def("encode",
            [](const Envs& e, const Tensors& columns) {
              EncodedObs out;

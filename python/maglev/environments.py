@@ -70,6 +70,7 @@ class Envs:
         self._engine = engine
         self._copy = copy
         self._sampler = None
+        self._names = [c["name"] for c in engine.spec["observations"]]
         self.spec = Spec(engine.spec)
 
     @property
@@ -108,10 +109,9 @@ class Envs:
         actions: [rows, dims] or, where an action has one part, [rows]; integers, or numbers that the environment clips
         to its bounds.
         """
-        self._engine.step(torch.as_tensor(actions))
-        obs, info = self._shown()
-        reward, terminated, truncated = (self._own(t) for t in self._engine.outcome())
-        return obs, reward, terminated.view(torch.bool), truncated.view(torch.bool), info
+        shown, reward, terminated, truncated = self._engine.step(torch.as_tensor(actions), self._copy)
+        obs, info = self._named(*shown)
+        return obs, reward, terminated, truncated, info
 
     def encode(self, obs: Observation) -> Observation:
         """What networks take of an observation: images [rows, C, H, W] f32, bytes as 0..1 and cells in the colours
@@ -155,16 +155,14 @@ class Envs:
         self._engine.restore(state)
         return self._shown()
 
-    def _own(self, column: torch.Tensor) -> torch.Tensor:
-        return column.clone() if self._copy else column
-
     def _shown(self) -> tuple[Observation, dict]:
-        columns, mask, is_first = self._engine.shown()
-        named = {c.name: self._own(t) for c, t in zip(self.spec.observations, columns)}
-        info = {"is_first": self._own(is_first).view(torch.bool)}
+        return self._named(*self._engine.shown(self._copy))
+
+    def _named(self, columns: list, mask: torch.Tensor | None, is_first: torch.Tensor) -> tuple[Observation, dict]:
+        info = {"is_first": is_first}
         if mask is not None:
-            info["mask"] = self._own(mask).view(torch.bool)
-        return (next(iter(named.values())) if len(named) == 1 else named), info
+            info["mask"] = mask
+        return (columns[0] if len(columns) == 1 else dict(zip(self._names, columns))), info
 
     def _columns(self, obs: Observation) -> list[torch.Tensor]:
         return columns_of(self.spec, obs)

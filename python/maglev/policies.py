@@ -46,7 +46,7 @@ class Policy:
         if obs is None:
             if self._envs is None:
                 raise _engine.Error("[act] expects an observation; only players of environments see for themselves")
-            columns, mask, is_first = self._envs._engine.shown()
+            columns, mask, is_first = self._envs._engine.shown(False)
         else:
             columns = columns_of(self.spec, obs)
             info = info or {}

@@ -135,6 +135,7 @@ def test_what_is_wrong_is_said():
         (lambda: envs.step([0, 1]), r"\[3, 1\] or \[3\], got \[2\]"),
         (lambda: envs.step([0, 1, 2]), "in 0..1, got 2 in row 2"),
         (lambda: envs.step([0.0, 1.0, 1.0]), "integers; got Float"),
+        (lambda: envs.step([2**32, 0, 0]), "got 4294967296 in row 0"),
         (lambda: pendulum.step([[0.5], [float("nan")]]), "row 1 is not"),
         (lambda: envs.render(3), "in 0..2, got 3"),
         (lambda: envs.player("weak"), "random"),
