@@ -250,7 +250,8 @@ def bring_up_to_date(target: str):
 
 def run_python(arguments: list[str]) -> int:
     """Hands over to .venv's interpreter, the package maglev on its path; returns only by exception."""
-    if not has_python_headers():
+    # what is built needs them no more
+    if not has_python_headers() and not any((BUILD / "release" / "python").glob("_engine*")):
         with locked(), open(SETUP_LOG, "a") as log:
             install_python_headers(log)
     bring_up_to_date(MODULE)

@@ -49,11 +49,12 @@ struct Options {
           {.min = 1, .max = 64, .unit = "pixels"});
     t.add("fused_layers", fused_layers, "layers with relu as one operation instead of ATen's two",
           {.free = true});
-    t.add(
-        "winograd", winograd,
-        "on a processor in fp32, 3x3 convolutions between multiples of 16 channels as tiles of 4x4 "
-        "places, with 36 products a tile instead of 144; needs fused_layers and activation=relu",
-        {.free = true});
+    t.add("winograd", winograd,
+          "3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), in fewer products and alike but "
+          "for "
+          "rounding: on a processor in fp32, where channels are multiples of 16 and images large "
+          "enough; needs fused_layers and activation=relu. false: oneDNN's",
+          {.free = true});
   }
 
   /// Of each layer. Throws Error where a list is of another number of layers.

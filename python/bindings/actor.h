@@ -2,6 +2,7 @@
 // Who acts on rows of observations that somebody else brings, and remembers what it did: a run's
 // policy, a scripted player, a function.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,8 +35,8 @@ class Actor {
   std::string checkpoint() const { return run_ ? run_->checkpoint() : ""; }
 
   /// Actions [rows, dims] i32 or f32 for stored columns [rows, ...] of any number of rows, which,
-  /// where it remembers them, stays the same until reset(). `mask` and `is_first` may be undefined: all is allowed; rows
-  /// begin at the first call and go on then. Throws Error.
+  /// where it remembers them, stays the same until reset(). `mask` is undefined where the environment has none; `is_first` may
+  /// be: rows begin at the first call and go on then. Throws Error.
   at::Tensor act(const std::vector<at::Tensor>& obs, const at::Tensor& mask,
                  const at::Tensor& is_first);
   /// What act would draw from, as Policy::log_probs. Undefined where it cannot tell.
@@ -52,6 +53,8 @@ class Actor {
   std::optional<Game> game_;
   std::unique_ptr<Player> player_;
   uint64_t seed_;
+  std::atomic<bool> own_{false},
+      *busy_ = &own_;             ///< whose threads work: the environments', or these
   int64_t steps_ = 0, rows_ = 0;  ///< since reset(); rows 0: none yet
   Carry carry_;
 };

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
 
 #include "base/core/error.h"
 #include "base/picture/canvas.h"
@@ -35,6 +37,26 @@ void expect_categories(const ActionSpec& spec, const int64_t* chosen, int64_t ro
       before += n;
     }
   }
+}
+
+at::Tensor column_of(const ObsColumn& column, const at::Tensor& given, at::Device device) {
+  const auto text = [](at::IntArrayRef sizes) {
+    std::string all = "[rows";
+    for (int64_t size : sizes.slice(1)) all += ", " + std::to_string(size);
+    return all + "]";
+  };
+  std::vector<int64_t> sizes{given.dim() > 0 ? given.size(0) : 0};
+  sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+  const bool floats = column.dtype == DType::f32;
+  if (given.sizes() != at::IntArrayRef(sizes))
+    throw Error("[obs] " + column.name + " must have shape " + text(sizes) + ", got " +
+                (given.dim() > 0 ? text(given.sizes()) : "a number"));
+  if (!floats && at::isFloatingType(given.scalar_type()))
+    throw Error("[obs] " + column.name +
+                " is of whole numbers, as the environment stores it; got " +
+                std::string(at::toString(given.scalar_type())));
+  const auto dtype = floats ? at::kFloat : column.dtype == DType::u8 ? at::kByte : at::kInt;
+  return given.to(device, dtype).contiguous();
 }
 
 void expect_finite(const float* numbers, int64_t rows, int64_t dims) {
@@ -84,11 +106,37 @@ void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Ten
   column.copy_(taken.view_as(column));
 }
 
+std::vector<at::Tensor> stored_columns(const EnvSpec& spec, const std::vector<at::Tensor>& given,
+                                       at::Device device) {
+  if (given.size() != spec.observations.size())
+    throw Error("[obs] expects " + std::to_string(spec.observations.size()) +
+                " columns of observations, got " + std::to_string(given.size()));
+  std::vector<at::Tensor> columns;
+  for (size_t c = 0; c < given.size(); ++c)
+    columns.push_back(column_of(spec.observations[c], given[c], device));
+  for (const at::Tensor& column : columns)
+    if (column.size(0) != columns[0].size(0) || column.size(0) < 1)
+      throw Error("[obs] columns of observations must have the same rows, at least one");
+  return columns;
+}
+
+OneAtATime::OneAtATime(std::atomic<bool>& busy) : busy_(&busy) {
+  if (busy.exchange(true))
+    throw Error(
+        "[threads] two threads work with the same environments or policy at once; give each its "
+        "own");
+}
+
 Envs::Envs(const EnvsRequest& request)
     : params_(find_env(request.name), request.settings, "settings"),
       placement_(request.placement),
       pool_(placement_.threads),
-      count_(request.count) {
+      count_(request.count),
+      seed_(request.seed),
+      identity_(request.name + " x " + std::to_string(request.count) + "\n" +
+                params_.table().yaml()) {
+  const c10::InferenceMode ordinary(false);
+  const c10::OptionalDeviceGuard guard(placement_.device);
   envs_ = std::make_unique<VecEnv>(find_env(request.name), params_.get(), count_, request.seed,
                                    placement_.device, pool_);
   encoder_ = std::make_unique<ObsEncoder>(spec(), /*normalize=*/false);
@@ -102,7 +150,11 @@ Envs::Envs(const EnvsRequest& request)
   }
 }
 
-void Envs::reset() {
+void Envs::reset(uint64_t seed) {
+  const OneAtATime turn(busy_);
+  const c10::InferenceMode ordinary(false);
+  const c10::OptionalDeviceGuard guard(placement_.device);
+  seed_into(seed);
   turn_ = 0, reset_ = true, begun_ = true;
   envs_->reset(windows_[0].first_io());
   // nothing was done to get here
@@ -110,13 +162,17 @@ void Envs::reset() {
     column.zero_();
 }
 
-void Envs::reset(uint64_t seed) {
+void Envs::seed_into(uint64_t seed) {
+  if (seed == seed_) return;
   envs_ = std::make_unique<VecEnv>(entry(), params_.get(), count_, seed, placement_.device, pool_);
-  reset();
+  seed_ = seed;
 }
 
 void Envs::step(const at::Tensor& action) {
   if (!begun_) throw Error("[step] reset() comes before the first step");
+  const OneAtATime turn(busy_);
+  const c10::InferenceMode ordinary(false);
+  const c10::OptionalDeviceGuard guard(placement_.device);
   // the step that follows a reset is of the same window
   const int64_t next = reset_ ? turn_ : 1 - turn_;
   take_actions(spec().action, action, shown().mask, windows_[size_t(next)].step(0).action);
@@ -125,7 +181,9 @@ void Envs::step(const at::Tensor& action) {
 }
 
 EncodedObs Envs::encode(const std::vector<at::Tensor>& columns) const {
-  return encoder_->forward(columns, /*want_privileged=*/true);
+  const c10::OptionalDeviceGuard guard(placement_.device);
+  return encoder_->forward(stored_columns(spec(), columns, placement_.device),
+                           /*want_privileged=*/true);
 }
 
 at::Tensor Envs::picture(int64_t i, int64_t width, int64_t height) const {
@@ -155,15 +213,24 @@ void Envs::visit(StateVisitor& visitor) {
   visitor.tensor("is_first", step.is_first);
 }
 
-StateSnapshot Envs::keep() {
+EnvsState Envs::keep() {
   if (!begun_) throw Error("[state] reset() comes before there is a state");
-  return StateSnapshot([this](StateVisitor& v) { visit(v); });
+  const OneAtATime turn(busy_);
+  const c10::InferenceMode ordinary(false);
+  return {StateSnapshot([this](StateVisitor& v) { visit(v); }), identity_, seed_};
 }
 
-void Envs::restore(const StateSnapshot& kept) {
-  // as after a reset: into the first row, in which no step that is still looked at lies
+void Envs::restore(const EnvsState& kept) {
+  if (kept.of != identity_)
+    throw Error(
+        "[state] is of other environments: their name, number and settings must be those it was "
+        "kept with");
+  const OneAtATime turn(busy_);
+  const c10::InferenceMode ordinary(false);
+  seed_into(kept.seed);
+  // as after a reset, into time 0
   turn_ = 0, reset_ = true, begun_ = true;
-  kept.restore([this](StateVisitor& v) { visit(v); });
+  kept.state.restore([this](StateVisitor& v) { visit(v); });
 }
 
 Game Envs::game() {

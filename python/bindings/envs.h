@@ -2,7 +2,7 @@
 // Environments as a loop of somebody else's steps them, in Python: columns in tensors, two time
 // steps deep, so that what a step gave stays until the step after the next.
 
-#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,6 +36,30 @@ struct EnvsRequest {
 void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Tensor& mask,
                   const at::Tensor& column);
 
+/// Columns of rows as an environment stores them, in its dtypes, on `device`. Throws Error where they
+/// are none of its, or have no rows.
+std::vector<at::Tensor> stored_columns(const EnvSpec& spec, const std::vector<at::Tensor>& given,
+                                       at::Device device);
+
+/// While one lives nobody else has the same flag: Error, where two threads would work on one thing.
+class OneAtATime {
+ public:
+  explicit OneAtATime(std::atomic<bool>& busy);
+  ~OneAtATime() { busy_->store(false); }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+
+ private:
+  std::atomic<bool>* busy_;
+};
+
+/// Everything the next steps of environments follow from.
+struct EnvsState {
+  StateSnapshot state;
+  std::string of;  ///< which environments can be in it
+  uint64_t seed;
+};
+
 class Envs {
  public:
   /// Throws Error.
@@ -50,7 +74,7 @@ class Envs {
   at::Device device() const { return placement_.device; }
 
   /// Every environment begins the first episode of the seed it has.
-  void reset();
+  void reset() { reset(seed_); }
   /// The same of another seed.
   void reset(uint64_t seed);
   /// One step of all. Throws Error as take_actions, and before the first reset.
@@ -70,21 +94,29 @@ class Envs {
   at::Tensor picture(int64_t i, int64_t width, int64_t height) const;
 
   /// Everything the next steps follow from, to come back to.
-  StateSnapshot keep();
-  void restore(const StateSnapshot& kept);
+  EnvsState keep();
+  /// Throws Error, and changes nothing, where it is of other environments.
+  void restore(const EnvsState& kept);
 
   /// As players see it. This outlives them.
   Game game();
+  /// Taken while its threads work, also by its players.
+  std::atomic<bool>& busy() const { return busy_; }
 
  private:
   StepWindow& now() { return windows_[size_t(turn_)]; }
   const StepWindow& now() const { return windows_[size_t(turn_)]; }
+  /// Environments of this seed, which have not begun.
+  void seed_into(uint64_t seed);
   void visit(StateVisitor& visitor);
 
   EnvParams params_;
   Placement placement_;
   ThreadPool pool_;
   int64_t count_;
+  uint64_t seed_;
+  std::string identity_;  ///< name, settings and count
+  mutable std::atomic<bool> busy_{false};
   std::unique_ptr<VecEnv> envs_;
   std::unique_ptr<ObsEncoder> encoder_;
   Batch columns_;                      ///< [2, rows, ...]

@@ -75,7 +75,7 @@ TEST(PythonEnvs, step_on_cuda_as_on_the_processor) {
     Envs host(asked(name, at::kCPU)), device(asked(name, at::kCUDA));
     Actor random(host, "random", ActMode::sample, /*seed=*/1);
     host.reset(), device.reset();
-    StateSnapshot kept = device.keep();
+    EnvsState kept = device.keep();
     for (int t = 0; t < 30; ++t) {
       const at::Tensor action =
           random.act(host.shown().obs, host.shown().mask, host.shown().is_first);

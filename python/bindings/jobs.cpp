@@ -1,5 +1,7 @@
 #include "python/bindings/jobs.h"
 
+#include <atomic>
+
 #include "base/core/error.h"
 #include "base/env/env_params.h"
 #include "engine/play/player.h"
@@ -22,9 +24,28 @@ std::vector<std::string> command_of(const TrainRequest& request) {
   return command;
 }
 
+/// Signals ask one run of a process to save and end.
+class OnlyRun {
+ public:
+  OnlyRun() {
+    if (running_.exchange(true))
+      throw Error(
+          "[train] this process trains a run already, and signals mean one; begin it afterwards, "
+          "or "
+          "in a process of its own");
+  }
+  ~OnlyRun() { running_ = false; }
+  OnlyRun(const OnlyRun&) = delete;
+  OnlyRun& operator=(const OnlyRun&) = delete;
+
+ private:
+  static inline std::atomic<bool> running_{false};
+};
+
 }  // namespace
 
 RunOutcome train(const TrainRequest& request) {
+  const OnlyRun alone;
   const Claim claim;
   Experiment experiment(request.algorithm, request.environment);
   RunRequest run{.out = request.out,
@@ -42,6 +63,7 @@ RunOutcome train(const TrainRequest& request) {
 
 RunOutcome resume(const std::string& folder, const std::vector<std::string>& settings,
                   const std::vector<std::string>& sinks, const Hooks& hooks) {
+  const OnlyRun alone;
   const Claim claim;
   RunRequest run{
       .sinks = sinks, .command = {"./maglev", "train", "--resume", folder}, .hooks = hooks};
@@ -50,6 +72,9 @@ RunOutcome resume(const std::string& folder, const std::vector<std::string>& set
 }
 
 EvalResult evaluate(const EvaluateRequest& request, Player* function) {
+  const EvalOptions& asked = request.options;
+  if (asked.episodes < 0 || asked.steps < 0 || asked.envs < 0)
+    throw Error("[evaluate] episodes, steps and envs must not be negative");
   const Claim claim;
   std::string environment = request.environment;
   std::vector<std::string> settings;
@@ -81,7 +106,8 @@ std::vector<Setting> settings_of(const std::string& algorithm, const std::string
   load_settings(experiment, SettingsFiles{.bare = bare}, {});
   std::vector<Setting> settings;
   for (const Field& field : experiment.table().fields())
-    settings.push_back({field.name, field.plain(), field.help});
+    // a profile is given as +hardware=NAME
+    if (field.name != "hardware") settings.push_back({field.name, field.plain(), field.help});
   return settings;
 }
 

@@ -1,6 +1,9 @@
 // The module maglev._engine: the engine's parts as Python objects, without anything that Python can
 // do itself (python/maglev does that). Work runs without the interpreter's lock.
 
+#include <chrono>
+
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
@@ -31,6 +34,25 @@ at::Tensor tensor_of(const MaybeTensor& t) { return t ? *t : at::Tensor(); }
 
 const char* dtype_text(DType dtype) {
   return dtype == DType::u8 ? "uint8" : dtype == DType::i32 ? "int32" : "float32";
+}
+
+Placement placed(const std::string& device, int64_t threads) {
+  constexpr int64_t kMostThreads = 4096;
+  if (threads < 0 || threads > kMostThreads)
+    throw Error("[make] threads must be in 0.." + std::to_string(kMostThreads) + ", got " +
+                std::to_string(threads));
+  return place(device, threads);
+}
+
+/// What a long work asks between its steps: throws what a signal's handler in Python did.
+bool interrupted() {
+  using Clock = std::chrono::steady_clock;
+  thread_local Clock::time_point asked = Clock::now();
+  if (Clock::now() - asked < std::chrono::milliseconds(50)) return false;
+  asked = Clock::now();
+  const py::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  return false;
 }
 
 ActMode mode_of(const std::string& name) {
@@ -153,7 +175,10 @@ struct Listeners {
   }
 };
 
-at::Tensor given_out(const at::Tensor& column, bool copy) { return copy ? column.clone() : column; }
+// what a user does to a tensor's shape or gradient is not done to ours
+at::Tensor given_out(const at::Tensor& column, bool copy) {
+  return copy ? column.clone() : column.detach();
+}
 
 /// (stored columns, mask or None, is_first) of what environments show.
 std::tuple<Tensors, MaybeTensor, at::Tensor> shown_of(const Envs& envs, bool copy) {
@@ -190,23 +215,26 @@ FunctionPlayer function_player(const py::function& function, const EnvSpec& spec
   return FunctionPlayer([&function, spec](TimeStep& step) {
     const py::gil_scoped_acquire locked;
     const at::NoGradGuard no_grad;
-    const py::object given = function(step.obs, maybe(step.mask), step.is_first, step.first);
+    Tensors seen;
+    for (const at::Tensor& column : step.obs) seen.push_back(column.detach());
+    const py::object given = function(seen, maybe(step.mask), step.is_first, step.first);
     take_actions(spec.action, given.cast<at::Tensor>(), step.mask, step.action);
   });
 }
 
 void bind_envs(py::module_& m) {
-  py::class_<StateSnapshot>(m, "State");
+  py::class_<EnvsState>(m, "State");
+  // the interpreter's lock is back before an object is registered
   py::class_<Envs>(m, "Envs")
       .def(py::init([](const std::string& name, int64_t count, std::vector<std::string> settings,
                        uint64_t seed, const std::string& device, int64_t threads) {
-             return std::make_unique<Envs>(EnvsRequest{.name = name,
-                                                       .count = count,
-                                                       .settings = std::move(settings),
-                                                       .seed = seed,
-                                                       .placement = place(device, threads)});
-           }),
-           Unlocked())
+        const py::gil_scoped_release unlocked;
+        return std::make_unique<Envs>(EnvsRequest{.name = name,
+                                                  .count = count,
+                                                  .settings = std::move(settings),
+                                                  .seed = seed,
+                                                  .placement = placed(device, threads)});
+      }))
       .def_property_readonly("count", &Envs::count)
       .def_property_readonly("rows", &Envs::rows)
       .def_property_readonly("agents", [](const Envs& e) { return e.entry().agents; })
@@ -246,14 +274,15 @@ void bind_actors(py::module_& m) {
       .def(py::init([](const std::string& run, const std::string& checkpoint,
                        const std::vector<std::string>& settings, const std::string& device,
                        const std::string& mode, uint64_t seed) {
-             return std::make_unique<Actor>(run, checkpoint, settings, device, mode_of(mode), seed);
-           }),
-           Unlocked())
+        const py::gil_scoped_release unlocked;
+        return std::make_unique<Actor>(run, checkpoint, settings, device, mode_of(mode), seed);
+      }))
       .def(
           py::init([](Envs& envs, const std::string& name, const std::string& mode, uint64_t seed) {
+            const py::gil_scoped_release unlocked;
             return std::make_unique<Actor>(envs, name, mode_of(mode), seed);
           }),
-          Unlocked(), py::keep_alive<1, 2>())
+          py::keep_alive<1, 2>())
       .def_property_readonly("name", [](Actor& a) { return a.player().name(); })
       .def_property_readonly("environment", [](const Actor& a) { return a.game().env.name; })
       .def_property_readonly("checkpoint", &Actor::checkpoint)
@@ -306,6 +335,7 @@ void bind_jobs(py::module_& m) {
               .mode = mode_of(mode),
               .against = against,
               .options = {.episodes = episodes, .steps = steps, .envs = envs, .seed = seed}};
+          request.options.stop = [](int64_t) { return interrupted(); };
           std::optional<py::function> function;
           std::optional<FunctionPlayer> called;
           if (!py::isinstance<py::str>(player)) {
@@ -334,10 +364,16 @@ void bind_jobs(py::module_& m) {
         const at::NoGradGuard no_grad;
         at::Tensor advantage = at::empty_like(reward);
         const GaeExtras extras{.returns = at::empty_like(reward), .valid = at::empty_like(reward)};
+        const c10::OptionalDeviceGuard guard(reward.device());
         gae_(advantage, reward, value, terminated, is_first, gamma, lambda, extras);
         return std::make_tuple(advantage, extras.returns, extras.valid);
       },
       Unlocked());
+  m.def("spec", [](const std::string& environment, const std::vector<std::string>& settings) {
+    const EnvEntry& env = find_env(environment);
+    const EnvParams params(env, settings, "settings");
+    return spec_dict(env.spec(params.get()));
+  });
   m.def("environments", [] {
     py::dict all;
     for (const EnvEntry& e : env_table()) all[e.name] = e.summary;
@@ -355,7 +391,7 @@ void bind_jobs(py::module_& m) {
 
 PYBIND11_MODULE(_engine, m) {
   maglev::limit_simd();
-  py::register_exception<maglev::Error>(m, "Error", PyExc_RuntimeError);
+  py::register_local_exception<maglev::Error>(m, "Error", PyExc_RuntimeError);
   m.attr("version") = maglev::kEngineVersion;
   m.attr("commit") = maglev::kEngineCommit;
   m.attr("torch_version") = TORCH_VERSION;

@@ -13,6 +13,7 @@ docs/python.md has it all. Whatever is wrong raises maglev.Error with what was e
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 
@@ -40,6 +41,15 @@ from maglev.runs import Run, resume, train
 from maglev.settings import algorithms, environments, settings
 
 __version__ = _engine.version
+
+
+def __getattr__(name: str):
+    # only who asks for it needs Gymnasium
+    if name == "gymnasium":
+        return importlib.import_module("maglev.gymnasium")
+    raise AttributeError(f"module 'maglev' has no attribute {name!r}")
+
+
 __all__ = [
     "Envs",
     "Error",

@@ -66,12 +66,16 @@ class Envs:
     One thread at a time.
     """
 
-    def __init__(self, engine: _engine.Envs, copy: bool):
+    def __init__(self, name: str, engine: _engine.Envs, copy: bool):
+        self.name = name
         self._engine = engine
         self._copy = copy
         self._sampler = None
         self._names = [c["name"] for c in engine.spec["observations"]]
         self.spec = Spec(engine.spec)
+
+    def __repr__(self) -> str:
+        return f"Envs({self.name!r}, num_envs={self.num_envs}, rows={self.rows}, device={str(self.device)!r})"
 
     @property
     def num_envs(self) -> int:
@@ -125,16 +129,17 @@ class Envs:
     def sample(self) -> torch.Tensor:
         """Random actions, of those that are allowed."""
         if self._sampler is None:
-            self._sampler = self.player("random")
-        return self._sampler.act()
+            self._sampler = _engine.Actor(self._engine, "random", "sample", 1)
+        columns, mask, is_first = self._engine.shown(False)
+        return actions_of(self.spec, self._sampler.act(columns, mask, is_first))
 
     def player(self, name: str, *, mode: str = "sample", seed: int = 1):
         """Who plays here: one of `players`, or a run's folder (FOLDER@CHECKPOINT). Its act() needs no observation: it
         sees what is there.
         """
-        from maglev.policies import Policy
+        from maglev.policies import Policy, name_of
 
-        return Policy(_engine.Actor(self._engine, name, mode, seed), envs=self)
+        return Policy(_engine.Actor(self._engine, name_of(name), mode, seed), envs=self)
 
     def totals(self) -> dict:
         """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each
@@ -168,6 +173,13 @@ class Envs:
         return columns_of(self.spec, obs)
 
 
+def actions_of(spec: Spec, actions: torch.Tensor) -> torch.Tensor:
+    """[rows, dims] of the engine as torch has actions: categories as int64, [rows] where there is one."""
+    if not spec.discrete:
+        return actions
+    return (actions.squeeze(1) if spec.action_dims == 1 else actions).long()
+
+
 def columns_of(spec: Spec, obs: Observation) -> list[torch.Tensor]:
     """The columns of an observation, in order."""
     names = [c.name for c in spec.observations]
@@ -187,7 +199,7 @@ def make(
     *,
     settings: Settings = None,
     seed: int = 1,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     threads: int = 0,
     copy: bool = True,
 ) -> Envs:
@@ -199,4 +211,4 @@ def make(
     copy: each step gives tensors of its own. False: two sets in turn, valid until the step after the next.
     """
     words = assignments(settings)
-    return Envs(_engine.Envs(name, num_envs, words, seed, device, threads), copy)
+    return Envs(name, _engine.Envs(name, num_envs, words, seed, str(device), threads), copy)

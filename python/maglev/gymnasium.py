@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
+from maglev import _engine
 from maglev.environments import Column, Envs, Observation, Spec, make
 
 RANGES = {torch.uint8: (0, 255), torch.int32: (np.iinfo(np.int32).min, np.iinfo(np.int32).max)}
@@ -39,6 +40,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def __init__(self, name: str, num_envs: int = 1, *, render_mode: str | None = None, **options):
         super().__init__()
+        if render_mode not in (None, "rgb_array"):
+            raise _engine.Error(f"[render] render_mode must be rgb_array or None, got {render_mode!r}")
         self.envs: Envs = make(name, num_envs, **options)
         self.render_mode = render_mode
         self.num_envs = self.envs.rows
@@ -56,6 +59,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Without a seed: first the episodes of the seed it was made with, then others each time."""
         super().reset(seed=seed)
+        if options and "reset_mask" in options:
+            raise _engine.Error("[reset] single environments are not reset: each begins again by itself")
         if seed is None and not self._fresh:
             seed = int(self.np_random.integers(2**31))
         self._fresh = False

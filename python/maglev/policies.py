@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 from maglev import _engine
-from maglev.environments import Envs, Observation, Spec, columns_of
+from maglev.environments import Envs, Observation, Spec, actions_of, columns_of
 from maglev.settings import Settings, assignments
+
+
+def name_of(player) -> str:
+    """Who plays, as the engine names them: a name, or a run by its folder."""
+    if isinstance(player, Policy):
+        raise _engine.Error("[player] expects a name or a run, got a Policy; give the run, or policy.act as a function")
+    return str(getattr(player, "folder", player))
 
 
 class Policy:
@@ -18,6 +26,9 @@ class Policy:
         self._engine = engine
         self._envs = envs
         self.spec = Spec(engine.spec)
+
+    def __repr__(self) -> str:
+        return f"Policy({self.name!r}, environment={self.environment!r}, checkpoint={self.checkpoint!r})"
 
     @property
     def name(self) -> str:
@@ -51,21 +62,27 @@ class Policy:
             columns = columns_of(self.spec, obs)
             info = info or {}
             mask, is_first = info.get("mask"), info.get("is_first")
+        columns, mask, is_first, single = self._rows(columns, mask, is_first)
+        action = actions_of(self.spec, self._engine.act(columns, mask, is_first))
+        return action[0] if single else action
+
+    def _rows(self, columns: list, mask, is_first) -> tuple:
+        """All with a first size of rows, and whether they had none."""
         single = columns[0].dim() == len(self.spec.observations[0].shape)
+        mask, is_first = (None if flags is None else torch.as_tensor(flags) for flags in (mask, is_first))
         if single:
             columns = [c.unsqueeze(0) for c in columns]
-            mask, is_first = (None if f is None else torch.as_tensor(f).reshape(1, -1) for f in (mask, is_first))
+            mask = None if mask is None else mask.reshape(1, -1)
             is_first = None if is_first is None else is_first.reshape(1)
-        action = self._engine.act(columns, mask, is_first)
-        if self.spec.action_dims == 1 and self.spec.discrete:
-            action = action.squeeze(1)
-        return action[0] if single else action
+        return columns, mask, is_first, single
 
     def log_probs(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
         """What act draws from: [rows, categories] f32, heads one after the other, -inf where the mask forbids. None
-        where actions are numbers, or the policy cannot tell.
+        where actions are numbers, or who acts cannot tell: PPO's policies can that load() gives.
         """
-        return self._engine.log_probs(columns_of(self.spec, obs), (info or {}).get("mask"))
+        columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
+        found = self._engine.log_probs(columns, mask)
+        return found[0] if single and found is not None else found
 
     def reset(self) -> None:
         """Forgets what it remembers: the next call begins episodes, also of another number of rows."""
@@ -73,7 +90,7 @@ class Policy:
 
 
 def load(
-    run: str,
+    run: str | Path,
     *,
     checkpoint: str = "latest",
     mode: str = "mean",
@@ -83,12 +100,12 @@ def load(
 ) -> Policy:
     """A run's policy, which needs no environment.
 
-    run: its folder. checkpoint: latest, best, or one by name.
+    run: its folder, or a Run. checkpoint: latest, best, or one by name.
     mode: mean, the likeliest action, or sample.
     settings: name=value that are to differ from training, such as where files lie.
     device: empty: where it was trained.
     """
-    return Policy(_engine.Actor(str(run), checkpoint, assignments(settings), device, mode, seed))
+    return Policy(_engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, seed))
 
 
 def evaluate(
@@ -116,7 +133,7 @@ def evaluate(
     if callable(player):
         if not environment:
             raise _engine.Error("[evaluate] a function wants to know the environment it plays")
-        names = [c.name for c in Envs(_engine.Envs(environment, 1, assignments(settings), 1, "cpu", 1), False).spec.observations]
+        names = [c.name for c in Spec(_engine.spec(environment, assignments(settings))).observations]
 
         def judged(columns, mask, is_first, first):
             obs = columns[0] if len(names) == 1 else dict(zip(names, columns))
@@ -126,5 +143,5 @@ def evaluate(
             return torch.as_tensor(player(obs, info))
 
     else:
-        judged = str(player)
-    return _engine.evaluate(judged, environment, assignments(settings), mode, against, episodes, steps, envs, seed)
+        judged = name_of(player)
+    return _engine.evaluate(judged, environment, assignments(settings), mode, name_of(against), episodes, steps, envs, seed)

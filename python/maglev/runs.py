@@ -15,7 +15,7 @@ class Run:
     """A run's folder."""
 
     def __init__(self, folder: str | Path, outcome: str = ""):
-        self.folder = Path(folder)
+        self.folder = Path(folder).resolve()
         self.outcome = outcome  # of the session just made: finished, or diverged
         if not (self.folder / "run.json").exists() and not (self.folder / "checkpoints").exists():
             raise _engine.Error(f"[run] {self.folder} holds no run; `maglev runs` lists them")
@@ -36,7 +36,10 @@ class Run:
     def rows(self) -> list[dict]:
         """metrics.jsonl, a dict a row: losses, returns, speeds; evaluations are rows with eval/*."""
         rows = []
-        for line in (self.folder / "metrics.jsonl").read_text().splitlines():
+        path = self.folder / "metrics.jsonl"
+        if not path.exists():
+            raise _engine.Error(f"[run] {self.folder} has no metrics.jsonl: it was trained without the sink jsonl")
+        for line in path.read_text().splitlines():
             # the last one may still be on its way
             try:
                 rows.append(json.loads(line))
@@ -61,6 +64,10 @@ class Run:
         return evaluate(f"{self.folder}@{checkpoint}", **options)
 
 
+def names_of(sinks: Sequence[str] | str) -> list[str]:
+    return sinks.split(",") if isinstance(sinks, str) else list(sinks)
+
+
 def _ended(outcome: str, folder: str) -> Run:
     if outcome == "stopped":
         # it has saved and left; what called it is to end as well
@@ -73,7 +80,7 @@ def train(
     environment: str,
     settings: Settings = None,
     *,
-    out: str | Path = "",
+    out: str | Path | None = None,
     overwrite: bool = False,
     config: str | Path | None = None,
     bare: bool = False,
@@ -84,7 +91,7 @@ def train(
     """Trains in this process to the end and gives the run's folder: `maglev train` with the same settings.
 
     settings: {"train.steps": 200_000, "ppo.lr": 3e-4}, or ["train.steps=200000", "+hardware=auto"].
-    out: the folder; empty: runs/<date>-<algorithm>-<environment>-<n>. overwrite: one that is there is moved aside.
+    out: the folder; None: runs/<date>-<algorithm>-<environment>-<n>. overwrite: one that is there is moved aside.
     config: a file of settings. bare: without the proven ones.
     sinks: where metrics go, such as ("jsonl",) for silence; empty: all that are on by default.
     on_row: hears of each row of metrics; on_episodes: of the episodes that ended in each iteration, a dict each of
@@ -98,9 +105,9 @@ def train(
         assignments(settings),
         str(config) if config is not None else None,
         bare,
-        str(out),
+        str(out or ""),
         overwrite,
-        list(sinks),
+        names_of(sinks),
         on_row,
         on_episodes,
     )
@@ -117,4 +124,4 @@ def resume(
 ) -> Run:
     """Goes on with a run from its newest checkpoint, bit for bit: `maglev train --resume`. As train()."""
     folder = run.folder if isinstance(run, Run) else run
-    return _ended(*_engine.resume(str(folder), assignments(settings), list(sinks), on_row, on_episodes))
+    return _ended(*_engine.resume(str(folder), assignments(settings), names_of(sinks), on_row, on_episodes))

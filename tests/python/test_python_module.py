@@ -153,6 +153,105 @@ def test_what_is_wrong_is_said():
     assert torch.equal(obs, columns_of(envs, envs._shown()[0])[0])
 
 
+def test_what_would_end_the_interpreter_is_an_error(cart):
+    """Each in a process of its own, which must live."""
+    lines = [
+        "torch.set_default_dtype(torch.float64); e = maglev.make('cartpole', 4); e.reset(); e.step(e.sample())\n"
+        f"maglev.load({str(cart.folder)!r}).act(torch.zeros(2, 4)); assert torch.get_default_dtype() == torch.float64",
+        "e = maglev.make('minatar_breakout', 2); refuse(lambda: e.encode(e.reset()[0].float()))",
+        "e = maglev.make('pendulum', 2); e.reset(); refuse(lambda: e.encode(torch.zeros(2, 99)))",
+        "refuse(lambda: maglev.make('cartpole', 2, threads=-1)); refuse(lambda: maglev.make('cartpole', 2, threads=2**32))",
+        "e = maglev.make('goodhart', 4096, settings={'env.width': 32, 'env.height': 32}); e.reset(); a = e.sample(); said = []\n"
+        "def work():\n"
+        "  for _ in range(100):\n"
+        "    try: e.step(a)\n"
+        "    except maglev.Error as error: said.append(str(error))\n"
+        "several(work); assert not said or 'two threads' in said[0]",
+        "def work():\n"
+        "  for _ in range(30): maglev.make('cartpole', 4, threads=2).reset()\n"
+        "several(work)",
+    ]
+    head = (
+        "import maglev, threading, torch\n"
+        "def refuse(act):\n"
+        "  try: act()\n"
+        "  except maglev.Error: return\n"
+        "  raise SystemExit('not refused')\n"
+        "def several(work):\n"
+        "  threads = [threading.Thread(target=work) for _ in range(3)]\n"
+        "  [t.start() for t in threads], [t.join() for t in threads]\n"
+    )
+    for line in lines:
+        done = subprocess.run(
+            [sys.executable, "-c", head + line],
+            env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, line + done.stderr
+
+
+def test_actions_with_gradients_and_inference_mode_leave_no_trace():
+    envs, net = maglev.make("pendulum", 2), torch.nn.Linear(3, 1)
+    obs, _ = envs.reset()
+    for _ in range(3):
+        obs, *_ = envs.step(net(obs))
+    assert not obs.requires_grad
+    with torch.inference_mode():
+        inside = maglev.make("pendulum", 2)
+        inside.reset()
+        inside.step(torch.zeros(2, 1))
+    inside.step(torch.zeros(2, 1))
+    with torch.inference_mode():
+        assert maglev.evaluate(lambda obs, info: net(obs), "pendulum", episodes=2)["episodes"] == 2
+
+
+def test_a_state_is_of_its_environments_and_seed():
+    envs = maglev.make("cartpole", 3, seed=1)
+    envs.reset()
+    state = envs.keep()
+
+    def play():
+        return [envs.step([1, 1, 1])[0] for _ in range(40)]
+
+    first = play()
+    envs.reset(99)
+    envs.restore(state)
+    assert all(torch.equal(a, b) for a, b in zip(first, play()))
+    others = [made("pendulum"), maglev.make("cartpole", 4), maglev.make("cartpole", 3, settings={"env.max_steps": 7})]
+    for other in others:
+        before, _ = other.reset()
+        with pytest.raises(maglev.Error, match="of other environments"):
+            other.restore(state)
+        assert torch.equal(columns_of(other, other._shown()[0])[0], before)
+
+
+def test_one_run_at_a_time(tmp_path):
+    refused = []
+
+    def another(row):
+        with pytest.raises(maglev.Error, match="trains a run already"):
+            maglev.train("ppo", "cartpole", QUICK, out=tmp_path / "inner", sinks="jsonl")
+        refused.append(row)
+
+    maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 2048}, out=tmp_path / "outer", sinks="jsonl", on_row=another)
+    assert refused
+
+
+def test_evaluation_is_interrupted():
+    script = "import maglev; print('on', flush=True); maglev.evaluate('omniscient_seeker', 'goodhart', steps=10**9)"
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    child.stdout.readline()
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode != 0 and "KeyboardInterrupt" in said
+
+
 def test_a_mask_is_held_to():
     envs = made("kg")
     _, info = envs.reset()
@@ -160,6 +259,11 @@ def test_a_mask_is_held_to():
     assert not info["mask"].gather(1, forbidden.unsqueeze(1)).any()
     with pytest.raises(maglev.Error, match="mask does not allow"):
         envs.step(forbidden)
+    obs, info = envs.reset()
+    player = envs.player("random")
+    assert info["mask"].gather(1, player.act(obs, info).unsqueeze(1)).all()
+    with pytest.raises(maglev.Error, match="says which actions are allowed"):
+        player.act(obs)
     for _ in range(20):
         *_, info = envs.step(envs.sample())
 
@@ -255,6 +359,7 @@ def test_a_policy_acts_as_it_is_evaluated(cart, engine):
     judged = engine("eval", cart.folder, "--episodes", 12, "--actions", "mean", "--json")
     returns = json.loads(judged.stdout)["results"][0]["returns"]
     assert cart.evaluate(episodes=12)["returns"] == returns
+    assert maglev.evaluate(cart, episodes=12)["returns"] == returns
     policy = cart.policy()
     assert policy.environment == "cartpole" and "checkpoints" in policy.checkpoint
     # a loop of one's own, by the seed of evaluations
@@ -286,7 +391,8 @@ def test_one_observation_is_one_action(cart):
     policy = cart.policy()
     rows = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, -0.1, 0.0]])
     many = policy.act(rows)
-    assert many.shape == (2,)
+    assert many.shape == (2,) and many.dtype == torch.int64
+    assert torch.equal(policy.log_probs(rows[0]), policy.log_probs(rows)[0])
     assert policy.act(rows[0]) == many[0] and policy.act(rows[0].numpy()) == many[0]
     with pytest.raises(maglev.Error, match=r"vector must have shape \[rows, 4\], got \[rows, 3\]"):
         policy.act(torch.zeros(1, 3))
