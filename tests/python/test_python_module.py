@@ -29,6 +29,15 @@ SETTINGS = {
 QUICK = {"env.count": 8, "ppo.rollout": 32, "ppo.minibatch": 64, "seed": 3}
 
 
+@pytest.fixture(autouse=True)
+def in_f32():
+    """Other tests of the same process may have another default."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    yield
+    torch.set_default_dtype(before)
+
+
 def made(name, num_envs=3, **options):
     """Environments by name; skips where their library, or what draws for them, is not on this machine."""
     try:
