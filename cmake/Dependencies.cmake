@@ -13,13 +13,24 @@ add_library(maglev_dependencies INTERFACE)
 target_include_directories(maglev_dependencies SYSTEM INTERFACE ${MAGLEV_XXHASH} ${MAGLEV_HIGHWAY})
 target_link_libraries(maglev_dependencies INTERFACE Threads::Threads ${MAGLEV_HIGHWAY_LIBRARY} ZLIB::ZLIB yaml-cpp nlohmann_json::nlohmann_json)
 
+# what the Python beside torch prints of this code, else the interpreter's own; empty where it fails
+function(maglev_ask_python out code)
+  find_program(MAGLEV_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
+  find_program(MAGLEV_PYTHON NAMES python3)
+  execute_process(COMMAND ${MAGLEV_PYTHON} -c "${code}"
+    OUTPUT_VARIABLE printed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(${out} "${printed}" PARENT_SCOPE)
+endfunction()
+
+# the folder of a Python package; empty where it is not installed
+function(maglev_python_package out package)
+  maglev_ask_python(folder "import importlib.util as u; print(list(u.find_spec('${package}').submodule_search_locations)[0])")
+  set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
+
 if(MAGLEV_TRAIN)
   if(NOT MAGLEV_TORCH)
-    find_program(MAGLEV_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
-    find_program(MAGLEV_PYTHON NAMES python3)
-    execute_process(
-      COMMAND ${MAGLEV_PYTHON} -c "import importlib.util as u; print(list(u.find_spec('torch').submodule_search_locations)[0])"
-      OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    maglev_python_package(found torch)
     if(NOT found)
       message(FATAL_ERROR "torch was not found for ${MAGLEV_PYTHON}: run ./maglev once, or pass -DMAGLEV_TORCH=<site-packages>/torch")
     endif()

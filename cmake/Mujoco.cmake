@@ -4,13 +4,8 @@ include_guard()
 set(MAGLEV_MUJOCO_VERSION 3.17.0)
 set(MAGLEV_MUJOCO "" CACHE PATH "Folder of the Python package mujoco; empty: ask python3")
 
-# beside torch where that was looked for, else the interpreter's own
 if(NOT MAGLEV_MUJOCO)
-  find_program(MAGLEV_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
-  find_program(MAGLEV_PYTHON NAMES python3)
-  execute_process(
-    COMMAND ${MAGLEV_PYTHON} -c "import importlib.util as u; print(list(u.find_spec('mujoco').submodule_search_locations)[0])"
-    OUTPUT_VARIABLE mujoco_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  maglev_python_package(mujoco_folder mujoco)
 else()
   set(mujoco_folder ${MAGLEV_MUJOCO})
 endif()

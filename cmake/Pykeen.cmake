@@ -3,13 +3,8 @@ include_guard()
 
 set(MAGLEV_PYKEEN "" CACHE PATH "Folder of the Python package pykeen; empty: ask python3")
 
-# beside torch where that was looked for, else the interpreter's own
 if(NOT MAGLEV_PYKEEN)
-  find_program(MAGLEV_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
-  find_program(MAGLEV_PYTHON NAMES python3)
-  execute_process(
-    COMMAND ${MAGLEV_PYTHON} -c "import importlib.util as u; print(list(u.find_spec('pykeen').submodule_search_locations)[0])"
-    OUTPUT_VARIABLE pykeen_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  maglev_python_package(pykeen_folder pykeen)
 else()
   set(pykeen_folder ${MAGLEV_PYKEEN})
 endif()

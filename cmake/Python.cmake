@@ -9,11 +9,7 @@ target_link_libraries(maglev_bindings PUBLIC maglev_verbs)
 target_precompile_headers(maglev_bindings REUSE_FROM maglev_train)
 maglev_unity(maglev_bindings ${python_sources})
 
-find_program(MAGLEV_PYTHON NAMES python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
-find_program(MAGLEV_PYTHON NAMES python3)
-execute_process(
-  COMMAND ${MAGLEV_PYTHON} -c "import sysconfig as s; print(s.get_paths()['include'], s.get_config_var('EXT_SUFFIX'), sep=';')"
-  OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+maglev_ask_python(found "import sysconfig as s; print(s.get_paths()['include'], s.get_config_var('EXT_SUFFIX'), sep=';')")
 list(LENGTH found count)
 set(python_include)
 if(count EQUAL 2)

@@ -51,9 +51,8 @@ struct Options {
           {.free = true});
     t.add("winograd", winograd,
           "3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3), in fewer products and alike but "
-          "for "
-          "rounding: on a processor in fp32, where channels are multiples of 16 and images large "
-          "enough; needs fused_layers and activation=relu. false: oneDNN's",
+          "for rounding: on a processor in fp32, where channels are multiples of 16 and images "
+          "large enough; needs fused_layers and activation=relu. false: oneDNN's",
           {.free = true});
   }
 

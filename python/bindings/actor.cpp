@@ -11,6 +11,7 @@
 #include "python/bindings/claim.h"
 
 namespace maglev::python {
+
 Actor::Actor(const std::string& run, const std::string& checkpoint,
              const std::vector<std::string>& settings, const std::string& device, ActMode mode,
              uint64_t seed)
@@ -95,10 +96,12 @@ at::Tensor Actor::log_probs(const std::vector<at::Tensor>& obs, const at::Tensor
   const OneAtATime turn(*busy_);
   const Claim claim;
   const at::NoGradGuard no_grad;
+  const c10::OptionalDeviceGuard guard(device());
   return run_->policy().log_probs(step_of(obs, mask, {}));
 }
 
 void Actor::reset() {
+  const OneAtATime turn(*busy_);
   steps_ = rows_ = 0;
   carry_ = {};
 }

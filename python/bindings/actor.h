@@ -35,8 +35,9 @@ class Actor {
   std::string checkpoint() const { return run_ ? run_->checkpoint() : ""; }
 
   /// Actions [rows, dims] i32 or f32 for stored columns [rows, ...] of any number of rows, which,
-  /// where it remembers them, stays the same until reset(). `mask` is undefined where the environment has none; `is_first` may
-  /// be: rows begin at the first call and go on then. Throws Error.
+  /// where it remembers them, stays the same until reset(). `mask` is undefined where the
+  /// environment has none; `is_first` may be: rows begin at the first call and go on then. Throws
+  /// Error.
   at::Tensor act(const std::vector<at::Tensor>& obs, const at::Tensor& mask,
                  const at::Tensor& is_first);
   /// What act would draw from, as Policy::log_probs. Undefined where it cannot tell.
@@ -59,20 +60,23 @@ class Actor {
   Carry carry_;
 };
 
-/// A function that acts: given a step's rows, writes their actions. Called from several threads, one
-/// at a time where it sees to that itself.
+/// A function that acts: given a step's rows and their environment, writes their actions. Called from
+/// several threads, one at a time where it sees to that itself.
 class FunctionPlayer : public Player {
  public:
-  using Act = std::function<void(TimeStep& step)>;
-  explicit FunctionPlayer(Act act) : Player("function"), act_(std::move(act)) {}
+  using Act = std::function<void(const EnvSpec& spec, TimeStep& step)>;
+  /// `spec` outlives this.
+  FunctionPlayer(Act act, const EnvSpec& spec)
+      : Player("function"), act_(std::move(act)), spec_(&spec) {}
 
   /// The larger, the fewer calls.
   int64_t block_rows() const override { return int64_t(1) << 20; }
   Carry initial_carry(int64_t) override { return {}; }
-  void act(TimeStep& step, Carry&, const ActKey&) override { act_(step); }
+  void act(TimeStep& step, Carry&, const ActKey&) override { act_(*spec_, step); }
 
  private:
   Act act_;
+  const EnvSpec* spec_;
 };
 
 }  // namespace maglev::python

@@ -10,6 +10,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DefaultDtype.h>
 
+#include "base/core/error.h"
 #include "engine/host/machine.h"
 
 namespace maglev::python {
@@ -31,8 +32,8 @@ struct UsersTorch {
       tf32_known = false;
     }
   }
+  // all but the threads, which are each thread's own
   void bring_back() const {
-    at::set_num_threads(threads);
     c10::SetCPUAllocator(allocator, /*priority=*/1);
     c10::set_default_dtype(dtype);
     if (!tf32_known) return;
@@ -73,6 +74,10 @@ Claim::~Claim() {
   } catch (const std::exception&) {
     // what torch refuses to take back is as claim_threads left it
   }
+}
+
+OneAtATime::OneAtATime(std::atomic<bool>& busy, const char* refusal) : busy_(&busy) {
+  if (busy.exchange(true)) throw Error(refusal);
 }
 
 }  // namespace maglev::python

@@ -1,7 +1,9 @@
 #pragma once
-// The engine's ways with torch, for as long as it works in somebody else's process.
+// What the engine takes for as long as it works in somebody else's process: torch its own way, and
+// a thing to itself.
 
-#include <c10/core/Allocator.h>
+#include <atomic>
+
 #include <c10/core/InferenceMode.h>
 
 namespace maglev::python {
@@ -20,6 +22,22 @@ class Claim {
  private:
   c10::InferenceMode ordinary_{false};
   bool autocast_cpu_, autocast_cuda_;
+};
+
+/// While one lives nobody else has the same flag: Error of `refusal`, where two threads would work on
+/// one thing.
+class OneAtATime {
+ public:
+  static constexpr const char* kSameThing =
+      "[threads] two threads work with the same environments or policy at once; give each its own";
+
+  explicit OneAtATime(std::atomic<bool>& busy, const char* refusal = kSameThing);
+  ~OneAtATime() { busy_->store(false); }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+
+ private:
+  std::atomic<bool>* busy_;
 };
 
 }  // namespace maglev::python

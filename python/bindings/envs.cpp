@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 
 #include "base/core/error.h"
 #include "base/picture/canvas.h"
@@ -120,13 +118,6 @@ std::vector<at::Tensor> stored_columns(const EnvSpec& spec, const std::vector<at
   return columns;
 }
 
-OneAtATime::OneAtATime(std::atomic<bool>& busy) : busy_(&busy) {
-  if (busy.exchange(true))
-    throw Error(
-        "[threads] two threads work with the same environments or policy at once; give each its "
-        "own");
-}
-
 Envs::Envs(const EnvsRequest& request)
     : params_(find_env(request.name), request.settings, "settings"),
       placement_(request.placement),
@@ -151,9 +142,7 @@ Envs::Envs(const EnvsRequest& request)
 }
 
 void Envs::reset(uint64_t seed) {
-  const OneAtATime turn(busy_);
-  const c10::InferenceMode ordinary(false);
-  const c10::OptionalDeviceGuard guard(placement_.device);
+  const Turn turn(*this);
   seed_into(seed);
   turn_ = 0, reset_ = true, begun_ = true;
   envs_->reset(windows_[0].first_io());
@@ -170,9 +159,7 @@ void Envs::seed_into(uint64_t seed) {
 
 void Envs::step(const at::Tensor& action) {
   if (!begun_) throw Error("[step] reset() comes before the first step");
-  const OneAtATime turn(busy_);
-  const c10::InferenceMode ordinary(false);
-  const c10::OptionalDeviceGuard guard(placement_.device);
+  const Turn turn(*this);
   // the step that follows a reset is of the same window
   const int64_t next = reset_ ? turn_ : 1 - turn_;
   take_actions(spec().action, action, shown().mask, windows_[size_t(next)].step(0).action);
@@ -186,6 +173,11 @@ EncodedObs Envs::encode(const std::vector<at::Tensor>& columns) const {
                            /*want_privileged=*/true);
 }
 
+EpisodeTotals Envs::take_totals() {
+  const Turn turn(*this);
+  return envs_->take_totals();
+}
+
 at::Tensor Envs::picture(int64_t i, int64_t width, int64_t height) const {
   if (!entry().paint)
     throw Error("[render] " + std::string(entry().name) + " does not draw itself");
@@ -195,6 +187,7 @@ at::Tensor Envs::picture(int64_t i, int64_t width, int64_t height) const {
   if (width < 1 || height < 1 || width > 8192 || height > 8192)
     throw Error("[render] width and height are in 1..8192, got " + std::to_string(width) + " and " +
                 std::to_string(height));
+  const Turn turn(*this);
   // no edges are smoothed: whoever wants them smooth draws larger
   constexpr int kFiner = 2;
   Canvas canvas(int(width) * kFiner, int(height) * kFiner);
@@ -215,8 +208,7 @@ void Envs::visit(StateVisitor& visitor) {
 
 EnvsState Envs::keep() {
   if (!begun_) throw Error("[state] reset() comes before there is a state");
-  const OneAtATime turn(busy_);
-  const c10::InferenceMode ordinary(false);
+  const Turn turn(*this);
   return {StateSnapshot([this](StateVisitor& v) { visit(v); }), identity_, seed_};
 }
 
@@ -225,8 +217,7 @@ void Envs::restore(const EnvsState& kept) {
     throw Error(
         "[state] is of other environments: their name, number and settings must be those it was "
         "kept with");
-  const OneAtATime turn(busy_);
-  const c10::InferenceMode ordinary(false);
+  const Turn turn(*this);
   seed_into(kept.seed);
   // as after a reset, into time 0
   turn_ = 0, reset_ = true, begun_ = true;

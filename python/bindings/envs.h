@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
 
 #include "base/core/thread_pool.h"
 #include "base/env/env_params.h"
@@ -18,6 +20,7 @@
 #include "engine/nn/obs_encoder.h"
 #include "engine/play/player.h"
 #include "engine/run/snapshot.h"
+#include "python/bindings/claim.h"
 
 namespace maglev::python {
 
@@ -40,18 +43,6 @@ void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Ten
 /// are none of its, or have no rows.
 std::vector<at::Tensor> stored_columns(const EnvSpec& spec, const std::vector<at::Tensor>& given,
                                        at::Device device);
-
-/// While one lives nobody else has the same flag: Error, where two threads would work on one thing.
-class OneAtATime {
- public:
-  explicit OneAtATime(std::atomic<bool>& busy);
-  ~OneAtATime() { busy_->store(false); }
-  OneAtATime(const OneAtATime&) = delete;
-  OneAtATime& operator=(const OneAtATime&) = delete;
-
- private:
-  std::atomic<bool>* busy_;
-};
 
 /// Everything the next steps of environments follow from.
 struct EnvsState {
@@ -89,7 +80,7 @@ class Envs {
 
   /// What networks take of stored columns: scaled images, cells in colours, vectors as they are.
   EncodedObs encode(const std::vector<at::Tensor>& columns) const;
-  EpisodeTotals take_totals() { return envs_->take_totals(); }
+  EpisodeTotals take_totals();
   /// Environment `i` as it draws itself: [height, width, 3] u8. Throws Error where it does not.
   at::Tensor picture(int64_t i, int64_t width, int64_t height) const;
 
@@ -104,6 +95,15 @@ class Envs {
   std::atomic<bool>& busy() const { return busy_; }
 
  private:
+  /// A call's turn: nobody else works with the environments, and tensors are ordinary ones of their
+  /// device.
+  struct Turn {
+    explicit Turn(const Envs& envs) : alone(envs.busy_), device(envs.placement_.device) {}
+    OneAtATime alone;
+    c10::InferenceMode ordinary{false};
+    c10::OptionalDeviceGuard device;
+  };
+
   StepWindow& now() { return windows_[size_t(turn_)]; }
   const StepWindow& now() const { return windows_[size_t(turn_)]; }
   /// Environments of this seed, which have not begun.

@@ -24,28 +24,16 @@ std::vector<std::string> command_of(const TrainRequest& request) {
   return command;
 }
 
-/// Signals ask one run of a process to save and end.
-class OnlyRun {
- public:
-  OnlyRun() {
-    if (running_.exchange(true))
-      throw Error(
-          "[train] this process trains a run already, and signals mean one; begin it afterwards, "
-          "or "
-          "in a process of its own");
-  }
-  ~OnlyRun() { running_ = false; }
-  OnlyRun(const OnlyRun&) = delete;
-  OnlyRun& operator=(const OnlyRun&) = delete;
-
- private:
-  static inline std::atomic<bool> running_{false};
-};
+// signals ask one run of a process to save and end
+std::atomic<bool> training{false};
+constexpr const char* kTrainsAlready =
+    "[train] this process trains a run already, and signals mean one; begin it afterwards, or in a "
+    "process of its own";
 
 }  // namespace
 
 RunOutcome train(const TrainRequest& request) {
-  const OnlyRun alone;
+  const OneAtATime alone(training, kTrainsAlready);
   const Claim claim;
   Experiment experiment(request.algorithm, request.environment);
   RunRequest run{.out = request.out,
@@ -63,7 +51,7 @@ RunOutcome train(const TrainRequest& request) {
 
 RunOutcome resume(const std::string& folder, const std::vector<std::string>& settings,
                   const std::vector<std::string>& sinks, const Hooks& hooks) {
-  const OnlyRun alone;
+  const OneAtATime alone(training, kTrainsAlready);
   const Claim claim;
   RunRequest run{
       .sinks = sinks, .command = {"./maglev", "train", "--resume", folder}, .hooks = hooks};
@@ -71,7 +59,7 @@ RunOutcome resume(const std::string& folder, const std::vector<std::string>& set
   return train_resume(folder, settings, run);
 }
 
-EvalResult evaluate(const EvaluateRequest& request, Player* function) {
+EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& function) {
   const EvalOptions& asked = request.options;
   if (asked.episodes < 0 || asked.steps < 0 || asked.envs < 0)
     throw Error("[evaluate] episodes, steps and envs must not be negative");
@@ -79,9 +67,7 @@ EvalResult evaluate(const EvaluateRequest& request, Player* function) {
   std::string environment = request.environment;
   std::vector<std::string> settings;
   if (environment.empty()) {
-    const auto run = function ? std::nullopt : run_named(request.player);
-    if (!run && function)
-      throw Error("[evaluate] a function wants to know the environment it plays");
+    const auto run = run_named(request.player);
     if (!run) throw no_run(request.player);
     const auto trained = experiment_of(run->folder);
     environment = trained->env().name;
@@ -90,14 +76,15 @@ EvalResult evaluate(const EvaluateRequest& request, Player* function) {
   settings.insert(settings.end(), request.settings.begin(), request.settings.end());
   const OpenGame open(find_env(environment), settings, kMostEvalEnvs);
   const Game& game = open.game();
-  std::unique_ptr<Player> named, rival;
-  if (!function) named = make_player(request.player, game, request.mode);
+  std::unique_ptr<Player> player, rival;
+  if (function) player = std::make_unique<FunctionPlayer>(function, game.spec);
+  else player = make_player(request.player, game, request.mode);
   EvalOptions options = request.options;
   if (!request.against.empty()) {
     rival = make_player(request.against, game, ActMode::sample);
     options.against = rival.get();
   }
-  return maglev::evaluate(function ? *function : *named, game, options);
+  return maglev::evaluate(*player, game, options);
 }
 
 std::vector<Setting> settings_of(const std::string& algorithm, const std::string& environment,

@@ -9,6 +9,7 @@
 
 #include "engine/play/evaluate.h"
 #include "engine/train/training_run.h"
+#include "python/bindings/actor.h"
 
 namespace maglev::python {
 
@@ -30,7 +31,7 @@ RunOutcome resume(const std::string& folder, const std::vector<std::string>& set
                   const std::vector<std::string>& sinks, const Hooks& hooks);
 
 struct EvaluateRequest {
-  std::string player;            ///< a name (make_player); a run means its environment too
+  std::string player = {};       ///< a name (make_player); a run means its environment too
   std::string environment = {};  ///< empty: the run's, with its settings
   std::vector<std::string> settings = {};  ///< env.name=value
   ActMode mode = ActMode::mean;
@@ -38,8 +39,8 @@ struct EvaluateRequest {
   EvalOptions options = {};
 };
 
-/// `maglev eval`; `function` plays where it is not null, in place of a player by name. Throws Error.
-EvalResult evaluate(const EvaluateRequest& request, Player* function);
+/// `maglev eval`; `function` plays where there is one, in place of a player by name. Throws Error.
+EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& function = {});
 
 struct Setting {
   std::string name, value, help;

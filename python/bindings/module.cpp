@@ -56,8 +56,9 @@ bool interrupted() {
 }
 
 ActMode mode_of(const std::string& name) {
-  for (ActMode mode : {ActMode::sample, ActMode::mean})
-    if (name == name_of(mode)) return mode;
+  constexpr auto names = names_of(ActMode{});
+  for (size_t i = 0; i < names.size(); ++i)
+    if (name == names[i]) return ActMode(i);
   throw Error("[act] mode must be sample or mean, got '" + name + "'");
 }
 
@@ -209,17 +210,17 @@ std::pair<std::string, std::string> trained(py::object on_row, py::object on_epi
   return {outcome_text(outcome), listeners.folder};
 }
 
-/// A player that is a function (columns, mask, is_first, first row) -> actions, called by one
-/// thread at a time.
-FunctionPlayer function_player(const py::function& function, const EnvSpec& spec) {
-  return FunctionPlayer([&function, spec](TimeStep& step) {
+/// Acts by a function (columns, mask, is_first, first row) -> actions, called by one thread at a time,
+/// which outlives it.
+FunctionPlayer::Act acting_by(const py::function& function) {
+  return [&function](const EnvSpec& spec, TimeStep& step) {
     const py::gil_scoped_acquire locked;
     const at::NoGradGuard no_grad;
     Tensors seen;
     for (const at::Tensor& column : step.obs) seen.push_back(column.detach());
     const py::object given = function(seen, maybe(step.mask), step.is_first, step.first);
     take_actions(spec.action, given.cast<at::Tensor>(), step.mask, step.action);
-  });
+  };
 }
 
 void bind_envs(py::module_& m) {
@@ -263,7 +264,15 @@ void bind_envs(py::module_& m) {
              return std::make_tuple(maybe(out.policy.image), maybe(out.policy.vector),
                                     maybe(out.privileged));
            })
-      .def("totals", [](Envs& e) { return totals_dict(e.take_totals(), e.spec()); })
+      .def("totals",
+           [](Envs& e) {
+             EpisodeTotals totals;
+             {
+               const py::gil_scoped_release unlocked;
+               totals = e.take_totals();
+             }
+             return totals_dict(totals, e.spec());
+           })
       .def("picture", &Envs::picture, Unlocked())
       .def("keep", &Envs::keep, Unlocked())
       .def("restore", &Envs::restore, Unlocked());
@@ -337,17 +346,11 @@ void bind_jobs(py::module_& m) {
               .options = {.episodes = episodes, .steps = steps, .envs = envs, .seed = seed}};
           request.options.stop = [](int64_t) { return interrupted(); };
           std::optional<py::function> function;
-          std::optional<FunctionPlayer> called;
-          if (!py::isinstance<py::str>(player)) {
-            function = player.cast<py::function>();
-            const EnvEntry& env = find_env(environment);
-            const EnvParams params(env, request.settings, "settings");
-            called.emplace(function_player(*function, env.spec(params.get())));
-          }
+          if (!py::isinstance<py::str>(player)) function = player.cast<py::function>();
           EvalResult result;
           {
             const py::gil_scoped_release unlocked;
-            result = evaluate(request, called ? &*called : nullptr);
+            result = evaluate(request, function ? acting_by(*function) : nullptr);
           }
           return eval_dict(result);
         });

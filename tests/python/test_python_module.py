@@ -364,6 +364,19 @@ def test_torch_is_left_as_it_was(cart):
         torch.backends.cuda.matmul.allow_tf32 = False
 
 
+def first_returns(policy, envs):
+    """Of each environment's first episode."""
+    obs, info = envs.reset()
+    running, first = torch.zeros(envs.num_envs), {}
+    while len(first) < envs.num_envs:
+        obs, reward, terminated, truncated, info = envs.step(policy.act(obs, info))
+        running += reward
+        for row in torch.nonzero(terminated | truncated).flatten().tolist():
+            first.setdefault(row, float(running[row]))
+            running[row] = 0
+    return [first[row] for row in range(envs.num_envs)]
+
+
 def test_a_policy_acts_as_it_is_evaluated(cart, engine):
     judged = engine("eval", cart.folder, "--episodes", 12, "--actions", "mean", "--json")
     returns = json.loads(judged.stdout)["results"][0]["returns"]
@@ -373,15 +386,7 @@ def test_a_policy_acts_as_it_is_evaluated(cart, engine):
     assert policy.environment == "cartpole" and "checkpoints" in policy.checkpoint
     # a loop of one's own, by the seed of evaluations
     envs = maglev.make("cartpole", 12, seed=1_000_003)
-    obs, info = envs.reset()
-    running, first = torch.zeros(12), {}
-    while len(first) < 12:
-        obs, reward, terminated, truncated, info = envs.step(policy.act(obs, info))
-        running += reward
-        for row in torch.nonzero(terminated | truncated).flatten().tolist():
-            first.setdefault(row, float(running[row]))
-            running[row] = 0
-    assert [first[row] for row in range(12)] == returns
+    assert first_returns(policy, envs) == returns
     # and a function is judged by the same episodes
     policy.reset()
     asked = []
@@ -417,17 +422,9 @@ def test_a_recurrent_policy_remembers_its_rows(tmp_path):
     # what a policy draws follows from its seed, the step and the row
     policy = run.policy(seed=1_000_003)
     envs = maglev.make("cartpole", 4, seed=1_000_003)
-    obs, info = envs.reset()
-    running, first = torch.zeros(4), {}
-    while len(first) < 4:
-        obs, reward, terminated, truncated, info = envs.step(policy.act(obs, info))
-        running += reward
-        for row in torch.nonzero(terminated | truncated).flatten().tolist():
-            first.setdefault(row, float(running[row]))
-            running[row] = 0
-    assert [first[row] for row in range(4)] == run.evaluate(episodes=4)["returns"]
+    assert first_returns(policy, envs) == run.evaluate(episodes=4)["returns"]
     with pytest.raises(maglev.Error, match="remembers them, got 2; call reset"):
-        policy.act(obs[:2])
+        policy.act(torch.zeros(2, 4))
     policy.reset()
     assert policy.act(obs[:2]).shape == (2,)
 
