@@ -165,13 +165,14 @@ Flags parse(const std::vector<std::string>& words) {
       throw Error("[device_throughput] no case or flag " + words[i] +
                   "; cases: default, report; flags: --device, --plans, --updates");
   }
+  if (flags.device.is_cuda() && !flags.device.has_index()) flags.device.set_index(0);
   return flags;
 }
 
 void run(const Flags& flags) {
   claim_threads();
   ThreadPool pool(1, [] { at::set_num_threads(1); });
-  if (flags.device.is_cuda()) use_device(std::max<int>(0, flags.device.index()));
+  if (flags.device.is_cuda()) use_device(flags.device.index());
   std::vector<Precision> precisions{Precision::fp32};
   if (flags.device.is_cuda()) precisions.push_back(Precision::bf16);
   for (const Case& c : kCases) {

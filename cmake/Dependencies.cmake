@@ -43,6 +43,10 @@ if(MAGLEV_TRAIN)
     ${MAGLEV_TORCH}/include ${MAGLEV_TORCH}/include/torch/csrc/api/include)
   target_link_directories(maglev_torch INTERFACE ${MAGLEV_TORCH}/lib)
   target_link_options(maglev_torch INTERFACE -Wl,-rpath,${MAGLEV_TORCH}/lib)
+  # the C++ library before torch, which has parts of another one in it (std::filesystem in CUDA builds) that are only whole
+  # within torch: what is looked up is found in the first library that has it
+  target_link_libraries(maglev_torch INTERFACE
+    -Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state)
   if(torch_cuda_library)
     set(MAGLEV_TORCH_CUDA ON)
     target_link_libraries(maglev_torch INTERFACE -Wl,--no-as-needed torch torch_cpu torch_cuda c10 c10_cuda -Wl,--as-needed)

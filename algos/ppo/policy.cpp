@@ -16,7 +16,7 @@ namespace maglev::ppo {
 
 NetworkContext network_context(const AlgoContext& context) {
   return {.spec = context.spec,
-          .bf16 = context.precision == Precision::bf16 && context.device.is_cpu(),
+          .bf16 = context.precision == Precision::bf16,
           .on_cuda = runs_on_cuda(context.device)};
 }
 
@@ -147,8 +147,10 @@ NetworkOutput PpoPolicy::forward(ActorCritic& network, const std::vector<at::Ten
                                  ActorCritic::Want want) const {
   NetworkOutput out;
   {
-    // a network that rounds its own weights needs no casts around it
-    Autocast guard(network.rounds_weights() ? Precision::fp32 : precision_, device_);
+    // on a processor what rounds its own weights needs no casts around it; on a device what is left
+    // of it is cast
+    const bool casts = !network.rounds_weights() || network_context_.on_cuda;
+    Autocast guard(casts ? precision_ : Precision::fp32, device_);
     out = network.forward(obs, want);
   }
   for (auto* part : {&out.logits, &out.value})

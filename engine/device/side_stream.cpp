@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "base/core/error.h"
 #include "engine/device/device.h"
 #endif
 
@@ -86,7 +87,9 @@ struct SideStream::Device {
 };
 
 SideStream::SideStream(at::Device device) {
-  if (device.is_cuda()) device_ = std::make_unique<Device>(device);
+  if (!device.is_cuda()) return;
+  MAGLEV_ASSERT(device.has_index(), "a stream is of one GPU");
+  device_ = std::make_unique<Device>(device);
 }
 
 void SideStream::fork(const std::function<void()>& work) {

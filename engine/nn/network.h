@@ -51,7 +51,7 @@ struct NetworkOptions {
 /// What a network is made for.
 struct NetworkContext {
   EnvSpec spec;
-  bool bf16 = false;     ///< a processor's run in bf16: a network may round its weights by itself
+  bool bf16 = false;     ///< a run in bf16: a network may round its weights by itself
   bool on_cuda = false;  ///< where it will compute: its layers' memory depends on whose they are
 };
 

@@ -2,13 +2,14 @@
 // What the end of a layer and the way back through it have in common: a warp takes a row, a lane
 // every 32nd group of kSimNormGroup features, and up to kGroups groups a lane stay in registers.
 
-#include "base/core/bfloat16.h"
+#include "base/device/group.cuh"
 #include "base/device/warp.cuh"
 #include "kernels/dense/dense.h"
 
 namespace maglev {
 
-constexpr int kEndGroup = int(kSimNormGroup);
+constexpr int kEndGroup = kGroup;
+static_assert(kEndGroup == kSimNormGroup);
 
 /// Features that a row of kGroups groups a lane has at most.
 constexpr int64_t end_features(int groups) { return int64_t(groups) * kWarpThreads * kEndGroup; }
@@ -16,38 +17,6 @@ constexpr int64_t end_features(int groups) { return int64_t(groups) * kWarpThrea
 /// First feature of a lane's g-th group.
 __device__ inline int64_t end_feature(int g) {
   return (int64_t(g) * kWarpThreads + threadIdx.x % kWarpThreads) * kEndGroup;
-}
-
-// kEndGroup consecutive features of a row, as 16 or 32 aligned bytes
-
-struct alignas(16) Float4 {
-  float f[4];
-};
-struct alignas(16) Bf16x8 {
-  uint16_t bits[8];
-};
-
-__device__ inline void load_group(const float* x, float (&to)[kEndGroup]) {
-  for (int h = 0; h < 2; ++h) {
-    const Float4 part = reinterpret_cast<const Float4*>(x)[h];
-    for (int k = 0; k < 4; ++k) to[4 * h + k] = part.f[k];
-  }
-}
-__device__ inline void load_group(const uint16_t* x, float (&to)[kEndGroup]) {
-  const Bf16x8 part = *reinterpret_cast<const Bf16x8*>(x);
-  for (int k = 0; k < kEndGroup; ++k) to[k] = __uint_as_float(uint32_t(part.bits[k]) << 16);
-}
-__device__ inline void store_group(float* x, const float (&from)[kEndGroup]) {
-  for (int h = 0; h < 2; ++h) {
-    Float4 part;
-    for (int k = 0; k < 4; ++k) part.f[k] = from[4 * h + k];
-    reinterpret_cast<Float4*>(x)[h] = part;
-  }
-}
-__device__ inline void store_group(uint16_t* x, const float (&from)[kEndGroup]) {
-  Bf16x8 part;
-  for (int k = 0; k < kEndGroup; ++k) part.bits[k] = bfloat16_bits(from[k]);
-  *reinterpret_cast<Bf16x8*>(x) = part;
 }
 
 /// A softmax of one group.

@@ -13,6 +13,7 @@
 #include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "kernels/relu_layers/conv_lanes.h"
+#include "kernels/relu_layers/device_layers_op.h"
 #include "kernels/relu_layers/winograd_op.h"
 
 namespace maglev {
@@ -42,11 +43,8 @@ at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& weight,
   return op.call(x, weight, bias, behind, Scalars(), std::nullopt);
 }
 
-struct Used {
-  at::Tensor weight, bias;
-};
+using Used = UsedWeights;
 
-// what a layer computes with
 Used used(const at::Tensor& x, const LayerWeights& layer) {
   const at::ScalarType type = x.scalar_type();
   if (type == at::kFloat) return {layer.weight, layer.bias};
@@ -56,16 +54,22 @@ Used used(const at::Tensor& x, const LayerWeights& layer) {
   return {layer.weight.to(type), layer.bias.to(type)};
 }
 
+bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
+  return at::GradMode::is_enabled() &&
+         (x.requires_grad() || layer.weight.requires_grad() || layer.bias.requires_grad());
+}
+
+// the same where ATen's operations find the gradients: they go through the rounding to the
+// parameters, which no rounded copy leads to
+Used used_by_aten(const at::Tensor& x, const LayerWeights& layer) {
+  return wants_gradients(x, layer) ? used(x, {layer.weight, layer.bias, {}, {}}) : used(x, layer);
+}
+
 // oneDNN's own kernels for bf16 begin with AVX-512
 bool onednn_has(const at::Tensor& x) {
   static const bool avx512 = at::get_cpu_capability() == "AVX512";
   return x.is_cpu() && x.numel() > 0 && at::hasMKLDNN() && !AtenOnly::on() &&
          (x.scalar_type() == at::kFloat || avx512);
-}
-
-bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
-  return at::GradMode::is_enabled() &&
-         (x.requires_grad() || layer.weight.requires_grad() || layer.bias.requires_grad());
 }
 
 using torch::autograd::AutogradContext;
@@ -220,8 +224,10 @@ at::Tensor plain_linear(const at::Tensor& x, const Used& with) {
 
 template <bool kRelu>
 at::Tensor dense_layer(const at::Tensor& x, const LayerWeights& layer) {
+  if (kRelu && suits_device_layers(x, layer.weight.size(0)))
+    return device_linear_relu(x, layer, used(x, layer));
+  if (!onednn_has(x)) return plain_linear<kRelu>(x, used_by_aten(x, layer));
   const auto with = used(x, layer);
-  if (!onednn_has(x)) return plain_linear<kRelu>(x, with);
   if (!wants_gradients(x, layer)) return Linear<kRelu>::forward(x, with);
   return OneOperation<Linear<kRelu>>::apply(x, layer.weight, layer.bias, with);
 }
@@ -343,6 +349,8 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
 
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd) {
   // what does not fit together is for a library to refuse
+  if (fits(x, layer) && suits_device_layers(x, layer.weight.size(0)))
+    return device_conv_relu(x.contiguous(at::MemoryFormat::ChannelsLast), layer, used(x, layer));
   const bool ours = x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
                     !AtenOnly::on() && fits(x, layer);
   if (ours && winograd &&
@@ -355,7 +363,7 @@ at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool win
     auto memory = lanes_memory(lanes_shape(image, weight), 1, image.options());
     return lanes_forward(image, weight, bias, memory);
   }
-  if (!onednn_has(x)) return plain_conv(x, used(x, layer));
+  if (!onednn_has(x)) return plain_conv(x, used_by_aten(x, layer));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))
     return OneOperation<Conv>::apply(image, layer.weight, layer.bias, used(x, layer));

@@ -1,7 +1,8 @@
 #pragma once
 // Layers of convolutional networks with their ReLU inside, forward and backward: oneDNN primitives,
 // which reach this kind of processor's peak where ATen's own way to them does not, and convolutions
-// of our own where they take fewer multiplications or fill vectors better.
+// of our own where they take fewer multiplications or fill vectors better. On a CUDA device
+// products are cuDNN's and cuBLAS's, bias and ReLU one pass behind them (device_layers_op.h).
 
 #include <ATen/core/Tensor.h>
 

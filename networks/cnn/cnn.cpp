@@ -78,7 +78,7 @@ class ConvTrunk : public Trunk {
  public:
   ConvTrunk(const Shape& shape, const NetworkOptions& options, const NetworkContext& context,
             Initializer& init)
-      : nonlinearity_(options.nonlinearity()), low_(context.bf16) {
+      : nonlinearity_(options.nonlinearity()), low_(context.bf16), on_cuda_(context.on_cuda) {
     const auto& own = options.own_as<Options>();
     windows_ = own.windows();
     fused_ = own.fused_layers && options.activation == HiddenActivation::relu;
@@ -118,7 +118,8 @@ class ConvTrunk : public Trunk {
       seen.image = input.noted(convolved(seen.image, conv_[i], windows_[i]));
     auto x = side_by_side(seen, in(extra));
     for (const auto& layer : dense_) x = input.noted(connected(x, layer));
-    return low_ ? x.to(at::kFloat) : x;
+    // on a device what stands behind is in bf16 too
+    return low_ && !on_cuda_ ? x.to(at::kFloat) : x;
   }
 
   int64_t features() const override { return features_; }
@@ -149,9 +150,14 @@ class ConvTrunk : public Trunk {
   void round_weights() override {
     if (!low_) return;
     at::NoGradGuard no_grad;
-    const auto round = [](at::Tensor& low, const at::Tensor& weight) {
+    // cuDNN wants weights as images lie
+    const auto round = [this](at::Tensor& low, const at::Tensor& weight) {
       if (!low.defined() || low.device() != weight.device())
-        low = at::empty(weight.sizes(), weight.options().dtype(at::kBFloat16));
+        low = at::empty(weight.sizes(), weight.options()
+                                            .dtype(at::kBFloat16)
+                                            .memory_format(on_cuda_ && weight.dim() == 4
+                                                               ? at::MemoryFormat::ChannelsLast
+                                                               : at::MemoryFormat::Contiguous));
       low.copy_(weight);
     };
     for (auto* layers : {&conv_, &dense_})
@@ -188,7 +194,7 @@ class ConvTrunk : public Trunk {
   }
 
   Nonlinearity nonlinearity_;
-  bool fused_, winograd_, low_;  ///< low_: bf16
+  bool fused_, winograd_, low_, on_cuda_;  ///< low_: bf16
   int64_t features_;
   std::vector<Window> windows_;
   std::vector<Size> sizes_;  ///< of the image, and behind each convolution

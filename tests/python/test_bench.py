@@ -335,6 +335,18 @@ def test_what_is_late_ends_with_all_it_began_and_says_what_it_had_found(figures,
     assert day.facts == ["until then 1 passed, 1 failed: A.fails"]
 
 
+def test_a_stage_reads_what_an_older_and_a_newer_ctest_say(figures, tmp_path):
+    day, stages = gpu_day(figures, tmp_path), importlib.import_module("stages")
+    day.device = "cpu"
+    for said in ("100% tests passed, 0 tests failed out of 20", "100% tests passed out of 20"):
+        day.run = lambda *_, said=said, **__: f"1/20 Test #1: A.skips ...***Skipped 0.1 sec\n{said}\n"
+        stages.tests(day, "A")
+    assert day.facts == ["20 cases, 0 failed, 1 do not apply"] * 2
+    day.run = lambda *_, **__: "No tests were found!!!\n"
+    with pytest.raises(figures.Failed, match="found no case"):
+        stages.tests(day, "A")
+
+
 def test_figures_of_plans_are_told_among_other_lines_and_where_time_ran_out(figures, tmp_path):
     day = gpu_day(figures, tmp_path)
     late = importlib.import_module("day").Late

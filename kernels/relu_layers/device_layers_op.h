@@ -1,0 +1,26 @@
+#pragma once
+// The layers of relu_layers_op.h on a CUDA device: products by cuDNN and cuBLAS, bias and ReLU by
+// kernels/relu_layers/relu_rows.
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/relu_layers/relu_layers_op.h"
+
+namespace maglev {
+
+/// What a layer computes with, of its inputs' dtype.
+struct UsedWeights {
+  at::Tensor weight, bias;
+};
+
+/// Whether layers of so many outputs go this way for inputs `x`: f32, or bf16, on a CUDA device.
+/// Where autocast would change x's dtype ATen's own layers are left to it.
+bool suits_device_layers(const at::Tensor& x, int64_t outputs);
+
+/// As conv3x3_relu and linear_relu, of what suits. x is channels-last, or rows.
+at::Tensor device_conv_relu(const at::Tensor& x, const LayerWeights& layer,
+                            const UsedWeights& with);
+at::Tensor device_linear_relu(const at::Tensor& x, const LayerWeights& layer,
+                              const UsedWeights& with);
+
+}  // namespace maglev
