@@ -60,6 +60,7 @@ DevicePanels::DevicePanels(const AlgoContext& context, const ActorCritic& networ
 void DevicePanels::reserve(int64_t rows) {
   if (blocks_for(rows) <= args_.blocks) return;
   args_.blocks = blocks_for(rows);
+  if (tile_is_shared(args_)) return;
   tiles_ =
       at::zeros({args_.blocks, args_.tile_floats}, at::TensorOptions(at::kFloat).device(device_));
   args_.tiles = tiles_.data_ptr<float>();

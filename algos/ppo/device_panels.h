@@ -35,7 +35,7 @@ class DevicePanels : public Panels {
   int64_t log_std_at_ = 0;          ///< in the flat buffer
   PanelNetwork network_;
   ActorCriticArgs args_;
-  at::Tensor tiles_;
+  at::Tensor tiles_;  ///< undefined where a tile is shared memory
 };
 
 }  // namespace maglev::ppo

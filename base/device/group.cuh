@@ -29,6 +29,14 @@ __device__ inline void load_group(const uint16_t* x, float (&to)[kGroup]) {
   const Bf16x8 part = *reinterpret_cast<const Bf16x8*>(x);
   for (int k = 0; k < kGroup; ++k) to[k] = __uint_as_float(uint32_t(part.bits[k]) << 16);
 }
+/// Where they may begin anywhere, unless `aligned`.
+__device__ inline void load_group(const float* x, bool aligned, float (&to)[kGroup]) {
+  if (aligned) return load_group(x, to);
+  for (int k = 0; k < kGroup; ++k) to[k] = x[k];
+}
+__device__ inline bool is_aligned(const void* at) {
+  return reinterpret_cast<uintptr_t>(at) % 16 == 0;
+}
 __device__ inline void store_group(float* x, const float (&from)[kGroup]) {
   for (int h = 0; h < 2; ++h) {
     Float4 part;

@@ -3,68 +3,116 @@
 #include "kernels/actor_critic/actor_critic.h"
 #include "kernels/ppo_loss/ppo_loss.cuh"
 
-// Arithmetic, not yet measured on a GPU. A thread is a row and holds kOutputs sums: a step over
-// four inputs reads 4 activations (a line of the cache each, shared by the warp) and kOutputs times
-// four weights (one broadcast each), 12 reads for 32 multiply-adds. A multiprocessor issues four
-// warps' multiply-adds and one warp's read a clock, so reads bind at two thirds of its peak. A
-// network of two stacks 4-64-64 is 9 thousand multiply-adds a row forward and twice that back: a
-// minibatch of 8192 rows is 256 tiles, 0.2 GFMA or 7 us of an H100's peak; 256 rows are 8 tiles on
-// 8 multiprocessors, each 3 x 9 thousand x 32 / 85 = 10 thousand clocks or 6 us.
+// Arithmetic of a multiprocessor, whose nearest memory returns 128 bytes a clock: a thread keeps
+// kEach x kEach sums, and a step over four numbers of depth reads 2 x kEach times 16 bytes for 64
+// multiply-adds. A warp's 8 reads are 32 clocks where its multiply-adds are 16, so half of the peak
+// is what can be had; 2 rows by 4 outputs would be a third. A network of two stacks 4-64-64 is 27
+// thousand multiply-adds a row there and back: 6,750 clocks of a tile at the peak. By nvcc's code
+// a tile takes 60 thousand instructions, 15 thousand clocks to issue them, and reads and writes of
+// 18 thousand clocks.
 
 namespace maglev {
 namespace {
 
 constexpr int kWarps = 8, kThreads = kWarps * kWarpThreads;
-constexpr int kRows = int(kTileRows);
-constexpr int kOutputs = 8;  // sums of a row that a thread keeps
-constexpr int kPiece = 64;   // inputs and outputs of a piece of a weight's gradient
-constexpr int kEach = 4;     // of both that a thread has: kPiece / 16
-static_assert(kRows == kWarpThreads && kPiece * kPiece == kThreads * kEach * kEach);
+constexpr int kRows = int(kTileRows), kStride = int(kTileStride);
+constexpr int kEach = 4;  // numbers of both sides that a thread has sums of
+// a warp's piece of a layer: kPiece features of all rows
+constexpr int kRowGroups = kRows / kEach, kPiece = kWarpThreads / kRowGroups * kEach;
+// a warp's piece of a weight's gradient: kPiece outputs of kPieceIn inputs
+constexpr int kOutLanes = kPiece / kEach, kInLanes = kWarpThreads / kOutLanes;
+constexpr int kPieceIn = kInLanes * kEach;
+constexpr int kFew = kOutLanes;  // outputs of a layer that a warp's threads have one each of
+constexpr int kLossColumns = 5;
+static_assert(kRows == kWarpThreads && kOutLanes == kWarpThreads / kRowGroups &&
+              kLossColumns <= kWarps);
 // what a launch can carry
 static_assert(sizeof(ActorCriticArgs) + sizeof(PpoLossArgs) + sizeof(DevicePolicy) +
                   sizeof(TileGradients) <=
               4096);
 
-__device__ float activate(Activation activation, float z, float* slope) {
+// z becomes y; the slopes of silu are written
+__device__ void activate(Activation activation, float (&z)[kEach], float* slope) {
   switch (activation) {
     case Activation::tanh:
-      return tanhf(z);
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) z[r] = tanhf(z[r]);
+      break;
     case Activation::relu:
-      return fmaxf(z, 0.f);
-    case Activation::silu: {
-      const float share = 1.f / (1.f + expf(-z));
-      if (slope) *slope = share * (1.f + z * (1.f - share));
-      return z * share;
-    }
-    default:
-      return z;
-  }
-}
-
-// the layer's slope where it gave y[at]
-__device__ float slope_of(const TileLayer& l, const float* tile, int64_t at) {
-  const float y = tile[l.y + at];
-  switch (l.layer.activation) {
-    case Activation::tanh:
-      return 1.f - y * y;
-    case Activation::relu:
-      return y > 0.f ? 1.f : 0.f;
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) z[r] = fmaxf(z[r], 0.f);
+      break;
     case Activation::silu:
-      return tile[l.slope + at];
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) {
+        const float share = 1.f / (1.f + expf(-z[r]));
+        slope[r] = share * (1.f + z[r] * (1.f - share));
+        z[r] *= share;
+      }
+      break;
     default:
-      return 1.f;
+      break;
   }
 }
 
-// four numbers that lie side by side, in one read where they begin at 16 bytes
-__device__ float4 four(const float* from, bool aligned) {
-  if (aligned) return *reinterpret_cast<const float4*>(from);
-  return {from[0], from[1], from[2], from[3]};
+// x times the layer's slope where it gave y; `slope` is what it wrote besides
+__device__ void times_slope(Activation activation, const float (&y)[kEach], const float* slope,
+                            float (&x)[kEach]) {
+  switch (activation) {
+    case Activation::tanh:
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) x[r] *= 1.f - y[r] * y[r];
+      break;
+    case Activation::relu:
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) x[r] *= y[r] > 0.f ? 1.f : 0.f;
+      break;
+    case Activation::silu:
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) x[r] *= slope[r];
+      break;
+    default:
+      break;
+  }
 }
 
-// rows index[0..rows), or first .. without an index, of all columns into the tile; 0 behind them
-__device__ void load(const ActorCriticArgs& net, float* tile, const int64_t* index, int64_t first,
-                     int rows) {
+// where the block's tile lies when it does not fit
+__device__ float* global_tile(const ActorCriticArgs& net) {
+  return net.tiles + blockIdx.x * net.tile_floats;
+}
+
+__device__ int thread_in_warp() { return int(threadIdx.x) % kWarpThreads; }
+__device__ int warp() { return int(threadIdx.x) / kWarpThreads; }
+__device__ int pieces_of(int64_t features, int size) { return (int(features) + size - 1) / size; }
+
+// four numbers that lie side by side, in one read; they begin at 16 bytes
+__device__ void read_four(const float* from, float (&to)[kEach]) {
+  const float4 x = *reinterpret_cast<const float4*>(from);
+  to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+}
+__device__ void write_four(float* to, const float (&from)[kEach]) {
+  *reinterpret_cast<float4*>(to) = {from[0], from[1], from[2], from[3]};
+}
+
+// four weights at offset[0..3]; aligned ones lie side by side. Known where this is compiled, so
+// that reads of many weights are on their way together.
+template <bool kAligned>
+__device__ void read_weights(const float* row, const int (&offset)[kEach], float (&to)[kEach]) {
+  if constexpr (kAligned) {
+    read_four(row + offset[0], to);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) to[i] = row[offset[i]];
+  }
+}
+
+__device__ bool has_aligned_rows(const DenseLayer& layer) {
+  return layer.in % kEach == 0 && reinterpret_cast<uintptr_t>(layer.weight) % 16 == 0;
+}
+
+// rows at[0..rows), or first .. without, of all columns into the tile; 0 behind them
+__device__ __forceinline__ void load(const ActorCriticArgs& net, float* tile, const int64_t* at,
+                                     int64_t first, int rows) {
   for (int c = 0; c < net.column_count; ++c) {
     const TileColumn& column = net.columns[c];
     for (int e = int(threadIdx.x); e < kRows * column.elements; e += kThreads) {
@@ -72,309 +120,560 @@ __device__ void load(const ActorCriticArgs& net, float* tile, const int64_t* ind
       const int r = e / column.elements, d = e % column.elements;
       float x = 0.f;
       if (r < rows) {
-        const int64_t at = (index ? index[r] : first + r) * column.elements + d;
-        x = column.dtype == DType::f32   ? reinterpret_cast<const float*>(column.rows)[at]
-            : column.dtype == DType::i32 ? float(reinterpret_cast<const int32_t*>(column.rows)[at])
-                                         : float(reinterpret_cast<const uint8_t*>(column.rows)[at]);
+        const int64_t from = (at ? at[r] : first + r) * column.elements + d;
+        x = column.dtype == DType::f32 ? reinterpret_cast<const float*>(column.rows)[from]
+            : column.dtype == DType::i32
+                ? float(reinterpret_cast<const int32_t*>(column.rows)[from])
+                : float(reinterpret_cast<const uint8_t*>(column.rows)[from]);
         if (column.mean) {
           const float scaled = (x - column.mean[d]) * (1.f / sqrtf(column.var[d] + 1e-8f));
           x = scaled < -column.clip ? -column.clip : scaled > column.clip ? column.clip : scaled;
         }
       }
-      tile[column.to + d * kRows + r] = x;
-      if (column.again >= 0) tile[column.again + d * kRows + r] = x;
+      tile[column.to + d * kStride + r] = x;
+      if (column.again >= 0) tile[column.again + d * kStride + r] = x;
     }
-  }
-  __syncthreads();
-}
-
-// a warp has kOutputs outputs of all rows at a time
-__device__ void forward_layer(const TileLayer& l, const float* x, float* tile) {
-  const int r = int(threadIdx.x) % kWarpThreads, in = int(l.layer.in), out = int(l.layer.out);
-  const float* weight = l.layer.weight;
-  const bool aligned = in % 4 == 0 && reinterpret_cast<uintptr_t>(weight) % 16 == 0;
-  for (int first = int(threadIdx.x) / kWarpThreads * kOutputs; first < out;
-       first += kWarps * kOutputs) {
-    // outputs behind the last one are computed as the last and left
-    const float* row[kOutputs];
-    float sum[kOutputs];
-    for (int i = 0; i < kOutputs; ++i) {
-      const int o = min(first + i, out - 1);
-      row[i] = weight + o * in, sum[i] = l.layer.bias[o];
-    }
-    int k = 0;
-    for (; k + 4 <= in; k += 4) {
-      const float* from = x + k * kRows + r;
-      const float x0 = from[0], x1 = from[kRows], x2 = from[2 * kRows], x3 = from[3 * kRows];
-      for (int i = 0; i < kOutputs; ++i) {
-        const float4 w = four(row[i] + k, aligned);
-        sum[i] = fmaf(w.w, x3, fmaf(w.z, x2, fmaf(w.y, x1, fmaf(w.x, x0, sum[i]))));
-      }
-    }
-    for (; k < in; ++k) {
-      const float x0 = x[k * kRows + r];
-      for (int i = 0; i < kOutputs; ++i) sum[i] = fmaf(row[i][k], x0, sum[i]);
-    }
-    for (int i = 0; i < kOutputs; ++i) {
-      if (first + i >= out) break;
-      const int at = (first + i) * kRows + r;
-      tile[l.y + at] = activate(l.layer.activation, sum[i], tile + l.slope + at);
-    }
-  }
-  __syncthreads();
-}
-
-__device__ void forward(const TileStack& stack, float* tile) {
-  const float* x = tile + stack.x;
-  for (int l = 0; l < stack.count; ++l) {
-    forward_layer(stack.layers[l], x, tile);
-    x = tile + stack.layers[l].y;
   }
 }
 
-// dx[k] = sum over o of W[o][k] dz[o], of the first `features` inputs; added where dx has a part of
-// it, times the slope of the layer below where there is one
-__device__ void input_gradient(const DenseLayer& layer, const float* dz, const TileLayer* below,
-                               int features, bool add, float* dx, const float* tile) {
-  const int r = int(threadIdx.x) % kWarpThreads, in = int(layer.in), out = int(layer.out);
-  const bool aligned = in % 4 == 0 && reinterpret_cast<uintptr_t>(layer.weight) % 16 == 0;
-  for (int first = int(threadIdx.x) / kWarpThreads * kOutputs; first < features;
-       first += kWarps * kOutputs) {
-    float sum[kOutputs] = {};
-    if (first + kOutputs <= in) {
-      for (int o = 0; o < out; ++o) {
-        const float grad = dz[o * kRows + r];
-        const float* row = layer.weight + o * in + first;
-        const float4 a = four(row, aligned), b = four(row + 4, aligned);
-        sum[0] = fmaf(a.x, grad, sum[0]), sum[1] = fmaf(a.y, grad, sum[1]);
-        sum[2] = fmaf(a.z, grad, sum[2]), sum[3] = fmaf(a.w, grad, sum[3]);
-        sum[4] = fmaf(b.x, grad, sum[4]), sum[5] = fmaf(b.y, grad, sum[5]);
-        sum[6] = fmaf(b.z, grad, sum[6]), sum[7] = fmaf(b.w, grad, sum[7]);
-      }
-    } else {
-      for (int o = 0; o < out; ++o) {
-        const float grad = dz[o * kRows + r];
-        for (int i = 0; i < kOutputs; ++i)
-          if (first + i < in) sum[i] = fmaf(layer.weight[o * in + first + i], grad, sum[i]);
-      }
-    }
-    for (int i = 0; i < kOutputs; ++i) {
-      if (first + i >= features) break;
-      const int at = (first + i) * kRows + r;
-      if (add) sum[i] += dx[at];
-      dx[at] = below ? sum[i] * slope_of(*below, tile, at) : sum[i];
-    }
+// sums[output][row] of kOuts outputs from `first` on and kEach rows from x on; outputs behind the
+// last one are computed as the last
+template <int kOuts, bool kAligned>
+__device__ __forceinline__ void forward_sums(const DenseLayer& layer, const float* x, int first,
+                                             float (&sum)[kOuts][kEach]) {
+  const int in = int(layer.in), out = int(layer.out);
+  const float* row[kOuts];
+#pragma unroll
+  for (int i = 0; i < kOuts; ++i) {
+    const int o = min(first + i, out - 1);
+    row[i] = layer.weight + o * in;
+    const float bias = layer.bias[o];
+#pragma unroll
+    for (int r = 0; r < kEach; ++r) sum[i][r] = bias;
   }
-  __syncthreads();
+  int k = 0;
+#pragma unroll(kOuts == 1 ? 4 : 2)
+  for (; k + kEach <= in; k += kEach) {
+    float w[kOuts][kEach], from[kEach][kEach];
+    const int offset[kEach] = {k, k + 1, k + 2, k + 3};
+#pragma unroll
+    for (int i = 0; i < kOuts; ++i) read_weights<kAligned>(row[i], offset, w[i]);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) read_four(x + (k + j) * kStride, from[j]);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j)
+#pragma unroll
+      for (int i = 0; i < kOuts; ++i)
+#pragma unroll
+        for (int r = 0; r < kEach; ++r) sum[i][r] = fmaf(w[i][j], from[j][r], sum[i][r]);
+  }
+  for (; !kAligned && k < in; ++k) {
+    float from[kEach];
+    read_four(x + k * kStride, from);
+#pragma unroll
+    for (int i = 0; i < kOuts; ++i)
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) sum[i][r] = fmaf(row[i][k], from[r], sum[i][r]);
+  }
 }
 
-struct Pieces {
-  float in[kPiece][kRows + 1], out[kPiece][kRows + 1];
+// a warp's piece of a layer: outputs first .. of all rows, kOuts a thread
+template <int kOuts>
+__device__ __forceinline__ void forward_piece(const TileLayer& l, const float* x, int first,
+                                              float* tile) {
+  const int out = int(l.layer.out), rows = thread_in_warp() % kRowGroups * kEach;
+  first += thread_in_warp() / kRowGroups * kOuts;
+  float sum[kOuts][kEach];
+  if (has_aligned_rows(l.layer)) forward_sums<kOuts, true>(l.layer, x + rows, first, sum);
+  else forward_sums<kOuts, false>(l.layer, x + rows, first, sum);
+  float* y = tile + l.y + first * kStride + rows;
+#pragma unroll
+  for (int i = 0; i < kOuts; ++i)
+    if (first + i < out) write_four(y + i * kStride, sum[i]);
+  if (l.layer.activation == Activation::none) return;
+  // read back, so that the code of an activation is there for four numbers, not for sixteen
+  float* slope = tile + l.slope + first * kStride + rows;
+#pragma unroll 1
+  for (int i = 0; i < min(kOuts, out - first); ++i) {
+    float z[kEach];
+    read_four(y + i * kStride, z);
+    activate(l.layer.activation, z, slope + i * kStride);
+    write_four(y + i * kStride, z);
+  }
+}
+
+// Stacks from .. to of the network stand beside each other on the shared one: layer l of all of
+// them is one step, so that no warp waits while another stack has work.
+struct Steps {
+  int from, to, shared, count;
+
+  __device__ Steps(const ActorCriticArgs& net, int first, int last)
+      : from(first), to(last), shared(int(net.stacks[kSharedStack].count)), count(0) {
+    for (int s = from; s <= to; ++s) count = max(count, int(net.stacks[s].count));
+    count += shared;
+  }
+};
+// what of the network a step has: layer `layer` of stacks from .. to, as far as they have it
+struct Step {
+  int from, to, layer;
+
+  __device__ Step(const Steps& steps, int step)
+      : from(step < steps.shared ? int(kSharedStack) : steps.from),
+        to(step < steps.shared ? int(kSharedStack) : steps.to),
+        layer(step < steps.shared ? step : step - steps.shared) {}
 };
 
-// a piece of the weights at a time, both sides of it in shared memory: a warp's threads read their
-// inputs from banks of their own. The block's first tile writes its lane, others add to it.
-__device__ void weight_gradient(const TileLayer& l, const float* x, const float* dz, float* lane,
-                                bool begins, Pieces& pieces) {
-  const int in = int(l.layer.in), out = int(l.layer.out);
-  const int own_k = int(threadIdx.x) % 16, own_o = int(threadIdx.x) / 16;
-  for (int first_o = 0; first_o < out; first_o += kPiece)
-    for (int first_k = 0; first_k < in; first_k += kPiece) {
-      const int count_o = min(kPiece, out - first_o), count_k = min(kPiece, in - first_k);
-      for (int e = int(threadIdx.x); e < count_k * kRows; e += kThreads)
-        pieces.in[e / kRows][e % kRows] = x[first_k * kRows + e];
-      for (int e = int(threadIdx.x); e < count_o * kRows; e += kThreads)
-        pieces.out[e / kRows][e % kRows] = dz[first_o * kRows + e];
-      __syncthreads();
-      float sum[kEach][kEach] = {};
-      if (own_o < count_o && own_k < count_k)
-        for (int r = 0; r < kRows; ++r)
-          for (int i = 0; i < kEach; ++i) {
-            const int o = own_o + 16 * i;
-            if (o >= count_o) break;
-            const float grad = pieces.out[o][r];
-            for (int j = 0; j < kEach; ++j)
-              if (own_k + 16 * j < count_k)
-                sum[i][j] = fmaf(grad, pieces.in[own_k + 16 * j][r], sum[i][j]);
-          }
-      for (int i = 0; i < kEach; ++i)
-        for (int j = 0; j < kEach; ++j) {
-          const int o = own_o + 16 * i, k = own_k + 16 * j;
-          if (o >= count_o || k >= count_k) continue;
-          float* to = lane + l.weight_grad + (first_o + o) * in + first_k + k;
-          *to = begins ? sum[i][j] : *to + sum[i][j];
-        }
-      // a bias is summed once, with the first inputs
-      if (first_k == 0 && int(threadIdx.x) < count_o) {
-        float bias = 0.f;
-        for (int r = 0; r < kRows; ++r) bias += pieces.out[threadIdx.x][r];
-        float* to = lane + l.bias_grad + first_o + threadIdx.x;
-        *to = begins ? bias : *to + bias;
-      }
-      __syncthreads();
-    }
+__device__ int64_t inputs_of(const TileStack& stack, int layer) {
+  return layer > 0 ? stack.layers[layer - 1].y : stack.x;
 }
 
-// from the last layer's dy, which is given before its slope; the inputs' gradient goes to dx where
-// `features` of them want one
-__device__ void backward(const TileStack& stack, float* tile, float* lane, bool begins,
-                         int features, bool add, float* dx, Pieces& pieces) {
-  const TileLayer& last = stack.layers[stack.count - 1];
-  if (last.layer.activation != Activation::none) {
-    for (int e = int(threadIdx.x); e < int(last.layer.out) * kRows; e += kThreads)
-      tile[last.dy + e] *= slope_of(last, tile, e);
+__device__ __forceinline__ void forward(const ActorCriticArgs& net, const Steps& steps,
+                                        float* tile) {
+  for (int s = 0; s < steps.count; ++s) {
+    const Step step(steps, s);
+    int turn = warp();  // of the step's pieces every kWarps-th is this warp's
+    for (int of = step.from; of <= step.to; ++of) {
+      const TileStack& stack = net.stacks[of];
+      if (step.layer >= stack.count) continue;
+      const TileLayer& l = stack.layers[step.layer];
+      const float* x = tile + inputs_of(stack, step.layer);
+      const int pieces = pieces_of(l.layer.out, kPiece);
+      for (; turn < pieces; turn += kWarps) {
+        // few outputs, as heads have: one a thread
+        if (l.layer.out <= kFew) forward_piece<1>(l, x, 0, tile);
+        else forward_piece<kEach>(l, x, turn * kPiece, tile);
+      }
+      turn -= pieces;
+    }
     __syncthreads();
   }
-  for (int l = int(stack.count) - 1; l >= 0; --l) {
-    const TileLayer& layer = stack.layers[l];
-    const TileLayer* below = l > 0 ? &stack.layers[l - 1] : nullptr;
-    const float* dz = tile + layer.dy;
-    weight_gradient(layer, tile + (below ? below->y : stack.x), dz, lane, begins, pieces);
-    if (below)
-      input_gradient(layer.layer, dz, below, int(layer.layer.in), false, tile + below->dy, tile);
-    else if (features > 0) input_gradient(layer.layer, dz, nullptr, features, add, dx, tile);
+}
+
+// sum[input][row] += over o of W[o][input] dz[o][row], of kEach inputs from `first` on and kEach
+// rows from dz on; inputs behind the last one are computed as the last
+template <bool kAligned>
+__device__ __forceinline__ void add_input_sums(const DenseLayer& layer, const float* dz, int first,
+                                               float (&sum)[kEach][kEach]) {
+  const int in = int(layer.in), out = int(layer.out);
+  int offset[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    offset[i] = kAligned ? min(first, in - kEach) + i : min(first + i, in - 1);
+#pragma unroll 4
+  for (int o = 0; o < out; ++o) {
+    float w[kEach], grad[kEach];
+    read_weights<kAligned>(layer.weight + o * in, offset, w);
+    read_four(dz + o * kStride, grad);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) sum[i][r] = fmaf(w[i], grad[r], sum[i][r]);
+  }
+}
+
+// a warp's piece of the gradient of what layer l of stacks from .. to takes: it is of outputs of
+// the layer below, whose slope it takes and whose y it overwrites
+__device__ __forceinline__ void input_piece(const ActorCriticArgs& net, int from, int to, int l,
+                                            const TileLayer& below, int first, float* tile) {
+  const int rows = thread_in_warp() % kRowGroups * kEach, features = int(below.layer.out);
+  first += thread_in_warp() / kRowGroups * kEach;
+  float sum[kEach][kEach] = {};
+  for (int of = from; of <= to; ++of) {
+    const TileLayer& above = net.stacks[of].layers[l];
+    const float* dz = tile + above.dz + rows;
+    if (has_aligned_rows(above.layer)) add_input_sums<true>(above.layer, dz, first, sum);
+    else add_input_sums<false>(above.layer, dz, first, sum);
+  }
+  float* y = tile + below.y + first * kStride + rows;
+  const float* slope = tile + below.slope + first * kStride + rows;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    if (first + i >= features) break;
+    float gave[kEach];
+    read_four(y + i * kStride, gave);
+    times_slope(below.layer.activation, gave, slope + i * kStride, sum[i]);
+    write_four(y + i * kStride, sum[i]);
+  }
+}
+
+__device__ __forceinline__ void input_gradients(const ActorCriticArgs& net, const Steps& steps,
+                                                const Step& step, float* tile) {
+  const bool on_shared = step.layer == 0 && step.from != kSharedStack && steps.shared > 0;
+  if (step.layer == 0 && !on_shared) return;
+  int turn = warp();
+  for (int of = step.from; of <= step.to; ++of) {
+    const TileStack& stack = net.stacks[on_shared ? int(kSharedStack) : of];
+    if (!on_shared && step.layer >= stack.count) continue;
+    const TileLayer& below = stack.layers[on_shared ? steps.shared - 1 : step.layer - 1];
+    // what stacks stand on takes the sum of their parts, in their order
+    const int to = on_shared ? step.to : of;
+    const int pieces = pieces_of(below.layer.out, kPiece);
+    for (; turn < pieces; turn += kWarps)
+      input_piece(net, of, to, step.layer, below, turn * kPiece, tile);
+    turn -= pieces;
+    of = to;
+  }
+}
+
+// A warp's piece of a layer's gradients: a thread has kOuts outputs and kIns inputs, every
+// kOutLanes-th and kInLanes-th, so that neighbours read features of other banks and write side by
+// side. The block's first tile writes its lane, others add to it.
+template <int kOuts, int kIns>
+__device__ __forceinline__ void weight_piece(const TileLayer& l, const float* x, const float* dz,
+                                             int first_o, int first_k, float* lane, bool begins) {
+  const int in = int(l.layer.in), out = int(l.layer.out);
+  const int own_o = first_o + thread_in_warp() / kInLanes,
+            own_k = first_k + thread_in_warp() % kInLanes;
+  float* to = lane + l.weight_grad + own_o * in + own_k;
+  // on their way while the sums are made
+  float old[kOuts][kIns] = {};
+  if (!begins) {
+#pragma unroll
+    for (int i = 0; i < kOuts; ++i)
+#pragma unroll
+      for (int j = 0; j < kIns; ++j)
+        if (own_o + kOutLanes * i < out && own_k + kInLanes * j < in)
+          old[i][j] = to[kOutLanes * i * in + kInLanes * j];
+  }
+  // those behind the last are computed as the last and left
+  const float *from_o[kOuts], *from_k[kIns];
+#pragma unroll
+  for (int i = 0; i < kOuts; ++i) from_o[i] = dz + min(own_o + kOutLanes * i, out - 1) * kStride;
+#pragma unroll
+  for (int j = 0; j < kIns; ++j) from_k[j] = x + min(own_k + kInLanes * j, in - 1) * kStride;
+  float sum[kOuts][kIns] = {};
+#pragma unroll(kOuts* kIns == kEach * kEach ? 1 : 2)
+  for (int r = 0; r < kRows; r += kEach) {
+    float grad[kOuts][kEach], given[kIns][kEach];
+#pragma unroll
+    for (int i = 0; i < kOuts; ++i) read_four(from_o[i] + r, grad[i]);
+#pragma unroll
+    for (int j = 0; j < kIns; ++j) read_four(from_k[j] + r, given[j]);
+#pragma unroll
+    for (int n = 0; n < kEach; ++n)
+#pragma unroll
+      for (int i = 0; i < kOuts; ++i)
+#pragma unroll
+        for (int j = 0; j < kIns; ++j) sum[i][j] = fmaf(grad[i][n], given[j][n], sum[i][j]);
+  }
+#pragma unroll
+  for (int i = 0; i < kOuts; ++i)
+#pragma unroll
+    for (int j = 0; j < kIns; ++j)
+      if (own_o + kOutLanes * i < out && own_k + kInLanes * j < in)
+        to[kOutLanes * i * in + kInLanes * j] = old[i][j] + sum[i][j];
+}
+
+// of the bias, with the first inputs: a thread an output
+__device__ __forceinline__ void bias_piece(const TileLayer& l, const float* dz, int first,
+                                           float* lane, bool begins) {
+  const int o = first + thread_in_warp();
+  if (thread_in_warp() >= kPiece || o >= int(l.layer.out)) return;
+  float* to = lane + l.bias_grad + o;
+  const float old = begins ? 0.f : *to;
+  float bias = 0.f;
+#pragma unroll
+  for (int r = 0; r < kRows; r += kEach) {
+    float grad[kEach];
+    read_four(dz + o * kStride + r, grad);
+#pragma unroll
+    for (int n = 0; n < kEach; ++n) bias += grad[n];
+  }
+  *to = old + bias;
+}
+
+__device__ __forceinline__ void weight_gradients(const ActorCriticArgs& net, const Step& step,
+                                                 const float* tile, float* lane, bool begins) {
+  int turn = warp();
+  for (int of = step.from; of <= step.to; ++of) {
+    const TileStack& stack = net.stacks[of];
+    if (step.layer >= stack.count) continue;
+    const TileLayer& l = stack.layers[step.layer];
+    const int across = pieces_of(l.layer.in, kPieceIn);
+    const int pieces = pieces_of(l.layer.out, kPiece) * across;
+    const float *x = tile + inputs_of(stack, step.layer), *dz = tile + l.dz;
+    for (; turn < pieces; turn += kWarps) {
+      const int first_o = turn / across * kPiece, first_k = turn % across * kPieceIn;
+      if (first_k == 0) bias_piece(l, dz, first_o, lane, begins);
+      // few outputs or inputs, as heads and first layers have: one a thread
+      if (l.layer.out - first_o <= kOutLanes)
+        weight_piece<1, kEach>(l, x, dz, first_o, first_k, lane, begins);
+      else if (l.layer.in - first_k <= kInLanes)
+        weight_piece<kEach, 1>(l, x, dz, first_o, first_k, lane, begins);
+      else weight_piece<kEach, kEach>(l, x, dz, first_o, first_k, lane, begins);
+    }
+    turn -= pieces;
+  }
+}
+
+// a stack's last layer is given its dy; where it has a slope
+__device__ __forceinline__ void end_slopes(const ActorCriticArgs& net, const Steps& steps,
+                                           float* tile) {
+  for (int of = steps.from; of <= steps.to; ++of) {
+    const TileLayer& last = net.stacks[of].layers[net.stacks[of].count - 1];
+    if (last.layer.activation == Activation::none) continue;
+    for (int e = int(threadIdx.x); e < int(last.layer.out) * kRowGroups; e += kThreads) {
+      const int place = e / kRowGroups * kStride + e % kRowGroups * kEach;
+      float dy[kEach], y[kEach];
+      read_four(tile + last.dz + place, dy), read_four(tile + last.y + place, y);
+      times_slope(last.layer.activation, y, tile + last.slope + place, dy);
+      write_four(tile + last.dz + place, dy);
+    }
+    __syncthreads();
+  }
+}
+
+// from d_logits and d_value back
+__device__ __forceinline__ void backward(const ActorCriticArgs& net, const Steps& steps,
+                                         float* tile, float* lane, bool begins) {
+  end_slopes(net, steps, tile);
+  for (int s = steps.count - 1; s >= 0; --s) {
+    const Step step(steps, s);
+    weight_gradients(net, step, tile, lane, begins);
+    // what is overwritten now was read before
+    __syncthreads();
+    input_gradients(net, steps, step, tile);
+    __syncthreads();
   }
 }
 
 // the policy with its block's logits, in shared memory: threads index its heads
 __device__ void place_policy(const DevicePolicy& given, const ActorCriticArgs& net,
                              const float* tile, DevicePolicy& policy) {
-  if (threadIdx.x != 0) return;
+  const TileStack& stack = net.stacks[kPolicyStack];
   policy = given;
-  policy.policy.logits = tile + net.policy.layers[net.policy.count - 1].y;
-  policy.policy.stride = kRows;
+  policy.policy.logits = tile + stack.layers[stack.count - 1].y;
+  policy.policy.stride = kStride;
 }
 
-__global__ void act(const __grid_constant__ ActorCriticArgs net, SampleArgs sample,
-                    DevicePolicy given) {
-  __shared__ DevicePolicy policy;
-  float* tile = net.tiles + blockIdx.x * net.tile_floats;
-  place_policy(given, net, tile, policy);
+__device__ __forceinline__ void act_on(const ActorCriticArgs& net, const SampleArgs& sample,
+                                       const DevicePolicy& policy, float* tile) {
+  const Steps steps(net, kPolicyStack, kPolicyStack);
   const int64_t rows = sample.policy.rows;
   for (int64_t first = blockIdx.x * kTileRows; first < rows; first += gridDim.x * kTileRows) {
     const int count = int(min(kTileRows, rows - first));
     load(net, tile, nullptr, first, count);
-    forward(net.shared, tile);
-    forward(net.policy, tile);
+    __syncthreads();
+    forward(net, steps, tile);
     if (int(threadIdx.x) < count) sample_row(sample, policy, threadIdx.x, first + threadIdx.x);
     __syncthreads();
   }
 }
 
-__global__ void values(const __grid_constant__ ActorCriticArgs net, float* value, int64_t rows) {
-  float* tile = net.tiles + blockIdx.x * net.tile_floats;
-  const float* out = tile + net.value.layers[net.value.count - 1].y;
+__global__ void act(const __grid_constant__ ActorCriticArgs net, SampleArgs sample,
+                    DevicePolicy given) {
+  __shared__ DevicePolicy policy;
+  float* tile = global_tile(net);
+  float* near = static_cast<float*>(dynamic_shared());
+  const bool is_near = tile_is_shared(net);
+  if (threadIdx.x == 0) place_policy(given, net, is_near ? near : tile, policy);
+  if (is_near) act_on(net, sample, policy, near);
+  else act_on(net, sample, policy, tile);
+}
+
+__device__ __forceinline__ void values_on(const ActorCriticArgs& net, float* value, int64_t rows,
+                                          float* tile) {
+  const Steps steps(net, kValueStack, kValueStack);
+  const TileStack& stack = net.stacks[kValueStack];
+  const float* out = tile + stack.layers[stack.count - 1].y;
   for (int64_t first = blockIdx.x * kTileRows; first < rows; first += gridDim.x * kTileRows) {
     const int count = int(min(kTileRows, rows - first));
     load(net, tile, nullptr, first, count);
-    forward(net.shared, tile);
-    forward(net.value, tile);
+    __syncthreads();
+    forward(net, steps, tile);
     if (int(threadIdx.x) < count) value[first + threadIdx.x] = out[threadIdx.x];
     __syncthreads();
   }
 }
 
-// what one warp adds up over its block's tiles
+__global__ void values(const __grid_constant__ ActorCriticArgs net, float* value, int64_t rows) {
+  if (tile_is_shared(net)) values_on(net, value, rows, static_cast<float*>(dynamic_shared()));
+  else values_on(net, value, rows, global_tile(net));
+}
+
+// what the block adds up over its tiles
 struct LossSums {
-  double figure[kPpoTotal];               // of each thread's rows
-  double log_std[kMostDeviceHeads / 32];  // thread i has dimensions i, i + 32
+  double figure[kPpoTotal][kRows];  // of the rows of each place
+  double log_std[kMostDeviceHeads];
+};
+// what the loss asks of a tile's rows
+struct LossRows {
+  int64_t at[kRows];  // in the rollout
+  float column[kLossColumns][kRows];
 };
 
-// a row a thread of the first warp: figures, d_value and d_logits; rows behind the last have 0
-__device__ void tile_loss(const PpoLossArgs& args, const DevicePolicy& policy,
-                          const PpoLossScalars& scalars, int count, LossSums& sums) {
-  const int row = int(threadIdx.x);
-  const int64_t at = row < count ? args.index[row] : 0;
-  const bool counts = row < count && args.valid[at] != 0.f;
-  RowLoss loss{};
-  if (counts) loss = row_loss(args, policy, scalars, row, at);
-  args.d_value[row] = loss.d_value;
-  for (int f = 0; f < kPpoTotal; ++f) sums.figure[f] += double(loss.figure[f]);
-  for (int i = 0; policy.policy.head_count == 0 && i < int(policy.policy.dims); ++i) {
-    const double sum = warp_sum(gaussian_gradient(args, policy, row, at, counts, loss, i));
-    if (i % 32 == row) sums.log_std[i / 32] += sum;
+__device__ const float* loss_column(const PpoLossArgs& loss, int c) {
+  switch (c) {
+    case 0:
+      return loss.old_log_prob;
+    case 1:
+      return loss.advantage;
+    case 2:
+      return loss.target;
+    case 3:
+      return loss.old_value;
+    case 4:
+      return loss.valid;
+    default:
+      return nullptr;
   }
-  heads_gradient(args, policy, row, at, counts, loss);
+}
+
+// everything that is far away of rows at[0..count), so that nothing waits for it later
+__device__ __forceinline__ void load_all(const ActorCriticArgs& net, const PpoLossArgs& loss,
+                                         int count, LossRows& own, float* tile) {
+  // a warp a column; it arrives while others are asked for
+  const float* column = loss_column(loss, warp());
+  const bool reads = column && thread_in_warp() < count;
+  const float given = reads ? column[own.at[thread_in_warp()]] : 0.f;
+  const int dims = int(loss.policy.dims), width = int(loss.policy.mask_width);
+  // by the last threads first: the first ones have columns
+  const int turn = kThreads - 1 - int(threadIdx.x);
+  int32_t* chosen = reinterpret_cast<int32_t*>(tile + net.actions);
+  for (int e = turn; loss.action_i32 && e < count * dims; e += kThreads)
+    chosen[e] = loss.action_i32[own.at[e / dims] * dims + e % dims];
+  for (int e = turn; loss.action_f32 && e < count * dims; e += kThreads)
+    tile[net.actions + e] = loss.action_f32[own.at[e / dims] * dims + e % dims];
+  uint8_t* mask = reinterpret_cast<uint8_t*>(tile + net.masks);
+  for (int e = turn; loss.policy.mask && e < count * width; e += kThreads)
+    mask[e] = loss.policy.mask[own.at[e / width] * width + e % width];
+  load(net, tile, own.at, 0, count);
+  if (warp() < kLossColumns) own.column[warp()][thread_in_warp()] = given;
+  __syncthreads();
+}
+
+// the loss over a tile: what it asks for lies at the row's place in the tile
+__device__ __forceinline__ PpoLossArgs loss_of_tile(const PpoLossArgs& loss,
+                                                    const ActorCriticArgs& net, const LossRows& own,
+                                                    float* tile) {
+  const TileStack &policy = net.stacks[kPolicyStack], &value = net.stacks[kValueStack];
+  PpoLossArgs of = loss;
+  of.old_log_prob = own.column[0], of.advantage = own.column[1], of.target = own.column[2];
+  of.old_value = loss.old_value ? own.column[3] : nullptr;
+  of.valid = own.column[4];
+  of.action_i32 = reinterpret_cast<const int32_t*>(tile + net.actions);
+  of.action_f32 = tile + net.actions;
+  of.value = tile + value.layers[value.count - 1].y;
+  of.d_value = tile + value.layers[value.count - 1].dz;
+  of.d_logits = tile + policy.layers[policy.count - 1].dz;
+  return of;
+}
+
+// a row a thread of the first warp: figures, d_value and d_logits; rows behind the last have 0
+__device__ __forceinline__ void tile_loss(const PpoLossArgs& args, const DevicePolicy& policy,
+                                          const PpoLossScalars& scalars, int count,
+                                          LossSums& sums) {
+  const int row = int(threadIdx.x);
+  const bool counts = row < count && args.valid[row] != 0.f;
+  RowLoss loss{};
+  if (counts) loss = row_loss(args, policy, scalars, row, row);
+  args.d_value[row] = loss.d_value;
+  for (int f = 0; f < kPpoTotal; ++f) sums.figure[f][row] += double(loss.figure[f]);
+  for (int i = 0; policy.policy.head_count == 0 && i < int(policy.policy.dims); ++i) {
+    const double sum = warp_sum(gaussian_gradient(args, policy, row, row, counts, loss, i));
+    if (i % kWarpThreads == row) sums.log_std[i] += sum;
+  }
+  heads_gradient(args, policy, row, row, counts, loss);
+}
+
+__device__ __forceinline__ void learn_on(const ActorCriticArgs& net, const PpoLossArgs& given,
+                                         const DevicePolicy& policy, float* lane, LossRows& own,
+                                         LossSums& sums, float* tile) {
+  const Steps steps(net, kPolicyStack, kValueStack);
+  const PpoLossArgs loss = loss_of_tile(given, net, own, tile);
+  const PpoLossScalars scalars = *given.scalars;
+  const int64_t rows = given.policy.rows, stride = gridDim.x * kTileRows;
+  const bool first_warp = warp() == 0;
+  const auto index_from = [&](int64_t first) {
+    const int64_t row = first + threadIdx.x;
+    return first_warp && row < rows ? given.index[row] : 0;
+  };
+  int64_t next = index_from(blockIdx.x * kTileRows);
+  for (int64_t first = blockIdx.x * kTileRows; first < rows; first += stride) {
+    const int count = int(min(kTileRows, rows - first));
+    const bool begins = first == int64_t(blockIdx.x) * kTileRows;
+    if (first_warp) own.at[threadIdx.x] = next;
+    __syncthreads();
+    next = index_from(first + stride);
+    load_all(net, given, count, own, tile);
+    forward(net, steps, tile);
+    if (first_warp) tile_loss(loss, policy, scalars, count, sums);
+    __syncthreads();
+    backward(net, steps, tile, lane, begins);
+  }
 }
 
 __launch_bounds__(kThreads, 2) __global__
-    void learn(const __grid_constant__ ActorCriticArgs net, PpoLossArgs loss, DevicePolicy given,
-               TileGradients into) {
-  __shared__ Pieces pieces;
+    void learn(const __grid_constant__ ActorCriticArgs net,
+               const __grid_constant__ PpoLossArgs loss, DevicePolicy given, TileGradients into) {
   __shared__ DevicePolicy policy;
-  float* tile = net.tiles + blockIdx.x * net.tile_floats;
+  __shared__ LossRows own;
+  __shared__ LossSums sums;
   float* lane = into.lanes + blockIdx.x * into.lane_stride;
-  const PpoLossScalars scalars = *loss.scalars;
-  const int64_t rows = loss.policy.rows;
-  const int64_t* index = loss.index;
-  const bool first_warp = int(threadIdx.x) < kWarpThreads;
-  const TileLayer &logits = net.policy.layers[net.policy.count - 1],
-                  &value = net.value.layers[net.value.count - 1];
-  place_policy(given, net, tile, policy);
-  loss.value = tile + value.y, loss.d_logits = tile + logits.dy, loss.d_value = tile + value.dy;
-  // the layers that both stacks stand on
-  const bool shares = net.shared.count > 0;
-  const TileLayer& trunk = net.shared.layers[shares ? net.shared.count - 1 : 0];
-  const int features = shares ? int(trunk.layer.out) : 0;
-  LossSums sums{};
-
-  for (int64_t first = blockIdx.x * kTileRows; first < rows; first += gridDim.x * kTileRows) {
-    const int count = int(min(kTileRows, rows - first));
-    const bool begins = first == int64_t(blockIdx.x) * kTileRows;
-    load(net, tile, index + first, 0, count);
-    forward(net.shared, tile);
-    forward(net.policy, tile);
-    forward(net.value, tile);
-    loss.index = index + first;
-    if (first_warp) tile_loss(loss, policy, scalars, count, sums);
-    __syncthreads();
-    float* d_trunk = tile + trunk.dy;
-    backward(net.policy, tile, lane, begins, features, /*add=*/false, d_trunk, pieces);
-    backward(net.value, tile, lane, begins, features, /*add=*/true, d_trunk, pieces);
-    if (shares) backward(net.shared, tile, lane, begins, 0, false, nullptr, pieces);
+  float* tile = global_tile(net);
+  float* near = static_cast<float*>(dynamic_shared());
+  const bool is_near = tile_is_shared(net), first_warp = warp() == 0;
+  if (threadIdx.x == 0) {
+    float* used = is_near ? near : tile;
+    place_policy(given, net, used, policy);
+    if (given.policy.mask) policy.policy.mask = reinterpret_cast<uint8_t*>(used + net.masks);
   }
+  // thread i of the first warp has rows i, and dimensions i, i + 32
+  if (first_warp) {
+    for (int f = 0; f < kPpoTotal; ++f) sums.figure[f][threadIdx.x] = 0.;
+    for (int i = int(threadIdx.x); i < int(kMostDeviceHeads); i += kWarpThreads)
+      sums.log_std[i] = 0.;
+  }
+  if (is_near) learn_on(net, loss, policy, lane, own, sums, near);
+  else learn_on(net, loss, policy, lane, own, sums, tile);
 
   // the block's figures, and what the deviations get
   if (!first_warp) return;
   double* figures = into.figures + blockIdx.x * kPpoFigures;
   double total[kPpoTotal];
-  for (int f = 0; f < kPpoTotal; ++f) total[f] = warp_sum(sums.figure[f]);
+  for (int f = 0; f < kPpoTotal; ++f) total[f] = warp_sum(sums.figure[f][threadIdx.x]);
   for (int i = int(threadIdx.x); policy.policy.head_count == 0 && i < int(policy.policy.dims);
        i += kWarpThreads)
-    lane[into.log_std + i] = float(sums.log_std[i / kWarpThreads]);
+    lane[into.log_std + i] = float(sums.log_std[i]);
   if (threadIdx.x != 0) return;
   for (int f = 0; f < kPpoTotal; ++f) figures[f] = total[f];
   figures[kPpoTotal] = total[kPpoPolicy] + double(loss.settings.value_coef) * total[kPpoValue] -
-                       double(scalars.entropy_coef) * total[kPpoEntropy];
+                       double(loss.scalars->entropy_coef) * total[kPpoEntropy];
 }
+
+// what blocks share without asking for more
+static_assert(sizeof(DevicePolicy) + sizeof(LossRows) + sizeof(LossSums) + kSharedTileBytes <=
+              48 * 1024);
 
 bool takes(const PolicyPanel& policy) {
   return policy.head_count <= kMostDeviceHeads && policy.dims <= kMostDeviceHeads;
 }
 
-LaunchShape shape_of(const ActorCriticArgs& args, int64_t rows) {
-  const int64_t tiles = blocks_of(rows, kTileRows);
-  return {.grid = {tiles < args.blocks ? tiles : args.blocks}, .block = {kThreads}};
+LaunchShape shape_of(const ActorCriticArgs& args, int64_t blocks) {
+  return {.grid = {blocks < args.blocks ? blocks : args.blocks},
+          .block = {kThreads},
+          .shared_bytes = tile_is_shared(args) ? tile_bytes(args) : 0};
 }
 
 }  // namespace
 
 int actor_critic_act_cuda(const ActorCriticArgs& args, const SampleArgs& sample, void* stream) {
   if (!takes(sample.policy)) return int(cudaErrorInvalidValue);
-  return launch_kernel(act, shape_of(args, sample.policy.rows), stream, args, sample,
-                       device_policy(sample.policy));
+  return launch_kernel(act, shape_of(args, blocks_of(sample.policy.rows, kTileRows)), stream, args,
+                       sample, device_policy(sample.policy));
 }
 
 int actor_critic_values_cuda(const ActorCriticArgs& args, float* value, int64_t rows,
                              void* stream) {
-  return launch_kernel(values, shape_of(args, rows), stream, args, value, rows);
+  return launch_kernel(values, shape_of(args, blocks_of(rows, kTileRows)), stream, args, value,
+                       rows);
 }
 
 int actor_critic_learn_cuda(const ActorCriticArgs& args, const PpoLossArgs& loss,
                             const TileGradients& into, void* stream) {
   if (!takes(loss.policy)) return int(cudaErrorInvalidValue);
   if (into.count > args.blocks) return int(cudaErrorInvalidValue);
-  return launch_kernel(learn, {.grid = {into.count}, .block = {kThreads}}, stream, args, loss,
+  return launch_kernel(learn, shape_of(args, into.count), stream, args, loss,
                        device_policy(loss.policy), into);
 }
 

@@ -4,8 +4,9 @@
 //
 // A block of threads is what a thread is on a processor (algos/ppo/host_panels): it takes one tile
 // of rows after another from stored observations through all layers, and for learning through the
-// loss and back, in memory of its own that stays in its multiprocessor's cache. Gradients of the
-// blocks are lanes, as those of threads are; whoever steps adds them in order.
+// loss and back, in its multiprocessor's shared memory or, where a network's tile is too long for
+// that, in memory of its own that stays in the caches. Gradients of the blocks are lanes, as those
+// of threads are; whoever steps adds them in order.
 
 #include <cstdint>
 
@@ -19,20 +20,27 @@ namespace maglev {
 
 /// Rows of a tile: a warp's threads.
 constexpr int64_t kTileRows = 32;
+/// Floats from a feature of a tile to the next: 16 bytes of eight features in turn lie in banks of
+/// their own.
+constexpr int64_t kTileStride = 36;
+/// Bytes of a tile that shared memory takes; what a block has besides is less than 4 KiB.
+constexpr int64_t kSharedTileBytes = 44 * 1024;
 /// Blocks at most, and so lanes: two a multiprocessor of an H100's 132, which is what its registers
 /// hold of them.
 constexpr int64_t kMostTileBlocks = 256;
 /// What a launch can name and a tile's time is still short for: layers of a stack, and inputs or
-/// outputs of a layer. A layer of 256 x 256 on 32 rows is 2.1 million multiply-adds, 16 us at the
-/// 128 a clock of one multiprocessor; where layers are wider a library cuts one row's work up
-/// better.
+/// outputs of a layer. A layer of 256 x 256 on 32 rows is 2.1 million multiply-adds, 16 thousand
+/// clocks at the 128 a clock of one multiprocessor; where layers are wider a library cuts one row's
+/// work up better.
 constexpr int64_t kMostTileLayers = 6, kMostTileWidth = 256;
 
-/// A tile holds features side by side, feature f of row r at [f * kTileRows + r]. Places are in
+/// A tile holds features side by side, feature f of row r at [f * kTileStride + r]. Places are in
 /// floats, within the tile or, where they say so, within a gradient lane.
 struct TileLayer {
   DenseLayer layer;
-  int64_t y, dy, slope;            ///< in the tile; slope is written for silu alone
+  int64_t y, slope;  ///< in the tile; slope is written for silu alone
+  /// The gradient, in the tile: over y, but behind it where the loss reads y as it writes dz.
+  int64_t dz;
   int64_t weight_grad, bias_grad;  ///< in a lane
 };
 struct TileStack {
@@ -49,14 +57,23 @@ struct TileColumn {
   const float *mean, *var;  ///< [elements], standardised by them; null: taken as it is
   float clip;
 };
+/// The shared one gives what the others take; or it has no layer.
+enum TileStackPlace : int { kSharedStack, kPolicyStack, kValueStack, kTileStacks };
 struct ActorCriticArgs {
-  TileStack shared, policy, value;  ///< shared gives what the others take; or it has no layer
+  TileStack stacks[kTileStacks];
   TileColumn columns[kMaxObsColumns];
   int32_t column_count;
-  float* tiles;  ///< [blocks][tile_floats], scratch
+  int64_t actions, masks;  ///< in the tile: what the loss asks of its rows
+  float* tiles;            ///< [blocks][tile_floats], scratch; not read where tile_is_shared
   int64_t tile_floats;
   int64_t blocks;  ///< 1 to kMostTileBlocks
 };
+constexpr int64_t tile_bytes(const ActorCriticArgs& args) {
+  return args.tile_floats * int64_t(sizeof(float));
+}
+constexpr bool tile_is_shared(const ActorCriticArgs& args) {
+  return tile_bytes(args) <= kSharedTileBytes;
+}
 
 // Each on `stream` (a cudaStream_t), pointers to device memory but policy.heads; at most
 // kMostDeviceHeads heads or Gaussian dimensions. Return a cudaError_t. Only in builds with device

@@ -45,8 +45,10 @@ class NetworkExample {
     args_ = lay_out(network_);
     const int64_t blocks = std::min<int64_t>((s.rows + kTileRows - 1) / kTileRows, kLanes);
     args_.blocks = blocks;
-    tiles_ = at::empty({blocks, args_.tile_floats}, device);
-    args_.tiles = tiles_.data_ptr<float>();
+    if (!tile_is_shared(args_)) {
+      tiles_ = at::empty({blocks, args_.tile_floats}, device);
+      args_.tiles = tiles_.data_ptr<float>();
+    }
     for (size_t c = 0; c < columns_.size(); ++c)
       args_.columns[c].rows = static_cast<const std::byte*>(columns_[c].const_data_ptr());
   }
@@ -348,7 +350,7 @@ ActorCriticArgs lay_out(const TileNetwork& network) {
   int64_t next = 0;
   const auto take = [&](int64_t features) {
     const int64_t place = next;
-    next += features * kTileRows;
+    next += features * kTileStride;
     return place;
   };
 
@@ -356,36 +358,43 @@ ActorCriticArgs lay_out(const TileNetwork& network) {
   int64_t seen = 0, secret = 0;
   for (const auto& c : network.columns) (c.privileged ? secret : seen) += c.elements;
   const int64_t input = take(seen + secret);
-  const auto lay_stack = [&](const TileNetwork::Stack& from, int64_t x, int64_t behind) {
+  // the loss writes the gradient of the stacks that end in it
+  const auto lay_stack = [&](const TileNetwork::Stack& from, int64_t x, int64_t behind,
+                             bool meets_loss) {
     TileStack stack{};
     MAGLEV_ASSERT(from.layers.size() <= size_t(kMostTileLayers), "no deeper than a launch can say");
     stack.count = int64_t(from.layers.size()), stack.x = x;
     for (size_t l = 0; l < from.layers.size(); ++l) {
       const DenseLayer& layer = from.layers[l];
-      const int64_t more = l + 1 == from.layers.size() ? behind : 0;
+      const bool last = l + 1 == from.layers.size();
+      const int64_t y = take(layer.out + (last ? behind : 0));
       stack.layers[l] = {.layer = layer,
-                         .y = take(layer.out + more),
-                         .dy = take(layer.out),
+                         .y = y,
                          .slope = layer.activation == Activation::silu ? take(layer.out) : 0,
+                         .dz = last && meets_loss ? take(layer.out) : y,
                          .weight_grad = from.weight_at[l],
                          .bias_grad = from.bias_at[l]};
     }
     return stack;
   };
-  args.shared = lay_stack(network.shared, input, secret);
-  const bool shares = args.shared.count > 0;
-  const int64_t features = shares ? args.shared.layers[args.shared.count - 1].y : input;
+  args.stacks[kSharedStack] = lay_stack(network.shared, input, secret, false);
+  const TileStack& shared = args.stacks[kSharedStack];
+  const bool shares = shared.count > 0;
+  const int64_t features = shares ? shared.layers[shared.count - 1].y : input;
   const int64_t outputs = shares ? network.shared.layers.back().out : seen;
-  args.policy = lay_stack(network.policy, features, 0);
-  args.value = lay_stack(network.value, features, 0);
+  args.stacks[kPolicyStack] = lay_stack(network.policy, features, 0, true);
+  args.stacks[kValueStack] = lay_stack(network.value, features, 0, true);
+  // no more dimensions than logits, a word each, and a byte of mask a logit
+  const int64_t logits = network.policy.layers.back().out;
+  args.actions = take(logits), args.masks = take((logits + 3) / 4);
 
   // the critic's own columns stand behind what both stacks see
-  int64_t place[2] = {input, input + seen * kTileRows}, again = features + outputs * kTileRows;
+  int64_t place[2] = {input, input + seen * kTileStride}, again = features + outputs * kTileStride;
   args.column_count = int32_t(network.columns.size());
   for (size_t c = 0; c < network.columns.size(); ++c) {
     const auto& column = network.columns[c];
     int64_t& to = place[column.privileged];
-    const int64_t floats = column.elements * kTileRows;
+    const int64_t floats = column.elements * kTileStride;
     args.columns[c] = {.rows = nullptr,
                        .dtype = column.dtype,
                        .elements = int32_t(column.elements),

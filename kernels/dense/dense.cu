@@ -11,22 +11,38 @@ __device__ float mish(float x) {
   return x * (n / (n + 2.f));
 }
 
-// a warp takes a row
+// a warp takes a row. A plan is a chain of such launches over few rows, whose time is what they wait
+// for: rows are found without a division, and what memory gives is asked for at once, where few
+// groups leave registers for it
 template <class T, int kGroups>
 __global__ void end_rows(DenseEndRows a) {
-  const int64_t i = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
-  if (i >= a.envs * a.nets * a.rows) return;
-  const EndRow r{.env = i / a.rows / a.nets, .net = i / a.rows % a.nets, .row = i % a.rows};
+  const EndRow r{.env = blockIdx.z,
+                 .net = blockIdx.y,
+                 .row = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads};
+  if (r.row >= a.rows) return;
+  constexpr bool kAhead = kGroups <= 2;
+  constexpr int kHeld = kAhead ? kGroups : 1;
   T* y = static_cast<T*>(a.y) + r.place(a.to);
   const float *gain = a.gain + r.shared(a.gain_steps), *shift = a.shift + r.shared(a.gain_steps);
-  float value[kGroups][kEndGroup];
+  const bool aligned = is_aligned(gain) && is_aligned(shift);
+  float value[kGroups][kEndGroup], gains[kHeld][kEndGroup], shifts[kHeld][kEndGroup];
+  const auto fetch = [&](int g, int to) {
+    const int64_t f = end_feature(g);
+    if (f >= a.features) return;
+    load_group(gain + f, aligned, gains[to]), load_group(shift + f, aligned, shifts[to]);
+  };
+  if (kAhead)
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) fetch(g, g);
   normalised_row<T, kGroups>(a, r, value);
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int64_t f = end_feature(g);
     if (f >= a.features) break;
+    const int held = kAhead ? g : 0;
+    if (!kAhead) fetch(g, 0);
     for (int k = 0; k < kEndGroup; ++k) {
-      value[g][k] = value[g][k] * gain[f + k] + shift[f + k];
+      value[g][k] = value[g][k] * gains[held][k] + shifts[held][k];
       if (a.end == DenseEnd::mish) value[g][k] = mish(value[g][k]);
     }
     if (a.end == DenseEnd::simnorm) softmax_group(value[g]);
@@ -37,7 +53,8 @@ __global__ void end_rows(DenseEndRows a) {
 
 template <class T>
 int launch(const DenseEndRows& a, void* stream) {
-  const LaunchShape shape = warp_each(a.envs * a.nets * a.rows, kWarps);
+  const LaunchShape shape{.grid = {blocks_of(a.rows, kWarps), a.nets, a.envs},
+                          .block = {kWarps * kWarpThreads}};
   if (a.features <= end_features(2)) return launch_kernel(end_rows<T, 2>, shape, stream, a);
   if (a.features <= end_features(4)) return launch_kernel(end_rows<T, 4>, shape, stream, a);
   if (a.features <= end_features(16)) return launch_kernel(end_rows<T, 16>, shape, stream, a);

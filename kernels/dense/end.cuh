@@ -46,14 +46,17 @@ __device__ float normalised_row(const DenseEndRows& a, const EndRow& r,
   const T* x = static_cast<const T*>(a.x) + r.place(a.from);
   const float* start = a.start ? a.start + r.shared(a.start_steps) : nullptr;
   const float* uniform = a.uniform ? a.uniform + r.dense(a) : nullptr;
+  const bool aligned = is_aligned(start);
   float sum = 0.f, squares = 0.f;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int64_t f = end_feature(g);
     if (f >= a.features) break;
+    float first[kEndGroup] = {};
     load_group(x + f, value[g]);
+    if (start) load_group(start + f, aligned, first);
     for (int k = 0; k < kEndGroup; ++k) {
-      if (start) value[g][k] += start[f + k];
+      if (start) value[g][k] += first[k];
       if (uniform) value[g][k] *= dropout_factor(uniform[f + k], a.share);
       sum += value[g][k];
     }

@@ -62,32 +62,60 @@ __global__ void total(MppiTotal a) {
   if (lane == 0) mppi_total_row(a, row, q[0], q[1]);
 }
 
-// one block an environment: every sequence counts those before it
+// a warp: moments of element i of [N, H, A], its threads beside each other over the elites
+__device__ void warp_moments(const MppiElites& a, int64_t i, const uint16_t* place,
+                             const float* score) {
+  const int lane = int(threadIdx.x % 32), E = int(a.E);
+  const int64_t k = i % a.A, t = i / a.A % a.H, n = i / (a.A * a.H);
+  const float* actions = a.actions + (n * a.H + t) * a.S * a.A + k;
+  float mean = 0, squares = 0;
+  for (int e = lane; e < E; e += 32) mean += score[e] * actions[place[e] * a.A];
+  mean = warp_sum(mean);
+  for (int e = lane; e < E; e += 32) {
+    const float x = actions[place[e] * a.A] - mean;
+    squares += score[e] * x * x;
+  }
+  squares = warp_sum(squares);
+  if (lane == 0) mppi_moment(a, i, mean, squares);
+}
+
+// One block an environment: every sequence counts those before it. It stands at the end of each
+// round, and nothing runs beside it where one environment plans.
 __global__ void elites(MppiElites a) {
-  __shared__ float values[kMostMppiSamples];
-  __shared__ float best, sum;
+  __shared__ float values[kMostMppiSamples], score[kMostMppiSamples];
+  __shared__ uint16_t place[kMostMppiSamples];
+  __shared__ float sum;
   const int64_t n = blockIdx.x;
-  for (int64_t s = threadIdx.x; s < a.S; s += blockDim.x) values[s] = a.total[n * a.S + s];
+  const int S = int(a.S), E = int(a.E), first = int(threadIdx.x), step = int(blockDim.x);
+  for (int s = first; s < S; s += step) values[s] = a.total[n * S + s];
+  // ranks of totals that are not numbers leave gaps
+  for (int e = first; e < E; e += step) place[e] = 0;
   __syncthreads();
-  for (int64_t s = threadIdx.x; s < a.S; s += blockDim.x) {
-    int64_t rank = 0;
-    for (int64_t o = 0; o < a.S; ++o) rank += mppi_before(values, o, s);
-    if (rank < a.E) a.elites[n * a.E + rank] = s;
-    if (rank == 0) best = values[s];
+  for (int s = first; s < S; s += step) {
+    int rank = 0;
+    for (int o = 0; o < S; ++o) rank += mppi_before(values, o, s);
+    if (rank < E) place[rank] = uint16_t(s);
   }
   __syncthreads();
-  for (int64_t e = threadIdx.x; e < a.E; e += blockDim.x)
-    a.scores[n * a.E + e] = expf(a.temperature * (values[a.elites[n * a.E + e]] - best));
+  for (int e = first; e < E; e += step)
+    score[e] = expf(a.temperature * (values[place[e]] - values[place[0]]));
   __syncthreads();
   // in one order, whatever the number of threads
-  if (threadIdx.x == 0) {
-    sum = 0;
-    for (int64_t e = 0; e < a.E; ++e) sum += a.scores[n * a.E + e];
+  if (first < 32) {
+    float part = 0;
+    for (int e = first; e < E; e += 32) part += score[e];
+    part = warp_sum(part);
+    if (first == 0) sum = part;
   }
   __syncthreads();
-  for (int64_t e = threadIdx.x; e < a.E; e += blockDim.x) a.scores[n * a.E + e] /= sum;
+  for (int e = first; e < E; e += step) {
+    score[e] /= sum;
+    a.scores[n * E + e] = score[e], a.elites[n * E + e] = place[e];
+  }
   __syncthreads();
-  for (int64_t i = threadIdx.x; i < a.H * a.A; i += blockDim.x) mppi_moments(a, n * a.H * a.A + i);
+  const int64_t elements = a.H * a.A;
+  for (int64_t i = first / 32; i < elements; i += step / 32)
+    warp_moments(a, n * elements + i, place, score);
 }
 
 __global__ void choose(MppiChoose a) {

@@ -102,6 +102,15 @@ MAGLEV_HD bool mppi_before(const float* total, int64_t s, int64_t o) {
   return total[s] > total[o] || (total[s] == total[o] && s < o);
 }
 
+/// Writes element i of [N, H, A], of the weighted mean and the weighted squares around it.
+MAGLEV_HD void mppi_moment(const MppiElites& a, int64_t i, float mean, float squares) {
+  const int64_t k = i % a.A, n = i / (a.A * a.H);
+  float std = sqrtf(squares);
+  std = std < a.min_std ? a.min_std : std > a.max_std ? a.max_std : std;
+  const float mask = a.mask ? a.mask[n * a.A + k] : 1.f;
+  a.mean[i] = mean * mask, a.std[i] = std * mask;
+}
+
 /// Weighted moments of element i of [N, H, A], once elites and scores are there.
 MAGLEV_HD void mppi_moments(const MppiElites& a, int64_t i) {
   const int64_t k = i % a.A, t = i / a.A % a.H, n = i / (a.A * a.H);
@@ -114,10 +123,7 @@ MAGLEV_HD void mppi_moments(const MppiElites& a, int64_t i) {
     const float x = actions[elites[e] * a.A] - mean;
     squares += scores[e] * x * x;
   }
-  float std = sqrtf(squares);
-  std = std < a.min_std ? a.min_std : std > a.max_std ? a.max_std : std;
-  const float mask = a.mask ? a.mask[n * a.A + k] : 1.f;
-  a.mean[i] = mean * mask, a.std[i] = std * mask;
+  mppi_moment(a, i, mean, squares);
 }
 
 /// Environment n.

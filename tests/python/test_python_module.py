@@ -426,7 +426,7 @@ def test_a_recurrent_policy_remembers_its_rows(tmp_path):
     with pytest.raises(maglev.Error, match="remembers them, got 2; call reset"):
         policy.act(torch.zeros(2, 4))
     policy.reset()
-    assert policy.act(obs[:2]).shape == (2,)
+    assert policy.act(torch.zeros(2, 4)).shape == (2,)
 
 
 def test_scripted_players_and_matches():
