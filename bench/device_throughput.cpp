@@ -1,6 +1,6 @@
 // TD-MPC2 where a device does it: plans and updates as captured graphs, replayed.
 //
-//   device_throughput [--device cuda|cpu] [--plans 10000] [--updates 200] [CASE ...]
+//   device_throughput [--device cuda|cpu] [--precision fp32|bf16] [--plans 10000] [--updates 200] [CASE ...]
 //
 // Cases: default (the official sizes), report (the report's: horizon 8, 256 samples, terminations,
 // 3 value networks). A line of JSON for each case, precision of the device and 1, 16 and 256 rows
@@ -40,6 +40,7 @@ constexpr int kWaited = 100;  ///< calls of which each is waited for
 
 struct Flags {
   at::Device device = at::kCPU;
+  std::string precision;  ///< empty: all that the device has
   int64_t plans = 10000, updates = 200;
   std::vector<std::string> cases;
 };
@@ -49,10 +50,10 @@ struct Times {
   int64_t bytes_before, bytes_after;
 };
 
-double seconds_of(const std::function<void()>& work) {
+double seconds_of(const Flags& flags, const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  wait_for_stream();
+  if (flags.device.is_cuda()) wait_for_stream();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -66,16 +67,17 @@ Times measure(const Flags& flags, int64_t calls, const std::function<void()>& st
   });
   std::vector<double> waited;
   for (int64_t i = 0; i < std::min<int64_t>(kWaited, calls); ++i)
-    waited.push_back(seconds_of([&] { graph.run(stage); }));
+    waited.push_back(seconds_of(flags, [&] { graph.run(stage); }));
   std::nth_element(waited.begin(), waited.begin() + ptrdiff_t(waited.size() / 2), waited.end());
-  const int64_t before = device_memory().reserved;
-  const double all = seconds_of([&] {
+  const auto reserved = [&] { return flags.device.is_cuda() ? device_memory().reserved : 0; };
+  const int64_t before = reserved();
+  const double all = seconds_of(flags, [&] {
     for (int64_t i = 0; i < calls; ++i) graph.run(stage);
   });
   return {.ms = 1e3 * waited[waited.size() / 2],
           .ms_queued = 1e3 * all / double(calls),
           .bytes_before = before,
-          .bytes_after = device_memory().reserved};
+          .bytes_after = reserved()};
 }
 
 Options options_of(const Case& c) {
@@ -156,6 +158,7 @@ Flags parse(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const bool value = i + 1 < words.size();
     if (words[i] == "--device" && value) flags.device = at::Device(words[++i]);
+    else if (words[i] == "--precision" && value) flags.precision = words[++i];
     else if (words[i] == "--plans" && value) flags.plans = std::stoll(words[++i]);
     else if (words[i] == "--updates" && value) flags.updates = std::stoll(words[++i]);
     else if (std::any_of(std::begin(kCases), std::end(kCases),
@@ -163,8 +166,10 @@ Flags parse(const std::vector<std::string>& words) {
       flags.cases.push_back(words[i]);
     else
       throw Error("[device_throughput] no case or flag " + words[i] +
-                  "; cases: default, report; flags: --device, --plans, --updates");
+                  "; cases: default, report; flags: --device, --precision, --plans, --updates");
   }
+  if (!flags.precision.empty() && flags.precision != "fp32" && flags.precision != "bf16")
+    throw Error("[device_throughput] --precision must be fp32 or bf16, got " + flags.precision);
   if (flags.device.is_cuda() && !flags.device.has_index()) flags.device.set_index(0);
   return flags;
 }
@@ -173,8 +178,9 @@ void run(const Flags& flags) {
   claim_threads();
   ThreadPool pool(1, [] { at::set_num_threads(1); });
   if (flags.device.is_cuda()) use_device(flags.device.index());
-  std::vector<Precision> precisions{Precision::fp32};
-  if (flags.device.is_cuda()) precisions.push_back(Precision::bf16);
+  std::vector<Precision> precisions;
+  if (flags.precision != "bf16") precisions.push_back(Precision::fp32);
+  if (flags.precision != "fp32" && flags.device.is_cuda()) precisions.push_back(Precision::bf16);
   for (const Case& c : kCases) {
     if (!flags.cases.empty() &&
         std::find(flags.cases.begin(), flags.cases.end(), c.name) == flags.cases.end())

@@ -6,9 +6,10 @@ namespace {
 
 constexpr int kWarps = 4;
 
+template <bool kFast>
 __device__ float mish(float x) {
-  const float w = expf(fminf(x, 20.f)), n = w * (w + 2.f);
-  return x * (n / (n + 2.f));
+  const float w = exponential<kFast>(fminf(x, 20.f)), n = w * (w + 2.f);
+  return x * quotient<kFast>(n, n + 2.f);
 }
 
 // a warp takes a row. A plan is a chain of such launches over few rows, whose time is what they wait
@@ -16,6 +17,8 @@ __device__ float mish(float x) {
 // groups leave registers for it
 template <class T, int kGroups>
 __global__ void end_rows(DenseEndRows a) {
+  // large batches in bf16 would else wait for arithmetic, not for memory
+  constexpr bool kFast = sizeof(T) == 2;
   const EndRow r{.env = blockIdx.z,
                  .net = blockIdx.y,
                  .row = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads};
@@ -43,9 +46,9 @@ __global__ void end_rows(DenseEndRows a) {
     if (!kAhead) fetch(g, 0);
     for (int k = 0; k < kEndGroup; ++k) {
       value[g][k] = value[g][k] * gains[held][k] + shifts[held][k];
-      if (a.end == DenseEnd::mish) value[g][k] = mish(value[g][k]);
+      if (a.end == DenseEnd::mish) value[g][k] = mish<kFast>(value[g][k]);
     }
-    if (a.end == DenseEnd::simnorm) softmax_group(value[g]);
+    if (a.end == DenseEnd::simnorm) softmax_group<kFast>(value[g]);
     store_group(y + f, value[g]);
     if (a.exact) store_group(a.exact + r.dense(a) + f, value[g]);
   }

@@ -19,12 +19,25 @@ __device__ inline int64_t end_feature(int g) {
   return (int64_t(g) * kWarpThreads + threadIdx.x % kWarpThreads) * kEndGroup;
 }
 
+/// e^x and x / y. Fast: to a few units in the last place, for what is rounded to bf16 behind it.
+template <bool kFast>
+__device__ inline float exponential(float x) {
+  if constexpr (kFast) return __expf(x);
+  else return expf(x);
+}
+template <bool kFast>
+__device__ inline float quotient(float x, float y) {
+  if constexpr (kFast) return __fdividef(x, y);
+  else return x / y;
+}
+
 /// A softmax of one group.
+template <bool kFast = false>
 __device__ inline void softmax_group(float (&x)[kEndGroup]) {
   float largest = x[0], total = 0.f;
   for (int k = 1; k < kEndGroup; ++k) largest = fmaxf(largest, x[k]);
-  for (int k = 0; k < kEndGroup; ++k) total += x[k] = expf(x[k] - largest);
-  for (int k = 0; k < kEndGroup; ++k) x[k] /= total;
+  for (int k = 0; k < kEndGroup; ++k) total += x[k] = exponential<kFast>(x[k] - largest);
+  for (int k = 0; k < kEndGroup; ++k) x[k] = quotient<kFast>(x[k], total);
 }
 
 /// A row of one environment's and network's.

@@ -122,6 +122,10 @@ T atomicCAS(T* place, std::type_identity_t<T> expected, std::type_identity_t<T> 
   return emulated_exchange(place, [=](T x) { return x == expected ? with : x; });
 }
 
+// approximations of a few units in the last place
+inline float __expf(float x) { return expf(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+
 inline float __uint_as_float(unsigned x) {
   float f;
   __builtin_memcpy(&f, &x, sizeof f);
