@@ -20,14 +20,19 @@ const auto left_to_onednn = [](const auto&...) {
   MAGLEV_ASSERT(false, "a processor has bias and ReLU within its layers");
 };
 
+// kernels read 16 bytes at once, and a view may begin anywhere
+at::Tensor at_16_bytes(const at::Tensor& t) {
+  return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0 ? t : t.clone();
+}
+
 // images are rows of channels, and rows are what they are
 at::Tensor contiguous_rows(const at::Tensor& t) {
-  return t.dim() == 4 ? t.contiguous(at::MemoryFormat::ChannelsLast) : t.contiguous();
+  return at_16_bytes(t.dim() == 4 ? t.contiguous(at::MemoryFormat::ChannelsLast) : t.contiguous());
 }
 
 // y becomes relu(y + bias)
 void relu_rows_(at::Tensor& y, const at::Tensor& bias) {
-  const auto own = bias.contiguous();
+  const auto own = at_16_bytes(bias.contiguous());
   launch<relu_rows_cuda>("relu_rows", device_of("relu_rows", y, own), left_to_onednn,
                          ReluRows{.y = y.data_ptr(),
                                   .bias = own.const_data_ptr(),
