@@ -76,12 +76,19 @@ endif()
 # a tolerance instead says so in a file nvcc.txt of its folder, whose flags, one a line, take the place of these
 set(MAGLEV_NVCC_EXACT --fmad=false)
 set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off -I${CMAKE_SOURCE_DIR})
-foreach(arch IN LISTS MAGLEV_CUDA_ARCHITECTURES)
+# what is only checked is so by one: nothing of it depends on which
+set(built_for ${MAGLEV_CUDA_ARCHITECTURES})
+if(NOT MAGLEV_DEVICE_CODE)
+  list(GET built_for 0 built_for)
+endif()
+foreach(arch IN LISTS built_for)
   list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})
 endforeach()
 # and for newer ones than the last of these, which compile it when they load it
-list(GET MAGLEV_CUDA_ARCHITECTURES -1 newest)
-list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${newest},code=compute_${newest})
+if(MAGLEV_DEVICE_CODE)
+  list(GET MAGLEV_CUDA_ARCHITECTURES -1 newest)
+  list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${newest},code=compute_${newest})
+endif()
 
 # a source's place in the tree as one word, so that two files of one name do not meet
 function(maglev_flat_name source out)

@@ -6,12 +6,15 @@
 
 namespace maglev {
 
-/// Few and small plans; episodes end within what is random.
+/// Few and small plans; episodes end within what is random. The replay holds what a test writes, for
+/// all of its memory is filled with what was never written.
 inline const std::vector<std::string> kSmallPlans{"env.count=2",
+                                                  "train.replay_capacity=4000",
                                                   "tdmpc2.samples=8",
                                                   "tdmpc2.elites=2",
                                                   "tdmpc2.policy_trajectories=2",
                                                   "tdmpc2.iterations=2",
+                                                  "tdmpc2.horizon=2",
                                                   "tdmpc2.batch=8",
                                                   "tdmpc2.update_every=42",
                                                   "tdmpc2.seed_steps=126",

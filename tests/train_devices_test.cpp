@@ -42,8 +42,9 @@ Settings together(Settings one, const Settings& other) {
 
 // few rows, each with its successors, for an emulated device takes its time. Goals of a minibatch of
 // 40 are numbered by two blocks
-const Settings kGoals{"env.count=5", "ppo.rollout=16", "ppo.minibatch=40"},
-    kFewGoals{"env.count=4", "ppo.rollout=8", "ppo.minibatch=16"};
+const Settings kSmallProof{"ppo.network.proof.embedding=16", "ppo.network.proof.width=32"},
+    kGoals = together(kSmallProof, {"env.count=5", "ppo.rollout=16", "ppo.minibatch=40"}),
+    kFewGoals = together(kSmallProof, {"env.count=4", "ppo.rollout=8", "ppo.minibatch=16"});
 const Settings kSmallImages{"env.count=2", "ppo.minibatch=16",
                             "ppo.network.cnn.channels=[4, 4, 4]"};
 

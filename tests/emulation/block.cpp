@@ -56,6 +56,11 @@ struct Thread {
   unsigned shuffles = 0;
 };
 
+struct Warp {
+  uint32_t time = 1;
+  unsigned absent = 0, waiting = 0;  // lanes that have ended or never were; that wait for others
+};
+
 struct Launch {
   const void* kernel = nullptr;
   void (*call)(const void*, void**) = nullptr;
@@ -69,7 +74,8 @@ struct Launch {
 struct Device {
   Launch launch;
   std::vector<Thread> threads;
-  std::vector<uint32_t> warp_time;
+  std::vector<uint3> indices;  // of a block's threads
+  std::vector<Warp> warps;
   uint32_t current = 0, live = 0, at_barrier = 0;
   uint64_t blocks_run = 0;
   std::string fault;
@@ -170,9 +176,9 @@ Fiber& idle_fiber() {
 void be(uint32_t t) {
   Device& d = device();
   d.current = t;
-  emulated_thread_index = index_in(d.launch.block, t);
+  emulated_thread_index = d.indices[t];
   running.thread = running.block_begin + t;
-  running.warp_time = d.warp_time[t / 32];
+  running.warp_time = d.warps[t / 32].time;
 }
 
 void resume(uint32_t t) {
@@ -215,15 +221,17 @@ void release_barrier() {
   for (uint32_t t = 1; t < d.threads.size(); ++t) {
     const Thread &first = d.threads[0], &other = d.threads[t];
     if (other.place.line == first.place.line &&
-        std::strcmp(other.place.file, first.place.file) == 0)
+        (other.place.file == first.place.file ||
+         std::strcmp(other.place.file, first.place.file) == 0))
       continue;
     be(t);
     fault("waits in " + waits(other) + " while " + named_in_block(0) + " waits in " + waits(first) +
           ": all threads of a block must come to the same barrier");
   }
-  const uint32_t now = 1 + *std::max_element(d.warp_time.begin(), d.warp_time.end());
+  uint32_t now = 0;
+  for (const Warp& warp : d.warps) now = std::max(now, warp.time + 1);
   MAGLEV_ASSERT(now < 1u << 18, "few enough barriers for a stamp");
-  std::fill(d.warp_time.begin(), d.warp_time.end(), now);
+  for (Warp& warp : d.warps) warp.time = now;
   running.block_time = now;
   d.at_barrier = 0;
   for (Thread& thread : d.threads) thread.state = State::ready;
@@ -232,9 +240,11 @@ void release_barrier() {
 // lets the lanes of a warp go on that all wait for each other
 void release_warp(uint32_t t) {
   Device& d = device();
+  Warp& warp = d.warps[t / 32];
+  const Thread& mine = d.threads[t];
+  if (mine.mask & ~(warp.waiting | warp.absent)) return;
   const uint32_t first = t / 32 * 32,
                  count = std::min<uint32_t>(32, uint32_t(d.threads.size()) - first);
-  const Thread& mine = d.threads[t];
   bool all = true;
   for (uint32_t l = 0; l < count; ++l) {
     const Thread& other = d.threads[first + l];
@@ -246,11 +256,12 @@ void release_warp(uint32_t t) {
       return;
   }
   // only a warp as a whole takes a step in time
-  if (all && mine.memory) ++d.warp_time[t / 32];
+  if (all && mine.memory) ++warp.time;
   const unsigned mask = mine.mask;
   for (uint32_t l = 0; l < count; ++l)
     if ((mask >> l & 1) && d.threads[first + l].state == State::warp)
       d.threads[first + l].state = State::ready;
+  warp.waiting &= ~mask;
 }
 
 // nobody can go on: says whom a thread waits for
@@ -281,7 +292,8 @@ void run_block(uint32_t block) {
   const uint32_t count = d.launch.block_threads;
   emulated_block_index = index_in(d.launch.grid, block);
   d.threads.assign(count, {});
-  d.warp_time.assign((count + 31) / 32, 1);
+  d.warps.assign((count + 31) / 32, {});
+  if (count % 32) d.warps.back().absent = ~0u << count % 32;
   d.live = count, d.at_barrier = 0;
   running.block_begin = block * count, running.block_threads = count;
   running.block_time = 1, running.block_serial = ++d.blocks_run;
@@ -294,10 +306,15 @@ void run_block(uint32_t block) {
       if (d.wrong_shuffle) fault("shuffles at " + text(d.threads[t].place) + d.wrong_shuffle);
       went_on = true;
       const Thread& thread = d.threads[t];
-      if (thread.state == State::warp) release_warp(t);
+      Warp& warp = d.warps[t / 32];
+      if (thread.state == State::warp) {
+        warp.waiting |= 1u << t % 32;
+        release_warp(t);
+      }
       if (thread.state == State::barrier && ++d.at_barrier == count) release_barrier();
       if (thread.state != State::done) continue;
       --d.live;
+      warp.absent |= 1u << t % 32;
       // lanes may wait for those that are left
       for (uint32_t l = t / 32 * 32; l < std::min(count, (t / 32 + 1) * 32); ++l)
         if (d.threads[l].state == State::warp) release_warp(l);
@@ -377,6 +394,8 @@ void run_grid(const Launch& launch, size_t shared_bytes, cudaStream_t stream) {
   const dim3 &block = launch.block, &grid = launch.grid;
   emulated_block_size = {block.x, block.y, block.z};
   emulated_grid_size = {grid.x, grid.y, grid.z};
+  d.indices.resize(launch.block_threads);
+  for (uint32_t t = 0; t < launch.block_threads; ++t) d.indices[t] = index_in(block, t);
   try {
     begin_dynamic_shared(shared_bytes);
     for (uint32_t b = 0; b < grid.x * grid.y * grid.z; ++b) run_block(b);
