@@ -148,7 +148,7 @@ function(maglev_device_code target)
 endfunction()
 
 # where torch has no CUDA, the C++ that only builds with device code have is checked against the headers of both, tests
-# too. What operations say in `launch` is compiled with the emulated device (tests/CMakeLists.txt)
+# too. What operations say in `launch` is compiled for the emulated device (tests/CMakeLists.txt)
 function(maglev_check_device_cpp)
   if(NOT MAGLEV_CUDA_CHECK)
     return()

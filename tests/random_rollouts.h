@@ -60,6 +60,13 @@ inline EnvSpec goals() {
 /// Fills rows [.., shape] of a column with random numbers; of tokens [.., S, A, 3] with up to S
 /// goals of up to A atoms in front, of [.., A, 3] with one goal.
 inline void fill_random(at::Tensor rows, const ObsColumn& column) {
+  if (rows.is_cuda()) {
+    // the numbers of a processor, on each device
+    const auto host = at::empty(rows.sizes(), rows.options().device(at::kCPU));
+    fill_random(host, column);
+    rows.copy_(host);
+    return;
+  }
   if (column.vocabulary.empty()) {
     rows.scalar_type() == at::kByte ? rows.random_(0, 256) : rows.normal_();
     return;
@@ -99,18 +106,20 @@ class RandomRollouts {
  public:
   /// `updates`: of the run that schedules are over.
   RandomRollouts(const EnvSpec& spec, int64_t rows, const ppo::Options& options, int threads = 1,
-                 int64_t updates = 1'000'000, Precision precision = Precision::fp32)
+                 int64_t updates = 1'000'000, Precision precision = Precision::fp32,
+                 at::Device device = at::kCPU)
       : spec_((claim_threads(), spec)),
         pool_(threads),
-        metrics_(at::kCPU),
+        metrics_(device),
         ppo(options, {.spec = spec,
                       .rows = rows,
                       .total_steps = updates * options.rollout * rows,
                       .seed = 3,
+                      .device = device,
                       .pool = &pool_,
                       .precision = precision}),
         store(spec, {.T = options.rollout, .rows = rows, .block_rows = ppo.plan().block_rows},
-              ppo.plan().columns, at::kCPU) {}
+              ppo.plan().columns, device) {}
 
   /// Rollout number `i`: the same for the same number; only what act writes depends on the weights.
   const Batch& collect(int64_t i) {

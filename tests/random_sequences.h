@@ -19,6 +19,7 @@ struct Setting {
   int64_t deter = 24, hidden = 10, units = 12;
   Precision precision = Precision::fp32;
   int64_t micro_batch = 0;
+  at::Device device = at::kCPU;
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
@@ -42,8 +43,8 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
           .pool = &pool};
 }
 
-/// Episodes end here and there, and begin at the next step but one.
-inline Sequences sequences(const LearnerOptions& o, uint64_t seed) {
+/// Episodes end here and there, and begin at the next step but one. The same on each device.
+inline Sequences sequences(const LearnerOptions& o, uint64_t seed, at::Device device = at::kCPU) {
   at::manual_seed(seed);
   const int64_t T = o.options.length, B = o.options.batch;
   const auto ended = (at::rand({T, B}) < 0.2).to(at::kFloat);
@@ -60,6 +61,9 @@ inline Sequences sequences(const LearnerOptions& o, uint64_t seed) {
   if (o.shape.channels > 0)
     s.seen.image =
         at::randint(0, 256, {T, B, o.shape.height, o.shape.width, o.shape.channels}, at::kByte);
+  for (auto* t : {&s.is_first, &s.action, &s.reward, &s.terminated, &s.ended, &s.deter, &s.stoch,
+                  &s.seen.vector, &s.seen.image})
+    if (t->defined()) *t = t->to(device);
   return s;
 }
 
@@ -69,20 +73,20 @@ struct Made {
   explicit Made(const Setting& setting)
       : pool((claim_threads(), setting.threads)),
         options(learner_options(setting, pool)),
-        state(options.options, options.shape, 7, at::kCPU),
+        state(options.options, options.shape, 7, setting.device),
         learner(options, state),
-        figures(at::zeros({int64_t(kFigures)})) {
+        figures(at::zeros({int64_t(kFigures)}, setting.device)) {
     at::manual_seed(11);
     at::Tensor data = state.params.data();
-    data.add_(at::randn_like(data), 0.05);
+    data.add_(at::randn(data.sizes()).to(setting.device), 0.05);
     // rewards and values of the size they have once they are learned: far bins are unlikely
     for (const char* head : {"reward", "value"}) {
       auto bias = state.networks->named_parameters()[std::string(head) + ".out.bias"].detach();
-      bias.sub_(at::linspace(-30, 30, kBins).abs());
+      bias.sub_(at::linspace(-30, 30, kBins).abs().to(setting.device));
     }
     state.begin_slow_value();
     at::Tensor slow = state.slow_params.data();
-    slow.add_(at::randn_like(slow), 0.02);
+    slow.add_(at::randn(slow.sizes()).to(setting.device), 0.02);
     state.updates.fill_(5);
     // large second moments make a step nearly linear in the gradient
     state.optimizer.second_moment().fill_(1e-2);

@@ -26,6 +26,7 @@ struct Setting {
   int64_t alignment = 1;
   Precision precision = Precision::fp32;
   bool images = false, tasks = false;  ///< at most one of them; neither is of panels
+  at::Device device = at::kCPU;
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
@@ -50,13 +51,13 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
           .shape = shape,
           .seed = 7,
           .discount = discounts(o, spec),
-          .action_mask = plan_options(o, shape, spec, at::kCPU).action_mask,
+          .action_mask = plan_options(o, shape, spec, setting.device).action_mask,
           .precision = setting.precision,
           .pool = &pool};
 }
 
-/// Of random numbers.
-inline Sequences sequences(const LearnerOptions& o, uint64_t seed) {
+/// Of random numbers, the same on each device.
+inline Sequences sequences(const LearnerOptions& o, uint64_t seed, at::Device device = at::kCPU) {
   at::manual_seed(seed);
   const int64_t H = o.options.horizon, B = o.options.batch;
   Sequences s{.obs = at::randn({H + 1, B, o.shape.obs}),
@@ -66,6 +67,8 @@ inline Sequences sequences(const LearnerOptions& o, uint64_t seed) {
   if (o.shape.image())
     s.obs = at::randint(0, 256, {H + 1, B, kImageSide, kImageSide, o.shape.channels}, at::kByte);
   if (o.shape.tasks > 0) s.task = at::randint(0, o.shape.tasks, {B}, at::kLong);
+  for (auto* t : {&s.obs, &s.action, &s.reward, &s.terminated, &s.task})
+    if (t->defined()) *t = t->to(device);
   return s;
 }
 
@@ -75,12 +78,12 @@ struct Made {
   explicit Made(const Setting& setting)
       : pool((claim_threads(), setting.threads)),
         options(learner_options(setting, pool)),
-        state(options.options, options.shape, 7, at::kCPU),
+        state(options.options, options.shape, 7, setting.device),
         learner(options, state),
-        figures(at::zeros({int64_t(kFigures)})) {
+        figures(at::zeros({int64_t(kFigures)}, setting.device)) {
     at::manual_seed(11);
-    state.params.data().add_(at::randn_like(state.params.data()), 0.2);
-    state.target_q.add_(at::randn_like(state.target_q), 0.2);
+    for (at::Tensor weights : {state.params.data(), state.target_q})
+      weights.add_(at::randn(weights.sizes()).to(setting.device), 0.2);
     state.updates.fill_(5);
     // large second moments make a step of Adam nearly linear in the gradient
     for (auto* adam : {&state.model_adam, &state.policy_adam}) adam->second_moment().fill_(1e-3);

@@ -12,7 +12,6 @@
 #include "algos/dreamer/networks.h"
 #include "algos/dreamer/policy.h"
 #include "algos/dreamer/tried.h"
-#include "engine/device/launch.h"
 
 namespace maglev::dreamer {
 namespace {
@@ -115,7 +114,7 @@ double update_sum(const Options& o, const PartCosts& r) {
 std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   const DataPlan data = data_plan(o, context);
-  const bool device = runs_on_cuda(context.device);
+  const bool device = context.device.is_cuda();
   const bool fused = use_fused({.options = o, .shape = shape}, context.device);
   const double rows = double(context.rows), steps = double(data.collect_steps);
   const double updates = steps * rows * data.replay->updates_per_step;

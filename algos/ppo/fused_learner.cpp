@@ -7,7 +7,6 @@
 
 #include "algos/ppo/sizes.h"
 #include "base/trace/span.h"
-#include "engine/device/launch.h"
 #include "kernels/advantage/advantage_op.h"
 #include "kernels/gae/gae_op.h"
 #include "kernels/gather/gather_op.h"
@@ -200,7 +199,7 @@ void FusedLearner::shuffle(int64_t epoch) {
                            .counter = epoch + first_order(context_),
                            .n = rollout_rows_,
                            .base = state_.epochs_done.const_data_ptr<int64_t>()};
-  if (runs_on_cuda(context_.device)) return fill_permutation(permutation_, key, 0);
+  if (context_.device.is_cuda()) return fill_permutation(permutation_, key, 0);
   // its elements know nothing of each other
   int64_t* order = permutation_.data_ptr<int64_t>();
   context_.pool->run((rollout_rows_ + kShufflePart - 1) / kShufflePart, [&](int64_t p) {

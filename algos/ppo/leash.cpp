@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
-#include "engine/device/launch.h"
 #include "kernels/policy/policy_op.h"
 
 namespace maglev::ppo {
@@ -59,7 +58,7 @@ void Leash::find_base_log_probs(const Batch& batch) {
             policy_log_prob(context_.spec.action, dist, action.narrow(0, begin, count)).log_prob);
   };
   // a device's work stays on this thread's stream
-  if (!runs_on_cuda(context_.device)) return context_.pool->run(parts, find);
+  if (!context_.device.is_cuda()) return context_.pool->run(parts, find);
   for (int64_t p = 0; p < parts; ++p) find(p);
 }
 

@@ -3,7 +3,6 @@
 #include "algos/ppo/device_panels.h"
 #include "algos/ppo/host_panels.h"
 #include "base/simd/pairs.h"
-#include "engine/device/launch.h"
 
 namespace maglev::ppo {
 
@@ -21,17 +20,17 @@ bool Panels::suit(const Options& options, const AlgoContext& context, const Acto
   if (!options.fused) return false;
   if (context.precision != Precision::fp32 && !pairs_suit(context)) return false;
   if (!PanelNetwork::obstacle(network, context.spec).empty()) return false;
-  return !runs_on_cuda(context.device) || DevicePanels::suit(network, context.spec);
+  return !context.device.is_cuda() || DevicePanels::suit(network, context.spec);
 }
 
 std::unique_ptr<Panels> Panels::make(const AlgoContext& context, const ActorCritic& network,
                                      const FlatParams& params) {
-  if (runs_on_cuda(context.device)) return std::make_unique<DevicePanels>(context, network, params);
+  if (context.device.is_cuda()) return std::make_unique<DevicePanels>(context, network, params);
   return std::make_unique<HostPanels>(network, params, context);
 }
 
 PanelSizes Panels::sizes(at::Device device) {
-  if (runs_on_cuda(device)) return {.rows = kTileRows, .lanes = kMostTileBlocks};
+  if (device.is_cuda()) return {.rows = kTileRows, .lanes = kMostTileBlocks};
   // however many threads there are
   return {.rows = kPanelRows, .lanes = 16};
 }

@@ -17,7 +17,7 @@ namespace maglev::ppo {
 NetworkContext network_context(const AlgoContext& context) {
   return {.spec = context.spec,
           .bf16 = context.precision == Precision::bf16,
-          .on_cuda = runs_on_cuda(context.device)};
+          .on_cuda = context.device.is_cuda()};
 }
 
 PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)

@@ -11,7 +11,6 @@
 
 #include "algos/ppo/panels.h"
 #include "algos/ppo/policy.h"
-#include "engine/device/launch.h"
 
 namespace maglev::ppo {
 namespace {
@@ -111,7 +110,7 @@ int64_t first_order(const AlgoContext& context) {
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
   // off panels a device and the reference take a minibatch as a whole
-  if (!o.fused || runs_on_cuda(context.device)) return minibatch_rows(o, context);
+  if (!o.fused || context.device.is_cuda()) return minibatch_rows(o, context);
   return thread_rows(o, context, network);
 }
 
@@ -128,7 +127,7 @@ bool takes_pairs(const Options& o, const AlgoContext& context, const ActorCritic
 }
 
 int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  if (runs_on_cuda(context.device)) return context.rows;
+  if (context.device.is_cuda()) return context.rows;
   if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
   const int64_t work = network.cost().multiply_adds;
   const int64_t rows =
@@ -145,7 +144,7 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
   plan.block_rows = block_rows(o, context, *unmade(o, context));
   plan.shares = true;
   plan.precisions = {Precision::bf16, Precision::fp16};
-  plan.capturable = runs_on_cuda(context.device);
+  plan.capturable = context.device.is_cuda();
   return plan;
 }
 
@@ -159,7 +158,7 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   // at work at once; each row keeps what its layers give, its gradients and what fused layers add
   const int64_t threads = context.pool ? context.pool->threads() : 1;
   int64_t working = std::min(threads, lanes);
-  if (runs_on_cuda(context.device))
+  if (context.device.is_cuda())
     working = Panels::suit(o, context, network)
                   ? lane_count(context, panel_rows_at_once(o, context), shard)
                   : 1;
@@ -197,7 +196,7 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   const int64_t parameters = parameter_count(network);
   // a thread acts for a block of rows at a time
   const int64_t threads =
-      context.pool && !runs_on_cuda(context.device) ? context.pool->threads() : 1;
+      context.pool && !context.device.is_cuda() ? context.pool->threads() : 1;
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   const RowCost cost = network.cost();
   return {{"parameters", (1 + pairs) * f32 * parameters},
@@ -209,7 +208,7 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
 std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
   const auto made = unmade(o, context);
   const ActorCritic& network = *made;
-  const bool device = runs_on_cuda(context.device), panels = Panels::suit(o, context, network);
+  const bool device = context.device.is_cuda(), panels = Panels::suit(o, context, network);
   const RowCost cost = network.cost();
   const double rows = double(o.rollout * context.rows), epochs = double(o.epochs);
   const double forward = 2 * double(cost.multiply_adds), outputs = double(cost.outputs);

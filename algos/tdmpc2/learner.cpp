@@ -4,12 +4,11 @@
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/policy.h"
 #include "algos/tdmpc2/reference/learner.h"
-#include "engine/device/launch.h"
 
 namespace maglev::tdmpc2 {
 
 LearnerKind learner_kind(const LearnerOptions& o, at::Device device) {
-  const bool cuda = runs_on_cuda(device);
+  const bool cuda = device.is_cuda();
   if (!use_fused(o.options, cuda ? DeviceLearner::obstacle(o) : PanelLearner::obstacle(o, device)))
     return LearnerKind::reference;
   return cuda ? LearnerKind::device : LearnerKind::panels;

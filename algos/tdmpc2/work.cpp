@@ -8,7 +8,6 @@
 #include "algos/tdmpc2/policy.h"
 #include "algos/tdmpc2/tdmpc2.h"
 #include "base/simd/panel.h"
-#include "engine/device/launch.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -109,7 +108,7 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const ModelShape shape = model_shape(o, context.spec);
   const ModelLayout layout = model_layout(shape);
   const DataPlan data = data_plan(o, context);
-  const bool device = runs_on_cuda(context.device);
+  const bool device = context.device.is_cuda();
   const double rows = double(context.rows), steps = double(data.collect_steps);
   const double updates = steps * rows * o.updates_per_step, size = double(layout.size());
   std::vector<StageWork> work;

@@ -1,7 +1,6 @@
 #include "engine/algo/micro_batch.h"
 
 #include "engine/device/device.h"
-#include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {
@@ -21,11 +20,11 @@ void MicroBatch::run(const std::function<void(int64_t)>& learn) {
       return learn(rows_);
     } catch (const c10::Error& error) {
       // the device is asked nothing where it may be broken
-      if (!is_out_of_memory(error) || (runs_on_cuda(device_) && stream_is_captured()) || !halve())
+      if (!is_out_of_memory(error) || (device_.is_cuda() && stream_is_captured()) || !halve())
         throw;
     }
     // behind the handler: what the error held on to is gone
-    if (runs_on_cuda(device_)) release_device_memory();
+    if (device_.is_cuda()) release_device_memory();
     else release_cpu_cache();
   }
 }

@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/device/launch.h"
 
 namespace maglev {
 
@@ -29,7 +28,7 @@ int64_t Rollout::observed_bytes(const EnvSpec& spec, const RolloutShape& shape) 
 void Rollout::roll_over() {
   auto copy = [](at::Tensor& to, const at::Tensor& from) {
     if (!to.defined()) return;
-    if (runs_on_cuda(to.device())) to.copy_(from);
+    if (to.device().is_cuda()) to.copy_(from);
     else std::memcpy(to.data_ptr(), from.const_data_ptr(), to.nbytes());
   };
   TimeStep &first = step(0), &last = step(shape().T);

@@ -30,7 +30,7 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
       seed_(seed),
       first_env_(first_env),
       learners_(learners ? learners : entry.agents),
-      on_device_(runs_on_cuda(device) && !entry.host_only),
+      on_device_(device.is_cuda() && !entry.host_only),
       pool_(&pool),
       states_(nullptr, [](void*) {}) {
   if (N < 1) throw Error("[env] env.count must be at least 1, got " + std::to_string(N));
@@ -96,7 +96,7 @@ void VecEnv::step(const StepIo& io) {
 }
 
 void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
-  if (!runs_on_cuda(totals_.device())) return entry_->step_cpu(batch(), io, begin, end);
+  if (!totals_.device().is_cuda()) return entry_->step_cpu(batch(), io, begin, end);
   MAGLEV_ASSERT(begin == 0 && end == N_, "on a device all environments step at once");
   step(io);
 }

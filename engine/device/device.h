@@ -15,16 +15,6 @@ constexpr bool kDeviceCode = true;
 constexpr bool kDeviceCode = false;
 #endif
 
-/// Whether operations on host tensors take the CUDA side of their kernels: in tests that emulate a
-/// device (tests/emulation), which compile the operations and this room again.
-#ifdef MAGLEV_EMULATED_DEVICE
-constexpr bool kEmulatedDevice = true;
-bool device_is_emulated();
-#else
-constexpr bool kEmulatedDevice = false;
-constexpr bool device_is_emulated() { return false; }
-#endif
-
 /// Makes CUDA device `index` the one of this thread: launches, streams and memory are its own from
 /// here on. Nothing in builds without device code.
 void use_device(int index);

@@ -4,8 +4,6 @@
 
 namespace maglev {
 
-bool runs_on_cuda(at::Device device) { return device.is_cuda() || device_is_emulated(); }
-
 void refuse_device(const char* kernel, at::Device device) {
   const std::string where = "[" + std::string(kernel) + "] ";
   if (device.is_cuda())

@@ -23,10 +23,6 @@ inline bool has_kernels_for(at::Device device) {
   return device.is_cpu() || (kDeviceCode && device.is_cuda());
 }
 
-/// Whether work on tensors of `device` is for the CUDA side of kernels: what asks so goes the way
-/// of a GPU on an emulated device too, whose tensors lie in host memory.
-bool runs_on_cuda(at::Device device);
-
 /// The one device of all tensors that are defined, `first` among them. Throws Error when they lie
 /// on several, or on one that this build has no kernels for.
 template <class... Others>
@@ -54,13 +50,12 @@ void launch(const char* kernel, at::Device device, const Cpu& cpu, const Args&..
                 "the CUDA function takes the same arguments and a stream, and returns an error");
   at::RecordFunction told(at::RecordScope::FUNCTION);
   if (told.isActive()) told.before("maglev::" + std::string(kernel));
-  if (device.is_cpu() && !device_is_emulated()) {
+  if (device.is_cpu()) {
     const auto span = trace::kernel(kernel);
     return void(cpu(args...));
   }
-  if constexpr (kDeviceCode || kEmulatedDevice)
-    if (runs_on_cuda(device))
-      return check_cuda(Cuda(args..., device.is_cuda() ? current_stream() : nullptr), kernel);
+  if constexpr (kDeviceCode)
+    if (device.is_cuda()) return check_cuda(Cuda(args..., current_stream()), kernel);
   refuse_device(kernel, device);
 }
 

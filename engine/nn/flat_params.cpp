@@ -5,14 +5,13 @@
 #include <torch/nn/module.h>
 
 #include "base/core/error.h"
-#include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {
 
 int64_t flat_alignment(at::Device device) {
   constexpr int64_t kBytes = 64;
-  return !runs_on_cuda(device) ? 1 : kBytes / int64_t(sizeof(float));
+  return !device.is_cuda() ? 1 : kBytes / int64_t(sizeof(float));
 }
 
 FlatParams::FlatParams(torch::nn::Module& module)

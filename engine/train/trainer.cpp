@@ -11,7 +11,6 @@
 #include "base/trace/span.h"
 #include "engine/data/all_rows.h"
 #include "engine/device/device.h"
-#include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
 #include "engine/train/timed.h"
@@ -92,11 +91,11 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                 " leave it out");
   const int64_t rows = envs_->rows();
   const int64_t block =
-      runs_on_cuda(placement.device) ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
+      placement.device.is_cuda() ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
   store_ = make_store(run, envs_->spec(), *plan_,
                       {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement);
   carry_ = algo_->policy().initial_carry(rows);
-  const bool one_by_one = experiment.env().at_once == 1 && !runs_on_cuda(placement.device);
+  const bool one_by_one = experiment.env().at_once == 1 && !placement.device.is_cuda();
   if (!offline())
     for (const TimeStep& part : store_->window().step(0).blocks) {
       blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
@@ -115,7 +114,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   }
   finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
                                           first_env, store_->window(), placement.device,
-                                          /*flagged=*/runs_on_cuda(placement.device));
+                                          /*flagged=*/placement.device.is_cuda());
   if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
@@ -136,7 +135,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                std::to_string(step) + "; checkpoints before it are intact");
                  }});
   Progress& progress = report_.progress();
-  if (!runs_on_cuda(placement.device)) progress.iteration_steps = steps_per_iteration();
+  if (!placement.device.is_cuda()) progress.iteration_steps = steps_per_iteration();
   progress.total_steps = run.steps;
   if (plan_->replay && !offline()) progress.seeding_steps = plan_->replay->first_steps;
   // what building left behind is of other sizes than what iterations ask for
@@ -172,7 +171,7 @@ void Trainer::step_part(int64_t t, int64_t index) {
   if (league_) league_->rivals().attach(io, /*first=*/false);
   envs_->step(io, begin / agents, (begin + count) / agents);
   mark(t, 2);
-  if (runs_on_cuda(placement_.device)) return;
+  if (placement_.device.is_cuda()) return;
   report_.progress().iteration_step.fetch_add(count * placement_.processes,
                                               std::memory_order_relaxed);
   // while the rows are in the cache
@@ -218,7 +217,7 @@ void Trainer::collect() {
 }
 
 void Trainer::keep_collected() {
-  if (runs_on_cuda(placement_.device)) shares_.add(store_->collected(), report_.metrics());
+  if (placement_.device.is_cuda()) shares_.add(store_->collected(), report_.metrics());
   else shares_.add(store_->window(), report_.metrics());
   store_->commit();
 }

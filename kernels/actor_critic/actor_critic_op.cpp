@@ -292,7 +292,7 @@ class NetworkExample {
 
 std::vector<KernelCase> actor_critic_cases(at::Device device) {
   std::vector<KernelCase> list;
-  if (!runs_on_cuda(device)) return list;
+  if (!device.is_cuda()) return list;
   const ObsColumn four{.name = "vector", .shape = {4}}, bytes{.dtype = DType::u8, .shape = {5}},
       codes{.dtype = DType::i32, .shape = {2}}, secret{.shape = {3}, .audience = Audience::critic};
   const ActionSpec two{.heads = {2}}, masked{.heads = {5, 3}, .masked = true},

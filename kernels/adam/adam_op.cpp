@@ -108,7 +108,7 @@ std::vector<KernelCase> adam_cases(at::Device device) {
 AdamTensors make_adam_tensors(const at::Tensor& data, const std::vector<AdamGroup>& groups,
                               const std::vector<float>& rates) {
   const int64_t G = int64_t(groups.size()), P = data.numel();
-  const int64_t chunks = runs_on_cuda(data.device()) ? adam_device_chunks(P) : adam_chunks(P);
+  const int64_t chunks = data.device().is_cuda() ? adam_device_chunks(P) : adam_chunks(P);
   auto options = data.options();
   AdamTensors t{.data = data,
                 .first = at::zeros_like(data),

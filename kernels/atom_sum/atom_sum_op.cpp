@@ -58,7 +58,7 @@ class SumOfAtoms : public torch::autograd::Function<SumOfAtoms> {
     const variable_list tensors{goals, predicates, constants};
     auto out = at::empty({goals.size(0), predicates.size(1)}, predicates.options());
     AtomSum args = atom_sum_args(tensors, rule);
-    if (!runs_on_cuda(device)) expect_known(args);
+    if (!device.is_cuda()) expect_known(args);
     args.out = out.data_ptr<float>();
     launch<atom_sum_cuda>("atom_sum", device, atom_sum_cpu, args);
     context->save_for_backward(tensors);

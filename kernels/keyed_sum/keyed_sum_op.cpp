@@ -98,7 +98,7 @@ at::Tensor keyed_sum(const KeyedRows& addends, int64_t keys) {
 
   // a device adds what lies together
   at::Tensor sorted, order, partial, partial_key;
-  if (runs_on_cuda(device)) {
+  if (device.is_cuda()) {
     std::tie(sorted, order) = at::sort(key.view({-1}), /*stable=*/true, 0, /*descending=*/false);
     const int64_t partials = keyed_sum_partials(count);
     partial = at::empty({partials, width}, rows.options());

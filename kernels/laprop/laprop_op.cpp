@@ -85,7 +85,7 @@ std::vector<KernelCase> laprop_cases(at::Device device) {
 
 LaPropTensors make_laprop_tensors(const at::Tensor& data,
                                   const std::vector<std::pair<int64_t, int64_t>>& spans) {
-  const int64_t most = runs_on_cuda(data.device()) ? kLaPropDeviceChunk : kLaPropChunk;
+  const int64_t most = data.device().is_cuda() ? kLaPropDeviceChunk : kLaPropChunk;
   std::vector<int64_t> chunks;
   for (size_t i = 0; i < spans.size(); ++i)
     for (int64_t done = 0; done < spans[i].second; done += most)

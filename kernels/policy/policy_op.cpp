@@ -46,7 +46,7 @@ template <class Work>
 void for_panels(PolicyPanel panel, const at::Tensor& logits, Work work) {
   const int64_t B = panel.rows, width = panel.mask_width;
   // a device takes all rows as one panel
-  if (runs_on_cuda(logits.device())) {
+  if (logits.device().is_cuda()) {
     auto columns = logits.t().contiguous();
     panel.logits = columns.data_ptr<float>(), panel.stride = B;
     return work(panel, 0);

@@ -126,7 +126,7 @@ class PpoLoss : public torch::autograd::Function<PpoLoss> {
     args.figures = sums.data_ptr<double>();
     const at::Device device = device_of("ppo_loss", logits, log_std, value, batch.index,
                                         batch.scalars, batch.rollout.action);
-    if (runs_on_cuda(device)) loss_on_device(args, logits, d_logits, d_value);
+    if (device.is_cuda()) loss_on_device(args, logits, d_logits, d_value);
     else loss_on_cpu(args, logits, d_logits, d_value);
     figures->add_(sums);
     context->save_for_backward({d_logits, d_log_std, d_value});

@@ -22,7 +22,7 @@ void library_product(at::Tensor c, const at::Tensor& a, const at::Tensor& b, boo
 void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, Precision precision,
              bool add) {
   const at::Device device = device_of("products", c, a, b);
-  if (runs_on_cuda(device)) return library_product(c, a, b, add);
+  if (device.is_cuda()) return library_product(c, a, b, add);
   const bool batches = c.dim() == 3;
   MAGLEV_ASSERT(a.size(-1) == b.size(-2) && a.size(-2) == c.size(-2) && b.size(-1) == c.size(-1),
                 "[rows, depth], [depth, columns], [rows, columns]");
@@ -153,7 +153,7 @@ void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
 }
 
 at::Tensor aligned_rows(const at::Tensor& like) {
-  if (runs_on_cuda(like.device())) return like;
+  if (like.device().is_cuda()) return like;
   constexpr int64_t kFloats = 16;
   auto sizes = like.sizes().vec();
   const int64_t columns = sizes.back();

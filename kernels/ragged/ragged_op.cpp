@@ -172,7 +172,7 @@ PackedGoals pack_goals(const at::Tensor& states, const at::Tensor& successors,
   const at::Tensor& any = states.defined() ? states : successors;
   const at::Device device = device_of("unique_goals", any, states, successors);
   MAGLEV_ASSERT(any.scalar_type() == at::kInt, "goals, i32");
-  MAGLEV_ASSERT(room || !runs_on_cuda(device), "how many goals there are only a processor can say");
+  MAGLEV_ASSERT(room || !device.is_cuda(), "how many goals there are only a processor can say");
   GoalColumns columns{.states = nullptr,
                       .successors = nullptr,
                       .B = any.size(0),
@@ -200,7 +200,7 @@ PackedGoals pack_goals(const at::Tensor& states, const at::Tensor& successors,
   // at most half full
   const int64_t table_size = int64_t(std::bit_ceil(uint64_t(2 * most + 1)));
   auto table = at::full({table_size}, -1, i32);
-  const bool on_cuda = runs_on_cuda(device);
+  const bool on_cuda = device.is_cuda();
   auto number = on_cuda ? at::empty({table_size}, i32) : at::Tensor(),
        firsts = on_cuda ? at::empty({goal_blocks(places)}, i32) : at::Tensor();
   auto goals = room ? at::zeros({*room, columns.width}, i32)

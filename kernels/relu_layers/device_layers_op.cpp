@@ -126,7 +126,7 @@ bool suits_device_layers(const at::Tensor& x, int64_t outputs) {
   const bool as_it_is =
       x.scalar_type() == at::kBFloat16 ||
       (x.scalar_type() == at::kFloat && !at::autocast::is_autocast_enabled(x.device().type()));
-  return runs_on_cuda(x.device()) && as_it_is && x.numel() > 0 && !AtenOnly::on() &&
+  return x.device().is_cuda() && as_it_is && x.numel() > 0 && !AtenOnly::on() &&
          outputs % kReluGroup == 0 && outputs <= kMostReluFeatures;
 }
 

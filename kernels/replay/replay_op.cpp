@@ -444,7 +444,7 @@ std::vector<KernelCase> replay_cases(at::Device device) {
   }
   list.push_back(put_back_case(device));
   // on a processor steps are written to the ring itself, and a thread draws ahead
-  if (runs_on_cuda(device)) {
+  if (device.is_cuda()) {
     for (int64_t times : {1, 6}) list.push_back(write_case(11, times, device));
     for (int64_t held : {5, 4}) list.push_back(ahead_case(held, device));
   }

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "engine/device/launch.h"
 #include "kernels/atom_sum/atom_sum_op.h"
 
 namespace maglev::networks::proof {
@@ -91,7 +90,7 @@ at::Tensor GoalEmbedder::forward(const at::Tensor& goals, bool fused) const {
   const auto rule = sum_rule(atom_, goal_);
   if (fused && rule) return atom_sum(goals, predicates_, constants_, *rule);
   const auto present = goals.select(2, 0) != 0;
-  if (fused && shape_.atoms <= kMostAttended && !runs_on_cuda(goals.device()))
+  if (fused && shape_.atoms <= kMostAttended && !goals.device().is_cuda())
     return forward_packed(goals, present);
   return pooled(atoms(goals, false), present);
 }

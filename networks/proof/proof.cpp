@@ -10,7 +10,6 @@
 
 #include "base/core/error.h"
 #include "engine/device/aten_only.h"
-#include "engine/device/launch.h"
 #include "engine/nn/network.h"
 #include "kernels/keyed_sum/keyed_sum_op.h"
 #include "kernels/ragged/ragged_op.h"
@@ -156,7 +155,7 @@ class ProofNetwork : public ActorCritic {
     // nothing is learned it is all that there could be, for evaluations meet goals of any kind
     std::optional<int64_t> room;
     if (own_.room > 0 && at::GradMode::is_enabled()) room = room_of(B);
-    else if (runs_on_cuda(state.device())) room = B * S_;
+    else if (state.device().is_cuda()) room = B * S_;
     // goals of the call, each once; one tower takes states and successors together
     const bool together = want.policy && !next_body_;
     PackedGoals rows = pack_goals(state, together ? successors : at::Tensor(),

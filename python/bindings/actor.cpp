@@ -7,7 +7,6 @@
 
 #include "base/core/error.h"
 #include "engine/data/step_window.h"
-#include "engine/device/launch.h"
 #include "python/bindings/claim.h"
 
 namespace maglev::python {
@@ -79,7 +78,7 @@ at::Tensor Actor::act(const std::vector<at::Tensor>& obs, const at::Tensor& mask
   const ActKey key{.seed = seed_, .purpose = Purpose::eval, .step = steps_};
   // on a device all rows at once, on the stream of who calls
   const int64_t block =
-      runs_on_cuda(device()) ? rows : block_rows(player_->block_rows(), rows, game_->env.agents);
+      device().is_cuda() ? rows : block_rows(player_->block_rows(), rows, game_->env.agents);
   game_->pool.run((rows + block - 1) / block, [&](int64_t b) {
     const at::NoGradGuard no_grad_here;
     const int64_t begin = b * block, count = std::min(block, rows - begin);

@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include <cuda_runtime.h>
+
 #include "tests/emulation/device.h"
 #include "tests/emulation/running.h"
 
@@ -78,11 +80,15 @@ std::vector<StreamWork> end_capture() {
   Capture& c = capture();
   MAGLEV_ASSERT(c.underway, "a capture has begun");
   c.underway = false;
-  // also a refused capture leaves nothing behind
+  // also a refused capture leaves nothing behind, and no work that others would have to wait for
   std::vector<StreamWork> kept = std::exchange(c.kept, {});
-  for (EmulatedStream* joined : c.joined)
-    if (!has_waited_for(c.stream, joined))
-      refuse("a stream that joined the capture has work that the captured one does not wait for");
+  bool waited = true;
+  for (EmulatedStream* joined : c.joined) {
+    waited &= has_waited_for(c.stream, joined);
+    cudaStreamSynchronize(joined);
+  }
+  if (!waited)
+    refuse("a stream that joined the capture has work that the captured one does not wait for");
   return kept;
 }
 

@@ -74,8 +74,10 @@ std::string refused(void (FaultyStage::*stage)()) {
   StepGraph graph("stage");
   std::string error;
   pool.on_side_stream([&] {
-    // as eager work it is fine
-    if (stage != &FaultyStage::mixes_memories) (faulty.*stage)();
+    // as eager work it is fine, but for what nothing orders
+    const bool unordered = stage == &FaultyStage::works_on_another_thread ||
+                           stage == &FaultyStage::launches_on_another_thread;
+    if (stage != &FaultyStage::mixes_memories && !unordered) (faulty.*stage)();
     if (stage == &FaultyStage::forks_for_good) faulty.side.join();
     if (stage == &FaultyStage::joins_what_lies_outside) faulty.side.fork([] {});
     const at::Tensor before = faulty.x.cpu();
@@ -176,8 +178,46 @@ TEST(Captures, or_eager_work_that_touches_what_a_side_stream_writes_is_a_fault_u
   Forked forked;
   forked.side.fork([&] { Forked::draw(forked.x, 1); });
   EXPECT_NE(error_of([&] { Forked::draw(forked.x, 2); }), "");
+  EXPECT_NE(error_of([&] { forked.x.add_(1); }), "") << "an operation of torch's";
   forked.side.join();
   EXPECT_EQ(error_of([&] { Forked::draw(forked.x, 2); }), "");
+
+  // and the other way round
+  forked.side.fork([&] { forked.y.add_(forked.x); });
+  EXPECT_NE(error_of([&] { Forked::draw(forked.x, 3); }), "") << "which the side stream reads";
+  EXPECT_NE(error_of([&] { forked.x.copy_(forked.y); }), "");
+  forked.side.join();
+  EXPECT_EQ(error_of([&] { forked.x.copy_(forked.y); }), "");
+}
+
+TEST(Captures, or_eager_work_that_writes_memory_another_stream_still_reads_is_a_fault) {
+  if (!emulation::checks_memory()) GTEST_SKIP() << "this build does not check memory";
+  Forked forked;
+  at::Tensor read = at::zeros({3}, forked.x.options());
+  const void* place = read.data_ptr();
+  forked.side.fork([&] { forked.y.narrow(0, 0, 3).copy_(read); });
+  // given back to its own stream, before the other is joined
+  read = at::Tensor();
+  at::Tensor next = at::empty({3}, forked.x.options());
+  ASSERT_EQ(next.data_ptr(), place);
+  EXPECT_NE(error_of([&] { next.zero_(); }), "");
+  forked.side.join();
+  EXPECT_EQ(error_of([&] { next.zero_(); }), "");
+}
+
+TEST(Captures, or_eager_work_are_given_memory_that_their_own_stream_gave_back) {
+  Forked forked;
+  const void *before = nullptr, *beside = nullptr, *later = nullptr;
+  forked.side.fork([&] {
+    at::Tensor t = at::empty({5}, forked.x.options());
+    before = t.data_ptr();
+  });
+  const at::Tensor mine = at::empty({5}, forked.x.options());
+  forked.side.fork([&] { later = at::empty({5}, forked.x.options()).data_ptr(); });
+  beside = mine.data_ptr();
+  EXPECT_EQ(before, later);
+  EXPECT_NE(before, beside);
+  forked.side.join();
 }
 
 }  // namespace

@@ -7,9 +7,13 @@
 #include <set>
 #include <string>
 
+#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
 namespace maglev::emulation {
+
+/// As torch calls it (torch_device.cpp).
+inline const at::Device kEmulatedDevice(at::kCUDA, 0);
 
 /// Operations of ATen that work on numbers while one lives, by name: on a GPU a launch each, or a
 /// few. Views and what only asks are left out, as is what an operation calls itself.

@@ -27,7 +27,9 @@ bool checks_memory();
 /// Lets kernels touch `bytes` bytes at `begin`, filled with what counts as never written. `name` is
 /// what messages call it. 64 bytes before and behind it must be nobody's.
 void add_memory(void* begin, size_t bytes, const std::string& name);
-void remove_memory(void* begin);
+/// `kept`: to be added again there. Who then touches it has to come behind what was done there
+/// before, as where a stream's memory is given to its next tensor while another stream reads.
+void remove_memory(void* begin, bool kept = false);
 
 /// Launches since they were last cleared, by kernel and source: "gather (replay.cu)".
 const std::map<std::string, int64_t>& launches();

@@ -15,15 +15,15 @@
 #include <gtest/gtest.h>
 
 #include "engine/device/kernel.h"
+#include "tests/emulation/counted.h"
 #include "tests/emulation/device.h"
-#include "tests/emulation/on_emulated_device.h"
 #include "verbs/kernels/parity.h"
 
 namespace maglev {
 namespace {
 
 namespace fs = std::filesystem;
-using emulation::OnEmulatedDevice;
+using emulation::kEmulatedDevice;
 using verbs::kernels::check_parity;
 using verbs::kernels::Parity;
 using verbs::kernels::parity_text;
@@ -69,9 +69,8 @@ class EmulatedKernel : public testing::TestWithParam<Twin> {};
 
 TEST_P(EmulatedKernel, gives_what_its_reference_gives) {
   emulation::clear_launches();
-  const OnEmulatedDevice scope;
   int cases = 0;
-  for (const KernelCase& one : GetParam().entry->cases(at::kCPU)) {
+  for (const KernelCase& one : GetParam().entry->cases(kEmulatedDevice)) {
     const auto launched = emulation::launches();
     const Parity parity = check_parity(one, tolerance_scale());
     EXPECT_TRUE(parity.ok) << one.name << ": "

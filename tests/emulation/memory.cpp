@@ -49,7 +49,12 @@ class Stamp {
 
   /// Whether it comes before what the running thread does now, whatever the device does.
   bool before_now() const {
-    if (!of_this_launch()) return comes_before(launch());
+    if (!of_this_launch()) {
+      // mostly that of the word before
+      if (launch() != running.earlier && !comes_before(launch())) return false;
+      running.earlier = launch();
+      return true;
+    }
     const Scope scope = Scope(bits_ & 3);
     if (scope == one && thread() == running.thread) return true;
     if (scope == grid || !of_this_block()) return false;
@@ -90,6 +95,8 @@ struct Page {
   }
 };
 
+using Pages = std::vector<std::unique_ptr<Page>>;
+
 struct Region {
   uintptr_t begin;
   size_t bytes;
@@ -97,7 +104,7 @@ struct Region {
   bool shared = false;
   uint64_t block_serial = 0;  // of the block that shared memory is of
   uint32_t launch = 0;        // that it was last used in
-  std::vector<std::unique_ptr<Page>> pages;
+  Pages pages;
 
   bool has(uintptr_t a, size_t n) const { return a >= begin && a + n <= begin + bytes; }
 };
@@ -113,13 +120,26 @@ std::recursive_mutex mutex;
 class Regions {
  public:
   Region& add(Region region) {
+    if (auto before = kept_.extract(region.begin)) {
+      region.pages = std::move(before.mapped());
+      region.pages.resize((region.bytes + kPage - 1) / kPage);
+    }
     auto& place = by_begin_[region.begin];
     place = std::make_unique<Region>(std::move(region));
     return *place;
   }
-  void remove(uintptr_t begin) {
-    by_begin_.erase(begin);
-    recent_ = {};
+  void remove(uintptr_t begin, bool kept) {
+    const auto region = by_begin_.find(begin);
+    if (region != by_begin_.end()) {
+      if (kept) kept_[begin] = std::move(region->second->pages);
+      by_begin_.erase(region);
+      recent_ = {};
+    }
+    if (!kept) kept_.erase(begin);
+  }
+  void forget_accesses() {
+    for (auto& [begin, region] : by_begin_) region->pages.clear();
+    kept_.clear();
   }
   /// The last that begins at `a` or before it; null where there is none.
   Region* below(uintptr_t a) const {
@@ -138,11 +158,10 @@ class Regions {
     if (!region || !region->has(a, n)) return nullptr;
     return recent = region;
   }
-  auto begin() { return by_begin_.begin(); }
-  auto end() { return by_begin_.end(); }
 
  private:
   std::map<uintptr_t, std::unique_ptr<Region>> by_begin_;
+  std::map<uintptr_t, Pages> kept_;  // of what was removed and comes again
   std::array<Region*, 4096> recent_{};
 };
 
@@ -302,14 +321,12 @@ void add_memory(void* begin, size_t bytes, const std::string& name) {
   regions().add({.begin = a, .bytes = bytes, .name = name});
 }
 
-void remove_memory(void* begin) {
+void remove_memory(void* begin, bool kept) {
   const std::lock_guard lock(mutex);
-  regions().remove(reinterpret_cast<uintptr_t>(begin));
+  regions().remove(reinterpret_cast<uintptr_t>(begin), kept);
 }
 
-void forget_accesses() {
-  for (auto& [begin, region] : regions()) region->pages.clear();
-}
+void forget_accesses() { regions().forget_accesses(); }
 
 void touch(const void* memory, size_t bytes, bool write) {
   if (!checks_memory() || bytes == 0) return;
@@ -323,7 +340,7 @@ void touch(const void* memory, size_t bytes, bool write) {
 }
 
 void begin_dynamic_shared(size_t bytes) {
-  if (dynamic) regions().remove(reinterpret_cast<uintptr_t>(dynamic));
+  if (dynamic) regions().remove(reinterpret_cast<uintptr_t>(dynamic), false);
   dynamic = nullptr;
   if (bytes == 0) return;
   use_shared(bytes);

@@ -16,14 +16,13 @@
 #include "tests/close.h"
 #include "tests/emulation/counted.h"
 #include "tests/emulation/device.h"
-#include "tests/emulation/on_emulated_device.h"
 #include "tests/random_rollouts.h"
 
 namespace maglev {
 namespace {
 
 using emulation::CountedOperations;
-using emulation::OnEmulatedDevice;
+using emulation::kEmulatedDevice;
 using emulation::without_arguments;
 using ppo::Options;
 
@@ -82,7 +81,7 @@ Options with(const Setting& setting) {
 at::Tensor parameters(RandomRollouts& run) {
   std::vector<at::Tensor> all;
   for (const auto& p : run.ppo.policy().network().parameters()) all.push_back(p.flatten());
-  return at::cat(all);
+  return at::cat(all).cpu();
 }
 
 class EmulatedPpo : public testing::TestWithParam<EnvSpec> {};
@@ -91,36 +90,30 @@ TEST_P(EmulatedPpo, acts_and_learns_as_the_cpu_does) {
   for (const auto& setting : settings()) {
     const Options options = with(setting);
     RandomRollouts cpu(GetParam(), kRows, options, 1, kUpdates);
-    std::unique_ptr<RandomRollouts> device;
-    {
-      const OnEmulatedDevice scope;
-      device = std::make_unique<RandomRollouts>(GetParam(), kRows, options, 1, kUpdates);
-    }
+    RandomRollouts device(GetParam(), kRows, options, 1, kUpdates, Precision::fp32,
+                          kEmulatedDevice);
     ASSERT_NE(cpu.ppo.policy().panels(), nullptr);
-    ASSERT_NE(device->ppo.policy().panels(), nullptr);
+    ASSERT_NE(device.ppo.policy().panels(), nullptr);
     const Tolerance sums = Tolerance::of_sums(sums_of(cpu.ppo.policy().network()), kRounding) * 10;
     for (int64_t i = 0; i < kUpdates; ++i) {
       const Batch& theirs = cpu.collect(i);
       const at::Tensor action = theirs.action.clone(),
                        log_prob = theirs.extra[ppo::log_prob_column].clone();
       emulation::clear_launches();
-      {
-        const OnEmulatedDevice scope;
-        const Batch& batch = device->collect(i);
-        if (i == 0) {
-          // the same networks: the same categories, or as near as sums of other orders are
-          const bool discrete = GetParam().action.discrete();
-          EXPECT_TRUE(close(batch.action, action, discrete ? Tolerance(0) : sums)) << setting.name;
-          EXPECT_TRUE(close(batch.extra[ppo::log_prob_column], log_prob, sums)) << setting.name;
-        }
+      const Batch& batch = device.collect(i);
+      if (i == 0) {
+        // the same networks: the same categories, or as near as sums of other orders are
+        const bool discrete = GetParam().action.discrete();
+        EXPECT_TRUE(close(batch.action.cpu(), action, discrete ? Tolerance(0) : sums))
+            << setting.name;
+        EXPECT_TRUE(close(batch.extra[ppo::log_prob_column].cpu(), log_prob, sums)) << setting.name;
       }
-      cpu.learn(relived(cpu, device->store.batch()));
-      const OnEmulatedDevice scope;
-      device->learn(device->store.batch());
+      cpu.learn(relived(cpu, batch));
+      device.learn(batch);
       EXPECT_GT(emulation::launches().at("learn (actor_critic.cu)"), 0);
     }
-    EXPECT_TRUE(close(parameters(*device), parameters(cpu), kWeightBound)) << setting.name;
-    const auto ours = device->figures(), theirs = cpu.figures();
+    EXPECT_TRUE(close(parameters(device), parameters(cpu), kWeightBound)) << setting.name;
+    const auto ours = device.figures(), theirs = cpu.figures();
     ASSERT_EQ(ours.size(), theirs.size());
     for (size_t f = 0; f < ours.size(); ++f)
       EXPECT_NEAR(ours[f].second, theirs[f].second,
@@ -168,16 +161,16 @@ struct Training {
           std::string("ppo.network.hidden=[16, 16]"), std::string("train.graph=on")})
       experiment.table().override_with(one);
     for (const auto& one : settings) experiment.table().override_with(one);
-    trainer = std::make_unique<Trainer>(experiment, Placement{.device = at::kCPU, .threads = 1});
+    trainer =
+        std::make_unique<Trainer>(experiment, Placement{.device = kEmulatedDevice, .threads = 1});
   }
 };
 
 class EmulatedRun : public testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedRun, takes_these_launches_an_iteration) {
-  const OnEmulatedDevice scope;
   Training run(GetParam(), {});
-  // the first sets up what later ones find
+  // the first sets up what later ones find; the second is as graphs have it, and not yet one
   run.trainer->iterate();
   const Counted counted = iteration(*run.trainer);
   constexpr int64_t M = kEpochs * kMinibatches;
@@ -227,7 +220,6 @@ TEST_P(EmulatedRun, takes_these_launches_an_iteration) {
 
 // the same networks where they are too wide for the kernel: ATen's layers under autograd
 TEST_P(EmulatedRun, takes_more_operations_off_panels) {
-  const OnEmulatedDevice scope;
   Training run(GetParam(), {"ppo.network.hidden=[16, 264]"});
   run.trainer->iterate();
   const Counted counted = iteration(*run.trainer);
@@ -242,16 +234,12 @@ TEST_P(EmulatedRun, takes_more_operations_off_panels) {
 }
 
 TEST_P(EmulatedRun, steps_environments_as_the_cpu_does) {
-  std::unique_ptr<Training> run;
-  {
-    const OnEmulatedDevice scope;
-    run = std::make_unique<Training>(GetParam(), std::vector<std::string>{});
-    run->trainer->iterate();
-  }
+  Training run(GetParam(), {});
+  run.trainer->iterate();
   // the same actions on the CPU
-  const Batch& came = run->trainer->rollout().batch();
+  const Batch& came = run.trainer->rollout().batch();
   ThreadPool pool(1);
-  VecEnv envs(run->experiment.env(), run->experiment.env_params(), kEnvs, run->experiment.run.seed,
+  VecEnv envs(run.experiment.env(), run.experiment.env_params(), kEnvs, run.experiment.run.seed,
               at::kCPU, pool);
   Rollout rollout(envs.spec(), {.T = kT, .rows = kEnvs, .block_rows = kEnvs}, {}, at::kCPU);
   envs.reset(rollout.window().first_io());
@@ -262,11 +250,11 @@ TEST_P(EmulatedRun, steps_environments_as_the_cpu_does) {
   const Batch& ours = rollout.batch();
   // row 0 has become the next rollout's
   for (size_t c = 0; c < ours.obs.size(); ++c)
-    EXPECT_TRUE(at::equal(came.obs[c].narrow(0, 1, kT), ours.obs[c].narrow(0, 1, kT)));
-  EXPECT_TRUE(at::equal(came.is_first.narrow(0, 1, kT), ours.is_first.narrow(0, 1, kT)));
-  EXPECT_TRUE(at::equal(came.reward, ours.reward));
-  EXPECT_TRUE(at::equal(came.terminated, ours.terminated));
-  EXPECT_TRUE(at::equal(came.truncated, ours.truncated));
+    EXPECT_TRUE(at::equal(came.obs[c].narrow(0, 1, kT).cpu(), ours.obs[c].narrow(0, 1, kT)));
+  EXPECT_TRUE(at::equal(came.is_first.narrow(0, 1, kT).cpu(), ours.is_first.narrow(0, 1, kT)));
+  EXPECT_TRUE(at::equal(came.reward.cpu(), ours.reward));
+  EXPECT_TRUE(at::equal(came.terminated.cpu(), ours.terminated));
+  EXPECT_TRUE(at::equal(came.truncated.cpu(), ours.truncated));
 }
 
 INSTANTIATE_TEST_SUITE_P(Envs, EmulatedRun, testing::Values("cartpole", "pendulum"),

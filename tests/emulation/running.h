@@ -19,6 +19,7 @@ struct Running {
   uintptr_t stack = 0;            ///< where accesses are its own
   size_t stack_bytes = SIZE_MAX;  ///< all of memory while no kernel runs
   uint32_t launch = 0;            ///< number of the launch or copy, 1 to kMostLaunches
+  uint32_t earlier = 0;           ///< a launch that is over before this one begins; 0: not asked
   uint32_t thread = 0;            ///< in the grid
   uint32_t block_begin = 0, block_threads = 1;  ///< threads of its block
   uint32_t block_time = 0;                      ///< of the last barrier

@@ -91,7 +91,7 @@ void begin_work(cudaStream_t on) {
   stream.clock.resize(std::max(stream.clock.size(), s.all.size()));
   stream.clock[stream.number] = ++stream.enqueued;
   s.work.push_back({stream.number, stream.enqueued});
-  running.launch = uint32_t(s.work.size());
+  running.launch = uint32_t(s.work.size()), running.earlier = 0;
 }
 
 bool has_waited_for(cudaStream_t stream, cudaStream_t other) {

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -15,32 +14,26 @@
 #include "algos/tdmpc2/reference/learner.h"
 #include "tests/emulation/counted.h"
 #include "tests/emulation/device.h"
-#include "tests/emulation/on_emulated_device.h"
 #include "tests/tdmpc2_learners.h"
 
 namespace maglev::tdmpc2 {
 namespace {
 
 using emulation::CountedOperations;
-using emulation::OnEmulatedDevice;
+using emulation::kEmulatedDevice;
 
 TEST(EmulatedTdmpc2, learns_as_autograd_does_on_the_cpu) {
-  const Setting setting{.B = 11, .alignment = 16};
+  Setting setting{.B = 11, .alignment = 16};
   Made<ReferenceLearner> reference(setting);
-  std::unique_ptr<Made<DeviceLearner>> device;
-  {
-    const OnEmulatedDevice scope;
-    device = std::make_unique<Made<DeviceLearner>>(setting);
-  }
+  setting.device = kEmulatedDevice;
+  Made<DeviceLearner> device(setting);
   for (uint64_t seed : {3, 4}) {
-    const Sequences batch = sequences(reference.options, seed);
-    reference.learner.update(batch, reference.figures);
-    const OnEmulatedDevice scope;
-    device->learner.update(batch, device->figures);
+    reference.learner.update(sequences(reference.options, seed), reference.figures);
+    device.learner.update(sequences(reference.options, seed, kEmulatedDevice), device.figures);
   }
-  EXPECT_TRUE(close(device->state.params.data(), reference.state.params.data(), 1e-6));
-  EXPECT_TRUE(close(device->state.target_q, reference.state.target_q, 1e-6));
-  EXPECT_TRUE(close(device->figures, reference.figures, 5e-5));
+  EXPECT_TRUE(close(device.state.params.data().cpu(), reference.state.params.data(), 1e-6));
+  EXPECT_TRUE(close(device.state.target_q.cpu(), reference.state.target_q, 1e-6));
+  EXPECT_TRUE(close(device.figures.cpu(), reference.figures, 5e-5));
 }
 
 /// What a stage asks of a device: launches of ours and operations of ATen.
@@ -65,10 +58,14 @@ int64_t asked(const char* stage, const std::function<void()>& run) {
 
 template <class Learner>
 int64_t asked_of_an_update(Precision precision) {
-  const OnEmulatedDevice scope;
   // steps and networks of configs/tdmpc2/hockey_report.yaml; widths change no launch
-  Made<Learner> made({.B = 4, .H = 8, .dropout = 0.01, .alignment = 16, .precision = precision});
-  const Sequences batch = sequences(made.options, 3);
+  Made<Learner> made({.B = 4,
+                      .H = 8,
+                      .dropout = 0.01,
+                      .alignment = 16,
+                      .precision = precision,
+                      .device = kEmulatedDevice});
+  const Sequences batch = sequences(made.options, 3, kEmulatedDevice);
   made.learner.update(batch, made.figures);
   at::Tensor latents;
   asked("model", [&] { latents = made.learner.model_gradients(batch, 4, made.figures); });

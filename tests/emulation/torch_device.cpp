@@ -26,6 +26,7 @@
 
 #include "tests/emulation/capture.h"
 #include "tests/emulation/device.h"
+#include "tests/emulation/torch_accesses.h"
 #include "tests/emulation/torch_memory.h"
 
 using maglev::emulation::device_allocator;
@@ -77,10 +78,19 @@ class OneDevice final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream stream) const override {
     return Streams::named(std::exchange(stream_of_thread, stream.id()));
   }
-  // what autograd orders between streams; work is done when it is enqueued
-  void record(void**, const c10::Stream&, const c10::DeviceIndex,
-              const c10::EventFlag) const override {}
-  void block(void*, const c10::Stream&) const override {}
+  // what autograd orders between streams
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag) const override {
+    if (!*event) cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), 0);
+    cudaEventRecord(static_cast<cudaEvent_t>(*event), streams().native(stream.id()));
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event)
+      cudaStreamWaitEvent(streams().native(stream.id()), static_cast<cudaEvent_t>(event), 0);
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    if (event) cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
 };
 const c10::impl::DeviceGuardImplRegistrar kOneDevice(c10::kCUDA, new OneDevice);
 
@@ -224,16 +234,6 @@ c10::IValue kept(const c10::IValue& value) {
   return value;
 }
 
-template <class Visit>
-void for_tensors(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor() && value.toTensor().defined()) visit(value.toTensor());
-  if (value.isTensorList())
-    for (const at::Tensor& t : value.toTensorVector()) visit(t);
-  if (value.isOptionalTensorList())
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector())
-      if (t && t->defined()) visit(*t);
-}
-
 // Operations whose result's shape or value the host has to know: torch waits for the device.
 bool reads_back(const std::string& name, c10::ArrayRef<c10::IValue> arguments) {
   static const std::set<std::string> always{
@@ -266,7 +266,7 @@ void expect_one_device(const std::string& name, c10::ArrayRef<c10::IValue> argum
   }
 }
 
-// the device is waited for
+// the device will be waited for
 void expect_may_wait(const std::string& what) {
   if (inside > 0) return;
   expect_no_capture(native_stream(), what);
@@ -274,9 +274,17 @@ void expect_may_wait(const std::string& what) {
               "called a synchronizing CUDA operation: ", what);
 }
 
+// the arguments, which are the last of the stack, become the results
 void run_operation(const c10::OperatorHandle& op, Stack* stack) {
   const Inside guard;
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+}
+void run_operation(const c10::OperatorHandle& op, Stack* stack, cudaStream_t stream) {
+  const Operation operation(stream, op.schema().name());
+  const size_t arguments = op.schema().arguments().size(), below = stack->size() - arguments;
+  operation.takes(op, c10::ArrayRef<c10::IValue>(*stack).slice(below, arguments));
+  run_operation(op, stack);
+  operation.gives(op, c10::ArrayRef<c10::IValue>(*stack).slice(below));
 }
 
 // any operation: on the processor, over copies of its tensors
@@ -287,19 +295,26 @@ void operation(const c10::OperatorHandle& op, Stack* stack) {
   const auto given = c10::ArrayRef<c10::IValue>(*stack).slice(below, arguments);
   if (inside > 0) return run_operation(op, stack);
   expect_one_device(name, given);
-  if (reads_back(name, given)) expect_may_wait(name + ", which has to know values of the device,");
+  const bool waits = reads_back(name, given);
+  if (waits) expect_may_wait(name + ", which has to know values of the device,");
   expect_given_here(native_stream(), name);
-  if (!captured(native_stream())) return run_operation(op, stack);
+  if (!captured(native_stream())) {
+    run_operation(op, stack, native_stream());
+    if (waits) cudaStreamSynchronize(native_stream());
+    return;
+  }
 
   // arguments are looked at behind the operation: it may give an output its memory
   const Stack before(given.begin(), given.end());
-  run_operation(op, stack);
+  run_operation(op, stack, native_stream());
   Stack inputs, outputs;
   for (const c10::IValue& value : before) inputs.push_back(kept(value));
   for (size_t i = below; i < stack->size(); ++i) outputs.push_back(kept((*stack)[i]));
-  keep(native_stream(), [op, inputs, outputs](EmulatedStream*) {
+  keep(native_stream(), [op, inputs, outputs](EmulatedStream* on) {
     Stack again = inputs;
-    run_operation(op, &again);
+    run_operation(op, &again, on);
+    const Operation kept(on, op.schema().name());
+    kept.gives(op, outputs);
     for (size_t i = 0; i < outputs.size(); ++i) {
       std::vector<at::Tensor> from, to;
       for_tensors(again[i], [&](const at::Tensor& t) { from.push_back(t); });
@@ -315,18 +330,24 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
     const Inside guard;
     on_host(to).copy_(on_host(source));
   };
+  const auto given = [run](const at::Tensor& to, const at::Tensor& source, cudaStream_t on) {
+    const Operation operation(on, "aten::copy_");
+    operation.reads(source), operation.writes(to);
+    run(to, source);
+  };
   if (inside > 0) return run(self, from), self;
   const bool across = self.device() != from.device();
   const at::Tensor& host = self.is_cuda() ? from : self;
   // only pinned memory is read and written at the stream's own time
-  if (across && !(non_blocking && is_pinned(host.data_ptr())))
+  const bool waits = across && !(non_blocking && is_pinned(host.data_ptr()));
+  if (waits)
     expect_may_wait(self.is_cuda() ? "aten::copy_ from the host" : "aten::copy_ to the host");
   expect_given_here(native_stream(), "aten::copy_");
-  run(self, from);
-  if (!captured(native_stream())) return self;
+  given(self, from, native_stream());
+  if (waits && !captured(native_stream())) cudaStreamSynchronize(native_stream());
   keep(native_stream(),
-       [run, to = same_memory(self, self.device()),
-        source = same_memory(from, from.device())](EmulatedStream*) { run(to, source); });
+       [given, to = same_memory(self, self.device()),
+        source = same_memory(from, from.device())](EmulatedStream* on) { given(to, source, on); });
   return self;
 }
 
@@ -363,6 +384,10 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 
 at::Scalar local_scalar(const at::Tensor& self) {
   expect_may_wait("aten::_local_scalar_dense, which reads a value on the host,");
+  if (inside == 0) {
+    Operation(native_stream(), "aten::_local_scalar_dense").reads(self);
+    cudaStreamSynchronize(native_stream());
+  }
   return on_host(self).item();
 }
 

@@ -11,6 +11,7 @@
 #include "base/core/error.h"
 #include "tests/emulation/capture.h"
 #include "tests/emulation/device.h"
+#include "tests/emulation/running.h"
 
 namespace maglev::emulation {
 namespace {
@@ -18,96 +19,110 @@ namespace {
 // around a block, nobody's; and what sizes are rounded up to
 constexpr size_t kAround = 256;
 
-struct Block {
+constexpr c10::MempoolId_t kNone{0, 0};
+
+/// What blocks are given back to: those that one may stand for another.
+struct Shelf {
   size_t bytes = 0;
-  bool held = false, pinned = false;
-  c10::MempoolId_t pool{0, 0};
+  bool pinned = false;
+  c10::MempoolId_t pool = kNone;
+  cudaStream_t stream = nullptr;  // whose work is ordered: it alone is given the block again
+  auto operator<=>(const Shelf&) const = default;
 };
 
+struct Block {
+  Shelf shelf;
+  bool held = false;
+};
+
+/// Under the device's mutex: an operation that holds it allocates.
 class Blocks {
  public:
   void* take(size_t bytes, bool pinned) {
-    const std::lock_guard lock(mutex_);
-    const bool pooled =
-        !pinned && pool_ != kNone && captured(c10::cuda::getCurrentCUDAStream().stream());
+    const std::lock_guard lock(device_mutex());
+    cudaStream_t stream = pinned ? nullptr : c10::cuda::getCurrentCUDAStream().stream();
+    const bool pooled = !pinned && pool_ != kNone && captured(stream);
     const c10::MempoolId_t pool = pooled ? pool_ : kNone;
     const size_t rounded = (bytes + kAround - 1) / kAround * kAround;
-    for (auto& [memory, block] : blocks_) {
-      if (block.held || block.pinned != pinned || block.pool != pool || block.bytes != rounded)
-        continue;
-      block.held = true;
-      if (!pooled) add(memory, block);
-      return memory;
+    const Shelf shelf{.bytes = rounded, .pinned = pinned, .pool = pool, .stream = stream};
+    std::vector<void*>& kept = kept_[shelf];
+    const bool fresh = kept.empty();
+    if (fresh) {
+      auto* begin = static_cast<std::byte*>(std::aligned_alloc(kAround, rounded + 2 * kAround));
+      MAGLEV_ASSERT(begin, "out of memory");
+      kept.push_back(begin + kAround);
     }
-    auto* begin = static_cast<std::byte*>(std::aligned_alloc(kAround, rounded + 2 * kAround));
-    MAGLEV_ASSERT(begin, "out of memory");
-    void* memory = begin + kAround;
-    Block& block = blocks_[memory];
-    block = {.bytes = rounded, .held = true, .pinned = pinned, .pool = pool};
-    add(memory, block);
+    void* memory = kept.back();
+    kept.pop_back();
+    blocks_[memory] = {.shelf = shelf, .held = true};
+    // a pool's block is in bounds for good, whatever lies in it
+    if (!pooled) add(memory, bytes, pinned);
+    else if (fresh) add(memory, rounded, pinned);
     return memory;
   }
   void give_back(void* memory) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(device_mutex());
     Block& block = blocks_.at(memory);
     block.held = false;
-    if (block.pool == kNone) remove_memory(memory);
+    kept_[block.shelf].push_back(memory);
+    if (block.shelf.pool == kNone) remove_memory(memory, /*kept=*/true);
   }
   bool pinned(const void* memory) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(device_mutex());
     auto after = blocks_.upper_bound(const_cast<void*>(memory));
     if (after == blocks_.begin()) return false;
     const auto& [begin, block] = *std::prev(after);
-    return block.held && block.pinned &&
-           memory < static_cast<const std::byte*>(begin) + std::max<size_t>(1, block.bytes);
+    return block.held && block.shelf.pinned &&
+           memory < static_cast<const std::byte*>(begin) + std::max<size_t>(1, block.shelf.bytes);
   }
   MemoryInUse in_use() {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(device_mutex());
     MemoryInUse sum;
     for (const auto& [memory, block] : blocks_)
-      if (!block.pinned) sum.kept += block.bytes, sum.held += block.held ? block.bytes : 0;
+      if (const Shelf& shelf = block.shelf; !shelf.pinned)
+        sum.kept += shelf.bytes, sum.held += block.held ? shelf.bytes : 0;
     return sum;
   }
   void empty_cache() {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(blocks_, [](const auto& entry) {
-      const auto& [memory, block] = entry;
-      if (block.held || block.pool != kNone) return false;
-      std::free(static_cast<std::byte*>(memory) - kAround);
-      return true;
-    });
+    const std::lock_guard lock(device_mutex());
+    for (auto& [shelf, kept] : kept_) {
+      if (shelf.pool != kNone) continue;
+      for (void* memory : std::exchange(kept, {})) {
+        blocks_.erase(memory);
+        remove_memory(memory);
+        std::free(static_cast<std::byte*>(memory) - kAround);
+      }
+    }
   }
   void begin_pool(c10::MempoolId_t pool) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(device_mutex());
     pool_ = pool;
   }
   bool end_pool(c10::MempoolId_t pool) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(device_mutex());
     if (pool_ != pool) return false;
     pool_ = kNone;
     return true;
   }
   MemoryCopy copy() {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(device_mutex());
     MemoryCopy all;
     for (const auto& [memory, block] : blocks_) {
       const auto* begin = static_cast<const std::byte*>(memory);
-      all.emplace_back(memory, std::vector(begin, begin + block.bytes));
+      all.emplace_back(memory, std::vector(begin, begin + block.shelf.bytes));
     }
     return all;
   }
 
  private:
-  static constexpr c10::MempoolId_t kNone{0, 0};
-
-  static void add(void* memory, const Block& block) {
-    add_memory(memory, block.bytes,
-               (block.pinned ? "pinned memory of " : "a tensor's memory of ") +
-                   std::to_string(block.bytes) + " bytes");
+  static void add(void* memory, size_t bytes, bool pinned) {
+    add_memory(memory, bytes,
+               (pinned ? "pinned memory of " : "a tensor's memory of ") + std::to_string(bytes) +
+                   " bytes");
   }
 
-  std::mutex mutex_;
   std::map<void*, Block> blocks_;
+  std::map<Shelf, std::vector<void*>> kept_;
   c10::MempoolId_t pool_ = kNone;
 };
 Blocks& blocks() {

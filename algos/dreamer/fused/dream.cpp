@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
-#include "engine/device/launch.h"
 #include "kernels/action_head/action_head_op.h"
 #include "kernels/symexp_bins/symexp_bins_op.h"
 
@@ -15,7 +14,7 @@ namespace {
 // of heads that learn at step 0 alone: that one, and one for all others
 int64_t first_or_other(int64_t look) { return std::min<int64_t>(look, 1); }
 
-int64_t look_count(int64_t steps, at::Device device) { return runs_on_cuda(device) ? 1 : steps; }
+int64_t look_count(int64_t steps, at::Device device) { return device.is_cuda() ? 1 : steps; }
 
 StackRows all_looks(const Options& o, int64_t n, at::Device device) {
   const int64_t steps = o.imagination + 1, looks = look_count(steps, device);

@@ -27,7 +27,7 @@ MicroBatch parts_of_shards(const Options& o, at::Device device) {
 }  // namespace
 
 int64_t shard_sequences(int64_t batch, at::Device device) {
-  if (runs_on_cuda(device)) return batch;
+  if (device.is_cuda()) return batch;
   const int64_t few = std::clamp((batch + 1) / 2, kLeastSequences, kMostSequences);
   return std::min(batch, std::max(few, (batch + kMostShards - 1) / kMostShards));
 }
@@ -128,7 +128,7 @@ void FusedLearner::draw_noise() {
   };
   const bool normal = ActionDistribution(options_.shape).takes_normals();
   const auto draw_action = normal ? noise_normal_ : noise_uniform_;
-  if (runs_on_cuda(lanes_.device())) {
+  if (lanes_.device().is_cuda()) {
     noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
     noise_uniform_(noise_.prior, fill(UpdateNumbers::prior));
     draw_action(noise_.action, fill(UpdateNumbers::action));
