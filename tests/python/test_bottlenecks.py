@@ -76,14 +76,13 @@ def test_names_a_mistake_first(engine, bottlenecks, expected, tmp_path, name):
     finding, verdict = expected[name]
 
     def named_first(found):
-        return bool(found) and found[0]["name"] == finding
+        return bool(found) and found[0]["name"] == finding and found[0]["gain"] >= 0.3
 
     def train(run):
         return bottlenecks(name, run, "trace.window=4-15")
 
     run, found = findings_of(engine, tmp_path, train, named_first)
     assert named_first(found), found
-    assert found[0]["gain"] >= 0.3
     # a patch changes what the run has, and is no promise beyond what could be had
     settings = (run / "config.yaml").read_text()
     assert found[0]["patch_gain"] <= found[0]["gain"]
