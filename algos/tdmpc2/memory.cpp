@@ -113,7 +113,7 @@ int64_t plans_elements(const Options& o, const ModelShape& s, const AlgoContext&
   const int64_t at_once = block_rows(o, s, context) * (context.device.is_cpu() ? threads : 1);
   const int64_t together = std::min(rows, at_once);
   // rewards beside latents hold the hidden layers of every step
-  const bool beside = rewards_beside(context.device, together, o.samples);
+  const bool beside = works_beside(context.device, together, o.samples);
   const int64_t held = o.horizon * ((s.episodic ? 3 : 2) * s.mlp_dim + kBins + 1);
   return together * (plan_elements(o, s) + (beside ? o.samples * held : 0));
 }

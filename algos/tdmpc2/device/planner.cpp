@@ -1,5 +1,6 @@
 #include "algos/tdmpc2/device/planner.h"
 
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -36,7 +37,9 @@ struct DevicePlanner::Work {
   at::Tensor value, alive, total;  ///< [N, S] f32
   at::Tensor pair;                 ///< [I, N, 2] i64
   at::Tensor elites, scores;
-  std::vector<at::Tensor> beside;  ///< what rewards are read from until they are waited for
+  bool beside;                       ///< whether there is time beside a round's latents
+  std::vector<at::Tensor> rewarded;  ///< what rewards are read from until they are waited for
+  std::vector<at::Tensor> q;         ///< a round's value networks: weights and vectors of the pairs
 
   NoiseFill numbers(int64_t begin) const {
     return plan_fill(request->key, request->first_row, N, begin);
@@ -54,7 +57,9 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
       dtype_(precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
       ld_(aligned(shape.latent + shape.actions)),
       heads_(shape.episodic ? 3 : 2),
-      rewards_(device) {
+      rewards_(device),
+      aside_(device),
+      aside_rewards_(device) {
   if (device.is_cuda() && options.sizes.S > kMostMppiSamples)
     throw Error("[tdmpc2] tdmpc2.samples must be at most " + std::to_string(kMostMppiSamples) +
                 " on a GPU, got " + std::to_string(options.sizes.S));
@@ -187,7 +192,7 @@ at::Tensor DevicePlanner::hidden(const at::Tensor& x, const at::Tensor& first,
 }
 
 void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
-                         int64_t first) {
+                         int64_t first, SideStream& rewards) {
   const int64_t N = w.N, D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
   const int64_t rows = inputs.size(0), R = rows / N;
   // every sequence of an environment begins at the same latent: its products are one row
@@ -198,8 +203,7 @@ void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at:
                         : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
                                  step_two_, nets, N);
   // the next step waits for latents alone
-  if (rewards_beside(device_, N, options_.sizes.S))
-    rewards_.fork([&] { add_reward(w, t, h, first, true); });
+  if (w.beside) rewards.fork([&] { add_reward(w, t, h, first, true); });
   else add_reward(w, t, h, first, false);
   // the next latents, straight into the inputs of the next step
   const auto latent = at::mm(h[0], dynamics_out_.weight);
@@ -212,7 +216,7 @@ void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t 
   at::Tensor logit;
   if (h.size(0) == 3) logit = at::mm(h[2], termination_out_.weight);
   // nobody else may be given their memory before they were read
-  if (held) w.beside.insert(w.beside.end(), {h, reward, logit});
+  if (held) w.rewarded.insert(w.rewarded.end(), {h, reward, logit});
   mppi_reward({.bins = kTwoHot,
                .logits = reward.const_data_ptr(),
                .bias = f32(reward_out_.start),
@@ -264,14 +268,20 @@ void DevicePlanner::roll_policy(Work& w) {
     // behind the last step latents lie where all sequences are valued
     const auto next = t + 1 < H ? inputs[t + 1].view({N, P, ld_}).narrow(2, 0, D)
                                 : w.last.narrow(1, 0, P).narrow(2, 0, D);
-    step(w, t, x, next, 0);
+    step(w, t, x, next, 0, aside_rewards_);
   }
+}
+
+void DevicePlanner::gather_values(Work& w, int64_t round) {
+  w.q = gather_rows({q_one_, q_two_, q_three_, q_vectors_}, w.pair[round].view({2 * w.N}));
 }
 
 void DevicePlanner::total(Work& w, int64_t round) {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
   const int64_t tails = shape_.episodic ? 2 : 1;
+  // the round's value networks are there, and the latents of the policy's trajectories
+  aside_.join();
   // the policy's actions behind the horizon, and whether a sequence has ended there
   const auto h = hidden(w.last.view({N * S, ld_}).narrow(1, 0, D), policy_one_.weight,
                         w.policy_start, policy_one_, policy_two_, tails, N);
@@ -298,12 +308,13 @@ void DevicePlanner::total(Work& w, int64_t round) {
               device_);
 
   // rewards are there, and what they were read from is free
-  rewards_.join();
-  w.beside.clear();
+  rewards_.join(), aside_rewards_.join();
+  w.rewarded.clear();
 
   // the two networks of each environment
+  if (!w.beside) gather_values(w, round);
+  const auto q = std::exchange(w.q, {});
   const auto pair = w.pair[round].view({2 * N});
-  const auto q = gather_rows({q_one_, q_two_, q_three_, q_vectors_}, pair);
   const auto vectors = q[3].view({N, 2, 6 * M + kBins});
   auto part = [&](int64_t i) { return vectors.narrow(2, i * M, M); };
   auto first_start = part(0);
@@ -346,7 +357,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = request.latent.size(0), D = shape_.latent, M = shape_.mlp_dim, R = S - P;
   const auto f = at::TensorOptions(at::kFloat).device(device_);
-  Work w{.request = &request, .N = N};
+  Work w{.request = &request, .N = N, .beside = works_beside(device_, N, S)};
   w.z = request.latent.to(dtype_);
   w.step_start = step_one_.start, w.policy_start = policy_one_.start, w.discount = discount_;
   // a task enters by its mask, its discount and the start of first layers
@@ -383,9 +394,15 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
               .I = I,
               .num_q = shape_.num_q},
              device_);
-  // the policy's trajectories are the same in all rounds
-  if (P > 0) roll_policy(w);
   for (int64_t round = 0; round < I; ++round) {
+    // what the round's latents do not wait for; the policy's trajectories are the same in all rounds
+    const bool roll = round == 0 && P > 0;
+    if (w.beside)
+      aside_.fork([&] {
+        gather_values(w, round);
+        if (roll) roll_policy(w);
+      });
+    else if (roll) roll_policy(w);
     mppi_sample({.noise = w.numbers(numbers_.samples + round * H * R * A),
                  .mean = f32(w.mean),
                  .std = f32(w.std),
@@ -403,7 +420,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
     for (int64_t t = 0; t < H; ++t) {
       const auto next = t + 1 < H ? w.inputs[t + 1].view({N, R, ld_}).narrow(2, 0, D)
                                   : w.last.narrow(1, P, R).narrow(2, 0, D);
-      step(w, t, w.inputs[t], next, P);
+      step(w, t, w.inputs[t], next, P, rewards_);
     }
     total(w, round);
     mppi_elites({.total = f32(w.total),

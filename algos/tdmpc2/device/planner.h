@@ -6,7 +6,8 @@
 // It is the ReferencePlanner's plan with everything left out that cannot change its distribution:
 // only the drawn pair of value networks is evaluated, the first step's products with the latent are
 // one row an environment, the policy's trajectories are rolled out once, and first layers with the
-// same input are one product.
+// same input are one product. A single plan is a chain of small launches on a device: what the
+// latents of a round do not wait for is done beside them.
 
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace maglev::tdmpc2 {
 /// Sequences of all environments up to which a device has time beside a plan's chain of latents.
 /// More fill it by themselves, and what is held until rewards are there would be gigabytes.
 constexpr int64_t kBesideRows = 4096;
-/// Whether a plan of `rows` environments works its rewards out beside its latents.
-inline bool rewards_beside(at::Device device, int64_t rows, int64_t samples) {
+/// Whether a plan of `rows` environments works out beside its chain of latents what that does not
+/// wait for: rewards, the policy's trajectories, each round's value networks.
+inline bool works_beside(at::Device device, int64_t rows, int64_t samples) {
   return device.is_cuda() && rows * samples <= kBesideRows;
 }
 
@@ -63,11 +65,14 @@ class DevicePlanner : public Planner {
                     const Side& one, const Side& two, int64_t nets, int64_t envs) const;
   void roll_policy(Work& work);
   /// Step t of rows `inputs` [N * R, ld], whose sequences begin at `first`; the next latents go to
-  /// `next` [N, R, D].
-  void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next, int64_t first);
+  /// `next` [N, R, D]. Its reward is worked out on `rewards` where there is time beside.
+  void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next, int64_t first,
+            SideStream& rewards);
   /// Adds step t's reward, from the hidden layers `h` [nets, N * R, M] of its heads; `held`: keeps
-  /// what it reads until rewards_ is joined.
+  /// what it reads until all that works beside is joined.
   void add_reward(Work& work, int64_t t, const at::Tensor& h, int64_t first, bool held);
+  /// The round's pair of value networks of each environment.
+  void gather_values(Work& work, int64_t round);
   /// Values of all sequences of a round.
   void total(Work& work, int64_t round);
 
@@ -76,9 +81,11 @@ class DevicePlanner : public Planner {
   ModelShape shape_;
   at::Device device_;
   at::ScalarType dtype_;
-  int64_t ld_;          ///< elements of a row of inputs, latent and action side by side
-  int64_t heads_;       ///< networks of a step: dynamics, reward and, if episodic, termination
-  SideStream rewards_;  ///< where rewards are worked out beside the next step
+  int64_t ld_;     ///< elements of a row of inputs, latent and action side by side
+  int64_t heads_;  ///< networks of a step: dynamics, reward and, if episodic, termination
+  /// Beside a round's latents: its rewards; its value networks and, beside the first round, the
+  /// policy's trajectories; and rewards of these.
+  SideStream rewards_, aside_, aside_rewards_;
 
   Side step_one_, step_two_;      ///< dynamics | reward | termination
   Side policy_one_, policy_two_;  ///< policy | termination
