@@ -18,7 +18,7 @@ namespace maglev::dreamer {
 namespace {
 
 // sizes at which pairs pay, and shards of 8 sequences
-constexpr Setting kWide{.B = 16, .T = 12, .deter = 64, .hidden = 32, .units = 32};
+const Setting kWide{.B = 16, .T = 12, .deter = 64, .hidden = 32, .units = 32};
 
 Setting rounded(Setting setting) {
   setting.precision = Precision::bf16;
