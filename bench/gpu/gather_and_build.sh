@@ -37,6 +37,10 @@ gather() {
 
 build() {
   local preset=${1:-cuda} jobs memory_jobs
+  if [[ $preset == -* ]]; then
+    echo "[build] $preset is no preset: CMake's arguments go into MAGLEV_CMAKE_ARGS" >&2
+    exit 2
+  fi
   if [[ ! -d $carry/usr ]]; then
     echo "[build] .carry/ is missing: run $0 gather where the packages are, and bring it" >&2
     exit 2
