@@ -23,6 +23,9 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
       {.name = "own layers",
        .what = "convolutions and dense layers with their relu as one operation",
        .switches = {{algo + ".network.cnn.fused_layers", "false", "true"}}},
+      {.name = "winograd",
+       .what = "3x3 convolutions in fewer products, by Winograd's F(4x4, 3x3)",
+       .switches = {{algo + ".network.cnn.winograd", "false", "true"}}},
       {.name = "fused",
        .what =
            "the fused learner: minibatches in shards on all processors, loss and optimiser as one "

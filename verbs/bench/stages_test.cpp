@@ -60,6 +60,9 @@ TEST(stages, a_stage_switches_on_what_it_names_and_keeps_what_was_on) {
   EXPECT_EQ(value_of(at("threads"), "ppo.network.fast_tanh"), "false");
   EXPECT_EQ(value_of(at("own tanh"), "ppo.network.fast_tanh"), "true");
   EXPECT_EQ(value_of(at("own tanh"), "threads"), "0");
+  EXPECT_EQ(value_of(at("own layers"), "ppo.network.cnn.winograd"), "false");
+  EXPECT_EQ(value_of(at("winograd"), "ppo.network.cnn.winograd"), "true");
+  EXPECT_EQ(value_of(at("winograd"), "ppo.network.cnn.fused_layers"), "true");
 }
 
 TEST(stages, what_was_given_is_what_a_stage_switches_on) {

@@ -85,7 +85,9 @@ class IdleSettings {
   IdleSettings(const Experiment& experiment, const Placement& placement)
       : algo_(experiment.algo().name),
         network_(network_of(experiment)),
+        table_(experiment.table()),
         on_gpu_(placement.device.is_cuda()),
+        fp32_(placement.precision == Precision::fp32),
         fits_(plan_memory(experiment, placement).parts_fit()) {
     ThreadPool pool(1);
     const auto plan = experiment.algo().plan;
@@ -114,12 +116,24 @@ class IdleSettings {
       for (const NetworkEntry& row : network_table())
         if (name.starts_with(section + row.name + ".") && row.name != network_)
           return "the network is " + network_;
+    if (name == section + "cnn.winograd") return why_no_winograd(section);
     return "";
   }
 
  private:
+  std::string why_no_winograd(const std::string& section) const {
+    if (on_gpu_) return "it is for a processor";
+    if (!fp32_) return "it is for fp32";
+    if (table_.find(section + "activation")->plain() != "relu") return "it needs activation=relu";
+    // one that was not given may be switched on by the search
+    const Field* fused = table_.find(section + "cnn.fused_layers");
+    const bool stays_off = fused->origin == Origin::command_line && fused->plain() == "false";
+    return stays_off ? "it needs fused_layers" : "";
+  }
+
   std::string algo_, network_;
-  bool on_gpu_;
+  const OptionTable& table_;
+  bool on_gpu_, fp32_;
   bool fits_;  ///< but for what is pinned, which parts of an update do not change
   bool replay_ = false, images_ = false;
 };

@@ -69,6 +69,19 @@ TEST(tune_knobs, what_cannot_matter_here_is_told_why) {
   EXPECT_EQ(why_idle(knobs(replay), "dreamer.fused_images"), "nothing is seen as an image");
 }
 
+TEST(tune_knobs, fewer_products_matter_to_convolutions_with_relu_in_fp32_on_a_processor) {
+  const std::string winograd = "ppo.network.cnn.winograd";
+  EXPECT_EQ(why_idle(knobs(Experiment("ppo", "cartpole")), winograd), "the network is mlp");
+  Experiment cells("ppo", "minatar_breakout");
+  EXPECT_EQ(why_idle(knobs(cells), winograd), "it needs activation=relu");
+  cells.table().override_with("ppo.network.activation=relu");
+  EXPECT_TRUE(find(knobs(cells), winograd));
+  EXPECT_EQ(why_idle(knobs_of(cells, place("cpu", 0, Precision::bf16), {}), winograd),
+            "it is for fp32");
+  cells.table().override_with("ppo.network.cnn.fused_layers=false");
+  EXPECT_EQ(why_idle(knobs(cells), winograd), "it needs fused_layers");
+}
+
 TEST(tune_knobs, what_the_command_line_gave_stays) {
   Experiment experiment("ppo", "cartpole");
   experiment.table().override_with("train.collect=lockstep");
