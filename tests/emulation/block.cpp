@@ -413,6 +413,11 @@ std::string named_thread(uint32_t thread) {
   return "block " + text(b.x, b.y, b.z) + ", " + named_in_block(thread % l.block_threads);
 }
 
+std::string named_work() {
+  const Launch& l = device().launch;
+  return l.kernel ? "kernel " + l.name : l.name;
+}
+
 void fault(const std::string& what) {
   Device& d = device();
   run_on_host();

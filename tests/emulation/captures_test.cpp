@@ -184,7 +184,8 @@ TEST(Captures, or_eager_work_that_touches_what_a_side_stream_writes_is_a_fault_u
 
   // and the other way round
   forked.side.fork([&] { forked.y.add_(forked.x); });
-  EXPECT_NE(error_of([&] { Forked::draw(forked.x, 3); }), "") << "which the side stream reads";
+  EXPECT_TRUE(contains(error_of([&] { Forked::draw(forked.x, 3); }),
+                       "which aten::add_ on another stream reads"));
   EXPECT_NE(error_of([&] { forked.x.copy_(forked.y); }), "");
   forked.side.join();
   EXPECT_EQ(error_of([&] { forked.x.copy_(forked.y); }), "");

@@ -49,7 +49,8 @@ class CountedOperations {
   at::CallbackHandle handle_;
 };
 
-/// The name of a kernel, whichever instance of a template it is.
+/// The name of a kernel, whichever instance of a template it is: "gather (replay.cu)" of
+/// "gather<float> (replay.cu)".
 inline std::string without_arguments(const std::string& name) {
   const auto open = name.find('<'), close = name.rfind('>');
   return open == std::string::npos ? name : name.substr(0, open) + name.substr(close + 1);

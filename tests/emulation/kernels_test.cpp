@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using emulation::kEmulatedDevice;
+using emulation::without_arguments;
 using verbs::kernels::check_parity;
 using verbs::kernels::Parity;
 using verbs::kernels::parity_text;
@@ -42,11 +43,6 @@ std::vector<std::string> kernels_of(const fs::path& folder) {
       names.push_back((*found)[1].str() + " (" + file.path().filename().string() + ")");
   }
   return names;
-}
-
-/// "gather (replay.cu)" of any instance of a template: "gather<float> (replay.cu)".
-std::string without_arguments(const std::string& name) {
-  return std::regex_replace(name, std::regex("<.*> "), " ");
 }
 
 struct Twin {

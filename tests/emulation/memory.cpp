@@ -239,7 +239,7 @@ void expect_written(const Region& region, uintptr_t a, size_t n) {
   if (other.of_this_launch())
     fault(what + named_thread(other.thread()) + " " + did +
           ", with nothing between that orders the two");
-  fault(what + "an earlier launch on another stream " + did +
+  fault(what + named_work(other.launch()) + " on another stream " + did +
         ", with no event or synchronisation between");
 }
 

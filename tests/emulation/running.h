@@ -29,7 +29,7 @@ struct Running {
 extern Running running;
 
 constexpr uint32_t kMostLaunches = 0xffff;
-/// A launch or copy on `stream` begins: takes the next number.
+/// A launch or copy on `stream` begins: takes the next number. Its name is known by then.
 void begin_work(EmulatedStream* stream);
 /// Whether `stream` comes behind all work that `other` was given so far.
 bool has_waited_for(EmulatedStream* stream, EmulatedStream* other);
@@ -37,6 +37,9 @@ bool has_waited_for(EmulatedStream* stream, EmulatedStream* other);
 void begin_host_copy(const char* name);
 /// Whether launch `number` is over before the running one begins, whatever the device does.
 bool comes_before(uint32_t number);
+/// The running launch or copy, and launch `number`: "kernel gather (replay.cu)", "aten::copy_".
+std::string named_work();
+std::string named_work(uint32_t number);
 
 /// Stops the launch: its caller gets a Fault that says who did `what`.
 [[noreturn]] void fault(const std::string& what);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <cuda_runtime.h>
@@ -48,6 +49,7 @@ namespace {
 struct Work {
   size_t stream;
   uint64_t number;
+  std::string name;
 };
 
 struct Streams {
@@ -77,6 +79,8 @@ bool comes_before(uint32_t number) {
   return work.stream < s.now.size() && s.now[work.stream] >= work.number;
 }
 
+std::string named_work(uint32_t number) { return streams().work[number - 1].name; }
+
 void begin_work(cudaStream_t on) {
   Streams& s = streams();
   if (s.work.size() == kMostLaunches) forget_accesses(), s.work.clear();
@@ -90,7 +94,7 @@ void begin_work(cudaStream_t on) {
   s.now = stream.clock;
   stream.clock.resize(std::max(stream.clock.size(), s.all.size()));
   stream.clock[stream.number] = ++stream.enqueued;
-  s.work.push_back({stream.number, stream.enqueued});
+  s.work.push_back({stream.number, stream.enqueued, named_work()});
   running.launch = uint32_t(s.work.size()), running.earlier = 0;
 }
 
