@@ -113,14 +113,16 @@ class DeviceLayer : public torch::autograd::Function<DeviceLayer<Layer>> {
 
 template <class Layer>
 at::Tensor layer_of(const at::Tensor& x, const LayerWeights& layer, const UsedWeights& with) {
-  const bool learns =
-      at::GradMode::is_enabled() &&
-      (x.requires_grad() || layer.weight.requires_grad() || layer.bias.requires_grad());
-  if (!learns) return Layer::forward(x, with);
+  if (!wants_gradients(x, layer)) return Layer::forward(x, with);
   return DeviceLayer<Layer>::apply(x, layer.weight, layer.bias, with);
 }
 
 }  // namespace
+
+bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
+  return at::GradMode::is_enabled() &&
+         (x.requires_grad() || layer.weight.requires_grad() || layer.bias.requires_grad());
+}
 
 bool suits_device_layers(const at::Tensor& x, int64_t outputs) {
   const bool as_it_is =

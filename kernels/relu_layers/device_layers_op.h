@@ -1,6 +1,6 @@
 #pragma once
-// The layers of relu_layers_op.h on a CUDA device: products by cuDNN and cuBLAS, bias and ReLU by
-// kernels/relu_layers/relu_rows.
+// The layers of relu_layers_op.h on a CUDA device, products by cuDNN and cuBLAS: a convolution's
+// bias and ReLU by relu_rows, a dense layer's in cuBLAS's product; back through both by relu_rows.
 
 #include <ATen/core/Tensor.h>
 
@@ -12,6 +12,9 @@ namespace maglev {
 struct UsedWeights {
   at::Tensor weight, bias;
 };
+
+/// Whether autograd will ask for gradients of a layer of these inputs.
+bool wants_gradients(const at::Tensor& x, const LayerWeights& layer);
 
 /// Whether layers of so many outputs go this way for inputs `x`: f32, or bf16, on a CUDA device.
 /// Where autocast would change x's dtype ATen's own layers are left to it.

@@ -43,9 +43,7 @@ at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& weight,
   return op.call(x, weight, bias, behind, Scalars(), std::nullopt);
 }
 
-using Used = UsedWeights;
-
-Used used(const at::Tensor& x, const LayerWeights& layer) {
+UsedWeights used(const at::Tensor& x, const LayerWeights& layer) {
   const at::ScalarType type = x.scalar_type();
   if (type == at::kFloat) return {layer.weight, layer.bias};
   if (type == at::kBFloat16 && layer.weight_low.defined())
@@ -54,14 +52,9 @@ Used used(const at::Tensor& x, const LayerWeights& layer) {
   return {layer.weight.to(type), layer.bias.to(type)};
 }
 
-bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
-  return at::GradMode::is_enabled() &&
-         (x.requires_grad() || layer.weight.requires_grad() || layer.bias.requires_grad());
-}
-
 // the same where ATen's operations find the gradients: they go through the rounding to the
 // parameters, which no rounded copy leads to
-Used used_by_aten(const at::Tensor& x, const LayerWeights& layer) {
+UsedWeights used_by_aten(const at::Tensor& x, const LayerWeights& layer) {
   return wants_gradients(x, layer) ? used(x, {layer.weight, layer.bias, {}, {}}) : used(x, layer);
 }
 
@@ -82,7 +75,7 @@ struct LayerGrads {
 
 struct Conv {
   static constexpr bool kRelu = true;
-  static at::Tensor forward(const at::Tensor& x, const Used& with) {
+  static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
     return onednn_conv(x, with.weight, with.bias);
   }
   static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
@@ -97,7 +90,7 @@ struct Conv {
 template <bool kWithRelu>
 struct Linear {
   static constexpr bool kRelu = kWithRelu;
-  static at::Tensor forward(const at::Tensor& x, const Used& with) {
+  static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
     return onednn_linear(x, with.weight, with.bias, kRelu ? "relu" : "none");
   }
   static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
@@ -114,7 +107,7 @@ template <class Layer>
 class OneOperation : public torch::autograd::Function<OneOperation<Layer>> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor&,
-                            const at::Tensor&, const Used& with) {
+                            const at::Tensor&, const UsedWeights& with) {
     auto y = Layer::forward(x, with);
     context->save_for_backward({x, with.weight, Layer::kRelu ? y : at::Tensor()});
     return y;
@@ -213,11 +206,11 @@ class FirstConv : public torch::autograd::Function<FirstConv> {
 };
 
 // the same in ATen's words: the reference, and what runs where oneDNN does not
-at::Tensor plain_conv(const at::Tensor& x, const Used& with) {
+at::Tensor plain_conv(const at::Tensor& x, const UsedWeights& with) {
   return at::conv2d(x, with.weight, with.bias, 1, 1).relu_();
 }
 template <bool kRelu>
-at::Tensor plain_linear(const at::Tensor& x, const Used& with) {
+at::Tensor plain_linear(const at::Tensor& x, const UsedWeights& with) {
   auto y = at::linear(x, with.weight, with.bias);
   return kRelu ? y.relu_() : y;
 }
@@ -259,9 +252,9 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
   auto run = [low = s.low](const Tensors& in, auto&& layer) {
     // gradients are checked in f64, which nothing rounds
     const bool round = low && in[0].scalar_type() == at::kFloat;
-    auto y =
-        layer(round ? in[0].to(at::kBFloat16) : in[0],
-              round ? Used{in[1].to(at::kBFloat16), in[2].to(at::kBFloat16)} : Used{in[1], in[2]});
+    auto y = layer(round ? in[0].to(at::kBFloat16) : in[0],
+                   round ? UsedWeights{in[1].to(at::kBFloat16), in[2].to(at::kBFloat16)}
+                         : UsedWeights{in[1], in[2]});
     return Tensors{y.to(in[0].scalar_type())};
   };
   const int64_t places = conv ? s.H * s.W : 1;
@@ -274,7 +267,7 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
       .inputs = {x.to(device), weight.to(device), bias.to(device)},
       .reference =
           [run, conv, relu = s.relu](const Tensors& in) {
-            return run(in, [=](const at::Tensor& t, const Used& with) {
+            return run(in, [=](const at::Tensor& t, const UsedWeights& with) {
               if (conv) return plain_conv(t, with);
               return relu ? plain_linear<true>(t, with) : plain_linear<false>(t, with);
             });

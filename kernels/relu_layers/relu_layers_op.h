@@ -2,7 +2,8 @@
 // Layers of convolutional networks with their ReLU inside, forward and backward: oneDNN primitives,
 // which reach this kind of processor's peak where ATen's own way to them does not, and convolutions
 // of our own where they take fewer multiplications or fill vectors better. On a CUDA device
-// products are cuDNN's and cuBLAS's, bias and ReLU one pass behind them (device_layers_op.h).
+// (device_layers_op.h) products are cuDNN's and cuBLAS's: a convolution's bias and ReLU by
+// relu_rows, a dense layer's in cuBLAS's product; back through both by relu_rows.
 
 #include <ATen/core/Tensor.h>
 
@@ -16,9 +17,9 @@ struct LayerWeights {
 
 /// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
 /// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. Layers that suit
-/// are computed in tiles (winograd_op.h) unless `winograd` is off; of the others a first one of up to
-/// 16 outputs has its images in lanes (conv_lanes.h). On a CPU an image's result does not
-/// depend on the images around it, from 16 on.
+/// are computed in tiles (winograd_op.h) unless `winograd` is off; of the others a first one of up
+/// to 16 outputs has its images in lanes (conv_lanes.h). On a CPU an image's result does not depend
+/// on the images around it, from 16 on.
 at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd = true);
 
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
