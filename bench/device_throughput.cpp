@@ -1,13 +1,14 @@
 // TD-MPC2 where a device does it: plans and updates as captured graphs, replayed.
 //
-//   device_throughput [--device cuda|cpu] [--precision fp32|bf16] [--plans 10000] [--updates 200] [CASE ...]
+//   device_throughput [--device cuda|cpu] [--precision fp32|bf16] [--plans 10000] [--updates 200]
+//                     [CASE ...]
 //
 // Cases: default (the official sizes), report (the report's: horizon 8, 256 samples, terminations,
 // 3 value networks). A line of JSON for each case, precision of the device and 1, 16 and 256 rows
-// planned together, and of each update, as a GPU makes it and by autograd. Milliseconds of a call that is waited for (`ms`: the
-// median of 100) and of calls that follow each other (`ms_queued`: the mean of all); plans a second
-// of those; bytes the allocator holds before and after them. On a processor the same program runs
-// eagerly: it shows that it runs, PanelPlanner is what plans there.
+// planned together, and of each update, as a GPU makes it and by autograd. Milliseconds of a call
+// that is waited for (`ms`: the median of 100) and of calls that follow each other (`ms_queued`:
+// the mean of all); plans a second of those; bytes the allocator holds before and after them. On a
+// processor the same program runs eagerly: it shows that it runs, PanelPlanner is what plans there.
 
 #include <algorithm>
 #include <chrono>

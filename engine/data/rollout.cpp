@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 
-
 namespace maglev {
 
 Rollout::Rollout(const EnvSpec& spec, RolloutShape shape, const std::vector<ExtraColumn>& columns,

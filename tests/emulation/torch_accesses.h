@@ -20,8 +20,8 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  /// Every element of a tensor, where it lies in memory of the device. Throws Fault where somebody's access is not ordered
-  /// with this one.
+  /// Every element of a tensor, where it lies in memory of the device. Throws Fault where
+  /// somebody's access is not ordered with this one.
   void reads(const at::Tensor& t) const;
   void writes(const at::Tensor& t) const;
   /// The arguments of an operator, by what its schema says of each.

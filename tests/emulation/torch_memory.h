@@ -1,7 +1,7 @@
 #pragma once
 // Memory of the emulated device's tensors, and pinned memory beside it. As torch's own allocator it
-// keeps what is given back for later ones of the same stream; graphs have pools of their own. What no tensor holds is out of bounds
-// for kernels, but for a pool's, which graphs go on using.
+// keeps what is given back for later ones of the same stream; graphs have pools of their own. What
+// no tensor holds is out of bounds for kernels, but for a pool's, which graphs go on using.
 
 #include <cstddef>
 #include <vector>
