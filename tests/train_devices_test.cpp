@@ -46,7 +46,7 @@ const Settings kSmallProof{"ppo.network.proof.embedding=16", "ppo.network.proof.
     kGoals = together(kSmallProof, {"env.count=5", "ppo.rollout=16", "ppo.minibatch=40"}),
     kFewGoals = together(kSmallProof, {"env.count=4", "ppo.rollout=8", "ppo.minibatch=16"});
 const Settings kSmallImages{"env.count=2", "ppo.minibatch=16",
-                            "ppo.network.cnn.channels=[4, 4, 4]"};
+                            "ppo.network.cnn.channels=[4, 8, 8]"};
 
 const Settings kShortPlans = together(kSmallPlans, kShortEpisodes);
 

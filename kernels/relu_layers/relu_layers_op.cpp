@@ -230,6 +230,7 @@ struct LayerShape {
   bool low;
   bool relu = true;       ///< a linear layer may be without
   bool winograd = false;  ///< a convolution in fewer products
+  bool views = false;     ///< its bias and what comes back are views that begin an element in
 };
 
 KernelCase make_case(const LayerShape& s, at::Device device) {
@@ -263,7 +264,8 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
       .name = (conv ? (s.winograd ? "winograd " : "conv ") + std::to_string(s.C) + "x" +
                           std::to_string(s.H) + "x" + std::to_string(s.W)
                     : (s.relu ? "linear " : "linear alone ") + std::to_string(s.C)) +
-              " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type,
+              " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type +
+              (s.views ? " views" : ""),
       .inputs = {x.to(device), weight.to(device), bias.to(device)},
       .reference =
           [run, conv, relu = s.relu](const Tensors& in) {
@@ -273,13 +275,19 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
             });
           },
       .fused =
-          [conv, low = s.low, relu = s.relu, winograd = s.winograd](const Tensors& in) {
-            const LayerWeights layer{in[1], in[2], {}, {}};
+          [conv, low = s.low, relu = s.relu, winograd = s.winograd,
+           views = s.views](const Tensors& in) {
+            const auto an_element_in = [&](const at::Tensor& t) {
+              if (!views) return t;
+              const auto flat = t.flatten();
+              return at::cat({flat.narrow(0, 0, 1), flat}).narrow(0, 1, t.numel()).view(t.sizes());
+            };
+            const LayerWeights layer{in[1], an_element_in(in[2]), {}, {}};
             auto t = low ? in[0].to(at::kBFloat16) : in[0];
             const auto y = conv   ? conv3x3_relu(t, layer, winograd)
                            : relu ? linear_relu(t, layer)
                                   : linear_alone(t, layer);
-            return Tensors{y.to(in[0].scalar_type())};
+            return Tensors{an_element_in(y).to(in[0].scalar_type())};
           },
       // over a layer's inputs, and back over outputs or, for weights, over all places; in bf16 the
       // sums are f32's, but what is read, three times, and what is given round each by itself
@@ -330,7 +338,8 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
           LayerShape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
           LayerShape{.B = 4, .C = 64, .H = 11, .W = 11, .O = 64},
           LayerShape{.B = 5, .C = 20, .O = 12}, LayerShape{.B = 16, .C = 968, .O = 128},
-          LayerShape{.B = 33, .C = 64, .O = 50, .relu = false}}) {
+          LayerShape{.B = 33, .C = 64, .O = 50, .relu = false},
+          LayerShape{.B = 6, .C = 24, .O = 16, .views = true}}) {
       LayerShape shape = s;
       shape.low = low;
       list.push_back(make_case(shape, device));

@@ -185,7 +185,11 @@ TEST(Captures, or_eager_work_that_touches_what_a_side_stream_writes_is_a_fault_u
   // and the other way round
   forked.side.fork([&] { forked.y.add_(forked.x); });
   EXPECT_TRUE(contains(error_of([&] { Forked::draw(forked.x, 3); }),
-                       "which aten::add_ on another stream reads"));
+                       "which aten::add on another stream reads"));
+  // one that another stream reads as well is not forgotten for it
+  auto z = at::zeros_like(forked.x);
+  EXPECT_EQ(error_of([&] { z.add_(forked.x); }), "");
+  EXPECT_TRUE(contains(error_of([&] { forked.x.zero_(); }), "which aten::add on another stream"));
   EXPECT_NE(error_of([&] { forked.x.copy_(forked.y); }), "");
   forked.side.join();
   EXPECT_EQ(error_of([&] { forked.x.copy_(forked.y); }), "");

@@ -110,6 +110,14 @@ TEST(EmulatedDevice, catches_threads_that_wait_at_different_barriers) {
        "all threads of a block must come to the same barrier"});
 }
 
+TEST_F(MemoryFault, a_pointer_that_is_not_aligned_as_its_type_is_is_caught) {
+  OnDevice<float> x(numbers(40)), out(32);
+  const auto* between = reinterpret_cast<const std::byte*>(x.data()) + 2;
+  expect_fault(
+      [&] { faults::twice(reinterpret_cast<const float*>(between), out.data(), 1); },
+      {"kernel double_each<float> (faults.cu)", "reads 4 bytes at an address that is no multiple"});
+}
+
 TEST_F(MemoryFault, a_grid_with_a_block_too_many_is_caught) {
   OnDevice<float> x(numbers(64)), out(64);
   expect_fault([&] { faults::twice(x.data(), out.data(), 3); },

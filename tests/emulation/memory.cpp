@@ -82,6 +82,7 @@ class Stamp {
 
 struct Cell {
   Stamp write, read;
+  Stamp other;  // a read of another stream's that the last one does not come behind
 };
 
 struct Page {
@@ -249,15 +250,17 @@ void note(const Region& region, size_t offset, size_t n, Cell& cell, How how) {
   if (cell.write.any() && !atomics && !cell.write.before_now())
     unordered(region, offset, n, how, cell.write, "writes");
   if (how == How::read) {
-    const bool joins = cell.read.any() && cell.read.of_this_launch() && !cell.read.before_now();
+    const bool beside = cell.read.any() && !cell.read.before_now();
+    const bool joins = beside && cell.read.of_this_launch();
+    if (beside && !joins) cell.other = cell.read;
     cell.read = joins ? cell.read.with_now(false) : Stamp(Stamp::one, false);
     return;
   }
-  if (cell.read.any() && !cell.read.before_now())
-    unordered(region, offset, n, how, cell.read, "reads");
+  for (const Stamp read : {cell.read, cell.other})
+    if (read.any() && !read.before_now()) unordered(region, offset, n, how, read, "reads");
   const bool joins = atomics && !cell.write.before_now();
   cell.write = joins ? cell.write.with_now(true) : Stamp(Stamp::one, how == How::atomic);
-  cell.read = {};
+  cell.read = cell.other = {};
 }
 
 // offset, not address: a page is of 1 KiB of its region
@@ -275,7 +278,7 @@ void note_all(Region& region, size_t offset, size_t n, How how) {
   }
 }
 
-void check(uintptr_t a, size_t n, How how) {
+void check(uintptr_t a, size_t n, How how, size_t alignment) {
   // what is called from here is the host's
   const size_t stack_bytes = std::exchange(running.stack_bytes, SIZE_MAX);
   Region* found = regions().find(a, n);
@@ -286,6 +289,9 @@ void check(uintptr_t a, size_t n, How how) {
       found = &shared_at(a, n, how);
     }
   }
+  // a device stops where a pointer is not what its type says
+  if (a % alignment != 0)
+    fault(accesses(how, n) + " at an address that is no multiple of " + std::to_string(alignment));
   if (found) {
     if (found->shared && found->block_serial != running.block_serial) begin_shared(*found);
     if (how != How::write) expect_written(*found, a, n);
@@ -294,9 +300,9 @@ void check(uintptr_t a, size_t n, How how) {
   running.stack_bytes = stack_bytes;
 }
 
-inline void access(const void* place, size_t n, How how) {
+inline void access(const void* place, size_t n, How how, size_t alignment = 1) {
   const auto a = reinterpret_cast<uintptr_t>(place);
-  if (a - running.stack >= running.stack_bytes) check(a, n, how);
+  if (a - running.stack >= running.stack_bytes) check(a, n, how, alignment);
 }
 
 // shared memory whose size a launch says
@@ -372,12 +378,12 @@ void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 
-#define MAGLEV_ANSWER(kind, name, bytes)                               \
-  void __tsan_##kind##bytes(const void* p) {                           \
-    maglev::emulation::access(p, bytes, maglev::emulation::How::name); \
-  }                                                                    \
-  void __tsan_unaligned_##kind##bytes(const void* p) {                 \
-    maglev::emulation::access(p, bytes, maglev::emulation::How::name); \
+#define MAGLEV_ANSWER(kind, name, bytes)                                      \
+  void __tsan_##kind##bytes(const void* p) {                                  \
+    maglev::emulation::access(p, bytes, maglev::emulation::How::name, bytes); \
+  }                                                                           \
+  void __tsan_unaligned_##kind##bytes(const void* p) {                        \
+    maglev::emulation::access(p, bytes, maglev::emulation::How::name);        \
   }
 MAGLEV_ANSWER(read, read, 1)
 MAGLEV_ANSWER(read, read, 2)
