@@ -36,6 +36,14 @@ at::Device device_of(const char* kernel, const at::Tensor& first, const Others&.
   return device;
 }
 
+/// Whether every row of t, its last dimension, begins at 16 bytes: what kernels read at once.
+inline bool rows_at_16_bytes(const at::Tensor& t) {
+  const auto whole = [&](int64_t elements) { return elements * t.element_size() % 16 == 0; };
+  for (int64_t d = 0; d + 1 < t.dim(); ++d)
+    if (t.size(d) > 1 && !whole(t.stride(d))) return false;
+  return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
+}
+
 /// Runs a kernel where its tensors are: `cpu(args...)` on this thread, or
 /// `Cuda(args..., stream)`, which returns a cudaError_t, on the device's current stream. A span
 /// "maglev::<kernel>" says so to a profiler, and on the processor one of ours (base/trace).

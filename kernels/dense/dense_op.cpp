@@ -408,6 +408,9 @@ void dense_end_(const at::Tensor& y, const DenseEndTensors& in, const at::Tensor
                     in.x.scalar_type() == y.scalar_type() &&
                     (!exact.defined() || exact.numel() == y.numel()),
                 "y like x, its features contiguous");
+  MAGLEV_ASSERT(device.is_cpu() || (rows_at_16_bytes(in.x) && rows_at_16_bytes(y) &&
+                                    (!exact.defined() || rows_at_16_bytes(exact))),
+                "rows that begin at 16 bytes");
   DenseEndRows args = dense_end_rows(in);
   args.y = y.data_ptr(), args.to = dense_steps(y);
   args.exact = exact.defined() ? exact.data_ptr<float>() : nullptr;

@@ -92,4 +92,44 @@ __device__ float normalised_row(const DenseEndRows& a, const EndRow& r,
   return rstd;
 }
 
+template <bool kFast>
+__device__ inline float mish(float x) {
+  const float w = exponential<kFast>(fminf(x, 20.f)), n = w * (w + 2.f);
+  return x * quotient<kFast>(n, n + 2.f);
+}
+
+/// A lane's part of a row's end: its groups below `features`.
+template <class T, int kGroups>
+__device__ void ended_row(const DenseEndRows& a, const EndRow& r,
+                          float (&value)[kGroups][kEndGroup]) {
+  // large batches in bf16 would else wait for arithmetic, not for memory
+  constexpr bool kFast = sizeof(T) == 2;
+  constexpr bool kAhead = kGroups <= 2;
+  constexpr int kHeld = kAhead ? kGroups : 1;
+  const float *gain = a.gain + r.shared(a.gain_steps), *shift = a.shift + r.shared(a.gain_steps);
+  const bool aligned = is_aligned(gain) && is_aligned(shift);
+  float gains[kHeld][kEndGroup], shifts[kHeld][kEndGroup];
+  const auto fetch = [&](int g, int to) {
+    const int64_t f = end_feature(g);
+    if (f >= a.features) return;
+    load_group(gain + f, aligned, gains[to]), load_group(shift + f, aligned, shifts[to]);
+  };
+  // what memory gives is asked for at once, where few groups leave registers for it
+  if (kAhead)
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) fetch(g, g);
+  normalised_row<T, kGroups>(a, r, value);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    if (end_feature(g) >= a.features) break;
+    const int held = kAhead ? g : 0;
+    if (!kAhead) fetch(g, 0);
+    for (int k = 0; k < kEndGroup; ++k) {
+      value[g][k] = value[g][k] * gains[held][k] + shifts[held][k];
+      if (a.end == DenseEnd::mish) value[g][k] = mish<kFast>(value[g][k]);
+    }
+    if (a.end == DenseEnd::simnorm) softmax_group<kFast>(value[g]);
+  }
+}
+
 }  // namespace maglev

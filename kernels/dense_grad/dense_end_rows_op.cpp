@@ -102,6 +102,8 @@ void dense_end_grad_(const at::Tensor& d, const DenseEndTensors& in, const at::T
   MAGLEV_ASSERT(in.x.size(0) == 1 && d.stride(3) == 1 && d.sizes() == in.x.sizes() &&
                     d.scalar_type() == in.x.scalar_type(),
                 "gradients like x, their features contiguous");
+  MAGLEV_ASSERT(device.is_cpu() || (rows_at_16_bytes(in.x) && rows_at_16_bytes(d)),
+                "rows that begin at 16 bytes");
   const DenseEndRows of = dense_end_rows(in);
   MAGLEV_ASSERT(
       !parts.defined() || (parts.numel() == end_grad_parts(of.rows) * of.nets * 3 * of.features &&
