@@ -106,13 +106,14 @@ void print(const Case& c, const char* what, const char* precision, int64_t rows,
   std::fflush(stdout);
 }
 
-void plans(const Flags& flags, const Case& c, Precision precision, int64_t rows) {
+void plans(const Flags& flags, const Case& c, Precision precision, int64_t rows,
+           bool ends_in_products) {
   const Options options = options_of(c);
   const ModelShape shape = model_shape(options, hockey_like());
   const PlanOptions settings = plan_options(options, shape, hockey_like(), flags.device);
   const PlanSizes& s = settings.sizes;
   const auto floats = at::TensorOptions(at::kFloat).device(flags.device);
-  DevicePlanner planner(settings, shape, precision, flags.device);
+  DevicePlanner planner(settings, shape, precision, flags.device, ends_in_products);
   const WorldModel model(shape, false, Initializer::none());
   planner.publish(model, at::randn({model.layout().size()}, floats) * 0.04);
   // whose time step it is lies on the device, as in training: a replay would repeat the host's
@@ -129,7 +130,8 @@ void plans(const Flags& flags, const Case& c, Precision precision, int64_t rows)
   });
   if (!at::isfinite(request.prev_mean).all().item<bool>())
     throw Error(std::string("[device_throughput] a plan of case ") + c.name + " is not finite");
-  print(c, "plan", precision == Precision::bf16 ? "bf16" : "fp32", rows, t);
+  print(c, ends_in_products ? "plan, ends within products" : "plan",
+        precision == Precision::bf16 ? "bf16" : "fp32", rows, t);
 }
 
 void updates(const Flags& flags, const Case& c, Precision precision, bool fused, ThreadPool& pool) {
@@ -190,7 +192,9 @@ void run(const Flags& flags) {
       for (const int64_t rows : {1, 16, 256}) {
         if (rows > flags.plans) continue;
         const at::InferenceMode inference;
-        plans(flags, c, precision, rows);
+        plans(flags, c, precision, rows, false);
+        if (precision == Precision::bf16 && rows * c.samples <= kEndsInProductsRows)
+          plans(flags, c, precision, rows, true);
       }
     for (const Precision precision : precisions)
       for (const bool fused : {true, false}) updates(flags, c, precision, fused, pool);

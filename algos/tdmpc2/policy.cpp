@@ -121,7 +121,10 @@ std::unique_ptr<Planner> Tdmpc2Policy::made_planner(const Options& options) cons
     return std::make_unique<PanelPlanner>(plan_options_, shape_, precision,
                                           context_.pool ? context_.pool->threads() : 1);
   if (options.prune)
-    return std::make_unique<DevicePlanner>(plan_options_, shape_, precision, context_.device);
+    return std::make_unique<DevicePlanner>(
+        plan_options_, shape_, precision, context_.device,
+        options.fused.value_or(false) &&
+            DevicePlanner::obstacle(shape_, precision, context_.device).empty());
   return std::make_unique<ReferencePlanner>(plan_options_);
 }
 

@@ -106,6 +106,15 @@ void SideStream::join() {
   device_->chain(device_->side, c10::cuda::getCurrentCUDAStream(device_->index));
 }
 
+void SideStream::abandon() noexcept {
+  if (!device_ || !std::exchange(device_->forked, false)) return;
+  // events of a capture that failed are of no use, and the failure is on its way
+  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device_->index).stream();
+  if (cudaEventRecord(device_->order, device_->own) == cudaSuccess)
+    cudaStreamWaitEvent(current, device_->order, 0);
+  cudaGetLastError();
+}
+
 void SideStream::wait() const {
   if (device_) check_cuda(cudaStreamSynchronize(device_->own), "side stream");
 }
@@ -117,6 +126,7 @@ struct SideStream::Device {};
 SideStream::SideStream(at::Device) {}
 void SideStream::fork(const std::function<void()>& work) { work(); }
 void SideStream::join() {}
+void SideStream::abandon() noexcept {}
 void SideStream::wait() const {}
 
 #endif

@@ -24,6 +24,9 @@ class SideStream {
   /// What the current stream is given from now on happens behind what was forked since the last
   /// join; nothing where nothing was. In the capture that the fork was in.
   void join();
+  /// As join(), where something has failed since the fork, as a capture may have: takes no notice of
+  /// errors, and nothing is left to join.
+  void abandon() noexcept;
   /// Waits until the device has done what this stream was given; what replays of graphs do on it is
   /// ordered by the stream that they run on alone. Never within a capture.
   void wait() const;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <mma.h>
 #include <ucontext.h>
 #include <unordered_map>
 #include <vector>
@@ -54,6 +55,7 @@ struct Thread {
   bool memory = false;     // waits in __syncwarp, which orders memory, not in a shuffle
   uint64_t given[2] = {};  // to this shuffle and the one before
   unsigned shuffles = 0;
+  uint16_t tiles[2][2][8] = {};  // the same of a product of tiles
 };
 
 struct Warp {
@@ -482,6 +484,36 @@ uint64_t emulated_shuffle(unsigned mask, uint64_t bits, int source, EmulatedPlac
       (mask >> source & 1) && from < d.threads.size() && d.threads[from].shuffles >= mine.shuffles,
       " with a lane that takes no part");
   return d.threads[from].given[turn];
+}
+
+void emulated_tile_product(const uint16_t (&a)[8], const uint16_t (&b)[8], float (&sum)[8],
+                           EmulatedPlace place) {
+  Device& d = device();
+  Thread& mine = d.threads[d.current];
+  const uint32_t first = d.current / 32 * 32, lane = d.current % 32;
+  const unsigned turn = mine.shuffles++ % 2;
+  std::memcpy(mine.tiles[turn][0], a, sizeof a), std::memcpy(mine.tiles[turn][1], b, sizeof b);
+  mine.place = place, mine.mask = ~0u, mine.memory = false;
+  wait(State::warp);
+  if (first + 32 > d.threads.size()) {
+    d.wrong_shuffle = " tiles in a warp of fewer than 32 threads";
+    change(*mine.fiber, d.main);
+  }
+  // a lane holds half a row of each tile: row k of b is with lanes 2 k and 2 k + 1
+  const auto number = [&](uint32_t of, int tile, uint32_t i) {
+    const uint32_t bits = uint32_t(d.threads[first + of].tiles[turn][tile][i]) << 16;
+    return __uint_as_float(bits);
+  };
+  for (uint32_t k = 0; k < 16; ++k) {
+    const float x = number(lane / 2 * 2 + k / 8, 0, k % 8);
+    for (uint32_t i = 0; i < 8; ++i) sum[i] += x * number(2 * k + lane % 2, 1, i);
+  }
+}
+
+void emulated_tile_place(const void* tile, size_t line_bytes) {
+  if (reinterpret_cast<uintptr_t>(tile) % 32 != 0 || line_bytes % 16 != 0)
+    fault("reads or writes a tile that does not begin at 32 bytes, or whose lines of " +
+          std::to_string(line_bytes) + " are not whole 16 bytes");
 }
 
 void* emulated_dynamic_shared() { return dynamic_shared(); }

@@ -1,5 +1,7 @@
 #include "algos/tdmpc2/device/planner.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,8 +17,20 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-// elements between rows of an operand: tensor cores read 16 bytes at once
-int64_t aligned(int64_t width) { return (width + 7) / 8 * 8; }
+// one weight for all environments and networks
+at::Tensor for_all(const at::Tensor& weight) { return weight.unsqueeze(0).unsqueeze(0); }
+
+DenseEndTensors of_networks(const DenseEndTensors& all, int64_t first, int64_t count) {
+  return {.x = all.x.narrow(2, first, count),
+          .start = all.start.narrow(1, first, count),
+          .gain = all.gain.narrow(1, first, count),
+          .shift = all.shift.narrow(1, first, count),
+          .end = all.end};
+}
+ProductRows of_network(const ProductRows& all, int64_t net) {
+  if (all.open.x.defined()) return {.open = of_networks(all.open, net, 1)};
+  return {.ready = all.ready.narrow(2, net, 1)};
+}
 
 const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
 
@@ -38,6 +52,7 @@ struct DevicePlanner::Work {
   at::Tensor pair;                 ///< [I, N, 2] i64
   at::Tensor elites, scores;
   bool beside;                       ///< whether there is time beside a round's latents
+  bool ends_in_products;             ///< whether a layer's end is made within the next product
   std::vector<at::Tensor> rewarded;  ///< what rewards are read from until they are waited for
   std::vector<at::Tensor> q;         ///< a round's value networks: weights and vectors of the pairs
 
@@ -49,17 +64,20 @@ struct DevicePlanner::Work {
 };
 
 DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape,
-                             Precision precision, at::Device device)
+                             Precision precision, at::Device device, bool ends_in_products)
     : options_(options),
       numbers_(options.sizes),
       shape_(shape),
       device_(device),
       dtype_(precision == Precision::bf16 ? at::kBFloat16 : at::kFloat),
-      ld_(aligned(shape.latent + shape.actions)),
+      ends_in_products_(ends_in_products),
+      ld_(product_tiles(shape.latent + shape.actions)),
       heads_(shape.episodic ? 3 : 2),
       rewards_(device),
       aside_(device),
       aside_rewards_(device) {
+  if (ends_in_products && !obstacle(shape, precision, device).empty())
+    throw Error("[tdmpc2] ends within products cannot be: " + obstacle(shape, precision, device));
   if (device.is_cuda() && options.sizes.S > kMostMppiSamples)
     throw Error("[tdmpc2] tdmpc2.samples must be at most " + std::to_string(kMostMppiSamples) +
                 " on a GPU, got " + std::to_string(options.sizes.S));
@@ -67,20 +85,18 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
   const int64_t tails = shape.episodic ? 2 : 1, nq = shape.num_q;
   const auto f = at::TensorOptions(at::kFloat).device(device);
   auto side = [&](int64_t in, int64_t nets, int64_t width, bool first) {
-    return Side{first ? empty({in, nets * width}) : empty({nets, in, width}),
+    return Side{first ? weight({in, nets * width}) : weight({nets, in, width}),
                 at::zeros({1, nets, width}, f), at::zeros({1, nets, width}, f),
                 at::zeros({1, nets, width}, f)};
   };
-  auto out = [&](int64_t width) {
-    return Out{empty({M, aligned(width)}).narrow(1, 0, width), at::zeros({width}, f)};
-  };
+  auto out = [&](int64_t width) { return Out{weight({M, width}), at::zeros({width}, f)}; };
   // shapes alone: publish() fills them, at addresses that stay
   step_one_ = side(D + A, heads_, M, true), step_two_ = side(M, heads_, M, false);
   policy_one_ = side(D, tails, M, true), policy_two_ = side(M, tails, M, false);
   dynamics_out_ = side(M, 1, D, true);
   reward_out_ = out(kBins), policy_out_ = out(2 * A), termination_out_ = out(1);
   q_one_ = empty({nq, M * ld_}).zero_(), q_two_ = empty({nq, M * M}),
-  q_three_ = empty({nq, kBins * M});
+  q_three_ = empty({nq, product_tiles(kBins) * M}).zero_();
   q_vectors_ = at::zeros({nq, 6 * M + kBins}, f);
   // of tasks, in f32: products with an embedding are where the sums of a first layer begin
   if (T > 0) {
@@ -95,6 +111,20 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
 
 at::Tensor DevicePlanner::empty(at::IntArrayRef sizes) const {
   return at::empty(sizes, at::TensorOptions(dtype_).device(device_));
+}
+
+at::Tensor DevicePlanner::weight(at::IntArrayRef sizes) const {
+  return product_weight(sizes, at::TensorOptions(dtype_).device(device_));
+}
+
+std::string DevicePlanner::obstacle(const ModelShape& shape, Precision precision,
+                                    at::Device device) {
+  if (!device.is_cuda() || precision != Precision::bf16) return "products are not bf16 on a GPU";
+  const int64_t widest = std::max(shape.latent, shape.mlp_dim);
+  if (shape.latent % kProductTile || shape.mlp_dim % kProductTile || widest > kMostEndedFeatures)
+    return "latent_dim and mlp_dim are not multiples of " + std::to_string(kProductTile) +
+           " up to " + std::to_string(kMostEndedFeatures);
+  return "";
 }
 
 void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
@@ -144,7 +174,7 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
                          layout.q[0], nq);
   q_one_.view({nq, M, ld_}).narrow(2, 0, D + A).copy_(q[0].weight.narrow(2, 0, D + A));
   q_two_.view({nq, M, M}).copy_(q[1].weight);
-  q_three_.view({nq, kBins, M}).copy_(q[2].weight);
+  q_three_.view({nq, -1, M}).narrow(1, 0, kBins).copy_(q[2].weight);
   int64_t offset = 0;
   for (size_t l = 0; l < 2; ++l)
     for (const auto* part : {&q[l].bias, &q[l].gain, &q[l].shift})
@@ -161,62 +191,97 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
 std::vector<at::Tensor> DevicePlanner::weights() const {
   const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim, nq = shape_.num_q;
   std::vector<at::Tensor> all{q_one_.view({nq, M, ld_}).narrow(2, 0, D + A),
-                              q_two_.view({nq, M, M}), q_three_.view({nq, kBins, M})};
+                              q_two_.view({nq, M, M}),
+                              q_three_.view({nq, -1, M}).narrow(1, 0, kBins)};
   for (const Side* side : {&step_one_, &step_two_, &policy_one_, &policy_two_, &dynamics_out_})
     all.push_back(side->weight);
   for (const Out* out : {&reward_out_, &policy_out_, &termination_out_}) all.push_back(out->weight);
   return all;
 }
 
-void DevicePlanner::end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start,
-                        const Side& side, bool simnorm) const {
-  const int64_t G = x.size(2);
-  dense_end_(y, x, start, side.gain.narrow(1, 0, G), side.shift.narrow(1, 0, G),
-             simnorm ? DenseEnd::simnorm : DenseEnd::mish);
+at::Tensor DevicePlanner::product(const Work& w, const ProductRows& rows,
+                                  const at::Tensor& weight) const {
+  if (w.ends_in_products) return end_product(rows, weight);
+  const auto& x = rows.ready;
+  const int64_t N = x.size(0), R = x.size(1), G = x.size(2), in = x.size(3), out = weight.size(3);
+  // each environment's own weights, one of all environments, one of each network
+  if (weight.size(0) > 1)
+    return at::bmm(x.transpose(1, 2).view({N * G, R, in}), weight.flatten(0, 1))
+        .view({N, G, R, out})
+        .transpose(1, 2);
+  if (G == 1) return at::mm(x.view({N * R, in}), weight[0][0]).view({N, R, 1, out});
+  return at::bmm(x.permute({2, 0, 1, 3}).view({G, N * R, in}), weight[0])
+      .view({G, N, R, out})
+      .permute({1, 2, 0, 3});
 }
 
-at::Tensor DevicePlanner::hidden(const at::Tensor& x, const at::Tensor& first,
-                                 const at::Tensor& start, const Side& one, const Side& two,
-                                 int64_t nets, int64_t envs) const {
+ProductRows DevicePlanner::ended(const Work& w, const DenseEndTensors& open,
+                                 const at::Tensor& to) const {
+  if (w.ends_in_products) return {.open = open};
+  dense_end_(to, open);
+  return {.ready = to};
+}
+
+ProductRows DevicePlanner::hidden(const Work& w, const ProductRows& x, const at::Tensor& first,
+                                  const at::Tensor& start, const Side& one, const Side& two,
+                                  int64_t nets) const {
+  const int64_t M = shape_.mlp_dim;
+  const auto mish = [&](const at::Tensor& sums, const at::Tensor& begin, const Side& side) {
+    return DenseEndTensors{.x = sums,
+                           .start = begin,
+                           .gain = side.gain.narrow(1, 0, nets),
+                           .shift = side.shift.narrow(1, 0, nets),
+                           .end = DenseEnd::mish};
+  };
   // one product for all first layers; their end lays the networks apart for the second
-  const int64_t rows = x.size(0), M = shape_.mlp_dim, R = rows / envs;
-  const auto product = at::mm(x, first);
-  auto side_by_side = empty({nets, rows, M});
-  end(side_by_side.view({nets, envs, R, M}).permute({1, 2, 0, 3}), product.view({envs, R, nets, M}),
-      start, one);
-  auto second = nets == 1 ? at::mm(side_by_side[0], two.weight[0]).unsqueeze(0)
-                          : at::bmm(side_by_side, two.weight.narrow(0, 0, nets));
-  auto view = second.view({nets, 1, rows, M}).permute({1, 2, 0, 3});
-  end(view, view, two.start.narrow(1, 0, nets), two);
-  return second;
+  const auto side_by_side = product(w, x, for_all(first));
+  const int64_t N = side_by_side.size(0), R = side_by_side.size(1);
+  at::Tensor apart;
+  if (!w.ends_in_products) apart = empty({nets, N, R, M}).permute({1, 2, 0, 3});
+  const auto h = ended(w, mish(side_by_side.view({N, R, nets, M}), start, one), apart);
+  const auto second = product(w, h, two.weight.narrow(0, 0, nets).unsqueeze(0));
+  return ended(w, mish(second, two.start.narrow(1, 0, nets), two), second);
 }
 
-void DevicePlanner::step(Work& w, int64_t t, const at::Tensor& inputs, const at::Tensor& next,
-                         int64_t first, SideStream& rewards) {
-  const int64_t N = w.N, D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
-  const int64_t rows = inputs.size(0), R = rows / N;
+ProductRows DevicePlanner::step(Work& w, int64_t t, const ProductRows& latents,
+                                const at::Tensor& inputs, const at::Tensor& next, int64_t first,
+                                SideStream& rewards) {
+  const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
   // every sequence of an environment begins at the same latent: its products are one row
   const int64_t nets = t == 0 ? 2 : heads_;
   const auto weight = step_one_.weight.narrow(1, 0, nets * M);
-  const auto h = t == 0 ? hidden(inputs.narrow(1, D, A), weight.narrow(0, D, A), w.base, step_one_,
-                                 step_two_, nets, N)
-                        : hidden(inputs.narrow(1, 0, D + A), weight, w.step_start, step_one_,
-                                 step_two_, nets, N);
+  const auto actions = inputs.narrow(2, D, A).unsqueeze(2);
+  ProductRows h;
+  if (t == 0)
+    h = hidden(w, {.ready = actions}, weight.narrow(0, D, A), w.base, step_one_, step_two_, nets);
+  else if (latents.open.x.defined())
+    h = hidden(w, {.open = latents.open, .ready = actions}, weight, w.step_start, step_one_,
+               step_two_, nets);
+  else
+    h = hidden(w, {.ready = inputs.narrow(2, 0, D + A).unsqueeze(2)}, weight, w.step_start,
+               step_one_, step_two_, nets);
   // the next step waits for latents alone
-  if (w.beside) rewards.fork([&] { add_reward(w, t, h, first, true); });
-  else add_reward(w, t, h, first, false);
+  if (w.beside) rewards.fork([&] { add_reward(w, t, h, nets, first, true); });
+  else add_reward(w, t, h, nets, first, false);
   // the next latents, straight into the inputs of the next step
-  const auto latent = at::mm(h[0], dynamics_out_.weight);
-  end(next.unsqueeze(2), latent.view({N, R, 1, D}), dynamics_out_.start, dynamics_out_, true);
+  const DenseEndTensors latent{.x = product(w, of_network(h, 0), for_all(dynamics_out_.weight)),
+                               .start = dynamics_out_.start,
+                               .gain = dynamics_out_.gain,
+                               .shift = dynamics_out_.shift,
+                               .end = DenseEnd::simnorm};
+  if (t + 1 < options_.sizes.H) return ended(w, latent, next.unsqueeze(2));
+  dense_end_(next.unsqueeze(2), latent);
+  return {.ready = next.unsqueeze(2)};
 }
 
-void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t first, bool held) {
+void DevicePlanner::add_reward(Work& w, int64_t t, const ProductRows& h, int64_t nets,
+                               int64_t first, bool held) {
   // a reward counts while the sequence is alive: that is judged at the latent the step begins at
-  const auto reward = at::mm(h[1], reward_out_.weight);
+  const auto reward = product(w, of_network(h, 1), for_all(reward_out_.weight));
   at::Tensor logit;
-  if (h.size(0) == 3) logit = at::mm(h[2], termination_out_.weight);
+  if (nets == 3) logit = product(w, of_network(h, 2), for_all(termination_out_.weight));
   // nobody else may be given their memory before they were read
-  if (held) w.rewarded.insert(w.rewarded.end(), {h, reward, logit});
+  if (held) w.rewarded.insert(w.rewarded.end(), {h.open.x, h.ready, reward, logit});
   mppi_reward({.bins = kTwoHot,
                .logits = reward.const_data_ptr(),
                .bias = f32(reward_out_.start),
@@ -230,7 +295,7 @@ void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t 
                .begin = t == 0,
                .discount_env = w.discount_env(),
                .N = w.N,
-               .R = h.size(1) / w.N,
+               .R = reward.size(1),
                .S = options_.sizes.S,
                .first = first},
               device_);
@@ -239,20 +304,20 @@ void DevicePlanner::add_reward(Work& w, int64_t t, const at::Tensor& h, int64_t 
 void DevicePlanner::roll_policy(Work& w) {
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
-  auto inputs = empty({H, N * P, ld_});
+  auto inputs = empty({H, N, P, ld_});
+  ProductRows latents{.ready = w.z.view({N, 1, 1, D})};
   for (int64_t t = 0; t < H; ++t) {
     const auto x = inputs[t];
     // all trajectories of an environment begin at one latent: the first head is one row
-    const auto z = t == 0 ? w.z : x.narrow(1, 0, D);
-    const auto h = hidden(z, policy_one_.weight.narrow(1, 0, M), w.policy_start.narrow(1, 0, 1),
-                          policy_one_, policy_two_, 1, N);
-    const auto head = at::mm(h[0], policy_out_.weight);
+    const auto h = hidden(w, latents, policy_one_.weight.narrow(1, 0, M),
+                          w.policy_start.narrow(1, 0, 1), policy_one_, policy_two_, 1);
+    const auto head = product(w, h, for_all(policy_out_.weight));
     mppi_policy({.noise = w.numbers(numbers_.policy + t * P * A),
                  .head = head.const_data_ptr(),
                  .bias = f32(policy_out_.start),
                  .mask = f32(w.mask),
                  .actions = w.actions.data_ptr<float>() + t * S * A,
-                 .inputs = x.narrow(1, D, A).data_ptr(),
+                 .inputs = x.narrow(2, D, A).data_ptr(),
                  .bf16 = dtype_ != at::kFloat,
                  .shared = t == 0,
                  .mean = false,
@@ -266,13 +331,12 @@ void DevicePlanner::roll_policy(Work& w) {
                  .A = A},
                 device_);
     // behind the last step latents lie where all sequences are valued
-    const auto next = t + 1 < H ? inputs[t + 1].view({N, P, ld_}).narrow(2, 0, D)
-                                : w.last.narrow(1, 0, P).narrow(2, 0, D);
-    step(w, t, x, next, 0, aside_rewards_);
+    const auto next = (t + 1 < H ? inputs[t + 1] : w.last.narrow(1, 0, P)).narrow(2, 0, D);
+    latents = step(w, t, latents, x, next, 0, aside_rewards_);
   }
 }
 
-void DevicePlanner::gather_values(Work& w, int64_t round) {
+void DevicePlanner::gather_q_pair(Work& w, int64_t round) {
   w.q = gather_rows({q_one_, q_two_, q_three_, q_vectors_}, w.pair[round].view({2 * w.N}));
 }
 
@@ -283,11 +347,15 @@ void DevicePlanner::total(Work& w, int64_t round) {
   // the round's value networks are there, and the latents of the policy's trajectories
   aside_.join();
   // the policy's actions behind the horizon, and whether a sequence has ended there
-  const auto h = hidden(w.last.view({N * S, ld_}).narrow(1, 0, D), policy_one_.weight,
-                        w.policy_start, policy_one_, policy_two_, tails, N);
-  const auto head = at::mm(h[0], policy_out_.weight);
+  const auto h = hidden(w, {.ready = w.last.narrow(2, 0, D).unsqueeze(2)}, policy_one_.weight,
+                        w.policy_start, policy_one_, policy_two_, tails);
+  const auto head = product(w, of_network(h, 0), for_all(policy_out_.weight));
   at::Tensor logit;
-  if (tails == 2) logit = at::mm(h[1], termination_out_.weight);
+  const auto terminate = [&] {
+    logit = product(w, of_network(h, 1), for_all(termination_out_.weight));
+  };
+  if (tails == 2 && w.beside) rewards_.fork(terminate);
+  else if (tails == 2) terminate();
   mppi_policy({.noise = w.numbers(numbers_.terminal + round * S * A),
                .head = head.const_data_ptr(),
                .bias = f32(policy_out_.start),
@@ -307,12 +375,12 @@ void DevicePlanner::total(Work& w, int64_t round) {
                .A = A},
               device_);
 
-  // rewards are there, and what they were read from is free
+  // rewards and terminations are there, and what they were read from is free
   rewards_.join(), aside_rewards_.join();
   w.rewarded.clear();
 
   // the two networks of each environment
-  if (!w.beside) gather_values(w, round);
+  if (!w.beside) gather_q_pair(w, round);
   const auto q = std::exchange(w.q, {});
   const auto pair = w.pair[round].view({2 * N});
   const auto vectors = q[3].view({N, 2, 6 * M + kBins});
@@ -324,15 +392,20 @@ void DevicePlanner::total(Work& w, int64_t round) {
     first_start = at::index_select(w.q_start, 0, row).view({N, 2, M});
   }
   // both networks of the pair read the same latents and actions: one product an environment
-  const auto weight = q[0].view({N, 2 * M, ld_}).narrow(2, 0, D + A);
-  const auto one = at::bmm(w.last.narrow(2, 0, D + A), weight.transpose(1, 2));
-  auto hidden_one = empty({N, 2, S, M});
-  dense_end_(hidden_one.transpose(1, 2), one.view({N, S, 2, M}), first_start, part(1), part(2),
-             DenseEnd::mish);
-  auto two = at::bmm(hidden_one.view({2 * N, S, M}), q[1].view({2 * N, M, M}).transpose(1, 2));
-  auto view = two.view({N, 2, S, M}).transpose(1, 2);
-  dense_end_(view, view, part(3), part(4), part(5), DenseEnd::mish);
-  const auto logits = at::bmm(two, q[2].view({2 * N, kBins, M}).transpose(1, 2));
+  const auto weight = [&](int64_t i, int64_t nets, int64_t out, int64_t in, int64_t line) {
+    return q[i].view({N, nets, -1, line}).narrow(2, 0, out).narrow(3, 0, in).transpose(2, 3);
+  };
+  const auto mish = [&](const at::Tensor& sums, const at::Tensor& start, int64_t i) {
+    return DenseEndTensors{
+        .x = sums, .start = start, .gain = part(i), .shift = part(i + 1), .end = DenseEnd::mish};
+  };
+  const auto one = product(w, {.ready = w.last.narrow(2, 0, D + A).unsqueeze(2)},
+                           weight(0, 1, 2 * M, D + A, ld_));
+  at::Tensor apart;
+  if (!w.ends_in_products) apart = empty({N, 2, S, M}).transpose(1, 2);
+  const auto h_one = ended(w, mish(one.view({N, S, 2, M}), first_start, 1), apart);
+  const auto two = product(w, h_one, weight(1, 2, M, M, M));
+  const auto logits = product(w, ended(w, mish(two, part(3), 4), two), weight(2, 2, kBins, M, M));
   // rewards so far, and behind the horizon the mean of both values
   mppi_total({.bins = kTwoHot,
               .logits = logits.const_data_ptr(),
@@ -353,11 +426,25 @@ void DevicePlanner::total(Work& w, int64_t round) {
 }
 
 Plan DevicePlanner::plan(const PlanRequest& request) {
+  try {
+    return plan_of(request);
+  } catch (...) {
+    // memory of a plan that stopped is given away again: only behind what still works in it
+    for (SideStream* stream : {&rewards_, &aside_, &aside_rewards_}) stream->abandon();
+    throw;
+  }
+}
+
+Plan DevicePlanner::plan_of(const PlanRequest& request) {
   at::NoGradGuard no_grad;
   const auto [H, S, P, E, I, A] = options_.sizes;
   const int64_t N = request.latent.size(0), D = shape_.latent, M = shape_.mlp_dim, R = S - P;
   const auto f = at::TensorOptions(at::kFloat).device(device_);
-  Work w{.request = &request, .N = N, .beside = works_beside(device_, N, S)};
+  const bool beside = works_beside(device_, N, S);
+  Work w{.request = &request,
+         .N = N,
+         .beside = beside,
+         .ends_in_products = ends_in_products_ && N * S <= kEndsInProductsRows};
   w.z = request.latent.to(dtype_);
   w.step_start = step_one_.start, w.policy_start = policy_one_.start, w.discount = discount_;
   // a task enters by its mask, its discount and the start of first layers
@@ -376,7 +463,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
   // buffers of this plan alone: on a processor any number of threads may plan
   w.mean = at::empty({N, H, A}, f), w.std = at::empty({N, H, A}, f);
   w.actions = at::empty({N, H, S, A}, f);
-  w.inputs = empty({H, N * R, ld_}), w.last = empty({N, S, ld_});
+  w.inputs = empty({H, N, R, ld_}), w.last = empty({N, S, ld_});
   w.value = at::empty({N, S}, f), w.alive = at::empty({N, S}, f), w.total = at::empty({N, S}, f);
   w.pair = at::empty({I, N, 2}, f.dtype(at::kLong));
   w.elites = at::empty({N, E}, f.dtype(at::kLong)), w.scores = at::empty({N, E}, f);
@@ -399,7 +486,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
     const bool roll = round == 0 && P > 0;
     if (w.beside)
       aside_.fork([&] {
-        gather_values(w, round);
+        gather_q_pair(w, round);
         if (roll) roll_policy(w);
       });
     else if (roll) roll_policy(w);
@@ -408,7 +495,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
                  .std = f32(w.std),
                  .mask = f32(w.mask),
                  .actions = w.actions.data_ptr<float>(),
-                 .inputs = w.inputs.narrow(2, D, A).data_ptr(),
+                 .inputs = w.inputs.narrow(3, D, A).data_ptr(),
                  .bf16 = dtype_ != at::kFloat,
                  .ld = ld_,
                  .N = N,
@@ -417,10 +504,10 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
                  .P = P,
                  .A = A},
                 device_);
+    ProductRows latents;
     for (int64_t t = 0; t < H; ++t) {
-      const auto next = t + 1 < H ? w.inputs[t + 1].view({N, R, ld_}).narrow(2, 0, D)
-                                  : w.last.narrow(1, P, R).narrow(2, 0, D);
-      step(w, t, w.inputs[t], next, P, rewards_);
+      const auto next = (t + 1 < H ? w.inputs[t + 1] : w.last.narrow(1, P, R)).narrow(2, 0, D);
+      latents = step(w, t, latents, w.inputs[t], next, P, rewards_);
     }
     total(w, round);
     mppi_elites({.total = f32(w.total),

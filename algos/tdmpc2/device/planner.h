@@ -7,7 +7,8 @@
 // only the drawn pair of value networks is evaluated, the first step's products with the latent are
 // one row an environment, the policy's trajectories are rolled out once, and first layers with the
 // same input are one product. A single plan is a chain of small launches on a device: what the
-// latents of a round do not wait for is done beside them.
+// latents of a round do not wait for is done beside them, and a layer's end may be made within the
+// next layer's product.
 
 #include <vector>
 
@@ -16,12 +17,19 @@
 #include "algos/tdmpc2/planner.h"
 #include "engine/device/precision.h"
 #include "engine/device/side_stream.h"
+#include "kernels/end_product/end_product_op.h"
 
 namespace maglev::tdmpc2 {
 
 /// Sequences of all environments up to which a device has time beside a plan's chain of latents.
 /// More fill it by themselves, and what is held until rewards are there would be gigabytes.
 constexpr int64_t kBesideRows = 4096;
+/// Sequences of all environments up to which a layer's end may be made within the next product. For
+/// every 16 of them all weights are read anew, from a GPU's second cache: 512 take as long as the
+/// launches that are left out (arithmetic, not measured).
+constexpr int64_t kEndsInProductsRows = 512;
+/// Streams a plan may work on beside the current one, which take memory each.
+constexpr int64_t kPlanStreams = 3;
 /// Whether a plan of `rows` environments works out beside its chain of latents what that does not
 /// wait for: rewards, the policy's trajectories, each round's value networks.
 inline bool works_beside(at::Device device, int64_t rows, int64_t samples) {
@@ -31,9 +39,13 @@ inline bool works_beside(at::Device device, int64_t rows, int64_t samples) {
 /// Threads: on a device one at a time, for its second stream is one.
 class DevicePlanner : public Planner {
  public:
-  /// Products are bf16 where `precision` is; sums, LayerNorm and values are f32.
+  /// Products are bf16 where `precision` is; sums, LayerNorm and values are f32. `ends_in_products`:
+  /// plans of at most kEndsInProductsRows sequences make a layer's end within the next product
+  /// (end_product). Throws Error where there is an obstacle().
   DevicePlanner(const PlanOptions& options, const ModelShape& shape, Precision precision,
-                at::Device device);
+                at::Device device, bool ends_in_products = false);
+  /// Why ends cannot be made within products; empty: they can.
+  static std::string obstacle(const ModelShape& shape, Precision precision, at::Device device);
 
   /// Addresses stay: a captured plan reads the new weights.
   void publish(const WorldModel& model, const at::Tensor& params) override;
@@ -51,28 +63,34 @@ class DevicePlanner : public Planner {
   };
   /// The last layer of one head.
   struct Out {
-    at::Tensor weight;  ///< [M, out], rows 16 bytes or a multiple apart
+    at::Tensor weight;  ///< [M, out], rows 32 bytes or a multiple apart
     at::Tensor start;   ///< [out] f32
   };
   struct Work;  ///< of one plan
 
-  at::Tensor empty(at::IntArrayRef sizes) const;  ///< in the products' dtype
-  /// LayerNorm and the end of x [N, rows, G, M] into y.
-  void end(const at::Tensor& y, const at::Tensor& x, const at::Tensor& start, const Side& side,
-           bool simnorm = false) const;
-  /// Hidden layers of the first `nets` networks on x [rows, in]: [nets, rows, M].
-  at::Tensor hidden(const at::Tensor& x, const at::Tensor& first, const at::Tensor& start,
-                    const Side& one, const Side& two, int64_t nets, int64_t envs) const;
+  at::Tensor empty(at::IntArrayRef sizes) const;   ///< in the products' dtype
+  at::Tensor weight(at::IntArrayRef sizes) const;  ///< zeros [..., in, out], as end_product wants
+  /// Rows [N, R, G, in] times weight [N or 1, G, in, out]: [N, R, G, out], laid out as end_product's.
+  at::Tensor product(const Work& work, const ProductRows& rows, const at::Tensor& weight) const;
+  /// What comes of `open` at its end: `to`, written now, or within the next product.
+  ProductRows ended(const Work& work, const DenseEndTensors& open, const at::Tensor& to) const;
+  /// Hidden layers of the first `nets` networks, whose first layer is `first` [in, nets * M]:
+  /// [N, R, nets, M].
+  ProductRows hidden(const Work& work, const ProductRows& x, const at::Tensor& first,
+                     const at::Tensor& start, const Side& one, const Side& two, int64_t nets) const;
+  Plan plan_of(const PlanRequest& request);
   void roll_policy(Work& work);
-  /// Step t of rows `inputs` [N * R, ld], whose sequences begin at `first`; the next latents go to
-  /// `next` [N, R, D]. Its reward is worked out on `rewards` where there is time beside.
-  void step(Work& work, int64_t t, const at::Tensor& inputs, const at::Tensor& next, int64_t first,
-            SideStream& rewards);
-  /// Adds step t's reward, from the hidden layers `h` [nets, N * R, M] of its heads; `held`: keeps
-  /// what it reads until all that works beside is joined.
-  void add_reward(Work& work, int64_t t, const at::Tensor& h, int64_t first, bool held);
+  /// Step t of `latents` (at t = 0 nobody reads them) and the actions in `inputs` [N, R, ld], of
+  /// sequences from `first` on. The next latents go to `next` [N, R, D], the last step's at once.
+  /// Its reward is worked out on `rewards` where there is time beside.
+  ProductRows step(Work& work, int64_t t, const ProductRows& latents, const at::Tensor& inputs,
+                   const at::Tensor& next, int64_t first, SideStream& rewards);
+  /// Adds step t's reward, from the hidden layers of its `nets` networks; `held`: keeps what it
+  /// reads until all that works beside is joined.
+  void add_reward(Work& work, int64_t t, const ProductRows& h, int64_t nets, int64_t first,
+                  bool held);
   /// The round's pair of value networks of each environment.
-  void gather_values(Work& work, int64_t round);
+  void gather_q_pair(Work& work, int64_t round);
   /// Values of all sequences of a round.
   void total(Work& work, int64_t round);
 
@@ -81,6 +99,7 @@ class DevicePlanner : public Planner {
   ModelShape shape_;
   at::Device device_;
   at::ScalarType dtype_;
+  bool ends_in_products_;
   int64_t ld_;     ///< elements of a row of inputs, latent and action side by side
   int64_t heads_;  ///< networks of a step: dynamics, reward and, if episodic, termination
   /// Beside a round's latents: its rewards; its value networks and, beside the first round, the
@@ -92,7 +111,8 @@ class DevicePlanner : public Planner {
   Side dynamics_out_;             ///< [M, D]
   Out reward_out_, policy_out_, termination_out_;
   at::Tensor step_task_, policy_task_, q_task_;  ///< [T, G * M]: products with the embedding
-  /// Value networks: weights [num_q, M * ld], [num_q, M * M], [num_q, K * M] as they are, and
+  /// Value networks: weights [num_q, M * ld], [num_q, M * M], [num_q, K * M] as they are, the last
+  /// with rows of zeros up to a whole tile, and
   /// [num_q, 6 M + K] f32: bias, gain, shift of both hidden layers and the last bias.
   at::Tensor q_one_, q_two_, q_three_, q_vectors_;
   at::Tensor embedding_;  ///< [tasks, T] f32
