@@ -14,6 +14,8 @@ namespace maglev::tdmpc2 {
 namespace {
 
 constexpr int64_t kF32 = 4;
+// cuBLAS's of one stream, for good; of older GPUs less
+constexpr int64_t kStreamWorkspace = 32 << 20;
 
 // elements that autograd keeps of one row of a network: of a normalised layer the product, its
 // normalised values and what Mish or SimNorm gives; of the last layer its logits three times. The
@@ -83,7 +85,11 @@ int64_t panel_update_elements(const Options& o, const ModelShape& s, const Model
 int64_t plan_elements(const Options& o, const ModelShape& s) {
   // inputs of every step, and the widest layers before and after their end
   const int64_t row = o.horizon * (s.latent + 2 * s.actions) + 6 * s.mlp_dim + 3 * s.latent;
-  return o.samples * row;
+  // the pair of value networks that a round draws
+  const int64_t q =
+      s.mlp_dim * (product_tiles(s.latent + s.actions) + s.mlp_dim + product_tiles(kBins) + 6) +
+      kBins;
+  return o.samples * row + 2 * q;
 }
 
 // of plans on panels: panels that share weights a thread, first layers of each 64 rows, actions and
@@ -123,8 +129,13 @@ int64_t plans_elements(const Options& o, const ModelShape& s, const AlgoContext&
 std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   // weights as they are, and packed for planning
-  return {{"weights to act with", kF32 * (o.mpc && o.prune ? 2 : 1) * model_layout(shape).size()},
-          {"activations of plans", kF32 * plans_elements(o, shape, context)}};
+  std::vector<MemoryPart> parts{
+      {"weights to act with", kF32 * (o.mpc && o.prune ? 2 : 1) * model_layout(shape).size()},
+      {"activations of plans", kF32 * plans_elements(o, shape, context)}};
+  // what a library of products keeps for each stream that a planner works on beside the first
+  if (o.mpc && o.prune && context.device.is_cuda())
+    parts.push_back({"libraries' memory for plans", kPlanStreams * kStreamWorkspace});
+  return parts;
 }
 
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
