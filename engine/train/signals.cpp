@@ -54,6 +54,7 @@ SignalGuard::~SignalGuard() {
 }
 
 bool SignalGuard::leave() { return leaving != 0; }
+void SignalGuard::ask_to_leave() { leaving = 1; }
 
 bool SignalGuard::take_save() { return take(save_wanted); }
 bool SignalGuard::take_trace() { return take(trace_wanted); }

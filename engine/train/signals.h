@@ -21,6 +21,8 @@ class SignalGuard {
 
   /// Whether one asked for an end.
   static bool leave();
+  /// Asks for a save and an end as a signal does: for hooks, in the run that calls them.
+  static void ask_to_leave();
   /// Whether one asked for a save since the last call.
   static bool take_save();
   /// Whether one asked for a trace since the last call.

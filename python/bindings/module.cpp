@@ -15,6 +15,7 @@
 #include "base/core/version.h"
 #include "base/simd/targets.h"
 #include "engine/algo/entries.h"
+#include "engine/train/signals.h"
 #include "kernels/gae/gae_op.h"
 #include "python/bindings/actor.h"
 #include "python/bindings/envs.h"
@@ -154,10 +155,18 @@ py::list episode_list(std::span<const FinishedEpisode> episodes) {
   return all;
 }
 
-/// What a run tells, as calls of Python functions or None, which outlive the hooks.
+/// What a run tells, as calls of Python functions or None, which outlive the hooks. One that returns
+/// False ends the run.
 struct Listeners {
   py::object row, episodes;
   std::string folder;
+  bool enough = false;
+
+  void heard(const py::object& answer) {
+    if (!answer.is(py::bool_(false))) return;
+    enough = true;
+    SignalGuard::ask_to_leave();
+  }
 
   Hooks hooks() {
     Hooks hooks;
@@ -165,12 +174,12 @@ struct Listeners {
     if (!row.is_none())
       hooks.row = [this](const MetricRow& one) {
         const py::gil_scoped_acquire locked;
-        row(row_dict(one));
+        heard(row(row_dict(one)));
       };
     if (!episodes.is_none())
       hooks.episodes = [this](std::span<const FinishedEpisode> some) {
         const py::gil_scoped_acquire locked;
-        episodes(episode_list(some));
+        heard(episodes(episode_list(some)));
       };
     return hooks;
   }
@@ -191,10 +200,12 @@ std::tuple<Tensors, MaybeTensor, at::Tensor> shown_of(const Envs& envs, bool cop
   return {std::move(obs), std::move(mask), given_out(step.is_first, copy).view(at::kBool)};
 }
 
-const char* outcome_text(RunOutcome outcome) {
+// stopped: as a listener wanted
+const char* outcome_text(RunOutcome outcome, bool wanted) {
   return outcome == RunOutcome::finished   ? "finished"
          : outcome == RunOutcome::diverged ? "diverged"
-                                           : "stopped";
+         : wanted                          ? "stopped"
+                                           : "interrupted";
 }
 
 /// (outcome, folder) of what `work` trains.
@@ -207,7 +218,7 @@ std::pair<std::string, std::string> trained(py::object on_row, py::object on_epi
     const py::gil_scoped_release unlocked;
     outcome = work(listeners.hooks());
   }
-  return {outcome_text(outcome), listeners.folder};
+  return {outcome_text(outcome, listeners.enough), listeners.folder};
 }
 
 /// Acts by a function (columns, mask, is_first, first row) -> actions, called by one thread at a time,

@@ -70,7 +70,7 @@ class Envs:
         self.name = name
         self._engine = engine
         self._copy = copy
-        self._sampler = None
+        self._sampler: _engine.Actor | None = None
         self._names = [c["name"] for c in engine.spec["observations"]]
         self.spec = Spec(engine.spec)
 
@@ -122,9 +122,8 @@ class Envs:
         their policy sees, the rest as one vector [rows, D] f32; a dict of "image" and "vector" where there are both.
         """
         image, vector, _ = self._engine.encode(self._columns(obs))
-        if image is None or vector is None:
-            return vector if image is None else image
-        return {"image": image, "vector": vector}
+        parts = {name: part for name, part in (("image", image), ("vector", vector)) if part is not None}
+        return parts if len(parts) > 1 else next(iter(parts.values()))
 
     def sample(self) -> torch.Tensor:
         """Random actions, of those that are allowed."""

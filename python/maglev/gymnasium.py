@@ -27,7 +27,7 @@ def _box(column: Column) -> spaces.Box:
 def _action_space(spec: Spec) -> spaces.Space:
     if not spec.discrete:
         return spaces.Box(np.array(spec.low, np.float32), np.array(spec.high, np.float32))
-    return spaces.Discrete(spec.heads[0]) if len(spec.heads) == 1 else spaces.MultiDiscrete(spec.heads)
+    return spaces.Discrete(spec.heads[0]) if len(spec.heads) == 1 else spaces.MultiDiscrete(list(spec.heads))
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -48,7 +48,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._shown = [c for c in self.envs.spec.observations if not c.privileged]
         self._fresh = True
         obs, _ = self.envs.reset()
-        boxes = {c.name: self._cells_box(obs) if c.cells else _box(c) for c in self._shown}
+        boxes: dict[str, spaces.Space] = {c.name: self._cells_box(obs) if c.cells else _box(c) for c in self._shown}
         self.single_observation_space = (
             next(iter(boxes.values())) if len(boxes) == 1 else spaces.Dict(boxes)
         )

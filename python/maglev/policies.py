@@ -54,14 +54,14 @@ class Policy:
         which gives one action. None, for a player of environments: what these show now.
         info: "is_first" [rows], which rows begin an episode (None: all at the first call, none later), and "mask".
         """
-        if obs is None:
-            if self._envs is None:
-                raise _engine.Error("[act] expects an observation; only players of environments see for themselves")
-            columns, mask, is_first = self._envs._engine.shown(False)
-        else:
+        if obs is not None:
             columns = columns_of(self.spec, obs)
             info = info or {}
             mask, is_first = info.get("mask"), info.get("is_first")
+        elif self._envs is not None:
+            columns, mask, is_first = self._envs._engine.shown(False)
+        else:
+            raise _engine.Error("[act] expects an observation; only players of environments see for themselves")
         columns, mask, is_first, single = self._rows(columns, mask, is_first)
         action = actions_of(self.spec, self._engine.act(columns, mask, is_first))
         return action[0] if single else action

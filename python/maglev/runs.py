@@ -16,7 +16,7 @@ class Run:
 
     def __init__(self, folder: str | Path, outcome: str = ""):
         self.folder = Path(folder).resolve()
-        self.outcome = outcome  # of the session just made: finished, or diverged
+        self.outcome = outcome  # of the session just made: finished, diverged, or stopped by a callback
         if not (self.folder / "run.json").exists() and not (self.folder / "checkpoints").exists():
             raise _engine.Error(f"[run] {self.folder} holds no run; `maglev runs` lists them")
 
@@ -69,7 +69,7 @@ def names_of(sinks: Sequence[str] | str) -> list[str]:
 
 
 def _ended(outcome: str, folder: str) -> Run:
-    if outcome == "stopped":
+    if outcome == "interrupted":
         # it has saved and left; what called it is to end as well
         raise KeyboardInterrupt(f"the run in {folder} was stopped and saved; maglev.resume({folder!r}) goes on")
     return Run(folder, outcome)
@@ -85,8 +85,8 @@ def train(
     config: str | Path | None = None,
     bare: bool = False,
     sinks: Sequence[str] = (),
-    on_row: Callable[[dict], None] | None = None,
-    on_episodes: Callable[[list[dict]], None] | None = None,
+    on_row: Callable[[dict], bool | None] | None = None,
+    on_episodes: Callable[[list[dict]], bool | None] | None = None,
 ) -> Run:
     """Trains in this process to the end and gives the run's folder: `maglev train` with the same settings.
 
@@ -95,7 +95,8 @@ def train(
     config: a file of settings. bare: without the proven ones.
     sinks: where metrics go, such as ("jsonl",) for silence; empty: all that are on by default.
     on_row: hears of each row of metrics; on_episodes: of the episodes that ended in each iteration, a dict each of
-      environment, step, return, length, terminated. An exception in either ends the run; what was saved stays.
+      environment, step, return, length, terminated. Where either returns False the run saves and ends, its outcome
+      "stopped"; resume() goes on. An exception in either ends the run as failed; what was saved stays.
 
     Ctrl-C saves and raises KeyboardInterrupt; resume() goes on from there.
     """
@@ -119,8 +120,8 @@ def resume(
     settings: Settings = None,
     *,
     sinks: Sequence[str] = (),
-    on_row: Callable[[dict], None] | None = None,
-    on_episodes: Callable[[list[dict]], None] | None = None,
+    on_row: Callable[[dict], bool | None] | None = None,
+    on_episodes: Callable[[list[dict]], bool | None] | None = None,
 ) -> Run:
     """Goes on with a run from its newest checkpoint, bit for bit: `maglev train --resume`. As train()."""
     folder = run.folder if isinstance(run, Run) else run

@@ -1,5 +1,6 @@
 """The package `maglev`: environments, policies and training from Python, beside the command line."""
 
+import ast
 import json
 import os
 import re
@@ -329,6 +330,34 @@ def test_a_run_tells_and_is_resumed(tmp_path):
         maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 8192}, out=tmp_path / "failed", sinks=["jsonl"], on_row=fail)
     failed = maglev.Run(tmp_path / "failed")
     assert failed.status["state"] == "failed" and "enough" in failed.status["message"]
+
+
+@pytest.mark.parametrize("hook", ["on_row", "on_episodes"])
+def test_a_callback_ends_a_run_that_is_resumed(tmp_path, hook):
+    told = []
+    settings = {**QUICK, "train.steps": 8192, "train.log_every": 1024}
+    enough = {hook: lambda what: told.append(what) or len(told) < 3}
+    run = maglev.train("ppo", "cartpole", settings, out=tmp_path / "run", sinks=["jsonl"], **enough)
+    assert run.outcome == "stopped" and run.status["state"] == "stopped" and len(told) >= 3
+    assert 0 < run.status["steps"] < 8192
+    again = maglev.resume(run, sinks=["jsonl"])
+    assert again.outcome == "finished" and again.status["steps"] == 8192
+
+
+def test_the_stub_has_what_the_module_has():
+    def public(names):
+        return {name for name in names if not name.startswith("_")}
+
+    engine = sys.modules["maglev._engine"]
+    stub = ast.parse((HOME / "python" / "maglev" / "_engine.pyi").read_text())
+    named = {node.name: node for node in stub.body if hasattr(node, "name")}
+    values = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
+    assert public(vars(engine)) == named.keys() | values
+    for name, node in named.items():
+        if isinstance(node, ast.ClassDef) and name != "Error":
+            members = {member.name for member in node.body if hasattr(member, "name")}
+            assert public(vars(getattr(engine, name))) == public(members), name
+    assert (HOME / "python" / "maglev" / "py.typed").exists()
 
 
 def test_ctrl_c_saves_and_interrupts(tmp_path):
