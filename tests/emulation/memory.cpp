@@ -86,13 +86,18 @@ struct Cell {
 };
 
 struct Page {
-  bool bytes = false;  // a cell a byte, else a word
-  std::vector<Cell> cells = std::vector<Cell>(kPage / 4);
+  size_t width = kPage;  // bytes of a cell: of the whole page as long as it is accessed as a whole
+  std::vector<Cell> cells = std::vector<Cell>(1);
 
-  void split() {
-    std::vector<Cell> wide(kPage);
-    for (size_t i = 0; i < kPage; ++i) wide[i] = cells[i / 4];
-    cells = std::move(wide), bytes = true;
+  void split(size_t narrower) {
+    std::vector<Cell> more(kPage / narrower);
+    for (size_t i = 0; i < more.size(); ++i) more[i] = cells[i * narrower / width];
+    cells = std::move(more), width = narrower;
+  }
+  // after a write of the whole page
+  void join() {
+    if (width == kPage) return;
+    cells = {cells.front()}, width = kPage;
   }
 };
 
@@ -270,10 +275,13 @@ void note_all(Region& region, size_t offset, size_t n, How how) {
     auto& page = region.pages[at / kPage];
     if (!page) page = std::make_unique<Page>();
     const size_t in = at % kPage, part = std::min(offset + n - at, kPage - in);
-    if (!page->bytes && ((in | part) & 3)) page->split();
-    const size_t width = page->bytes ? 1 : 4;
-    for (size_t i = in / width; i < (in + part) / width; ++i)
-      note(region, offset, n, page->cells[i], how);
+    const bool whole = in == 0 && part == std::min(kPage, region.bytes - at);
+    // the last page may end in the middle of a cell
+    const size_t wanted = whole ? kPage : (in | part) & 3 ? 1 : 4;
+    if (wanted < page->width) page->split(wanted);
+    const size_t width = page->width, end = (in + part + width - 1) / width;
+    for (size_t i = in / width; i < end; ++i) note(region, offset, n, page->cells[i], how);
+    if (whole && how != How::read) page->join();
     at += part;
   }
 }
