@@ -41,12 +41,12 @@ constexpr bool is_launchable(const LaunchShape& s) {
          s.shared_bytes >= 0 && s.shared_bytes <= 48 * 1024;
 }
 
-/// Bytes that the blocks of this launch share, as its shape asks for; aligned to 16.
+/// Bytes that the blocks of this launch share, as its shape asks for; aligned to 32.
 __device__ inline void* dynamic_shared() {
 #ifdef MAGLEV_EMULATED_CUDA
   return emulated_dynamic_shared();
 #else
-  extern __shared__ uint4 of_the_launch[];
+  extern __shared__ __align__(32) unsigned char of_the_launch[];
   return of_the_launch;
 #endif
 }

@@ -1,14 +1,19 @@
 #include "engine/train/signals.h"
 
+#include <atomic>
 #include <unistd.h>
 
 namespace maglev {
 namespace {
 
-volatile std::sig_atomic_t leaving = 0, impatient = 0, save_wanted = 0, trace_wanted = 0;
+// who asked for an end: a hook does not speak for a signal
+enum AskedBy { nobody, a_hook, a_signal };
+std::atomic<int> leaving{nobody};
+static_assert(std::atomic<int>::is_always_lock_free, "handlers write it");
+volatile std::sig_atomic_t impatient = 0, save_wanted = 0, trace_wanted = 0;
 
 void on_end(int signal) {
-  leaving = 1;
+  leaving = a_signal;
   // a terminal that goes away sends SIGHUP more than once, and behind another: that is no
   // impatience
   if (signal == SIGHUP) return;
@@ -29,15 +34,15 @@ void on_trace(int) { trace_wanted = 1; }
 }  // namespace
 
 SignalGuard::SignalGuard() {
-  leaving = 0;
+  leaving = nobody;
   impatient = 0;
   save_wanted = 0;
   trace_wanted = 0;
   const auto handle = [this](int signal, void (*handler)(int)) {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
-    struct sigaction before{};
+    struct sigaction before {};
     ::sigaction(signal, &action, &before);
     before_.emplace_back(signal, before);
     // nohup
@@ -53,8 +58,12 @@ SignalGuard::~SignalGuard() {
   for (const auto& [signal, before] : before_) ::sigaction(signal, &before, nullptr);
 }
 
-bool SignalGuard::leave() { return leaving != 0; }
-void SignalGuard::ask_to_leave() { leaving = 1; }
+bool SignalGuard::leave() { return leaving != nobody; }
+bool SignalGuard::signalled() { return leaving == a_signal; }
+void SignalGuard::ask_to_leave() {
+  int before = nobody;
+  leaving.compare_exchange_strong(before, a_hook);
+}
 
 bool SignalGuard::take_save() { return take(save_wanted); }
 bool SignalGuard::take_trace() { return take(trace_wanted); }

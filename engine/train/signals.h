@@ -19,9 +19,11 @@ class SignalGuard {
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
 
-  /// Whether one asked for an end.
+  /// Whether an end was asked for.
   static bool leave();
-  /// Asks for a save and an end as a signal does: for hooks, in the run that calls them.
+  /// Whether a signal asked for it, also when the guard has gone: until the next one.
+  static bool signalled();
+  /// Asks for a save and an end as a signal does, on any thread: for hooks.
   static void ask_to_leave();
   /// Whether one asked for a save since the last call.
   static bool take_save();

@@ -25,7 +25,7 @@ struct RunRequest {
 
 enum class RunOutcome {
   finished,  ///< train.steps were done, or train.until_return was reached
-  stopped,   ///< a signal asked for it: saved and left
+  stopped,   ///< a signal or a hook asked for it: saved and left
   diverged,  ///< train.on_divergence=stop: saved and left
 };
 

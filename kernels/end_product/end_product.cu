@@ -9,10 +9,9 @@ namespace maglev {
 namespace {
 
 constexpr int kTile = int(kProductTile), kRows = kTile;
-// a block's outputs; warps that share them take a part of the inputs each
-constexpr int kTiles = 4, kParts = 2, kColumns = kTiles * kTile, kWarps = kTiles * kParts;
+// a block's outputs; warps that share them take a part of the inputs each, and one row's end
+constexpr int kTiles = 8, kParts = 2, kColumns = kTiles * kTile, kWarps = kTiles * kParts;
 constexpr int kThreads = kWarps * kWarpThreads;
-constexpr int kAhead = 4;
 // between rows in shared memory: rows of one width would begin in the same banks
 constexpr int64_t kApart = 8;
 
@@ -23,7 +22,7 @@ constexpr int64_t shared_bytes(int64_t inputs) {
 static_assert(shared_bytes(kMostProductInputs) <= 48 * 1024);
 
 // a warp copies numbers as they are
-__device__ inline void copy_row(uint16_t* to, const uint16_t* from, int64_t count) {
+[[maybe_unused]] __device__ void copy_row(uint16_t* to, const uint16_t* from, int64_t count) {
   const int lane = threadIdx.x % kWarpThreads;
   int64_t copied = 0;
   if (is_aligned(from)) {
@@ -61,58 +60,68 @@ __device__ void fill_row(const EndProduct& a, const EndRow& r, uint16_t* to) {
 
 #ifdef MAGLEV_BF16_TILES
 namespace wmma = nvcuda::wmma;
+constexpr int kAhead = 4;
 template <class Use, class Layout>
 using Tile = wmma::fragment<Use, kTile, kTile, kTile, __nv_bfloat16, Layout>;
 using Sums = wmma::fragment<wmma::accumulator, kTile, kTile, kTile, float>;
 
-// what a warp adds up over its part of the inputs
-template <bool kTransposed>
-__device__ void multiply(const uint16_t* held, int64_t line, const uint16_t* weight,
-                         int64_t weight_line, int64_t first, int64_t last, Sums& sums) {
-  using Layout = std::conditional_t<kTransposed, wmma::col_major, wmma::row_major>;
-  const auto bf16 = [](const uint16_t* x) { return reinterpret_cast<const __nv_bfloat16*>(x); };
-  // tiles of weights are asked for together: what they wait for is far away
-  for (int64_t begin = first; begin < last; begin += kAhead) {
-    Tile<wmma::matrix_b, Layout> w[kAhead];
+template <class Any>
+__device__ void load(Any& to, const uint16_t* from, int64_t line) {
+  wmma::load_matrix_sync(to, reinterpret_cast<const __nv_bfloat16*>(from), unsigned(line));
+}
+
+// tiles of weights that a warp asks for together: what they wait for is far away
+template <class Layout>
+__device__ void ask(Tile<wmma::matrix_b, Layout> (&w)[kAhead], const uint16_t* weight, int64_t line,
+                    int64_t first, int64_t last) {
+  constexpr bool kTransposed = std::is_same_v<Layout, wmma::col_major>;
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int64_t input = (begin + i) * kTile;
-      if (begin + i < last)
-        wmma::load_matrix_sync(w[i], bf16(weight + (kTransposed ? input : input * weight_line)),
-                               unsigned(weight_line));
-    }
+  for (int i = 0; i < kAhead; ++i) {
+    const int64_t input = (first + i) * kTile;
+    if (first + i < last) load(w[i], weight + (kTransposed ? input : input * line), line);
+  }
+}
+
+// adds the products with rows in shared memory
+template <class Layout>
+__device__ void multiply(Sums& sums, const Tile<wmma::matrix_b, Layout> (&w)[kAhead],
+                         const uint16_t* held, int64_t line, int64_t first, int64_t last) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (begin + i >= last) break;
-      Tile<wmma::matrix_a, wmma::row_major> x;
-      wmma::load_matrix_sync(x, bf16(held + (begin + i) * kTile), unsigned(line));
-      wmma::mma_sync(sums, x, w[i], sums);
-    }
+  for (int i = 0; i < kAhead; ++i) {
+    if (first + i >= last) break;
+    Tile<wmma::matrix_a, wmma::row_major> x;
+    load(x, held + (first + i) * kTile, line);
+    wmma::mma_sync(sums, x, w[i], sums);
   }
 }
 
 #endif
 
 template <int kGroups, bool kTransposed>
-__global__ void end_product(EndProduct a) {
+__launch_bounds__(kThreads) __global__ void end_product(EndProduct a) {
 #ifdef MAGLEV_BF16_TILES
   auto* held = static_cast<uint16_t*>(dynamic_shared());  // [kRows][line]
   const int64_t env = blockIdx.z / a.rows.nets, net = blockIdx.z % a.rows.nets;
   const int64_t row = int64_t(blockIdx.x) * kRows, column = int64_t(blockIdx.y) * kColumns;
   const int64_t line = held_line(a.rows.features + a.tails);
   const int warp = threadIdx.x / kWarpThreads, tile = warp % kTiles, part = warp / kTiles;
+  const int64_t own = column + tile * kTile, tiles = (line - kApart) / kTile;
+  const int64_t first = tiles * part / kParts, last = tiles * (part + 1) / kParts;
+  const uint16_t* weight = a.weight + env * a.weight_steps.env + net * a.weight_steps.net +
+                           (kTransposed ? own * a.weight_line : own);
+  using Layout = std::conditional_t<kTransposed, wmma::col_major, wmma::row_major>;
+  // weights are on their way while rows get their ends
+  Tile<wmma::matrix_b, Layout> w[kAhead];
+  if (own < a.out) ask(w, weight, a.weight_line, first, last);
   for (int i = warp; i < kRows; i += kWarps)
     fill_row<kGroups>(a, {.env = env, .net = net, .row = row + i}, held + i * line);
   __syncthreads();
 
-  const int64_t own = column + tile * kTile, tiles = (line - kApart) / kTile;
   Sums sums;
   wmma::fill_fragment(sums, 0.f);
-  if (own < a.out) {
-    const uint16_t* weight = a.weight + env * a.weight_steps.env + net * a.weight_steps.net +
-                             (kTransposed ? own * a.weight_line : own);
-    multiply<kTransposed>(held, line, weight, a.weight_line, tiles * part / kParts,
-                          tiles * (part + 1) / kParts, sums);
+  for (int64_t t = first; t < last && own < a.out; t += kAhead) {
+    if (t > first) ask(w, weight, a.weight_line, t, last);
+    multiply(sums, w, held, line, t, last);
   }
   // parts are added where the rows were
   __syncthreads();
@@ -130,6 +139,9 @@ __global__ void end_product(EndProduct a) {
     for (int p = 1; p < kParts; ++p) sum += parts[p * kRows * kColumns + e];
     y[r * a.to.row + c] = bfloat16_bits(sum);
   }
+#else
+  // code of an older device on a newer one
+  __trap();
 #endif
 }
 

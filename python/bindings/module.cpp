@@ -156,16 +156,14 @@ py::list episode_list(std::span<const FinishedEpisode> episodes) {
 }
 
 /// What a run tells, as calls of Python functions or None, which outlive the hooks. One that returns
-/// False ends the run.
+/// False, Python's or NumPy's, ends the run.
 struct Listeners {
   py::object row, episodes;
   std::string folder;
-  bool enough = false;
 
-  void heard(const py::object& answer) {
-    if (!answer.is(py::bool_(false))) return;
-    enough = true;
-    SignalGuard::ask_to_leave();
+  static void heard(const py::object& answer) {
+    const auto type = py::type::of(answer).attr("__name__").cast<std::string>();
+    if ((type == "bool" || type == "bool_") && !py::bool_(answer)) SignalGuard::ask_to_leave();
   }
 
   Hooks hooks() {
@@ -201,11 +199,11 @@ std::tuple<Tensors, MaybeTensor, at::Tensor> shown_of(const Envs& envs, bool cop
 }
 
 // stopped: as a listener wanted
-const char* outcome_text(RunOutcome outcome, bool wanted) {
+const char* outcome_text(RunOutcome outcome) {
   return outcome == RunOutcome::finished   ? "finished"
          : outcome == RunOutcome::diverged ? "diverged"
-         : wanted                          ? "stopped"
-                                           : "interrupted";
+         : SignalGuard::signalled()        ? "interrupted"
+                                           : "stopped";
 }
 
 /// (outcome, folder) of what `work` trains.
@@ -218,7 +216,7 @@ std::pair<std::string, std::string> trained(py::object on_row, py::object on_epi
     const py::gil_scoped_release unlocked;
     outcome = work(listeners.hooks());
   }
-  return {outcome_text(outcome, listeners.enough), listeners.folder};
+  return {outcome_text(outcome), listeners.folder};
 }
 
 /// Acts by a function (columns, mask, is_first, first row) -> actions, called by one thread at a time,

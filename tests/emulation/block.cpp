@@ -495,10 +495,11 @@ void emulated_tile_product(const uint16_t (&a)[8], const uint16_t (&b)[8], float
   std::memcpy(mine.tiles[turn][0], a, sizeof a), std::memcpy(mine.tiles[turn][1], b, sizeof b);
   mine.place = place, mine.mask = ~0u, mine.memory = false;
   wait(State::warp);
-  if (first + 32 > d.threads.size()) {
-    d.wrong_shuffle = " tiles in a warp of fewer than 32 threads";
-    change(*mine.fiber, d.main);
-  }
+  for (uint32_t l = 0; l < 32; ++l)
+    if (first + l >= d.threads.size() || d.threads[first + l].shuffles < mine.shuffles) {
+      d.wrong_shuffle = " tiles with a lane that takes no part";
+      change(*mine.fiber, d.main);
+    }
   // a lane holds half a row of each tile: row k of b is with lanes 2 k and 2 k + 1
   const auto number = [&](uint32_t of, int tile, uint32_t i) {
     const uint32_t bits = uint32_t(d.threads[first + of].tiles[turn][tile][i]) << 16;

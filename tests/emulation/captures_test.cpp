@@ -190,6 +190,18 @@ TEST(Captures, or_eager_work_that_touches_what_a_side_stream_writes_is_a_fault_u
   auto z = at::zeros_like(forked.x);
   EXPECT_EQ(error_of([&] { z.add_(forked.x); }), "");
   EXPECT_TRUE(contains(error_of([&] { forked.x.zero_(); }), "which aten::add on another stream"));
+  // nor where a third does
+  SideStream third(at::Device("cuda:0"));
+  auto a = at::zeros_like(forked.x), b = at::zeros_like(forked.x);
+  forked.side.join();
+  forked.side.fork([&] { a.add_(forked.x); });
+  third.fork([&] { b.add_(forked.x); });
+  z.add_(forked.x);
+  third.join();
+  EXPECT_TRUE(contains(error_of([&] { forked.x.zero_(); }), "which aten::add on another stream"));
+  forked.side.join();
+  EXPECT_EQ(error_of([&] { forked.x.zero_(); }), "");
+  forked.side.fork([&] { forked.y.add_(forked.x); });
   EXPECT_NE(error_of([&] { forked.x.copy_(forked.y); }), "");
   forked.side.join();
   EXPECT_EQ(error_of([&] { forked.x.copy_(forked.y); }), "");

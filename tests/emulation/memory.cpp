@@ -85,7 +85,14 @@ struct Cell {
   Stamp other;  // a read of another stream's that the last one does not come behind
 };
 
+/// A read of bytes [begin, end) of a page.
+struct PageRead {
+  Stamp stamp;
+  size_t begin, end;
+};
+
 struct Page {
+  std::vector<PageRead> reads;  // of third streams and more: mostly none
   size_t width = kPage;  // bytes of a cell: of the whole page as long as it is accessed as a whole
   std::vector<Cell> cells = std::vector<Cell>(1);
 
@@ -98,6 +105,10 @@ struct Page {
   void join() {
     if (width == kPage) return;
     cells = {cells.front()}, width = kPage;
+  }
+  // what comes before now needs no keeping
+  void forget_reads() {
+    std::erase_if(reads, [](const PageRead& read) { return read.stamp.before_now(); });
   }
 };
 
@@ -249,7 +260,9 @@ void expect_written(const Region& region, uintptr_t a, size_t n) {
         ", with no event or synchronisation between");
 }
 
-void note(const Region& region, size_t offset, size_t n, Cell& cell, How how) {
+void note(const Region& region, size_t offset, size_t n, Page& page, size_t i, How how) {
+  Cell& cell = page.cells[i];
+  const size_t begin = i * page.width, end = begin + page.width;
   const bool atomics =
       how == How::atomic && cell.write.any() && cell.write.atomic() && cell.write.of_this_launch();
   if (cell.write.any() && !atomics && !cell.write.before_now())
@@ -257,12 +270,19 @@ void note(const Region& region, size_t offset, size_t n, Cell& cell, How how) {
   if (how == How::read) {
     const bool beside = cell.read.any() && !cell.read.before_now();
     const bool joins = beside && cell.read.of_this_launch();
-    if (beside && !joins) cell.other = cell.read;
+    if (beside && !joins) {
+      if (cell.other.any() && !cell.other.before_now())
+        page.reads.push_back({cell.other, begin, end});
+      cell.other = cell.read;
+    }
     cell.read = joins ? cell.read.with_now(false) : Stamp(Stamp::one, false);
     return;
   }
   for (const Stamp read : {cell.read, cell.other})
     if (read.any() && !read.before_now()) unordered(region, offset, n, how, read, "reads");
+  for (const PageRead& read : page.reads)
+    if (read.begin < end && begin < read.end)
+      unordered(region, offset, n, how, read.stamp, "reads");
   const bool joins = atomics && !cell.write.before_now();
   cell.write = joins ? cell.write.with_now(true) : Stamp(Stamp::one, how == How::atomic);
   cell.read = cell.other = {};
@@ -279,8 +299,9 @@ void note_all(Region& region, size_t offset, size_t n, How how) {
     // the last page may end in the middle of a cell
     const size_t wanted = whole ? kPage : (in | part) & 3 ? 1 : 4;
     if (wanted < page->width) page->split(wanted);
+    if (!page->reads.empty()) page->forget_reads();
     const size_t width = page->width, end = (in + part + width - 1) / width;
-    for (size_t i = in / width; i < end; ++i) note(region, offset, n, page->cells[i], how);
+    for (size_t i = in / width; i < end; ++i) note(region, offset, n, *page, i, how);
     if (whole && how != How::read) page->join();
     at += part;
   }

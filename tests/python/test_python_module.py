@@ -11,6 +11,7 @@ import sysconfig
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from conftest import BUILD, HOME
@@ -332,11 +333,11 @@ def test_a_run_tells_and_is_resumed(tmp_path):
     assert failed.status["state"] == "failed" and "enough" in failed.status["message"]
 
 
-@pytest.mark.parametrize("hook", ["on_row", "on_episodes"])
-def test_a_callback_ends_a_run_that_is_resumed(tmp_path, hook):
+@pytest.mark.parametrize("hook, yes", [("on_row", bool), ("on_episodes", bool), ("on_row", np.bool_)])
+def test_a_callback_ends_a_run_that_is_resumed(tmp_path, hook, yes):
     told = []
     settings = {**QUICK, "train.steps": 8192, "train.log_every": 1024}
-    enough = {hook: lambda what: told.append(what) or len(told) < 3}
+    enough = {hook: lambda what: told.append(what) or yes(len(told) < 3)}
     run = maglev.train("ppo", "cartpole", settings, out=tmp_path / "run", sinks=["jsonl"], **enough)
     assert run.outcome == "stopped" and run.status["state"] == "stopped" and len(told) >= 3
     assert 0 < run.status["steps"] < 8192

@@ -120,7 +120,10 @@ at::Tensor DevicePlanner::weight(at::IntArrayRef sizes) const {
 std::string DevicePlanner::obstacle(const ModelShape& shape, Precision precision,
                                     at::Device device) {
   if (!device.is_cuda() || precision != Precision::bf16) return "products are not bf16 on a GPU";
+  if (std::ranges::count(precisions_of(device), Precision::bf16) == 0) return "it has no bf16";
   const int64_t widest = std::max(shape.latent, shape.mlp_dim);
+  if (shape.latent + shape.actions > kMostProductInputs)
+    return "latents and actions are more than " + std::to_string(kMostProductInputs);
   if (shape.latent % kProductTile || shape.mlp_dim % kProductTile || widest > kMostEndedFeatures)
     return "latent_dim and mlp_dim are not multiples of " + std::to_string(kProductTile) +
            " up to " + std::to_string(kMostEndedFeatures);
@@ -349,13 +352,13 @@ void DevicePlanner::total(Work& w, int64_t round) {
   // the policy's actions behind the horizon, and whether a sequence has ended there
   const auto h = hidden(w, {.ready = w.last.narrow(2, 0, D).unsqueeze(2)}, policy_one_.weight,
                         w.policy_start, policy_one_, policy_two_, tails);
-  const auto head = product(w, of_network(h, 0), for_all(policy_out_.weight));
   at::Tensor logit;
   const auto terminate = [&] {
     logit = product(w, of_network(h, 1), for_all(termination_out_.weight));
   };
   if (tails == 2 && w.beside) rewards_.fork(terminate);
   else if (tails == 2) terminate();
+  const auto head = product(w, of_network(h, 0), for_all(policy_out_.weight));
   mppi_policy({.noise = w.numbers(numbers_.terminal + round * S * A),
                .head = head.const_data_ptr(),
                .bias = f32(policy_out_.start),

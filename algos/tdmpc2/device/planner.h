@@ -25,8 +25,9 @@ namespace maglev::tdmpc2 {
 /// More fill it by themselves, and what is held until rewards are there would be gigabytes.
 constexpr int64_t kBesideRows = 4096;
 /// Sequences of all environments up to which a layer's end may be made within the next product. For
-/// every 16 of them all weights are read anew, from a GPU's second cache: 512 take as long as the
-/// launches that are left out (arithmetic, not measured).
+/// every 16 of them all weights are read anew, from a GPU's second cache, and for every 128 outputs
+/// ends are made anew: at 512 that takes about as long as the launches that are left out
+/// (arithmetic, not measured).
 constexpr int64_t kEndsInProductsRows = 512;
 /// Streams a plan may work on beside the current one, which take memory each.
 constexpr int64_t kPlanStreams = 3;
