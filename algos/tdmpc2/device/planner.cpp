@@ -209,7 +209,7 @@ at::Tensor DevicePlanner::product(const Work& w, const ProductRows& rows,
   const int64_t N = x.size(0), R = x.size(1), G = x.size(2), in = x.size(3), out = weight.size(3);
   // each environment's own weights, one of all environments, one of each network
   if (weight.size(0) > 1)
-    return at::bmm(x.transpose(1, 2).view({N * G, R, in}), weight.flatten(0, 1))
+    return at::bmm(x.transpose(1, 2).view({N * G, R, in}), weight.view({N * G, in, out}))
         .view({N, G, R, out})
         .transpose(1, 2);
   if (G == 1) return at::mm(x.view({N * R, in}), weight[0][0]).view({N, R, 1, out});
