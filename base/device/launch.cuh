@@ -33,12 +33,15 @@ constexpr LaunchShape warp_each(int64_t count, int64_t warps) {
   return {.grid = {blocks_of(count, warps)}, .block = {32 * warps}};
 }
 
+/// Most blocks a grid has in y and in z.
+constexpr int64_t kMostGridSide = 65535;
+
 /// What every device takes (CUDA C++ Programming Guide, "Compute Capabilities").
 constexpr bool is_launchable(const LaunchShape& s) {
   const Extent &g = s.grid, &b = s.block;
-  return g.x <= 0x7fffffff && g.y <= 65535 && g.z <= 65535 && b.x >= 1 && b.y >= 1 && b.z >= 1 &&
-         b.x <= 1024 && b.y <= 1024 && b.z <= 64 && b.x * b.y * b.z <= 1024 &&
-         s.shared_bytes >= 0 && s.shared_bytes <= 48 * 1024;
+  return g.x <= 0x7fffffff && g.y <= kMostGridSide && g.z <= kMostGridSide && b.x >= 1 &&
+         b.y >= 1 && b.z >= 1 && b.x <= 1024 && b.y <= 1024 && b.z <= 64 &&
+         b.x * b.y * b.z <= 1024 && s.shared_bytes >= 0 && s.shared_bytes <= 48 * 1024;
 }
 
 /// Bytes that the blocks of this launch share, as its shape asks for; aligned to 32.

@@ -7,7 +7,6 @@ namespace maglev {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int64_t kMostDeep = 65535;
 
 // a warp takes a row. A plan is a chain of such launches over few rows, whose time is what they wait
 // for: rows are found without a division
@@ -17,7 +16,7 @@ __global__ void end_rows(DenseEndRows a) {
            .net = blockIdx.y,
            .row = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads};
   if (r.row >= a.rows) return;
-  // mostly one: a grid has no more than kMostDeep of them
+  // mostly one: a grid has no more than kMostGridSide of them
   for (; r.env < a.envs; r.env += gridDim.z) {
     float value[kGroups][kEndGroup];
     ended_row<T, kGroups>(a, r, value);
@@ -34,8 +33,9 @@ __global__ void end_rows(DenseEndRows a) {
 
 template <class T>
 int launch(const DenseEndRows& a, void* stream) {
-  const LaunchShape shape{.grid = {blocks_of(a.rows, kWarps), a.nets, std::min(a.envs, kMostDeep)},
-                          .block = {kWarps * kWarpThreads}};
+  const LaunchShape shape{
+      .grid = {blocks_of(a.rows, kWarps), a.nets, std::min(a.envs, kMostGridSide)},
+      .block = {kWarps * kWarpThreads}};
   if (a.features <= end_features(2)) return launch_kernel(end_rows<T, 2>, shape, stream, a);
   if (a.features <= end_features(4)) return launch_kernel(end_rows<T, 4>, shape, stream, a);
   if (a.features <= end_features(16)) return launch_kernel(end_rows<T, 16>, shape, stream, a);

@@ -34,5 +34,8 @@ DenseEndRows dense_end_rows(const DenseEndTensors& in);
 /// The end of x [..., features] in plain ATen, differentiable; DenseEnd::none returns x.
 at::Tensor dense_end_reference(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& shift,
                                DenseEnd end);
+/// The same of x + start as dense_end_ takes them, without dropout and in f32, where all environments
+/// share gain and shift.
+at::Tensor dense_end_reference(const DenseEndTensors& in);
 
 }  // namespace maglev

@@ -159,15 +159,8 @@ at::Tensor end_product(const ProductRows& rows, const at::Tensor& weight) {
 
 at::Tensor end_product_reference(const ProductRows& rows, const at::Tensor& weight) {
   std::vector<at::Tensor> inputs;
-  const auto& [x, start, gain, shift, end, uniform, share] = rows.open;
-  if (x.defined()) {
-    const auto all = x.to(at::kFloat) + start.unsqueeze(1);
-    auto ended = at::empty_like(all);
-    // network by network: each has a gain and a shift of its own
-    for (int64_t g = 0; g < all.size(2); ++g)
-      ended.select(2, g).copy_(dense_end_reference(all.select(2, g), gain[0][g], shift[0][g], end));
-    inputs.push_back(ended.to(at::kBFloat16).to(at::kFloat));
-  }
+  if (rows.open.x.defined())
+    inputs.push_back(dense_end_reference(rows.open).to(at::kBFloat16).to(at::kFloat));
   if (rows.ready.defined()) inputs.push_back(rows.ready.to(at::kFloat));
   // [N, G, R, inputs] times [N or 1, G, inputs, out]
   const auto y = at::matmul(at::cat(inputs, 3).transpose(1, 2), weight.to(at::kFloat));

@@ -76,16 +76,17 @@ int relu_norm_back_cuda(const ReluNormBack& args, void* stream) {
   if (const int error = launch_kernel(backward_rows, warp_each(args.rows, kWarps), stream, args))
     return error;
   constexpr int64_t kThreads = 128;
-  // a grid has at most 65535 chunks a side
-  for (int64_t chunk = 0; chunk < relu_norm_chunks(args.rows); chunk += 65535) {
+  // as many chunks at once as a grid has
+  for (int64_t chunk = 0; chunk < relu_norm_chunks(args.rows); chunk += kMostGridSide) {
     ReluNormBack part = args;
     const int64_t row = chunk * kReluNormChunk;
     part.rows -= row, part.a += row * args.width, part.d_out += row * args.width;
     part.d_z += row * args.width, part.mean += row, part.inverse += row;
     part.sums += chunk * 3 * args.width;
     const int64_t left = relu_norm_chunks(part.rows);
-    const LaunchShape shape{.grid = {blocks_of(args.width, kThreads), left < 65535 ? left : 65535},
-                            .block = {kThreads}};
+    const LaunchShape shape{
+        .grid = {blocks_of(args.width, kThreads), left < kMostGridSide ? left : kMostGridSide},
+        .block = {kThreads}};
     if (const int error = launch_kernel(sum_chunks, shape, stream, part)) return error;
   }
   return 0;

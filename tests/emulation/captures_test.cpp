@@ -207,6 +207,14 @@ TEST(Captures, or_eager_work_that_touches_what_a_side_stream_writes_is_a_fault_u
   EXPECT_EQ(error_of([&] { forked.x.copy_(forked.y); }), "");
 }
 
+TEST(Captures, or_eager_work_that_stopped_is_followed_by_what_comes_next) {
+  if (!emulation::checks_memory()) GTEST_SKIP() << "this build does not check memory";
+  Forked forked;
+  forked.side.fork([&] { Forked::draw(forked.x, 1); });
+  forked.side.abandon();
+  EXPECT_EQ(error_of([&] { Forked::draw(forked.x, 2); }), "");
+}
+
 TEST(Captures, or_eager_work_that_writes_memory_another_stream_still_reads_is_a_fault) {
   if (!emulation::checks_memory()) GTEST_SKIP() << "this build does not check memory";
   Forked forked;

@@ -20,16 +20,14 @@ namespace {
 // one weight for all environments and networks
 at::Tensor for_all(const at::Tensor& weight) { return weight.unsqueeze(0).unsqueeze(0); }
 
-DenseEndTensors of_networks(const DenseEndTensors& all, int64_t first, int64_t count) {
-  return {.x = all.x.narrow(2, first, count),
-          .start = all.start.narrow(1, first, count),
-          .gain = all.gain.narrow(1, first, count),
-          .shift = all.shift.narrow(1, first, count),
-          .end = all.end};
-}
 ProductRows of_network(const ProductRows& all, int64_t net) {
-  if (all.open.x.defined()) return {.open = of_networks(all.open, net, 1)};
-  return {.ready = all.ready.narrow(2, net, 1)};
+  if (!all.open.x.defined()) return {.ready = all.ready.narrow(2, net, 1)};
+  const DenseEndTensors& open = all.open;
+  return {.open = {.x = open.x.narrow(2, net, 1),
+                   .start = open.start.narrow(1, net, 1),
+                   .gain = open.gain.narrow(1, net, 1),
+                   .shift = open.shift.narrow(1, net, 1),
+                   .end = open.end}};
 }
 
 const float* f32(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
@@ -264,8 +262,9 @@ ProductRows DevicePlanner::step(Work& w, int64_t t, const ProductRows& latents,
     h = hidden(w, {.ready = inputs.narrow(2, 0, D + A).unsqueeze(2)}, weight, w.step_start,
                step_one_, step_two_, nets);
   // the next step waits for latents alone
-  if (w.beside) rewards.fork([&] { add_reward(w, t, h, nets, first, true); });
-  else add_reward(w, t, h, nets, first, false);
+  const auto reward = [&] { add_reward(w, t, h, nets, first); };
+  if (w.beside) rewards.fork(reward);
+  else reward();
   // the next latents, straight into the inputs of the next step
   const DenseEndTensors latent{.x = product(w, of_network(h, 0), for_all(dynamics_out_.weight)),
                                .start = dynamics_out_.start,
@@ -278,13 +277,13 @@ ProductRows DevicePlanner::step(Work& w, int64_t t, const ProductRows& latents,
 }
 
 void DevicePlanner::add_reward(Work& w, int64_t t, const ProductRows& h, int64_t nets,
-                               int64_t first, bool held) {
+                               int64_t first) {
   // a reward counts while the sequence is alive: that is judged at the latent the step begins at
   const auto reward = product(w, of_network(h, 1), for_all(reward_out_.weight));
   at::Tensor logit;
   if (nets == 3) logit = product(w, of_network(h, 2), for_all(termination_out_.weight));
   // nobody else may be given their memory before they were read
-  if (held) w.rewarded.insert(w.rewarded.end(), {h.open.x, h.ready, reward, logit});
+  if (w.beside) w.rewarded.insert(w.rewarded.end(), {h.open.x, h.ready, reward, logit});
   mppi_reward({.bins = kTwoHot,
                .logits = reward.const_data_ptr(),
                .bias = f32(reward_out_.start),

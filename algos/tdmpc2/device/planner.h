@@ -86,10 +86,9 @@ class DevicePlanner : public Planner {
   /// Its reward is worked out on `rewards` where there is time beside.
   ProductRows step(Work& work, int64_t t, const ProductRows& latents, const at::Tensor& inputs,
                    const at::Tensor& next, int64_t first, SideStream& rewards);
-  /// Adds step t's reward, from the hidden layers of its `nets` networks; `held`: keeps what it
-  /// reads until all that works beside is joined.
-  void add_reward(Work& work, int64_t t, const ProductRows& h, int64_t nets, int64_t first,
-                  bool held);
+  /// Adds step t's reward, from the hidden layers of its `nets` networks; beside a round's
+  /// latents it keeps what it reads until all that works there is joined.
+  void add_reward(Work& work, int64_t t, const ProductRows& h, int64_t nets, int64_t first);
   /// The round's pair of value networks of each environment.
   void gather_q_pair(Work& work, int64_t round);
   /// Values of all sequences of a round.
