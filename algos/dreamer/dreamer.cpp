@@ -139,6 +139,8 @@ AlgoEntry entry() {
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },
+      .idle = [](const void* o, const AlgoContext& context, std::string_view setting)
+          -> std::string { return static_cast<const Options*>(o)->idle(setting, context.spec); },
       .make_imagination = [](const void* o,
                              const AlgoContext& context) -> std::unique_ptr<Imagination> {
         return std::make_unique<maglev::dreamer::Dreams>(*static_cast<const Options*>(o), context);

@@ -30,7 +30,7 @@ void take_image(const ObsColumn& column, ModelShape& shape) {
         "[dreamer] halves images four times, so their sides must be multiples of 16; "
         "column '" +
         column.name + "' is " + size +
-        "; env.image.resize resizes pictures where the environment draws them, else use ppo");
+        "; env.image.resize=64 where the environment has that setting, else use ppo");
   if (shape.channels > 0 && (shape.height != height || shape.width != width))
     throw Error("[dreamer] images must be of one size, " + std::to_string(shape.height) + " x " +
                 std::to_string(shape.width) + " as the first, and column '" + column.name +

@@ -1,5 +1,6 @@
 #include "algos/dreamer/options.h"
 
+#include <algorithm>
 #include <string>
 
 namespace maglev::dreamer {
@@ -74,6 +75,19 @@ void Options::describe(OptionTable& t) {
   t.add("fused", fused,
         "updates by fused kernels and all threads; off: their reference, one thread's autograd",
         {.free = true});
+}
+
+std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
+  const bool images = std::ranges::any_of(spec.observations,
+                                          [](const ObsColumn& c) { return c.shape.size() == 3; });
+  if (setting == "fused_images" && !images) return "nothing is seen as an image";
+  if (setting == "micro_batch" && !fused.value_or(true))
+    return "the reference learns from whole batches";
+  const bool decoder = objective == Objective::reconstruction;
+  if (setting == "reconstruction_coef" && !decoder) return "dreamer.objective has no decoder";
+  if ((setting == "redundancy_coef" || setting == "off_diagonal") && decoder)
+    return "dreamer.objective is a decoder's";
+  return "";
 }
 
 void Options::check() const {

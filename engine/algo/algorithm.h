@@ -187,6 +187,10 @@ struct AlgoEntry {
   /// Throws SettingError on settings that contradict each other where it learns from `rows` rows a
   /// time step, as make does; null: none can.
   void (*check)(const void* options, const EnvSpec& spec, int64_t rows) = nullptr;
+  /// Why one of its settings, named without the algorithm, changes nothing where the others are as
+  /// they are, in a few words; "": it may matter. Null: all may.
+  std::string (*idle)(const void* options, const AlgoContext& context,
+                      std::string_view setting) = nullptr;
   /// What it has learned of the environment, to be looked at; null: nothing that can be shown.
   std::unique_ptr<Imagination> (*make_imagination)(const void* options,
                                                    const AlgoContext& context) = nullptr;

@@ -218,20 +218,6 @@ bool rollout_is_pinned(const RunOptions& run, at::Device device) {
   return device.is_cuda() && run.rollout_memory == StoreMemory::pinned;
 }
 
-std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, at::Device device) {
-  std::vector<std::string> notes;
-  const std::string on = device.is_cuda() ? "" : "on " + device.str() + " there is one memory";
-  if (run.rollout_memory == StoreMemory::pinned && (replay || !device.is_cuda()))
-    notes.push_back("train.rollout_memory=pinned changes nothing: " +
-                    (replay ? "what this algorithm learns from lies in a replay "
-                              "(train.replay_memory)"
-                            : on));
-  if (run.replay_memory && (!replay || !device.is_cuda()))
-    notes.push_back("train.replay_memory changes nothing: " +
-                    (replay ? on : "this algorithm has no replay (train.rollout_memory)"));
-  return notes;
-}
-
 bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
                 const Placement& placement) {
   const bool helps = placement.device.is_cuda() ? pinned : placement.threads > 1;

@@ -60,9 +60,6 @@ RingMemory ring_memory(const RunOptions& run, int64_t bytes, const Placement& pl
 /// train.rollout_memory says.
 bool rollout_is_pinned(const RunOptions& run, at::Device device);
 
-/// Settings of where rollouts and rings lie that say nothing here, a line each for people.
-std::vector<std::string> idle_memory_notes(const RunOptions& run, bool replay, at::Device device);
-
 /// Whether batches of `bytes` are drawn ahead, by a thread or on a stream of their own: as
 /// train.prefetch says; auto: where they are large and there are threads to share the work, or a
 /// GPU reads them out of a ring in pinned memory.

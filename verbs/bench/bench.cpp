@@ -134,7 +134,6 @@ int timeline(const Arguments& arguments) {
   Experiment experiment(algo, env);
   tell(load_settings(experiment, arguments, arguments.settings()).notes);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
-  const bool on_cuda = placement.device.is_cuda();
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
   // steps between updates, as the algorithm says; one that does not is taken to learn as it goes
   ThreadPool pool(1);
@@ -159,7 +158,7 @@ int timeline(const Arguments& arguments) {
   std::vector<Measured> rows;
   for (size_t i = 0; i < all.size(); ++i) {
     Measured row{.stage = all[i], .settings = {}, .skipped = {}, .speed = {}};
-    row.skipped = lacking(all[i], experiment.table(), on_cuda);
+    row.skipped = lacking(all[i], experiment, placement);
     skipped[i] = !row.skipped.empty();
     if (!skipped[i]) {
       row.settings = settings_at(all, i, skipped, experiment.table());

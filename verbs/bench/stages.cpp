@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/core/error.h"
+#include "engine/train/idle_settings.h"
 
 namespace maglev::verbs::bench {
 
@@ -52,10 +53,13 @@ std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table)
   return stages;
 }
 
-std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda) {
+std::string lacking(const Stage& stage, const Experiment& experiment, const Placement& placement) {
   for (const Switch& one : stage.switches)
-    if (!table.find(one.name)) return "this build has no " + one.name;
-  if (stage.needs_cuda && !on_cuda) return "needs a CUDA device";
+    if (!experiment.table().find(one.name)) return "this build has no " + one.name;
+  if (stage.needs_cuda && !placement.device.is_cuda()) return "needs a CUDA device";
+  const IdleSettings idle(experiment, placement);
+  for (const Switch& one : stage.switches)
+    if (const std::string why = idle.why(one.name); !why.empty()) return why;
   return "";
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/config/options.h"
+#include "engine/algo/experiment.h"
 
 namespace maglev::verbs::bench {
 
@@ -30,8 +31,9 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
 /// two threads from that stage on, not all.
 std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table);
 
-/// Why this build or machine lacks the stage, in a few words; "" when it has it.
-std::string lacking(const Stage& stage, const OptionTable& table, bool on_cuda);
+/// Why this build or machine lacks the stage, or it changes nothing for the experiment on
+/// `placement`, in a few words; "" when it matters.
+std::string lacking(const Stage& stage, const Experiment& experiment, const Placement& placement);
 
 /// name=value of every switch known to `table` when the stages before and with `last` are on; those
 /// marked in `skipped` stay off.

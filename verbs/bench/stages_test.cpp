@@ -101,18 +101,26 @@ TEST(stages, a_skipped_stage_stays_off_in_those_after_it) {
 TEST(stages, what_a_build_or_machine_lacks_is_named) {
   Experiment experiment("ppo", "cartpole");
   const Stage unknown{.name = "x", .what = "", .switches = {{"ppo.nonesuch", "false", "true"}}};
-  EXPECT_EQ(lacking(unknown, experiment.table(), true), "this build has no ppo.nonesuch");
+  const Placement gpu{.device = at::Device(at::kCUDA, 0)}, cpu{.device = at::kCPU};
+  EXPECT_EQ(lacking(unknown, experiment, gpu), "this build has no ppo.nonesuch");
   const Stage device{.name = "x", .what = "", .switches = {}, .needs_cuda = true};
-  EXPECT_EQ(lacking(device, experiment.table(), false), "needs a CUDA device");
-  EXPECT_EQ(lacking(device, experiment.table(), true), "");
+  EXPECT_EQ(lacking(device, experiment, cpu), "needs a CUDA device");
+  EXPECT_EQ(lacking(device, experiment, gpu), "");
+  // a network without convolutions gains nothing by theirs
+  const auto all = stages("ppo", 64, 32);
+  EXPECT_EQ(lacking(all[index_of(all, "own layers")], experiment, cpu), "the network is mlp");
+  EXPECT_EQ(lacking(all[index_of(all, "own tanh")], experiment, cpu), "");
+  experiment.table().override_with("ppo.network.activation=relu");
+  EXPECT_EQ(lacking(all[index_of(all, "own tanh")], experiment, cpu), "the activation is relu");
 }
 
 TEST(stages, an_algorithm_without_a_switch_leaves_its_stage_out) {
   Experiment experiment("tdmpc2", "pendulum");
   const auto all = stages("tdmpc2", 64, 1);
   const Stage& vectorised = all[index_of(all, "vectorised")];
-  EXPECT_EQ(lacking(vectorised, experiment.table(), true), "this build has no tdmpc2.rollout");
-  EXPECT_EQ(lacking(all[index_of(all, "threads")], experiment.table(), true), "");
+  EXPECT_EQ(lacking(vectorised, experiment, {.device = at::kCPU}),
+            "this build has no tdmpc2.rollout");
+  EXPECT_EQ(lacking(all[index_of(all, "threads")], experiment, {.device = at::kCPU}), "");
 }
 
 TEST(run_child, the_first_row_only_starts_the_clock) {

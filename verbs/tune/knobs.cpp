@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/core/error.h"
-#include "engine/nn/network_entry.h"
+#include "engine/train/idle_settings.h"
 #include "engine/train/memory_plan.h"
 
 namespace maglev::verbs::tune {
@@ -69,74 +69,13 @@ std::vector<std::string> values_of(const OptionTable& table, const Field& field)
   return values;
 }
 
-std::string network_of(const Experiment& experiment) {
-  const Field* kind =
-      experiment.table().find(std::string(experiment.algo().name) + ".network.kind");
-  if (!kind) return "";
-  if (kind->plain() != "auto") return kind->plain();
-  const EnvSpec spec = experiment.spec();
-  for (const NetworkEntry& row : network_table())
-    if (row.suits(spec) == Suits::best) return row.name;
-  return "";
+// why the setting cannot matter; empty: it may
+std::string why_idle(const IdleSettings& idle, const Field& field, bool fits) {
+  if (field.origin == Origin::command_line) return "it was given";
+  if (field.name.ends_with(kMicroBatch) && fits)
+    return "an update fits as it is: parts of it would take longer";
+  return idle.why(field.name);
 }
-
-class IdleSettings {
- public:
-  IdleSettings(const Experiment& experiment, const Placement& placement)
-      : algo_(experiment.algo().name),
-        network_(network_of(experiment)),
-        table_(experiment.table()),
-        on_gpu_(placement.device.is_cuda()),
-        fp32_(placement.precision == Precision::fp32),
-        fits_(plan_memory(experiment, placement).parts_fit()) {
-    ThreadPool pool(1);
-    const auto plan = experiment.algo().plan;
-    replay_ =
-        plan && plan(experiment.algo_options(), context_of(experiment, placement, pool)).replay;
-    for (const ObsColumn& column : experiment.spec().observations)
-      images_ |= column.shape.size() == 3;
-  }
-
-  // why the setting cannot matter; empty: it may
-  std::string why(const std::string& name) const {
-    const bool of_replay = name == "train.prefetch" || name == "train.replay_memory";
-    if (of_replay && !replay_) return algo_ + " has no replay";
-    if (name == "train.rollout_memory" && replay_) return algo_ + " has a replay";
-    const bool of_gpu =
-        name == "train.graph" || name == "train.replay_memory" || name == "train.rollout_memory";
-    if (of_gpu && !on_gpu_) return "there is no GPU";
-    if (on_gpu_ && name == "train.collect") return "it is for a processor";
-    if (name.ends_with(kMicroBatch) && fits_)
-      return "an update fits as it is: parts of it would take longer";
-    if (name == "ppo.shard_rows" && network_ == "mlp")
-      return "fully connected networks learn on panels of 64 rows";
-    if (name == "dreamer.fused_images" && !images_) return "nothing is seen as an image";
-    const std::string section = algo_ + ".network.";
-    if (name.starts_with(section))
-      for (const NetworkEntry& row : network_table())
-        if (name.starts_with(section + row.name + ".") && row.name != network_)
-          return "the network is " + network_;
-    if (name == section + "cnn.winograd") return why_no_winograd(section);
-    return "";
-  }
-
- private:
-  std::string why_no_winograd(const std::string& section) const {
-    if (on_gpu_) return "it is for a processor";
-    if (!fp32_) return "it is for fp32";
-    if (table_.find(section + "activation")->plain() != "relu") return "it needs activation=relu";
-    // one that was not given may be switched on by the search
-    const Field* fused = table_.find(section + "cnn.fused_layers");
-    const bool stays_off = fused->origin == Origin::command_line && fused->plain() == "false";
-    return stays_off ? "it needs fused_layers" : "";
-  }
-
-  std::string algo_, network_;
-  const OptionTable& table_;
-  bool on_gpu_, fp32_;
-  bool fits_;  ///< but for what is pinned, which parts of an update do not change
-  bool replay_ = false, images_ = false;
-};
 
 }  // namespace
 
@@ -144,10 +83,12 @@ Knobs knobs_of(const Experiment& experiment, const Placement& placement,
                std::span<const std::string> learning) {
   const OptionTable& table = experiment.table();
   const IdleSettings idle(experiment, placement);
+  // but for what is pinned, which parts of an update do not change
+  const bool fits = plan_memory(experiment, placement).parts_fit();
   Knobs knobs;
   for (const Field& field : table.fields()) {
     if (!field.rule.free) continue;
-    std::string why = field.origin == Origin::command_line ? "it was given" : idle.why(field.name);
+    std::string why = why_idle(idle, field, fits);
     Knob knob{.setting = field.name, .now = field.plain(), .values = values_of(table, field)};
     if (why.empty() && knob.values.empty()) why = "there is one value it can have here";
     if (why.empty()) knobs.searched.push_back(std::move(knob));

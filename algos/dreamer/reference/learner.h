@@ -16,11 +16,6 @@ class ReferenceLearner : public Learner {
   ReferenceLearner(const LearnerOptions& options, LearnerState& state);
 
   StoredLatents update(const Sequences& batch, at::Tensor& figures) override;
-  std::string note() const override {
-    return options_.options.micro_batch == 0 ? ""
-                                             : "dreamer.micro_batch changes nothing here: the "
-                                               "reference learns from whole batches";
-  }
 
   /// What update number state.updates draws for T steps of B sequences.
   UpdateNoise noise(int64_t T, int64_t B) const;

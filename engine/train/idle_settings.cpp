@@ -1,0 +1,103 @@
+#include "engine/train/idle_settings.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "base/core/thread_pool.h"
+#include "engine/nn/network_entry.h"
+
+namespace maglev {
+namespace {
+
+bool among(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::string network_of(const Experiment& experiment) {
+  const Field* kind =
+      experiment.table().find(std::string(experiment.algo().name) + ".network.kind");
+  if (!kind) return "";
+  if (kind->plain() != "auto") return kind->plain();
+  const EnvSpec spec = experiment.spec();
+  for (const NetworkEntry& row : network_table())
+    if (row.suits(spec) == Suits::best) return row.name;
+  return "";
+}
+
+}  // namespace
+
+IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placement)
+    : experiment_(&experiment),
+      placement_(&placement),
+      algo_(experiment.algo().name),
+      network_(network_of(experiment)) {
+  ThreadPool pool(1);
+  const auto plan = experiment.algo().plan;
+  replay_ = plan && plan(experiment.algo_options(), context_of(experiment, placement, pool)).replay;
+}
+
+std::string IdleSettings::why(std::string_view setting) const {
+  if (std::string why = why_of_loop(setting); !why.empty()) return why;
+  if (std::string why = why_of_network(setting); !why.empty()) return why;
+  // the algorithm's own
+  const std::string prefix = algo_ + ".";
+  const auto idle = experiment_->algo().idle;
+  if (!idle || !setting.starts_with(prefix)) return "";
+  ThreadPool pool(1);
+  return idle(experiment_->algo_options(), context_of(*experiment_, *placement_, pool),
+              setting.substr(prefix.size()));
+}
+
+std::vector<std::string> IdleSettings::notes() const {
+  std::vector<std::string> lines;
+  for (const Field& field : experiment_->table().fields()) {
+    if (field.origin < Origin::file || field.text() == field.initial) continue;
+    const std::string reason = why(field.name);
+    if (!reason.empty())
+      lines.push_back(field.name + "=" + field.plain() + " changes nothing here: " + reason);
+  }
+  return lines;
+}
+
+std::string IdleSettings::why_of_loop(std::string_view name) const {
+  const RunOptions& run = experiment_->run;
+  const bool on_gpu = placement_->device.is_cuda();
+  if (!replay_ &&
+      among(name, {"train.prefetch", "train.replay_memory", "train.replay_folder",
+                   "train.replay_capacity", "train.shrink_replay", "train.save_replay"}))
+    return algo_ + " has no replay";
+  if (replay_ && name == "train.rollout_memory")
+    return "what " + algo_ + " learns from lies in a replay (train.replay_memory)";
+  if (!on_gpu && among(name, {"train.graph", "train.replay_memory", "train.rollout_memory",
+                              "train.deterministic", "train.synchronise"}))
+    return "there is no GPU";
+  if (on_gpu && name == "train.collect") return "it is for a processor";
+  if (run.processes == 1 && name == "train.gradients") return "there is one process";
+  if (run.opponents.empty() && among(name, {"train.past", "train.past_every", "train.matchmaking"}))
+    return "there are no train.opponents";
+  if (run.eval_every == 0 && among(name, {"train.eval_episodes", "train.eval_env"}))
+    return "without train.eval_every there are no evaluations";
+  return "";
+}
+
+std::string IdleSettings::why_of_network(std::string_view name) const {
+  const std::string section = algo_ + ".network.";
+  if (!name.starts_with(section)) return "";
+  for (const NetworkEntry& row : network_table())
+    if (name.starts_with(section + row.name + ".") && row.name != network_)
+      return "the network is " + network_;
+  const OptionTable& table = experiment_->table();
+  const std::string activation = table.find(section + "activation")->plain();
+  if (name == section + "fast_tanh" && activation != "tanh")
+    return "the activation is " + activation;
+  if (name != section + "cnn.winograd") return "";
+  if (placement_->device.is_cuda()) return "it is for a processor";
+  if (placement_->precision != Precision::fp32) return "it is for fp32";
+  if (activation != "relu") return "it needs activation=relu";
+  // one that was not given may be switched on by a search
+  const Field* fused = table.find(section + "cnn.fused_layers");
+  const bool stays_off = fused->origin == Origin::command_line && fused->plain() == "false";
+  return stays_off ? "it needs fused_layers" : "";
+}
+
+}  // namespace maglev
