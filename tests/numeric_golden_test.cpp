@@ -37,7 +37,7 @@ const std::vector<Golden>& goldens() {
        {"env.count=24", "ppo.rollout=32", "ppo.minibatch=300", "ppo.lr_end=0.1", "ppo.clip_end=0.5",
         "ppo.value_clip=0.2", "ppo.clip_grad=module", "ppo.weight_decay=0.01"},
        4,
-       "1b971161c6a5e58da19f2a8f6bff3497"},
+       "5088b0d181447ef34c5b4c1e36a2dba9"},
       {"pendulum",
        "ppo",
        "pendulum",

@@ -51,7 +51,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
                  .entropy = {options.entropy, options.entropy_end, 0, options.entropy_until},
                  .entropy_floor = floor_schedule(options),
                  .rows = rollout_rows_ * context.processes,
-                 .total = std::max<int64_t>(1, context.total_steps)} {
+                 .total = scheduled_rows(options, context)} {
   if (Panels* panels = policy.panels()) panels->reserve(panel_rows_at_once(options, context));
   // columns beside the rollout's
   const auto f32 = at::TensorOptions(at::kFloat).device(context.device);

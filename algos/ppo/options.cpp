@@ -37,7 +37,8 @@ void Options::describe(OptionTable& t) {
         "scale rewards by the deviation of the discounted return");
   t.add("max_grad_norm", max_grad_norm, "gradients are clipped to this L2 norm; 0: never",
         {.min = 0, .max = 1e6});
-  t.add("clip_grad", clip_grad, "one norm over all parameters, or one a module");
+  t.add("clip_grad", clip_grad,
+        "one norm over all parameters, or one of the policy and one of the value");
   t.add("target_kl", target_kl, "an update ends when the policy moved by 1.5 times this; 0: never",
         {.min = 0, .max = 100, .unit = "nats"});
   t.add("leash", leash,
@@ -58,6 +59,21 @@ void Options::describe(OptionTable& t) {
         "ATen",
         {.free = true});
   t.section("network", [this](OptionTable& s) { network.describe(s); });
+}
+
+std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
+  if (setting == "entropy_floor" && entropy_floor_penalty == 0)
+    return "ppo.entropy_floor_penalty is 0";
+  if (setting == "entropy_floor_penalty" && entropy_floor == 0) return "ppo.entropy_floor is 0";
+  if (setting == "entropy_end" && entropy == 0) return "ppo.entropy is 0";
+  if (setting == "entropy_until" && entropy == 0 && entropy_floor_penalty == 0)
+    return "there is no entropy bonus that could end";
+  if (setting == "value_clip_loss" && value_clip == 0) return "ppo.value_clip is 0";
+  if (setting == "clip_grad" && max_grad_norm == 0) return "ppo.max_grad_norm is 0";
+  if (setting == "network.popart_beta" && network.value_head != ValueHeadKind::popart)
+    return "ppo.network.value_head is not popart";
+  if (setting == "network.log_std" && spec.action.discrete()) return "actions are categories";
+  return "";
 }
 
 void Options::check(int64_t rows) const {

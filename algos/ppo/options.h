@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "base/config/options.h"
+#include "base/env/spec.h"
 #include "engine/nn/network.h"
 
 namespace maglev::ppo {
@@ -51,6 +52,8 @@ struct Options {
   void describe(OptionTable& table);
   /// Throws SettingError on settings that contradict each other where a time step has `rows` rows.
   void check(int64_t rows) const;
+  /// AlgoEntry::idle.
+  std::string idle(std::string_view setting, const EnvSpec& spec) const;
   /// Throws Error where a minibatch cannot be dealt out to so many processes of `rows` rows each.
   void expect_shares(int64_t rows, int64_t processes) const;
 };

@@ -29,7 +29,9 @@ PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
   // the networks, their parameters in one buffer
   network_ = make_network(options_, network_context_, Initializer(context.seed));
   network_->to(device_);
-  params_ = std::make_unique<FlatParams>(*network_);
+  params_ = std::make_unique<FlatParams>(
+      *network_, flat_alignment(device_),
+      [this](const std::string& parameter) { return network_->part_of(parameter); });
   network_->round_weights();
 
   block_rows_ = ppo::block_rows(options, context, *network_);

@@ -1,5 +1,8 @@
 #include "algos/ppo/ppo.h"
 
+#include <cmath>
+#include <cstdio>
+
 #include "algos/ppo/fused_learner.h"
 #include "algos/ppo/reference_learner.h"
 #include "algos/ppo/sizes.h"
@@ -13,6 +16,28 @@ std::unique_ptr<Learner> make_learner(const Options& options, const AlgoContext&
   return std::make_unique<ReferenceLearner>(options, context, policy, state);
 }
 
+/// What people should know of bounds that a Gaussian about 0 hardly falls within.
+std::string note_of_bounds(const ActionSpec& action, double log_std) {
+  const double deviation = std::exp(log_std);
+  for (size_t d = 0; d < action.low.size(); ++d) {
+    const double low = action.low[d], high = action.high[d], half = (high - low) / 2;
+    if (!std::isfinite(half) || high <= low) continue;
+    // beside all of them, in a sliver of what is drawn, or so far apart that it stays in the middle
+    constexpr double kSliver = 0.05, kWide = 20;
+    if (low < deviation && high > -deviation && half > kSliver * deviation &&
+        half < kWide * deviation)
+      continue;
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "ppo draws actions about 0 with deviation %.3g and clips them to the "
+                  "environment's bounds, of which [%g, %g] of dimension %zu fit that badly: scale "
+                  "its actions to [-1, 1]",
+                  deviation, low, high, d);
+    return text;
+  }
+  return "";
+}
+
 }  // namespace
 
 Ppo::Ppo(const Options& options, const AlgoContext& context)
@@ -22,6 +47,12 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
       learner_(make_learner(options, context, policy_, state_)) {
   options.check(context.rows * context.processes);
   if (options.leash > 0) leash_ = std::make_unique<Leash>(options, context);
+  note_ = note_of_bounds(context.spec.action, options.network.log_std);
+}
+
+std::string Ppo::note() const {
+  const std::string learner = learner_->note();
+  return learner.empty() ? note_ : note_.empty() ? learner : learner + "; " + note_;
 }
 
 void Ppo::update(const Batch& batch, Metrics& metrics) {
@@ -73,6 +104,13 @@ AlgoEntry entry() {
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t rows) { static_cast<const Options*>(o)->check(rows); },
+      .idle = [](const void* o, const AlgoContext& context,
+                 std::string_view setting) -> std::string {
+        const auto& options = *static_cast<const Options*>(o);
+        if (setting == "shard_rows" && maglev::ppo::learns_on_panels(options, context))
+          return "fully connected networks learn on panels of 64 rows";
+        return options.idle(setting, context.spec);
+      },
       .small = {.env = "cartpole",
                 .settings = {"env.count=24", "ppo.rollout=16", "ppo.minibatch=96", "ppo.epochs=2",
                              "ppo.network.hidden=[16]", "ppo.lr_end=0.1"}}};

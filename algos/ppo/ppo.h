@@ -20,7 +20,7 @@ class Ppo : public Algorithm {
   PpoPolicy& policy() override { return policy_; }
   void update(const Batch& batch, Metrics& metrics) override;
   void visit_state(StateVisitor& visitor) override;
-  std::string note() const override { return learner_->note(); }
+  std::string note() const override;
   void follow_networks() override;
 
   /// For tests, which drive its stages.
@@ -32,6 +32,7 @@ class Ppo : public Algorithm {
   LearnerState state_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Leash> leash_;  ///< null: free
+  std::string note_;              ///< of bounds that actions will hardly lie within; often empty
 };
 
 }  // namespace maglev::ppo

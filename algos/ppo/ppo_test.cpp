@@ -211,6 +211,32 @@ TEST(Ppo, a_minibatch_that_does_not_fit_is_learned_from_in_halves) {
   expect_parts_where_memory_is_short(step, 1e-6, "learned from 256 rows at a time");
 }
 
+TEST(Ppo, says_where_actions_hardly_lie_within_bounds) {
+  const auto note = [](float low, float high, double log_std = 0) {
+    EnvSpec spec = vectors();
+    const float scale = float(std::exp(log_std));
+    spec.action = {.low = {-scale, low}, .high = {scale, high}};
+    auto options = small();
+    options.network.log_std = log_std;
+    return RandomRollouts(spec, 16, options).ppo.note();
+  };
+  for (const auto& [low, high] : {std::pair{-1.f, 1.f}, {-2.f, 2.f}, {0.f, 1.f}, {-0.5f, 3.f}})
+    EXPECT_EQ(note(low, high), "") << low << " to " << high;
+  for (const auto& [low, high] :
+       {std::pair{100.f, 200.f}, {-9.f, -2.f}, {-1e-3f, 1e-3f}, {-500.f, 500.f}})
+    EXPECT_NE(note(low, high).find("of dimension 1"), std::string::npos) << low << " to " << high;
+  EXPECT_EQ(note(-500, 500, /*log_std=*/5), "");
+}
+
+TEST(Ppo, the_last_update_of_a_schedule_to_nothing_still_learns) {
+  auto options = small();
+  options.lr_end = 0;
+  RandomRollouts rollouts(vectors(), 16, options, /*threads=*/1, /*updates=*/1);
+  const auto before = rollouts.weights();
+  rollouts.learn(rollouts.collect(0));
+  EXPECT_GT((rollouts.weights() - before).abs().max().item<float>(), 0);
+}
+
 TEST(Ppo, nothing_moves_behind_the_minibatch_that_target_kl_stops_at) {
   auto options = small();
   options.lr = 0.05;
@@ -251,7 +277,7 @@ TEST(Ppo, an_entropy_floor_pushes_back_below_it_and_is_silent_above) {
   EXPECT_GT(pushed_entropy, free_entropy + 0.005);
 }
 
-TEST(Ppo, the_weight_of_entropy_stays_at_its_end_and_the_floor_is_gone_when_the_run_is) {
+TEST(Ppo, the_weight_of_entropy_stays_at_its_end_and_the_floor_goes_until_the_run_ends) {
   auto run = [](int64_t updates, const std::function<void(ppo::Options&)>& change) {
     auto options = small();
     change(options);
@@ -263,17 +289,19 @@ TEST(Ppo, the_weight_of_entropy_stays_at_its_end_and_the_floor_is_gone_when_the_
   const auto weight = [](double until) {
     return [=](ppo::Options& o) { o.entropy = 5, o.entropy_end = 0, o.entropy_until = until; };
   };
-  const auto floor = [](double until) {
+  const auto floor = [](double nats, double until) {
     return [=](ppo::Options& o) {
-      o.entropy_floor = 9, o.entropy_floor_penalty = 5, o.entropy_until = until;
+      o.entropy_floor = nats, o.entropy_floor_penalty = 5, o.entropy_until = until;
     };
   };
-  // the first of two updates ends at half of the run
-  EXPECT_TRUE(close(run(2, weight(0.25)), run(2, plain), 0));
-  EXPECT_FALSE(close(run(2, weight(1)), run(2, plain), 0));
-  EXPECT_TRUE(close(run(1, floor(0.25)), run(1, plain), 0));
-  EXPECT_TRUE(close(run(2, floor(0.999)), run(2, floor(0.6)), 0)) << "whole at half, then gone";
-  EXPECT_FALSE(close(run(2, floor(0.25)), run(2, plain), 0));
+  // the second of two updates begins at half of the run
+  EXPECT_TRUE(close(run(2, weight(0.25)), run(2, weight(0.5)), 0)) << "at its end in both";
+  EXPECT_FALSE(close(run(2, weight(1)), run(2, weight(0.5)), 0));
+  EXPECT_FALSE(close(run(1, weight(0.25)), run(1, plain), 0)) << "whole in the first update";
+  EXPECT_TRUE(close(run(2, floor(9, 0.999)), run(2, floor(9, 0.6)), 0)) << "whole at half";
+  // 2 nats are above any entropy here, the 1 that is left of them at half is below
+  EXPECT_FALSE(close(run(2, floor(2, 1e-6)), run(2, floor(2, 1)), 0));
+  EXPECT_TRUE(close(run(2, floor(2, 1e-6)), run(2, floor(1.99, 1e-6)), 0));
 }
 
 TEST(Ppo, rows_that_only_reset_have_no_influence) {

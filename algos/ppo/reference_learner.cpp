@@ -85,9 +85,8 @@ void ReferenceLearner::prepare(const Batch& batch) {
   const auto span = trace::stage("advantages");
   const int64_t T = options_.rollout;
 
-  // linear schedules over the rows of the whole run, at the end of this update
-  state_.steps_done.add_(double(batch.reward.numel() * context_.processes));
-  const auto share = state_.steps_done / double(std::max<int64_t>(1, context_.total_steps));
+  // linear schedules over the rows of all updates, where this one begins
+  const auto share = state_.steps_done / double(scheduled_rows(options_, context_));
   const auto scheduled = [&](double start, double end_share, double from = 0, double until = 1) {
     const auto progress = at::clamp((share - from) / (until - from), 0, 1);
     return (start * (1 + (end_share - 1) * progress)).to(at::kFloat);
@@ -98,6 +97,7 @@ void ReferenceLearner::prepare(const Batch& batch) {
   entropy_coef_ = scheduled(options_.entropy, options_.entropy_end, 0, until);
   entropy_floor_ = until < 1 ? scheduled(options_.entropy_floor, 0, until)
                              : scheduled(options_.entropy_floor, 1);
+  state_.steps_done.add_(double(batch.reward.numel() * context_.processes));
   stop_ = at::zeros_like(lr_);
 
   // values of the rollout's rows; the row behind it bootstraps

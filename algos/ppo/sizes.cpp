@@ -98,6 +98,16 @@ int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCri
 
 }  // namespace
 
+bool learns_on_panels(const Options& o, const AlgoContext& context) {
+  return Panels::suit(o, context, *unmade(o, context));
+}
+
+int64_t scheduled_rows(const Options& o, const AlgoContext& context) {
+  const int64_t update = std::max<int64_t>(1, o.rollout * context.rows * context.processes);
+  // the last one ends at train.steps or behind it
+  return std::max<int64_t>(1, (context.total_steps + update - 1) / update) * update;
+}
+
 int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
   return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch / context.processes;
 }
@@ -195,8 +205,7 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   constexpr int64_t f32 = 4;
   const int64_t parameters = parameter_count(network);
   // a thread acts for a block of rows at a time
-  const int64_t threads =
-      context.pool && !context.device.is_cuda() ? context.pool->threads() : 1;
+  const int64_t threads = context.pool && !context.device.is_cuda() ? context.pool->threads() : 1;
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   const RowCost cost = network.cost();
   return {{"parameters", (1 + pairs) * f32 * parameters},

@@ -13,6 +13,10 @@ namespace maglev::ppo {
 
 /// Rows of an optimiser step that this process learns from: of ppo.minibatch, or the whole rollout.
 int64_t minibatch_rows(const Options& options, const AlgoContext& context);
+/// Environment rows of all updates of a run, of all processes: schedules go over these.
+int64_t scheduled_rows(const Options& options, const AlgoContext& context);
+/// Whether the network will be on panels.
+bool learns_on_panels(const Options& options, const AlgoContext& context);
 /// Of the random orders of rows those of this process begin here: each has its own.
 int64_t first_order(const AlgoContext& context);
 /// Rows learned from at once: a panel, a shard of a thread, or the whole minibatch.

@@ -103,6 +103,11 @@ class ActorCritic : public torch::nn::Module {
   virtual RowCost cost() const { return cost_of(parameters()); }
   /// Direct children whose matrices give the outputs, which Muon leaves to Adam.
   virtual std::vector<std::string> output_layers() const { return {"policy_head", "value_head"}; }
+  /// The part that a parameter, by its name, is of; the parameters of each lie side by side and are
+  /// clipped together where clipping is by part.
+  virtual std::string part_of(const std::string& parameter) const {
+    return parameter.substr(0, parameter.find('.'));
+  }
   /// None: it is more than fully connected layers.
   virtual std::optional<DenseStacks> dense() const { return std::nullopt; }
 

@@ -17,7 +17,7 @@ int64_t flat_alignment(at::Device device) {
 FlatParams::FlatParams(torch::nn::Module& module)
     : FlatParams(module, flat_alignment(module.parameters().front().device())) {}
 
-FlatParams::FlatParams(torch::nn::Module& module, int64_t alignment) {
+FlatParams::FlatParams(torch::nn::Module& module, int64_t alignment, const PartOf& part_of) {
   at::NoGradGuard no_grad;
   int64_t end = 0;
   for (const auto& p : module.named_parameters()) {
@@ -27,9 +27,9 @@ FlatParams::FlatParams(torch::nn::Module& module, int64_t alignment) {
     const int64_t begin = flat_begin(end, one_number, alignment);
     ranges_.push_back({begin, count});
     end = begin + count;
-    const std::string child = p.key().substr(0, p.key().find('.'));
-    if (module_ranges_.empty() || module_ranges_.back().name != child)
-      module_ranges_.push_back({child, begin, 0});
+    const std::string part = part_of ? part_of(p.key()) : p.key().substr(0, p.key().find('.'));
+    if (module_ranges_.empty() || module_ranges_.back().name != part)
+      module_ranges_.push_back({part, begin, 0});
   }
   const int64_t total = flat_begin(end, /*one_number=*/false, alignment);
   for (size_t i = 0; i < module_ranges_.size(); ++i) {

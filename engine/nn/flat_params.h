@@ -3,6 +3,7 @@
 // all replicas read the same parameters and buffers, each writes gradients of its own. Optimiser,
 // clipping and checkpoints see one tensor.
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,7 +37,9 @@ class FlatParams {
   /// Moves `module`'s parameters into the flat buffer; the module keeps working and keeps its
   /// names.
   explicit FlatParams(torch::nn::Module& module);
-  FlatParams(torch::nn::Module& module, int64_t alignment);
+  /// `part_of` names the part of the module that a parameter is of; null: its direct child.
+  using PartOf = std::function<std::string(const std::string& parameter)>;
+  FlatParams(torch::nn::Module& module, int64_t alignment, const PartOf& part_of = {});
 
   /// [P] f32. What lies between parameters is 0, and stays so where gradients there are 0.
   const at::Tensor& data() const { return data_; }
@@ -48,8 +51,8 @@ class FlatParams {
   /// and add its gradients into `grad` [P] f32.
   void bind(torch::nn::Module& module, torch::nn::Module& replica, const at::Tensor& grad) const;
 
-  /// Where the parameters of each direct child of the module lie, up to where those of the next
-  /// begin: the groups of per-module clipping.
+  /// Where the parameters of each part of the module lie, up to where those of the next begin: the
+  /// groups of per-module clipping.
   struct ModuleRange {
     std::string name;
     int64_t begin, count;

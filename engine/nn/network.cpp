@@ -19,15 +19,13 @@ std::string kinds_text() {
 const NetworkEntry& chosen(const NetworkOptions& options, const EnvSpec& spec) {
   if (options.kind) {
     if (options.kind->suits(spec) != Suits::no) return *options.kind;
-    throw Error(std::string("[network] network.kind=") + options.kind->name + " needs " +
+    throw Error(std::string("[network] the kind ") + options.kind->name + " needs " +
                 options.kind->needs +
-                ", which this environment does not show; use network.kind=auto");
+                ", which this environment does not show; use auto, or leave the kind out");
   }
   for (const auto& row : network_table())
     if (row.suits(spec) == Suits::best) return row;
-  throw Error(
-      "[network] network.kind=auto knows no network for what this environment shows; give a "
-      "kind");
+  throw Error("[network] no kind of network suits what this environment shows best; name one");
 }
 
 }  // namespace

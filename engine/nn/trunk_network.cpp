@@ -94,6 +94,13 @@ std::optional<DenseStacks> TrunkNetwork::dense() const {
   return stacks;
 }
 
+std::string TrunkNetwork::part_of(const std::string& parameter) const {
+  // two: the policy with what both see by, and the value
+  for (const char* begin : {"value_trunk.", "critic.", "value_head."})
+    if (parameter.starts_with(begin)) return "value";
+  return "policy";
+}
+
 void TrunkNetwork::round_weights() {
   policy_trunk_->round_weights();
   if (value_trunk_) value_trunk_->round_weights();

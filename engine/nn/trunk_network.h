@@ -29,6 +29,7 @@ class TrunkNetwork : public ActorCritic {
   std::vector<std::string> output_layers() const override {
     return {"policy_weight", "value_head"};
   }
+  std::string part_of(const std::string& parameter) const override;
   std::optional<DenseStacks> dense() const override;
   bool rounds_weights() const override { return policy_trunk_->rounds_weights(); }
   void round_weights() override;

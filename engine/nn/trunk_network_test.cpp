@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "engine/host/machine.h"
+#include "engine/nn/flat_params.h"
 #include "tests/close.h"
 
 namespace maglev {
@@ -284,6 +285,21 @@ TEST(TrunkNetwork, a_shared_trunk_learns_from_both_and_two_trunks_from_one_each)
     auto trunk = network->named_parameters()["policy_trunk.fc0_weight"].grad();
     EXPECT_EQ(trunk.defined() && trunk.abs().sum().item<float>() > 0, shared);
     EXPECT_EQ(network->named_parameters().contains("value_trunk.fc0_weight"), !shared);
+  }
+}
+
+TEST(TrunkNetwork, is_a_policy_and_a_value_which_are_clipped_apart) {
+  for (bool shared : {false, true}) {
+    auto options = small();
+    options.hidden = {8}, options.critic_hidden = {5}, options.shared = shared;
+    const auto network = made(one_action(), options);
+    const FlatParams flat(*network, 1, [&](const std::string& p) { return network->part_of(p); });
+    ASSERT_EQ(flat.module_ranges().size(), 2u);
+    EXPECT_EQ(flat.module_ranges()[0].name, "policy");
+    EXPECT_EQ(flat.module_ranges()[1].name, "value");
+    // the value's hidden layers, and its trunk where it has one of its own
+    const int64_t trunk = 7 * 8, behind = 9 * 5 + 6;
+    EXPECT_EQ(flat.module_ranges()[1].count, behind + (shared ? 0 : trunk));
   }
 }
 

@@ -14,7 +14,7 @@ struct PpoNumbers {
   float target_kl;              ///< in nats; 0: never stops
 };
 
-/// A linear schedule over a run: `start` at its beginning, `start * end_share` at its end.
+/// A linear schedule over a run: `start` at its beginning, `start * end_share` behind its last update.
 struct Schedule {
   double start, end_share;
   double from = 0, until = 1;  ///< shares of the run between which it changes, from < until
@@ -27,16 +27,16 @@ MAGLEV_HD double scheduled(const Schedule& s, double share) {
 
 struct PpoUpdate {
   Schedule lr, clip, entropy, entropy_floor;
-  double rows, total;                      ///< environment rows of this update, of the whole run
+  double rows, total;                      ///< environment rows of this update, of all updates
   double* steps_done;                      ///< [1], rows so far; advanced
   float *lr_now, *clip_now, *entropy_now;  ///< [1] each, written
   float* entropy_floor_now;                ///< [1], in nats, written
   float* stop;                             ///< [1], cleared
 };
-/// Before an update: what the schedules give at its end.
+/// Before an update: what the schedules give where it begins, so that the last one still learns.
 MAGLEV_HD void ppo_update(const PpoUpdate& u) {
-  *u.steps_done += u.rows;
   const double share = *u.steps_done < u.total ? *u.steps_done / u.total : 1;
+  *u.steps_done += u.rows;
   *u.lr_now = float(scheduled(u.lr, share)), *u.clip_now = float(scheduled(u.clip, share));
   *u.entropy_now = float(scheduled(u.entropy, share));
   *u.entropy_floor_now = float(scheduled(u.entropy_floor, share));

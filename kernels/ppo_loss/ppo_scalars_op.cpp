@@ -40,9 +40,9 @@ PpoState ppo_scalars_reference(const PpoState& s, const ScalarSettings& settings
   const auto& [n, schedules] = settings;
   auto one = [&](double x) { return at::full({}, x, s.clip.options()); };
   PpoState out = s;
-  // schedules, as they are at the update's end
+  // schedules, as they are where the update begins
   out.steps_done = s.steps_done + double(schedules.rows);
-  auto share = out.steps_done / double(schedules.total);
+  auto share = s.steps_done / double(schedules.total);
   auto scheduled = [&](const Schedule& x) {
     const auto progress = at::clamp((share - x.from) / (x.until - x.from), 0, 1);
     return (x.start * (1 + (x.end_share - 1) * progress)).to(at::kFloat);

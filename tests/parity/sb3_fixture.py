@@ -306,7 +306,8 @@ def masked(c):
 def record(c, seed):
     envs = make_envs(c, seed)
     recorder = Recorder(envs)
-    schedule = lambda v: (lambda left: v[0] * (v[1] + (1 - v[1]) * left)) if isinstance(v, tuple) else v  # noqa: E731
+    # it asks behind a rollout; here schedules are taken where the rollout began
+    schedule = lambda v: (lambda left: v[0] * (v[1] + (1 - v[1]) * (left + 1 / ITERATIONS))) if isinstance(v, tuple) else v  # noqa: E731
     same = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range_vf", "ent_coef", "vf_coef",
             "max_grad_norm", "target_kl", "normalize_advantage")
     algorithm = MaskablePPO if masked(c) else PPO
