@@ -7,11 +7,22 @@
 
 namespace maglev::tdmpc2 {
 
+namespace {
+
+std::string obstacle(const LearnerOptions& o, at::Device device) {
+  return device.is_cuda() ? DeviceLearner::obstacle(o) : PanelLearner::obstacle(o, device);
+}
+
+}  // namespace
+
 LearnerKind learner_kind(const LearnerOptions& o, at::Device device) {
-  const bool cuda = device.is_cuda();
-  if (!use_fused(o.options, cuda ? DeviceLearner::obstacle(o) : PanelLearner::obstacle(o, device)))
-    return LearnerKind::reference;
-  return cuda ? LearnerKind::device : LearnerKind::panels;
+  if (!use_fused(o.options, obstacle(o, device))) return LearnerKind::reference;
+  return device.is_cuda() ? LearnerKind::device : LearnerKind::panels;
+}
+
+std::string why_reference(const LearnerOptions& o, at::Device device) {
+  const bool wanted = o.options.fused.value_or(true) && o.options.prune;
+  return wanted ? obstacle(o, device) : "";
 }
 
 std::unique_ptr<Learner> made_learner(const LearnerOptions& o, LearnerState& state) {

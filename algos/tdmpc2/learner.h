@@ -52,6 +52,9 @@ enum class LearnerKind { reference, panels, device };
 /// Who learns with these settings on `device`; reads options, shape and precision alone. Throws
 /// Error where tdmpc2.fused=on demands what cannot be.
 LearnerKind learner_kind(const LearnerOptions& options, at::Device device);
+/// Why it is the reference although tdmpc2.fused and tdmpc2.prune would have another; empty where it
+/// is not.
+std::string why_reference(const LearnerOptions& options, at::Device device);
 /// That one, of `state`.
 std::unique_ptr<Learner> made_learner(const LearnerOptions& options, LearnerState& state);
 

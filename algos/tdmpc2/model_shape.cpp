@@ -28,17 +28,23 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
     // the critic's columns and the task's are no observations of the encoder
     if (column.audience == Audience::critic || (column.name == "task" && !spec.tasks.empty()))
       continue;
-    const bool image = column.dtype == DType::u8 && column.cells.bits == 0 &&
-                       column.shape.size() == 3 && column.shape[0] == kImageSide &&
-                       column.shape[1] == kImageSide;
-    if (image && shape.channels == 0) shape.channels = column.shape[2];
+    const bool image =
+        column.dtype == DType::u8 && column.cells.bits == 0 && column.shape.size() == 3;
+    const bool square = image && column.shape[0] == kImageSide && column.shape[1] == kImageSide;
+    if (square && shape.channels == 0) shape.channels = column.shape[2];
     else if (column.dtype == DType::f32) shape.obs += column.elements();
     else
       throw Error("[tdmpc2] takes columns of numbers or one image of 64 x 64, not column '" +
-                  column.name + "'; use ppo");
+                  column.name + "'" +
+                  (image && !square ? " of " + std::to_string(column.shape[0]) + " x " +
+                                          std::to_string(column.shape[1]) +
+                                          "; env.image.resize=64 where the environment has that "
+                                          "setting, else use ppo"
+                                    : "; use ppo"));
   }
   if (shape.channels > 0 && shape.obs > 0)
-    throw Error("[tdmpc2] takes an image or columns of numbers, not both; use ppo");
+    throw Error(
+        "[tdmpc2] takes an image or columns of numbers, not both; use dreamer, which does, or ppo");
   if (shape.channels == 0 && shape.obs == 0)
     throw Error("[tdmpc2] the environment shows nothing that the policy may see");
 }
@@ -78,7 +84,8 @@ MlpPlaces place_convolutions(const ModelShape& shape, int64_t& offset) {
 
 ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   if (spec.action.discrete())
-    throw Error("[tdmpc2] plans continuous actions, this environment's are categories; use ppo");
+    throw Error(
+        "[tdmpc2] plans continuous actions, this environment's are categories; use ppo or dreamer");
   const Widths& size = kWidths[size_t(options.size)];
   auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };
   ModelShape shape{.image_shift = options.image_shift,

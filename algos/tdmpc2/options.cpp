@@ -1,6 +1,9 @@
 #include "algos/tdmpc2/options.h"
 
+#include <algorithm>
 #include <string>
+
+#include "kernels/dense/dense.h"
 
 namespace maglev::tdmpc2 {
 
@@ -9,7 +12,8 @@ void Options::describe(OptionTable& t) {
   const Rule weight{.min = 0, .max = 1e6};
   t.add("size", size, "the model by its millions of parameters; widths of 0 are taken from it");
   t.add("enc_dim", enc_dim, "width of the encoder's hidden layers", width);
-  t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more", {.max = 64});
+  t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more",
+        {.min = 0, .max = 64});
   t.add("mlp_dim", mlp_dim, "width of all other hidden layers", width);
   t.add("latent_dim", latent_dim, "width of the latent state", width);
   t.add("num_q", num_q, "value networks", {.min = 0, .max = 64});
@@ -24,24 +28,27 @@ void Options::describe(OptionTable& t) {
         "hidden weights of the value networks: normal, or kaiming as published results of "
         "November 2024 to July 2026 had them");
 
-  t.add("mpc", mpc, "act by planning; false: by the policy alone");
+  // how a trained model plans may be changed where it is judged
+  t.add("mpc", mpc, "act by planning; false: by the policy alone", {.acting = true});
   t.add("horizon", horizon, "steps planned ahead, and of each sequence learnt from",
-        {.min = 1, .max = 128, .unit = "steps"});
+        {.min = 1, .max = 128, .unit = "steps", .acting = true});
   t.add("iterations", iterations, "rounds of planning; two more from 20 action dimensions on",
-        {.min = 1, .max = 100});
-  t.add("samples", samples, "action sequences a round", {.min = 2, .max = 65536});
+        {.min = 1, .max = 100, .acting = true});
+  t.add("samples", samples, "action sequences a round", {.min = 2, .max = 65536, .acting = true});
   t.add("elites", elites, "best sequences that the next round is drawn from",
-        {.min = 1, .max = 65536});
+        {.min = 1, .max = 65536, .acting = true});
   t.add("policy_trajectories", policy_trajectories, "sequences among them that the policy acts",
-        {.min = 0, .max = 65536});
+        {.min = 0, .max = 65536, .acting = true});
   t.add("temperature", temperature, "elites count as exp(temperature * value)",
-        {.min = 0, .max = 1e3});
-  t.add("min_std", min_std, "least deviation of a round", {.min = 0, .max = 10});
-  t.add("max_std", max_std, "deviation of the first round, and the most", {.min = 0, .max = 10});
-  t.add("terminal_action", terminal_action, "the policy's action behind the horizon");
-  t.add(
-      "termination", termination,
-      "how a plan ends: hard, once the chance exceeds one half, or soft, by the chances' product");
+        {.min = 0, .max = 1e3, .acting = true});
+  t.add("min_std", min_std, "least deviation of a round", {.min = 0, .max = 10, .acting = true});
+  t.add("max_std", max_std, "deviation of the first round, and the most",
+        {.min = 0, .max = 10, .acting = true});
+  t.add("terminal_action", terminal_action, "the policy's action behind the horizon",
+        {.acting = true});
+  t.add("termination", termination,
+        "how a plan ends: hard, once the chance exceeds one half, or soft, by the chances' product",
+        {.acting = true});
   t.add("prune", prune,
         "leave out what cannot change a plan or an update; false: the plain reference, slower",
         {.free = true});
@@ -84,6 +91,21 @@ void Options::describe(OptionTable& t) {
         {.min = 1, .max = 1e9, .unit = "steps"});
 }
 
+std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
+  for (const char* of_plans : {"iterations", "samples", "elites", "policy_trajectories",
+                               "temperature", "min_std", "max_std", "terminal_action"})
+    if (setting == of_plans && !mpc) return "tdmpc2.mpc is off, so nothing is planned";
+  const bool foreseen = episodic.value_or(spec.tasks.empty());
+  if ((setting == "termination" || setting == "termination_coef") && !foreseen)
+    return "tdmpc2.episodic is off, so no termination is foreseen";
+  if (setting == "termination" && !mpc) return "tdmpc2.mpc is off, so nothing is planned";
+  if (setting == "task_dim" && spec.tasks.empty()) return "there is one task";
+  const bool images = std::ranges::any_of(spec.observations,
+                                          [](const ObsColumn& c) { return c.shape.size() == 3; });
+  if (setting == "image_shift" && !images) return "nothing is seen as an image";
+  return "";
+}
+
 void Options::check() const {
   const auto at_most = [](const char* name, auto value, const char* bound, auto most) {
     if (value <= most) return;
@@ -95,6 +117,14 @@ void Options::check() const {
   at_most("elites", elites, "tdmpc2.samples", samples);
   at_most("policy_trajectories", policy_trajectories, "tdmpc2.samples - 1", samples - 1);
   at_most("min_std", min_std, "tdmpc2.max_std", max_std);
+  // plans take rows of heads in groups of it
+  if (mlp_dim % kSimNormGroup != 0) {
+    const int64_t next = (mlp_dim / kSimNormGroup + 1) * kSimNormGroup;
+    throw SettingError({.setting = "tdmpc2.mlp_dim",
+                        .must = "a multiple of " + std::to_string(kSimNormGroup),
+                        .got = std::to_string(mlp_dim),
+                        .nearest = std::to_string(next)});
+  }
 }
 
 }  // namespace maglev::tdmpc2

@@ -67,6 +67,8 @@ struct Options {
   void describe(OptionTable& table);
   /// Throws SettingError on settings that contradict each other.
   void check() const;
+  /// AlgoEntry::idle.
+  std::string idle(std::string_view setting, const EnvSpec& spec) const;
 };
 
 }  // namespace maglev::tdmpc2

@@ -43,7 +43,9 @@ at::Tensor percentile_range(const at::Tensor& x) {
 }
 
 void update_running_scale(at::Tensor& scale, const at::Tensor& x, double tau) {
-  scale.lerp_(percentile_range(x).clamp_min(1), tau);
+  // a batch that is no numbers moves nothing for good
+  const auto range = percentile_range(x).clamp_min(1);
+  scale.lerp_(at::where(range.isfinite(), range, scale), tau);
 }
 
 }  // namespace maglev::tdmpc2

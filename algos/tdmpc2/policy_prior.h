@@ -30,7 +30,8 @@ PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at
 
 /// The range between the 5th and the 95th percentile of x [n], linearly interpolated. Scalar.
 at::Tensor percentile_range(const at::Tensor& x);
-/// Moves `scale`, a scalar, by the share tau towards max(1, percentile_range(x)), in place.
+/// Moves `scale`, a scalar, by the share tau towards max(1, percentile_range(x)), in place; not at
+/// all where that is not finite.
 void update_running_scale(at::Tensor& scale, const at::Tensor& x, double tau);
 
 }  // namespace maglev::tdmpc2

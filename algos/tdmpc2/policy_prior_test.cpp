@@ -62,6 +62,12 @@ TEST(Tdmpc2PolicyPrior, the_running_scale_goes_a_share_of_the_way_and_never_belo
   auto scale = at::full({}, 2., f64);
   update_running_scale(scale, at::arange(11, f64), 0.1);
   EXPECT_NEAR(scale.item<double>(), 2.7, 1e-12);
+  // what is no numbers leaves it where it is
+  const double before = scale.item<double>(), infinite = std::numeric_limits<double>::infinity();
+  for (double x : {std::nan(""), infinite}) {
+    update_running_scale(scale, at::full({5}, x, f64), 0.1);
+    EXPECT_EQ(scale.item<double>(), before) << x;
+  }
   update_running_scale(scale, at::zeros({5}, f64), 1);
   EXPECT_EQ(scale.item<double>(), 1);
 }

@@ -42,6 +42,8 @@ Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
                                .precision = context.precision,
                                .pool = context.pool};
   learner_ = made_learner(learner, state_);
+  if (const std::string why = why_reference(learner, context.device); !why.empty())
+    note_ = "tdmpc2 learns by autograd, which is slower: " + why;
   figures_ = at::zeros({int64_t(kFigures)}, state_.grad.options());
   one_ = at::ones({}, state_.grad.options());
   publish();
@@ -57,6 +59,11 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
   if (const at::Tensor task = columns.task(batch.obs); task.defined())
     s.task = task[0].contiguous();
   return s;
+}
+
+std::string Tdmpc2::note() const {
+  const std::string learner = learner_->note();
+  return learner.empty() ? note_ : note_.empty() ? learner : learner + "; " + note_;
 }
 
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
@@ -102,6 +109,18 @@ AlgoEntry entry() {
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },
+      .idle = [](const void* o, const AlgoContext& context,
+                 std::string_view setting) -> std::string {
+        const auto& options = *static_cast<const Options*>(o);
+        if (setting == "micro_batch" &&
+            maglev::tdmpc2::learner_kind(
+                {.options = options,
+                 .shape = maglev::tdmpc2::model_shape(options, context.spec),
+                 .precision = context.precision},
+                context.device) == maglev::tdmpc2::LearnerKind::panels)
+          return "on panels each thread learns from a panel of sequences at a time";
+        return options.idle(setting, context.spec);
+      },
       .exported = {.settings = {"tdmpc2.mpc=false", "tdmpc2.image_shift=0"},
                    .note = "the policy prior's mean; planning is not exported, so that such a "
                            "policy is tdmpc2.mpc=false"},

@@ -26,7 +26,7 @@ class Tdmpc2 : public Algorithm {
   void publish() override { policy_.publish(state_.params.data()); }
   void visit_state(StateVisitor& visitor) override { state_.visit(visitor); }
   void follow_networks() override { state_.begin_targets(); }
-  std::string note() const override { return learner_->note(); }
+  std::string note() const override;
 
   Sequences sequences(const Batch& batch) const;
   LearnerState& state() { return state_; }
@@ -38,6 +38,7 @@ class Tdmpc2 : public Algorithm {
   Tdmpc2Policy policy_;
   LearnerState state_;
   std::unique_ptr<Learner> learner_;
+  std::string note_;  ///< why learning is as slow as it is; often empty
   at::Tensor figures_, one_;
   int64_t first_metric_ = -1;
 };

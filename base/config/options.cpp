@@ -341,6 +341,13 @@ const Field* OptionTable::find(std::string_view name) const {
   return nullptr;
 }
 
+std::vector<std::string> OptionTable::acting() const {
+  std::vector<std::string> names;
+  for (const auto& f : fields_)
+    if (f.rule.acting) names.push_back(f.name);
+  return names;
+}
+
 void OptionTable::set(std::string_view name, std::string_view value, std::string_view where,
                       Origin origin) {
   for (auto& f : fields_) {
@@ -457,7 +464,8 @@ std::string OptionTable::help() const {
     const std::string now = f.text(), accepted = accepted_text(f);
     out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
            now + (now == f.initial ? "" : ", bare " + f.initial) +
-           (accepted.empty() ? "" : "; " + accepted) + (f.rule.free ? "; free" : "") + ")\n";
+           (accepted.empty() ? "" : "; " + accepted) + (f.rule.free ? "; free" : "") +
+           (f.rule.acting ? "; acting" : "") + ")\n";
   }
   return out;
 }

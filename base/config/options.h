@@ -25,6 +25,9 @@ struct Rule {
   /// It changes speed and memory and not what is learned, but for the order in which sums are
   /// rounded: what `maglev tune` may set by itself.
   bool free = false;
+  /// How a policy acts, and nothing that was learned: a trained one may be judged and played with
+  /// another value.
+  bool acting = false;
 };
 
 /// Where a setting's value comes from. What people gave comes last.
@@ -114,6 +117,8 @@ class OptionTable {
   const std::vector<Field>& fields() const { return fields_; }
   /// Null when there is none.
   const Field* find(std::string_view name) const;
+  /// Names of the settings that say how a policy acts.
+  std::vector<std::string> acting() const;
 
  private:
   void add_field(std::string_view name, Field::Member member, std::string help, Rule rule);

@@ -88,8 +88,30 @@ Game game_of(const Experiment& experiment, const Placement& placement, ThreadPoo
           .rows = experiment.learning_rows()};
 }
 
-OpenGame::OpenGame(const EnvEntry& env, const std::vector<std::string>& settings, int64_t rows)
-    : params_(env, settings),
+GivenSettings sorted_settings(const std::string& where, const std::vector<std::string>& settings,
+                              const std::vector<std::string>& players) {
+  GivenSettings sorted;
+  for (const std::string& setting : settings)
+    (setting.starts_with("env.") ? sorted.env : sorted.acting).push_back(setting);
+  if (sorted.acting.empty()) return sorted;
+  // what may be said of the policies that play
+  std::vector<std::string> names;
+  for (const std::string& player : players)
+    if (const auto run = run_named(player))
+      for (std::string& name : experiment_of(run->folder)->table().acting())
+        if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  for (const std::string& setting : sorted.acting)
+    if (std::ranges::find(names, setting.substr(0, setting.find('='))) == names.end())
+      throw Error("[" + where + "] only env.* settings" +
+                  (list.empty() ? "" : " and those that say how a policy acts (" + list + ")") +
+                  " may be given, got '" + setting + "'");
+  return sorted;
+}
+
+OpenGame::OpenGame(const EnvEntry& env, const GivenSettings& settings, int64_t rows)
+    : params_(env, settings.env),
       placement_(place("auto", 0)),
       pool_(placement_.threads),
       game_{.env = env,
@@ -97,7 +119,8 @@ OpenGame::OpenGame(const EnvEntry& env, const std::vector<std::string>& settings
             .spec = env.spec(params_.get()),
             .placement = placement_,
             .pool = pool_,
-            .rows = rows} {}
+            .rows = rows,
+            .acting = settings.acting} {}
 
 Carry BotPlayer::initial_carry(int64_t rows) {
   return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};
@@ -184,6 +207,10 @@ RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
   if (&experiment_->env() == &game.env)
     for (const std::string& setting : file_settings(game.env, game.params))
       experiment_->table().override_with(setting);
+  for (const std::string& setting : game.acting)
+    if (experiment_->table().find(setting.substr(0, setting.find('='))))
+      experiment_->table().override_with(setting);
+  if (!game.acting.empty()) experiment_->settle();
   expect_same_columns(*experiment_, run.folder, game.spec);
   const std::string checkpoint = checkpoint_of(run.folder, run.checkpoint);
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);

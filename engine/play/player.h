@@ -25,7 +25,18 @@ struct Game {
   Placement placement;
   ThreadPool& pool;  ///< whose threads call the player
   int64_t rows = 1;  ///< at once, at most
+  /// name=value of settings that say how policies of runs act, for the runs that have them.
+  std::vector<std::string> acting = {};
 };
+
+/// Settings that are given beside players: what the environment is, and how policies of runs act.
+struct GivenSettings {
+  std::vector<std::string> env, acting;
+};
+/// Sorts name=value. One that is no env.* says how a policy acts (OptionTable::acting) of a run among
+/// `players`, names as of make_player. Throws Error that begins with `[where]`.
+GivenSettings sorted_settings(const std::string& where, const std::vector<std::string>& settings,
+                              const std::vector<std::string>& players);
 
 class Experiment;
 /// What `experiment` is about. It, and `pool`, outlive the players.
@@ -35,8 +46,8 @@ Game game_of(const Experiment& experiment, const Placement& placement, ThreadPoo
 /// the threads there are.
 class OpenGame {
  public:
-  /// `settings` are env.name=value; at most `rows` at once. Behind claim_threads. Throws Error.
-  OpenGame(const EnvEntry& env, const std::vector<std::string>& settings, int64_t rows);
+  /// At most `rows` at once. Behind claim_threads. Throws Error.
+  OpenGame(const EnvEntry& env, const GivenSettings& settings, int64_t rows);
   OpenGame(const OpenGame&) = delete;
   OpenGame& operator=(const OpenGame&) = delete;
 

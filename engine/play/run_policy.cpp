@@ -12,6 +12,8 @@ RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
   claim_threads();
   experiment_ = experiment_of(folder);
   for (const std::string& setting : settings) experiment_->table().override_with(setting);
+  // what was trained held together; what is given besides may not
+  if (!settings.empty()) experiment_->settle();
   checkpoint_ = checkpoint_of(folder, which);
   const RunOptions& run = experiment_->run;
   placement_ = place(device.empty() ? run.device : device, run.threads);

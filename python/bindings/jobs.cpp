@@ -74,7 +74,9 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
     settings = env_settings(trained->table());
   }
   settings.insert(settings.end(), request.settings.begin(), request.settings.end());
-  const OpenGame open(find_env(environment), settings, kMostEvalEnvs);
+  const OpenGame open(find_env(environment),
+                      sorted_settings("evaluate", settings, {request.player, request.against}),
+                      kMostEvalEnvs);
   const Game& game = open.game();
   std::unique_ptr<Player> player, rival;
   if (function) player = std::make_unique<FunctionPlayer>(function, game.spec);

@@ -165,3 +165,49 @@ def test_a_damaged_league_is_one_error(text, run, engine, tmp_path):
     done = engine("league", tmp_path)
     assert done.returncode == 2 and "league.json" in done.stderr and "damaged" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def planning_run(engine, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("eval") / "plans"
+    small = "enc_dim=16 mlp_dim=16 latent_dim=16 num_q=2 samples=16 elites=4 policy_trajectories=2 batch=8 update_every=40"
+    done = engine(
+        *("train", "tdmpc2", "pendulum", "--bare", "--sinks", "jsonl", "--out", folder, "train.steps=240"),
+        *("env.count=4", "env.max_steps=20", "tdmpc2.seed_steps=80", "tdmpc2.updates_per_step=0.1"),
+        *(f"tdmpc2.{setting}" for setting in small.split()),
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_policy_is_judged_as_it_is_asked_to_act(planning_run, engine):
+    words = ("eval", planning_run, "--episodes", 2, "--actions", "mean", "--json")
+    reports = {}
+    for settings in ((), ("tdmpc2.iterations=1",), ("tdmpc2.mpc=false",), ("tdmpc2.iterations=6",)):
+        done = engine(*words, *settings)
+        assert done.returncode == 0, done.stderr
+        reports[settings] = json.loads(done.stdout)
+        assert reports[settings].get("settings", []) == list(settings)
+    returns = {settings: report["results"][0]["return_mean"] for settings, report in reports.items()}
+    # by fewer rounds, by none, and by as many as it was trained with
+    assert returns[()] == returns[("tdmpc2.iterations=6",)]
+    assert len(set(returns.values())) == 3, returns
+    # another way to name it: a player on its environment
+    named = engine("eval", "pendulum", planning_run, "--episodes", 2, "--actions", "mean", "--json", "env.max_steps=20", "tdmpc2.mpc=false")
+    assert json.loads(named.stdout)["results"][0]["return_mean"] == returns[("tdmpc2.mpc=false",)], named.stderr
+    played = [engine("play", planning_run, "--fast", *settings).stdout for settings in ((), ("tdmpc2.mpc=false",))]
+    assert "return of" in played[0] and played[0] != played[1]
+
+
+@pytest.mark.parametrize(
+    "setting, said",
+    [
+        ("tdmpc2.lr=1", "those that say how a policy acts (tdmpc2.mpc, tdmpc2.horizon, tdmpc2.iterations"),
+        ("tdmpc2.samples=3", "tdmpc2.elites must be at most tdmpc2.samples = 3, got 4"),
+        ("tdmpc2.iterations=0", "tdmpc2.iterations"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["eval", "play"])
+def test_what_was_learned_is_not_changed_by_asking(planning_run, engine, verb, setting, said):
+    done = engine(verb, planning_run, setting)
+    assert done.returncode == 2 and said in done.stderr, done.stderr

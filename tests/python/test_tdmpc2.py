@@ -99,6 +99,23 @@ def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     assert state_hash(cut) == state_hash(whole)
 
 
+def test_who_learns_slowly_is_told_why(engine, tmp_path):
+    for width, told in ((20, True), (24, False)):
+        out = tmp_path / str(width)
+        train(engine, out, "pendulum", f"tdmpc2.enc_dim={width}", "train.steps=320")
+        said = "tdmpc2 learns by autograd, which is slower: a width is not a multiple of 8" in (out / "log.txt").read_text()
+        assert said == told
+
+
+@pytest.mark.parametrize("name", ["hockey_report", "hockey_report_tuned"])
+def test_the_settings_of_a_report_are_its_own_beside_the_proven_ones(engine, home, name):
+    """The file says all that configs/tdmpc2/hockey.yaml says, too."""
+    words = ("train", "tdmpc2", "hockey", "--config", home / f"configs/tdmpc2/{name}.yaml", "--help")
+    shown = [engine(*words, *bare).stdout for bare in ((), ("--bare",))]
+    said = [[line for line in text.splitlines() if line.startswith("  tdmpc2.")] for text in shown]
+    assert len(said[0]) > 40 and said[0] == said[1]
+
+
 def test_the_settings_of_the_report_run(examples, tmp_path, home):
     done = examples(
         "train",

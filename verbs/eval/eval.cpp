@@ -233,10 +233,14 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
         "[eval] a quantiliser draws its actions, whose likeliest are bounded by nothing; leave out "
         "--actions");
 
-  // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere
+  // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere,
+  // and a policy to act otherwise, e.g. tdmpc2.iterations=3
+  const GivenSettings given = sorted_settings("eval", traced.settings(), {folder});
   auto judged = experiment_of(folder);
-  for (const auto& setting : traced.settings()) judged->table().override_with(setting);
-  RunPolicy run(folder, named.checkpoint, file_settings(judged->env(), judged->env_params()));
+  for (const auto& setting : given.env) judged->table().override_with(setting);
+  std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
+  own.insert(own.end(), given.acting.begin(), given.acting.end());
+  RunPolicy run(folder, named.checkpoint, own);
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
   if (picture) {
@@ -254,6 +258,7 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
 
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", checkpoint}, {"step", run.identity().step}};
+  if (!traced.settings().empty()) report["settings"] = traced.settings();
   const auto share = arguments.number("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
   if (share) report["quantile"] = *share, report["base"] = *base_folder;
@@ -321,7 +326,7 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   if (arguments.has("--overwrite") && !arguments.has("--trace"))
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  const OpenGame open(entry, traced.settings(), kMostEvalEnvs);
+  const OpenGame open(entry, sorted_settings("eval", traced.settings(), {name}), kMostEvalEnvs);
   const Game& game = open.game();
   const auto scripted = scripted_players(entry);
   std::vector<Judged> all;
@@ -332,6 +337,7 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
     for (ActMode mode : modes_of(actions))
       all.push_back({name_of(mode), make_player(name, game, mode)});
   nlohmann::json report = {{"environment", entry.name}, {"player", name}};
+  if (!traced.settings().empty()) report["settings"] = traced.settings();
   int64_t given_up = 0;
   const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
   if (arguments.has("--json")) print(report.dump(2) + "\n");
@@ -363,10 +369,6 @@ int run(const std::vector<std::string>& words) {
   length.seen = arguments.integer("--seen", 1, kMostDreamSteps).value_or(length.seen);
   length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
   Traced traced(arguments, entry(), /*on_device=*/true);
-  for (const auto& setting : traced.settings())
-    if (!setting.starts_with("env."))
-      throw Error("[eval] only env.* settings may differ from training, got '" + setting + "'");
-
   claim_threads();
   const auto& names = arguments.positional();
   if (names.size() == 2)
@@ -391,13 +393,15 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "eval",
-          .summary = "judge a run's policy, or a player of an environment: fixed seeds",
-          .usage =
-              "eval <run> | <environment> <player> [--episodes N | --steps N] "
-              "[--actions mean|sample|both] [env.setting=value ...]\n"
-              "  a player is one of the environment's scripted ones, random or the folder of a run",
-          .run = run};
+  return {
+      .name = "eval",
+      .summary = "judge a run's policy, or a player of an environment: fixed seeds",
+      .usage =
+          "eval <run> | <environment> <player> [--episodes N | --steps N] "
+          "[--actions mean|sample|both] [setting=value ...]\n"
+          "  a player is one of the environment's scripted ones, random or the folder of a run;\n"
+          "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::eval

@@ -50,11 +50,11 @@ std::string number(float x) {
 
 }  // namespace
 
-Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
+Match::Match(const EnvEntry& entry, const GivenSettings& settings,
              const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
              uint64_t seed)
     : entry_(&entry), seed_(seed) {
-  const EnvParams params(entry, settings);
+  const EnvParams params(entry, settings.env);
   env_ = std::make_unique<HostBatch>(entry, params.get(), 1, seed);
   spec_ = entry.spec(params.get());
 
@@ -66,7 +66,8 @@ Match::Match(const EnvEntry& entry, const std::vector<std::string>& settings,
                   .spec = spec_,
                   .placement = {.device = at::kCPU, .threads = pool_.threads()},
                   .pool = pool_,
-                  .rows = 1};
+                  .rows = 1,
+                  .acting = settings.acting};
   for (int64_t a = 0; a < agents; ++a) {
     const std::string& name = names[size_t(a)];
     if (name == "human") {

@@ -16,12 +16,10 @@ namespace maglev {
 
 class Match {
  public:
-  /// `settings` are env.name=value; `names` one player an agent: a scripted player of the
-  /// environment, the folder of a run, `random`, or `human` at `keyboard` (null: there is none).
-  /// Throws Error on wrong ones.
-  Match(const EnvEntry& entry, const std::vector<std::string>& settings,
-        const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
-        uint64_t seed);
+  /// `names` are one player an agent: a scripted player of the environment, the folder of a run,
+  /// `random`, or `human` at `keyboard` (null: there is none). Throws Error on wrong ones.
+  Match(const EnvEntry& entry, const GivenSettings& settings, const std::vector<std::string>& names,
+        const Keyboard* keyboard, ActMode mode, uint64_t seed);
 
   /// One step of everybody. False when it only began the next episode.
   bool step();

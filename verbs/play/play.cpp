@@ -61,13 +61,14 @@ Grammar grammar() {
 /// What is played: an environment with settings, and the players that were named.
 struct Request {
   const EnvEntry* env;
-  std::vector<std::string> settings;  ///< env.name=value
+  GivenSettings settings;
   std::vector<std::string> names;
 };
 
 /// A run in place of an environment is played on its own one, as it was trained, by itself.
 Request request_of(const Arguments& arguments) {
   Request request;
+  std::vector<std::string> settings;
   const std::string& first = arguments.positional()[0];
   const bool named =
       std::ranges::any_of(env_table(), [&](const EnvEntry& e) { return first == e.name; });
@@ -75,20 +76,17 @@ Request request_of(const Arguments& arguments) {
   if (run) {
     const auto trained = experiment_of(run->folder);
     request.env = &trained->env();
-    request.settings = env_settings(trained->table());
+    settings = env_settings(trained->table());
     request.names.push_back(first);
   } else if (!named && (first.find('/') != first.npos || path_exists(first))) {
     throw Error("[play] " + first + " is no run; name the folder of one, or an environment");
   } else {
     request.env = &find_env(first);
   }
-  for (const std::string& setting : arguments.settings()) {
-    if (!setting.starts_with("env."))
-      throw Error("[play] only env.* settings may be given, got '" + setting + "'");
-    request.settings.push_back(setting);
-  }
+  settings.insert(settings.end(), arguments.settings().begin(), arguments.settings().end());
   request.names.insert(request.names.end(), arguments.positional().begin() + 1,
                        arguments.positional().end());
+  request.settings = sorted_settings("play", settings, request.names);
   return request;
 }
 
@@ -244,9 +242,10 @@ VerbEntry entry() {
       .summary =
           "watch an environment or a match in the terminal or a browser, record it, or take part",
       .usage =
-          "play <environment | run> [player ...] [env.setting=value ...]\n"
+          "play <environment | run> [player ...] [setting=value ...]\n"
           "  a run plays on its own environment; a player is one of the environment's "
-          "scripted ones, the folder of a run, random or human",
+          "scripted ones, the folder of a run, random or human;\n"
+          "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
       .run = run};
 }
 

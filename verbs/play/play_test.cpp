@@ -36,7 +36,7 @@ TEST(Play, draws_two_pixels_a_character_and_says_colours_once) {
 
 TEST(Play, plays_the_same_match_from_the_same_seed) {
   const auto play = [](uint64_t seed) {
-    Match match(find_env("hockey_duel"), {"env.max_steps=60"}, {"weak", "random"}, nullptr,
+    Match match(find_env("hockey_duel"), {.env = {"env.max_steps=60"}}, {"weak", "random"}, nullptr,
                 ActMode::mean, seed);
     std::string steps;
     while (match.episodes() < 2) {
@@ -50,7 +50,8 @@ TEST(Play, plays_the_same_match_from_the_same_seed) {
 }
 
 TEST(Play, paints_what_the_players_do) {
-  Match match(find_env("hockey"), {"env.opponent=strong"}, {"weak"}, nullptr, ActMode::mean, 1);
+  Match match(find_env("hockey"), {.env = {"env.opponent=strong"}}, {"weak"}, nullptr,
+              ActMode::mean, 1);
   Canvas before(120, 100), after(120, 100);
   match.paint(before);
   for (int t = 0; t < 10; ++t) match.step();

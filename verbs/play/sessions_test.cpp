@@ -9,7 +9,7 @@ namespace maglev::verbs::play {
 namespace {
 
 std::unique_ptr<Match> cartpole(const GameKey& key) {
-  return std::make_unique<Match>(find_env("cartpole"), std::vector<std::string>{"env.max_steps=8"},
+  return std::make_unique<Match>(find_env("cartpole"), GivenSettings{.env = {"env.max_steps=8"}},
                                  std::vector<std::string>{"random"}, nullptr, key.mode,
                                  uint64_t(key.seed));
 }

@@ -246,13 +246,6 @@ void PanelLearner::pack_policy_values() {
              [&](int64_t i) { q_[size_t(i < layers ? first : second)].pack(size_t(i % layers)); });
 }
 
-std::string PanelLearner::note() const {
-  return options_.micro_batch == 0
-             ? ""
-             : "tdmpc2.micro_batch changes nothing here: on panels each thread learns from " +
-                   std::to_string(kPanelRows) + " sequences at a time";
-}
-
 void PanelLearner::model_gradients(const Sequences& batch) {
   target_pair_ = draw_pair(UpdateNumbers::target_pair);
   pack_model();

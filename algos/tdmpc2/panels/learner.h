@@ -30,7 +30,6 @@ class PanelLearner : public Learner {
 
   /// Asks the heap for nothing.
   void update(const Sequences& batch, at::Tensor& figures) override;
-  std::string note() const override;
 
   // its parts, in order; a test may look between them
 

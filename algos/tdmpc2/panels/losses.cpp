@@ -249,8 +249,9 @@ void PanelLearner::move_scale() {
     return sorted_[low] + float(place - double(low)) * (sorted_[high] - sorted_[low]);
   };
   float& scale = *state_->scale.data_ptr<float>();
-  const float range = std::max(1.f, percentile(0.95) - percentile(0.05));
-  scale += float(options_.tau) * (range - scale);
+  // a batch that is no numbers moves nothing for good
+  const float range = percentile(0.95) - percentile(0.05);
+  if (std::isfinite(range)) scale += float(options_.tau) * (std::max(1.f, range) - scale);
 }
 
 void PanelLearner::policy_back(int64_t p, int64_t t) {
