@@ -53,8 +53,8 @@ constexpr BuiltIn kBuiltIn[] = {
 // of the three splits: its file without the end, its queries and their depths
 struct SplitFile {
   const char* name;
-  std::vector<Atom> Dataset::* queries;
-  std::vector<int32_t> Dataset::* depths;
+  std::vector<Atom> Dataset::*queries;
+  std::vector<int32_t> Dataset::*depths;
 };
 constexpr SplitFile kSplits[] = {{"train", &Dataset::train, &Dataset::train_depth},
                                  {"valid", &Dataset::valid, &Dataset::valid_depth},
@@ -164,6 +164,10 @@ Dataset read_folder(const std::string& folder) {
   return dataset;
 }
 
+bool is_built_in(const std::string& name) {
+  return std::ranges::any_of(kBuiltIn, [&](const BuiltIn& one) { return name == one.name; });
+}
+
 }  // namespace
 
 void Dataset::sort_names() {
@@ -195,10 +199,25 @@ Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed) {
   throw Error("[knowledge graph] " + unknown_name("built-in name", name, dataset_names()));
 }
 
+std::string lasting_name(const std::string& name_or_folder) {
+  if (is_built_in(name_or_folder) || !std::filesystem::is_directory(name_or_folder))
+    return name_or_folder;
+  return std::filesystem::absolute(name_or_folder).lexically_normal().string();
+}
+
+std::string shadowed_folder(const std::string& name_or_folder) {
+  if (!is_built_in(name_or_folder) || !std::filesystem::is_directory(name_or_folder)) return "";
+  return name_or_folder + " is the built-in graph; the folder of that name is ./" + name_or_folder;
+}
+
 Dataset open_dataset(const std::string& name_or_folder) {
   const std::vector<std::string> names = dataset_names();
-  if (std::find(names.begin(), names.end(), name_or_folder) != names.end())
-    return make_dataset(name_or_folder, {});
+  if (is_built_in(name_or_folder)) {
+    Dataset dataset = make_dataset(name_or_folder, {});
+    if (const std::string note = shadowed_folder(name_or_folder); !note.empty())
+      dataset.notes.push_back(note);
+    return dataset;
+  }
   if (std::filesystem::is_directory(name_or_folder)) return read_folder(name_or_folder);
   // whoever gives a path means no name, and whoever misspells one no folder
   std::string text = "[knowledge graph] there is no folder '" + name_or_folder + "'";

@@ -36,6 +36,11 @@ struct Dataset {
 /// what was looked for, a bad line with file, line and column.
 Dataset open_dataset(const std::string& name_or_folder);
 
+/// The same as it is called from everywhere: folders by their whole paths.
+std::string lasting_name(const std::string& name_or_folder);
+/// A line for people where a built-in name is that of a folder here, too; else "".
+std::string shadowed_folder(const std::string& name_or_folder);
+
 /// A built-in one, drawn with a seed of the caller's; nothing: as open_dataset has it. Throws Error
 /// for a seed where none is drawn from.
 Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed);

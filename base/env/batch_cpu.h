@@ -118,6 +118,10 @@ EnvEntry make_env_entry(const char* name) {
     if constexpr (shows_images<E>())
       static_cast<const Params*>(p)->images.seen(E::spec(*static_cast<const Own*>(p)));
   };
+  entry.settle = []([[maybe_unused]] void* p) -> std::string {
+    if constexpr (requires(Own& q) { Own::settle(q); }) return Own::settle(*static_cast<Own*>(p));
+    else return "";
+  };
   entry.spec = [](const void* p) {
     EnvSpec shown = E::spec(*static_cast<const Own*>(p));
     if constexpr (shows_images<E>())

@@ -109,6 +109,9 @@ struct EnvEntry {
   void (*make_params)(void* params);                   ///< writes the defaults
   void (*describe)(OptionTable& table, void* params);  ///< adds env.* settings, bound to params
   void (*check)(const void* params);                   ///< throws Error on settings that contradict
+  /// Where a run begins: files and folders that settings name are named as from everywhere. Returns
+  /// a line for people or "".
+  std::string (*settle)(void* params);
   EnvSpec (*spec)(const void* params);
   ImageView (*view)(const void* params);     ///< what is done to pictures; inactive: nothing
   size_t (*slot_bytes)(const void* params);  ///< multiple of 64

@@ -120,7 +120,7 @@ constexpr bool shows_images() {
 // E is an environment:
 //   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
 //            optionally `static void check(const Params&)` that throws Error on settings that
-//            contradict
+//            contradict, and `static std::string settle(Params&)`: EnvEntry::settle
 //   State    all an episode needs, trivially copyable
 //   spec     host: sizes and limits for these settings
 //   reset    a new episode; step: one transition (no auto-reset: the runner does it); observe: one
@@ -183,9 +183,8 @@ concept HostOnlyState = std::default_initializable<typename E::State> &&
 /// once elsewhere: begin_reset(params, state, rng) and begin_step(params, state, actions) are called
 /// for all environments of a block, then reset and step for each, which take what was begun.
 template <class E>
-concept BeginsAhead = HostOnlyState<E> && requires(const typename E::Params& p,
-                                                   typename E::State& s, Rng& rng,
-                                                   const Actions& actions) {
+concept BeginsAhead = HostOnlyState<E> &&
+    requires(const typename E::Params& p, typename E::State& s, Rng& rng, const Actions& actions) {
   {E::begin_reset(p, s, rng)};
   {E::begin_step(p, s, actions)};
 };

@@ -95,6 +95,9 @@ class Experiment {
   /// Throws SettingError where what was given contradicts itself.
   std::vector<std::string> settle();
 
+  /// EnvEntry::settle of its environment.
+  std::string settle_env() { return env_->settle(env_params_.data()); }
+
   const AlgoEntry& algo() const { return *algo_; }
   const EnvEntry& env() const { return *env_; }
   const void* env_params() const { return env_params_.data(); }

@@ -22,6 +22,7 @@
 #include "engine/train/dataset.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/fastest_precision.h"
+#include "engine/train/idle_settings.h"
 #include "engine/train/init_from.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/processes.h"
@@ -129,7 +130,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
   check_sinks(request.sinks);
   // a resume may begin elsewhere, and later than an opponent trained on
-  settle_names(experiment);
+  const std::string named = settle_names(experiment);
   judged_in(experiment);
   const Placement asked = placement_of(experiment);
   std::string shrunk;
@@ -159,13 +160,10 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   for (const std::string& note : request.notes) session.say(note);
+  if (!named.empty()) session.say(named);
   for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
     session.say(note);
-  if (experiment.run.eval_every == 0 && !experiment.run.eval_env.empty())
-    session.say("train.eval_env changes nothing without evaluations: give train.eval_every too");
-  for (const std::string& note :
-       idle_memory_notes(experiment.run, trainer.store().replay() != nullptr, placement.device))
-    session.say(note);
+  for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   const RunOutcome outcome = session.run();
@@ -314,9 +312,10 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
 
 }  // namespace
 
-void settle_names(Experiment& experiment, std::vector<std::string>* replaced) {
+std::string settle_names(Experiment& experiment, std::vector<std::string>* replaced) {
   experiment.run.dataset = absolute_names(experiment.run.dataset);
   experiment.run.opponents = lasting_opponents(experiment, replaced);
+  return experiment.settle_env();
 }
 
 RunOutcome train_new(Experiment& experiment, const RunRequest& request) {

@@ -30,8 +30,9 @@ enum class RunOutcome {
 };
 
 /// Datasets and opponents by names that mean them from every folder and also later on. A line of
-/// each that is no longer there and whose place another takes to `replaced`; null: an Error.
-void settle_names(Experiment& experiment, std::vector<std::string>* replaced = nullptr);
+/// each that is no longer there and whose place another takes to `replaced`; null: an Error. What
+/// the environment's settings name, likewise: returns a line for people or "".
+std::string settle_names(Experiment& experiment, std::vector<std::string>* replaced = nullptr);
 
 /// Trains a new run to its end; what train.precision=auto became is written into `experiment`.
 /// Throws Error; what was saved before stays.

@@ -7,8 +7,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <string>
 
 #include "base/core/permute.h"
+#include "base/datalog/dataset.h"
 #include "base/datalog/resolve.h"
 #include "base/env/env.h"
 #include "envs/kg/assets.h"
@@ -43,7 +46,7 @@ struct Kg {
   using Assets = kg::Assets;
 
   struct Params {
-    Text<256> data = "family";
+    Text<512> data = "family";
     kg::Split split = kg::Split::train;
     bool only_with_rules = true;
     Text<64> depths = "";
@@ -60,9 +63,18 @@ struct Kg {
     bool end_action = true;
     int32_t reward = 4;
     float end_bonus = 0.3f;
-    Text<256> potential = "";
+    Text<512> potential = "";
     float potential_scale = 0.1f, potential_gamma = 0.99f;
 
+    static std::string settle(Params& p) {
+      OptionTable table;
+      describe(table, p);
+      const std::string data(p.data.view()), potential(p.potential.view());
+      table.set("data", datalog::lasting_name(data));
+      if (!potential.empty())
+        table.set("potential", std::filesystem::absolute(potential).lexically_normal().string());
+      return datalog::shadowed_folder(data);
+    }
     static void describe(OptionTable& t, Params& p) {
       t.add("data", p.data, "the graph: a built-in name, or a folder of triples and rules");
       t.add("split", p.split, "which of its queries are asked");
@@ -372,7 +384,12 @@ struct Kg {
   static const datalog::Vectors& vectors_of(const Params& p) {
     static const datalog::Vectors none;
     const std::string file(p.potential.view());
-    return file.empty() ? none : datalog::open_vectors(file, graph_of(p).dataset.program);
+    if (file.empty()) return none;
+    try {
+      return datalog::open_vectors(file, graph_of(p).dataset.program);
+    } catch (const Error& e) {
+      throw Error("[env.potential] " + std::string(e.what()));
+    }
   }
 
   static const datalog::Graph& graph_of(const Params& p) {

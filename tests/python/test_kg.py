@@ -109,6 +109,30 @@ def test_a_graph_that_has_moved_is_named_anew(engine, tmp_path):
     assert done.returncode == 2 and words in done.stderr
 
 
+def test_a_run_on_a_folder_of_the_callers_goes_on_from_everywhere(engine, tmp_path):
+    begun, other = tmp_path / "begun", tmp_path / "other"
+    begun.mkdir(), other.mkdir()
+    kg(engine, "make", "countries_s1", "--out", begun / "mine")
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", "env.data=mine", *small, "--out", "run", cwd=begun)
+    assert done.returncode == 0, done.stderr
+    for words in (("eval", "../begun/run", "--episodes", "8"), ("train", "--resume", "../begun/run", "train.steps=128")):
+        done = engine(*words, cwd=other)
+        assert done.returncode == 0, done.stderr
+    lost = engine("train", "ppo", "kg", "env.data=mine", "env.potential=none.st", *small, cwd=begun)
+    assert lost.returncode == 2 and "[env.potential]" in lost.stderr and "none.st" in lost.stderr
+
+
+def test_a_folder_with_the_name_of_a_built_in_graph_is_told_of(engine, tmp_path):
+    kg(engine, "make", "countries_s1", "--out", tmp_path / "family")
+    said = engine("kg", "stats", "family", cwd=tmp_path)
+    assert "family is the built-in graph; the folder of that name is ./family" in said.stdout, said.stderr
+    assert "built-in" not in engine("kg", "stats", "./family", cwd=tmp_path).stdout
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", "env.data=family", *small, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0 and "./family" in (tmp_path / "run" / "log.txt").read_text(), done.stderr
+
+
 def test_constants_that_no_fact_has_are_asked_like_others(engine, tmp_path):
     folder, run, scores = tmp_path / "graph", tmp_path / "run", tmp_path / "scores.csv"
     kg(engine, "make", "countries_s1", "--out", folder)

@@ -266,3 +266,24 @@ def test_swi_prolog_finds_proofs_of_the_same_length(engine, tmp_path):
         compared += len(queries)
         proved += sum(s > 1 for _, s in wanted)
     assert compared > 400 and proved > 35
+
+
+def test_depths_that_were_found_are_kept_with_the_graph(engine, tmp_path):
+    words = ("prove", "family", "--queries", "train,test", "--depth", 3, "--exclude-query", "--json")
+    done = engine(*words, "--out", "deep", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    steps = dict(json.loads(done.stdout)["steps"])
+    kept = {}
+    for split in ("train", "test"):
+        for line in (tmp_path / "deep" / f"{split}_depths.txt").read_text().splitlines():
+            query, depth = line.rsplit(". ", 1)
+            kept[query] = int(depth)
+    assert kept == steps and len(set(kept.values())) > 2
+    assert not (tmp_path / "deep" / "valid_depths.txt").exists()
+    # the environment asks by them
+    small = ("env.count=4", "ppo.rollout=8", "ppo.minibatch=32", "train.steps=32", "threads=1", "env.depths=1")
+    trained = engine("train", "ppo", "kg", "env.data=deep", *small, "--out", "run", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    again = engine(*words, "--out", "deep", cwd=tmp_path)
+    assert again.returncode == 2 and "--overwrite" in again.stderr
+    assert engine(*words, "--out", "deep", "--overwrite", cwd=tmp_path).returncode == 0

@@ -26,6 +26,16 @@ const std::vector<datalog::Atom>& split_of(const datalog::Dataset& data, const s
   throw Error("[--queries] " + unknown_name("split", name, {"train", "valid", "test"}));
 }
 
+std::vector<std::string> names_of_splits(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 /// How many queries are provable in each number of steps from 0; the last: not at all.
 std::vector<int64_t> histogram(const AllAnswers& answers) {
   std::vector<int64_t> count(size_t(answers.asked.depth) + 2, 0);
@@ -37,14 +47,12 @@ std::vector<int64_t> histogram(const AllAnswers& answers) {
 
 AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
   AllAnswers all{.asked = asked};
-  for (size_t begin = 0; begin <= asked.splits.size();) {
-    const size_t end = std::min(asked.splits.find(',', begin), asked.splits.size());
-    const std::string split = asked.splits.substr(begin, end - begin);
+  const std::vector<std::string> splits = names_of_splits(asked.splits);
+  for (const std::string& split : splits) {
     const auto& queries = split_of(data, split);
-    if (asked.splits.substr(0, begin).find(split) != std::string::npos)
+    if (std::ranges::count(splits, split) > 1)
       throw Error("[--queries] names " + split + " twice in '" + asked.splits + "'; leave one out");
     all.queries.insert(all.queries.end(), queries.begin(), queries.end());
-    begin = end + 1;
   }
   if (all.queries.empty())
     throw Error("[--queries] " + data.name + " has no query in " + asked.splits +
@@ -61,6 +69,19 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
     all.may_need_more +=
         all.steps[i] < 0 && knowledge->rules_of(all.queries[i].predicate).size() > 0;
   return all;
+}
+
+datalog::Dataset with_depths(datalog::Dataset data, const AllAnswers& answers) {
+  auto steps = answers.steps.begin();
+  for (const std::string& split : names_of_splits(answers.asked.splits)) {
+    auto& depths = split == "train"   ? data.train_depth
+                   : split == "valid" ? data.valid_depth
+                                      : data.test_depth;
+    const auto end = steps + std::ptrdiff_t(split_of(data, split).size());
+    depths.assign(steps, end);
+    steps = end;
+  }
+  return data;
 }
 
 std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers,

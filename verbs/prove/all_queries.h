@@ -28,6 +28,8 @@ struct AllAnswers {
 
 /// Throws Error for a split that is none.
 AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked);
+/// The data set with these steps as depths of the splits that were asked for.
+datalog::Dataset with_depths(datalog::Dataset data, const AllAnswers& answers);
 /// How many are provable in how many steps.
 std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers,
                          const Terminal& terminal);

@@ -52,6 +52,9 @@ Grammar grammar() {
                     {"--queries", "SPLITS",
                      "instead of a query: which of train, valid, test (with commas) are provable"},
                     {"--threads", "N", "for --queries (default: all)"},
+                    {"--out", "DIR",
+                     "of --queries: the graph with the steps found as its depths, a folder that "
+                     "env.data takes"},
                     {"--json", "", "print JSON"},
                     {"--html", "FILE", "write a page with the tree drawn"},
                     kTraceFlag,
@@ -95,13 +98,14 @@ void expect_flags(const Arguments& arguments) {
       refuse(flag, "goes with a query; --queries answers all of them exhaustively");
   } else {
     refuse("--threads", "goes with --queries; one query is searched by one thread");
+    refuse("--out", "goes with --queries, whose depths it keeps");
   }
   if (arguments.choice<Kind>("--search").value_or(Kind::breadth) < Kind::beam)
     refuse("--width", "goes with --search beam or policy");
   if (arguments.choice<Kind>("--search") != Kind::policy)
     refuse("--checkpoint", "goes with --search policy");
-  if (!arguments.has("--html") && !arguments.has("--trace"))
-    refuse("--overwrite", "goes with --html FILE or --trace FILE");
+  if (!arguments.has("--html") && !arguments.has("--trace") && !arguments.has("--out"))
+    refuse("--overwrite", "goes with --html FILE, --trace FILE or --out DIR");
 }
 
 Result search(const datalog::Dataset& data, const Arguments& arguments, PolicyScores* policy) {
@@ -167,6 +171,12 @@ int run(const std::vector<std::string>& words) {
                           .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
                           .exclude_query = arguments.has("--exclude-query"),
                           .threads = arguments.integer("--threads", 1, 1024).value_or(0)});
+    if (const auto folder = arguments.value("--out")) {
+      if (is_run(*folder))
+        throw Error("[" + *folder +
+                    "] holds a run, which a graph's files would mix with; name another");
+      datalog::write_dataset(with_depths(data, answers), *folder, arguments.has("--overwrite"));
+    }
     print(arguments.has("--json") ? answers_json(data, answers)
                                   : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
     end_trace(int(answers.asked.threads));

@@ -173,7 +173,9 @@ void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t short
       throw Error(
           "[rank] the policy's probability of a proof is no number; its network diverged, take "
           "an earlier --checkpoint");
-    r.trials[places[i].first][places[i].second] = trials[i];
+    Trial& trial = r.trials[places[i].first][places[i].second];
+    trial = trials[i];
+    trial.tried = true;
   }
 }
 
@@ -267,7 +269,7 @@ std::string csv_of(const Ranking& r, const datalog::Program& program) {
              quoted(program.predicates.of(atom.predicate)) + "," +
              quoted(program.constants.of(atom.first)) + "," +
              quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
-             (trial.steps > 0 ? "1," : "0,") + (trial.proved ? "1," : "0,") +
+             (trial.tried ? "1," : "0,") + (trial.proved ? "1," : "0,") +
              text("%.6g", double(trial.log_prob)) + "," + std::to_string(trial.steps);
       for (const Scoring& scoring : r.scorings) csv += "," + text("%.17g", scoring.scores[q][c]);
       csv += "\n";

@@ -134,8 +134,9 @@ TEST(RankReport, puts_proofs_before_what_was_not_proved) {
   const Scoring scoring{.name = "x", .scores = {{3, 1, 2}, {1, 5, 1}}};
   const auto ranks = ranks_of(scoring, Ties::pessimistic, 0);
   EXPECT_EQ(ranks, (std::vector<double>{1, 3}));
-  const std::vector<std::vector<Trial>> trials{{{.proved = true}, {}, {}},
-                                               {{}, {.proved = true}, {}}};
+  const Trial proved{.tried = true, .proved = true}, not_proved{.tried = true};
+  const std::vector<std::vector<Trial>> trials{{proved, not_proved, not_proved},
+                                               {not_proved, proved, not_proved}};
   const std::vector<size_t> both{0, 1}, second{1};
   const std::vector<Question> questions{{.candidates = {{1, 1, 2}}}, {.candidates = {{1, 2, 3}}}};
   const Figures f = figures_of(both, questions, scoring, ranks, trials);
@@ -144,6 +145,11 @@ TEST(RankReport, puts_proofs_before_what_was_not_proved) {
   EXPECT_DOUBLE_EQ(f.proved_false, 0.25);
   EXPECT_DOUBLE_EQ(figures_of(second, questions, scoring, ranks, trials).proved_true, 0);
   EXPECT_LT(f.mrr.low, f.mrr.high);
+  // of a shortlist, shares of those that were tried
+  const std::vector<std::vector<Trial>> listed{{proved, {}, {}}, {{}, proved, not_proved}};
+  const Figures short_one = figures_of(both, questions, scoring, ranks, listed);
+  EXPECT_DOUBLE_EQ(short_one.proved_true, 1);
+  EXPECT_DOUBLE_EQ(short_one.proved_false, 0.5);
   // both arguments of one query are one draw, of which there is no interval
   const std::vector<Question> one{{.head = true, .candidates = {{1, 1, 2}}},
                                   {.candidates = {{1, 1, 2}}}};

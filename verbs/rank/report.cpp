@@ -44,7 +44,8 @@ Figures figures_of(std::span<const size_t> which, const std::vector<Question>& q
   // what is asked of both arguments of a query is not drawn apart
   std::map<std::array<int32_t, 3>, std::pair<double, double>> of_query;
   std::vector<bool> relevant;
-  double of_true = 0, of_false = 0, others = 0;
+  // of the true ones, of the others: proved, tried
+  double proved[2] = {}, tried[2] = {};
   for (size_t q : which) {
     chosen.push_back(ranks[q]);
     const datalog::Atom& query = questions[q].candidates[0];
@@ -53,16 +54,15 @@ Figures figures_of(std::span<const size_t> which, const std::vector<Question>& q
     for (size_t c = 0; c < scoring.scores[q].size(); ++c) {
       pooled.push_back(scoring.scores[q][c]);
       relevant.push_back(c == 0);
-      (c ? of_false : of_true) += trials[q][c].proved;
-      others += c > 0;
+      proved[c > 0] += trials[q][c].proved, tried[c > 0] += trials[q][c].tried;
     }
   }
   for (const auto& [query, sum] : of_query) reciprocal.push_back(sum.first / sum.second);
   f.rank = rank_figures(chosen);
   f.mrr = bootstrap_interval(reciprocal, mean_of);
   f.auc_pr = average_precision(pooled, relevant);
-  f.proved_true = of_true / double(which.size());
-  f.proved_false = others > 0 ? of_false / others : 0;
+  f.proved_true = tried[0] > 0 ? proved[0] / tried[0] : 0;
+  f.proved_false = tried[1] > 0 ? proved[1] / tried[1] : 0;
   return f;
 }
 

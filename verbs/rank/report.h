@@ -27,7 +27,7 @@ struct Figures {
   RankFigures rank{};
   Interval mrr{};           ///< bootstrap over queries, 95 %
   double auc_pr = 0;        ///< all candidates of all questions in one list
-  double proved_true = 0;   ///< share of the true queries that were proved
+  double proved_true = 0;   ///< share of the true queries that were proved, of those tried
   double proved_false = 0;  ///< likewise of the others
 };
 

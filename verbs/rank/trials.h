@@ -17,6 +17,7 @@
 namespace maglev::verbs::rank {
 
 struct Trial {
+  bool tried = false;  ///< else the rest says nothing
   bool proved = false;
   float log_prob = 0;  ///< of all actions taken; 0 where the policy does not tell
   int32_t steps = 0;

@@ -141,7 +141,8 @@ int run(const std::vector<std::string>& words) {
   for (const std::string& note : request.notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
   if (request.overwrite) throw Error("[train] --seeds wants a new folder; leave out --overwrite");
   // all seeds meet the same, whenever they begin
-  settle_names(experiment);
+  if (const std::string note = settle_names(experiment); !note.empty())
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
   return exit_status(train_seeds(
       experiment,
       {.out = request.out, .count = *seeds, .sinks = request.sinks, .given = request.given}));
