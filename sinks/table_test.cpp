@@ -152,11 +152,14 @@ TEST_P(ASink, a_disk_that_stays_full_keeps_whole_rows_and_is_told_of) {
   testing::internal::CaptureStderr();
   writer.push(row_of(1));
   writer.flush();
+  const auto files = list_dir(info_.dir);
   set_file_fault(parse_file_fault("write:SHORT:1,write:ENOSPC:2+"));
   writer.push(row_of(2));
   writer.push(row_of(3));
   writer.close("finished");
   set_file_fault({});
+  // whatever was tried again left nothing
+  EXPECT_EQ(list_dir(info_.dir), files);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("free space"), std::string::npos);
   EXPECT_EQ(writer.failed(), std::vector<std::string>{entry().name});
   EXPECT_EQ(steps(), range(1, 1));

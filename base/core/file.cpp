@@ -38,11 +38,11 @@ const char* advice(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return "; free space or choose another --out";
+      return "; free space there, or write elsewhere";
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; choose a folder you may write to with --out, or mend its permissions";
+      return "; mend its permissions, or write elsewhere";
     case ENOENT:
     case ENOTDIR:
       return "; check the path";

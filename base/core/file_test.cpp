@@ -100,7 +100,7 @@ TEST_F(File, a_failure_of_any_operation_leaves_the_old_file_and_no_temporary) {
 TEST_F(File, a_full_disk_says_what_to_do_in_one_line) {
   fault("write:ENOSPC:1+");
   std::string error = error_of([&] { write_atomic(in("a"), "new"); });
-  EXPECT_NE(error.find("No space left on device; free space or choose another --out"),
+  EXPECT_NE(error.find("No space left on device; free space there, or write elsewhere"),
             std::string::npos)
       << error;
   EXPECT_EQ(error.find('\n'), std::string::npos);
@@ -136,9 +136,7 @@ TEST_F(File, append_continues_an_existing_file) {
 }
 
 TEST_F(File, an_unfinished_writer_leaves_nothing) {
-  {
-    FileWriter(in("a")).write("half");
-  }
+  { FileWriter(in("a")).write("half"); }
   EXPECT_FALSE(path_exists(in("a")));
 }
 

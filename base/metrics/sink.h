@@ -70,6 +70,7 @@ struct Progress {
   std::atomic<int64_t> updates_left{0};  ///< that the iteration has yet to make
   int64_t total_steps = 0;               ///< of the whole run; constant
   int64_t seeding_steps = 0;             ///< collected before anything is learned; constant
+  std::atomic<bool> warming{false};      ///< what is made now will be undone
   /// Whether somebody asked the run to end, which it does behind its iteration; constant.
   bool (*leaving)() = [] { return false; };
 };

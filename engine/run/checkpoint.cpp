@@ -14,8 +14,8 @@
 namespace maglev {
 namespace {
 
-// beside the tensors: header, manifest, and what filesystems keep for themselves
-constexpr uint64_t kSpareBytes = 4 << 20;
+// beside the tensors: header and manifest. A save for which it does not suffice leaves nothing
+constexpr uint64_t kSpareBytes = 256 << 10;
 constexpr size_t kMostListed = 8;
 
 struct DTypePair {
@@ -303,7 +303,7 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
     if (uint64_t free = free_bytes(checkpoints); free < live.bytes + kSpareBytes)
       throw Error("[" + checkpoints + "] needs " +
                   std::to_string((live.bytes + kSpareBytes) >> 20) + " MiB, " +
-                  std::to_string(free >> 20) + " MiB are free; free space or choose another --out");
+                  std::to_string(free >> 20) + " MiB are free; free space there");
 
     Manifest manifest;
     manifest.identity = identity;

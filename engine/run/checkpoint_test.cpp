@@ -317,7 +317,7 @@ TEST_F(Checkpoint, an_unwritable_folder_is_one_error) {
   set_file_fault(parse_file_fault("open:EACCES:1"));
   std::string error = error_of([&] { save(state, 1); });
   EXPECT_TRUE(contains(error, "was not saved") && contains(error, "Permission denied") &&
-              contains(error, "--out"))
+              contains(error, "mend its permissions"))
       << error;
   EXPECT_EQ(error.find('\n'), std::string::npos);
 }

@@ -114,7 +114,11 @@ Bottleneck bottleneck_of(const Load& load) {
   const double idle = 1 - load.processors / std::min(load.threads, load.usable);
   if (!load.on_device && 1 - idle < kBusy) {
     if (load.processor_pressure > kCrowded)
-      return {Bound::processors, idle, "fewer of them, or another time"};
+      return {Bound::processors, idle,
+              "fewer of them, another time" +
+                  (load.threads > 1
+                       ? ", or threads=" + count_of(std::max(1., load.processors)) + " meanwhile"
+                       : std::string())};
     if (load.threads > 1)
       return {Bound::threads, idle,
               "threads=" + count_of(std::max(1.0, std::ceil(load.processors)))};

@@ -44,7 +44,8 @@ TEST(Bottleneck, puts_what_all_stages_wait_for_before_any_of_them) {
   load.threads = 4, load.processors = 1.2;
   load.processor_pressure = 0.8;
   EXPECT_EQ(bottleneck_of(load).text(),
-            "other programs, which have 70 % of its processors: fewer of them, or another time");
+            "other programs, which have 70 % of its processors: fewer of them, another time, "
+            "or threads=1 meanwhile");
   load.memory_pressure = 0.4;
   EXPECT_EQ(bottleneck_of(load).bound, Bound::memory);
   EXPECT_EQ(bottleneck_of(load).share, 0.4);

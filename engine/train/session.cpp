@@ -26,6 +26,9 @@
 namespace maglev {
 namespace {
 
+// run.json is at most so old while rows of metrics come
+constexpr std::chrono::seconds kBetweenStatus{10};
+
 // 1234567 as 1,234,567
 std::string count_text(int64_t n) {
   const std::string digits = std::to_string(n);
@@ -333,6 +336,7 @@ void Session::warn(const std::string& text) {
     // the console and run.json say so too
   }
   remember(text);
+  tell_status();
 }
 
 void Session::remember(const std::string& text) {
@@ -350,6 +354,8 @@ void Session::push(bool wait) {
     writer_.push(std::move(*row));
   }
   if (const std::string grown = monitor_.take_warning(); !grown.empty()) warn(grown);
+  // who lists runs sees how this one stands, also between checkpoints
+  if (std::chrono::steady_clock::now() - told_at_ >= kBetweenStatus) tell_status();
 }
 
 void Session::begin_hooks() {
@@ -419,9 +425,7 @@ void Session::save(bool must) {
   }
   // from here on it is judged, by this session or by one that resumes the run
   if (!path.empty() && identity.evaluate) unjudged_.push_back(path);
-  status_.steps = trainer_.step();
-  status_.return_mean = trainer_.report().return_mean();
-  write_status();
+  tell_status();
 }
 
 bool Session::evaluation_due() const {
@@ -475,7 +479,8 @@ void Session::look_for_return() {
 }
 
 void Session::reach(double mean, const std::string& what) {
-  if (ending_ || !(mean >= options().until_return)) return;
+  // an infinite return reaches nothing, nor is infinity reached
+  if (ending_ || !std::isfinite(mean) || !(mean >= options().until_return)) return;
   ending_ = reached_ = true;
   outcome_ = RunOutcome::finished;
   const std::string text = what + ", " + figure_text(mean) +
@@ -525,7 +530,14 @@ void Session::look_after_folder() {
        " while it trained; it was made anew at " + dir_.path());
 }
 
+void Session::tell_status() {
+  status_.steps = trainer_.step();
+  status_.return_mean = trainer_.report().return_mean();
+  write_status();
+}
+
 void Session::write_status() {
+  told_at_ = std::chrono::steady_clock::now();
   try {
     dir_.write_status(status_);
   } catch (const Error& e) {
@@ -536,10 +548,8 @@ void Session::write_status() {
 void Session::end(const std::string& state, const std::string& message) {
   status_.state = state;
   status_.message = message;
-  status_.steps = trainer_.step();
-  status_.return_mean = trainer_.report().return_mean();
   status_.ended = double(std::time(nullptr));
-  write_status();
+  tell_status();
   if (state == "failed") say(message);
   writer_.close(state == "failed" ? message : state);
 }

@@ -2,6 +2,7 @@
 // One session of a run: the loop with everything that touches its folder and the people who watch
 // it. Checkpoints, metrics, evaluations, signals, and how it ends.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,8 @@ class Session {
   void tell_episodes();
   void save(bool must);
   void write_status();
+  /// Where the run stands, too.
+  void tell_status();
   /// Adds to what run.json says besides the state.
   void remember(const std::string& text);
   void end(const std::string& state, const std::string& message);
@@ -83,6 +86,7 @@ class Session {
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
   RunStatus status_;
+  std::chrono::steady_clock::time_point told_at_;  ///< when run.json was written last
   Hooks hooks_;
   std::optional<EpisodeLog> episodes_;       ///< where a hook asks for them
   int64_t told_step_ = 0;                    ///< episodes until then were told

@@ -376,6 +376,7 @@ void Trainer::warm_up() {
     visit_clocks(v);
   };
   auto before = std::make_unique<const StateSnapshot>(visit);
+  report_.progress().warming.store(true, std::memory_order_relaxed);
   const int64_t updates = updates_;
   graphs_.on_side_stream([&] {
     // who is one of several cannot stop alone
@@ -391,6 +392,7 @@ void Trainer::warm_up() {
   finite_->raise_flag();
   report_.restart_clocks();
   show_progress();
+  report_.progress().warming.store(false, std::memory_order_relaxed);
 }
 
 void Trainer::capture_graphs() {

@@ -394,6 +394,19 @@ TEST(View, ticks_move_the_step_and_the_clock_between_rows) {
   EXPECT_NE(live_lines(view, terminal)[1].text(false).find("collecting 25%"), std::string::npos);
 }
 
+TEST(View, steps_of_a_warm_up_are_none) {
+  View view(drawn_run(), 0);
+  Progress progress;
+  progress.total_steps = 1'000'000;
+  progress.step = 8'000, progress.warming = true;
+  view.apply(progress, 2);
+  EXPECT_EQ(view.step, 0);
+  // undone, and a step of the run itself made
+  progress.step = 0, progress.iteration_step = 10, progress.warming = false;
+  view.apply(progress, 3);
+  EXPECT_EQ(view.step, 10);
+}
+
 TEST(View, a_resumed_run_counts_its_speed_from_where_it_resumed) {
   RunInfo run = drawn_run();
   run.resumed_at = 500'000;

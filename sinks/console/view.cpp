@@ -79,6 +79,11 @@ void View::look_at_gpu(const MetricRow& next) {
 }
 
 void View::apply(const Progress& progress, double now_s) {
+  // steps that will be undone are none
+  if (progress.warming.load(std::memory_order_relaxed)) {
+    ++beats;
+    return;
+  }
   const int64_t collected = progress.iteration_step.load(std::memory_order_relaxed);
   // the last iteration may go beyond the run's steps; what a row said stays
   const int64_t made = progress.step.load(std::memory_order_relaxed) + collected;

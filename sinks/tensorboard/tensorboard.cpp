@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <string>
 #include <unistd.h>
 
 #include "base/core/file.h"
@@ -61,12 +63,14 @@ void read_back(const std::string& dir, const std::function<void(const PastRow&)>
 
 class Tensorboard : public MetricSink {
  public:
-  explicit Tensorboard(const RunInfo& info) : file_(new_path(info.dir)) {
-    file_.append(record(version_event(wall_time())));
-    // a reader drops this step and later ones, and the checkpoint's own row stays
-    if (info.resumed_at >= 0)
-      file_.append(record(session_start_event(wall_time(), info.resumed_at + 1)));
-    file_.flush();
+  explicit Tensorboard(const RunInfo& info) : path_(new_path(info.dir)), file_(path_) {
+    whole_or_gone([&] {
+      file_.append(record(version_event(wall_time())));
+      // a reader drops this step and later ones, and the checkpoint's own row stays
+      if (info.resumed_at >= 0)
+        file_.append(record(session_start_event(wall_time(), info.resumed_at + 1)));
+      file_.flush();
+    });
   }
 
   void write(const MetricRow& row) override {
@@ -77,14 +81,31 @@ class Tensorboard : public MetricSink {
                  {kEpisodes, double(row.episodes)}};
     scalars.insert(scalars.end(), row.values.begin(), row.values.end());
     std::erase_if(scalars, [](const auto& s) { return !std::isfinite(s.second); });
-    file_.append(record(scalars_event(wall_time(), row.step, scalars)));
-    file_.flush();
+    const auto append = [&] {
+      file_.append(record(scalars_event(wall_time(), row.step, scalars)));
+      file_.flush();
+    };
+    if (holds_rows_) return append();
+    whole_or_gone(append);
+    holds_rows_ = true;
   }
   void sync() override { file_.sync(); }
   void close(const std::string&) override { file_.sync(); }
 
  private:
+  // on a full disk each try is another file: one that takes no row does not stay
+  void whole_or_gone(const std::function<void()>& append) {
+    try {
+      append();
+    } catch (...) {
+      ::unlink(path_.c_str());
+      throw;
+    }
+  }
+
+  std::string path_;
   AppendFile file_;
+  bool holds_rows_ = false;
 };
 
 }  // namespace
