@@ -256,15 +256,15 @@ class Rules {
 
   // the system makes pages for memory that is taken and given back again and again
   void faults() {
-    double faults = 0, in_kernel = 0, most = 0;
+    double faults = 0, in_kernel = 0, gain = 0;
     for (const Worker& worker : workers_) {
       // files are written and counters read in the kernel too
       const double other = worker.counting + (worker.main ? writing_ : 0);
       faults += worker.faults, in_kernel += std::max(0., worker.in_kernel - worker.counting);
-      most = std::max(most, worker.in_kernel - other);
+      // of the thread that is held up most: no longer than its own faults take, nor than there was
+      gain = std::max(
+          gain, std::min({worker.in_kernel - other, kFaultNs * worker.faults, wall_}) / wall_);
     }
-    // of the thread that is held up most
-    const double gain = std::min(most, kFaultNs * faults) / wall_;
     if (gain < kLeastFaults || faults / (wall_ / 1e9) < kFaultsPerSecond) return;
     if (environment_ > 0.5) of_environment_ += gain;
     add("page faults",

@@ -77,6 +77,12 @@ TEST(Scheduling, a_step_that_computes_waits_or_asks_for_pages) {
   const Analysis faults = analysed_run(trace, about(1, 2, {{.in_kernel = 0.6, .faults = 100'000}}));
   EXPECT_EQ(names(faults), "page faults");
   EXPECT_NEAR(faults.findings[0].gain, 0.6, 1e-9);
+  // of each thread its own faults, and no more time than there was
+  const Analysis two = analysed_run(
+      trace, about(2, 2, {{.in_kernel = 1.4, .faults = 4}, {.in_kernel = 0.1, .faults = 900}}));
+  EXPECT_EQ(names(two).find("page faults"), std::string::npos) << names(two);
+  const Analysis most = analysed_run(trace, about(1, 2, {{.in_kernel = 1.4, .faults = 900'000}}));
+  EXPECT_LE(most.findings[0].gain, 1);
   // what recording took there to count is none of the run's: 80 stages that do, 250 us each
   TraceText counted;
   for (int64_t i = 0; i < kIterations; ++i)

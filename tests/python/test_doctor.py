@@ -55,3 +55,13 @@ def test_what_binds_the_threads_is_a_warning(engine):
     if report["machine"]["processors"]["present"] > 1:
         assert report["machine"]["processors"]["affinity"] == 1
         assert any(w.startswith("OMP_PROC_BIND binds") for w in report["warnings"])
+
+
+def test_a_device_that_is_not_here_is_a_finding_and_the_rest_is_told(engine):
+    done = engine("doctor", "--quick", "--json", "device=cuda:77", "threads=1")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert "a run with these settings is refused: [device] cuda:77 was asked for" in report["warnings"][0]
+    assert "machine" in report and report["build"]["torch"]
+    wrong = engine("doctor", "--quick", "device=gpu")
+    assert wrong.returncode == 2 and "[device] must be auto, cpu, cuda" in wrong.stderr

@@ -21,7 +21,9 @@ QUANTITIES = {"values", "log_probs", "last_rewards", "advantages", "returns", "e
 def replayed(tmp_path_factory):
     """Lines of sb3_replay by case: {case: {quantity: worst difference, or "verdict": "ok"}}."""
     folder = tmp_path_factory.mktemp("sb3")
-    subprocess.run([sys.executable, PARITY / "sb3_fixture.py", folder], check=True)
+    # its logger makes a folder for each training, else in the system's temporary one
+    logs = {**os.environ, "SB3_LOGDIR": str(folder / "logs")}
+    subprocess.run([sys.executable, PARITY / "sb3_fixture.py", folder], check=True, env=logs)
     build = pathlib.Path(os.environ.get("MAGLEV_BUILD", ROOT / ".build" / "release"))
     done = subprocess.run([build / "tests" / "sb3_replay", folder], stdout=subprocess.PIPE, text=True)
     assert done.returncode in (0, 1), f"sb3_replay ended with status {done.returncode}"

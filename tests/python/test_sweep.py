@@ -239,3 +239,23 @@ def test_optuna_stands_behind_the_same_interface(engine, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 3
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_settings_that_were_tried_are_not_trained_again(engine, tmp_path, sampler):
+    folder = tmp_path / "s"
+    few = ["sweep", "ppo", "cartpole", "--space", "ppo.optimizer", *SMALL, "--sampler", sampler]
+    done = engine(*few, "--trials", 8, "--parallel", 1, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    trials = trials_of(folder)
+    assert len(trials) == 8 and all(trial["state"] == "finished" for trial in trials)
+    assert sorted(trial["ended"] for trial in trials) == list(range(1, 9))
+    scores = {}
+    for trial in trials:
+        first = scores.setdefault(trial["settings"][0], trial)
+        trained = (folder / "trials" / str(trial["number"]) / "run").is_dir()
+        assert trained == (first is trial)
+        assert trial["score"] == first["score"] and (trained or f"of trial {first['number']}," in trial["message"])
+    # the page and the best settings are of one that was trained
+    best = max(trials, key=lambda trial: trial["score"])
+    assert f"trial {scores[best['settings'][0]]['number']} of a sweep" in (folder / "best.yaml").read_text()

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/config/options.h"
+#include "base/core/error.h"
 #include "base/trace/counters.h"
 #include "engine/host/machine.h"
 #include "engine/host/peaks.h"
@@ -46,8 +47,22 @@ int run(const std::vector<std::string>& words) {
   const Environment user = this_environment();
   claim_threads();
   const System system = probe_system(std::filesystem::current_path().string());
-  const Placement placement = place(device, threads, precision);
+  // whoever is refused asks because of it: the machine is told all the same
+  std::string refused;
+  const Placement placement = [&] {
+    try {
+      return place(device, threads, precision);
+    } catch (const Error& e) {
+      if (!device.starts_with("cuda")) throw;
+      refused = e.what();
+      return place("cpu", threads);
+    }
+  }();
   Report report = make_report(system, probe_build(), placement);
+  if (!refused.empty())
+    report.warnings.insert(report.warnings.begin(),
+                           "a run with these settings is refused: " + refused +
+                               "; what is told of a run is of one with device=cpu");
   const auto torch = torch_settings(placement, deterministic);
   add_settings(report, torch,
                judge_environment(user, this_environment(), probe_surroundings(placement), system));
@@ -61,7 +76,7 @@ int run(const std::vector<std::string>& words) {
   }
   print(arguments.has("--json") ? report_json(report)
                                 : report_text(report, probe_terminal(STDOUT_FILENO)));
-  return 0;
+  return refused.empty() ? 0 : 1;
 }
 
 }  // namespace

@@ -56,8 +56,9 @@ class Board {
   /// otherwise, or the folder holds something else.
   Board(SweepRequest request, std::string folder);
 
-  /// The next trial to work on: one left behind, one promoted, or a new one where `begin_new`.
-  /// Nothing: there is none now.
+  /// The next trial to work on: one left behind, one promoted, or a new one where `begin_new`. A new
+  /// one of settings that were tried already has their score and is not worked on. Nothing: there is
+  /// none now.
   std::optional<Claim> claim(bool begin_new);
   /// Writes down what became of it; sets its place among those that ended.
   void record(Claim& claim);
@@ -79,6 +80,8 @@ class Board {
   void write(const BoardTrial& trial) const;
   FileLock wait_for_lock() const;
   std::optional<search::Proposal> propose(const std::vector<BoardTrial>& all) const;
+  /// One of `all` that was trained with the settings of `row` to its end; null: none was.
+  const BoardTrial* tried(const std::vector<BoardTrial>& all, const BoardTrial& row) const;
 
   SweepRequest request_;
   std::string folder_;
