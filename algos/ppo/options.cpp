@@ -11,11 +11,11 @@ void Options::describe(OptionTable& t) {
         {.min = 0, .max = 1e9, .unit = "rows"});
   t.add("epochs", epochs, "passes over a rollout", {.min = 1, .max = 1000});
   t.add("lr", lr, "learning rate", {.min = 0, .max = 10});
-  t.add("lr_end", lr_end, "learning rate at the end, as a share of lr", share);
+  t.add("lr_end", lr_end, "learning rate behind the last update, as a share of lr", share);
   t.add("gamma", gamma, "discount", share);
   t.add("lambda", lambda, "trace decay of GAE", share);
   t.add("clip", clip, "probability ratios are clipped to 1 +- this", {.min = 0, .max = 10});
-  t.add("clip_end", clip_end, "clip at the end, as a share of clip", share);
+  t.add("clip_end", clip_end, "clip behind the last update, as a share of clip", share);
   t.add("value_clip", value_clip,
         "values move at most this far from the rollout's, in units of the value head; 0: free",
         {.min = 0, .max = 1e6});
@@ -64,7 +64,9 @@ void Options::describe(OptionTable& t) {
 std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   if (setting == "entropy_floor" && entropy_floor_penalty == 0)
     return "ppo.entropy_floor_penalty is 0";
-  if (setting == "entropy_floor_penalty" && entropy_floor == 0) return "ppo.entropy_floor is 0";
+  // a Gaussian's entropy may be below 0
+  if (setting == "entropy_floor_penalty" && entropy_floor == 0 && spec.action.discrete())
+    return "ppo.entropy_floor is 0";
   if (setting == "entropy_end" && entropy == 0) return "ppo.entropy is 0";
   if (setting == "entropy_until" && entropy == 0 && entropy_floor_penalty == 0)
     return "there is no entropy bonus that could end";

@@ -27,12 +27,14 @@ std::string note_of_bounds(const ActionSpec& action, double log_std) {
     if (low < deviation && high > -deviation && half > kSliver * deviation &&
         half < kWide * deviation)
       continue;
+    const bool wide = half >= kWide * deviation && low < 0 && high > 0;
     char text[256];
     std::snprintf(text, sizeof text,
-                  "ppo draws actions about 0 with deviation %.3g and clips them to the "
-                  "environment's bounds, of which [%g, %g] of dimension %zu fit that badly: scale "
-                  "its actions to [-1, 1]",
-                  deviation, low, high, d);
+                  "ppo draws actions about 0 with deviation %.3g at first and clips them to the "
+                  "environment's bounds, of which [%g, %g] of dimension %zu fit that badly: %s",
+                  deviation, low, high, d,
+                  wide ? "a larger ppo.network.log_std, or actions scaled to [-1, 1]"
+                       : "scale its actions to [-1, 1]");
     return text;
   }
   return "";

@@ -118,7 +118,7 @@ void Options::check() const {
   at_most("policy_trajectories", policy_trajectories, "tdmpc2.samples - 1", samples - 1);
   at_most("min_std", min_std, "tdmpc2.max_std", max_std);
   // plans take rows of heads in groups of it
-  if (mlp_dim % kSimNormGroup != 0) {
+  if (mpc && mlp_dim % kSimNormGroup != 0) {
     const int64_t next = (mlp_dim / kSimNormGroup + 1) * kSimNormGroup;
     throw SettingError({.setting = "tdmpc2.mlp_dim",
                         .must = "a multiple of " + std::to_string(kSimNormGroup),

@@ -50,6 +50,11 @@ constexpr BuiltIn kBuiltIn[] = {
     {"umls", false, [](uint64_t) { return read_pykeen("umls", {.per_head = kMinedPerHead}); }},
 };
 
+// all that a data set may have
+constexpr const char* kFiles[] = {"train.txt",        "valid.txt",        "test.txt",
+                                  "facts.txt",        "rules.txt",        "domains.txt",
+                                  "train_depths.txt", "valid_depths.txt", "test_depths.txt"};
+
 // of the three splits: its file without the end, its queries and their depths
 struct SplitFile {
   const char* name;
@@ -228,6 +233,13 @@ Dataset open_dataset(const std::string& name_or_folder) {
   throw Error(text);
 }
 
+void expect_no_dataset(const std::string& folder) {
+  for (const char* name : kFiles)
+    if (path_exists(folder + "/" + name))
+      throw Error("[" + folder + "] has a " + name +
+                  " already; name another folder, or let it be replaced (--overwrite)");
+}
+
 void write_dataset(const Dataset& dataset, const std::string& folder, bool replace) {
   const Program& program = dataset.program;
   std::vector<std::pair<std::string, std::string>> files;
@@ -249,19 +261,11 @@ void write_dataset(const Dataset& dataset, const std::string& folder, bool repla
                  quoted_name(program.constants.of(constant)) + ").\n";
   if (!domains.empty()) files.push_back({"domains.txt", domains});
 
-  // of an older one nothing may stay in use: what the new one has no file for is put aside
-  const char* names[] = {"train.txt",        "valid.txt",        "test.txt",
-                         "facts.txt",        "rules.txt",        "domains.txt",
-                         "train_depths.txt", "valid_depths.txt", "test_depths.txt"};
-  for (const char* name : names) {
-    const std::string path = folder + "/" + name;
-    if (!replace && path_exists(path))
-      throw Error("[" + folder + "] has a " + name +
-                  " already; name another folder, or let it be replaced (--overwrite)");
-  }
+  if (!replace) expect_no_dataset(folder);
   make_dirs(folder);
   for (const auto& [name, text] : files) write_atomic(folder + "/" + name, text);
-  for (const char* name : names) {
+  // of an older one nothing may stay in use: what the new one has no file for is put aside
+  for (const char* name : kFiles) {
     const std::string path = folder + "/" + name;
     const bool written = std::ranges::any_of(files, [&](const auto& f) { return f.first == name; });
     if (!written && path_exists(path)) rename_path(path, first_free(path + ".old-"));

@@ -41,6 +41,9 @@ std::string lasting_name(const std::string& name_or_folder);
 /// A line for people where a built-in name is that of a folder here, too; else "".
 std::string shadowed_folder(const std::string& name_or_folder);
 
+/// Throws Error where the folder has files of a data set, which one that is written there replaces.
+void expect_no_dataset(const std::string& folder);
+
 /// A built-in one, drawn with a seed of the caller's; nothing: as open_dataset has it. Throws Error
 /// for a seed where none is drawn from.
 Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed);

@@ -22,6 +22,7 @@ class EnvParams {
   EnvParams& operator=(const EnvParams&) = delete;
 
   const void* get() const { return params_.data(); }
+  void* get() { return params_.data(); }
   /// What they are: env.* options.
   const OptionTable& table() const { return table_; }
 

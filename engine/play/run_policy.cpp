@@ -1,5 +1,7 @@
 #include "engine/play/run_policy.h"
 
+#include <algorithm>
+
 #include "base/trace/span.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
@@ -12,8 +14,9 @@ RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
   claim_threads();
   experiment_ = experiment_of(folder);
   for (const std::string& setting : settings) experiment_->table().override_with(setting);
-  // what was trained held together; what is given besides may not
-  if (!settings.empty()) experiment_->settle();
+  // what was trained held together; how it is to act besides may not
+  if (std::ranges::any_of(settings, [](const auto& s) { return !s.starts_with("env."); }))
+    experiment_->settle();
   checkpoint_ = checkpoint_of(folder, which);
   const RunOptions& run = experiment_->run;
   placement_ = place(device.empty() ? run.device : device, run.threads);

@@ -57,6 +57,25 @@ std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
   return params;
 }
 
+std::string lasting_eval_env(const Experiment& experiment) {
+  constexpr const char* kWhere = "train.eval_env";
+  const auto given = eval_settings(experiment.run.eval_env, kWhere);
+  if (given.empty()) return experiment.run.eval_env;
+  std::vector<std::string> settings = env_settings(experiment.table());
+  settings.insert(settings.end(), given.begin(), given.end());
+  EnvParams params(experiment.env(), settings, kWhere);
+  // text is what files and folders are named by; the rest stays as it was written
+  std::string lasting;
+  experiment.env().settle(params.get());
+  for (const std::string& setting : given) {
+    const std::string name = setting.substr(0, setting.find('='));
+    const Field* field = params.table().find(name);
+    const bool text = field && std::holds_alternative<TextMember>(field->member);
+    lasting += (lasting.empty() ? "" : ",") + (text ? name + "=" + field->plain() : setting);
+  }
+  return lasting;
+}
+
 Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
     : experiment_(&experiment),
       env_(evaluation_env(experiment)),

@@ -23,6 +23,8 @@ namespace maglev {
 /// their place. Throws Error on names there are none of, on wrong values, and on settings that
 /// change what is seen or done.
 std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment);
+/// train.eval_env with what it names as from everywhere (EnvEntry::settle). Throws Error.
+std::string lasting_eval_env(const Experiment& experiment);
 
 /// What became of an evaluation.
 struct Verdict {

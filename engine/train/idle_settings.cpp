@@ -70,7 +70,7 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
     return "what " + algo_ + " learns from lies in a replay (train.replay_memory)";
   if (!on_gpu && among(name, {"train.graph", "train.replay_memory", "train.rollout_memory",
                               "train.deterministic", "train.synchronise"}))
-    return "there is no GPU";
+    return "the run is on a processor";
   if (on_gpu && name == "train.collect") return "it is for a processor";
   if (run.processes == 1 && name == "train.gradients") return "there is one process";
   if (run.opponents.empty() && among(name, {"train.past", "train.past_every", "train.matchmaking"}))

@@ -538,10 +538,14 @@ void Session::tell_status() {
 
 void Session::write_status() {
   told_at_ = std::chrono::steady_clock::now();
+  // where it was another run may be now
+  if (!dir_.in_place()) return;
   try {
     dir_.write_status(status_);
+    status_trouble_.clear();
   } catch (const Error& e) {
-    writer_.note(e.what());
+    if (status_trouble_ != e.what()) writer_.note(e.what());
+    status_trouble_ = e.what();
   }
 }
 

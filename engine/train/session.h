@@ -87,6 +87,7 @@ class Session {
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
   RunStatus status_;
   std::chrono::steady_clock::time_point told_at_;  ///< when run.json was written last
+  std::string status_trouble_;                     ///< why it could not be, as it was last said
   Hooks hooks_;
   std::optional<EpisodeLog> episodes_;       ///< where a hook asks for them
   int64_t told_step_ = 0;                    ///< episodes until then were told

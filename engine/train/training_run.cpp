@@ -195,6 +195,8 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   check_sinks(request.sinks);
   RunDir dir = RunDir::open(folder);
   auto experiment = experiment_of(folder);
+  // of runs that began before it was kept so
+  experiment->settle_env();
   const std::string before = experiment->table().yaml();
   const Settings old(experiment->table());
   const RunOptions began = experiment->run;
@@ -315,6 +317,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
 std::string settle_names(Experiment& experiment, std::vector<std::string>* replaced) {
   experiment.run.dataset = absolute_names(experiment.run.dataset);
   experiment.run.opponents = lasting_opponents(experiment, replaced);
+  experiment.run.eval_env = lasting_eval_env(experiment);
   return experiment.settle_env();
 }
 

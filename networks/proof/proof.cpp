@@ -124,6 +124,12 @@ class ProofNetwork : public ActorCritic {
   }
 
   ValueHead& value_head() const override { return *value_head_; }
+  std::string part_of(const std::string& parameter) const override {
+    // the critic's layers lie last
+    for (const char* begin : {"critic_body.", "critic.", "value_head."})
+      if (parameter.starts_with(begin)) return "value";
+    return "policy";
+  }
   std::vector<std::string> output_layers() const override {
     return {"embedder", "policy_head", "next_head", "value_head"};
   }

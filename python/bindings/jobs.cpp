@@ -75,15 +75,17 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
   }
   settings.insert(settings.end(), request.settings.begin(), request.settings.end());
   const OpenGame open(find_env(environment),
-                      sorted_settings("evaluate", settings, {request.player, request.against}),
-                      kMostEvalEnvs);
+                      sorted_settings("evaluate", settings, {request.player}), kMostEvalEnvs);
   const Game& game = open.game();
   std::unique_ptr<Player> player, rival;
   if (function) player = std::make_unique<FunctionPlayer>(function, game.spec);
   else player = make_player(request.player, game, request.mode);
   EvalOptions options = request.options;
   if (!request.against.empty()) {
-    rival = make_player(request.against, game, ActMode::sample);
+    // what is said of how a policy acts is said of the one that is judged
+    Game theirs = game;
+    theirs.acting.clear();
+    rival = make_player(request.against, theirs, ActMode::sample);
     options.against = rival.get();
   }
   return maglev::evaluate(*player, game, options);

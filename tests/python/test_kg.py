@@ -119,6 +119,13 @@ def test_a_run_on_a_folder_of_the_callers_goes_on_from_everywhere(engine, tmp_pa
     for words in (("eval", "../begun/run", "--episodes", "8"), ("train", "--resume", "../begun/run", "train.steps=128")):
         done = engine(*words, cwd=other)
         assert done.returncode == 0, done.stderr
+    # evaluations on another graph of the caller's, too
+    kg(engine, "make", "countries_s1", "--out", begun / "judged")
+    judged = ("train.eval_env=data=judged,negatives=0", "train.eval_every=64", "train.eval_episodes=4")
+    done = engine("train", "ppo", "kg", "env.data=mine", *judged, *small, "--out", "evaluated", cwd=begun)
+    assert done.returncode == 0, done.stderr
+    done = engine("train", "--resume", "../begun/evaluated", "train.steps=128", cwd=other)
+    assert done.returncode == 0, done.stderr
     lost = engine("train", "ppo", "kg", "env.data=mine", "env.potential=none.st", *small, cwd=begun)
     assert lost.returncode == 2 and "[env.potential]" in lost.stderr and "none.st" in lost.stderr
 

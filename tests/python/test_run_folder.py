@@ -136,7 +136,7 @@ def test_a_run_tells_what_it_takes_of_the_machine(engine, tmp_path):
 @pytest.mark.parametrize(
     "words, told",
     [
-        (["ppo", "cartpole", "train.rollout_memory=pinned"], "train.rollout_memory=pinned changes nothing here: there is no GPU"),
+        (["ppo", "cartpole", "train.rollout_memory=pinned"], "train.rollout_memory=pinned changes nothing here: the run is on a processor"),
         (["ppo", "cartpole", "train.replay_memory=device"], "train.replay_memory=device changes nothing here: ppo has no replay"),
         (["tdmpc2", "pendulum", "tdmpc2.micro_batch=8"], "tdmpc2.micro_batch=8 changes nothing here: on panels"),
         (["tdmpc2", "pendulum", "tdmpc2.micro_batch=8", "tdmpc2.fused=off"], ""),

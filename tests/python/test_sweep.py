@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -256,6 +257,13 @@ def test_settings_that_were_tried_are_not_trained_again(engine, tmp_path, sample
         trained = (folder / "trials" / str(trial["number"]) / "run").is_dir()
         assert trained == (first is trial)
         assert trial["score"] == first["score"] and (trained or f"of trial {first['number']}," in trial["message"])
+    copies = [trial for trial in trials if trial["same_as"] >= 0]
+    assert len(copies) == 8 - len(scores) and f"{len(copies)} more had settings that were tried" in done.stdout
+    assert all(trial["same_as"] == scores[trial["settings"][0]]["number"] for trial in copies)
+    # a trial that is taken away begins anew, whoever has its score
+    shutil.rmtree(folder / "trials" / str(trials[0]["number"]))
+    again = engine(*few, "--trials", 8, "--parallel", 1, "--out", folder)
+    assert again.returncode == 0, again.stderr
     # the page and the best settings are of one that was trained
     best = max(trials, key=lambda trial: trial["score"])
     assert f"trial {scores[best['settings'][0]]['number']} of a sweep" in (folder / "best.yaml").read_text()

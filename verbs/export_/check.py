@@ -15,10 +15,11 @@ except ImportError:
     sys.exit(3)
 
 TYPES = {"F32": "<f4", "I32": "<i4", "U8": "u1"}
-# of a number, or of 1 where it is smaller. Where a trained network's LayerNorms make much of little, rounding does, too:
-# of a few rows numbers may be farther apart, where another model's would be of all
+# of a number, or of 1 where it is smaller. World models have LayerNorms, which make much of little where they are trained,
+# of rounding too: a few rows may be farther apart, where another model's would all be
 FARTHEST, FARTHEST_OF_ANY = 1e-5, 1e-3
 LEAST_NEAR = 0.99
+WORLD_MODELS = ("tdmpc2", "dreamer")
 # the share of actions that are categories that must be the same
 LEAST_EQUAL = 0.9999
 MOST_ROWS = 1024
@@ -41,8 +42,9 @@ def read_samples(path):
 class Compared:
     """Outputs of the model beside the policy's, call by call."""
 
-    def __init__(self, heads):
+    def __init__(self, heads, algorithm):
         self.heads = heads  # categories of each head of the action
+        self.some_far = algorithm in WORLD_MODELS
         self.farthest, self.rows, self.apart = {}, {}, {}
 
     def add(self, ours, theirs):
@@ -82,9 +84,10 @@ class Compared:
         return (np.abs(ours_of - theirs_of) <= FARTHEST).all(1)
 
     def alike(self, name):
-        numbers = name in self.farthest
-        within = not numbers or self.farthest[name] <= FARTHEST_OF_ANY
-        return within and self.apart[name] <= (1 - (LEAST_NEAR if numbers else LEAST_EQUAL)) * self.rows[name]
+        if name not in self.farthest:
+            return self.apart[name] <= (1 - LEAST_EQUAL) * self.rows[name]
+        most = (1 - LEAST_NEAR) * self.rows[name] if self.some_far else 0
+        return self.apart[name] <= most and self.farthest[name] <= FARTHEST_OF_ANY
 
 
 def compare(model, samples):
@@ -93,8 +96,9 @@ def compare(model, samples):
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     given = [i.name for i in session.get_inputs()]
     names = [o.name for o in session.get_outputs()]
-    heads = session.get_modelmeta().custom_metadata_map.get("action_categories", "")
-    found = Compared([int(head) for head in heads.split(",") if head])
+    about = session.get_modelmeta().custom_metadata_map
+    heads = about.get("action_categories", "")
+    found = Compared([int(head) for head in heads.split(",") if head], about.get("algorithm"))
     inputs = {name: samples["input/" + name] for name in given if "input/" + name in samples}
     outputs = {name: samples["output/" + name] for name in names}
     carry = {name: samples["carry/" + name] for name in given if "carry/" + name in samples}

@@ -166,19 +166,21 @@ int run(const std::vector<std::string>& words) {
       if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
   };
   if (splits) {
+    // before the long work
+    const auto folder = arguments.value("--out");
+    if (folder && is_run(*folder))
+      throw Error("[" + *folder +
+                  "] holds a run, which a graph's files would mix with; name another");
+    if (folder && !arguments.has("--overwrite")) datalog::expect_no_dataset(*folder);
     const AllAnswers answers =
         answer_all(data, {.splits = *splits,
                           .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
                           .exclude_query = arguments.has("--exclude-query"),
                           .threads = arguments.integer("--threads", 1, 1024).value_or(0)});
-    if (const auto folder = arguments.value("--out")) {
-      if (is_run(*folder))
-        throw Error("[" + *folder +
-                    "] holds a run, which a graph's files would mix with; name another");
-      datalog::write_dataset(with_depths(data, answers), *folder, arguments.has("--overwrite"));
-    }
     print(arguments.has("--json") ? answers_json(data, answers)
                                   : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
+    if (folder)
+      datalog::write_dataset(with_depths(data, answers), *folder, arguments.has("--overwrite"));
     end_trace(int(answers.asked.threads));
     return 0;
   }

@@ -149,6 +149,7 @@ BoardTrial Board::read(int64_t number) const {
     trial.ended = json.at("ended"), trial.parent = json.at("parent");
     trial.rungs = json.at("rungs").get<std::vector<double>>();
     row.promoted = json.at("promoted"), row.message = json.at("message");
+    row.same_as = json.value("same_as", int64_t(-1));
     return row;
   } catch (const Json::exception&) {
     throw Error("[" + path + "] is damaged; " + remedy);
@@ -162,7 +163,7 @@ void Board::write(const BoardTrial& row) const {
                   {"score", real(trial.score)}, {"seconds", real(trial.cost)},
                   {"ended", trial.ended},       {"parent", trial.parent},
                   {"rungs", trial.rungs},       {"promoted", row.promoted},
-                  {"message", row.message}};
+                  {"message", row.message},     {"same_as", row.same_as}};
   write_atomic(folder_of(trial.number) + "/trial.json", json.dump(1) + "\n");
 }
 
@@ -225,40 +226,29 @@ std::optional<Claim> Board::claim(bool begin_new) {
       all = trials();
     }
   }
-  while (begin_new && int64_t(all.size()) < request_.trials) {
-    const auto proposal = propose(all);
-    if (!proposal) return std::nullopt;
-    BoardTrial row;
-    while (row.trial.number < int64_t(all.size()) &&
-           all[size_t(row.trial.number)].trial.number == row.trial.number)
-      ++row.trial.number;
-    row.trial.values = proposal->values, row.trial.parent = proposal->parent;
-    row.trial.cost = 0;
-    row.promoted = request_.asha ? 1 : 0;
-    const BoardTrial* same = tried(all, row);
-    if (!same) return take(row);
-    // settings are one run to the bit: another would give the same
-    row.trial.state = search::TrialState::finished;
-    row.trial.score = same->trial.score, row.trial.cost = same->trial.cost;
-    for (const BoardTrial& other : all)
-      row.trial.ended = std::max(row.trial.ended, other.trial.ended + 1);
-    row.message = "the settings of trial " + std::to_string(same->trial.number) + ", and its score";
-    make_dirs(folder_of(row.trial.number));
-    write(row);
-    all = trials();
-  }
-  return std::nullopt;
+  if (!begin_new || int64_t(all.size()) >= request_.trials) return std::nullopt;
+  const auto proposal = propose(all);
+  if (!proposal) return std::nullopt;
+  BoardTrial row;
+  while (row.trial.number < int64_t(all.size()) &&
+         all[size_t(row.trial.number)].trial.number == row.trial.number)
+    ++row.trial.number;
+  row.trial.values = proposal->values, row.trial.parent = proposal->parent;
+  row.trial.cost = 0;
+  row.promoted = request_.asha ? 1 : 0;
+  return take(row);
 }
 
-const BoardTrial* Board::tried(const std::vector<BoardTrial>& all, const BoardTrial& row) const {
+std::optional<BoardTrial> Board::tried(const BoardTrial& row) const {
   // rungs and parents make other runs of the same settings, and members of a population are several
-  if (request_.asha || request_.sampler == "pbt") return nullptr;
-  for (const BoardTrial& other : all)
-    if (other.trial.state == search::TrialState::finished &&
+  if (request_.asha || request_.sampler == "pbt") return std::nullopt;
+  for (const BoardTrial& other : trials())
+    if (other.same_as < 0 && other.trial.number != row.trial.number &&
+        other.trial.state == search::TrialState::finished &&
         path_exists(folder_of(other.trial.number) + "/run") &&
         settings_of(other.trial.values) == settings_of(row.trial.values))
-      return &other;
-  return nullptr;
+      return other;
+  return std::nullopt;
 }
 
 void Board::record(Claim& claim) {

@@ -42,6 +42,8 @@ struct BoardTrial {
   search::SearchTrial trial;
   int64_t promoted = 0;  ///< how many rungs it may reach so far; 0: there are none
   std::string message = {};
+  int64_t same_as =
+      -1;  ///< the trial whose settings and score these are; -1: it was trained itself
 };
 
 /// A trial that this process works on.
@@ -56,10 +58,12 @@ class Board {
   /// otherwise, or the folder holds something else.
   Board(SweepRequest request, std::string folder);
 
-  /// The next trial to work on: one left behind, one promoted, or a new one where `begin_new`. A new
-  /// one of settings that were tried already has their score and is not worked on. Nothing: there is
-  /// none now.
+  /// The next trial to work on: one left behind, one promoted, or a new one where `begin_new`.
+  /// Nothing: there is none now.
   std::optional<Claim> claim(bool begin_new);
+  /// The trial that was trained to its end with these settings, and so with this result, for a run is
+  /// a function of its settings; nothing: none was, or it would be another run.
+  std::optional<BoardTrial> tried(const BoardTrial& row) const;
   /// Writes down what became of it; sets its place among those that ended.
   void record(Claim& claim);
   /// All trials, by number. Throws Error on a damaged file.
@@ -80,8 +84,6 @@ class Board {
   void write(const BoardTrial& trial) const;
   FileLock wait_for_lock() const;
   std::optional<search::Proposal> propose(const std::vector<BoardTrial>& all) const;
-  /// One of `all` that was trained with the settings of `row` to its end; null: none was.
-  const BoardTrial* tried(const std::vector<BoardTrial>& all, const BoardTrial& row) const;
 
   SweepRequest request_;
   std::string folder_;

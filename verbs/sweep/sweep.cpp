@@ -11,6 +11,7 @@
 #include "base/core/file.h"
 #include "base/core/find.h"
 #include "engine/host/machine.h"
+#include "engine/train/training_run.h"
 #include "verbs/settings.h"
 #include "verbs/sweep/board.h"
 #include "verbs/sweep/optuna.h"
@@ -218,6 +219,9 @@ int run(const std::vector<std::string>& words) {
     std::fprintf(stderr, "maglev: %s\n", note.c_str());
   for (const std::string& note : experiment.settle())
     std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  // workers may be elsewhere
+  if (const std::string note = settle_names(experiment); !note.empty())
+    std::fprintf(stderr, "maglev: %s\n", note.c_str());
   // as `train` would have them: a proven setting that cannot hold beside a trial's gives way
   const auto resolved = [&](const std::vector<std::string>& settings) {
     Experiment trial(experiment.algo().name, experiment.env().name);
@@ -225,6 +229,7 @@ int run(const std::vector<std::string>& words) {
     words.insert(words.end(), settings.begin(), settings.end());
     load_settings(trial, arguments, words);
     trial.settle();
+    settle_names(trial);
     return trial.table().yaml();
   };
   const WorkOptions options{.parallel = arguments.integer("--parallel", 1, 10'000).value_or(0),
@@ -242,12 +247,16 @@ int run(const std::vector<std::string>& words) {
   }
 
   const RunOutcome outcome = work(board, experiment, options);
-  const auto trials = board.trials();
+  auto trials = board.trials();
+  const size_t copies =
+      std::erase_if(trials, [](const BoardTrial& row) { return row.same_as >= 0; });
   const auto best = ranked(trials, /*by_cost=*/false);
   write_atomic(out + "/report.html", study::html(page_of(board, trials, command)));
   if (!best.empty()) {
     write_atomic(out + "/best.yaml", best_yaml(board, *best[0]));
     print(table_of(board, trials, kTableRows));
+    if (copies > 0)
+      print(std::to_string(copies) + " more had settings that were tried, and their scores\n");
     const std::string run = board.folder_of(best[0]->trial.number) + "/run";
     // a member's networks come down from others: its settings alone do not make it again
     if (board.request().sampler == "pbt") print("\nbest policy: " + run + "\n");

@@ -104,6 +104,17 @@ class Worker {
       say(claim->task);
       return true;
     }
+    // a sampler may propose what was tried
+    if (const auto same = board_.tried(claim->task)) {
+      BoardTrial& task = claim->task;
+      task.trial.state = TrialState::finished;
+      task.trial.score = same->trial.score, task.trial.cost = same->trial.cost;
+      task.same_as = same->trial.number;
+      task.message = "the settings of trial " + std::to_string(task.same_as) + ", and its score";
+      board_.record(*claim);
+      say(task);
+      return true;
+    }
     const std::vector<std::string> words = words_of(claim->task);
     jobs_.push_back({std::move(*claim), Child(words, folder + "/log.txt"), Clock::now()});
     return true;

@@ -57,7 +57,7 @@ TEST(tune_knobs, what_changes_learning_is_no_free_setting) {
 TEST(tune_knobs, what_cannot_matter_here_is_told_why) {
   Experiment vectors("ppo", "cartpole");
   const Knobs found = knobs(vectors);
-  EXPECT_EQ(why_idle(found, "train.graph"), "there is no GPU");
+  EXPECT_EQ(why_idle(found, "train.graph"), "the run is on a processor");
   EXPECT_EQ(why_idle(found, "train.prefetch"), "ppo has no replay");
   EXPECT_NE(why_idle(found, "ppo.shard_rows"), "");
   EXPECT_EQ(why_idle(found, "ppo.network.cnn.fused_layers"), "the network is mlp");
