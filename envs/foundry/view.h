@@ -86,8 +86,10 @@ MAGLEV_HD void observe(const Settings& p, const State& s, int agent, const ObsOu
       continue;
     }
     const uint8_t* row = map.row(y) + left;
-    for (int32_t j = 0; j < side; ++j)
-      window[j] = j < begin || j >= end ? kWall : seen(p, s, row[j], a.team);
+    for (int32_t j = 0; j < begin; ++j) window[j] = kWall;
+    for (int32_t j = begin; j < end; ++j)
+      window[j] = row[j] < kMachineCode ? row[j] : seen(p, s, row[j], a.team);
+    for (int32_t j = end; j < side; ++j) window[j] = kWall;
   }
 
   auto* own = out.as<float>(1);
