@@ -402,6 +402,26 @@ TEST(Foundry, takes_armor_for_a_hit_and_wastes_one_on_the_frozen) {
   EXPECT_EQ(world.good(0, kLaser), 0);
 }
 
+TEST(Foundry, lets_one_of_two_rob_the_same_as_far_as_it_has_room) {
+  std::set<int> thieves;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    World world(kBare, 1, seed);
+    world.clear();
+    world.place(0, 5, 5, 1), world.place(2, 9, 5, 3);
+    world.place(1, 7, 5);
+    world.good(0, kLaser) = world.good(2, kLaser) = 1;
+    world.good(0, kOre) = world.good(2, kOre) = 48;
+    world.good(1, kOre) = 5;
+    world.act({kAttack, kStay, kAttack});
+    ASSERT_EQ(world.good(1, kOre), 3);
+    ASSERT_EQ(world.good(0, kOre) + world.good(2, kOre), 98);
+    ASSERT_EQ(world.good(0, kLaser) + world.good(2, kLaser), 0);
+    ASSERT_EQ(world.event("hits"), 1);
+    thieves.insert(world.good(0, kOre) == 50 ? 0 : 2);
+  }
+  EXPECT_EQ(thieves.size(), 2u);
+}
+
 TEST(Foundry, lets_two_who_fire_at_each_other_change_what_they_have) {
   World world(kBare);
   world.clear();
