@@ -123,14 +123,24 @@ TEST(Foundry, loses_and_gains_no_ore_but_by_mines_shots_and_armor) {
   EXPECT_GT(hearts, 5);
 }
 
-TEST(Foundry, has_every_agent_and_machine_in_one_cell_at_all_times) {
-  World world(kCrowd, 16);
-  Rng rng(2, 1, 0);
-  world.enrich(rng);
-  for (int t = 0; t < 500; ++t) {
-    world.random_step(rng);
-    for (int64_t i = 0; i < world.count(); ++i)
-      ASSERT_TRUE(Foundry::valid(world.params(), world.at(i))) << t;
+TEST(Foundry, has_every_agent_and_machine_in_one_cell_at_all_times_whatever_is_set) {
+  for (const Given& settings :
+       {kCrowd, kBare + Given{{"width", "4"}, {"height", "4"}, {"view", "8"}, {"freeze", "200"}},
+        Given{{"width", "64"}, {"height", "64"}, {"view", "8"}, {"mines", "48"}, {"teams", "8"}},
+        Given{{"width", "64"},
+              {"height", "7"},
+              {"view", "1"},
+              {"carry", "255"},
+              {"mine_cooldown", "255"},
+              {"teams", "1"}}}) {
+    World world(settings, 16);
+    Rng rng(2, 1, 0);
+    world.enrich(rng);
+    for (int t = 0; t < 300; ++t) {
+      world.random_step(rng);
+      for (int64_t i = 0; i < world.count(); ++i)
+        ASSERT_TRUE(Foundry::valid(world.params(), world.at(i))) << t;
+    }
   }
 }
 
