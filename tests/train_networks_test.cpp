@@ -2,6 +2,8 @@
 // what forward gives, that it learns as a whole, that replicas are the same, that both learners of
 // PPO make the same of it, that a run continues to the bit. And how settings name networks.
 
+#include <set>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -92,6 +94,17 @@ TEST_P(ANetwork, learns_with_every_parameter_from_policy_and_value) {
       EXPECT_TRUE(p.value().grad().defined() && p.value().grad().abs().sum().item<float>() > 0)
           << p.key();
     }
+  });
+}
+
+TEST_P(ANetwork, has_the_parameters_of_each_part_side_by_side) {
+  on_each([&](const EnvSpec& spec) {
+    const auto network = made(spec);
+    const FlatParams flat(*network, 1, [&](const std::string& p) { return network->part_of(p); });
+    std::set<std::string> parts;
+    for (const auto& range : flat.module_ranges())
+      EXPECT_TRUE(parts.insert(range.name).second) << range.name;
+    EXPECT_GE(parts.size(), 2u) << "the policy and the value are clipped apart";
   });
 }
 

@@ -146,7 +146,8 @@ AlgoEntry entry() {
         return std::make_unique<maglev::dreamer::Dreams>(*static_cast<const Options*>(o), context);
       },
       .exported = {.note = "its state is drawn in every mode: give uniform numbers in (0, 1) as "
-                           "noise, and 1 as is_first where an episode begins"},
+                           "noise, and 1 as is_first where an episode begins",
+                   .amplifies = true},
       .small = {.env = "pendulum",
                 .settings = {"env.count=8", "dreamer.deter=16", "dreamer.hidden=8",
                              "dreamer.classes=4", "dreamer.depth=2", "dreamer.units=8",

@@ -52,11 +52,6 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
   note_ = note_of_bounds(context.spec.action, options.network.log_std);
 }
 
-std::string Ppo::note() const {
-  const std::string learner = learner_->note();
-  return learner.empty() ? note_ : note_.empty() ? learner : learner + "; " + note_;
-}
-
 void Ppo::update(const Batch& batch, Metrics& metrics) {
   learner_->update(leash_ ? leash_->applied(batch, metrics) : batch, metrics);
 }

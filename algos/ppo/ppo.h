@@ -20,7 +20,7 @@ class Ppo : public Algorithm {
   PpoPolicy& policy() override { return policy_; }
   void update(const Batch& batch, Metrics& metrics) override;
   void visit_state(StateVisitor& visitor) override;
-  std::string note() const override;
+  std::string note() const override { return joined_notes(learner_->note(), note_); }
   void follow_networks() override;
 
   /// For tests, which drive its stages.

@@ -61,11 +61,6 @@ Sequences Tdmpc2::sequences(const Batch& batch) const {
   return s;
 }
 
-std::string Tdmpc2::note() const {
-  const std::string learner = learner_->note();
-  return learner.empty() ? note_ : note_.empty() ? learner : learner + "; " + note_;
-}
-
 void Tdmpc2::update(const Batch& batch, Metrics& metrics) {
   if (first_metric_ < 0) first_metric_ = metrics.declare(figure_names());
   learner_->update(sequences(batch), figures_);
@@ -123,7 +118,8 @@ AlgoEntry entry() {
       },
       .exported = {.settings = {"tdmpc2.mpc=false", "tdmpc2.image_shift=0"},
                    .note = "the policy prior's mean; planning is not exported, so that such a "
-                           "policy is tdmpc2.mpc=false"},
+                           "policy is tdmpc2.mpc=false",
+                   .amplifies = true},
       .small = {.env = "pendulum",
                 .settings = {"env.count=8", "tdmpc2.enc_dim=32", "tdmpc2.mlp_dim=32",
                              "tdmpc2.latent_dim=16", "tdmpc2.num_q=2", "tdmpc2.samples=24",

@@ -26,7 +26,7 @@ class Tdmpc2 : public Algorithm {
   void publish() override { policy_.publish(state_.params.data()); }
   void visit_state(StateVisitor& visitor) override { state_.visit(visitor); }
   void follow_networks() override { state_.begin_targets(); }
-  std::string note() const override;
+  std::string note() const override { return joined_notes(learner_->note(), note_); }
 
   Sequences sequences(const Batch& batch) const;
   LearnerState& state() { return state_; }

@@ -1,5 +1,5 @@
 #pragma once
-// Lists in one word, as settings and flags take them: "a,b,c".
+// Lists in one word, as settings and flags take them: "a,b,c"; and settings in one: "name=value".
 
 #include <algorithm>
 #include <string>
@@ -24,6 +24,11 @@ inline std::vector<std::string> split_list(std::string_view text, std::string_vi
     begin = end + 1;
   }
   return parts;
+}
+
+/// The name of name=value; all of a text without '='.
+inline std::string name_part(std::string_view setting) {
+  return std::string(setting.substr(0, setting.find('=')));
 }
 
 }  // namespace maglev

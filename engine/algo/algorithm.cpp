@@ -44,6 +44,10 @@ std::span<const AlgoEntry> algo_table() {
   return table;
 }
 
+std::string joined_notes(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
+}
+
 const AlgoEntry& find_algo(std::string_view name) {
   return find_row(algo_table(), name, "[algo] ", "algorithm");
 }

@@ -122,6 +122,9 @@ class Algorithm {
   virtual void follow_networks() {}
 };
 
+/// Two notes as one line; each may be empty.
+std::string joined_notes(const std::string& first, const std::string& second);
+
 /// A part of the memory a run will hold.
 struct MemoryPart {
   std::string name;
@@ -162,6 +165,9 @@ struct ExportRule {
   /// Settings name=value with which the policy acts as it is exported.
   std::vector<std::string> settings = {};
   const char* note = "";  ///< a line for people: what is left out
+  /// LayerNorms of what it trains make much of little, of rounding too: in a few rows a model may be
+  /// farther from the policy than rounding itself.
+  bool amplifies = false;
 };
 
 struct AlgoEntry {

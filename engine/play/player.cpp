@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/step_window.h"
 #include "engine/run/checkpoint.h"
@@ -79,6 +80,11 @@ int32_t draw(Rng& rng, int64_t n, const uint8_t* allowed) {
 
 }  // namespace
 
+Game as_trained(Game game) {
+  game.acting.clear();
+  return game;
+}
+
 Game game_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool) {
   return {.env = experiment.env(),
           .params = experiment.env_params(),
@@ -103,7 +109,7 @@ GivenSettings sorted_settings(const std::string& where, const std::vector<std::s
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   for (const std::string& setting : sorted.acting)
-    if (std::ranges::find(names, setting.substr(0, setting.find('='))) == names.end())
+    if (std::ranges::find(names, name_part(setting)) == names.end())
       throw Error("[" + where + "] only env.* settings" +
                   (list.empty() ? "" : " and those that say how a policy acts (" + list + ")") +
                   " may be given, got '" + setting + "'");
@@ -208,8 +214,7 @@ RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
     for (const std::string& setting : file_settings(game.env, game.params))
       experiment_->table().override_with(setting);
   for (const std::string& setting : game.acting)
-    if (experiment_->table().find(setting.substr(0, setting.find('='))))
-      experiment_->table().override_with(setting);
+    if (experiment_->table().find(name_part(setting))) experiment_->table().override_with(setting);
   if (!game.acting.empty()) experiment_->settle();
   expect_same_columns(*experiment_, run.folder, game.spec);
   const std::string checkpoint = checkpoint_of(run.folder, run.checkpoint);

@@ -28,6 +28,8 @@ struct Game {
   /// name=value of settings that say how policies of runs act, for the runs that have them.
   std::vector<std::string> acting = {};
 };
+/// The same for rivals: how a policy acts is said of the one that is judged.
+Game as_trained(Game game);
 
 /// Settings that are given beside players: what the environment is, and how policies of runs act.
 struct GivenSettings {

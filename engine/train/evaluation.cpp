@@ -21,15 +21,24 @@ constexpr uint64_t kSeed = 2'000'003;
 // time steps after which an evaluation ends even if an agent does not: an environment may know no
 // limit
 constexpr int64_t kMostEpisodeSteps = 100'000;
+constexpr const char* kWhere = "train.eval_env";
 
 // of train.eval_env, as env.name=value; what has no name goes on with the list before it
-std::vector<std::string> eval_settings(const std::string& text, const char* where) {
+std::vector<std::string> eval_settings(const std::string& text) {
   std::vector<std::string> settings;
-  for (const std::string& part : split_list(text, where)) {
+  for (const std::string& part : split_list(text, kWhere)) {
     if (part.find('=') == std::string::npos && !settings.empty()) settings.back() += "," + part;
     else settings.push_back(part.starts_with("env.") ? part : "env." + part);
   }
   return settings;
+}
+
+// the run's environment with what train.eval_env says otherwise
+std::unique_ptr<EnvParams> differing_env(const Experiment& experiment) {
+  std::vector<std::string> settings = env_settings(experiment.table());
+  for (std::string& setting : eval_settings(experiment.run.eval_env))
+    settings.push_back(std::move(setting));
+  return std::make_unique<EnvParams>(experiment.env(), settings, kWhere);
 }
 
 // the mean over the results of all rivals
@@ -42,12 +51,8 @@ double mean(const std::vector<EvalResult>& results, double EvalResult::*figure) 
 }  // namespace
 
 std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
-  constexpr const char* kWhere = "train.eval_env";
   const EnvEntry& env = experiment.env();
-  std::vector<std::string> settings = env_settings(experiment.table());
-  for (std::string& setting : eval_settings(experiment.run.eval_env, kWhere))
-    settings.push_back(std::move(setting));
-  auto params = std::make_unique<EnvParams>(env, settings, kWhere);
+  auto params = differing_env(experiment);
   // what it reads is there
   env.asset_bytes(params->get());
   if (!same_columns(experiment.spec(), env.spec(params->get())))
@@ -58,18 +63,14 @@ std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
 }
 
 std::string lasting_eval_env(const Experiment& experiment) {
-  constexpr const char* kWhere = "train.eval_env";
-  const auto given = eval_settings(experiment.run.eval_env, kWhere);
-  if (given.empty()) return experiment.run.eval_env;
-  std::vector<std::string> settings = env_settings(experiment.table());
-  settings.insert(settings.end(), given.begin(), given.end());
-  EnvParams params(experiment.env(), settings, kWhere);
+  if (experiment.run.eval_env.empty()) return "";
+  const auto params = differing_env(experiment);
+  experiment.env().settle(params->get());
   // text is what files and folders are named by; the rest stays as it was written
   std::string lasting;
-  experiment.env().settle(params.get());
-  for (const std::string& setting : given) {
-    const std::string name = setting.substr(0, setting.find('='));
-    const Field* field = params.table().find(name);
+  for (const std::string& setting : eval_settings(experiment.run.eval_env)) {
+    const std::string name = name_part(setting);
+    const Field* field = params->table().find(name);
     const bool text = field && std::holds_alternative<TextMember>(field->member);
     lasting += (lasting.empty() ? "" : ",") + (text ? name + "=" + field->plain() : setting);
   }

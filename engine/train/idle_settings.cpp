@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "base/core/thread_pool.h"
 #include "engine/nn/network_entry.h"
 
 namespace maglev {
@@ -28,12 +27,11 @@ std::string network_of(const Experiment& experiment) {
 
 IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placement)
     : experiment_(&experiment),
-      placement_(&placement),
+      context_(context_of(experiment, placement, pool_)),
       algo_(experiment.algo().name),
       network_(network_of(experiment)) {
-  ThreadPool pool(1);
   const auto plan = experiment.algo().plan;
-  replay_ = plan && plan(experiment.algo_options(), context_of(experiment, placement, pool)).replay;
+  replay_ = plan && plan(experiment.algo_options(), context_).replay;
 }
 
 std::string IdleSettings::why(std::string_view setting) const {
@@ -43,9 +41,7 @@ std::string IdleSettings::why(std::string_view setting) const {
   const std::string prefix = algo_ + ".";
   const auto idle = experiment_->algo().idle;
   if (!idle || !setting.starts_with(prefix)) return "";
-  ThreadPool pool(1);
-  return idle(experiment_->algo_options(), context_of(*experiment_, *placement_, pool),
-              setting.substr(prefix.size()));
+  return idle(experiment_->algo_options(), context_, setting.substr(prefix.size()));
 }
 
 std::vector<std::string> IdleSettings::notes() const {
@@ -61,7 +57,7 @@ std::vector<std::string> IdleSettings::notes() const {
 
 std::string IdleSettings::why_of_loop(std::string_view name) const {
   const RunOptions& run = experiment_->run;
-  const bool on_gpu = placement_->device.is_cuda();
+  const bool on_gpu = context_.device.is_cuda();
   if (!replay_ &&
       among(name, {"train.prefetch", "train.replay_memory", "train.replay_folder",
                    "train.replay_capacity", "train.shrink_replay", "train.save_replay"}))
@@ -91,8 +87,8 @@ std::string IdleSettings::why_of_network(std::string_view name) const {
   if (name == section + "fast_tanh" && activation != "tanh")
     return "the activation is " + activation;
   if (name != section + "cnn.winograd") return "";
-  if (placement_->device.is_cuda()) return "it is for a processor";
-  if (placement_->precision != Precision::fp32) return "it is for fp32";
+  if (context_.device.is_cuda()) return "it is for a processor";
+  if (context_.precision != Precision::fp32) return "it is for fp32";
   if (activation != "relu") return "it needs activation=relu";
   // one that was not given may be switched on by a search
   const Field* fused = table.find(section + "cnn.fused_layers");

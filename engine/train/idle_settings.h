@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/core/thread_pool.h"
 #include "engine/algo/experiment.h"
 
 namespace maglev {
 
 class IdleSettings {
  public:
-  /// Both outlive it. Throws Error where the settings cannot be.
+  /// `experiment` outlives it. Throws Error where the settings cannot be.
   IdleSettings(const Experiment& experiment, const Placement& placement);
 
   /// Why the setting of this dotted name changes nothing, in a few words; empty: it may matter.
@@ -26,7 +27,8 @@ class IdleSettings {
   std::string why_of_network(std::string_view setting) const;
 
   const Experiment* experiment_;
-  const Placement* placement_;
+  ThreadPool pool_{1};
+  AlgoContext context_;
   std::string algo_, network_;
   bool replay_ = false;
 };

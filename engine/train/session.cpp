@@ -533,10 +533,6 @@ void Session::look_after_folder() {
 void Session::tell_status() {
   status_.steps = trainer_.step();
   status_.return_mean = trainer_.report().return_mean();
-  write_status();
-}
-
-void Session::write_status() {
   told_at_ = std::chrono::steady_clock::now();
   // where it was another run may be now
   if (!dir_.in_place()) return;

@@ -51,8 +51,7 @@ class Session {
   void begin_hooks();
   void tell_episodes();
   void save(bool must);
-  void write_status();
-  /// Where the run stands, too.
+  /// Writes run.json, unless the folder has moved.
   void tell_status();
   /// Adds to what run.json says besides the state.
   void remember(const std::string& text);

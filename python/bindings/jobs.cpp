@@ -82,10 +82,7 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
   else player = make_player(request.player, game, request.mode);
   EvalOptions options = request.options;
   if (!request.against.empty()) {
-    // what is said of how a policy acts is said of the one that is judged
-    Game theirs = game;
-    theirs.acting.clear();
-    rival = make_player(request.against, theirs, ActMode::sample);
+    rival = make_player(request.against, as_trained(game), ActMode::sample);
     options.against = rival.get();
   }
   return maglev::evaluate(*player, game, options);

@@ -14,6 +14,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/split.h"
 #include "engine/algo/experiment.h"
 #include "engine/host/machine.h"
 #include "engine/host/system.h"
@@ -112,10 +113,9 @@ std::string json_text(const std::string& algo, const std::string& env,
 // `words` with those of `later`, which replace settings of the same name
 std::vector<std::string> joined_settings(std::vector<std::string> words,
                                          const std::vector<std::string>& later) {
-  const auto name = [](const std::string& word) { return word.substr(0, word.find('=')); };
   std::erase_if(words, [&](const std::string& word) {
     return std::any_of(later.begin(), later.end(),
-                       [&](const std::string& one) { return name(one) == name(word); });
+                       [&](const std::string& one) { return name_part(one) == name_part(word); });
   });
   words.insert(words.end(), later.begin(), later.end());
   return words;

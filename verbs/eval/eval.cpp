@@ -184,11 +184,8 @@ Table judge(const std::vector<Judged>& all, const std::vector<std::unique_ptr<Pl
 /// In games of two each scripted player unless others are named; elsewhere nobody.
 std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const Game& game) {
   std::vector<std::unique_ptr<Player>> rivals;
-  // what is said of how a policy acts is said of the one that is judged
-  Game theirs = game;
-  theirs.acting.clear();
   for (const std::string& name : rival_names(arguments, game.env))
-    rivals.push_back(make_player(name, theirs, ActMode::sample));
+    rivals.push_back(make_player(name, as_trained(game), ActMode::sample));
   return rivals;
 }
 

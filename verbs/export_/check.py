@@ -19,7 +19,6 @@ TYPES = {"F32": "<f4", "I32": "<i4", "U8": "u1"}
 # of rounding too: a few rows may be farther apart, where another model's would all be
 FARTHEST, FARTHEST_OF_ANY = 1e-5, 1e-3
 LEAST_NEAR = 0.99
-WORLD_MODELS = ("tdmpc2", "dreamer")
 # the share of actions that are categories that must be the same
 LEAST_EQUAL = 0.9999
 MOST_ROWS = 1024
@@ -42,9 +41,9 @@ def read_samples(path):
 class Compared:
     """Outputs of the model beside the policy's, call by call."""
 
-    def __init__(self, heads, algorithm):
+    def __init__(self, heads, amplified):
         self.heads = heads  # categories of each head of the action
-        self.some_far = algorithm in WORLD_MODELS
+        self.some_far = amplified
         self.farthest, self.rows, self.apart = {}, {}, {}
 
     def add(self, ours, theirs):
@@ -98,7 +97,7 @@ def compare(model, samples):
     names = [o.name for o in session.get_outputs()]
     about = session.get_modelmeta().custom_metadata_map
     heads = about.get("action_categories", "")
-    found = Compared([int(head) for head in heads.split(",") if head], about.get("algorithm"))
+    found = Compared([int(head) for head in heads.split(",") if head], about.get("rounding") == "amplified")
     inputs = {name: samples["input/" + name] for name in given if "input/" + name in samples}
     outputs = {name: samples["output/" + name] for name in names}
     carry = {name: samples["carry/" + name] for name in given if "carry/" + name in samples}

@@ -88,6 +88,7 @@ void describe(const RunPolicy& run, onnx::Model& model) {
     const size_t equals = setting.find('=');
     model.metadata.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
   }
+  if (trained.algo().exported.amplifies) model.metadata.push_back({"rounding", "amplified"});
   if (*trained.algo().exported.note)
     model.metadata.push_back({"note", trained.algo().exported.note});
 }

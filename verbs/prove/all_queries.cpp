@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "base/core/thread_pool.h"
 #include "base/datalog/answers.h"
 #include "base/datalog/knowledge.h"
@@ -26,16 +27,6 @@ const std::vector<datalog::Atom>& split_of(const datalog::Dataset& data, const s
   throw Error("[--queries] " + unknown_name("split", name, {"train", "valid", "test"}));
 }
 
-std::vector<std::string> names_of_splits(const std::string& list) {
-  std::vector<std::string> names;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    names.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return names;
-}
-
 /// How many queries are provable in each number of steps from 0; the last: not at all.
 std::vector<int64_t> histogram(const AllAnswers& answers) {
   std::vector<int64_t> count(size_t(answers.asked.depth) + 2, 0);
@@ -47,7 +38,7 @@ std::vector<int64_t> histogram(const AllAnswers& answers) {
 
 AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
   AllAnswers all{.asked = asked};
-  const std::vector<std::string> splits = names_of_splits(asked.splits);
+  const std::vector<std::string> splits = split_list(asked.splits, "--queries");
   for (const std::string& split : splits) {
     const auto& queries = split_of(data, split);
     if (std::ranges::count(splits, split) > 1)
@@ -73,7 +64,7 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
 
 datalog::Dataset with_depths(datalog::Dataset data, const AllAnswers& answers) {
   auto steps = answers.steps.begin();
-  for (const std::string& split : names_of_splits(answers.asked.splits)) {
+  for (const std::string& split : split_list(answers.asked.splits, "--queries")) {
     auto& depths = split == "train"   ? data.train_depth
                    : split == "valid" ? data.valid_depth
                                       : data.test_depth;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "base/core/thread_pool.h"
 #include "engine/host/machine.h"
 #include "engine/play/player.h"
@@ -29,8 +30,6 @@ constexpr size_t kMaxJsonBytes = size_t(64) << 20;
 // what an audit looks at of a checkpoint: little, and in worlds that do not judge
 constexpr Protocol kAudit{.envs = 32, .steps = 512};
 constexpr uint64_t kAuditSeed = 7919;
-
-std::string name_part(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
 Json json_of(const Protocol& p) { return {{"envs", p.envs}, {"steps", p.steps}, {"seed", p.seed}}; }
 

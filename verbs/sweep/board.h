@@ -42,8 +42,8 @@ struct BoardTrial {
   search::SearchTrial trial;
   int64_t promoted = 0;  ///< how many rungs it may reach so far; 0: there are none
   std::string message = {};
-  int64_t same_as =
-      -1;  ///< the trial whose settings and score these are; -1: it was trained itself
+  /// The trial whose settings and score these are; -1: it was trained itself.
+  int64_t same_as = -1;
 };
 
 /// A trial that this process works on.
