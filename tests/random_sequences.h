@@ -20,6 +20,7 @@ struct Setting {
   Precision precision = Precision::fp32;
   int64_t micro_batch = 0;
   at::Device device = at::kCPU;
+  Group* group = nullptr;  ///< B is then what one of it has
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
@@ -40,7 +41,8 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
           .shape = model_shape(o, spec),
           .seed = 7,
           .precision = setting.precision,
-          .pool = &pool};
+          .pool = &pool,
+          .group = setting.group};
 }
 
 /// Episodes end here and there, and begin at the next step but one. The same on each device.

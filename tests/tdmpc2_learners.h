@@ -27,10 +27,13 @@ struct Setting {
   Precision precision = Precision::fp32;
   bool images = false, tasks = false;  ///< at most one of them; neither is of panels
   at::Device device = at::kCPU;
+  int64_t micro_batch = 0;
+  Group* group = nullptr;  ///< B is then what one of it has
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
   Options o;
+  o.micro_batch = setting.micro_batch;
   o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 16, o.num_q = 3;
   o.batch = setting.B, o.horizon = setting.H, o.dropout = setting.dropout;
   o.episodic = setting.episodic;
@@ -53,7 +56,8 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
           .discount = discounts(o, spec),
           .action_mask = plan_options(o, shape, spec, setting.device).action_mask,
           .precision = setting.precision,
-          .pool = &pool};
+          .pool = &pool,
+          .group = setting.group};
 }
 
 /// Of random numbers, the same on each device.

@@ -26,7 +26,7 @@ std::vector<Precision> offered_precisions(const Options& o, const AlgoContext& c
 }  // namespace
 
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
-  const int64_t steps = o.batch * o.length;
+  const int64_t steps = o.batch * o.length, rows = context.rows * context.processes;
   ReplayPlan replay{.capacity = o.capacity,
                     .batch = o.batch,
                     .length = o.length,
@@ -34,14 +34,14 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
                     .first_steps = o.first_steps > 0 ? o.first_steps : steps,
                     .updates_per_step = o.train_ratio / double(steps),
                     .update_every = o.update_every};
-  return {
-      .collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, context.rows)),
-      .columns = state_columns(model_shape(o, context.spec)),
-      .block_rows = block_rows(context),
-      .replay = replay,
-      .overlap = true,
-      .capturable = !context.device.is_cpu(),
-      .precisions = offered_precisions(o, context)};
+  return {.collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, rows)),
+          .columns = state_columns(model_shape(o, context.spec)),
+          .block_rows = block_rows(context),
+          .replay = replay,
+          .overlap = true,
+          .capturable = !context.device.is_cpu(),
+          .shares = true,
+          .precisions = offered_precisions(o, context)};
 }
 
 namespace {
@@ -58,11 +58,12 @@ Dreamer::Dreamer(const Options& options, const AlgoContext& context)
       objective_(options.objective),
       policy_(options, context, Initializer::none()),
       state_(options, policy_.shape(), context.seed, context.device),
-      learner_(make_learner({.options = options,
+      learner_(make_learner({.options = options.share_of(context.processes),
                              .shape = policy_.shape(),
                              .seed = context.seed,
                              .precision = context.precision,
-                             .pool = context.pool},
+                             .pool = context.pool,
+                             .group = context.group},
                             state_)),
       figures_(at::zeros({int64_t(kFigures)}, state_.grad.options())),
       one_(at::ones({}, state_.grad.options())) {

@@ -9,6 +9,7 @@
 #include "algos/dreamer/options.h"
 #include "base/core/thread_pool.h"
 #include "engine/device/precision.h"
+#include "engine/group/group.h"
 
 namespace maglev::dreamer {
 
@@ -31,13 +32,19 @@ struct StoredLatents {
   at::Tensor stoch;  ///< [T, B, S] u8
 };
 
-/// What learners are made of.
+/// What learners are made of. `options.batch` are the sequences that this process learns from: with
+/// a group they are its share of a batch.
 struct LearnerOptions {
   Options options;
   ModelShape shape;
   uint64_t seed = 0;
   Precision precision = Precision::fp32;  ///< of the fused learner's products
   ThreadPool* pool = nullptr;
+  Group* group = nullptr;
+
+  /// Sequences of the whole batch, and the share of it that lies here.
+  int64_t batch_of_all() const { return options.batch * size_of(group); }
+  double share() const { return 1 / double(size_of(group)); }
 };
 
 class Learner {

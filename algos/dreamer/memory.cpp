@@ -113,7 +113,8 @@ std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& conte
           {"activations of acting", kF32 * acting_rows(context) * row}};
 }
 
-std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
+std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext& context) {
+  const Options o = options.share_of(context.processes);
   const ModelShape shape = model_shape(o, context.spec);
   const int64_t parameters = parameter_count(shape);
   // gradients and two moments: by lanes, beside weights and their transposes in rows on a

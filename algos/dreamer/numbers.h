@@ -25,7 +25,7 @@ struct ActNumbers {
 inline NoiseFill act_fill(const ActKey& key, int64_t first_row, int64_t rows, int64_t begin,
                           const ActNumbers& numbers) {
   return {.seed = key.seed,
-          .stream = stream_id(key.purpose, key.rows ? 0 : uint64_t(first_row)),
+          .stream = stream_id(key.purpose, key.rows ? 0 : uint64_t(key.row_from(first_row))),
           .first = uint64_t(key.step * numbers.end + begin),
           .rows = rows,
           .count = 0,
@@ -41,11 +41,12 @@ enum class UpdateNumbers : uint64_t {
   action = 2,     ///< [H + 1][T * B][...] normals, or a uniform a head
 };
 
-/// All of a kind of update number *update (where the numbers are drawn).
-inline NoiseFill update_fill(uint64_t seed, UpdateNumbers kind, const int64_t* update) {
+/// Numbers of a kind from `first` on, of update number *update (where the numbers are drawn).
+inline NoiseFill update_fill(uint64_t seed, UpdateNumbers kind, const int64_t* update,
+                             int64_t first = 0) {
   return {.seed = seed,
           .stream = stream_id(Purpose::update, uint64_t(kind)),
-          .first = 0,
+          .first = uint64_t(first),
           .rows = 1,
           .count = 0,
           .base = update,

@@ -77,6 +77,12 @@ void Options::describe(OptionTable& t) {
         {.free = true});
 }
 
+Options Options::share_of(int64_t processes) const {
+  Options share = *this;
+  share.batch /= processes;
+  return share;
+}
+
 std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   const bool images = std::ranges::any_of(spec.observations,
                                           [](const ObsColumn& c) { return c.shape.size() == 3; });

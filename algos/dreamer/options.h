@@ -65,6 +65,8 @@ struct Options {
   double discount() const { return 1 - 1 / double(horizon); }
 
   void describe(OptionTable& table);
+  /// What each of `processes` learns from: its share of a batch.
+  Options share_of(int64_t processes) const;
   /// Throws SettingError on settings that contradict each other.
   void check() const;
   /// AlgoEntry::idle.

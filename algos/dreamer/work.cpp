@@ -111,13 +111,14 @@ double update_sum(const Options& o, const PartCosts& r) {
 
 }  // namespace
 
-std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
+std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context) {
+  const Options o = options.share_of(context.processes);
   const ModelShape shape = model_shape(o, context.spec);
-  const DataPlan data = data_plan(o, context);
+  const DataPlan data = data_plan(options, context);
   const bool device = context.device.is_cuda();
   const bool fused = use_fused({.options = o, .shape = shape}, context.device);
   const double rows = double(context.rows), steps = double(data.collect_steps);
-  const double updates = steps * rows * data.replay->updates_per_step;
+  const double updates = steps * rows * double(context.processes) * data.replay->updates_per_step;
   const double size = double(parameter_count(shape));
   const PartCosts macs = macs_of(shape), elements = values_of(shape);
   // where kernels take images, their convolutions reach more than the rest

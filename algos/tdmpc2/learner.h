@@ -13,6 +13,7 @@
 #include "algos/tdmpc2/options.h"
 #include "base/core/thread_pool.h"
 #include "engine/device/precision.h"
+#include "engine/group/group.h"
 
 namespace maglev::tdmpc2 {
 
@@ -25,7 +26,8 @@ struct Sequences {
   at::Tensor task;        ///< [B] i64; undefined without tasks
 };
 
-/// What both learners are made of.
+/// What both learners are made of. `options.batch` are the sequences that this process learns from:
+/// with a group they are its share of a batch whose others lie before and behind them, by rank.
 struct LearnerOptions {
   Options options;
   ModelShape shape;
@@ -34,6 +36,11 @@ struct LearnerOptions {
   at::Tensor action_mask;       ///< [tasks, A] f32; undefined without tasks
   Precision precision = Precision::fp32;
   ThreadPool* pool = nullptr;
+  Group* group = nullptr;
+
+  /// Sequences of the whole batch, and those of it before this process's.
+  int64_t batch_of_all() const { return options.batch * size_of(group); }
+  int64_t first_sequence() const { return options.batch * rank_of(group); }
 };
 
 class Learner {

@@ -138,7 +138,8 @@ std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& conte
   return parts;
 }
 
-std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
+std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext& context) {
+  const Options o = options.share_of(context.processes);
   const ModelShape shape = model_shape(o, context.spec);
   const ModelLayout layout = model_layout(shape);
   const int64_t threads = context.pool ? context.pool->threads() : 1;

@@ -57,7 +57,7 @@ constexpr int64_t kPlanNumbers = int64_t(1) << 26;
 /// says.
 inline NoiseFill plan_fill(const ActKey& key, int64_t first_row, int64_t rows, int64_t begin) {
   return {.seed = key.seed,
-          .stream = stream_id(key.purpose, key.rows ? 0 : uint64_t(first_row)),
+          .stream = stream_id(key.purpose, key.rows ? 0 : uint64_t(key.row_from(first_row))),
           .first = uint64_t(key.step * kPlanNumbers + begin),
           .rows = rows,
           .base = key.base,

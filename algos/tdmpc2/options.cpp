@@ -91,6 +91,12 @@ void Options::describe(OptionTable& t) {
         {.min = 1, .max = 1e9, .unit = "steps"});
 }
 
+Options Options::share_of(int64_t processes) const {
+  Options share = *this;
+  share.batch /= processes;
+  return share;
+}
+
 std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   for (const char* of_plans : {"iterations", "samples", "elites", "policy_trajectories",
                                "temperature", "min_std", "max_std", "terminal_action"})

@@ -65,6 +65,8 @@ struct Options {
   int64_t update_every = 1;
 
   void describe(OptionTable& table);
+  /// What each of `processes` learns from: its share of a batch.
+  Options share_of(int64_t processes) const;
   /// Throws SettingError on settings that contradict each other.
   void check() const;
   /// AlgoEntry::idle.

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "algos/tdmpc2/policy_prior.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev::tdmpc2 {
@@ -18,22 +19,6 @@ int64_t sequences_at_once(const Options& o) {
 
 at::Tensor cut(const at::Tensor& x, int64_t dim, int64_t first, int64_t count) {
   return !x.defined() || count == x.size(dim) ? x : x.narrow(dim, first, count);
-}
-
-std::vector<Part> parts_of(const Sequences& batch, int64_t at_once) {
-  const int64_t B = batch.action.size(1);
-  std::vector<Part> parts;
-  for (int64_t first = 0; first < B; first += at_once) {
-    const int64_t count = std::min(at_once, B - first);
-    parts.push_back({.rows = {.obs = cut(batch.obs, 1, first, count),
-                              .action = cut(batch.action, 1, first, count),
-                              .reward = cut(batch.reward, 1, first, count).contiguous(),
-                              .terminated = cut(batch.terminated, 1, first, count),
-                              .task = cut(batch.task, 0, first, count)},
-                     .first = first,
-                     .batch = B});
-  }
-  return parts;
 }
 
 PartsLearner::PartsLearner(const LearnerOptions& options, LearnerState& state)
@@ -50,6 +35,23 @@ PartsLearner::PartsLearner(const LearnerOptions& options, LearnerState& state)
   pairs_ = pairs_.to(f32.device());
 }
 
+std::vector<Part> PartsLearner::parts_of(const Sequences& batch, int64_t at_once) const {
+  const int64_t B = batch.action.size(1);
+  std::vector<Part> parts;
+  for (int64_t first = 0; first < B; first += at_once) {
+    const int64_t count = std::min(at_once, B - first);
+    parts.push_back({.rows = {.obs = cut(batch.obs, 1, first, count),
+                              .action = cut(batch.action, 1, first, count),
+                              .reward = cut(batch.reward, 1, first, count).contiguous(),
+                              .terminated = cut(batch.terminated, 1, first, count),
+                              .task = cut(batch.task, 0, first, count)},
+                     .first = first,
+                     .before = B * rank_of(options_.group) + first,
+                     .batch = B * size_of(options_.group)});
+  }
+  return parts;
+}
+
 NoiseFill PartsLearner::numbers(UpdateNumbers kind) const {
   return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>());
 }
@@ -64,7 +66,7 @@ at::Tensor PartsLearner::drawn(Draw draw, UpdateNumbers kind, int64_t outer, int
   }
   // a part's numbers are those the whole batch draws for its rows
   for (int64_t i = 0; i < outer; ++i) {
-    fill.first = uint64_t((i * part.batch + part.first) * width);
+    fill.first = uint64_t((i * part.batch + part.before) * width);
     at::Tensor place = out[i];
     draw(place, fill);
   }
@@ -90,6 +92,21 @@ at::Tensor PartsLearner::drawn_pair(UpdateNumbers kind) const {
   return at::index_select(pairs_, 0, place).flatten();
 }
 
+const at::Tensor& PartsLearner::moved_scale(const std::vector<at::Tensor>& values) {
+  if (scale_moved()) return scale_;
+  auto scale = state_->scale.clone();
+  const at::Tensor own = values.size() == 1 ? values.front() : at::cat(values);
+  update_running_scale(scale, gathered(options_.group, own), options_.options.tau);
+  return scale_ = scale;
+}
+
+void PartsLearner::keep_scale(at::Tensor& figures) {
+  at::NoGradGuard no_grad;
+  state_->scale.copy_(scale_);
+  figures[kScale].copy_(scale_);
+  scale_.reset();
+}
+
 void PartsLearner::update(const Sequences& batch, at::Tensor& figures) {
   LearnerState& s = *state_;
   const int64_t begin = s.model->layout().policy_begin();
@@ -99,16 +116,21 @@ void PartsLearner::update(const Sequences& batch, at::Tensor& figures) {
   // model first: the policy learns from value networks that have moved already
   at::Tensor latents;
   micro_batch_.run([&](int64_t rows) { latents = model_gradients(batch, rows, figures); });
-  s.model_adam.reduce(model_grad, {}, *options_.pool);
+  reduce_all(s.model_adam, model_grad, {}, *options_.pool, options_.group);
   s.model_adam.clip(s.skip);
   s.model_adam.step(s.lr, *options_.pool);
   micro_batch_.run([&](int64_t rows) { policy_gradients(latents, batch, rows, figures); });
-  s.policy_adam.reduce(policy_grad, {}, *options_.pool);
+  reduce_all(s.policy_adam, policy_grad, {}, *options_.pool, options_.group);
   s.policy_adam.clip(s.skip);
   s.policy_adam.step(s.lr, *options_.pool);
   // target networks follow last: this update was judged by those of the one before
   s.finish_update(options_.options.tau, *options_.pool);
+  // figures are shares of the whole batch's until here; the scale is known to all
   at::NoGradGuard no_grad;
+  if (options_.group) {
+    options_.group->sum(figures);
+    figures[kScale].copy_(s.scale);
+  }
   figures[kGradNorm].copy_(s.model_adam.norm());
   figures[kPolicyGradNorm].copy_(s.policy_adam.norm());
 }

@@ -13,11 +13,11 @@
 
 namespace maglev::tdmpc2 {
 
-/// What is learned from at once: `rows`, which are sequences [first, first + count()) of a batch of
-/// `batch`.
+/// What is learned from at once: `rows`, which are sequences [first, first + count()) of those of
+/// this process, and follow `before` others of the batch of all processes, which has `batch`.
 struct Part {
   Sequences rows;
-  int64_t first, batch;
+  int64_t first, before, batch;
 
   int64_t count() const { return rows.action.size(1); }
   bool whole() const { return count() == batch; }
@@ -26,8 +26,6 @@ struct Part {
 
 /// Sequences [first, first + count) of x, which are its dimension `dim`; x may be undefined.
 at::Tensor cut(const at::Tensor& x, int64_t dim, int64_t first, int64_t count);
-std::vector<Part> parts_of(const Sequences& batch, int64_t at_once);
-
 class PartsLearner : public Learner {
  public:
   PartsLearner(const LearnerOptions& options, LearnerState& state);
@@ -50,6 +48,15 @@ class PartsLearner : public Learner {
                                 at::Tensor& figures) = 0;
 
  protected:
+  std::vector<Part> parts_of(const Sequences& batch, int64_t at_once) const;
+  /// The running scale of values as this update moves it, by `values` [B] at step 0 of the whole
+  /// batch: found once an update, for other processes give theirs once.
+  const at::Tensor& moved_scale(const std::vector<at::Tensor>& values);
+  /// Whether it was found already, by a call that did not come to its end.
+  bool scale_moved() const { return scale_.defined(); }
+  /// The update's scale is the run's from here on, and the next update's is open again.
+  void keep_scale(at::Tensor& figures);
+
   /// Numbers [outer, B, width] of a part's rows.
   at::Tensor normals(UpdateNumbers kind, int64_t outer, int64_t width, const Part& part) const;
   at::Tensor uniforms(UpdateNumbers kind, int64_t outer, int64_t width, const Part& part) const;
@@ -68,6 +75,7 @@ class PartsLearner : public Learner {
 
   MicroBatch micro_batch_;  ///< sequences at once
   at::Tensor pairs_;        ///< [pairs, 2] i64
+  at::Tensor scale_;        ///< of the update that is under way, once it was found
 };
 
 }  // namespace maglev::tdmpc2

@@ -104,7 +104,8 @@ Tdmpc2Policy::Tdmpc2Policy(const Options& options, const AlgoContext& context, I
       plan_options_(plan_options(options, shape_, context.spec, context.device)),
       numbers_(plan_options_.sizes),
       block_rows_(tdmpc2::block_rows(options, shape_, context)),
-      seed_steps_(seed_steps(options, context.spec, context.rows)),
+      run_rows_(context.rows * context.processes),
+      seed_steps_(seed_steps(options, context.spec, run_rows_)),
       capturable_(may_be_captured(options, context.device)),
       columns_(context.spec, shape_, context.device),
       model_(made_model(options, shape_, context.device, weights)),
@@ -190,7 +191,7 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
   const bool known = context_.device.is_cpu() || key.base == nullptr;
   at::Tensor action;
   // seed steps are random; where the count is on the device, both are made and one is taken
-  if (seeding && known && key.now() * context_.rows < seed_steps_) {
+  if (seeding && known && key.now() * run_rows_ < seed_steps_) {
     action = drawn({.task = columns_.task(step.obs),
                     .is_first = step.is_first,
                     .key = key,
@@ -211,7 +212,7 @@ void Tdmpc2Policy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey&
       const auto steps = at::from_blob(const_cast<int64_t*>(key.base), {},
                                        params_.data().options().dtype(at::kLong)) +
                          key.step;
-      const auto random = steps * context_.rows < seed_steps_;
+      const auto random = steps * run_rows_ < seed_steps_;
       action = at::where(random, drawn(wanted, true), action);
       if (planner_) mean = at::where(random, carry.parts[0], mean);
     }

@@ -95,7 +95,7 @@ class Tdmpc2Policy : public Policy {
   ModelShape shape_;
   PlanOptions plan_options_;
   PlanNumbers numbers_;
-  int64_t block_rows_, seed_steps_;
+  int64_t block_rows_, run_rows_, seed_steps_;  ///< run_rows_: of all processes
   bool capturable_;
   Columns columns_;
   std::shared_ptr<WorldModel> model_;

@@ -12,7 +12,8 @@
 namespace maglev::tdmpc2 {
 
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
-  const int64_t seed = seed_steps(o, context.spec, context.rows);
+  const int64_t rows = context.rows * context.processes;
+  const int64_t seed = seed_steps(o, context.spec, rows);
   ReplayPlan replay{.capacity = o.capacity,
                     .batch = o.batch,
                     .length = o.horizon,
@@ -21,26 +22,27 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
                     .first_updates = int64_t(double(seed) * o.updates_per_step),
                     .updates_per_step = o.updates_per_step,
                     .update_every = o.update_every};
-  return {
-      .collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, context.rows)),
-      .block_rows = block_rows(o, model_shape(o, context.spec), context),
-      .replay = replay,
-      .overlap = true,
-      .capturable = may_be_captured(o, context.device),
-      .precisions = {Precision::bf16}};
+  return {.collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, rows)),
+          .block_rows = block_rows(o, model_shape(o, context.spec), context),
+          .replay = replay,
+          .overlap = true,
+          .capturable = may_be_captured(o, context.device),
+          .shares = true,
+          .precisions = {Precision::bf16}};
 }
 
 Tdmpc2::Tdmpc2(const Options& options, const AlgoContext& context)
     : plan_(data_plan(options, context)),
       policy_(options, context, Initializer::none()),
       state_(options, policy_.shape(), context.seed, context.device) {
-  const LearnerOptions learner{.options = options,
+  const LearnerOptions learner{.options = options.share_of(context.processes),
                                .shape = policy_.shape(),
                                .seed = context.seed,
                                .discount = policy_.plan_settings().discount,
                                .action_mask = policy_.plan_settings().action_mask,
                                .precision = context.precision,
-                               .pool = context.pool};
+                               .pool = context.pool,
+                               .group = context.group};
   learner_ = made_learner(learner, state_);
   if (const std::string why = why_reference(learner, context.device); !why.empty())
     note_ = "tdmpc2 learns by autograd, which is slower: " + why;

@@ -104,13 +104,15 @@ double kept_bytes(const Options& o, const ModelShape& s, const ModelLayout& l) {
 
 }  // namespace
 
-std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
+std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context) {
+  const Options o = options.share_of(context.processes);
   const ModelShape shape = model_shape(o, context.spec);
   const ModelLayout layout = model_layout(shape);
-  const DataPlan data = data_plan(o, context);
+  const DataPlan data = data_plan(options, context);
   const bool device = context.device.is_cuda();
   const double rows = double(context.rows), steps = double(data.collect_steps);
-  const double updates = steps * rows * o.updates_per_step, size = double(layout.size());
+  const double updates = steps * rows * double(context.processes) * o.updates_per_step,
+               size = double(layout.size());
   std::vector<StageWork> work;
   const PassCost acting =
       o.mpc ? plan_pass(o, shape, layout) : pass_of(layout.encoder) + pass_of(layout.policy);

@@ -64,7 +64,8 @@ MakeColumn observations_in(const std::string& folder) {
     auto file = std::make_unique<MappedFile>(folder, bytes);
     std::byte* data = file->data();
     // the tensor's end is the file's
-    return at::from_blob(data, sizes, [held = file.release()](void*) { delete held; }, options);
+    return at::from_blob(
+        data, sizes, [held = file.release()](void*) { delete held; }, options);
   };
 }
 
@@ -210,10 +211,10 @@ void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count, bo
   const int64_t begin = first % slots_, whole = std::min(count, slots_ - begin);
   const auto visit = [&](const auto& name, const at::Tensor& ring) {
     at::Tensor part = ring.narrow(0, begin, whole);
-    visitor.tensor(name(), part);
+    visitor.rows(name(), part, /*dim=*/1);
     if (whole == count) return;
     part = ring.narrow(0, 0, count - whole);
-    visitor.tensor(name() + ".wrapped", part);
+    visitor.rows(name() + ".wrapped", part, /*dim=*/1);
   };
   if (all) return for_columns(extra_, visit, columns_);
   for (size_t c = 0; c < extra_.size(); ++c)

@@ -21,8 +21,11 @@ class StateVisitor {
   virtual ~StateVisitor() = default;
 
   void tensor(const std::string& name, at::Tensor& value) { visit_tensor(prefix_ + name, value); }
-  /// A tensor [rows, ...] of which each process of a run has its own rows, and a checkpoint all.
-  void rows(const std::string& name, at::Tensor& value) { visit_rows(prefix_ + name, value); }
+  /// A tensor [rows, ...], or by times [times, rows, ...] where `dim` is 1, of which each process of
+  /// a run has its own rows, and a checkpoint all.
+  void rows(const std::string& name, at::Tensor& value, int64_t dim = 0) {
+    visit_rows(prefix_ + name, value, dim);
+  }
   void integer(const std::string& name, int64_t& value) { visit_integer(prefix_ + name, value); }
   /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min,
   /// max] is refused with Error before any tensor is loaded.
@@ -41,10 +44,14 @@ class StateVisitor {
   /// Whether a tensor holds, once it was visited, what somebody saved: what of it indexes something
   /// is then looked at.
   virtual bool loads() const { return false; }
+  /// Whether what tensors hold is read or written; else their names, types and shapes alone are.
+  virtual bool sees_values() const { return true; }
 
  protected:
   virtual void visit_tensor(const std::string& name, at::Tensor& value) = 0;
-  virtual void visit_rows(const std::string& name, at::Tensor& value) { visit_tensor(name, value); }
+  virtual void visit_rows(const std::string& name, at::Tensor& value, int64_t /*dim*/) {
+    visit_tensor(name, value);
+  }
   virtual void visit_integer(const std::string& name, int64_t& value) = 0;
   virtual void visit_real(const std::string& name, double& value) = 0;
   virtual void visit_text(const std::string& name, std::string& value) = 0;

@@ -62,11 +62,13 @@ class Collector : public StateVisitor {
 
   /// Integers that `adopt` names take its values as they are visited: sizes of what is visited
   /// after them may follow from them.
-  explicit Collector(const VisitState& visit, const std::map<std::string, int64_t>* adopt = nullptr)
-      : adopt_(adopt) {
+  explicit Collector(const VisitState& visit, const std::map<std::string, int64_t>* adopt = nullptr,
+                     bool sees_values = true)
+      : adopt_(adopt), sees_values_(sees_values) {
     visit(*this);
     for (const auto& [name, tensor] : by_name_) tensors.push_back(tensor);
   }
+  bool sees_values() const override { return sees_values_; }
 
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
@@ -94,8 +96,15 @@ class Collector : public StateVisitor {
   }
 
   const std::map<std::string, int64_t>* adopt_;
+  bool sees_values_;
   std::map<std::string, at::Tensor> by_name_;
 };
+
+// of a visit, of which nothing is read
+StateSummary named_by(const VisitState& visit,
+                      const std::map<std::string, int64_t>* adopt = nullptr) {
+  return Collector(visit, adopt, /*sees_values=*/false).summary;
+}
 
 // copies verified values into the live state
 class Restorer : public StateVisitor {
@@ -163,6 +172,7 @@ class Only : public StateVisitor {
  public:
   Only(StateVisitor& to, const Kinds& wanted) : to_(to), wanted_(wanted) {}
   bool loads() const override { return to_.loads(); }
+  bool sees_values() const override { return to_.sees_values(); }
 
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
@@ -336,13 +346,12 @@ CheckpointIdentity load_checkpoint(const VerifiedCheckpoint& checkpoint,
   const std::string& dir = checkpoint.dir;
   check_identity(dir, checkpoint.manifest.identity, expected);
   const StateSummary& saved = checkpoint.manifest.state;
-  const auto before = Collector(visit).summary.integers;
+  const auto before = named_by(visit).integers;
   try {
-    check_names(dir, kinds_of(saved), kinds_of(Collector(visit, &saved.integers).summary),
-                /*whole=*/true);
+    check_names(dir, kinds_of(saved), kinds_of(named_by(visit, &saved.integers)), /*whole=*/true);
   } catch (const Error&) {
     // back to what the integers were, from which nothing is out of range
-    Collector put_back(visit, &before);
+    named_by(visit, &before);
     throw;
   }
   at::NoGradGuard no_grad;
@@ -356,7 +365,7 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
   VerifiedCheckpoint checkpoint = verify_checkpoint(dir);
   check_identity(dir, checkpoint.manifest.identity, expected);
   const VisitState visit_section = [&](StateVisitor& v) { v.section(section, visit); };
-  check_names(dir, kinds_of(checkpoint.manifest.state), kinds_of(Collector(visit_section).summary),
+  check_names(dir, kinds_of(checkpoint.manifest.state), kinds_of(named_by(visit_section)),
               /*whole=*/false);
   at::NoGradGuard no_grad;
   Restorer restorer(checkpoint);
@@ -374,8 +383,7 @@ void load_networks(const std::string& dir, const CheckpointIdentity& expected,
                 "; take one of the same algorithm");
   check_tokens(dir, identity, expected);
   const VisitState visit = [&](StateVisitor& v) { v.section("algo", algorithm); };
-  const auto wanted =
-      kinds_of(Collector([&](StateVisitor& v) { v.section("algo", policy); }).summary);
+  const auto wanted = kinds_of(named_by([&](StateVisitor& v) { v.section("algo", policy); }));
   // in sections that the policy names, a checkpoint with more than these is of other networks
   std::set<std::string> sections;
   for (const auto& [name, kind] : wanted) sections.insert(section_of(name));

@@ -129,6 +129,10 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
         result.memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
         add("replay's table", result.replay - rows * Replay::row_bytes(spec, plan.columns));
       } else add("replay", result.replay);
+      // the first process has the rows of all there until they are written
+      if (placement.processes > 1 && run.save_replay && run.dataset.empty() &&
+          placement.device.is_cpu())
+        add("replay of all, while it is saved", placement.processes * result.replay);
       const int64_t batch =
           (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
       add("batch", prefetches(run, batch, memory.pinned,
@@ -289,9 +293,12 @@ MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::s
   // by whole time steps, and one more for what rounding took
   const double per_row = double(plan.replay) / double(plan.capacity);
   const int64_t fewer = (int64_t(double(over) / per_row) / plan.rows + 2) * plan.rows;
-  experiment.run.replay_capacity = plan.capacity - fewer;
+  // the setting is of all processes
+  const int64_t all = experiment.run.processes;
+  experiment.run.replay_capacity = (plan.capacity - fewer) * all;
   *note = "the replay holds " + std::to_string(experiment.run.replay_capacity) +
-          " rows instead of " + std::to_string(plan.capacity) + ": that is what fits " + limit;
+          " rows instead of " + std::to_string(plan.capacity * all) + ": that is what fits " +
+          limit;
   return plan_memory(experiment, placement);
 }
 

@@ -100,12 +100,16 @@ Placement share_of(const Experiment& experiment, const Placement& whole) {
   if (run.processes == 1) return part;
   const std::string several = "[processes] processes=" + std::to_string(run.processes);
   ThreadPool pool(1);
-  const bool shares =
-      experiment.algo().plan &&
-      experiment.algo().plan(experiment.algo_options(), context_of(experiment, part, pool)).shares;
-  if (!shares)
+  DataPlan plan;
+  if (experiment.algo().plan)
+    plan = experiment.algo().plan(experiment.algo_options(), context_of(experiment, part, pool));
+  if (!plan.shares)
     throw Error(several + ": " + experiment.algo().name +
                 " learns in one process; leave it out, threads share its work");
+  if (plan.replay && plan.replay->batch % run.processes != 0)
+    throw Error(several + " share the sequences of a batch: " + experiment.algo().name +
+                ".batch must be a multiple of it, got " + std::to_string(plan.replay->batch) +
+                "; use " + near_multiple(plan.replay->batch, run.processes));
   if (run.env_count % run.processes != 0)
     throw Error(several + " share the environments: env.count must be a multiple of it, got " +
                 std::to_string(run.env_count) + "; use " +

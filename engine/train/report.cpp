@@ -36,7 +36,7 @@ void Report::begin(int64_t step) {
     from_.group->sum(metrics_.sums());
   }
   std::vector<at::Tensor> parts{metrics_.sums(), gathered(from_.group, from_.envs->totals())};
-  if (from_.replay) parts.push_back(from_.replay->counters_on_device());
+  if (from_.replay) parts.push_back(gathered(from_.group, from_.replay->counters_on_device()));
   if (from_.finite->flag().defined()) parts.push_back(finite_flag());
   copy_.start(parts);
   metrics_.clear();
@@ -67,7 +67,14 @@ void Report::settle() {
   copy_.wait();
   open_ = false;
   MetricRow row = std::exchange(open_row_, {});
-  if (from_.replay && copy_.part<EpisodeCounters>(kMore)->faults > 0)
+  const int processes = size_of(from_.group);
+  int64_t rows_held = 0, episodes_held = 0, faults = 0;
+  for (int rank = 0; from_.replay && rank < processes; ++rank) {
+    const EpisodeCounters& c = copy_.part<EpisodeCounters>(kMore)[rank];
+    rows_held += (c.now - c.oldest + 1) * from_.replay->shape().window.rows;
+    episodes_held += c.end - c.first, faults += c.faults;
+  }
+  if (faults > 0)
     throw Error(
         "[replay] a sequence was asked for while no episode held one; raise the capacity "
         "above the longest episode of each environment");
@@ -75,8 +82,7 @@ void Report::settle() {
     from_.not_finite(row.step);
 
   EpisodeTotals totals;
-  for (int rank = 0; rank < size_of(from_.group); ++rank)
-    totals += copy_.part<EpisodeTotals>(kTotals)[rank];
+  for (int rank = 0; rank < processes; ++rank) totals += copy_.part<EpisodeTotals>(kTotals)[rank];
   take_episodes(totals);
   const auto times = std::exchange(row.values, {});
   const double episodes = double(totals.episodes);
@@ -93,12 +99,10 @@ void Report::settle() {
   row.values.insert(row.values.end(), figures.begin(), figures.end());
   look_for_divergence(figures, sums);
   if (from_.replay) {
-    const auto& c = *copy_.part<EpisodeCounters>(kMore);
-    const int64_t of_a_time = from_.replay->shape().window.rows;
-    row.values.emplace_back("replay/rows", double((c.now - c.oldest + 1) * of_a_time));
+    row.values.emplace_back("replay/rows", double(rows_held));
     // those that hold a sequence; where sequences cross the ends of episodes none is told apart
     if (!from_.replay->shape().crossing)
-      row.values.emplace_back("replay/episodes", double(c.end - c.first));
+      row.values.emplace_back("replay/episodes", double(episodes_held));
   }
   if (from_.league)
     for (auto& figure : from_.league->figures()) row.values.push_back(std::move(figure));

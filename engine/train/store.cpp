@@ -187,18 +187,20 @@ int64_t updates_due(const ReplayPlan& plan, int64_t steps) {
 
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
                          const RolloutShape& window) {
+  const int64_t shares = run.processes;
   ReplayShape shape{.window = window,
-                    .capacity = run.replay_capacity,
+                    .capacity = run.replay_capacity / shares,
                     .length = plan.length,
-                    .batch = plan.batch,
+                    .batch = plan.batch / shares,
                     .by_start = plan.sampling == SliceSampling::start,
                     .running = plan.running,
                     .crossing = plan.crossing};
   // no more rows than the run makes and the last observation of each environment, but room for a
   // sequence however short it is
-  if (shape.capacity == 0)
-    shape.capacity =
-        std::min(plan.capacity, std::max(run.steps + window.rows, Replay::least_capacity(shape)));
+  if (run.replay_capacity == 0)
+    shape.capacity = std::min(
+        plan.capacity / shares,
+        std::max((run.steps + shares - 1) / shares + window.rows, Replay::least_capacity(shape)));
   return shape;
 }
 

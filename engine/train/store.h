@@ -47,8 +47,8 @@ class Store {
 /// the step count alone.
 int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 
-/// What `plan` and train.replay_capacity ask for; where the latter says nothing, no more rows than
-/// the run makes.
+/// What `plan` and train.replay_capacity ask for, of one of train.processes; where the latter says
+/// nothing, no more rows than the run makes.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
 /// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned

@@ -24,6 +24,7 @@ constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
 constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
                      *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end";
+constexpr int kBatchBits = 48;
 // a checkpoint that says more is no checkpoint of ours
 constexpr int64_t kMostSteps = int64_t(1) << 62;
 
@@ -229,9 +230,11 @@ void Trainer::end_collect() {
 }
 
 void Trainer::learn() {
-  ReplayKey key{.seed = experiment_->run.seed};
+  // each process draws of its own rows: numbers behind more batches than any run has
+  ReplayKey key{.seed = experiment_->run.seed,
+                .number = int64_t(rank_of(placement_.group)) << kBatchBits};
   if (updates_before_.defined()) key.base = updates_before_.const_data_ptr<int64_t>();
-  else key.number = updates_;
+  else key.number += updates_;
   ThreadPool& pool = overlap_ ? *learn_pool_ : pool_;
   const Batch& batch = store_->batch(key, pool);
   if (another_) store_->draw_ahead({.seed = key.seed, .number = key.number + 1, .base = key.base});
@@ -257,9 +260,17 @@ void Trainer::make_owed_updates() {
   if (owed_ == 0) return;
   const InStage measured(stage_times_.get(), Stage::learn);
   // a replay is saved as it is, so the rest can wait; a rollout is not
-  const bool may_stop = stop_ && plan_->replay;
-  for (; owed_ > 0 && !(may_stop && stop_()); --owed_) make_updates(1, owed_ - 1);
+  const bool may_stop = plan_->replay.has_value();
+  for (; owed_ > 0 && !(may_stop && stopped()); --owed_) make_updates(1, owed_ - 1);
   if (owed_ == 0) publish_learned();
+}
+
+bool Trainer::stopped() { return !all_say(!(stop_ && stop_())); }
+
+int64_t Trainer::due() {
+  const int64_t due = store_->due(step(), updates_);
+  // the rows of one process may hold a sequence before another's do
+  return !plan_->replay || all_say(due > 0) ? due : 0;
 }
 
 void Trainer::forgive_updates() {
@@ -276,7 +287,7 @@ void Trainer::publish_learned() {
 void Trainer::iterate_in_turn() {
   // what an iteration that was cut short has left; a replay that was not saved has nothing to learn
   // from before more steps are there, and what is due then counts these too
-  if (owed_ > 0) owed_ = std::min(owed_, store_->due(step(), updates_));
+  if (owed_ > 0) owed_ = std::min(owed_, due());
   make_owed_updates();
   if (owed_ > 0) return;
   if (!offline()) {
@@ -286,14 +297,14 @@ void Trainer::iterate_in_turn() {
     collect_.run([this] { collect(); });
   }
   steps_ += steps_per_iteration();
-  owed_ = store_->due(step(), updates_);
+  owed_ = due();
   make_owed_updates();
 }
 
 void Trainer::iterate_overlapped() {
   // what is sampled is fixed here: begin() takes out what the steps overwrite, commit() is after
   store_->begin();
-  const int64_t due = store_->due(step(), updates_);
+  const int64_t due = this->due();
   stages_->run(2, [&](int64_t stage) {
     if (stage == 1) return make_updates(due);
     const auto span = trace::stage("collect");
@@ -409,7 +420,7 @@ void Trainer::capture_graphs() {
   }
   if (report_.metrics().watched()) {
     graph_note_ = "iterations run eagerly: a hook reads the figures of each pass";
-    all_have(false);
+    all_say(false);
     return;
   }
   // what eager iterations left would stay beside what the graphs take: a second copy of activations
@@ -436,16 +447,16 @@ void Trainer::capture_graphs() {
     captured = false;
   }
   // what one process replays, all do
-  if (!all_have(captured) && captured) {
+  if (!all_say(captured) && captured) {
     forget_graphs();
     release_device_memory();
     graph_note_ = "iterations run eagerly: another process could not capture them";
   }
 }
 
-bool Trainer::all_have(bool captured) {
-  if (!placement_.orders) return captured;
-  float count = captured;
+bool Trainer::all_say(bool mine) {
+  if (!placement_.orders) return mine;
+  float count = mine;
   placement_.orders->sum(&count, 1);
   return int(count) == placement_.orders->size();
 }

@@ -154,8 +154,12 @@ class Trainer {
   /// The collected steps are counted, and given to who learns from them.
   void keep_collected();
   void capture_graphs();
-  /// Whether every process has `captured` its graphs.
-  bool all_have(bool captured);
+  /// Whether every process of the run says so. All of them ask.
+  bool all_say(bool mine);
+  /// Whether the first process was told to stop: all know it then.
+  bool stopped();
+  /// Updates that are due, in all processes.
+  int64_t due();
   void capture_collect();
   /// Why it could not be captured, for a line; empty: it was, or there is nothing to draw ahead.
   std::string capture_update_ahead();

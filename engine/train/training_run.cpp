@@ -148,7 +148,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   if (!experiment.run.init_from.empty()) init_from(trainer, experiment.run.init_from);
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
   if (const Replay* replay = trainer.store().replay())
-    experiment.run.replay_capacity = replay->shape().capacity;
+    experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,
                                .env = experiment.env().name,
@@ -299,9 +299,10 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
       replay && experiment->run.dataset.empty() && experiment->run.steps > began.steps) {
     RunOptions anew = experiment->run;
     anew.replay_capacity = 0;
-    const int64_t kept = replay->shape().capacity;
+    const int64_t kept = replay->shape().capacity * placement.processes;
     const int64_t wanted =
-        replay_shape(anew, *trainer.algorithm().plan().replay, replay->shape().window).capacity;
+        replay_shape(anew, *trainer.algorithm().plan().replay, replay->shape().window).capacity *
+        placement.processes;
     if (wanted > kept)
       session.say("the replay keeps " + std::to_string(kept) +
                   " rows, as it began; a new run of this length keeps " + std::to_string(wanted) +

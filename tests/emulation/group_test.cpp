@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unistd.h>
@@ -287,36 +288,39 @@ TEST(EmulatedGroup, adds_on_the_stream_that_is_the_current_one) {
   EXPECT_EQ(error_of(draw), "");
 }
 
-// what a run knows after `kRollouts` iterations, replayed as graphs where they can be
+// what a run knows after some iterations, replayed as graphs where they can be
 struct Learned {
-  std::vector<std::pair<std::string, at::Tensor>> state;
+  std::map<std::string, at::Tensor> state;
   MetricRow row;
   bool captured = false;
 };
 constexpr int kRollouts = 4;
+// updates of which some were replayed
+constexpr int64_t kBeforeReplay = 4;
 
 class Copies : public StateVisitor {
  public:
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  std::map<std::string, at::Tensor> tensors;
 
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
-    tensors.emplace_back(name, value.detach().cpu().clone());
+    tensors[name] = value.detach().cpu().clone();
   }
   void visit_integer(const std::string&, int64_t&) override {}
   void visit_real(const std::string&, double&) override {}
   void visit_text(const std::string&, std::string&) override {}
 };
 
-Learned learned(const std::vector<std::string>& settings, Group* group) {
-  Experiment experiment("ppo", "cartpole");
+Learned learned(const std::string& algo, const std::string& env,
+                const std::vector<std::string>& settings, int iterations, Group* group) {
+  Experiment experiment(algo, env);
   for (const std::string& setting : settings) experiment.table().override_with(setting);
   experiment.run.processes = size_of(group);
   const Placement placement{
       .device = kGpu, .threads = 1, .processes = size_of(group), .group = group};
   Trainer trainer(experiment, placement);
   trainer.warm_up();
-  for (int i = 0; i < kRollouts; ++i) trainer.iterate();
+  for (int i = 0; i < iterations; ++i) trainer.iterate();
   Learned result{.row = trainer.flush(), .captured = trainer.captured()};
   Copies copies;
   trainer.visit_state(copies);
@@ -328,15 +332,16 @@ Learned learned(const std::vector<std::string>& settings, Group* group) {
 void expect_as_one(const std::vector<std::string>& settings) {
   const Place here = place();
   NcclGroup group = here.group();
-  const Learned shared = learned(settings, &group), alone = learned(settings, nullptr);
+  const Learned shared = learned("ppo", "cartpole", settings, kRollouts, &group);
+  const Learned alone = learned("ppo", "cartpole", settings, kRollouts, nullptr);
   EXPECT_TRUE(shared.captured);
-  ASSERT_EQ(shared.state.size(), alone.state.size());
-  for (size_t i = 0; i < shared.state.size(); ++i) {
-    const auto& [name, value] = shared.state[i];
-    EXPECT_EQ(name, alone.state[i].first);
+  // rows of all are shown to the first alone
+  if (here.rank == 0) EXPECT_EQ(shared.state.size(), alone.state.size());
+  for (const auto& [name, value] : shared.state) {
+    ASSERT_TRUE(alone.state.contains(name)) << name;
     // the states of environments are bytes
     if (value.is_floating_point()) {
-      EXPECT_TRUE(at::allclose(value, alone.state[i].second, 1e-3, 1e-4)) << name;
+      EXPECT_TRUE(at::allclose(value, alone.state.at(name), 1e-3, 1e-4)) << name;
     }
   }
   EXPECT_EQ(shared.row.episodes, alone.row.episodes);
@@ -369,8 +374,10 @@ TEST(GroupProcess, DISABLED_saves_rows) {
     OneTensor one;
     at::Tensor rows = own.clone();
     AllRows(one, group).rows("rows", rows);
-    EXPECT_TRUE(at::equal(one.saved.cpu(), all.cpu()));
-    one.loading = true;
+    // the first process alone is shown them
+    if (here.rank == 0) EXPECT_TRUE(at::equal(one.saved.cpu(), all.cpu()));
+    else EXPECT_FALSE(one.saved.defined());
+    one.loading = true, one.saved = all;
     rows.zero_();
     AllRows(one, group).rows("rows", rows);
     EXPECT_TRUE(at::equal(rows.cpu(), own.cpu()));
@@ -401,6 +408,38 @@ TEST(GroupProcess, DISABLED_learns_by_the_reference) {
 TEST(EmulatedGroup, learns_what_one_process_does_in_replayed_graphs) {
   for (const char* how : {"learns", "learns_scaled", "learns_by_the_reference"})
     expect_content(2, 2, how);
+}
+
+// each draws from a replay of its own: what is replayed is what is done eagerly, and all have the
+// same networks
+void expect_replayed_as_eager(const std::string& algo, int iterations) {
+  const Place here = place();
+  NcclGroup group = here.group();
+  const auto& small = find_algo(algo).small;
+  std::vector<std::string> settings = small.settings;
+  settings.push_back("train.steps=100000");
+  const Learned replayed = learned(algo, small.env, settings, iterations, &group);
+  settings.push_back("train.graph=false");
+  const Learned eager = learned(algo, small.env, settings, iterations, &group);
+  EXPECT_TRUE(replayed.captured);
+  EXPECT_FALSE(eager.captured);
+  ASSERT_EQ(replayed.state.size(), eager.state.size());
+  int64_t updates = 0;
+  for (const auto& [name, value] : replayed.state) {
+    EXPECT_TRUE(at::equal(value, eager.state.at(name))) << name;
+    if (name == "algo.updates") updates = value.item<int64_t>();
+    // what the others have, who see no rows
+    if (!name.starts_with("algo.")) continue;
+    const at::Tensor all = group.gather(value.to(kGpu)).cpu();
+    EXPECT_TRUE(at::equal(all[0], all[1])) << name;
+  }
+  EXPECT_GT(updates, kBeforeReplay);
+}
+
+TEST(GroupProcess, DISABLED_learns_tdmpc2) { expect_replayed_as_eager("tdmpc2", 5); }
+TEST(GroupProcess, DISABLED_learns_dreamer) { expect_replayed_as_eager("dreamer", 5); }
+TEST(EmulatedGroup, learns_from_replays_in_replayed_graphs) {
+  for (const char* how : {"learns_tdmpc2", "learns_dreamer"}) expect_content(2, 2, how);
 }
 
 }  // namespace

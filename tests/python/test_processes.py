@@ -76,9 +76,9 @@ def train(engine, run, *words):
     return run
 
 
-def start(run, *words):
+def start(run, *words, algo="ppo", env="cartpole"):
     return subprocess.Popen(
-        [ENGINE, "train", "ppo", "cartpole", "--bare", "--sinks", "jsonl", "processes=2", "--out", run, *words],
+        [ENGINE, "train", algo, env, "--bare", "--sinks", "jsonl", "processes=2", "--out", run, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -178,6 +178,107 @@ def test_a_run_is_resumed_by_more_or_fewer(engine, tmp_path, before, after):
     assert rows_of(run)[-1]["step"] == STEPS
 
 
+# off-policy: each keeps the steps of its own environments and draws its share of a batch from them
+REPLAYED = {
+    "tdmpc2": [
+        "env.max_steps=25",
+        "tdmpc2.enc_dim=16",
+        "tdmpc2.mlp_dim=16",
+        "tdmpc2.latent_dim=16",
+        "tdmpc2.num_q=2",
+        "tdmpc2.samples=24",
+        "tdmpc2.elites=6",
+        "tdmpc2.policy_trajectories=4",
+        "tdmpc2.batch=32",
+        "tdmpc2.seed_steps=240",
+        "tdmpc2.updates_per_step=0.05",
+    ],
+    "dreamer": [
+        "dreamer.deter=16",
+        "dreamer.hidden=8",
+        "dreamer.classes=4",
+        "dreamer.stoch=4",
+        "dreamer.units=8",
+        "dreamer.imagination=3",
+        "dreamer.batch=4",
+        "dreamer.length=6",
+        "dreamer.first_steps=240",
+        "dreamer.train_ratio=1.5",
+    ],
+}
+
+
+def train_replayed(engine, algo, run, *words):
+    common = ["--bare", "--sinks", "jsonl", "env.count=8", "threads=2", "seed=3", "train.save_every=240", "train.keep=10"]
+    done = engine("train", algo, "pendulum", *common, *REPLAYED[algo], "train.steps=720", *words, "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+@pytest.mark.parametrize("algo", REPLAYED)
+def test_two_collect_what_one_does_and_learn_from_it_together(engine, tmp_path, algo):
+    one = train_replayed(engine, algo, tmp_path / "one")
+    two = train_replayed(engine, algo, tmp_path / "two", "processes=2")
+    # seeds, noise and what is kept are a matter of the run's rows: until something is learned all is the same
+    assert hashes_of(checkpoints(one)[0]) == hashes_of(checkpoints(two)[0])
+    first, second = (state_of(checkpoints(run)[1]) for run in (one, two))
+    assert first.keys() == second.keys()
+    assert any(name.startswith("replay.") for name in first)
+    for name in first:
+        if name.startswith(("replay.", "envs.")) and not name.startswith("replay.extra"):
+            assert np.array_equal(first[name], second[name]), name
+    a, b = rows_of(one)[-1], rows_of(two)[-1]
+    for name in ("step", "episodes", "replay/rows"):
+        assert a[name] == b[name]
+    updates = [state_of(checkpoints(run)[-1])["algo.updates"] for run in (one, two)]
+    assert np.array_equal(*updates) and updates[0] > 4
+    # of the same settings, learned from other sequences
+    weights = [state_of(checkpoints(run)[-1])["algo." + w] for run in (one, two) for w in first_weights(first)]
+    assert not np.array_equal(*weights)
+
+
+def first_weights(state):
+    return [name.removeprefix("algo.") for name in state if name.startswith("algo.") and name.endswith("weight")][:1]
+
+
+@pytest.mark.parametrize("algo", REPLAYED)
+def test_a_resumed_run_with_a_replay_ends_as_the_unbroken_one(engine, tmp_path, algo):
+    words = ["processes=2", "train.log_every=240", "train.replay_capacity=728"]
+    whole = train_replayed(engine, algo, tmp_path / "whole", *words)
+    broken = train_replayed(engine, algo, tmp_path / "broken", *words, "train.steps=480")
+    done = engine("train", "--resume", broken, "--sinks", "jsonl", "train.steps=720")
+    assert done.returncode == 0, done.stderr
+    assert hashes_of(checkpoints(broken)[-1]) == hashes_of(checkpoints(whole)[-1])
+
+
+@pytest.mark.parametrize("algo", REPLAYED)
+@pytest.mark.parametrize("before, after", [(1, 2), (2, 1)])
+def test_a_replay_is_shared_out_anew(engine, tmp_path, algo, before, after):
+    words = [f"processes={before}", "train.replay_capacity=728", "train.steps=480"]
+    run = train_replayed(engine, algo, tmp_path / "run", *words)
+    kept = state_of(checkpoints(run)[-1])
+    done = engine("train", "--resume", run, "--sinks", "jsonl", "train.steps=720", f"processes={after}")
+    assert done.returncode == 0, done.stderr
+    assert rows_of(run)[-1]["step"] == 720
+    now = state_of(checkpoints(run)[-1])
+    # what was collected before is still there
+    times = kept["replay.reward"].shape[0] - 1
+    assert np.array_equal(now["replay.reward"][:times], kept["replay.reward"][:times])
+
+
+def test_a_stop_between_updates_is_one_of_all(tmp_path):
+    run = tmp_path / "run"
+    # thousands of updates are due at once, and the rest of them is left for later
+    words = [w for w in REPLAYED["tdmpc2"] if not w.startswith("tdmpc2.updates")]
+    leader = start(run, *words, "env.count=8", "tdmpc2.updates_per_step=1000", algo="tdmpc2", env="pendulum")
+    wait_for(lambda: (run / "run.json").exists())
+    time.sleep(2)
+    leader.send_signal(signal.SIGINT)
+    _, error = leader.communicate(timeout=60)
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped", error
+    assert hashes_of(checkpoints(run)[-1])["integers"]["trainer.owed_updates"] > 0
+
+
 def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, tmp_path):
     run = tmp_path / "run"
     leader = start(run, "train.steps=500000000", "train.save_every=20000")
@@ -217,8 +318,8 @@ def test_none_is_left_when_the_first_ends(tmp_path, how):
         (["ppo", "cartpole", "ppo.minibatch=65"], "ppo.minibatch must be a multiple of processes=2"),
         (["ppo", "cartpole", "ppo.minibatch=1"], "ppo.minibatch must be a multiple of processes=2"),
         (["ppo", "cartpole", "threads=3"], "threads must be a multiple of it, got 3; use 2 or 4"),
-        (["tdmpc2", "pendulum"], "tdmpc2 learns in one process"),
-        (["dreamer", "pendulum"], "dreamer learns in one process"),
+        (["tdmpc2", "pendulum", "tdmpc2.batch=129"], "tdmpc2.batch must be a multiple of it, got 129; use 128 or 130"),
+        (["dreamer", "pendulum", "dreamer.batch=1"], "dreamer.batch must be a multiple of it, got 1; use 2"),
         (["ppo", "cartpole", "processes=100"], "processes must be"),
     ],
 )

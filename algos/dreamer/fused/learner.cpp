@@ -123,40 +123,48 @@ void FusedLearner::each_shard(const Work& work) {
 }
 
 void FusedLearner::draw_noise() {
-  const auto fill = [&](UpdateNumbers kind) {
-    return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>());
+  // numbers of each process lie behind those of the ones before it
+  const int64_t rank = rank_of(options_.group);
+  const auto fill = [&](UpdateNumbers kind, const at::Tensor& numbers) {
+    return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>(),
+                       rank * numbers.numel());
   };
   const bool normal = ActionDistribution(options_.shape).takes_normals();
   const auto draw_action = normal ? noise_normal_ : noise_uniform_;
   if (lanes_.device().is_cuda()) {
-    noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
-    noise_uniform_(noise_.prior, fill(UpdateNumbers::prior));
-    draw_action(noise_.action, fill(UpdateNumbers::action));
+    noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior, noise_.posterior));
+    noise_uniform_(noise_.prior, fill(UpdateNumbers::prior, noise_.prior));
+    draw_action(noise_.action, fill(UpdateNumbers::action, noise_.action));
     return;
   }
   // threads share them: the posterior's, and those of each imagined step
   const auto of_step = [](const at::Tensor& all, int64_t t, NoiseFill numbers, const auto& draw) {
     at::Tensor step = all[t];
-    numbers.first = uint64_t(t * step.numel());
+    numbers.first += uint64_t(t * step.numel());
     draw(step, numbers);
   };
   const int64_t H = options_.options.imagination;
   options_.pool->run(H + 2, [&](int64_t part) {
-    if (part == 0) return noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior));
-    of_step(noise_.action, part - 1, fill(UpdateNumbers::action), draw_action);
-    if (part <= H) of_step(noise_.prior, part - 1, fill(UpdateNumbers::prior), noise_uniform_);
+    if (part == 0)
+      return noise_uniform_(noise_.posterior, fill(UpdateNumbers::posterior, noise_.posterior));
+    of_step(noise_.action, part - 1, fill(UpdateNumbers::action, noise_.action), draw_action);
+    if (part <= H)
+      of_step(noise_.prior, part - 1, fill(UpdateNumbers::prior, noise_.prior), noise_uniform_);
   });
 }
 
 void FusedLearner::learn_agreement() {
   at::AutoGradMode with_grad(true);
   const Options& o = options_.options;
-  auto projected = projected_.detach();
+  // of all processes' rows
+  auto projected = gathered(options_.group, projected_.detach()).detach();
   projected.set_requires_grad(true);
-  const auto loss = o.redundancy_coef * redundancy_loss(projected, token_, o.off_diagonal);
+  const auto token = gathered(options_.group, token_);
+  const auto loss = o.redundancy_coef * redundancy_loss(projected, token, o.off_diagonal);
   loss.backward();
-  d_projected_.copy_(projected.grad());
-  figures_[0][kObservation].copy_(loss.detach());
+  const int64_t rows = projected_.size(0);
+  d_projected_.copy_(projected.grad().narrow(0, rank_of(options_.group) * rows, rows));
+  figures_[0][kObservation].copy_(loss.detach() * options_.share());
 }
 
 at::Tensor FusedLearner::gradients(const Sequences& batch) {
@@ -168,7 +176,7 @@ at::Tensor FusedLearner::gradients(const Sequences& batch) {
     if (at_once != at_once_) make_shards(at_once);
     learn(batch);
   });
-  state_->optimizer.reduce(lanes_, {}, *options_.pool);
+  reduce_all(state_->optimizer, lanes_, {}, *options_.pool, options_.group);
   return state_->optimizer.gradient();
 }
 
@@ -178,13 +186,24 @@ void FusedLearner::learn(const Sequences& batch) {
   weights_.copy();
   const Shard::Update update{batch, noise_, latents_};
   each_shard([&](int64_t s) { shards_[size_t(s)]->first_pass(update); });
-  // the range of all returns, in which advantages are measured
-  auto range = state_->range.clone();
-  scale_ = moved_range(range, returns_, options_.options.range_rate);
+  find_range();
   if (!options_.shape.decodes) learn_agreement();
   each_shard([&](int64_t s) { shards_[size_t(s)]->second_pass(update, scale_); });
   // last, so that whoever runs out of memory may begin anew
-  state_->range.copy_(range);
+  state_->range.copy_(range_);
+  found_ = false;
+}
+
+void FusedLearner::find_range() {
+  // where an update is begun anew, other processes have given their returns already
+  if (found_ && options_.group && !options_.shape.decodes)
+    throw Error(
+        "[dreamer] memory does not suffice for an update of this process; set "
+        "dreamer.micro_batch, so that all learn from fewer sequences at once");
+  if (found_) return;
+  range_ = state_->range.clone();
+  scale_ = moved_range(range_, gathered(options_.group, returns_), options_.options.range_rate);
+  found_ = true;
 }
 
 StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) {
@@ -199,6 +218,7 @@ StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) 
 
   // figures that are sums add up; losses come first, and their sum
   at::sum_out(figures, figures_, 0);
+  if (options_.group) options_.group->sum(figures);
   figures[kTotal].copy_(figures.narrow(0, 0, kTotal).sum());
   figures[kGradNorm].copy_(s.optimizer.norm());
   figures[kRange].copy_(scale_);

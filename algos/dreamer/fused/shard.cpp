@@ -24,7 +24,8 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       T_(o.options.length),
       m_(place.at_once),
       n_(T_ * m_),
-      rows_(double(T_ * o.options.batch)),
+      batch_(double(o.batch_of_all())),
+      rows_(double(T_) * batch_),
       dream_rows_(rows_ * double(o.options.imagination)),
       bins_(bins),
       lane_(lane),
@@ -192,7 +193,7 @@ void Shard::learn_replayed_values(const Sequences& batch) {
   // the dream begins at these rows, so the value network has seen them
   replayed_logits_.copy_(dream_.value.all_out().narrow(0, 0, rows));
   auto loss = loss_.narrow(0, 0, rows);
-  const double factor = o.replay_value_coef / double((T_ - 1) * o.batch);
+  const double factor = o.replay_value_coef / (double(T_ - 1) * batch_);
   symexp_loss_(bins_, replayed_logits_, dream_.value.bias(),
                {.target = replayed_returns_,
                 .second = dream_.slow_mean()[0].narrow(0, 0, rows),

@@ -79,10 +79,10 @@ class Shard {
   std::shared_ptr<Networks> networks_;
   ShardPlace place_;
   Precision precision_;
-  int64_t T_, m_, n_;         ///< sequences at once, and their rows of all steps
-  int64_t begun_ = 0;         ///< sequences of the shard before the part
-  double rows_, dream_rows_;  ///< of the whole batch, by which means divide
-  at::Tensor bins_, lane_;    ///< lane_: its gradients
+  int64_t T_, m_, n_;                 ///< sequences at once, and their rows of all steps
+  int64_t begun_ = 0;                 ///< sequences of the shard before the part
+  double batch_, rows_, dream_rows_;  ///< of the whole batch, by which means divide
+  at::Tensor bins_, lane_;            ///< lane_: its gradients
   BackScratch scratch_;
   Core core_;
   Sight sight_;

@@ -10,15 +10,18 @@ namespace maglev::dreamer {
 ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& state)
     : options_(options),
       state_(&state),
-      loss_(options.options, options.shape, *state.networks, *state.slow_value) {
+      loss_(options.options, options.shape, *state.networks, *state.slow_value, options.group) {
   // autograd adds into the flat gradient
   state.params.bind(*state.networks, *state.networks, state.grad);
 }
 
 UpdateNoise ReferenceLearner::noise(int64_t T, int64_t B) const {
   const int64_t H = options_.options.imagination, S = options_.shape.stoch;
-  const auto fill = [&](UpdateNumbers kind) {
-    return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>());
+  // numbers of each process lie behind those of the ones before it
+  const int64_t rank = rank_of(options_.group);
+  const auto fill = [&](UpdateNumbers kind, const at::Tensor& numbers) {
+    return update_fill(options_.seed, kind, state_->updates.const_data_ptr<int64_t>(),
+                       rank * numbers.numel());
   };
   const auto empty = [&](at::IntArrayRef sizes) {
     return at::empty(sizes, state_->grad.options());
@@ -27,10 +30,11 @@ UpdateNoise ReferenceLearner::noise(int64_t T, int64_t B) const {
   UpdateNoise noise{.posterior = empty({T, B, S}),
                     .prior = empty({H, T * B, S}),
                     .action = empty({H + 1, T * B, actions.numbers(options_.shape.actions)})};
-  noise_uniform_(noise.posterior, fill(UpdateNumbers::posterior));
-  noise_uniform_(noise.prior, fill(UpdateNumbers::prior));
-  if (actions.takes_normals()) noise_normal_(noise.action, fill(UpdateNumbers::action));
-  else noise_uniform_(noise.action, fill(UpdateNumbers::action));
+  noise_uniform_(noise.posterior, fill(UpdateNumbers::posterior, noise.posterior));
+  noise_uniform_(noise.prior, fill(UpdateNumbers::prior, noise.prior));
+  if (actions.takes_normals())
+    noise_normal_(noise.action, fill(UpdateNumbers::action, noise.action));
+  else noise_uniform_(noise.action, fill(UpdateNumbers::action, noise.action));
   return noise;
 }
 
@@ -42,9 +46,10 @@ StoredLatents ReferenceLearner::update(const Sequences& batch, at::Tensor& figur
   // one loss, one way back, one optimiser for everything
   s.grad.zero_();
   const auto terms = loss_.compute(batch, noise(T, B), s.range);
-  terms.total.backward();
+  // with other processes its means are shares of the means over all of theirs
+  (terms.total * options_.share()).backward();
   s.set_learning_rate(o.lr, o.warmup);
-  s.optimizer.reduce(s.grad, {}, *options_.pool);
+  reduce_all(s.optimizer, s.grad, {}, *options_.pool, options_.group);
   s.optimizer.clip(s.skip);
   s.optimizer.step(s.lr, *options_.pool);
   s.finish_update(o.slow_rate);
@@ -55,6 +60,7 @@ StoredLatents ReferenceLearner::update(const Sequences& batch, at::Tensor& figur
                            terms.representation, terms.policy, terms.value, terms.replay_value,
                            terms.total, s.optimizer.norm(), terms.divergence, terms.entropy,
                            terms.mean_return, terms.range}));
+  if (options_.group) options_.group->sum(figures.mul_(options_.share()));
   const Latent& latent = terms.observed.latent;
   const auto stoch = latent.stoch.detach().unflatten(-1, {options_.shape.stoch, -1}).argmax(-1);
   return {.deter = latent.deter.detach(), .stoch = stoch.to(at::kByte)};

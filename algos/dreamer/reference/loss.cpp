@@ -10,12 +10,13 @@
 namespace maglev::dreamer {
 
 ReferenceLoss::ReferenceLoss(const Options& options, const ModelShape& shape,
-                             const Networks& networks, const Head& slow_value)
+                             const Networks& networks, const Head& slow_value, Group* group)
     : options_(options),
       shape_(shape),
       actions_(shape),
       networks_(&networks),
       slow_value_(&slow_value),
+      group_(group),
       bins_(symexp_bins(networks.parameters().front().options())) {}
 
 Observed ReferenceLoss::observe(const Sequences& batch, const at::Tensor& noise) const {
@@ -53,8 +54,7 @@ void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
     terms.observation = o.reconstruction_coef * errors.mean();
   } else {
     const auto projected = networks_->projector->forward(feature.flatten(0, 1));
-    terms.observation =
-        o.redundancy_coef * redundancy_loss(projected, token.flatten(0, 1), o.off_diagonal);
+    terms.observation = o.redundancy_coef * redundancy(projected, token.flatten(0, 1));
   }
   const auto rewards = two_hot_code(batch.reward, bins_);
   terms.reward = o.reward_coef * cross_entropy(networks_->reward->forward(feature), rewards).mean();
@@ -70,6 +70,18 @@ void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
   terms.dynamics = o.dynamics_coef * dynamics.clamp_min(o.free_nats).mean();
   terms.representation = o.representation_coef * representation.clamp_min(o.free_nats).mean();
   terms.divergence = dynamics.detach().mean();
+}
+
+at::Tensor ReferenceLoss::redundancy(const at::Tensor& projected, const at::Tensor& token) const {
+  if (!group_) return redundancy_loss(projected, token, options_.off_diagonal);
+  // others' rows are constants here, and each process has the gradient of its own
+  const auto others = gathered(group_, projected.detach());
+  const int64_t rows = projected.size(0), begin = group_->rank() * rows, end = begin + rows;
+  const auto all =
+      at::cat({others.narrow(0, 0, begin), projected, others.narrow(0, end, others.size(0) - end)});
+  const auto loss = redundancy_loss(all, gathered(group_, token.detach()), options_.off_diagonal);
+  const double processes = group_->size();
+  return processes * loss - (processes - 1) * loss.detach();
 }
 
 Imagined ReferenceLoss::imagine(const Latent& starts, const UpdateNoise& noise) const {
@@ -121,7 +133,7 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
 
   // advantages (R_t - v(s_t)) / max(1, S), S the moving range of returns from the 5th to the 95th
   // percentile
-  terms.range = moved_range(range, imagined.returns, o.range_rate);
+  terms.range = moved_range(range, gathered(group_, imagined.returns.flatten()), o.range_rate);
   const auto advantage = (imagined.returns - first(imagined.value)) / terms.range;
 
   // actor: -(advantage ln p(a_t | s_t) + eta entropy), by likelihood ratios for any actions

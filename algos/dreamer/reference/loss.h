@@ -36,8 +36,10 @@ struct Imagined {
 
 class ReferenceLoss {
  public:
+  /// With `group` what is of the whole batch is of all processes' sequences: the range of returns,
+  /// and the redundancy of states and tokens.
   ReferenceLoss(const Options& options, const ModelShape& shape, const Networks& networks,
-                const Head& slow_value);
+                const Head& slow_value, Group* group = nullptr);
 
   /// All weighted, a scalar each. `total` is their sum, through which gradients go.
   struct Terms {
@@ -60,6 +62,9 @@ class ReferenceLoss {
   void replay_value_loss(const Sequences& batch, const at::Tensor& returns, Terms& terms) const;
 
  private:
+  /// The redundancy loss over rows of all processes; its gradient is of this one's, in the scale of
+  /// losses that are means over its own rows.
+  at::Tensor redundancy(const at::Tensor& projected, const at::Tensor& token) const;
   /// Cross-entropy to `target`, and to what the slow network says of the same features.
   at::Tensor value_loss(const at::Tensor& feature, const at::Tensor& target) const;
 
@@ -68,6 +73,7 @@ class ReferenceLoss {
   ActionDistribution actions_;
   const Networks* networks_;
   const Head* slow_value_;
+  Group* group_;
   at::Tensor bins_;
 };
 

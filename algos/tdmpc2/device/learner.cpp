@@ -323,13 +323,12 @@ void DeviceLearner::policy_gradients(const at::Tensor& latents, const Sequences&
   std::vector<PolicyPass> whole;
   std::vector<at::Tensor> begins;
   for (const Part& part : parts) {
+    if (scale_moved() && parts.size() > 1) break;
     whole.push_back(pass_of(part));
     begins.push_back(whole.back().value.narrow(0, 0, part.count()));
     if (parts.size() > 1) whole.clear();
   }
-  auto scale = state_->scale.clone();
-  update_running_scale(scale, begins.size() == 1 ? begins.front() : at::cat(begins),
-                       options_.options.tau);
+  const at::Tensor scale = moved_scale(begins);
   for (const Part& part : parts) {
     if (parts.size() > 1) {
       // not two at once
@@ -340,8 +339,7 @@ void DeviceLearner::policy_gradients(const at::Tensor& latents, const Sequences&
     gather(begin, end);
   }
   // last, so that whoever runs out of memory may begin anew
-  state_->scale.copy_(scale);
-  figures[kScale].copy_(scale);
+  keep_scale(figures);
 }
 
 }  // namespace maglev::tdmpc2

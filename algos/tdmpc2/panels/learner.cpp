@@ -59,7 +59,10 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       discount_(o.discount.front()),
       pool_(o.pool),
       state_(&state),
+      group_(o.group),
       B_(o.options.batch),
+      all_(o.batch_of_all()),
+      before_(o.first_sequence()),
       H_(o.options.horizon),
       D_(o.shape.latent),
       A_(o.shape.actions),
@@ -120,7 +123,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   policy_q_ = memory_.take(policy_steps * stride_);
   model_sums_.resize(size_t(panels_));
   policy_sums_.resize(size_t(policy_steps));
-  sorted_.resize(size_t(B_));
+  begins_ = at::empty({B_}, state.grad.options());
   for (size_t i = 0; i < taken_.size(); ++i) scratch_.push_back(make_scratch());
 
   // gradients as the optimisers take them: one lane each
@@ -197,7 +200,7 @@ void PanelLearner::draw_normals(UpdateNumbers kind, int64_t p, int64_t t, Scratc
                                 float* panel) const {
   // rows of a panel are a range of the numbers ReferenceLearner draws for the whole batch
   NoiseFill numbers = fill(kind);
-  numbers.first += uint64_t((t * B_ + p * stride_) * A_);
+  numbers.first += uint64_t((t * all_ + before_ + p * stride_) * A_);
   numbers.count = rows_of(p) * A_;
   noise_normal_cpu(numbers, s.noise);
   for (int64_t i = 0; i < A_; ++i) {
@@ -216,14 +219,15 @@ const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t
   if (options_.dropout == 0) return nullptr;
   // numbered by network, step, row and feature; a panel's rows lie together
   const NoiseFill numbers = fill(kind);
-  dropout_cpu({.seed = numbers.seed,
-               .stream = numbers.stream,
-               .first = numbers.first + uint64_t(((net * steps + t) * B_ + p * stride_) * M_),
-               .row_step = uint64_t(M_),
-               .features = M_,
-               .stride = stride_,
-               .share = float(options_.dropout),
-               .factor = s.factor});
+  dropout_cpu(
+      {.seed = numbers.seed,
+       .stream = numbers.stream,
+       .first = numbers.first + uint64_t(((net * steps + t) * all_ + before_ + p * stride_) * M_),
+       .row_step = uint64_t(M_),
+       .features = M_,
+       .stride = stride_,
+       .share = float(options_.dropout),
+       .factor = s.factor});
   return s.factor;
 }
 
@@ -282,16 +286,23 @@ void PanelLearner::update(const Sequences& batch, at::Tensor& figures) {
                 "columns are contiguous");
   // the model moves first: the policy learns from value networks that have moved
   model_gradients(batch);
-  s.model_adam.reduce(model_grad_, {}, *pool_);
+  reduce_all(s.model_adam, model_grad_, {}, *pool_, group_);
   s.model_adam.clip(s.skip);
   s.model_adam.step(s.lr, *pool_);
   policy_gradients();
-  s.policy_adam.reduce(policy_grad_, {}, *pool_);
+  reduce_all(s.policy_adam, policy_grad_, {}, *pool_, group_);
   s.policy_adam.clip(s.skip);
   s.policy_adam.step(s.lr, *pool_);
   s.finish_update(options_.tau, *pool_);
+  // shares of the whole batch's, until all have added theirs
   write_model_figures(figures);
   write_policy_figures(figures);
+  if (group_) group_->sum(figures);
+  // these all know already
+  float* figure = figures.data_ptr<float>();
+  figure[kGradNorm] = *s.model_adam.norm().const_data_ptr<float>();
+  figure[kPolicyGradNorm] = *s.policy_adam.norm().const_data_ptr<float>();
+  figure[kScale] = *s.scale.const_data_ptr<float>();
 }
 
 void PanelLearner::write_model_figures(at::Tensor& figures) const {
@@ -302,7 +313,7 @@ void PanelLearner::write_model_figures(at::Tensor& figures) const {
     sum.termination += part.termination, sum.target += part.target;
   }
   // means over rows and steps: the sums carry rho^t already, where a loss has it
-  const double rows = double(B_ * H_);
+  const double rows = double(all_ * H_);
   const double consistency = sum.consistency / (rows * double(D_)), reward = sum.reward / rows;
   const double value = sum.value / (rows * double(shape_.num_q));
   const double termination = sum.termination / rows;
@@ -312,12 +323,11 @@ void PanelLearner::write_model_figures(at::Tensor& figures) const {
   figure[kTotal] = float(options_.consistency_coef * consistency + options_.reward_coef * reward +
                          options_.value_coef * value + options_.termination_coef * termination);
   figure[kTarget] = float(sum.target / rows);
-  figure[kGradNorm] = *state_->model_adam.norm().const_data_ptr<float>();
 }
 
 void PanelLearner::write_policy_figures(at::Tensor& figures) const {
   const double scale = double(*state_->scale.const_data_ptr<float>());
-  const double rows = double(B_ * (H_ + 1));
+  const double rows = double(all_ * (H_ + 1));
   double entropy = 0, q = 0, loss = 0;
   // each panel at each step
   for (size_t i = 0; i < policy_sums_.size(); ++i) {
@@ -328,8 +338,7 @@ void PanelLearner::write_policy_figures(at::Tensor& figures) const {
   }
   float* figure = figures.data_ptr<float>();
   figure[kPolicy] = float(loss / rows), figure[kEntropy] = float(entropy / rows);
-  figure[kQMean] = float(q / rows), figure[kScale] = float(scale);
-  figure[kPolicyGradNorm] = *state_->policy_adam.norm().const_data_ptr<float>();
+  figure[kQMean] = float(q / rows);
 }
 
 }  // namespace maglev::tdmpc2

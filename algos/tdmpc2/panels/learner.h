@@ -124,7 +124,9 @@ class PanelLearner : public Learner {
   float discount_;
   ThreadPool* pool_;
   LearnerState* state_;
-  int64_t B_, H_, D_, A_, M_;
+  Group* group_;
+  int64_t B_, all_, before_;  ///< sequences here, of all processes, and of those before this one
+  int64_t H_, D_, A_, M_;
   int64_t stride_, panels_;
   int64_t wide_;  ///< floats of a latent with its action
   bool bf16_;
@@ -155,7 +157,7 @@ class PanelLearner : public Learner {
   std::vector<PanelStack::Saved> policy_saved_;
   float *policy_head_, *policy_noise_, *policy_d_action_, *policy_q_;
   std::vector<PolicySums> policy_sums_;
-  std::vector<float> sorted_;  ///< [B], values at step 0
+  at::Tensor begins_;  ///< [B] f32, values at step 0
 
   std::vector<Scratch> scratch_;  ///< one a thread
   std::vector<std::atomic<bool>> taken_;

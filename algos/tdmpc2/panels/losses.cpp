@@ -104,7 +104,7 @@ void PanelLearner::learn_reward(const Sequences& batch, int64_t p, Scratch& s) {
         {.bins = kTwoHot,
          .logits = logits,
          .target = batch.reward.const_data_ptr<float>() + t * B_ + p * stride_,
-         .weight = float(options_.reward_coef * double(rho_[size_t(t)]) / double(H_ * B_)),
+         .weight = float(options_.reward_coef * double(rho_[size_t(t)]) / double(H_ * all_)),
          .loss = s.loss,
          .stride = stride_,
          .rows = rows_of(p)});
@@ -123,7 +123,7 @@ void PanelLearner::learn_consistency(int64_t p, Scratch& s) {
     float* d = d_latent(p, t);
     if (t == H_) std::fill_n(d, D_ * stride_, 0.f);  // the first to write there
     const float slope =
-        float(2 * options_.consistency_coef * double(rho_[size_t(t - 1)]) / double(H_ * B_ * D_));
+        float(2 * options_.consistency_coef * double(rho_[size_t(t - 1)]) / double(H_ * all_ * D_));
     std::fill_n(s.loss, stride_, 0.f);
     for (int64_t f = 0; f < D_; ++f)
       for (int64_t r = 0; r < rows; ++r) {
@@ -148,7 +148,7 @@ void PanelLearner::learn_value(int64_t p, Scratch& s) {
                         .logits = logits,
                         .target = s.target + t * stride_,
                         .weight = float(options_.value_coef * double(rho_[size_t(t)]) /
-                                        double(H_ * B_ * shape_.num_q)),
+                                        double(H_ * all_ * shape_.num_q)),
                         .loss = s.loss,
                         .stride = stride_,
                         .rows = rows_of(p)});
@@ -163,7 +163,7 @@ void PanelLearner::learn_value(int64_t p, Scratch& s) {
 void PanelLearner::learn_termination(const Sequences& batch, int64_t p, Scratch& s) {
   const PanelStack& net = termination_.front();
   net.begin_part(termination_waiting_, p);
-  const float weight = float(options_.termination_coef / double(H_ * B_));
+  const float weight = float(options_.termination_coef / double(H_ * all_));
   for (int64_t t = 0; t < H_; ++t) {
     net.aim(termination_waiting_, p * H_ + t, s.termination_back);
     float* logit = s.termination_back.dz.back();
@@ -238,15 +238,19 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
 
 // towards the range between the 5th and 95th percentile of values at step 0, linearly interpolated
 void PanelLearner::move_scale() {
+  float* begins = begins_.data_ptr<float>();
   for (int64_t p = 0; p < panels_; ++p)
-    std::copy_n(policy_q_ + p * (H_ + 1) * stride_, rows_of(p), sorted_.data() + p * stride_);
+    std::copy_n(policy_q_ + p * (H_ + 1) * stride_, rows_of(p), begins + p * stride_);
+  // of the whole batch
+  const at::Tensor all = gathered(group_, begins_);
+  float* sorted = all.data_ptr<float>();
   // what is no number goes last: with a plain < the order would be undefined
-  std::sort(sorted_.begin(), sorted_.end(),
+  std::sort(sorted, sorted + all_,
             [](float a, float b) { return a < b || (std::isnan(b) && !std::isnan(a)); });
   const auto percentile = [&](double share) {
-    const double place = share * double(B_ - 1);
-    const size_t low = size_t(place), high = std::min(low + 1, size_t(B_ - 1));
-    return sorted_[low] + float(place - double(low)) * (sorted_[high] - sorted_[low]);
+    const double place = share * double(all_ - 1);
+    const int64_t low = int64_t(place), high = std::min(low + 1, all_ - 1);
+    return sorted[low] + float(place - double(low)) * (sorted[high] - sorted[low]);
   };
   float& scale = *state_->scale.data_ptr<float>();
   // a batch that is no numbers moves nothing for good
@@ -256,7 +260,7 @@ void PanelLearner::move_scale() {
 
 void PanelLearner::policy_back(int64_t p, int64_t t) {
   const int64_t i = p * (H_ + 1) + t;
-  const double weight = -double(rho_[size_t(t)]) / double(B_ * (H_ + 1));
+  const double weight = -double(rho_[size_t(t)]) / double(all_ * (H_ + 1));
   // a value is the mean of two networks', over the scale
   const float value = float(weight * 0.5 / double(*state_->scale.const_data_ptr<float>()));
   float* d_action = policy_d_action_ + i * A_ * stride_;

@@ -206,11 +206,11 @@ void ReferenceLearner::policy_gradients(const at::Tensor& latents, const Sequenc
   PolicyValues values;
   std::vector<at::Tensor> begins;
   for (const Part& part : parts) {
+    if (scale_moved() && !whole) break;
     values = values_of(part, /*with_gradient=*/whole);
     begins.push_back(values.q[0].detach());
   }
-  auto scale = state_->scale.clone();
-  update_running_scale(scale, whole ? begins.front() : at::cat(begins), options_.options.tau);
+  const at::Tensor scale = moved_scale(begins);
 
   for (const Part& part : parts) {
     at::AutoGradMode with_grad(true);
@@ -224,9 +224,7 @@ void ReferenceLearner::policy_gradients(const at::Tensor& latents, const Sequenc
     figures[kQMean].add_(now.q.mean(), part.share());
   }
   // last, so that whoever runs out of memory may begin anew
-  at::NoGradGuard no_grad;
-  state_->scale.copy_(scale);
-  figures[kScale].copy_(scale);
+  keep_scale(figures);
 }
 
 }  // namespace maglev::tdmpc2
