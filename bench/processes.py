@@ -17,11 +17,13 @@ from pathlib import Path
 
 HOME = Path(__file__).resolve().parents[1]
 CASES = {
-    "cartpole 1024 x 32": ["cartpole", "--bare", "env.count=1024", "ppo.rollout=32", "ppo.minibatch=8192", "ppo.epochs=4",
-                           "train.steps=3000000"],
-    "cartpole 8 x 128": ["cartpole", "--bare", "env.count=8", "ppo.rollout=128", "ppo.minibatch=256", "ppo.epochs=4",
-                         "train.steps=400000"],
-    "goodhart 64 x 32": ["goodhart", "env.count=64", "ppo.rollout=32", "ppo.minibatch=512", "train.steps=60000"],
+    "ppo cartpole 1024 x 32": ["ppo", "cartpole", "--bare", "env.count=1024", "ppo.rollout=32", "ppo.minibatch=8192", "ppo.epochs=4",
+                               "train.steps=3000000"],
+    "ppo cartpole 8 x 128": ["ppo", "cartpole", "--bare", "env.count=8", "ppo.rollout=128", "ppo.minibatch=256",
+                             "ppo.epochs=4", "train.steps=400000"],
+    "ppo goodhart 64 x 32": ["ppo", "goodhart", "env.count=64", "ppo.rollout=32", "ppo.minibatch=512", "train.steps=60000"],
+    "tdmpc2 pendulum": ["tdmpc2", "pendulum", "train.steps=6000"],
+    "dreamer pendulum": ["dreamer", "pendulum", "train.steps=6000"],
 }
 
 
@@ -30,7 +32,7 @@ def steps_per_second(engine: Path, case: list[str], processes: int) -> float:
     folder = Path(tempfile.mkdtemp())
     try:
         subprocess.run(
-            [engine, "train", "ppo", *case, f"processes={processes}", "--sinks", "jsonl", "train.save_every=1000000000",
+            [engine, "train", *case, f"processes={processes}", "--sinks", "jsonl", "train.save_every=1000000000",
              "--out", folder / "run"],
             stdout=subprocess.DEVNULL,
             check=True,

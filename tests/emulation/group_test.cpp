@@ -19,6 +19,7 @@
 #include "engine/device/side_stream.h"
 #include "engine/device/step_graph.h"
 #include "engine/group/nccl_group.h"
+#include "engine/host/machine.h"
 #include "engine/train/trainer.h"
 #include "kernels/noise/noise_op.h"
 #include "tests/emulation/device.h"
@@ -313,6 +314,7 @@ class Copies : public StateVisitor {
 
 Learned learned(const std::string& algo, const std::string& env,
                 const std::vector<std::string>& settings, int iterations, Group* group) {
+  claim_threads();
   Experiment experiment(algo, env);
   for (const std::string& setting : settings) experiment.table().override_with(setting);
   experiment.run.processes = size_of(group);
@@ -412,15 +414,17 @@ TEST(EmulatedGroup, learns_what_one_process_does_in_replayed_graphs) {
 
 // each draws from a replay of its own: what is replayed is what is done eagerly, and all have the
 // same networks
-void expect_replayed_as_eager(const std::string& algo, int iterations) {
+void expect_replayed_as_eager(const std::string& algo, const std::vector<std::string>& changes) {
+  constexpr int kIterations = 5;
   const Place here = place();
   NcclGroup group = here.group();
   const auto& small = find_algo(algo).small;
   std::vector<std::string> settings = small.settings;
+  settings.insert(settings.end(), changes.begin(), changes.end());
   settings.push_back("train.steps=100000");
-  const Learned replayed = learned(algo, small.env, settings, iterations, &group);
+  const Learned replayed = learned(algo, small.env, settings, kIterations, &group);
   settings.push_back("train.graph=false");
-  const Learned eager = learned(algo, small.env, settings, iterations, &group);
+  const Learned eager = learned(algo, small.env, settings, kIterations, &group);
   EXPECT_TRUE(replayed.captured);
   EXPECT_FALSE(eager.captured);
   ASSERT_EQ(replayed.state.size(), eager.state.size());
@@ -436,8 +440,13 @@ void expect_replayed_as_eager(const std::string& algo, int iterations) {
   EXPECT_GT(updates, kBeforeReplay);
 }
 
-TEST(GroupProcess, DISABLED_learns_tdmpc2) { expect_replayed_as_eager("tdmpc2", 5); }
-TEST(GroupProcess, DISABLED_learns_dreamer) { expect_replayed_as_eager("dreamer", 5); }
+TEST(GroupProcess, DISABLED_learns_tdmpc2) {
+  // of short episodes, so that there are some to draw from soon
+  expect_replayed_as_eager("tdmpc2",
+                           {"tdmpc2.mpc=false", "env.max_steps=10", "tdmpc2.seed_steps=240",
+                            "tdmpc2.update_every=80", "tdmpc2.updates_per_step=0.05"});
+}
+TEST(GroupProcess, DISABLED_learns_dreamer) { expect_replayed_as_eager("dreamer", {}); }
 TEST(EmulatedGroup, learns_from_replays_in_replayed_graphs) {
   for (const char* how : {"learns_tdmpc2", "learns_dreamer"}) expect_content(2, 2, how);
 }
