@@ -17,8 +17,8 @@ from pathlib import Path
 
 HOME = Path(__file__).resolve().parents[1]
 CASES = {
-    "ppo cartpole 1024 x 32": ["ppo", "cartpole", "--bare", "env.count=1024", "ppo.rollout=32", "ppo.minibatch=8192", "ppo.epochs=4",
-                               "train.steps=3000000"],
+    "ppo cartpole 1024 x 32": ["ppo", "cartpole", "--bare", "env.count=1024", "ppo.rollout=32", "ppo.minibatch=8192",
+                               "ppo.epochs=4", "train.steps=3000000"],
     "ppo cartpole 8 x 128": ["ppo", "cartpole", "--bare", "env.count=8", "ppo.rollout=128", "ppo.minibatch=256",
                              "ppo.epochs=4", "train.steps=400000"],
     "ppo goodhart 64 x 32": ["ppo", "goodhart", "env.count=64", "ppo.rollout=32", "ppo.minibatch=512", "train.steps=60000"],
