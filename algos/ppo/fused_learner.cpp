@@ -196,7 +196,7 @@ at::Tensor FusedLearner::of_all(const at::Tensor& column) const {
 
 void FusedLearner::shuffle(int64_t epoch) {
   const PermutationKey key{.seed = context_.seed,
-                           .counter = epoch + first_order(context_),
+                           .counter = epoch + first_number(context_.group),
                            .n = rollout_rows_,
                            .base = state_.epochs_done.const_data_ptr<int64_t>()};
   if (context_.device.is_cuda()) return fill_permutation(permutation_, key, 0);

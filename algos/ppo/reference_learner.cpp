@@ -55,7 +55,7 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
     // each epoch sees the rollout's rows in another order
     fill_permutation(order,
                      {.seed = context_.seed,
-                      .counter = epoch + first_order(context_),
+                      .counter = epoch + first_number(context_.group),
                       .n = rows,
                       .base = state_.epochs_done.const_data_ptr<int64_t>()},
                      0);

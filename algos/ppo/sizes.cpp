@@ -112,11 +112,6 @@ int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
   return o.minibatch == 0 ? o.rollout * context.rows : o.minibatch / context.processes;
 }
 
-int64_t first_order(const AlgoContext& context) {
-  // behind more epochs than any run has
-  return int64_t(rank_of(context.group)) << 48;
-}
-
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
   // off panels a device and the reference take a minibatch as a whole

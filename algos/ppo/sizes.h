@@ -17,8 +17,6 @@ int64_t minibatch_rows(const Options& options, const AlgoContext& context);
 int64_t scheduled_rows(const Options& options, const AlgoContext& context);
 /// Whether the network will be on panels.
 bool learns_on_panels(const Options& options, const AlgoContext& context);
-/// Of the random orders of rows those of this process begin here: each has its own.
-int64_t first_order(const AlgoContext& context);
 /// Rows learned from at once: a panel, a shard of a thread, or the whole minibatch.
 int64_t shard_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
 /// Gradient buffers a minibatch cut into shards of `shard` rows is added up in.

@@ -39,6 +39,8 @@ class Group {
 /// Processes that share a run; 1: there is one.
 inline int size_of(const Group* group) { return group ? group->size() : 1; }
 inline int rank_of(const Group* group) { return group ? group->rank() : 0; }
+/// Counters of random numbers of this process's own begin here, behind more than any run has.
+inline int64_t first_number(const Group* group) { return int64_t(rank_of(group)) << 48; }
 /// `values` of all processes, one behind the other along `dim`: [..., size * B, ...] of [..., B,
 /// ...]. Without a group as they are.
 at::Tensor gathered(Group* group, const at::Tensor& values, int64_t dim = 0);

@@ -24,7 +24,6 @@ constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
 constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
                      *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end";
-constexpr int kBatchBits = 48;
 // a checkpoint that says more is no checkpoint of ours
 constexpr int64_t kMostSteps = int64_t(1) << 62;
 
@@ -230,9 +229,8 @@ void Trainer::end_collect() {
 }
 
 void Trainer::learn() {
-  // each process draws of its own rows: numbers behind more batches than any run has
-  ReplayKey key{.seed = experiment_->run.seed,
-                .number = int64_t(rank_of(placement_.group)) << kBatchBits};
+  // each process draws of its own rows
+  ReplayKey key{.seed = experiment_->run.seed, .number = first_number(placement_.group)};
   if (updates_before_.defined()) key.base = updates_before_.const_data_ptr<int64_t>();
   else key.number += updates_;
   ThreadPool& pool = overlap_ ? *learn_pool_ : pool_;
@@ -512,6 +510,7 @@ MetricRow Trainer::flush() {
 }
 
 void Trainer::save_state(StateVisitor& visitor) {
+  MAGLEV_ASSERT(visitor.sees_values() && !visitor.loads(), "the others give their rows to it");
   tell(kVisit);
   visit_state(visitor);
 }
