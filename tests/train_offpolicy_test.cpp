@@ -213,7 +213,6 @@ TEST(OffPolicy, a_replay_that_is_not_saved_begins_empty_and_updates_wait) {
   Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
   load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
   ASSERT_TRUE(second.forgets_replay());
-  second.store().replay()->forget();
   const int64_t updates = second.updates();
   EXPECT_EQ(updates, first.updates());
   second.iterate();
@@ -231,7 +230,6 @@ TEST(OffPolicy, updates_that_were_owed_wait_where_the_replay_was_not_saved) {
   const auto path = saved(first, "owed");
   Trainer second(*experiment, {.device = at::kCPU, .threads = 1});
   load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
-  second.store().replay()->forget();
   second.iterate();
   EXPECT_EQ(second.updates(), 4) << "there is nothing to learn from yet";
   for (int i = 0; i < 100; ++i) second.iterate();

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "algos/tdmpc2/policy_prior.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev::tdmpc2 {
@@ -92,23 +91,17 @@ at::Tensor PartsLearner::drawn_pair(UpdateNumbers kind) const {
   return at::index_select(pairs_, 0, place).flatten();
 }
 
-const at::Tensor& PartsLearner::moved_scale(const std::vector<at::Tensor>& values) {
-  if (scale_moved()) return scale_;
-  auto scale = state_->scale.clone();
+at::Tensor PartsLearner::of_all(const std::vector<at::Tensor>& values) {
   const at::Tensor own = values.size() == 1 ? values.front() : at::cat(values);
-  update_running_scale(scale, gathered(options_.group, own), options_.options.tau);
-  return scale_ = scale;
-}
-
-void PartsLearner::keep_scale(at::Tensor& figures) {
-  at::NoGradGuard no_grad;
-  state_->scale.copy_(scale_);
-  figures[kScale].copy_(scale_);
-  scale_.reset();
+  if (!options_.group) return own;
+  if (!given_.defined()) given_ = gathered(options_.group, own);
+  return given_;
 }
 
 void PartsLearner::update(const Sequences& batch, at::Tensor& figures) {
   LearnerState& s = *state_;
+  // of one that did not come to its end
+  given_.reset();
   const int64_t begin = s.model->layout().policy_begin();
   auto model_grad = s.grad.narrow(0, 0, begin);
   auto policy_grad = s.grad.narrow(0, begin, s.grad.size(0) - begin);

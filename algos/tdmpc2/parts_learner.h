@@ -49,13 +49,9 @@ class PartsLearner : public Learner {
 
  protected:
   std::vector<Part> parts_of(const Sequences& batch, int64_t at_once) const;
-  /// The running scale of values as this update moves it, by `values` [B] at step 0 of the whole
-  /// batch: found once an update, for other processes give theirs once.
-  const at::Tensor& moved_scale(const std::vector<at::Tensor>& values);
-  /// Whether it was found already, by a call that did not come to its end.
-  bool scale_moved() const { return scale_.defined(); }
-  /// The update's scale is the run's from here on, and the next update's is open again.
-  void keep_scale(at::Tensor& figures);
+  /// `values` [B] of this process's sequences, part by part, and with them those of all. Others give
+  /// theirs once an update: what is begun anew for want of memory gets those it had.
+  at::Tensor of_all(const std::vector<at::Tensor>& values);
 
   /// Numbers [outer, B, width] of a part's rows.
   at::Tensor normals(UpdateNumbers kind, int64_t outer, int64_t width, const Part& part) const;
@@ -75,7 +71,7 @@ class PartsLearner : public Learner {
 
   MicroBatch micro_batch_;  ///< sequences at once
   at::Tensor pairs_;        ///< [pairs, 2] i64
-  at::Tensor scale_;        ///< of the update that is under way, once it was found
+  at::Tensor given_;        ///< by all processes to the update that is under way, [W * B]
 };
 
 }  // namespace maglev::tdmpc2

@@ -1,6 +1,8 @@
 // Processes that each learn from a share of a batch learn what one learns from all of it.
 
 #include <memory>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -71,6 +73,34 @@ TEST(Tdmpc2Shares, on_panels_learn_what_a_batch_does) {
 TEST(Tdmpc2Shares, of_a_device_learn_what_a_batch_does) {
   expect_shares_learn_what_a_batch_does<DeviceLearner>({.B = 24}, 2);
   expect_shares_learn_what_a_batch_does<DeviceLearner>({.B = 24, .micro_batch = 3}, 3);
+}
+
+// throws in the policy's way back, which is behind what processes tell each other of their values
+struct Failing {
+  explicit Failing(Made<ReferenceLearner>& made) {
+    for (const auto& p : made.state.model->named_parameters())
+      if (p.key().starts_with("policy"))
+        p.value().register_hook([this](const at::Tensor&) {
+          if (std::exchange(fails, false)) throw std::runtime_error("a failure");
+        });
+  }
+  bool fails = true;
+};
+
+TEST(Tdmpc2Shares, of_an_update_that_did_not_end_leave_nothing_to_the_next) {
+  GroupOfThreads group(1);
+  const Setting setting{.B = 24, .group = &group.member(0)};
+  Made<ReferenceLearner> fresh(setting), made(setting);
+  const Sequences first = sequences(made.options, 3), second = sequences(made.options, 4);
+  const auto latents = made.learner.model_gradients(first, setting.B, made.figures);
+  Failing failing(made);
+  EXPECT_THROW(made.learner.policy_gradients(latents, first, setting.B, made.figures),
+               std::runtime_error);
+  EXPECT_FALSE(failing.fails);
+  for (auto* each : {&fresh, &made}) each->learner.update(second, each->figures);
+  EXPECT_NE(fresh.state.scale.item<float>(), 1.f);
+  EXPECT_TRUE(at::equal(made.state.scale, fresh.state.scale));
+  EXPECT_TRUE(at::equal(made.state.params.data(), fresh.state.params.data()));
 }
 
 }  // namespace

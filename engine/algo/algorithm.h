@@ -37,9 +37,8 @@ constexpr auto names_of(SliceSampling) { return std::array{"trajectory", "start"
 
 /// What an off-policy algorithm wants from the replay. Steps are of all environments together.
 struct ReplayPlan {
-  // of all processes of a run together, where there are several
-  int64_t capacity = 1'000'000;  ///< most rows kept, of all environments together
-  int64_t batch = 256;           ///< B sequences
+  int64_t capacity = 1'000'000;  ///< most rows kept, of all environments and processes together
+  int64_t batch = 256;           ///< B sequences, of all processes together
   int64_t length = 1;            ///< L transitions of one episode each: Batch is [L or L+1, B]
   SliceSampling sampling = SliceSampling::trajectory;
   bool running = false;  ///< also of episodes that are not finished yet

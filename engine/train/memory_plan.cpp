@@ -132,13 +132,15 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
       // the first process has the rows of all there until they are written
       if (placement.processes > 1 && run.save_replay && run.dataset.empty() &&
           placement.device.is_cpu())
-        add("replay of all, while it is saved", placement.processes * result.replay);
+        add("replay of all, while it is saved",
+            placement.processes * Replay::bytes(spec, shape, plan.columns));
       const int64_t batch =
           (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
-      add("batch", prefetches(run, batch, memory.pinned,
-                              run.dataset.empty() ? updates_of(*plan.replay, window) : 2, placement)
-                       ? 2 * batch
-                       : batch);
+      add("batch",
+          prefetches(run, batch, memory.pinned,
+                     run.dataset.empty() ? updates_of(run, *plan.replay, window) : 2, placement)
+              ? 2 * batch
+              : batch);
     }
     if (placement.device.is_cpu() && run.dataset.empty())
       add("views of rows", view_bytes(spec, plan, context.rows,

@@ -97,7 +97,8 @@ class ReplayStore : public Store {
             ring_memory(run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
                         placement)),
         batches_(replay_, prefetches(run, batch_bytes(replay_.shape(), spec, plan),
-                                     replay_.pinned(), updates_of(plan_, window), placement)) {}
+                                     replay_.pinned(), updates_of(run, plan_, window), placement)) {
+  }
 
   StepWindow& window() override { return replay_.window(); }
   const Batch& collected() override { return replay_.collected(); }
@@ -129,6 +130,8 @@ class ReplayStore : public Store {
       if (save_) replay_.visit_state(v);
       else replay_.visit_ahead(v, 0);
     });
+    // times whose rows no file holds
+    if (!save_ && visitor.loads()) replay_.forget();
     // what was put back may hold less than it did
     drawable_ = false;
   }
@@ -226,8 +229,9 @@ bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double update
   return run.prefetch.value_or(bytes >= kPrefetched && updates > 1 && helps);
 }
 
-double updates_of(const ReplayPlan& plan, const RolloutShape& window) {
-  return plan.updates_per_step * double(std::max(plan.update_every, window.T * window.rows));
+double updates_of(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window) {
+  return plan.updates_per_step *
+         double(std::max(plan.update_every, window.T * window.rows * run.processes));
 }
 
 std::unique_ptr<Store> make_store(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,

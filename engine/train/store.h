@@ -66,8 +66,8 @@ bool rollout_is_pinned(const RunOptions& run, at::Device device);
 /// `updates`: of an iteration, for the first one's batch is never drawn ahead.
 bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
                 const Placement& placement);
-/// Updates that `plan` wants for the steps of a window.
-double updates_of(const ReplayPlan& plan, const RolloutShape& window);
+/// Updates that `plan` wants for the steps of a window of each of train.processes.
+double updates_of(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
 /// The store `plan` asks for; of train.dataset where that is set. Throws Error on settings that
 /// contradict the plan.

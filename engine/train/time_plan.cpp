@@ -109,8 +109,11 @@ TimePlan plan_time(const Experiment& experiment, const Placement& placement,
   }
   result.stages.push_back(std::move(env));
   if (data.replay) {
-    const double updates = rows * data.replay->updates_per_step;
-    const double drawn = updates * double(data.replay->batch) * double(data.replay->length + 1);
+    // each draws its share of the batches that all learn from
+    const double processes = double(placement.processes);
+    const double updates = rows * processes * data.replay->updates_per_step;
+    const double drawn =
+        updates * double(data.replay->batch) / processes * double(data.replay->length + 1);
     add({.name = "replay",
          .bytes = drawn * (kPasses * row_bytes + kScattered) + kPasses * rows * row_bytes,
          .launches = updates + steps});

@@ -262,7 +262,6 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);
-  if (trainer.forgets_replay()) trainer.store().replay()->forget();
   // one that was killed behind its last checkpoint only has its end to write
   if (trainer.done() && has_finished(folder))
     throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +

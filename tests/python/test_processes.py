@@ -76,15 +76,28 @@ def train(engine, run, *words):
     return run
 
 
-def start(run, *words, algo="ppo", env="cartpole"):
-    return subprocess.Popen(
-        [ENGINE, "train", algo, env, "--bare", "--sinks", "jsonl", "processes=2", "--out", run, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "MAGLEV_HOME": str(HOME)},
-    )
+@pytest.fixture
+def start():
+    """Begins a run of two processes; none is left behind where a test fails."""
+    leaders = []
+
+    def begin(run, *words, algo="ppo", env="cartpole"):
+        leaders.append(
+            subprocess.Popen(
+                [ENGINE, "train", algo, env, "--bare", "--sinks", "jsonl", "processes=2", "--out", run, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "MAGLEV_HOME": str(HOME)},
+            )
+        )
+        return leaders[-1]
+
+    yield begin
+    for leader in leaders:
+        leader.kill()
+        leader.communicate()
 
 
 def wait_for(condition, timeout_s=60):
@@ -233,12 +246,8 @@ def test_two_collect_what_one_does_and_learn_from_it_together(engine, tmp_path, 
     updates = [state_of(checkpoints(run)[-1])["algo.updates"] for run in (one, two)]
     assert np.array_equal(*updates) and updates[0] > 4
     # of the same settings, learned from other sequences
-    weights = [state_of(checkpoints(run)[-1])["algo." + w] for run in (one, two) for w in first_weights(first)]
-    assert not np.array_equal(*weights)
-
-
-def first_weights(state):
-    return [name.removeprefix("algo.") for name in state if name.startswith("algo.") and name.endswith("weight")][:1]
+    name = next(name for name in first if name.startswith("algo.") and name.endswith("weight"))
+    assert not np.array_equal(*(state_of(checkpoints(run)[-1])[name] for run in (one, two)))
 
 
 @pytest.mark.parametrize("algo", REPLAYED)
@@ -249,6 +258,15 @@ def test_a_resumed_run_with_a_replay_ends_as_the_unbroken_one(engine, tmp_path, 
     done = engine("train", "--resume", broken, "--sinks", "jsonl", "train.steps=720")
     assert done.returncode == 0, done.stderr
     assert hashes_of(checkpoints(broken)[-1]) == hashes_of(checkpoints(whole)[-1])
+
+
+@pytest.mark.parametrize("algo", REPLAYED)
+def test_a_replay_that_was_not_saved_begins_empty_in_all(engine, tmp_path, algo):
+    run = train_replayed(engine, algo, tmp_path / "run", "processes=2", "train.save_replay=false", "train.steps=480")
+    done = engine("train", "--resume", run, "--sinks", "jsonl", "train.steps=720")
+    assert done.returncode == 0, done.stderr
+    # what was collected since, and each environment's newest observation
+    assert rows_of(run)[-1]["replay/rows"] == 240 + 8
 
 
 @pytest.mark.parametrize("algo", REPLAYED)
@@ -266,7 +284,7 @@ def test_a_replay_is_shared_out_anew(engine, tmp_path, algo, before, after):
     assert np.array_equal(now["replay.reward"][:times], kept["replay.reward"][:times])
 
 
-def test_a_stop_between_updates_is_one_of_all(tmp_path):
+def test_a_stop_between_updates_is_one_of_all(start, tmp_path):
     run = tmp_path / "run"
     # thousands of updates are due at once, and the rest of them is left for later
     words = [w for w in REPLAYED["tdmpc2"] if not w.startswith("tdmpc2.updates")]
@@ -279,7 +297,7 @@ def test_a_stop_between_updates_is_one_of_all(tmp_path):
     assert hashes_of(checkpoints(run)[-1])["integers"]["trainer.owed_updates"] > 0
 
 
-def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, tmp_path):
+def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, start, tmp_path):
     run = tmp_path / "run"
     leader = start(run, "train.steps=500000000", "train.save_every=20000")
     wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)
@@ -296,7 +314,7 @@ def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, tmp_path):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_none_is_left_when_the_first_ends(tmp_path, how):
+def test_none_is_left_when_the_first_ends(start, tmp_path, how):
     run = tmp_path / "run"
     leader = start(run, "train.steps=500000000", "train.save_every=20000")
     wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)

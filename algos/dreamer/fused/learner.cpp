@@ -172,6 +172,8 @@ at::Tensor FusedLearner::gradients(const Sequences& batch) {
   const Options& o = options_.options;
   MAGLEV_ASSERT(batch.reward.size(0) == o.length && batch.reward.size(1) == o.batch,
                 "batches are of the settings' size");
+  // of one that did not come to its end
+  given_.reset();
   micro_batch_.run([&](int64_t at_once) {
     if (at_once != at_once_) make_shards(at_once);
     learn(batch);
@@ -186,24 +188,24 @@ void FusedLearner::learn(const Sequences& batch) {
   weights_.copy();
   const Shard::Update update{batch, noise_, latents_};
   each_shard([&](int64_t s) { shards_[size_t(s)]->first_pass(update); });
-  find_range();
+  // the range of all returns, in which advantages are measured
+  auto range = state_->range.clone();
+  scale_ = moved_range(range, returns_of_all(), options_.options.range_rate);
   if (!options_.shape.decodes) learn_agreement();
   each_shard([&](int64_t s) { shards_[size_t(s)]->second_pass(update, scale_); });
   // last, so that whoever runs out of memory may begin anew
-  state_->range.copy_(range_);
-  found_ = false;
+  state_->range.copy_(range);
 }
 
-void FusedLearner::find_range() {
-  // where an update is begun anew, other processes have given their returns already
-  if (found_ && options_.group && !options_.shape.decodes)
+at::Tensor FusedLearner::returns_of_all() {
+  if (!options_.group) return returns_;
+  // projections and tokens would be asked of the others once more
+  if (given_.defined() && !options_.shape.decodes)
     throw Error(
         "[dreamer] memory does not suffice for an update of this process; set "
         "dreamer.micro_batch, so that all learn from fewer sequences at once");
-  if (found_) return;
-  range_ = state_->range.clone();
-  scale_ = moved_range(range_, gathered(options_.group, returns_), options_.options.range_rate);
-  found_ = true;
+  if (!given_.defined()) given_ = gathered(options_.group, returns_);
+  return given_;
 }
 
 StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) {

@@ -41,8 +41,9 @@ class FusedLearner : public Learner {
   void make_shards(int64_t at_once);
   void learn(const Sequences& batch);
   void draw_noise();
-  /// What returns are divided by in this update: found once, for other processes give theirs once.
-  void find_range();
+  /// returns_, and with them those of other processes, who give theirs once an update: what is begun
+  /// anew for want of memory gets those it had.
+  at::Tensor returns_of_all();
   /// Without a decoder: the loss over the whole batch's projections and tokens, and its gradient.
   void learn_agreement();
   template <class Work>
@@ -54,8 +55,8 @@ class FusedLearner : public Learner {
   int64_t at_once_ = 0;     ///< as shards_ are made
   at::Tensor bins_;
   at::Tensor lanes_, figures_;                  ///< [shards, P], [shards, kFigures]
-  at::Tensor returns_, range_, scale_;          ///< [H * T * B]; their range, and its width
-  bool found_ = false;                          ///< both, in the update that is under way
+  at::Tensor returns_, scale_;                  ///< [H * T * B]; what returns were divided by
+  at::Tensor given_;                            ///< returns of all processes, [W * H * T * B]
   at::Tensor projected_, token_, d_projected_;  ///< [T * B, E], shard after shard; or undefined
   UpdateNoise noise_;
   StoredLatents latents_;

@@ -323,12 +323,12 @@ void DeviceLearner::policy_gradients(const at::Tensor& latents, const Sequences&
   std::vector<PolicyPass> whole;
   std::vector<at::Tensor> begins;
   for (const Part& part : parts) {
-    if (scale_moved() && parts.size() > 1) break;
     whole.push_back(pass_of(part));
     begins.push_back(whole.back().value.narrow(0, 0, part.count()));
     if (parts.size() > 1) whole.clear();
   }
-  const at::Tensor scale = moved_scale(begins);
+  auto scale = state_->scale.clone();
+  update_running_scale(scale, of_all(begins), options_.options.tau);
   for (const Part& part : parts) {
     if (parts.size() > 1) {
       // not two at once
@@ -339,7 +339,8 @@ void DeviceLearner::policy_gradients(const at::Tensor& latents, const Sequences&
     gather(begin, end);
   }
   // last, so that whoever runs out of memory may begin anew
-  keep_scale(figures);
+  state_->scale.copy_(scale);
+  figures[kScale].copy_(scale);
 }
 
 }  // namespace maglev::tdmpc2

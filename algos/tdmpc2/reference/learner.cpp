@@ -206,11 +206,11 @@ void ReferenceLearner::policy_gradients(const at::Tensor& latents, const Sequenc
   PolicyValues values;
   std::vector<at::Tensor> begins;
   for (const Part& part : parts) {
-    if (scale_moved() && !whole) break;
     values = values_of(part, /*with_gradient=*/whole);
     begins.push_back(values.q[0].detach());
   }
-  const at::Tensor scale = moved_scale(begins);
+  auto scale = state_->scale.clone();
+  update_running_scale(scale, of_all(begins), options_.options.tau);
 
   for (const Part& part : parts) {
     at::AutoGradMode with_grad(true);
@@ -224,7 +224,9 @@ void ReferenceLearner::policy_gradients(const at::Tensor& latents, const Sequenc
     figures[kQMean].add_(now.q.mean(), part.share());
   }
   // last, so that whoever runs out of memory may begin anew
-  keep_scale(figures);
+  at::NoGradGuard no_grad;
+  state_->scale.copy_(scale);
+  figures[kScale].copy_(scale);
 }
 
 }  // namespace maglev::tdmpc2
