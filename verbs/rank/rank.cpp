@@ -23,6 +23,7 @@
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
+#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -298,6 +299,7 @@ int run(const std::vector<std::string>& words) {
     if (!setting.starts_with("env.") && !setting.starts_with("threads="))
       throw Error("[rank] only env.* settings and threads may differ from training, got '" +
                   setting + "'");
+  warn_of_changed_files(folder, traced.settings());
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
                 "cpu");
   Prover prover(run.experiment(), run.policy(), run.pool());
