@@ -178,6 +178,10 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert abs(each * 2 / 5 / of_all - 1) < 1e-9
     assert "48 of 120 candidates tried: " in engine(*asked, "--shortlist", "2").stdout
     assert " of 120 candidates tried" not in engine(*asked).stdout
+    # a bound on the time, for who watches it
+    slow, quick = engine(*asked, "--at-most", "1e-6"), engine(*asked, "--at-most", "1e6")
+    assert (slow.returncode, quick.returncode) == (1, 0), slow.stderr + quick.stderr
+    assert "slower than --at-most 1e-06" in slow.stdout and "slower" not in quick.stdout
     # a graph is not written over a run
     assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")
 
