@@ -38,6 +38,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
+    t.add("retry_save", run.retry_save,
+          "seconds that a run goes on trying to save its end where it cannot, e.g. on a full disk, "
+          "before it ends without",
+          {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("collect", run.collect,
           "lockstep: all environments step together; blocks: each block of them runs the whole "
           "rollout by itself, unless a library steps them, one by one",

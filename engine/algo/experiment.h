@@ -51,6 +51,7 @@ struct RunOptions {
   double monitor_every = 10;  ///< seconds
   int64_t save_every = 0;
   int64_t keep = 3;
+  double retry_save = 600;  ///< seconds
   std::optional<Collect> collect;
   OnOff graph;
   std::optional<Precision> precision;

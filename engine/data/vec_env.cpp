@@ -23,6 +23,20 @@ void for_blocks(ThreadPool& pool, const EnvEntry& entry, int64_t N, const Work& 
 
 }  // namespace
 
+at::Tensor assets_made(const EnvEntry& entry, const void* params) {
+  const size_t bytes = entry.asset_bytes(params);
+  if (bytes == 0) return {};
+  at::Tensor made = at::zeros({int64_t(bytes)}, at::TensorOptions(at::kByte));
+  entry.make_assets(params, static_cast<std::byte*>(made.data_ptr()));
+  return made;
+}
+
+std::string assets_hash(const at::Tensor& assets) {
+  if (!assets.defined()) return "";
+  return hash_of(
+      std::span(static_cast<const std::byte*>(assets.const_data_ptr()), assets.nbytes()));
+}
+
 VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed,
                at::Device device, ThreadPool& pool, int64_t first_env, int64_t learners)
     : entry_(&entry),
@@ -48,11 +62,8 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   auto host = at::empty({int64_t(entry.params_bytes)}, bytes);
   std::memcpy(host.data_ptr(), params, entry.params_bytes);
   params_ = host.to(where);
-  if (const size_t size = entry.asset_bytes(params)) {
-    auto made = at::zeros({int64_t(size)}, bytes);
-    auto* data = static_cast<std::byte*>(made.data_ptr());
-    entry.make_assets(params, data);
-    assets_hash_ = hash_of(std::span<const std::byte>(data, size));
+  if (const at::Tensor made = assets_made(entry, params); made.defined()) {
+    assets_hash_ = assets_hash(made);
     assets_ = made.to(where);
   }
   slots_ = at::zeros({N, int64_t(entry.slot_bytes(params))}, bytes.device(where));

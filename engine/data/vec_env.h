@@ -2,6 +2,7 @@
 // N environments of one kind on one device: their slots, their settings, their totals.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +13,12 @@
 #include "engine/data/state.h"
 
 namespace maglev {
+
+/// What all environments of a batch read, as bytes on the host; undefined where they share nothing.
+/// Throws Error where it cannot be made.
+at::Tensor assets_made(const EnvEntry& entry, const void* params);
+/// What a saved state knows them by; empty where they are undefined.
+std::string assets_hash(const at::Tensor& assets);
 
 /// How far an episode is.
 struct RunningEpisode {

@@ -23,6 +23,11 @@ constexpr double kLeastWeight = 0.01;
 // names of opponents that are the learner: as it was, and as it is
 constexpr const char *kPast = "past", *kSelf = "self";
 
+// whether a name is a scripted player's or the learner's, and no run's
+bool goes_by_itself(const EnvEntry& env, const std::string& name) {
+  return name == kPast || name == kSelf || std::ranges::count(scripted_players(env), name) > 0;
+}
+
 }  // namespace
 
 double elo_expected(double elo, double other) {
@@ -39,15 +44,15 @@ std::vector<std::string> opponents_of(const RunOptions& run) {
 }
 
 std::optional<RunName> opponent_run(const EnvEntry& env, const std::string& name) {
-  const auto scripted = scripted_players(env);
-  const bool own = name == kPast || name == kSelf || std::ranges::count(scripted, name) > 0;
-  return own ? std::nullopt : run_named(name);
+  return goes_by_itself(env, name) ? std::nullopt : run_named(name);
 }
 
 std::string lasting_opponents(const Experiment& experiment, std::vector<std::string>* replaced) {
   std::string list;
+  const EnvEntry& env = experiment.env();
   for (const std::string& name : opponents_of(experiment.run)) {
-    auto run = opponent_run(experiment.env(), name);
+    auto run = opponent_run(env, name);
+    if (!run && !goes_by_itself(env, name)) throw no_player(name, env, {kPast, kSelf});
     std::string lasting = name;
     if (run) try {
         lasting = lasting_name(*run);

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/core/did_you_mean.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
 #include "engine/algo/experiment.h"
@@ -112,7 +113,8 @@ GivenSettings sorted_settings(const std::string& where, const std::vector<std::s
     if (std::ranges::find(names, name_part(setting)) == names.end())
       throw Error("[" + where + "] only env.* settings" +
                   (list.empty() ? "" : " and those that say how a policy acts (" + list + ")") +
-                  " may be given, got '" + setting + "'");
+                  " may be given, got '" + setting + "'" +
+                  did_you_mean(near_names(name_part(setting), names)));
   return sorted;
 }
 
@@ -236,21 +238,32 @@ std::vector<std::string> scripted_players(const EnvEntry& env) {
   return names;
 }
 
+Error no_player(const std::string& name, const EnvEntry& env,
+                const std::vector<std::string>& others) {
+  // a folder of runs, or of nothing
+  if (std::filesystem::is_directory(name)) return no_run(name);
+  std::vector<std::string> known = scripted_players(env);
+  known.insert(known.end(), others.begin(), others.end());
+  std::string list;
+  for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+  // a folder may be misspelled before the checkpoint that is named
+  const std::string folder = name.substr(0, name.rfind('@'));
+  std::vector<std::string> near = near_names(name, known);
+  for (std::string& run : near_runs(folder)) near.push_back(std::move(run));
+  return Error("[player] '" + name + "' is neither a scripted player of " + env.name + " (" + list +
+               ") nor the folder of a run, or <folder>@<checkpoint>" +
+               (name.find('/') == std::string::npos || name.front() == '/'
+                    ? std::string()
+                    : ", seen from " + std::filesystem::current_path().string()) +
+               did_you_mean(near));
+}
+
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode) {
   for (const Bot& bot : game.env.bots)
     if (name == bot.name) return std::make_unique<BotPlayer>(bot, name, game.params);
   if (name == RandomPlayer::kRandom) return std::make_unique<RandomPlayer>(game.spec);
   if (const auto run = run_named(name)) return std::make_unique<RunPlayer>(*run, game, mode);
-  // a folder of runs, or of nothing
-  if (std::filesystem::is_directory(name)) throw no_run(name);
-  std::string known;
-  for (const std::string& one : scripted_players(game.env))
-    known += (known.empty() ? "" : ", ") + one;
-  throw Error("[player] '" + name + "' is neither a scripted player of " + game.env.name + " (" +
-              known + ") nor the folder of a run, or <folder>@<checkpoint>" +
-              (name.find('/') == std::string::npos || name.front() == '/'
-                   ? std::string()
-                   : ", seen from " + std::filesystem::current_path().string()));
+  throw no_player(name, game.env);
 }
 
 }  // namespace maglev

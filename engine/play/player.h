@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/core/thread_pool.h"
 #include "base/env/entry.h"
 #include "base/env/env_params.h"
@@ -170,6 +171,10 @@ bool same_columns(const EnvSpec& a, const EnvSpec& b);
 /// Throws Error unless a run's policy can play in an environment that shows and takes `spec`.
 void expect_same_columns(const class Experiment& trained, const std::string& folder,
                          const EnvSpec& spec);
+
+/// What is said of a name that is nobody's. `others`: names there are besides.
+Error no_player(const std::string& name, const EnvEntry& env,
+                const std::vector<std::string>& others = {});
 
 /// A player by name: a scripted one, or a run's policy (run_named). Throws Error that lists the
 /// former.

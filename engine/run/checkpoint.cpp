@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/core/error.h"
+#include "engine/host/system.h"
 
 namespace maglev {
 namespace {
@@ -311,9 +312,8 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
     for (const auto& left : names)
       if (is_temporary(left)) remove_tree(checkpoints + "/" + left);
     if (uint64_t free = free_bytes(checkpoints); free < live.bytes + kSpareBytes)
-      throw Error("[" + checkpoints + "] needs " +
-                  std::to_string((live.bytes + kSpareBytes) >> 20) + " MiB, " +
-                  std::to_string(free >> 20) + " MiB are free; free space there");
+      throw Error("[" + checkpoints + "] needs " + bytes_text(int64_t(live.bytes + kSpareBytes)) +
+                  ", " + bytes_text(int64_t(free)) + " are free; free space there");
 
     Manifest manifest;
     manifest.identity = identity;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include "base/core/did_you_mean.h"
 #include "base/core/shell_word.h"
 #include "base/core/thread_pool.h"
 
@@ -84,11 +85,23 @@ bool is_run(const std::string& path) {
 Error no_run(const std::string& path) {
   const bool folder = std::filesystem::is_directory(path);
   const auto below = folder ? list_runs(path) : std::vector<RunRow>{};
-  if (below.empty()) return Error("[" + path + "] holds no run; ./maglev runs lists them");
+  if (below.empty())
+    return Error("[" + path + "] holds no run; ./maglev runs lists them" +
+                 did_you_mean(near_runs(path)));
   std::string first = below[0].path;
   for (const RunRow& row : below) first = std::min(first, row.path);
   return Error("[" + path + "] is no run, but " + std::to_string(below.size()) +
                " lie in it; name one, e.g. " + first);
+}
+
+std::vector<std::string> near_runs(const std::string& path) {
+  const std::filesystem::path meant(without_slashes(path)), folder = meant.parent_path();
+  std::vector<std::string> names, paths;
+  for (const RunRow& row : list_runs(folder.empty() ? "." : folder.string()))
+    names.push_back(row.name);
+  for (const std::string& name : near_names(meant.filename().string(), names))
+    paths.push_back((folder / name).string());
+  return paths;
 }
 
 RunDir RunDir::create(const RunDirOptions& options) {

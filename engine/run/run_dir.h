@@ -103,8 +103,10 @@ class RunDir {
 std::string without_slashes(std::string path);
 /// Whether the folder holds a run.
 bool is_run(const std::string& path);
-/// What is said of a folder that holds none; it may be one of several seeds.
+/// What is said of a folder that holds none; it may be one of several seeds, or misspelled.
 Error no_run(const std::string& path);
+/// Runs that lie where one of this path would and are called nearly so, by their paths.
+std::vector<std::string> near_runs(const std::string& path);
 /// The settings a run was started with. Throws Error.
 std::string read_config(const std::string& run);
 /// run.json as written; a "running" one whose lock nobody holds is "killed". Throws Error when

@@ -3,6 +3,9 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/hash.h"
+#include "base/core/split.h"
+#include "base/env/env_params.h"
+#include "engine/data/vec_env.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 
@@ -13,6 +16,38 @@ namespace {
 CheckpointIdentity newest_identity(const std::string& folder) {
   const auto rows = CheckpointStore(folder, 0).list();
   return rows.empty() ? CheckpointIdentity{} : rows.back().identity;
+}
+
+// where Trainer's state has VecEnv's assets
+constexpr const char* kAssets = "envs.assets";
+
+std::string value_part(const std::string& setting) { return setting.substr(setting.find('=') + 1); }
+
+// the environment's settings as a run was trained, but for files that have moved since
+std::vector<std::string> settings_now(const OptionTable& trained,
+                                      const std::vector<std::string>& given) {
+  std::vector<std::string> settings = env_settings(trained);
+  for (const std::string& setting : given) {
+    const Field* field = trained.find(name_part(setting));
+    // texts that are no files ask for something else of the same
+    if (field && std::holds_alternative<TextMember>(field->member) &&
+        path_exists(value_part(setting)))
+      settings.push_back(setting);
+  }
+  return settings;
+}
+
+// files and folders among name=value; where there are none, what is named at all
+std::string named_by(const std::vector<std::string>& settings) {
+  std::string paths, names;
+  const auto add = [](std::string& list, const std::string& one) {
+    list += (list.empty() ? "" : ", ") + one;
+  };
+  for (const std::string& setting : settings) {
+    if (path_exists(value_part(setting))) add(paths, value_part(setting));
+    if (!value_part(setting).empty()) add(names, setting);
+  }
+  return paths.empty() ? names : paths;
 }
 
 }  // namespace
@@ -52,6 +87,26 @@ CheckpointIdentity identity_of(const Experiment& experiment) {
   }
   if (any) identity.tokens = tokens.hex();
   return identity;
+}
+
+std::string changed_files(const std::string& folder, const std::vector<std::string>& given) {
+  try {
+    // one says what all of them do
+    const auto rows = CheckpointStore(folder, 0).list();
+    if (rows.empty()) return "";
+    const auto texts = read_manifest(rows.back().path).state.texts;
+    const auto saved = texts.find(kAssets);
+    if (saved == texts.end()) return "";
+    const auto trained = experiment_of(folder);
+    const EnvEntry& env = trained->env();
+    const EnvParams params(env, settings_now(trained->table(), given));
+    if (assets_hash(assets_made(env, params.get())) == saved->second) return "";
+    const std::string files = named_by(file_settings(env, params.get()));
+    return files.empty() ? env.name : files;
+  } catch (const Error&) {
+    // who reads it in earnest says why it cannot be
+    return "";
+  }
 }
 
 }  // namespace maglev

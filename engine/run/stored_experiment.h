@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/algo/experiment.h"
 #include "engine/run/manifest.h"
@@ -16,5 +17,11 @@ std::unique_ptr<Experiment> experiment_of(const std::string& folder);
 
 /// What a checkpoint of the experiment has to be of: algorithm, environment and tokens.
 CheckpointIdentity identity_of(const Experiment& experiment);
+
+/// What the environment of a run reads, where it is no longer what the run was trained on: the
+/// files and folders, "/data/graph", or else the settings that name it, "env.data=umls". Empty: it
+/// is the same, or no checkpoint says, or it cannot be read. Among `given`, name=value, are files
+/// that have moved since.
+std::string changed_files(const std::string& folder, const std::vector<std::string>& given);
 
 }  // namespace maglev

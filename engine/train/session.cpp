@@ -1,5 +1,6 @@
 #include "engine/train/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -137,6 +138,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       dir_(dir),
       trace_(trace),
       resumed_at_(resumed_at),
+      saved_step_(std::max<int64_t>(0, resumed_at)),
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
       gpu_(meter_of(trainer)),
@@ -405,27 +407,66 @@ void Session::save(bool must) {
   identity.return_mean = trainer_.report().settled_return_mean();
   identity.seconds = trainer_.report().seconds();
   identity.evaluate = evaluation_due();
-  const std::string step = count_text(trainer_.step());
   std::string path, trouble;
   bool visited = false;
-  try {
+  const auto attempt = [&] {
     const auto visit = [&](StateVisitor& v) {
       trainer_.save_state(v);
       visited = true;
     };
     path = store_.save(identity, visit, &trouble);
-    if (const League* league = trainer_.league())
-      write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
-    say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
+  };
+  const std::string step = count_text(trainer_.step());
+  try {
+    attempt();
   } catch (const Error& e) {
-    // processes of which one left a visit halfway are out of step
-    if (must || (trainer_.placement().group && !visited)) throw;
-    say("no checkpoint at step " + step + ": " + e.what() +
-        "; training goes on and tries again at the next one");
+    // processes of which one left a visit halfway are out of step; a run that has not begun loses
+    // nothing
+    if ((trainer_.placement().group && !visited) || trainer_.step() == 0) throw;
+    const std::string why = "no checkpoint at step " + step + ": " + e.what();
+    if (must) retry_save(why, attempt);
+    else if (!std::exchange(unsaved_, true))
+      say(why + "; training goes on and tries again whenever one is due");
+  }
+  if (const League* league = path.empty() ? nullptr : trainer_.league()) try {
+      write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
+    } catch (const Error& e) {
+      trouble += (trouble.empty() ? "" : "; ") + std::string(e.what());
+    }
+  if (!path.empty()) {
+    saved_step_ = trainer_.step();
+    unsaved_ = false;
+    say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
   }
   // from here on it is judged, by this session or by one that resumes the run
   if (!path.empty() && identity.evaluate) unjudged_.push_back(path);
   tell_status();
+}
+
+void Session::retry_save(const std::string& why, const std::function<void()>& attempt) {
+  constexpr double kFirstPause = 0.25, kLongestPause = 30;
+  using namespace std::chrono_literals;
+  // one that was told to leave before is ended at once by another signal
+  const bool leaving = SignalGuard::leave();
+  const double end_s = steady_s() + options().retry_save;
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%g", options().retry_save);
+  if (options().retry_save > 0)
+    say(why + "; it is tried again for " + limit + " s (train.retry_save), Ctrl-C ends without it");
+  std::string last = why;
+  for (double pause = kFirstPause; steady_s() < end_s; pause = std::min(2 * pause, kLongestPause)) {
+    const double next_s = std::min(steady_s() + pause, end_s);
+    while (steady_s() < next_s && SignalGuard::leave() == leaving)
+      std::this_thread::sleep_for(20ms);
+    if (SignalGuard::leave() != leaving) break;
+    try {
+      return attempt();
+    } catch (const Error& e) {
+      last = "no checkpoint at step " + count_text(trainer_.step()) + ": " + e.what();
+    }
+  }
+  throw Error(last + "; what was learned since step " + count_text(saved_step_) +
+              " is lost, train --resume goes on from there");
 }
 
 bool Session::evaluation_due() const {

@@ -3,6 +3,7 @@
 // it. Checkpoints, metrics, evaluations, signals, and how it ends.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,7 +51,10 @@ class Session {
   void push(bool wait);
   void begin_hooks();
   void tell_episodes();
+  /// `must`: it is the run's last, or its first.
   void save(bool must);
+  /// Tries again for a while, or until a signal. Throws Error that begins with why it fails.
+  void retry_save(const std::string& why, const std::function<void()>& attempt);
   /// Writes run.json, unless the folder has moved.
   void tell_status();
   /// Adds to what run.json says besides the state.
@@ -78,6 +82,8 @@ class Session {
   RunDir& dir_;
   RunTrace& trace_;
   int64_t resumed_at_;
+  int64_t saved_step_;    ///< of the newest checkpoint
+  bool unsaved_ = false;  ///< a save has failed since, and that was said
   CheckpointStore store_;
   MetricWriter writer_;
   std::unique_ptr<GpuMeter> gpu_;  ///< of the run's device; null: none, or nothing of it is known

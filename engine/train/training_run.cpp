@@ -228,6 +228,13 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     throw Error("[" + folder +
                 "] holds no valid checkpoint to resume from; start the run again with the command "
                 "in reproduce.md and --overwrite, which moves this folder aside");
+  // before shapes are compared, which say less
+  if (const std::string files = changed_files(folder, overrides); !files.empty())
+    throw Error("[" + files +
+                "] holds something else than when this run began, so that its environments cannot "
+                "go on; bring back what it held, or begin a new run, from these networks with "
+                "train.init_from=" +
+                folder);
   Placement placement = settle_precision(*experiment, asked);
   Processes processes(*experiment, request.process, placement, checkpoint->dir);
   RunTrace trace(experiment->trace, placement.device.is_cuda());

@@ -16,6 +16,7 @@
 #include "base/simd/targets.h"
 #include "engine/algo/entries.h"
 #include "engine/train/signals.h"
+#include "engine/train/trainer.h"
 #include "kernels/gae/gae_op.h"
 #include "python/bindings/actor.h"
 #include "python/bindings/envs.h"
@@ -155,30 +156,54 @@ py::list episode_list(std::span<const FinishedEpisode> episodes) {
   return all;
 }
 
-/// What a run tells, as calls of Python functions or None, which outlive the hooks. One that returns
-/// False, Python's or NumPy's, ends the run.
+py::dict figures_dict(const Figures& figures) {
+  py::dict d;
+  for (const auto& [name, value] : figures) d[name.c_str()] = value;
+  return d;
+}
+
+/// What a run tells, as calls of Python functions by the names of Hooks, which outlive the hooks. One
+/// that returns False, Python's or NumPy's, ends the run.
 struct Listeners {
-  py::object row, episodes;
+  py::dict by_name;
   std::string folder;
 
   static void heard(const py::object& answer) {
     const auto type = py::type::of(answer).attr("__name__").cast<std::string>();
     if ((type == "bool" || type == "bool_") && !py::bool_(answer)) SignalGuard::ask_to_leave();
   }
+  /// A hook that calls `name`, where somebody listens, with what `words` makes of its arguments.
+  template <class... Told, class Words>
+  void listen(std::function<void(Told...)>& hook, const char* name, Words words) {
+    if (!by_name.contains(name)) return;
+    hook = [words, function = by_name[name].ptr()](Told... told) {
+      const py::gil_scoped_acquire locked;
+      heard(py::reinterpret_borrow<py::function>(function)(*words(told...)));
+    };
+  }
+  py::dict standing(const Trainer& trainer) const {
+    py::dict d;
+    d["folder"] = folder;
+    d["step"] = trainer.step();
+    d["updates"] = trainer.updates();
+    d["steps"] = trainer.experiment().run.steps;
+    return d;
+  }
 
   Hooks hooks() {
     Hooks hooks;
     hooks.folder = [this](const std::string& path) { folder = path; };
-    if (!row.is_none())
-      hooks.row = [this](const MetricRow& one) {
-        const py::gil_scoped_acquire locked;
-        heard(row(row_dict(one)));
-      };
-    if (!episodes.is_none())
-      hooks.episodes = [this](std::span<const FinishedEpisode> some) {
-        const py::gil_scoped_acquire locked;
-        heard(episodes(episode_list(some)));
-      };
+    const auto run = [this](const Trainer& t) { return py::make_tuple(standing(t)); };
+    listen(hooks.training_start, "start", run);
+    listen(hooks.iteration_start, "iteration", [](int64_t step) { return py::make_tuple(step); });
+    listen(hooks.episodes, "episodes", [](std::span<const FinishedEpisode> some) {
+      return py::make_tuple(episode_list(some));
+    });
+    listen(hooks.epoch, "epoch", [](int64_t epoch, const Figures& figures) {
+      return py::make_tuple(epoch, figures_dict(figures));
+    });
+    listen(hooks.row, "row", [](const MetricRow& one) { return py::make_tuple(row_dict(one)); });
+    listen(hooks.training_end, "end", run);
     return hooks;
   }
 };
@@ -208,13 +233,13 @@ const char* outcome_text(RunOutcome outcome) {
 
 /// (outcome, folder) of what `work` trains.
 template <class Work>
-std::pair<std::string, std::string> trained(py::object on_row, py::object on_episodes,
-                                            const Work& work) {
-  Listeners listeners{.row = std::move(on_row), .episodes = std::move(on_episodes), .folder = {}};
+std::pair<std::string, std::string> trained(py::dict listening, const Work& work) {
+  Listeners listeners{.by_name = std::move(listening), .folder = {}};
+  Hooks hooks = listeners.hooks();
   RunOutcome outcome;
   {
     const py::gil_scoped_release unlocked;
-    outcome = work(listeners.hooks());
+    outcome = work(std::move(hooks));
   }
   return {outcome_text(outcome), listeners.folder};
 }
@@ -323,8 +348,8 @@ void bind_jobs(py::module_& m) {
   m.def("train", [](const std::string& algorithm, const std::string& environment,
                     std::vector<std::string> settings, std::optional<std::string> config, bool bare,
                     const std::string& out, bool overwrite, std::vector<std::string> sinks,
-                    py::object on_row, py::object on_episodes) {
-    return trained(std::move(on_row), std::move(on_episodes), [&](Hooks hooks) {
+                    py::dict listening) {
+    return trained(std::move(listening), [&](Hooks hooks) {
       return train({.algorithm = algorithm,
                     .environment = environment,
                     .settings = std::move(settings),
@@ -337,9 +362,8 @@ void bind_jobs(py::module_& m) {
     });
   });
   m.def("resume", [](const std::string& folder, const std::vector<std::string>& settings,
-                     const std::vector<std::string>& sinks, py::object on_row,
-                     py::object on_episodes) {
-    return trained(std::move(on_row), std::move(on_episodes),
+                     const std::vector<std::string>& sinks, py::dict listening) {
+    return trained(std::move(listening),
                    [&](const Hooks& hooks) { return resume(folder, settings, sinks, hooks); });
   });
   m.def("evaluate",

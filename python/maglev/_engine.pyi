@@ -65,15 +65,13 @@ def train(
     out: str,
     overwrite: bool,
     sinks: list[str],
-    on_row: Callable[[dict], bool | None] | None,
-    on_episodes: Callable[[list[dict]], bool | None] | None,
+    listening: dict[str, Callable[..., bool | None]],
 ) -> tuple[str, str]: ...
 def resume(
     folder: str,
     settings: list[str],
     sinks: list[str],
-    on_row: Callable[[dict], bool | None] | None,
-    on_episodes: Callable[[list[dict]], bool | None] | None,
+    listening: dict[str, Callable[..., bool | None]],
 ) -> tuple[str, str]: ...
 def evaluate(
     player: str | Callable[..., Tensor],

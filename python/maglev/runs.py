@@ -68,6 +68,11 @@ def names_of(sinks: Sequence[str] | str) -> list[str]:
     return sinks.split(",") if isinstance(sinks, str) else list(sinks)
 
 
+def _listening(start, iteration, epoch, row, episodes, end) -> dict[str, Callable[..., bool | None]]:
+    told = {"start": start, "iteration": iteration, "epoch": epoch, "row": row, "episodes": episodes, "end": end}
+    return {name: listener for name, listener in told.items() if listener is not None}
+
+
 def _ended(outcome: str, folder: str) -> Run:
     if outcome == "interrupted":
         # it has saved and left; what called it is to end as well
@@ -85,8 +90,12 @@ def train(
     config: str | Path | None = None,
     bare: bool = False,
     sinks: Sequence[str] = (),
+    on_start: Callable[[dict], bool | None] | None = None,
+    on_iteration: Callable[[int], bool | None] | None = None,
+    on_epoch: Callable[[int, dict], bool | None] | None = None,
     on_row: Callable[[dict], bool | None] | None = None,
     on_episodes: Callable[[list[dict]], bool | None] | None = None,
+    on_end: Callable[[dict], bool | None] | None = None,
 ) -> Run:
     """Trains in this process to the end and gives the run's folder: `maglev train` with the same settings.
 
@@ -95,8 +104,13 @@ def train(
     config: a file of settings. bare: without the proven ones.
     sinks: where metrics go, such as ("jsonl",) for silence; empty: all that are on by default.
     on_row: hears of each row of metrics; on_episodes: of the episodes that ended in each iteration, a dict each of
-      environment, step, return, length, terminated. Where either returns False the run saves and ends, its outcome
-      "stopped"; resume() goes on. An exception in either ends the run as failed; what was saved stays.
+      environment, step, return, length, terminated; on_iteration: before each, of the environment step.
+    on_epoch: hears of each pass that an update makes over its data (PPO's epochs 0, 1, ..; 0 where an update is one
+      pass), with that pass's figures; iterations are not captured as graphs then.
+    on_start, on_end: before the first iteration and behind the last checkpoint, of folder, step, updates and the steps to
+      train for.
+    Where one returns False the run saves and ends, its outcome "stopped"; resume() goes on. An exception in one ends the
+      run as failed; what was saved stays.
 
     Ctrl-C saves and raises KeyboardInterrupt; resume() goes on from there.
     """
@@ -109,8 +123,7 @@ def train(
         str(out or ""),
         overwrite,
         names_of(sinks),
-        on_row,
-        on_episodes,
+        _listening(on_start, on_iteration, on_epoch, on_row, on_episodes, on_end),
     )
     return _ended(outcome, folder)
 
@@ -120,9 +133,14 @@ def resume(
     settings: Settings = None,
     *,
     sinks: Sequence[str] = (),
+    on_start: Callable[[dict], bool | None] | None = None,
+    on_iteration: Callable[[int], bool | None] | None = None,
+    on_epoch: Callable[[int, dict], bool | None] | None = None,
     on_row: Callable[[dict], bool | None] | None = None,
     on_episodes: Callable[[list[dict]], bool | None] | None = None,
+    on_end: Callable[[dict], bool | None] | None = None,
 ) -> Run:
     """Goes on with a run from its newest checkpoint, bit for bit: `maglev train --resume`. As train()."""
     folder = run.folder if isinstance(run, Run) else run
-    return _ended(*_engine.resume(str(folder), assignments(settings), names_of(sinks), on_row, on_episodes))
+    listening = _listening(on_start, on_iteration, on_epoch, on_row, on_episodes, on_end)
+    return _ended(*_engine.resume(str(folder), assignments(settings), names_of(sinks), listening))

@@ -244,10 +244,12 @@ def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path):
     run = tmp_path / "run"
     # past the first checkpoint, before the last
     done = engine(
-        "train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:40+"}
+        *("train", "ppo", "cartpole", *SMALL, "--out", run, "train.retry_save=0.5"),
+        env={"MAGLEV_FAULT": "write:ENOSPC:40+"},
     )
     assert done.returncode == 2, done.stderr
     assert "No space left" in done.stderr or "full" in done.stderr
+    assert "what was learned since step" in done.stderr and "is lost" in done.stderr, done.stderr
     manifests = list((run / "checkpoints").glob("step_*/manifest.json"))
     assert manifests
     # with room again, it goes on from what was kept
@@ -262,6 +264,33 @@ def test_one_failed_save_does_not_end_the_run(engine, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads((run / "run.json").read_text())["state"] == "finished"
+
+
+def test_the_end_of_a_run_waits_for_room(engine, tmp_path):
+    # rows, saves and a few tries of the last one find none
+    fault = ",".join(f"write:ENOSPC:{n}" for n in range(40, 54))
+    run = tmp_path / "run"
+    done = engine("train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": fault})
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "finished"
+    assert (run / "checkpoints" / "step_000000003200" / "manifest.json").exists()
+
+
+def test_a_person_need_not_wait_for_room(tmp_path):
+    run, words = tmp_path / "run", ["jsonl,console" if word == "jsonl" else word for word in SMALL]
+    process = subprocess.Popen(
+        [ENGINE, "train", "ppo", "cartpole", *words, "--out", run],
+        env=os.environ | {"MAGLEV_FAULT": "write:ENOSPC:40+", "MAGLEV_HOME": str(HOME)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if "Ctrl-C ends without it" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2 and "is lost" in stderr, stderr
 
 
 @pytest.mark.parametrize("where", ["reward", "observation"])

@@ -1,6 +1,8 @@
 """maglev bench: suites are measured, kept and compared; timings themselves are not judged."""
 
 import json
+import subprocess
+import sys
 
 
 def suites(engine, names, *words):
@@ -78,3 +80,28 @@ def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_pa
     assert 'was measured with ppo.epochs="' in other.stderr and other.stderr.count("was measured") == 1
     # what training refuses is refused
     assert engine(*words, "train.memory_limit=100K").returncode == 2
+
+
+def test_a_machine_that_is_not_at_rest_is_told(engine):
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        done = engine("bench", "--suite", "memory", "--rounds", 3)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert done.returncode == 0 and "the machine was not at rest: other programs kept" in done.stderr, done.stderr
+
+
+def test_a_timeline_is_of_medians(engine, tmp_path):
+    kept = tmp_path / "timeline.json"
+    small = ("env.count=8", "ppo.rollout=32", "threads=1", "ppo.network.hidden=[16]")
+    done = engine("bench", "timeline", "ppo", "cartpole", "--bare", "--seconds", 1, "--json", kept, *small)
+    assert done.returncode == 0, done.stderr
+    measured = [stage for stage in json.loads(kept.read_text())["stages"] if "left_out" not in stage]
+    assert measured[0]["stage"] == "naive" and len(measured) > 2
+    for stage in measured:
+        speeds = [one["steps_per_second"] for one in stage["rounds"]]
+        assert len(speeds) == 3 and stage["steps_per_second"] == sorted(speeds)[1]
+    # all of them in turn
+    assert [line.split(":")[0] for line in done.stderr.splitlines()].count("naive") == 3

@@ -205,9 +205,35 @@ def test_a_policy_is_judged_as_it_is_asked_to_act(planning_run, engine):
         ("tdmpc2.lr=1", "those that say how a policy acts (tdmpc2.mpc, tdmpc2.horizon, tdmpc2.iterations"),
         ("tdmpc2.samples=3", "tdmpc2.elites must be at most tdmpc2.samples = 3, got 4"),
         ("tdmpc2.iterations=0", "tdmpc2.iterations"),
+        ("tdmpc2.iteratons=3", "got 'tdmpc2.iteratons=3'; did you mean tdmpc2.iterations"),
     ],
 )
 @pytest.mark.parametrize("verb", ["eval", "play"])
 def test_what_was_learned_is_not_changed_by_asking(planning_run, engine, verb, setting, said):
     done = engine(verb, planning_run, setting)
     assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("verb", [("eval", "--episodes", "1"), ("play", "--fast")])
+def test_a_setting_that_changes_nothing_as_the_others_are_is_told(planning_run, engine, verb):
+    told = f"maglev: tdmpc2.iterations=3 changes nothing of how {planning_run} acts: tdmpc2.mpc is off"
+    done = engine(verb[0], planning_run, *verb[1:], "tdmpc2.iterations=3", "tdmpc2.mpc=false")
+    assert done.returncode == 0 and done.stderr.startswith(told) and done.stderr.count("\n") == 1, done.stderr
+    assert engine(verb[0], planning_run, *verb[1:], "tdmpc2.iterations=3").stderr == ""
+
+
+def test_misspelled_players_and_runs_are_answered_with_near_ones(run, engine, tmp_path):
+    near = f"did you mean {run}?"
+    misspelled = f"{run}s"
+    for words in (
+        ("eval", misspelled),
+        ("league", misspelled),
+        ("eval", "hockey_duel", misspelled),
+        ("eval", run, "--against", f"{misspelled}@latest"),
+    ):
+        done = engine(*words)
+        assert done.returncode == 2 and near in done.stderr, done.stderr
+    for opponents, meant in (("weak,stong", "strong"), ("passt", "past"), (misspelled, run)):
+        done = engine("train", "ppo", "hockey_duel", f"train.opponents={opponents}", "--out", tmp_path / "none")
+        assert done.returncode == 2 and f"did you mean {meant}" in done.stderr, done.stderr
+        assert not (tmp_path / "none").exists()

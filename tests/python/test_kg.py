@@ -178,6 +178,10 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert abs(each * 2 / 5 / of_all - 1) < 1e-9
     assert "48 of 120 candidates tried: " in engine(*asked, "--shortlist", "2").stdout
     assert " of 120 candidates tried" not in engine(*asked).stdout
+    # a bound on the time, for who watches it
+    slow, quick = engine(*asked, "--at-most", "1e-6"), engine(*asked, "--at-most", "1e6")
+    assert (slow.returncode, quick.returncode) == (1, 0), slow.stderr + quick.stderr
+    assert "slower than --at-most 1e-06" in slow.stdout and "slower" not in quick.stdout
     # a graph is not written over a run
     assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")
 
@@ -236,3 +240,42 @@ def test_vectors_are_the_same_for_any_number_of_threads(engine, tmp_path):
     assert "--threads must be a whole number" in refused(
         engine, "embed", "countries_s1", "--out", tmp_path / "none", "--threads", "0"
     )
+
+
+def test_a_graph_that_changed_under_a_run_is_told(engine, tmp_path):
+    folder, run = tmp_path / "graph", tmp_path / "run"
+    kg(engine, "make", "countries_s1", "--out", folder)
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", f"env.data={folder}", *small, "--out", run)
+    assert done.returncode == 0, done.stderr
+    query = (folder / "test.txt").read_text().split(".")[0]
+    asked = {
+        "eval": ("--episodes", "8"),
+        "play": ("--fast",),
+        "rank": ("--queries", "4", "--corruptions", "2"),
+        "prove": (query,),
+    }
+    told = f"maglev: {folder} holds something else than when {run} was trained"
+    resume = ("train", "--resume", run, "train.steps=128")
+
+    def say():
+        return {verb: engine(verb, run, *words).stderr for verb, words in asked.items()}
+
+    assert not any(say().values())
+    # a rule more, of the same names
+    whole = (folder / "rules.txt").read_text()
+    (folder / "rules.txt").write_text(whole + whole.replace("locatedInCS", "locatedInCR"))
+    for verb, stderr in say().items():
+        assert stderr.startswith(told) and stderr.count("\n") == 1, (verb, stderr)
+    # other settings of the same graph are no other graph
+    assert "something else" in engine("eval", run, "--episodes", "8", "env.split=valid").stderr
+    refused = engine(*resume)
+    assert refused.returncode == 2 and f"[{folder}] holds something else than when this run began" in refused.stderr
+    assert f"train.init_from={run}" in refused.stderr and refused.stderr.count("\n") == 1
+    (folder / "rules.txt").write_text(whole)
+    assert engine("eval", run, "--episodes", "8", "env.split=valid").stderr == ""
+    # where it has moved it is as it was
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    assert engine("eval", run, "--episodes", "8", f"env.data={moved}").stderr == ""
+    assert engine(*resume, f"env.data={moved}").returncode == 0

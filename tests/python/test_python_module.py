@@ -333,6 +333,25 @@ def test_a_run_tells_and_is_resumed(tmp_path):
     assert failed.status["state"] == "failed" and "enough" in failed.status["message"]
 
 
+def test_a_run_tells_where_it_stands(tmp_path):
+    stands, steps, epochs = [], [], []
+    told = {
+        "on_start": stands.append,
+        "on_end": stands.append,
+        "on_iteration": steps.append,
+        "on_epoch": lambda epoch, figures: epochs.append((epoch, figures)),
+    }
+    settings = {**QUICK, "train.steps": 8192, "ppo.epochs": 2, "ppo.rollout": 64, "env.count": 16}
+    run = maglev.train("ppo", "cartpole", settings, out=tmp_path / "run", sinks=["jsonl"], **told)
+    begun, ended = stands
+    assert begun == {"folder": str(run.folder), "step": 0, "updates": 0, "steps": 8192}
+    assert ended["step"] == 8192 and ended["updates"] > 0
+    assert steps == list(range(0, 8192, 1024))
+    assert [epoch for epoch, _ in epochs] == [0, 1] * len(steps) and "loss/policy" in epochs[0][1]
+    again = maglev.resume(run, {"train.steps": 16384}, sinks=["jsonl"], on_iteration=lambda step: step < 12000)
+    assert again.outcome == "stopped" and 12000 < again.status["steps"] < 16384
+
+
 @pytest.mark.parametrize("hook, yes", [("on_row", bool), ("on_episodes", bool), ("on_row", np.bool_)])
 def test_a_callback_ends_a_run_that_is_resumed(tmp_path, hook, yes):
     told = []

@@ -5,6 +5,7 @@
 // bench --signature: what it computes.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "engine/algo/experiment.h"
+#include "engine/host/bystanders.h"
 #include "engine/host/machine.h"
 #include "engine/host/system.h"
 #include "engine/train/signals.h"
@@ -39,6 +41,7 @@ VerbEntry entry();
 namespace {
 
 constexpr int64_t kDefaultSeconds = 5;
+constexpr int64_t kTimelineRounds = 3;
 constexpr int64_t kDefaultMilliseconds = 500;  // of each case of replay
 constexpr int64_t kSignedUpdates = 100;
 // more than any measurement takes
@@ -48,8 +51,15 @@ struct Measured {
   Stage stage;
   std::vector<std::string> settings;
   std::string skipped;  // why, or ""
-  Speed speed;
+  std::vector<Speed> rounds;
 };
+
+// of the rounds, in steps a second
+double median_speed(const Measured& row) {
+  std::vector<double> speeds;
+  for (const Speed& one : row.rounds) speeds.push_back(one.steps_per_second);
+  return median_of(speeds);
+}
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -72,18 +82,22 @@ std::string switched(const Measured& row) {
 }
 
 std::string table_text(const std::vector<Measured>& rows) {
-  Table table({"stage", ">steps/s", ">x first", ">x before", "switched on"});
+  Table table({"stage", ">steps/s", ">lowest", ">highest", ">x first", ">x before", "switched on"});
   double first = 0, before = 0;
   for (const Measured& row : rows) {
     if (!row.skipped.empty()) {
-      table.add({row.stage.name, "-", "-", "-", "left out: " + row.skipped});
+      table.add({row.stage.name, "-", "-", "-", "-", "-", "left out: " + row.skipped});
       continue;
     }
-    const double speed = row.speed.steps_per_second;
+    const double speed = median_speed(row);
     if (first == 0) first = speed;
-    char figure[32];
-    std::snprintf(figure, sizeof figure, "%.0f", speed);
-    table.add({row.stage.name, figure, times(speed, first), times(speed, before), switched(row)});
+    const auto figure = [](double steps_per_second) {
+      return std::to_string(std::llround(steps_per_second));
+    };
+    const auto [low, high] = std::ranges::minmax(row.rounds, {}, &Speed::steps_per_second);
+    table.add({row.stage.name, figure(speed), figure(low.steps_per_second),
+               figure(high.steps_per_second), times(speed, first), times(speed, before),
+               switched(row)});
     before = speed;
   }
   return table.text(probe_terminal(STDOUT_FILENO));
@@ -96,9 +110,12 @@ std::string json_text(const std::string& algo, const std::string& env,
     nlohmann::json one = {{"stage", row.stage.name}, {"what", row.stage.what}};
     if (row.skipped.empty()) {
       one["settings"] = row.settings;
-      one["steps_per_second"] = row.speed.steps_per_second;
-      one["updates"] = row.speed.updates;
-      one["seconds"] = row.speed.seconds;
+      one["steps_per_second"] = median_speed(row);
+      one["rounds"] = nlohmann::json::array();
+      for (const Speed& round : row.rounds)
+        one["rounds"].push_back({{"steps_per_second", round.steps_per_second},
+                                 {"updates", round.updates},
+                                 {"seconds", round.seconds}});
     } else {
       one["left_out"] = row.skipped;
     }
@@ -125,6 +142,10 @@ void tell(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
 }
 
+void tell_unrest(const Bystanders& bystanders) {
+  if (const std::string note = bystanders.note(); !note.empty()) tell({note});
+}
+
 int timeline(const Arguments& arguments) {
   const auto file = arguments.output("--json");
   if (arguments.positional().size() != 3)
@@ -135,6 +156,7 @@ int timeline(const Arguments& arguments) {
   tell(load_settings(experiment, arguments, arguments.settings()).notes);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
+  const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kTimelineRounds));
   // steps between updates, as the algorithm says; one that does not is taken to learn as it goes
   ThreadPool pool(1);
   const auto plan = experiment.algo().plan;
@@ -156,27 +178,35 @@ int timeline(const Arguments& arguments) {
       as_given(stages(algo, experiment.run.env_count, rollout), experiment.table());
   std::vector<bool> skipped(all.size(), false);
   std::vector<Measured> rows;
-  for (size_t i = 0; i < all.size(); ++i) {
-    Measured row{.stage = all[i], .settings = {}, .skipped = {}, .speed = {}};
-    row.skipped = lacking(all[i], experiment, placement);
-    skipped[i] = !row.skipped.empty();
-    if (!skipped[i]) {
-      row.settings = settings_at(all, i, skipped, experiment.table());
-      try {
-        row.speed = measure_training(joined_settings(given, row.settings), seconds);
-      } catch (const Error& refused) {
-        // the first stage is every build's; a later one may be refused for this environment
-        if (i == 0) throw;
-        row.skipped = refused.what();
-        skipped[i] = true;
-      }
-    }
-    std::fprintf(stderr, "%s: %s\n", row.stage.name.c_str(),
-                 skipped[i]
-                     ? ("left out: " + row.skipped).c_str()
-                     : (std::to_string(int64_t(row.speed.steps_per_second)) + " steps/s").c_str());
-    rows.push_back(std::move(row));
+  for (const Stage& stage : all) {
+    rows.push_back({.stage = stage, .settings = {}, .skipped = {}, .rounds = {}});
+    rows.back().skipped = lacking(stage, experiment, placement);
+    skipped[rows.size() - 1] = !rows.back().skipped.empty();
   }
+  const Bystanders bystanders;
+  // all stages in turn, so that what disturbs a while meets each alike
+  for (int round = 0; round < rounds; ++round)
+    for (size_t i = 0; i < all.size(); ++i) {
+      Measured& row = rows[i];
+      if (!skipped[i]) {
+        row.settings = settings_at(all, i, skipped, experiment.table());
+        try {
+          row.rounds.push_back(measure_training(joined_settings(given, row.settings), seconds));
+        } catch (const Error& refused) {
+          // the first stage is every build's; a later one may be refused for this environment
+          if (i == 0 || round > 0) throw;
+          row.skipped = refused.what();
+          skipped[i] = true;
+        }
+      }
+      if (skipped[i] && round > 0) continue;
+      std::fprintf(
+          stderr, "%s: %s\n", row.stage.name.c_str(),
+          skipped[i]
+              ? ("left out: " + row.skipped).c_str()
+              : (std::to_string(int64_t(row.rounds.back().steps_per_second)) + " steps/s").c_str());
+    }
+  tell_unrest(bystanders);
   print(table_text(rows));
   if (file) write_atomic(*file, json_text(algo, env, given, rows));
   return 0;
@@ -288,10 +318,12 @@ int suites(const Arguments& arguments) {
     throw Error("[bench] " + arguments.value("--suite").value_or("all") +
                 " is measured on the processor alone; leave out --devices " + named +
                 ", or measure a whole run there: bench run <algorithm> <environment>");
+  const Bystanders bystanders;
   std::vector<Timing> timings;
   for (const at::Device& device : devices)
     for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
       timings.push_back(std::move(one));
+  tell_unrest(bystanders);
   return tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread");
 }
 
@@ -323,7 +355,9 @@ int one_run(const Arguments& arguments) {
   for (const Field& field : experiment.table().fields()) settings[field.name] = field.text();
   if (const auto path = arguments.value("--baseline"))
     tell(other_settings(*path, outputs.baseline, settings));
+  const Bystanders bystanders;
   const RunSpeed speed = measure_run(experiment, rounds, seconds);
+  tell_unrest(bystanders);
   const int status = tell_timings(arguments, outputs, {speed.step},
                                   std::to_string(rounds) + " rounds, " + speed.device, settings);
   const double steps_per_second = 1 / summary_of(speed.step).median;
@@ -340,12 +374,12 @@ void refuse_others(const Arguments& arguments, const std::string& what) {
     std::vector<const char*> flags;
   };
   static const std::vector<Mode> modes = {
-      {"timeline", {"--seconds", "--json", "--overwrite", "--config", "--bare"}},
-      {"replay", {"--milliseconds", "--lines"}},
-      {"--signature", {"--signature"}},
       {"",
        {"--suite", "--devices", "--rounds", "--baseline", "--threshold", "--json", "--html",
         "--overwrite"}},
+      {"timeline", {"--seconds", "--rounds", "--json", "--overwrite", "--config", "--bare"}},
+      {"replay", {"--milliseconds", "--lines"}},
+      {"--signature", {"--signature"}},
       {"run",
        {"--seconds", "--rounds", "--baseline", "--threshold", "--at-least", "--json", "--html",
         "--overwrite", "--config", "--bare"}}};
@@ -363,24 +397,26 @@ void refuse_others(const Arguments& arguments, const std::string& what) {
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
-      {.flags = {{"--seconds", "S",
-                  "measured of each stage (default 5), of each round of a run (default 1)"},
-                 {"--json", "FILE", "the figures as JSON, too"},
-                 {"--config", "FILE", "settings from YAML or JSON, as of train"},
-                 {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
-                 {"--milliseconds", "N", "measured of each case of replay (default 500)"},
-                 {"--lines", "", "of replay: ours alone, one JSON object a line"},
-                 {"--suite", "NAMES",
-                  "by commas: ops, precision, memory, env, replay, kernels, planner, e2e, or all "
-                  "(default)"},
-                 {"--devices", "NAMES", "of the suites, by commas: cpu (default), cuda, cuda:<n>"},
-                 {"--rounds", "N", "samples of each work of the suites, of a run (default 7)"},
-                 {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
-                 {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
-                 {"--at-least", "N", "of a run: fewer steps a second are exit status 1"},
-                 {"--html", "FILE", "the suites as a page, too"},
-                 {"--overwrite", "", "FILE may be there"},
-                 {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
+      {.flags =
+           {{"--seconds", "S",
+             "measured of each round of a stage (default 5), of a run (default 1)"},
+            {"--json", "FILE", "the figures as JSON, too"},
+            {"--config", "FILE", "settings from YAML or JSON, as of train"},
+            {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
+            {"--milliseconds", "N", "measured of each case of replay (default 500)"},
+            {"--lines", "", "of replay: ours alone, one JSON object a line"},
+            {"--suite", "NAMES",
+             "by commas: ops, precision, memory, env, replay, kernels, planner, e2e, or all "
+             "(default)"},
+            {"--devices", "NAMES", "of the suites, by commas: cpu (default), cuda, cuda:<n>"},
+            {"--rounds", "N",
+             "samples of each work of the suites, of a run (default 7), of each stage (default 3)"},
+            {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
+            {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
+            {"--at-least", "N", "of a run: fewer steps a second are exit status 1"},
+            {"--html", "FILE", "the suites as a page, too"},
+            {"--overwrite", "", "FILE may be there"},
+            {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
        .least = 0,
        .most = 3,
        .names = "timeline <algorithm> <environment> | run <algorithm> <environment> | replay",
@@ -420,7 +456,7 @@ VerbEntry entry() {
           "bench [--suite NAMES] [--devices NAMES] [--baseline FILE] [--json FILE] [--html FILE] | "
           "bench run <algorithm> <environment> [--baseline FILE] [--at-least N] [--json FILE] "
           "[setting=value ...] | "
-          "bench timeline <algorithm> <environment> [--seconds S] [--json FILE] "
+          "bench timeline <algorithm> <environment> [--seconds S] [--rounds N] [--json FILE] "
           "[setting=value ...] | bench replay [--milliseconds N] [--lines] | bench --signature",
       .run = run};
 }

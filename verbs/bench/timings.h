@@ -2,6 +2,7 @@
 // Samples of how long works take, what they say together, and whether others say something else.
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ std::vector<Timing> timings_of_json(const std::string& text, const std::string& 
 /// One HTML file: a table and a chart of ratios where there are comparisons.
 std::string timings_page(const std::vector<Timing>& timings,
                          const std::vector<Comparison>& comparisons, const std::string& machine);
+
+/// Of at least one.
+double median_of(std::span<const double> values);
 
 /// 12.3 us.
 std::string seconds_text(double seconds);

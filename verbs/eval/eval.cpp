@@ -23,6 +23,7 @@
 #include "verbs/arguments.h"
 #include "verbs/eval/dreams.h"
 #include "verbs/recording.h"
+#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -236,6 +237,8 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere,
   // and a policy to act otherwise, e.g. tdmpc2.iterations=3
   const GivenSettings given = sorted_settings("eval", traced.settings(), {folder});
+  warn_of_changed_files(folder, given.env);
+  warn_of_idle_settings(folder, given.acting);
   auto judged = experiment_of(folder);
   for (const auto& setting : given.env) judged->table().override_with(setting);
   std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
@@ -326,8 +329,11 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   if (arguments.has("--overwrite") && !arguments.has("--trace"))
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  const OpenGame open(entry, sorted_settings("eval", traced.settings(), {name}), kMostEvalEnvs);
+  const GivenSettings given = sorted_settings("eval", traced.settings(), {name});
+  const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
+  warn_of_changed_files(name, given.env);
+  warn_of_idle_settings(name, given.acting);
   const auto scripted = scripted_players(entry);
   std::vector<Judged> all;
   // a script has one way to play

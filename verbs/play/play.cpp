@@ -23,6 +23,7 @@
 #include "verbs/play/serve.h"
 #include "verbs/play/signals.h"
 #include "verbs/recording.h"
+#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -87,6 +88,10 @@ Request request_of(const Arguments& arguments) {
   request.names.insert(request.names.end(), arguments.positional().begin() + 1,
                        arguments.positional().end());
   request.settings = sorted_settings("play", settings, request.names);
+  for (const std::string& name : request.names) {
+    warn_of_changed_files(name, request.settings.env);
+    warn_of_idle_settings(name, request.settings.acting);
+  }
   return request;
 }
 

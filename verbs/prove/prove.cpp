@@ -24,6 +24,7 @@
 #include "verbs/prove/result.h"
 #include "verbs/prove/result_json.h"
 #include "verbs/prove/tree_text.h"
+#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -154,6 +155,7 @@ int run(const std::vector<std::string>& words) {
   expect_flags(arguments);
   Traced traced(arguments, entry(), /*on_device=*/false);
   const datalog::Dataset data = data_of(arguments.positional()[0], traced.settings());
+  warn_of_changed_files(arguments.positional()[0], traced.settings());
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 

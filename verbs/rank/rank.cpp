@@ -23,6 +23,7 @@
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
+#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -52,6 +53,7 @@ Grammar grammar() {
            {"--shortlist", "K",
             "prove only the K candidates that the embedding puts first; the others follow"},
            {"--by", "WHAT", "a table more: by mode, predicate or depth"},
+           {"--at-most", "MS", "more milliseconds a candidate that is tried are exit status 1"},
            {"--seed", "S", "of all that is drawn (default 0)"},
            {"--scores", "FILE", "every candidate with its scores as CSV"},
            kTraceFlag,
@@ -64,6 +66,8 @@ Grammar grammar() {
       .names = "<run>",
       .settings = true};
 }
+
+constexpr int kSlow = 1;  // exit status
 
 enum class How { mean, sample };
 constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
@@ -285,6 +289,7 @@ int run(const std::vector<std::string>& words) {
   const auto ties = arguments.choice<Ties>("--rank-type").value_or(Ties::random);
   const auto by = arguments.choice<By>("--by");
   const auto how = arguments.choice<How>("--actions").value_or(How::mean);
+  const auto most_ms = arguments.number("--at-most", 0, 1e9);
   const auto file = arguments.value("--embedding");
   const size_t shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0));
   if (arguments.has("--overwrite") && !scores_file && !arguments.has("--trace"))
@@ -298,6 +303,7 @@ int run(const std::vector<std::string>& words) {
     if (!setting.starts_with("env.") && !setting.starts_with("threads="))
       throw Error("[rank] only env.* settings and threads may differ from training, got '" +
                   setting + "'");
+  warn_of_changed_files(folder, traced.settings());
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
                 "cpu");
   Prover prover(run.experiment(), run.policy(), run.pool());
@@ -358,10 +364,12 @@ int run(const std::vector<std::string>& words) {
                           .device = run.placement().device.str(),
                           .threads = run.placement().threads});
   };
+  // what is slower than it was to be
+  const bool slow = most_ms && 1e3 * r.seconds / double(r.tried) > *most_ms;
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
     end_trace();
-    return 0;
+    return slow ? kSlow : 0;
   }
   std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n", run.experiment().algo().name,
               graph.dataset.name.c_str(), long(run.identity().step), r.questions.size(),
@@ -389,7 +397,8 @@ int run(const std::vector<std::string>& words) {
         long(r.counts.dropped), long(r.counts.too_long));
   if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
   for (const std::string& line : end_trace()) std::printf("%s\n", line.c_str());
-  return 0;
+  if (slow) std::printf("slower than --at-most %g\n", *most_ms);
+  return slow ? kSlow : 0;
 }
 
 }  // namespace

@@ -1,0 +1,71 @@
+#include "engine/host/bystanders.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <unistd.h>
+#include <utility>
+
+#include <sys/resource.h>
+
+#include "base/core/clock.h"
+
+namespace maglev {
+namespace {
+
+// of a processor: what a system's own programs take is less
+constexpr double kSeen = 0.15;
+
+double processor_time_s(int who) {
+  rusage used{};
+  if (::getrusage(who, &used) != 0) return 0;
+  return double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+}  // namespace
+
+Bystanders::Bystanders(std::string root) : root_(std::move(root)), begin_(now()) {}
+
+Bystanders::Moment Bystanders::now() const {
+  std::ifstream file(root_ + "/proc/stat");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return {.at_s = steady_s(),
+          .busy_s = parse_busy_ticks(text.str()) / double(::sysconf(_SC_CLK_TCK)),
+          .ours_s = processor_time_s(RUSAGE_SELF) + processor_time_s(RUSAGE_CHILDREN)};
+}
+
+double Bystanders::processors() const {
+  const Moment end = now();
+  const double busy_s = end.busy_s - begin_.busy_s, ours_s = end.ours_s - begin_.ours_s;
+  // a moment's ticks are coarse
+  constexpr double kLeast = 1e-3;
+  const double others = (busy_s - ours_s) / std::max(end.at_s - begin_.at_s, kLeast);
+  return others < 0 ? 0 : others;
+}
+
+std::string Bystanders::note() const {
+  const double others = processors();
+  if (!(others > kSeen)) return "";
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "the machine was not at rest: other programs kept %.1f of its processors busy "
+                "meanwhile, end them or measure again",
+                others);
+  return text;
+}
+
+double parse_busy_ticks(std::string_view text) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  std::istringstream line{std::string(text)};
+  std::string name;
+  double user, nice, system, idle, wait, interrupts, soft, stolen;
+  line >> name >> user >> nice >> system >> idle >> wait >> interrupts >> soft >> stolen;
+  return line && name == "cpu" ? user + nice + system + interrupts + soft + stolen : kUnknown;
+}
+
+}  // namespace maglev
