@@ -18,11 +18,8 @@ int64_t kept(int64_t layers, int64_t units) { return 3 * layers * units; }
 // pooling or doubling, the norm and SiLU
 int64_t kept_of_image(const ModelShape& s) {
   if (s.channels == 0) return 0;
-  int64_t elements = 2 * s.height * s.width * s.channels;
-  for (int64_t i = 0; i < kStages; ++i) {
-    const int64_t places = (s.height >> i) * (s.width >> i);
-    elements += places * s.stage_channels(i) * 2;
-  }
+  int64_t elements = 2 * s.places_at(0) * s.channels;
+  for (int64_t i = 0; i < kStages; ++i) elements += s.places_at(i) * s.stage_channels(i) * 2;
   return elements;
 }
 
