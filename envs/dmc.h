@@ -25,6 +25,11 @@ namespace maglev::dmc {
 enum class Observe : int32_t { vector, image, both };
 constexpr auto names_of(Observe) { return std::array{"vector", "image", "both"}; }
 
+/// Which of a domain's tasks episodes are of: env.task's alone; any, which a column `task` tells; or
+/// env.task's alone, told as among all, by which a policy of all is judged in one.
+enum class Tasks : int32_t { one, all, told };
+constexpr auto names_of(Tasks) { return std::array{"one", "all", "told"}; }
+
 /// Settings of every domain, behind its task.
 struct Settings {
   int32_t max_steps = 1000;
@@ -62,6 +67,7 @@ struct State {
   mujoco::Simulation simulation;
   std::array<double, 2> target{};  ///< where reacher's lies; 0 in other domains
   int32_t steps = 0;               ///< of this episode
+  int32_t task = 0;                ///< of the domain's, this episode's
 };
 
 /// How a reward falls off beside its bounds, as a function of the distance in margins.
@@ -125,15 +131,23 @@ inline float* put(float* to, const mjtNum* from, int count) {
 ///   observe(model, state, to), reward(task, model, state)
 template <class Domain>
 struct Environment {
+  using Task = typename Domain::Task;
   static constexpr bool kShowsImages = true;
+  static constexpr auto kNames = names_of(Task{});
 
   struct Params : Settings {
-    typename Domain::Task task = Domain::kTask;
+    Task task = Domain::kTask;
+    Tasks tasks = Tasks::one;
 
     static void describe(OptionTable& t, Params& p) {
       t.add("task", p.task, "what is rewarded");
+      if (kNames.size() > 1)
+        t.add("tasks", p.tasks,
+              "one: env.task alone; all: an episode is of any task, which a column tells; told: "
+              "env.task alone, told as among all");
       Settings::describe(t, p);
     }
+    bool several() const { return tasks != Tasks::one; }
   };
   using State = dmc::State;
 
@@ -154,6 +168,13 @@ struct Environment {
                    .high = std::vector<float>(controls, 1.f)};
     spec.max_steps = (p.max_steps + p.action_repeat - 1) / p.action_repeat;
     spec.events = {"diverged"};
+    if (!p.several()) return spec;
+    spec.observations.push_back({.name = "task", .dtype = DType::i32, .shape = {1}});
+    for (const char* name : kNames)
+      spec.tasks.push_back({.name = name,
+                            .obs_dims = Domain::kObserved,
+                            .action_dims = Domain::kShape.controls,
+                            .max_steps = spec.max_steps});
     return spec;
   }
 
@@ -165,17 +186,18 @@ struct Environment {
   }
 
   static void reset(const Params& p, const Assets&, State& s, Rng& rng) {
-    const mujoco::Model& model = Domain::model(p.task);
+    s.task = p.tasks == Tasks::all ? int32_t(rng.below(uint32_t(kNames.size()))) : int32_t(p.task);
+    const mujoco::Model& model = model_of(s);
     s.steps = 0;
     s.simulation.begin(model);
-    Domain::begin(p.task, model, s, rng);
+    Domain::begin(Task(s.task), model, s, rng);
     s.simulation.settle();
     place(model, s);
   }
 
   static void step(const Params& p, const Assets&, State& s, const Actions& action, Rng&,
                    StepOut& out) {
-    const mujoco::Model& model = Domain::model(p.task);
+    const mujoco::Model& model = model_of(s);
     mjtNum* control = s.simulation.change().ctrl;
     for (int i = 0; i < Domain::kShape.controls; ++i)
       control[i] = std::clamp(action.continuous[i], -1.f, 1.f);
@@ -188,51 +210,60 @@ struct Environment {
       // never seen; dm_control throws. MuJoCo has put the state back to its first one
       const bool diverged = s.simulation.diverged();
       if (diverged) out.count(0, 1.f);
-      else reward += Domain::reward(p.task, model, s);
+      else reward += Domain::reward(Task(s.task), model, s);
       out.truncated = diverged || s.steps >= p.max_steps;
     }
     out.reward[0] = float(reward);
   }
 
   static void observe(const Params& p, const Assets&, const State& s, int, const ObsOut& out) {
-    const mujoco::Model& model = Domain::model(p.task);
+    const mujoco::Model& model = model_of(s);
     int column = 0;
     if (p.shows_vector()) Domain::observe(model, s, out.as<float>(column++));
-    if (p.shows_image()) mujoco::render(model, s.simulation, p.picture(), out.as<uint8_t>(column));
+    if (p.shows_image())
+      mujoco::render(model, s.simulation, p.picture(), out.as<uint8_t>(column++));
+    if (p.several()) out.as<int32_t>(column)[0] = s.task;
   }
 
   static void paint(const Params& p, const Assets&, const State& s, Canvas& canvas) {
     mujoco::PictureOptions picture = p.picture();
     picture.width = canvas.width(), picture.height = canvas.height();
     static_assert(sizeof(Rgb) == 3);
-    mujoco::render(Domain::model(p.task), s.simulation, picture,
+    mujoco::render(model_of(s), s.simulation, picture,
                    reinterpret_cast<uint8_t*>(canvas.pixels().data()));
   }
 
-  // the step, the target, then MuJoCo's integration state
+  // the step, the target, the task where there are several, then MuJoCo's integration state
   static size_t state_bytes(const Params& p) {
-    return sizeof(double) * (3 + mujoco::Simulation::saved_numbers(Domain::model(p.task)));
+    return sizeof(double) *
+           (own_numbers(p) + mujoco::Simulation::saved_numbers(Domain::model(p.task)));
   }
-  static void save(const Params&, const State& s, std::byte* to) {
+  static void save(const Params& p, const State& s, std::byte* to) {
     if (!s.simulation.begun()) return;
     auto* numbers = reinterpret_cast<double*>(to);
     numbers[0] = s.steps;
     numbers[1] = s.target[0], numbers[2] = s.target[1];
-    s.simulation.save(numbers + 3);
+    if (p.several()) numbers[3] = s.task;
+    s.simulation.save(numbers + own_numbers(p));
   }
   static bool load(const Params& p, State& s, const std::byte* from) {
-    const mujoco::Model& model = Domain::model(p.task);
     const auto* numbers = reinterpret_cast<const double*>(from);
+    const double task = p.several() ? numbers[3] : double(p.task);
     if (!(numbers[0] >= 0 && numbers[0] <= p.max_steps)) return false;
-    s.steps = int32_t(numbers[0]);
+    if (!(task >= 0 && task < double(kNames.size()))) return false;
+    s.steps = int32_t(numbers[0]), s.task = int32_t(task);
     s.target = {numbers[1], numbers[2]};
-    if (!(std::hypot(s.target[0], s.target[1]) < 1) || !s.simulation.load(model, numbers + 3))
+    const mujoco::Model& model = model_of(s);
+    if (!(std::hypot(s.target[0], s.target[1]) < 1) ||
+        !s.simulation.load(model, numbers + own_numbers(p)))
       return false;
     place(model, s);
     return true;
   }
 
  private:
+  static const mujoco::Model& model_of(const State& s) { return Domain::model(Task(s.task)); }
+  static size_t own_numbers(const Params& p) { return p.several() ? 4 : 3; }
   static void place(const mujoco::Model& model, State& s) {
     if constexpr (requires { Domain::place(model, s); }) Domain::place(model, s);
   }

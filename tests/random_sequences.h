@@ -13,7 +13,7 @@ namespace maglev::dreamer {
 
 /// Sizes of a small Dreamer.
 struct Setting {
-  int64_t B = 6, T = 5, H = 3, side = 16, blocks = 4;
+  int64_t B = 6, T = 5, H = 3, side = 16, planes = 3, blocks = 4;
   bool images = false, categories = false, redundancy = false;
   int threads = 1;
   int64_t deter = 24, hidden = 10, units = 12;
@@ -34,8 +34,9 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
   EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
                .action = {.low = {-1, -1}, .high = {1, 1}}};
   if (setting.images)
-    spec.observations.push_back(
-        {.name = "image", .dtype = DType::u8, .shape = {setting.side, setting.side, 3}});
+    spec.observations.push_back({.name = "image",
+                                 .dtype = DType::u8,
+                                 .shape = {setting.side, setting.side, setting.planes}});
   if (setting.categories) spec.action = {.heads = {3, 2}};
   return {.options = o,
           .shape = model_shape(o, spec),

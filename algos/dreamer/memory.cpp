@@ -5,6 +5,8 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/networks.h"
 #include "algos/dreamer/policy.h"
+#include "base/simd/tiles.h"
+#include "kernels/image_towers/image_towers.h"
 
 namespace maglev::dreamer {
 namespace {
@@ -18,12 +20,28 @@ int64_t kept(int64_t layers, int64_t units) { return 3 * layers * units; }
 // pooling or doubling, the norm and SiLU
 int64_t kept_of_image(const ModelShape& s) {
   if (s.channels == 0) return 0;
-  int64_t elements = 2 * s.height * s.width * s.channels;
-  for (int64_t i = 0; i < kStages; ++i) {
-    const int64_t places = (s.height >> i) * (s.width >> i);
-    elements += places * s.stage_channels(i) * 2;
-  }
+  int64_t elements = 2 * s.places_at(0) * s.channels;
+  for (int64_t i = 0; i < kStages; ++i) elements += s.places_at(i) * s.stage_channels(i) * 2;
   return elements;
+}
+
+// of so many images on their way in, and on their way back out: by kernels what these say, else
+// autograd's
+struct KeptOfImages {
+  int64_t in, out;
+};
+KeptOfImages kept_of_images(const ModelShape& s, int64_t images, const AlgoContext& context) {
+  const int64_t by_autograd = images * kept_of_image(s);
+  if (s.channels == 0 || !s.fused_images || !context.device.is_cpu())
+    return {by_autograd, s.decodes ? by_autograd : 0};
+  std::vector<int64_t> channels{s.channels};
+  for (int64_t i = 0; i < kStages; ++i) channels.push_back(s.stage_channels(i));
+  const ImageTower tower{s.height, s.width, channels,
+                         context.precision == Precision::bf16 && tiles_available()};
+  const auto of = [&](const TowerSizes& sizes) {
+    return (images + kImageLanes - 1) / kImageLanes * sizes.kept + sizes.packed + sizes.scratch;
+  };
+  return {of(encoder_sizes(tower)), s.decodes ? of(decoder_sizes(tower)) : 0};
 }
 
 int64_t recurrent_elements(const ModelShape& s) {
@@ -88,13 +106,17 @@ int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& co
   const int64_t sequences = F + D + Z;
   // autograd's, and draws put together
   const int64_t threads = context.device.is_cpu() && context.pool ? context.pool->threads() : 1;
-  const int64_t ways = s.decodes ? 2 : 1, vector = s.vector > 0 ? kept(kLayers, s.units) : 0;
-  const int64_t at_work = std::min(threads, shards) * ((buffered + shards - 1) / shards);
-  const int64_t sight = ways * kept_of_image(s) + vector + noise;
+  const int64_t vector = s.vector > 0 ? kept(kLayers, s.units) : 0;
+  const int64_t working = std::min(threads, shards), of_each = (buffered + shards - 1) / shards;
+  const int64_t at_work = working * of_each;
+  // without a decoder the way in of all shards waits for the whole batch, but where they go it anew
+  const int64_t waiting = !s.decodes && at_once == each ? shards : working;
+  const KeptOfImages way = kept_of_images(s, of_each, context);
+  const int64_t images = waiting * way.in + working * way.out;
   // what losses pass on by the way, fitted
   const int64_t passing = (H + 1) * (kBins + 2 * s.units);
-  return kF32 *
-             (buffered * rows + N * between + o.batch * sequences + at_work * (sight + passing)) +
+  return kF32 * (buffered * rows + N * between + o.batch * sequences +
+                 at_work * (vector + noise + passing) + images) +
          kStepViewBytes * kStepViews * shards * (o.length + H + 1);
 }
 

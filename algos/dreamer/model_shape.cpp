@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/core/error.h"
+#include "base/env/pictures.h"
 
 namespace maglev::dreamer {
 namespace {
@@ -22,27 +23,18 @@ static_assert(std::size(kWidths) == names_of(ModelSize{}).size());
 constexpr int64_t kMultiples[kStages] = {2, 3, 4, 4};
 
 void take_image(const ObsColumn& column, ModelShape& shape) {
-  constexpr int64_t kHalved = int64_t(1) << kStages;
   const int64_t height = column.shape[0], width = column.shape[1];
-  const std::string size = std::to_string(height) + " x " + std::to_string(width);
-  if (height % kHalved != 0 || width % kHalved != 0)
-    throw Error(
-        "[dreamer] halves images four times, so their sides must be multiples of 16; "
-        "column '" +
-        column.name + "' is " + size +
-        "; env.image.resize=64 where the environment has that setting, else use ppo");
   if (shape.channels > 0 && (shape.height != height || shape.width != width))
     throw Error("[dreamer] images must be of one size, " + std::to_string(shape.height) + " x " +
                 std::to_string(shape.width) + " as the first, and column '" + column.name +
-                "' is " + size);
+                "' is " + std::to_string(height) + " x " + std::to_string(width));
   shape.height = height, shape.width = width, shape.channels += column.shape[2];
 }
 
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
   for (const auto& column : spec.observations) {
     if (column.audience == Audience::critic) continue;
-    if (column.dtype == DType::u8 && column.cells.bits == 0 && column.shape.size() == 3)
-      take_image(column, shape);
+    if (is_picture(column)) take_image(column, shape);
     else if (column.dtype == DType::f32) shape.vector += column.elements();
     else
       throw Error(

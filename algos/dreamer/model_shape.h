@@ -6,12 +6,13 @@
 
 #include "algos/dreamer/options.h"
 #include "base/env/spec.h"
+#include "kernels/image_towers/image_towers.h"
 
 namespace maglev::dreamer {
 
 /// Rewards and values are classified into bins.
 constexpr int64_t kBins = 255;
-/// Convolutions of the encoder; each halves the image.
+/// Convolutions of the encoder; each halves the image (filled_side).
 constexpr int64_t kStages = 4;
 /// Layers of encoder, decoder, policy and value networks.
 constexpr int64_t kLayers = 3;
@@ -32,9 +33,13 @@ struct ModelShape {
   int64_t flat_stoch() const { return stoch * classes; }
   /// Width of both states side by side.
   int64_t feature() const { return deter + flat_stoch(); }
+  /// Sides of an image behind `stage` convolutions of the encoder; places there.
+  int64_t height_at(int64_t stage) const { return filled_side(height, kStages) >> stage; }
+  int64_t width_at(int64_t stage) const { return filled_side(width, kStages) >> stage; }
+  int64_t places_at(int64_t stage) const { return height_at(stage) * width_at(stage); }
   /// Sides of what the convolutions leave of an image, and its channels.
-  int64_t small_height() const { return height >> kStages; }
-  int64_t small_width() const { return width >> kStages; }
+  int64_t small_height() const { return height_at(kStages); }
+  int64_t small_width() const { return width_at(kStages); }
   int64_t small_channels() const { return stage_channels(kStages - 1); }
   /// Channels behind convolution `stage`.
   int64_t stage_channels(int64_t stage) const;
@@ -46,7 +51,7 @@ struct ModelShape {
 };
 
 /// Throws Error where the networks cannot take what the environment shows or wants: cell codes,
-/// tokens, images whose sides cannot be halved, masked actions, actions without bounds.
+/// tokens, images of several sizes, masked actions, actions without bounds.
 ModelShape model_shape(const Options& options, const EnvSpec& spec);
 
 }  // namespace maglev::dreamer

@@ -116,8 +116,8 @@ at::Tensor Decoder::small_image(const Latent& latent) const {
 Reconstruction Decoder::forward(const Latent& latent) const {
   Reconstruction made;
   if (from_deter_)
-    made.image =
-        image_decoder_reference(small_image(latent), tower_parameters(convolutions_, norms_));
+    made.image = image_decoder_reference(small_image(latent), {shape_.height, shape_.width},
+                                         tower_parameters(convolutions_, norms_));
   if (vector_) made.vector = vector_->forward(latent.feature());
   return made;
 }

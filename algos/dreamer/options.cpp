@@ -1,7 +1,8 @@
 #include "algos/dreamer/options.h"
 
-#include <algorithm>
 #include <string>
+
+#include "base/env/pictures.h"
 
 namespace maglev::dreamer {
 
@@ -84,9 +85,7 @@ Options Options::share_of(int64_t processes) const {
 }
 
 std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
-  const bool images = std::ranges::any_of(spec.observations,
-                                          [](const ObsColumn& c) { return c.shape.size() == 3; });
-  if (setting == "fused_images" && !images) return "nothing is seen as an image";
+  if (setting == "fused_images" && !sees_picture(spec)) return "nothing is seen as an image";
   if (setting == "micro_batch" && !fused.value_or(true))
     return "the reference learns from whole batches";
   const bool decoder = objective == Objective::reconstruction;

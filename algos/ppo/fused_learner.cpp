@@ -48,6 +48,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
                .target_kl = float(options.target_kl)},
       schedules_{.lr = {options.lr, options.lr_end},
                  .clip = {options.clip, options.clip_end},
+                 .value_clip = {options.value_clip, options.value_clip_end},
                  .entropy = {options.entropy, options.entropy_end, 0, options.entropy_until},
                  .entropy_floor = floor_schedule(options),
                  .rows = rollout_rows_ * context.processes,
@@ -71,11 +72,12 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
              .lr = at::zeros({}, f32),
              .statistics = at::zeros({3}, f32),
              .clip = at::zeros({}, f32),
+             .value_clip = at::zeros({}, f32),
              .entropy_coef = at::zeros({}, f32),
              .entropy_floor = at::zeros({}, f32),
              .last_entropy = state.last_entropy,
              .stop = at::zeros({}, f32),
-             .scalars = at::zeros({5}, f32),
+             .scalars = at::zeros({6}, f32),
              .figures = at::zeros({int64_t(kPpoFigures)}, f32),
              .counts = at::zeros({}, f32)};
   advantage_mean_ = device_.statistics.select(0, 0);

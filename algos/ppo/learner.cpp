@@ -69,7 +69,7 @@ void LearnerState::visit(StateVisitor& visitor) {
 
 PpoLossSettings loss_settings(const Options& options) {
   return {.value_coef = float(options.value_coef),
-          .value_clip = float(options.value_clip),
+          .clips_value = options.value_clip > 0,
           .value_clip_max = options.value_clip_loss == ValueClipLoss::max};
 }
 

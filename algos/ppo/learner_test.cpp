@@ -48,6 +48,7 @@ const std::vector<Setting>& settings() {
       {"clip to a quarter", [](Options& o) { o.clip = 0.05, o.clip_end = 0.25; }},
       {"gamma and lambda", [](Options& o) { o.gamma = 0.8, o.lambda = 0.5; }},
       {"value clip", [](Options& o) { o.value_clip = 0.02; }},
+      {"value clip to a quarter", [](Options& o) { o.value_clip = 0.05, o.value_clip_end = 0.25; }},
       {"value clip max",
        [](Options& o) { o.value_clip = 0.02, o.value_clip_loss = ppo::ValueClipLoss::max; }},
       {"value coef", [](Options& o) { o.value_coef = 2; }},

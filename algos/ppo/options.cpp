@@ -19,6 +19,8 @@ void Options::describe(OptionTable& t) {
   t.add("value_clip", value_clip,
         "values move at most this far from the rollout's, in units of the value head; 0: free",
         {.min = 0, .max = 1e6});
+  t.add("value_clip_end", value_clip_end,
+        "value_clip behind the last update, as a share of value_clip", share);
   t.add("value_clip_loss", value_clip_loss,
         "clipped: error of the clipped value; max: the larger error of each row");
   t.add("value_coef", value_coef, "weight of the value loss", {.min = 0, .max = 1e3});
@@ -70,7 +72,8 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   if (setting == "entropy_end" && entropy == 0) return "ppo.entropy is 0";
   if (setting == "entropy_until" && entropy == 0 && entropy_floor_penalty == 0)
     return "there is no entropy bonus that could end";
-  if (setting == "value_clip_loss" && value_clip == 0) return "ppo.value_clip is 0";
+  if ((setting == "value_clip_loss" || setting == "value_clip_end") && value_clip == 0)
+    return "ppo.value_clip is 0";
   if (setting == "clip_grad" && max_grad_norm == 0) return "ppo.max_grad_norm is 0";
   if (setting == "network.popart_beta" && network.value_head != ValueHeadKind::popart)
     return "ppo.network.value_head is not popart";

@@ -31,7 +31,7 @@ struct Options {
   double lr = 3e-4, lr_end = 1;
   double gamma = 0.99, lambda = 0.95;
   double clip = 0.2, clip_end = 1;
-  double value_clip = 0;
+  double value_clip = 0, value_clip_end = 1;
   ValueClipLoss value_clip_loss = ValueClipLoss::clipped;
   double value_coef = 0.5;
   double entropy = 0, entropy_end = 1, entropy_until = 1;

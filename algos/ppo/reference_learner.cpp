@@ -94,6 +94,7 @@ void ReferenceLearner::prepare(const Batch& batch) {
   const double until = options_.entropy_until;
   lr_ = scheduled(options_.lr, options_.lr_end);
   clip_ = scheduled(options_.clip, options_.clip_end);
+  value_clip_ = scheduled(options_.value_clip, options_.value_clip_end);
   entropy_coef_ = scheduled(options_.entropy, options_.entropy_end, 0, until);
   entropy_floor_ = until < 1 ? scheduled(options_.entropy_floor, 0, until)
                              : scheduled(options_.entropy_floor, 1);
@@ -157,9 +158,12 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
 
   // loss and gradient
   const auto out = policy_.forward(*network_, obs, {.policy = true, .value = true});
-  const auto loss =
-      ppo_loss_reference(context_.spec.action, out.logits, network_->log_std(), out.value,
-                         minibatch, {clip_, entropy_coef_ + penalty, loss_settings(options_)});
+  const auto loss = ppo_loss_reference(context_.spec.action, out.logits, network_->log_std(),
+                                       out.value, minibatch,
+                                       {.clip = clip_,
+                                        .value_clip = value_clip_,
+                                        .entropy_coef = entropy_coef_ + penalty,
+                                        .settings = loss_settings(options_)});
   // with other processes its means over rows that count are shares of the means over all of theirs
   at::Tensor share = at::ones_like(stop_);
   if (context_.group)

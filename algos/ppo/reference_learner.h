@@ -30,7 +30,7 @@ class ReferenceLearner : public Learner {
   int64_t first_metric_ = -1;
 
   // of this update: scalars f32, then [T, rows] f32
-  at::Tensor lr_, clip_, entropy_coef_, entropy_floor_, stop_, explained_variance_;
+  at::Tensor lr_, clip_, value_clip_, entropy_coef_, entropy_floor_, stop_, explained_variance_;
   at::Tensor valid_, advantage_, returns_;
   at::Tensor target_, old_value_;  ///< in units of the value head
   at::Tensor figures_;             ///< [kPpoFigures] f32, of the last minibatch

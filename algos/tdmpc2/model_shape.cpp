@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/core/error.h"
+#include "base/env/pictures.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -28,8 +29,7 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
     // the critic's columns and the task's are no observations of the encoder
     if (column.audience == Audience::critic || (column.name == "task" && !spec.tasks.empty()))
       continue;
-    const bool image =
-        column.dtype == DType::u8 && column.cells.bits == 0 && column.shape.size() == 3;
+    const bool image = is_picture(column);
     const bool square = image && column.shape[0] == kImageSide && column.shape[1] == kImageSide;
     if (square && shape.channels == 0) shape.channels = column.shape[2];
     else if (column.dtype == DType::f32) shape.obs += column.elements();

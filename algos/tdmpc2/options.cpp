@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/env/pictures.h"
 #include "kernels/dense/dense.h"
 
 namespace maglev::tdmpc2 {
@@ -106,9 +107,7 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
     return "tdmpc2.episodic is off, so no termination is foreseen";
   if (setting == "termination" && !mpc) return "tdmpc2.mpc is off, so nothing is planned";
   if (setting == "task_dim" && spec.tasks.empty()) return "there is one task";
-  const bool images = std::ranges::any_of(spec.observations,
-                                          [](const ObsColumn& c) { return c.shape.size() == 3; });
-  if (setting == "image_shift" && !images) return "nothing is seen as an image";
+  if (setting == "image_shift" && !sees_picture(spec)) return "nothing is seen as an image";
   return "";
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/env/entry.h"
+#include "base/env/pictures.h"
 
 namespace maglev {
 namespace {
@@ -17,10 +18,8 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 // the column that is a picture, or -1
 int32_t picture_of(const EnvSpec& spec) {
-  for (size_t i = 0; i < spec.observations.size(); ++i) {
-    const ObsColumn& column = spec.observations[i];
-    if (column.dtype == DType::u8 && column.shape.size() == 3) return int32_t(i);
-  }
+  for (size_t i = 0; i < spec.observations.size(); ++i)
+    if (is_picture(spec.observations[i])) return int32_t(i);
   return -1;
 }
 

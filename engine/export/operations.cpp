@@ -386,6 +386,19 @@ void attention(Emitted& e) {
   e.give(e.graph.node("MatMul", {weights, e.tensor("value")}));
 }
 
+// numbers before and behind each dimension, of the last one first
+void surrounded(Emitted& e) {
+  const Ints around = e.integers("pad");
+  const size_t rank = size_t(e.like("self").dim());
+  Ints pads(2 * rank, 0);
+  for (size_t i = 0; i < around.size() / 2; ++i) {
+    pads[rank - 1 - i] = around[2 * i];
+    pads[2 * rank - 1 - i] = around[2 * i + 1];
+  }
+  const auto type = e.type();
+  e.give(e.graph.node("Pad", {e.tensor("self"), e.graph.constant(pads), e.number("value", type)}));
+}
+
 void max_pool(Emitted& e) {
   if (e.flag("ceil_mode")) refuse(e, "windows reach beyond the image");
   const Ints kernel = sides(e, "kernel_size");
@@ -480,6 +493,7 @@ std::unordered_map<std::string, EmitOperation> made_table() {
   add({"select"}, selected);
   add({"chunk", "split", "split_with_sizes", "unbind"}, taken_apart);
   add({"cat", "concat", "stack"}, joined);
+  add({"constant_pad_nd"}, surrounded);
   // each number by itself
   for (const auto& [name, operation] :
        std::initializer_list<std::pair<const char*, const char*>>{{"tanh", "Tanh"},

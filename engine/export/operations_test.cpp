@@ -82,6 +82,17 @@ TEST(ExportedOperations, leave_the_number_of_rows_free) {
   EXPECT_EQ(model.outputs.at(0).shape.at(0), batch);
 }
 
+TEST(ExportedOperations, pad_every_dimension_before_and_behind_it) {
+  const auto model = graph_of([](const at::Tensor& x) {
+    return at::constant_pad_nd(x, {1, 2}, 0.5);
+  });
+  ASSERT_EQ(model.nodes.at(0).operation, "Pad");
+  ASSERT_EQ(model.initializers.size(), 2u);
+  const auto* pads = reinterpret_cast<const int64_t*>(model.initializers[0].bytes.data());
+  EXPECT_EQ(std::vector<int64_t>(pads, pads + 4), (std::vector<int64_t>{0, 1, 0, 2}));
+  EXPECT_EQ(*reinterpret_cast<const float*>(model.initializers[1].bytes.data()), 0.5f);
+}
+
 TEST(ExportedOperations, weights_keep_their_names) {
   const auto weight = at::randn({4, 6});
   const auto model = graph_of([&](const at::Tensor& x) { return at::linear(x, weight); },
@@ -111,6 +122,10 @@ TEST(ExportedOperations, what_onnx_computes_otherwise_is_refused) {
     return at::cat({x, at::zeros({16 - x.size(0), 6})}).narrow(0, 0, x.size(0)) + 1;
   };
   EXPECT_NE(refusal_of(padded), "");
+  EXPECT_NE(refusal_of([](const at::Tensor& x) {
+              return at::constant_pad_nd(x, {0, 0, 0, 1});
+            }),
+            "");
   // and a number that is read back within another operation
   const auto branches = [](const at::Tensor& x) { return at::allclose(x, x * 2) ? x : x + 1; };
   EXPECT_NE(refusal_of(branches).find("reads a number back"), std::string::npos);

@@ -16,18 +16,6 @@ std::string kinds_text() {
   return text;
 }
 
-const NetworkEntry& chosen(const NetworkOptions& options, const EnvSpec& spec) {
-  if (options.kind) {
-    if (options.kind->suits(spec) != Suits::no) return *options.kind;
-    throw Error(std::string("[network] the kind ") + options.kind->name + " needs " +
-                options.kind->needs +
-                ", which this environment does not show; use auto, or leave the kind out");
-  }
-  for (const auto& row : network_table())
-    if (row.suits(spec) == Suits::best) return row;
-  throw Error("[network] no kind of network suits what this environment shows best; name one");
-}
-
 }  // namespace
 
 std::vector<std::any> NetworkOptions::defaults() {
@@ -63,9 +51,20 @@ const NetworkEntry& find_network(std::string_view name) {
   return find_row(network_table(), name, "[network] ", "network");
 }
 
+const NetworkEntry& network_for(const NetworkEntry* kind, const EnvSpec& spec) {
+  if (kind) {
+    if (kind->suits(spec) != Suits::no) return *kind;
+    throw Error(std::string("[network] the kind ") + kind->name + " needs " + kind->needs +
+                ", which this environment does not show; use auto, or leave the kind out");
+  }
+  for (const auto& row : network_table())
+    if (row.suits(spec) == Suits::best) return row;
+  throw Error("[network] no kind of network suits what this environment shows best; name one");
+}
+
 std::shared_ptr<ActorCritic> make_network(const NetworkOptions& options,
                                           const NetworkContext& context, Initializer init) {
-  auto network = chosen(options, context.spec).make(options, context, init);
+  auto network = network_for(options.kind, context.spec).make(options, context, init);
   const auto parameters = network->parameters();
   const auto holds = [&](const at::Tensor& wanted) {
     return std::any_of(parameters.begin(), parameters.end(),

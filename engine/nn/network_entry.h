@@ -51,5 +51,8 @@ struct NetworkEntry {
 std::span<const NetworkEntry> network_table();
 /// Throws Error with near names.
 const NetworkEntry& find_network(std::string_view name);
+/// The row that a run gets: `kind`, or, where that is null, the first that suits best. Throws Error
+/// where it does not suit, or none does.
+const NetworkEntry& network_for(const NetworkEntry* kind, const EnvSpec& spec);
 
 }  // namespace maglev

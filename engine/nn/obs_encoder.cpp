@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/env/pictures.h"
 #include "kernels/cells/cells_op.h"
 #include "kernels/image/image_op.h"
 
@@ -22,9 +23,7 @@ void append(at::Tensor& to, const at::Tensor& part) {
 
 }  // namespace
 
-bool is_image(const ObsColumn& column) {
-  return column.cells.bits > 0 || (column.dtype == DType::u8 && column.shape.size() == 3);
-}
+bool is_image(const ObsColumn& column) { return column.cells.bits > 0 || is_picture(column); }
 
 bool shows_image(const EnvSpec& spec) {
   return std::any_of(spec.observations.begin(), spec.observations.end(), is_image);

@@ -12,15 +12,12 @@ bool among(std::string_view name, std::initializer_list<std::string_view> names)
   return std::ranges::find(names, name) != names.end();
 }
 
-std::string network_of(const Experiment& experiment) {
+std::string network_of(const Experiment& experiment, const EnvSpec& spec) {
   const Field* kind =
       experiment.table().find(std::string(experiment.algo().name) + ".network.kind");
   if (!kind) return "";
-  if (kind->plain() != "auto") return kind->plain();
-  const EnvSpec spec = experiment.spec();
-  for (const NetworkEntry& row : network_table())
-    if (row.suits(spec) == Suits::best) return row.name;
-  return "";
+  const std::string name = kind->plain();
+  return network_for(name == "auto" ? nullptr : &find_network(name), spec).name;
 }
 
 }  // namespace
@@ -29,7 +26,7 @@ IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placem
     : experiment_(&experiment),
       context_(context_of(experiment, placement, pool_)),
       algo_(experiment.algo().name),
-      network_(network_of(experiment)) {
+      network_(network_of(experiment, context_.spec)) {
   const auto plan = experiment.algo().plan;
   replay_ = plan && plan(experiment.algo_options(), context_).replay;
 }

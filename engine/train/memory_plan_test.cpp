@@ -205,6 +205,20 @@ TEST_F(Planned, memory_of_dreamer_in_parts_is_what_it_takes) {
               testing::ExitedWithCode(0), "had ");
 }
 
+// pictures that halve, and pictures that are filled up
+TEST_F(Planned, memory_of_dreamer_from_pictures_is_what_it_takes) {
+  for (const char* env : {"pendulum_pixels", "minatar_breakout"})
+    EXPECT_EXIT(compare_and_exit({"dreamer",
+                                  env,
+                                  {"env.count=4", "dreamer.size=1m", "dreamer.length=16",
+                                   "dreamer.train_ratio=16", "train.replay_capacity=4000"},
+                                  {"dreamer.deter=64", "dreamer.batch=4", "dreamer.length=4"},
+                                  80,
+                                  /*threads=*/1}),
+                testing::ExitedWithCode(0), "had ")
+        << env;
+}
+
 // shards of 6 and of 5 sequences, in parts of three and of one
 TEST_F(Planned, memory_of_dreamer_in_uneven_parts_is_what_it_takes) {
   EXPECT_EXIT(compare_and_exit({"dreamer",

@@ -99,10 +99,13 @@ class NetworkExample {
     rows.advantage = (rows.advantage - kScalars.advantage_mean) * kScalars.advantage_scale;
     const auto count = at::full({}, 1.0 / kScalars.inverse_count, device_);
     // means over the rows that count are sums times the count's inverse
-    const auto loss = ppo_loss_reference(shape_.action, logits.index_select(0, index_),
-                                         copy.log_std_, value.index_select(0, index_), rows,
-                                         {at::full({}, kScalars.clip, device_),
-                                          at::full({}, kScalars.entropy_coef, device_), kSettings});
+    const auto loss =
+        ppo_loss_reference(shape_.action, logits.index_select(0, index_), copy.log_std_,
+                           value.index_select(0, index_), rows,
+                           {.clip = at::full({}, kScalars.clip, device_),
+                            .value_clip = at::full({}, kScalars.value_clip, device_),
+                            .entropy_coef = at::full({}, kScalars.entropy_coef, device_),
+                            .settings = kSettings});
     const auto share = rows.valid.sum() / count;
     (loss.total * share).backward();
     Tensors out{loss.figures().detach() * share};
@@ -173,11 +176,12 @@ class NetworkExample {
   static constexpr int64_t kLanes = 3;
   static constexpr double kClip = 10;
   static constexpr ActKey kKey{.seed = 3, .purpose = Purpose::act, .step = 11};
-  static constexpr PpoLossSettings kSettings{.value_coef = 0.7f, .value_clip = 0.3f};
+  static constexpr PpoLossSettings kSettings{.value_coef = 0.7f, .clips_value = true};
   static constexpr PpoLossScalars kScalars{.advantage_mean = 0.1f,
                                            .advantage_scale = 1.3f,
                                            .inverse_count = 1.f / 64,
                                            .clip = 0.2f,
+                                           .value_clip = 0.3f,
                                            .entropy_coef = 0.05f};
 
   at::Tensor random(at::IntArrayRef sizes) { return at::randn(sizes, gen_).to(device_); }

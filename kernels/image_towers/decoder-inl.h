@@ -87,10 +87,12 @@ void decoder_forward(const DecoderForward& f) {
           way.see(row, next.seen());
           continue;
         }
-        const int64_t numbers = f.tower.width * stage.out;
-        bytes_to_lanes(f.images + k * numbers, f.tower.pixels(), f.count, numbers, 1 / 255.f, 0.f,
-                       pixels);
+        // beyond the image nothing is wrong
+        const int64_t numbers = k < f.tower.height ? f.tower.row() : 0;
+        bytes_to_lanes(f.images + k * f.tower.row(), f.tower.pixels(), f.count, numbers, 1 / 255.f,
+                       0.f, pixels);
         errors(pixels, numbers, made, loss);
+        std::fill(made + numbers * kImageLanes, made + stage.made_row(), 0.f);
       }
     }
     std::swap(input, output);

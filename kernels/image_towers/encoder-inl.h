@@ -64,11 +64,13 @@ HWY_INLINE void unpool(const float* slope, const uint8_t* corner, int64_t places
     }
 }
 
-// row y of bytes, as the first convolution takes it
+// row y of bytes, as the first convolution takes it; zeros beyond the image
 HWY_INLINE void image_row(const ImageTower& tower, const uint8_t* images, int64_t count, int64_t y,
                           float* to) {
-  const int64_t numbers = tower.width * tower.channels[0];
-  bytes_to_lanes(images + y * numbers, tower.pixels(), count, numbers, 1 / 255.f, -0.5f, to);
+  const int64_t numbers = y < tower.height ? tower.row() : 0;
+  const int64_t whole = tower.width_at(0) * tower.channels[0];
+  bytes_to_lanes(images + y * tower.row(), tower.pixels(), count, numbers, 1 / 255.f, -0.5f, to);
+  std::fill(to + numbers * kImageLanes, to + whole * kImageLanes, 0.f);
 }
 
 template <class Way>
@@ -77,7 +79,7 @@ void encoder_forward(const EncoderForward& f) {
   Way way(scratch.way, f.scratch);
   float *input = f.scratch + scratch.input, *output = f.scratch + scratch.output;
   const Row pixels = encoder_stage(f.tower, 0).seen();
-  for (int64_t y = 0; y < f.tower.height; ++y) {
+  for (int64_t y = 0; y < f.tower.height_at(0); ++y) {
     float* row = input + y * pixels.floats();
     image_row(f.tower, f.images, f.count, y, way.begin(row, pixels));
     way.see(row, pixels);

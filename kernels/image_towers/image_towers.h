@@ -19,21 +19,32 @@
 
 namespace maglev {
 
+/// A side as it is halved `stages` times: on the right and below what is missing is filled with
+/// zeros, as convolutions have them beyond an edge.
+constexpr int64_t filled_side(int64_t side, int64_t stages) {
+  return (((side - 1) >> stages) + 1) << stages;
+}
+
 /// Sides and channels of an image, and channels behind each halving of it: an encoder goes from the
-/// front to the back, a decoder back to front. Sides are multiples of 2 to the power of stages, and
-/// of 16.
+/// front to the back, a decoder back to front. What a decoder makes beyond the sides is not looked
+/// at.
 struct ImageTower {
-  int64_t height, width;
+  int64_t height, width;              ///< of the image, any
   std::span<const int64_t> channels;  ///< [stages + 1], the image's first
   /// Factors of the convolutions and of their gradients are bfloat16, sums f32; where
   /// tiles_available() (base/simd/tiles.h).
   bool rounded = false;
 
   int64_t stages() const { return int64_t(channels.size()) - 1; }
-  /// Numbers of an image, and of what all stages leave of it: [h, w, c], channels last.
-  int64_t pixels() const { return height * width * channels[0]; }
+  /// Sides behind `stage` halvings.
+  int64_t height_at(int64_t stage) const { return filled_side(height, stages()) >> stage; }
+  int64_t width_at(int64_t stage) const { return filled_side(width, stages()) >> stage; }
+  /// Numbers of an image, of a row of it, and of what all stages leave of it: [h, w, c], channels
+  /// last.
+  int64_t pixels() const { return height * row(); }
+  int64_t row() const { return width * channels[0]; }
   int64_t token() const {
-    return (height >> stages()) * (width >> stages()) * channels[channels.size() - 1];
+    return height_at(stages()) * width_at(stages()) * channels[channels.size() - 1];
   }
 };
 

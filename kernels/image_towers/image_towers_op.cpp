@@ -233,12 +233,12 @@ void check_images(const char* name, const at::Tensor& images, const Tensors& par
   if (images.dim() != 4 || images.scalar_type() != at::kByte || images.size(3) != in)
     refuse("images must be [N, H, W, " + std::to_string(in) + "] u8, got " +
            c10::str(images.sizes()) + " " + c10::toString(images.scalar_type()));
-  const int64_t stages = (int64_t(parameters.size()) + 1) / kPerStage;
-  const int64_t multiple = std::max<int64_t>(16, int64_t(1) << stages);
-  if (images.size(1) == 0 || images.size(2) == 0 || images.size(1) % multiple != 0 ||
-      images.size(2) % multiple != 0)
-    refuse("sides must be multiples of " + std::to_string(multiple) + ", got " +
-           c10::str(images.sizes()) + ": pad the images");
+  if (images.size(1) == 0 || images.size(2) == 0)
+    refuse("images must have pixels, got " + c10::str(images.sizes()));
+}
+
+int64_t stages_of(const Tensors& parameters) {
+  return (int64_t(parameters.size()) + 1) / kPerStage;
 }
 
 // weight, bias and scale of each stage, each stage's outputs the next one's inputs
@@ -297,25 +297,32 @@ at::Tensor same_convolution(const at::Tensor& x, const Tensors& parameters, size
 
 at::Tensor image_encoder_reference(const at::Tensor& images, const Tensors& parameters) {
   auto x = (images.to(parameters[0].dtype()) / 255 - 0.5).permute({0, 3, 1, 2});
+  const int64_t stages = stages_of(parameters);
+  const int64_t below = filled_side(x.size(2), stages) - x.size(2);
+  const int64_t right = filled_side(x.size(3), stages) - x.size(3);
+  if (below > 0 || right > 0) x = at::constant_pad_nd(x, {0, right, 0, below});
   for (size_t i = 0; i < parameters.size(); i += kPerStage)
     x = tower_norm_silu(at::max_pool2d(same_convolution(x, parameters, i), {2, 2}),
                         parameters[i + 2]);
   return x.permute({0, 2, 3, 1}).flatten(1);
 }
 
-at::Tensor image_decoder_reference(const at::Tensor& x, const Tensors& parameters) {
+at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
+                                   const Tensors& parameters) {
   auto image = x.permute({0, 3, 1, 2});
   for (size_t i = 0; i < parameters.size(); i += kPerStage) {
     image = at::upsample_nearest2d(image, {2 * image.size(2), 2 * image.size(3)});
     image = same_convolution(image, parameters, i);
     if (i + 2 < parameters.size()) image = tower_norm_silu(image, parameters[i + 2]);
   }
+  if (image.size(2) > sides[0] || image.size(3) > sides[1])
+    image = image.narrow(2, 0, sides[0]).narrow(3, 0, sides[1]);
   return at::sigmoid(image).permute({0, 2, 3, 1});
 }
 
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,
                                         const Tensors& parameters) {
-  const auto made = image_decoder_reference(x, parameters);
+  const auto made = image_decoder_reference(x, images.sizes().slice(1, 2), parameters);
   return (made - images.to(made.dtype()) / 255).square().flatten(1).sum(1);
 }
 
@@ -339,9 +346,10 @@ at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
                               const Tensors& parameters, Precision products) {
   check_parameters("image_decoder", parameters, TowerKind::decoder);
   check_images("image_decoder", images, parameters, TowerKind::decoder);
-  const int64_t stages = (int64_t(parameters.size()) + 1) / kPerStage;
-  const std::vector<int64_t> small_image{images.size(0), images.size(1) >> stages,
-                                         images.size(2) >> stages, parameters[0].size(1)};
+  const int64_t stages = stages_of(parameters);
+  const std::vector<int64_t> small_image{
+      images.size(0), filled_side(images.size(1), stages) >> stages,
+      filled_side(images.size(2), stages) >> stages, parameters[0].size(1)};
   if (x.sizes() != at::IntArrayRef(small_image))
     throw Error("[image_decoder] x must be " + c10::str(at::IntArrayRef(small_image)) + ", got " +
                 c10::str(x.sizes()));
@@ -420,7 +428,9 @@ TowerInputs tower_inputs(const TowerShape& s, TowerKind kind, at::Device device)
   const int64_t halved = int64_t(s.channels.size()) - 1;
   TowerInputs in{
       .images = at::randint(0, 256, {s.N, s.height, s.width, s.channels[0]}, gen, at::kByte),
-      .x = at::randn({s.N, s.height >> halved, s.width >> halved, s.channels.back()}, gen),
+      .x = at::randn({s.N, filled_side(s.height, halved) >> halved,
+                      filled_side(s.width, halved) >> halved, s.channels.back()},
+                     gen),
       .parameters = tower_parameters(s, kind, gen)};
   in.images = in.images.to(device), in.x = in.x.to(device);
   for (auto& p : in.parameters) p = p.to(device);
@@ -531,7 +541,12 @@ std::vector<KernelCase> image_towers_cases(at::Device device) {
                               {18, 16, 16, {4, 5, 8, 7}},
                               // wider behind than in front, in one stage and in two
                               {2, 16, 16, {3, 64}},
-                              {2, 16, 16, {3, 4, 100}}}) {
+                              {2, 16, 16, {3, 4, 100}},
+                              // sides that do not halve, rows that fill no vector
+                              {17, 10, 10, {4, 4, 6, 8, 8}},
+                              {3, 10, 10, {7, 8, 12, 16, 16}},
+                              {2, 9, 21, {3, 8, 5}},
+                              {1, 1, 3, {1, 4, 6}}}) {
     list.push_back(encoder_case(s, device));
     list.push_back(decoder_case(s, device));
   }

@@ -11,7 +11,7 @@
 
 namespace maglev {
 
-/// Tokens [N, token] f32 of images [N, H, W, C] u8, sides multiples of 16. `parameters`: of each
+/// Tokens [N, token] f32 of images [N, H, W, C] u8 of any size (filled_side). `parameters`: of each
 /// stage weight [out, in, 5, 5], bias [out] and the norm's scale [out]. Differentiable in these.
 /// Channels of a token come last: [h, w, c] in this order. Throws Error where a shape does not fit.
 /// `products`: bf16 rounds the factors of convolutions and of their gradients where there are tiles
@@ -28,8 +28,9 @@ at::Tensor image_encoder_reference(const at::Tensor& images,
 at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
                               const std::vector<at::Tensor>& parameters,
                               Precision products = Precision::fp32);
-/// What it makes, [N, H, W, C] in (0, 1).
-at::Tensor image_decoder_reference(const at::Tensor& x, const std::vector<at::Tensor>& parameters);
+/// What it makes of an image of these sides, [N, H, W, C] in (0, 1).
+at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
+                                   const std::vector<at::Tensor>& parameters);
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,
                                         const std::vector<at::Tensor>& parameters);
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,21 +21,25 @@ std::vector<int64_t> all_images() {
 // memory begins as NaN throughout, so a number that was read before it was written shows
 TEST(ImageTowers, an_image_s_bits_depend_neither_on_its_lane_nor_on_the_others) {
   for (bool decoder : {false, true})
-    for (const auto& channels : {std::vector<int64_t>{3, 8, 12, 16, 16}, {1, 5}, {3, 4, 40}}) {
-      TowerCase tower(decoder, channels, 16, 32);
-      const auto whole = tower.run(all_images());
-      for (int64_t n : {0, 7, 15}) {
-        const auto one = tower.run({n}), last = tower.run({3, 4, n});
-        const size_t width = one.out.size();
-        for (size_t i = 0; i < width; ++i) {
-          ASSERT_EQ(one.out[i], whole.out[size_t(n) * width + i]) << n;
-          ASSERT_EQ(one.out[i], last.out[2 * width + i]) << n;
-          ASSERT_FALSE(std::isnan(one.out[i]));
+    for (const auto& channels : {std::vector<int64_t>{3, 8, 12, 16, 16}, {1, 5}, {3, 4, 40}})
+      // sides that halve and sides that do not
+      for (const auto& [height, width] : {std::pair{16, 32}, std::pair{10, 7}}) {
+        TowerCase tower(decoder, channels, height, width);
+        const auto whole = tower.run(all_images());
+        for (int64_t n : {0, 7, 15}) {
+          const auto one = tower.run({n}), last = tower.run({3, 4, n});
+          const size_t numbers = one.out.size();
+          for (size_t i = 0; i < numbers; ++i) {
+            ASSERT_EQ(one.out[i], whole.out[size_t(n) * numbers + i]) << n;
+            ASSERT_EQ(one.out[i], last.out[2 * numbers + i]) << n;
+            ASSERT_FALSE(std::isnan(one.out[i]));
+          }
+          const size_t row = one.dx.size();
+          for (size_t i = 0; i < row; ++i) ASSERT_EQ(one.dx[i], whole.dx[size_t(n) * row + i]) << n;
+          for (const auto& grad : one.grads)
+            for (float g : grad) ASSERT_FALSE(std::isnan(g)) << n;
         }
-        const size_t row = one.dx.size();
-        for (size_t i = 0; i < row; ++i) ASSERT_EQ(one.dx[i], whole.dx[size_t(n) * row + i]) << n;
       }
-    }
 }
 
 TEST(ImageTowers, gradients_are_sums_over_the_images_that_are_there) {

@@ -96,8 +96,8 @@ TowerSizes each_encoder_stage(const ImageTower& tower, const Visit& visit) {
   for (int64_t s = 0; s < tower.stages(); ++s) {
     EncoderStage stage{.in = tower.channels[s],
                        .out = tower.channels[s + 1],
-                       .height = tower.height >> s,
-                       .width = tower.width >> s};
+                       .height = tower.height_at(s),
+                       .width = tower.width_at(s)};
     stage.weight = packed.take(weight_floats(tower.rounded, stage.out, kKernel, kKernel, stage.in));
     stage.start = packed.take(whole_blocks(stage.out));
     stage.turned = packed.take(weight_floats(tower.rounded, stage.in, kKernel, kKernel, stage.out));
@@ -184,8 +184,8 @@ TowerSizes each_decoder_stage(const ImageTower& tower, const Visit& visit) {
     const int64_t level = tower.stages() - s;
     DecoderStage stage{.in = tower.channels[level],
                        .out = tower.channels[level - 1],
-                       .height = tower.height >> level,
-                       .width = tower.width >> level,
+                       .height = tower.height_at(level),
+                       .width = tower.width_at(level),
                        .last = level == 1};
     // tiles hold outputs of one row of what is made
     const int64_t halves = tower.rounded ? kDouble : 1;
@@ -230,7 +230,7 @@ struct DecoderScratch {
     // the two change places stage by stage; what lies below the first is the gradient of x
     slopes = parts.take(std::max(largest_slope, largest_in));
     below = parts.take(std::max(largest_slope, largest_in));
-    pixels = parts.take(tower.width * tower.channels[0] * kImageLanes);
+    pixels = parts.take(tower.row() * kImageLanes);
     weight = parts.take(weights);
     lanes = parts.take(2 * most * kImageLanes);
     way.take(parts, tower.rounded, largest_row, pairs);

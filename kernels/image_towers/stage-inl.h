@@ -36,17 +36,23 @@ HWY_INLINE void bytes_to_lanes(const uint8_t* bytes, int64_t image, int64_t imag
   for (int64_t n = 0; n < kImageLanes; ++n) of[n] = bytes + std::min(n, images - 1) * image;
   constexpr int64_t kBytes = 16;
   HWY_ALIGN uint8_t turned[kBytes * kImageLanes];
+  uint8_t rest[kImageLanes][kBytes] = {};
   for (int64_t first = 0; first < count; first += kBytes) {
+    // behind an image's last bytes nothing may be read
+    const int64_t here = std::min(kBytes, count - first);
+    for (int64_t n = 0; here < kBytes && n < kImageLanes; ++n)
+      std::copy_n(of[n] + first, here, rest[n]);
+    const auto from = [&](int64_t n) { return here < kBytes ? rest[n] : of[n] + first; };
 #if HWY_TARGET == HWY_SCALAR
     for (int64_t i = 0; i < kBytes; ++i)
-      for (int64_t n = 0; n < kImageLanes; ++n) turned[i * kImageLanes + n] = of[n][first + i];
+      for (int64_t n = 0; n < kImageLanes; ++n) turned[i * kImageLanes + n] = from(n)[i];
 #else
     // row n next to row n + 8, four times: what was a row is a column
     const hn::FixedTag<uint8_t, kBytes> d_bytes;
     using Bytes = hn::Vec<decltype(d_bytes)>;
     Bytes a[kImageLanes], b[kImageLanes];
 #pragma GCC unroll 16
-    for (int n = 0; n < kImageLanes; ++n) a[n] = hn::LoadU(d_bytes, of[n] + first);
+    for (int n = 0; n < kImageLanes; ++n) a[n] = hn::LoadU(d_bytes, from(n));
 #pragma GCC unroll 4
     for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 16
@@ -60,7 +66,7 @@ HWY_INLINE void bytes_to_lanes(const uint8_t* bytes, int64_t image, int64_t imag
 #pragma GCC unroll 16
     for (int n = 0; n < kImageLanes; ++n) hn::Store(a[n], d_bytes, turned + n * kBytes);
 #endif
-    for (int64_t i = 0; i < kBytes * kImageLanes; i += kImageStep) {
+    for (int64_t i = 0; i < here * kImageLanes; i += kImageStep) {
       const auto whole = hn::PromoteTo(integers, hn::LoadU(narrow, turned + i));
       hn::Store(hn::MulAdd(hn::ConvertTo(d, whole), by, plus), d, to + first * kImageLanes + i);
     }

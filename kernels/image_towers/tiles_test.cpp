@@ -75,11 +75,12 @@ struct TileTower {
   int64_t height, width;
 };
 // channels that fill no pair, more than a tile of them, places of the smallest image that are 1 and
-// 3
+// 3, sides that do not halve
 const std::vector<TileTower>& tile_towers() {
   static const std::vector<TileTower> list{
       {{3, 8, 12, 16, 16}, 16, 48}, {{3, 8, 5, 16, 7}, 32, 16}, {{1, 5}, 16, 32},
-      {{3, 4, 40}, 16, 32},         {{3, 6, 10}, 48, 16},       {{2, 36}, 16, 16}};
+      {{3, 4, 40}, 16, 32},         {{3, 6, 10}, 48, 16},       {{2, 36}, 16, 16},
+      {{4, 8, 12, 16, 16}, 10, 10}, {{7, 5, 6}, 9, 21}};
   return list;
 }
 std::vector<int64_t> full_panel() {

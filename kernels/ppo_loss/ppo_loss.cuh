@@ -10,14 +10,14 @@ struct ValueError {
   float error, slope;
 };
 
-__device__ inline ValueError value_error(const PpoLossSettings& s, float value, float target,
-                                         float old) {
+__device__ inline ValueError value_error(const PpoLossSettings& s, float clip, float value,
+                                         float target, float old) {
   const float far = value - target;
   const ValueError free{far * far, 2.f * far};
-  if (!(s.value_clip > 0)) return free;
+  if (!s.clips_value) return free;
   const float move = value - old;
-  const float near = old + fminf(fmaxf(move, -s.value_clip), s.value_clip) - target;
-  const ValueError clipped{near * near, fabsf(move) <= s.value_clip ? 2.f * near : 0.f};
+  const float near = old + fminf(fmaxf(move, -clip), clip) - target;
+  const ValueError clipped{near * near, fabsf(move) <= clip ? 2.f * near : 0.f};
   if (!s.value_clip_max) return clipped;
   if (clipped.error > free.error) return clipped;
   if (clipped.error < free.error) return free;
@@ -42,8 +42,8 @@ __device__ inline RowLoss row_loss(const PpoLossArgs& args, const DevicePolicy& 
   const float free = ratio * advantage, clipped = fminf(fmaxf(ratio, low), high) * advantage;
   // where the clipped side is the smaller one, or the ratio is clipped, it passes nothing on
   const float share = free > clipped ? 0.f : free == clipped && !inside ? 0.5f : 1.f;
-  const ValueError value = value_error(args.settings, args.value[row], args.target[at],
-                                       args.old_value ? args.old_value[at] : 0.f);
+  const ValueError value = value_error(args.settings, s.value_clip, args.value[row],
+                                       args.target[at], args.old_value ? args.old_value[at] : 0.f);
   const float deviation = fabsf(ratio - 1.f);
   RowLoss out;
   out.d_log_prob = -(weight * advantage * share) * ratio;

@@ -11,20 +11,21 @@ namespace maglev {
 /// Settings of the loss, the same for a whole run. The host has them.
 struct PpoLossSettings {
   float value_coef = 0.5f;
-  float value_clip = 0;         ///< in the value head's units; 0: none
+  bool clips_value = false;
   bool value_clip_max = false;  ///< the larger of both errors counts, else the clipped one
 };
 
 /// Scalars of a minibatch; on CUDA in device memory, so that schedules need no host. As a tensor:
-/// [5] f32 in this order.
+/// [6] f32 in this order.
 struct PpoLossScalars {
   float advantage_mean;   ///< 0 where advantages are not normalised here
   float advantage_scale;  ///< 1 / (std + 1e-8), or 1
   float inverse_count;    ///< 1 / valid rows of the whole minibatch: shards' sums are its means
   float clip;             ///< of the ratio, at least 0
+  float value_clip;       ///< how far values move, in the value head's units, at least 0
   float entropy_coef;
 };
-static_assert(sizeof(PpoLossScalars) == 5 * sizeof(float));
+static_assert(sizeof(PpoLossScalars) == 6 * sizeof(float));
 
 /// What the loss adds up over valid rows, each divided by the minibatch's count.
 enum PpoFigure : int {
@@ -50,7 +51,7 @@ struct PpoLossArgs {
   const float* old_log_prob;  ///< [M]
   const float* advantage;     ///< [M], before normalisation
   const float* target;        ///< [M], of the value
-  const float* old_value;     ///< [M]; null where value_clip is 0
+  const float* old_value;     ///< [M]; null where values are not clipped
   const float* valid;         ///< [M], 0 or 1
   PpoLossSettings settings;
   const PpoLossScalars* scalars;

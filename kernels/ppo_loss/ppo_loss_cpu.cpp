@@ -66,12 +66,12 @@ double sum_of_parts(const float* parts) {
 
 // squared error of the value and its derivative, clipped as the settings say
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE void value_error(D d, const PpoLossSettings& s, V value, V target, V old, V& error,
-                            V& slope) {
+HWY_INLINE void value_error(D d, const PpoLossSettings& s, V clip, V value, V target, V old,
+                            V& error, V& slope) {
   const V two = hn::Set(d, 2.f), far = value - target;
   error = far * far, slope = two * far;
-  if (!(s.value_clip > 0)) return;
-  const V clip = hn::Set(d, s.value_clip), move = value - old;
+  if (!s.clips_value) return;
+  const V move = value - old;
   const V near = old + hn::Min(hn::Max(move, hn::Neg(clip)), clip) - target;
   const V near_error = near * near;
   const V near_slope = hn::IfThenElseZero(hn::Le(hn::Abs(move), clip), two * near);
@@ -114,8 +114,8 @@ HWY_INLINE void row_loss(D d, const PpoLossArgs& args, const GatheredColumns& co
   d_entropy = hn::Neg(weight * hn::Set(d, s.entropy_coef));
 
   V error = valid, slope = valid;
-  value_error(d, args.settings, hn::Load(d, args.value + at), hn::Load(d, columns.target + at),
-              hn::Load(d, columns.old_value + at), error, slope);
+  value_error(d, args.settings, hn::Set(d, s.value_clip), hn::Load(d, args.value + at),
+              hn::Load(d, columns.target + at), hn::Load(d, columns.old_value + at), error, slope);
   hn::Store(hn::IfThenElseZero(counts, hn::Set(d, args.settings.value_coef) * weight * slope), d,
             args.d_value + at);
 

@@ -39,10 +39,10 @@ PpoLossArgs make_args(const ActionSpec& spec, const at::Tensor& logits, const at
   expect_loss("advantage", r.advantage, {M}, at::kFloat);
   expect_loss("target", r.target, {M}, at::kFloat);
   expect_loss("valid", r.valid, {M}, at::kFloat);
-  if (r.old_value.defined() || b.settings.value_clip > 0)
+  if (r.old_value.defined() || b.settings.clips_value)
     expect_loss("old_value", r.old_value, {M}, at::kFloat);
   if (r.mask.defined()) expect_loss("mask", r.mask, {M, width}, at::kByte);
-  expect_loss("scalars", b.scalars, {5}, at::kFloat);
+  expect_loss("scalars", b.scalars, {6}, at::kFloat);
   // panels, and what is written, come later
   return {.policy = {.heads = spec.heads.data(),
                      .head_count = int64_t(spec.heads.size()),
@@ -211,6 +211,7 @@ PpoLossInputs ppo_loss_inputs(const PpoLossShape& shape, int64_t B, at::Device d
                                .advantage_scale = 0.35f,
                                .inverse_count = 1 / count,
                                .clip = 0.2f,
+                               .value_clip = 0.2f,
                                .entropy_coef = 0.01f};
   b.scalars = packed(scalars);
   // drawn on the host, so that every device gets the same
@@ -219,6 +220,7 @@ PpoLossInputs ppo_loss_inputs(const PpoLossShape& shape, int64_t B, at::Device d
     if (t->defined()) *t = t->to(device);
   in.rows = rows_of(b, scalars);
   in.coefficients = {.clip = at::full({}, scalars.clip, device),
+                     .value_clip = at::full({}, scalars.value_clip, device),
                      .entropy_coef = at::full({}, scalars.entropy_coef, device),
                      .settings = shape.settings};
   return in;
@@ -226,8 +228,8 @@ PpoLossInputs ppo_loss_inputs(const PpoLossShape& shape, int64_t B, at::Device d
 
 std::vector<KernelCase> ppo_loss_cases(at::Device device) {
   std::vector<KernelCase> list;
-  const PpoLossSettings free, clipped{.value_clip = 0.2f},
-      larger{.value_clip = 0.2f, .value_clip_max = true};
+  const PpoLossSettings free, clipped{.clips_value = true},
+      larger{.clips_value = true, .value_clip_max = true};
   const std::vector<std::pair<const char*, PpoLossShape>> shapes{
       {"heads=2", {{2}, 0, false, free}},
       {"heads=5,3 masked value_clip", {{5, 3}, 0, true, clipped}},
@@ -274,7 +276,8 @@ at::Tensor ppo_loss(const ActionSpec& spec, const at::Tensor& logits, const at::
 }
 
 at::Tensor packed(const PpoLossScalars& s) {
-  return at::tensor({s.advantage_mean, s.advantage_scale, s.inverse_count, s.clip, s.entropy_coef});
+  return at::tensor(
+      {s.advantage_mean, s.advantage_scale, s.inverse_count, s.clip, s.value_clip, s.entropy_coef});
 }
 
 namespace kernels::ppo_loss {

@@ -12,7 +12,7 @@ struct PpoLossBatch {
   at::Tensor index;     ///< [B] i64, the rows of `rollout` it is about
   PpoLossRows rollout;  ///< M rows; advantages before normalisation
   PpoLossSettings settings;
-  at::Tensor scalars;  ///< [5] f32, a PpoLossScalars
+  at::Tensor scalars;  ///< [6] f32, a PpoLossScalars
 };
 
 /// The scalars as PpoLossBatch keeps them, on the CPU.

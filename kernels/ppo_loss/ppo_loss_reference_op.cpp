@@ -23,8 +23,9 @@ PpoLossTerms ppo_loss_reference(const ActionSpec& spec, const at::Tensor& logits
 
   // squared errors of the values, which may be held near the rollout's
   auto error = (value - rows.target).square();
-  if (const double most = c.settings.value_clip; most > 0) {
-    const auto held = rows.old_value + at::clamp(value - rows.old_value, -most, most);
+  if (c.settings.clips_value) {
+    const auto held =
+        rows.old_value + at::clamp(value - rows.old_value, -c.value_clip, c.value_clip);
     const auto held_error = (held - rows.target).square();
     error = c.settings.value_clip_max ? at::maximum(held_error, error) : held_error;
   }

@@ -13,14 +13,14 @@ namespace maglev {
 struct PpoLossRows {
   at::Tensor action;                           ///< [rows, dims] i32 or f32
   at::Tensor old_log_prob, advantage, target;  ///< [rows] f32; the target is the value's
-  at::Tensor old_value;  ///< [rows] f32; may be undefined where value_clip is 0
+  at::Tensor old_value;  ///< [rows] f32; may be undefined where values are not clipped
   at::Tensor valid;      ///< [rows] f32, 0 or 1: whether a row counts
   at::Tensor mask;       ///< [rows, categories] u8; undefined: all allowed
 };
 
 /// What weighs the loss's terms.
 struct PpoCoefficients {
-  at::Tensor clip, entropy_coef;  ///< scalars f32, on the rows' device
+  at::Tensor clip, value_clip, entropy_coef;  ///< scalars f32, on the rows' device
   PpoLossSettings settings;
 };
 

@@ -27,6 +27,7 @@ at::Tensor some_scalars() {
                  .advantage_scale = 2,
                  .inverse_count = 0.1f,
                  .clip = 0.2f,
+                 .value_clip = 0.3f,
                  .entropy_coef = 0.01f});
 }
 
@@ -128,7 +129,7 @@ TEST(PpoLoss, a_rows_gradient_is_the_same_wherever_it_stands) {
                                  .target = at::randn({B}),
                                  .old_value = at::randn({B}),
                                  .valid = at::ones({B})},
-                     .settings = {.value_clip = 0.3f, .value_clip_max = true},
+                     .settings = {.clips_value = true, .value_clip_max = true},
                      .scalars = some_scalars()};
   auto gradients = [&](int64_t begin, int64_t count) {
     auto part = batch;
@@ -157,6 +158,7 @@ TEST(PpoLoss, padding_gets_zeros_and_is_never_part_of_a_figure) {
                                .advantage_scale = 2,
                                .inverse_count = 0.2f,
                                .clip = 0.2f,
+                               .value_clip = 0.3f,
                                .entropy_coef = 0.01f};
   std::vector<std::vector<double>> seen;
   for (float padding : {0.f, 1e30f, -1e30f}) {

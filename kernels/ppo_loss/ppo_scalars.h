@@ -26,18 +26,19 @@ MAGLEV_HD double scheduled(const Schedule& s, double share) {
 }
 
 struct PpoUpdate {
-  Schedule lr, clip, entropy, entropy_floor;
-  double rows, total;                      ///< environment rows of this update, of all updates
-  double* steps_done;                      ///< [1], rows so far; advanced
-  float *lr_now, *clip_now, *entropy_now;  ///< [1] each, written
-  float* entropy_floor_now;                ///< [1], in nats, written
-  float* stop;                             ///< [1], cleared
+  Schedule lr, clip, value_clip, entropy, entropy_floor;
+  double rows, total;  ///< environment rows of this update, of all updates
+  double* steps_done;  ///< [1], rows so far; advanced
+  float *lr_now, *clip_now, *value_clip_now, *entropy_now;  ///< [1] each, written
+  float* entropy_floor_now;                                 ///< [1], in nats, written
+  float* stop;                                              ///< [1], cleared
 };
 /// Before an update: what the schedules give where it begins, so that the last one still learns.
 MAGLEV_HD void ppo_update(const PpoUpdate& u) {
   const double share = *u.steps_done < u.total ? *u.steps_done / u.total : 1;
   *u.steps_done += u.rows;
   *u.lr_now = float(scheduled(u.lr, share)), *u.clip_now = float(scheduled(u.clip, share));
+  *u.value_clip_now = float(scheduled(u.value_clip, share));
   *u.entropy_now = float(scheduled(u.entropy, share));
   *u.entropy_floor_now = float(scheduled(u.entropy_floor, share));
   *u.stop = 0.f;
@@ -46,9 +47,9 @@ MAGLEV_HD void ppo_update(const PpoUpdate& u) {
 struct PpoBegin {
   PpoNumbers numbers;
   AdvantageStatistics* statistics;  ///< [1], of the minibatch; a device writes it first
-  const float *clip, *entropy_coef, *entropy_floor;  ///< [1] each, this update's
-  const float* last_entropy;                         ///< [1], mean entropy of the minibatch before
-  PpoLossScalars* scalars;                           ///< written
+  const float *clip, *value_clip, *entropy_coef, *entropy_floor;  ///< [1] each, this update's
+  const float* last_entropy;  ///< [1], mean entropy of the minibatch before
+  PpoLossScalars* scalars;    ///< written
 };
 /// Before a minibatch: below the floor the mean entropy of the minibatch before adds its penalty.
 MAGLEV_HD void ppo_begin(const PpoBegin& b) {
@@ -58,6 +59,7 @@ MAGLEV_HD void ppo_begin(const PpoBegin& b) {
                 .advantage_scale = n.normalize ? b.statistics->scale : 1.f,
                 .inverse_count = b.statistics->inverse_count,
                 .clip = *b.clip,
+                .value_clip = *b.value_clip,
                 .entropy_coef = *b.entropy_coef + penalty};
 }
 

@@ -28,6 +28,7 @@ struct ScalarSettings {
   // the entropies there are at most 1: this floor is always missed
   PpoSchedules schedules{.lr = {3e-4, 0.1},
                          .clip = {0.2, 1},
+                         .value_clip = {0.3, 0.5},
                          .entropy = {0.01, 0},
                          .entropy_floor = {2, 1},
                          .rows = 1000,
@@ -48,14 +49,16 @@ PpoState ppo_scalars_reference(const PpoState& s, const ScalarSettings& settings
     return (x.start * (1 + (x.end_share - 1) * progress)).to(at::kFloat);
   };
   out.lr = scheduled(schedules.lr), out.clip = scheduled(schedules.clip);
+  out.value_clip = scheduled(schedules.value_clip);
   out.entropy_coef = scheduled(schedules.entropy);
   out.entropy_floor = scheduled(schedules.entropy_floor);
   // what the loss reads; below the floor entropy weighs more
   const auto statistics = advantage_statistics_reference(rows.advantage, rows.valid, rows.index);
   auto coef = at::where(s.last_entropy < out.entropy_floor,
                         out.entropy_coef + n.entropy_floor_penalty, out.entropy_coef);
-  out.scalars = at::stack({n.normalize ? statistics[0] : one(0),
-                           n.normalize ? statistics[1] : one(1), statistics[2], out.clip, coef});
+  out.scalars =
+      at::stack({n.normalize ? statistics[0] : one(0), n.normalize ? statistics[1] : one(1),
+                 statistics[2], out.clip, out.value_clip, coef});
   // figures over the lanes, and whether the policy has gone too far
   out.figures = lane_figures.sum(0).to(at::kFloat);
   out.counts = at::where(s.stop != 0, one(0), one(1));
@@ -146,11 +149,12 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
                      .lr = some({}),
                      .statistics = some({3}),
                      .clip = some({}),
+                     .value_clip = some({}),
                      .entropy_coef = some({}),
                      .entropy_floor = some({}),
                      .last_entropy = some({}),
                      .stop = at::zeros({}, device),
-                     .scalars = some({5}),
+                     .scalars = some({6}),
                      .figures = some({int64_t(kPpoFigures)}),
                      .counts = some({})};
       // one chunk of advantages, or two
@@ -165,8 +169,8 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
         // every call begins at the same state
         PpoState s = state;
         for (auto* t :
-             {&s.steps_done, &s.lr, &s.statistics, &s.clip, &s.entropy_coef, &s.entropy_floor,
-              &s.last_entropy, &s.stop, &s.scalars, &s.figures, &s.counts})
+             {&s.steps_done, &s.lr, &s.statistics, &s.clip, &s.value_clip, &s.entropy_coef,
+              &s.entropy_floor, &s.last_entropy, &s.stop, &s.scalars, &s.figures, &s.counts})
           *t = t->clone();
         ThreadPool pool(1);
         PpoAdvantages of = rows;
@@ -193,6 +197,7 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
 void ppo_update_(PpoState& s, const PpoSchedules& schedules) {
   const PpoUpdate update{.lr = schedules.lr,
                          .clip = schedules.clip,
+                         .value_clip = schedules.value_clip,
                          .entropy = schedules.entropy,
                          .entropy_floor = schedules.entropy_floor,
                          .rows = double(schedules.rows),
@@ -200,6 +205,7 @@ void ppo_update_(PpoState& s, const PpoSchedules& schedules) {
                          .steps_done = at_start<double>(s.steps_done),
                          .lr_now = at_start<float>(s.lr),
                          .clip_now = at_start<float>(s.clip),
+                         .value_clip_now = at_start<float>(s.value_clip),
                          .entropy_now = at_start<float>(s.entropy_coef),
                          .entropy_floor_now = at_start<float>(s.entropy_floor),
                          .stop = at_start<float>(s.stop)};
@@ -212,6 +218,7 @@ void ppo_begin_(PpoState& s, const PpoNumbers& numbers, PpoAdvantages& rows, Thr
   const PpoBegin begin{.numbers = numbers,
                        .statistics = at_start<AdvantageStatistics>(s.statistics),
                        .clip = at_start<float>(s.clip),
+                       .value_clip = at_start<float>(s.value_clip),
                        .entropy_coef = at_start<float>(s.entropy_coef),
                        .entropy_floor = at_start<float>(s.entropy_floor),
                        .last_entropy = at_start<float>(s.last_entropy),

@@ -11,15 +11,15 @@ namespace maglev {
 
 /// What PPO keeps on its device between minibatches, f32 where nothing else is said.
 struct PpoState {
-  at::Tensor steps_done;                         ///< scalar f64: environment rows so far
-  at::Tensor lr;                                 ///< scalar, this update's
-  at::Tensor statistics;                         ///< [3], an AdvantageStatistics
-  at::Tensor clip, entropy_coef, entropy_floor;  ///< scalars, this update's
-  at::Tensor last_entropy;                       ///< scalar
-  at::Tensor stop;                               ///< scalar, not 0: no step is taken any more
-  at::Tensor scalars;                            ///< [5], a PpoLossScalars
-  at::Tensor figures;                            ///< [kPpoFigures]
-  at::Tensor counts;                             ///< scalar, whether the last minibatch counts
+  at::Tensor steps_done;  ///< scalar f64: environment rows so far
+  at::Tensor lr;          ///< scalar, this update's
+  at::Tensor statistics;  ///< [3], an AdvantageStatistics
+  at::Tensor clip, value_clip, entropy_coef, entropy_floor;  ///< scalars, this update's
+  at::Tensor last_entropy;                                   ///< scalar
+  at::Tensor stop;     ///< scalar, not 0: no step is taken any more
+  at::Tensor scalars;  ///< [6], a PpoLossScalars
+  at::Tensor figures;  ///< [kPpoFigures]
+  at::Tensor counts;   ///< scalar, whether the last minibatch counts
 };
 
 /// The rows a minibatch's advantages come from; see advantage_statistics_.
@@ -31,12 +31,12 @@ struct PpoAdvantages {
 
 /// Schedules of a run.
 struct PpoSchedules {
-  Schedule lr, clip, entropy, entropy_floor;
+  Schedule lr, clip, value_clip, entropy, entropy_floor;
   int64_t rows, total;  ///< of an update, of the run
 };
 
-/// As ppo_update: advances state.steps_done, writes lr, clip, entropy_coef, entropy_floor
-/// and stop.
+/// As ppo_update: advances state.steps_done, writes lr, clip, value_clip, entropy_coef,
+/// entropy_floor and stop.
 void ppo_update_(PpoState& state, const PpoSchedules& schedules);
 /// Statistics of the minibatch's advantages, then as ppo_begin: writes state.statistics and
 /// scalars.

@@ -28,8 +28,10 @@ at::Tensor parameters(const LearnerState& state) {
 }
 
 TEST(EmulatedDreamer, learns_as_the_cpu_does) {
-  for (bool images : {false, true}) {
-    Setting setting{.B = 5, .T = 4, .images = images, .categories = images};
+  // a vector; with pictures that halve and pictures that do not
+  for (int64_t side : {0, 16, 10}) {
+    const bool images = side > 0;
+    Setting setting{.B = 5, .T = 4, .side = side, .images = images, .categories = images};
     Made<FusedLearner> cpu(setting);
     setting.device = kEmulatedDevice;
     Made<FusedLearner> device(setting);

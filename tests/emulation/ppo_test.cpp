@@ -48,6 +48,7 @@ const std::vector<Setting>& settings() {
       {"whole rollout", [](Options& o) { o.minibatch = 0; }},
       {"minibatch of one row left", [](Options& o) { o.minibatch = 191; }},
       {"value clip", [](Options& o) { o.value_clip = 0.02; }},
+      {"value clip to a quarter", [](Options& o) { o.value_clip = 0.05, o.value_clip_end = 0.25; }},
       {"entropy floor", [](Options& o) { o.entropy_floor = 9, o.entropy_floor_penalty = 3; }},
       {"entropy until half of the run",
        [](Options& o) {

@@ -31,6 +31,8 @@ CASES = {
     "categories": dict(heads=[3, 2], actions=5),
     "image": dict(height=32, width=16, channels=3, vector=0),
     "both": dict(height=16, width=32, channels=4, heads=[4], actions=4, T=4),
+    # sides that do not halve
+    "filled": dict(height=10, width=21, channels=3, vector=0, T=4),
     "short_dreams": {"imagination": 1, "horizon": 333, "lambda": 0.95, "free_nats": 0.0},
     "redundancy": dict(objective="redundancy", height=16, width=16, channels=3, heads=[3], actions=3),
     "redundancy_of_vectors": dict(objective="redundancy", B=4),
@@ -61,9 +63,14 @@ def block_shapes(name, inputs, outputs, blocks):
     return {f"{name}.weight": (blocks, inputs // blocks, outputs // blocks), f"{name}.bias": (outputs,)}
 
 
+def places(side):
+    """Of a side halved four times; what is missing to a multiple of 16 is filled up."""
+    return -(-side // 16)
+
+
 def weight_shapes(c):
     z, feature = c["stoch"] * c["classes"], c["deter"] + c["stoch"] * c["classes"]
-    small = (c["height"] // 16) * (c["width"] // 16) * 4 * c["depth"]
+    small = places(c["height"]) * places(c["width"]) * 4 * c["depth"]
     shapes, token = {}, 0
     if c["vector"]:
         shapes |= mlp_shapes("encoder.vector", c["vector"], 3, c["units"])
@@ -175,7 +182,8 @@ def encode(c, w, image, vector):
     if c["vector"]:
         tokens.append(mlp(w, "encoder.vector", symlog(vector)))
     if c["channels"]:
-        x = image.double() / 255 - 0.5
+        x = torch.zeros(len(image), 16 * places(c["height"]), 16 * places(c["width"]), c["channels"])
+        x[:, : c["height"], : c["width"]] = image.double() / 255 - 0.5
         for i in range(4):
             x = convolution(w, f"encoder.convolution{i}", x)
             # the largest of each 2 x 2
@@ -221,7 +229,7 @@ def draw_state(probs, uniform):
 def decode(c, w, h, z):
     made = {}
     if c["channels"]:
-        height, width, depth, g = c["height"] // 16, c["width"] // 16, 4 * c["depth"], c["blocks"]
+        height, width, depth, g = places(c["height"]), places(c["width"]), 4 * c["depth"], c["blocks"]
         parts = block_dense(w, "decoder.from_deter", list(h.chunk(g, -1)))
         # a block makes channels of its own at every place
         by_h = torch.cat([p.reshape(-1, height, width, depth // g) for p in parts], -1)
@@ -231,7 +239,7 @@ def decode(c, w, h, z):
             x = convolution(w, f"decoder.convolution{i}", x.repeat_interleave(2, 1).repeat_interleave(2, 2))
             if i:
                 x = norm(w, f"decoder.norm{i}", x)
-        made["image"] = torch.sigmoid(x)
+        made["image"] = torch.sigmoid(x[:, : c["height"], : c["width"]])
     if c["vector"]:
         made["vector"] = head(w, "decoder.vector", torch.cat([h, z], -1))
     return made

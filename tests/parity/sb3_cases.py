@@ -35,6 +35,7 @@ CASES = {
     "learning_rate_to_a_tenth": dict(learning_rate=(1e-2, 0.1)),
     "learning_rate_to_zero": dict(learning_rate=(1e-2, 0.0)),
     "clip_to_a_quarter": dict(clip_range=(0.1, 0.25)),
+    "value_clip_to_a_quarter": dict(clip_range_vf=(0.1, 0.25)),
     "hot": dict(learning_rate=1.5e-2, n_epochs=6),
     "relu": dict(activation="relu"),
     "shared_trunk": dict(net="shared"),
@@ -64,7 +65,7 @@ ON_THE_PROVER = [
     "base", "lambda_one", "lambda_zero", "last_minibatch_short", "batch_beyond_the_buffer", "one_environment",
     "many_environments", "advantage_as_it_is", "value_clip", "value_weight_two", "entropy_bonus",
     "target_kl_stops", "tiny_gradient_clip", "wide_gradient_clip", "learning_rate_to_a_tenth", "learning_rate_to_zero",
-    "clip_to_a_quarter", "hot",
+    "clip_to_a_quarter", "value_clip_to_a_quarter", "hot",
 ]
 CASES |= {f"prover_{name}": PROVER | CASES[name] | SMALLER_STEPS.get(name, {}) for name in ON_THE_PROVER}
 CASES |= {

@@ -269,6 +269,7 @@ def our_options(c):
     """The same settings in this engine's words."""
     pair = lambda v: v if isinstance(v, tuple) else (v, 1.0)  # noqa: E731
     (lr, lr_end), (clip, clip_end) = pair(c["learning_rate"]), pair(c["clip_range"])
+    value_clip, value_clip_end = pair(c["clip_range_vf"] or 0)
     network = {"apart": {"hidden": "[32, 24]"}, "shared": {"hidden": "[32]", "shared": "true", "critic_hidden": "[16]"},
                "cnn": {"hidden": "[16]", "cnn.channels": "[4, 6]"}, "prover": {}}[c["net"]]
     if c["net"] == "prover":
@@ -276,7 +277,7 @@ def our_options(c):
         network = {"kind": "proof", "shared": prover.pop("shared")} | {f"proof.{k}": v for k, v in prover.items()}
     return {
         "epochs": c["n_epochs"], "lr": lr, "lr_end": lr_end, "clip": clip, "clip_end": clip_end, "gamma": c["gamma"],
-        "lambda": c["gae_lambda"], "value_clip": c["clip_range_vf"] or 0, "value_coef": c["vf_coef"],
+        "lambda": c["gae_lambda"], "value_clip": value_clip, "value_clip_end": value_clip_end, "value_coef": c["vf_coef"],
         "entropy": c["ent_coef"], "max_grad_norm": c["max_grad_norm"], "target_kl": c["target_kl"] or 0,
         "adam_eps": c["adam_eps"],
         "normalize_advantage": "minibatch" if c["normalize_advantage"] else "off",
@@ -308,12 +309,13 @@ def record(c, seed):
     recorder = Recorder(envs)
     # it asks behind a rollout; here schedules are taken where the rollout began
     schedule = lambda v: (lambda left: v[0] * (v[1] + (1 - v[1]) * (left + 1 / ITERATIONS))) if isinstance(v, tuple) else v  # noqa: E731
-    same = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range_vf", "ent_coef", "vf_coef",
-            "max_grad_norm", "target_kl", "normalize_advantage")
+    same = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm",
+            "target_kl", "normalize_advantage")
     algorithm = MaskablePPO if masked(c) else PPO
     kind = {"cnn": "CnnPolicy", "prover": ProverPolicy}.get(c["net"], "MlpPolicy")
     model = algorithm(kind, recorder, learning_rate=schedule(c["learning_rate"]), clip_range=schedule(c["clip_range"]),
-                      policy_kwargs=policy_arguments(c, envs), device="cpu", seed=seed, **{k: c[k] for k in same})
+                      clip_range_vf=schedule(c["clip_range_vf"]), policy_kwargs=policy_arguments(c, envs), device="cpu",
+                      seed=seed, **{k: c[k] for k in same})
     tensors = {f"initial/{k}": v for k, v in weights(model.policy, c["net"]).items()}
     done = []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ENGINE, skip_without_library
 from PIL import Image
+from safetensors.numpy import load_file
 
 SMALL = ["--bare", "--sinks", "jsonl", "train.steps=240", "train.save_every=120", "env.count=3", "ppo.rollout=20"]
 SMALL += ["ppo.minibatch=60", "ppo.epochs=1", "env.max_steps=30", "seed=3"]
@@ -118,6 +119,45 @@ def test_a_run_resumes_to_the_bit_and_refuses_another_model(engine, copied, tmp_
     assert resumed.returncode == 0, resumed.stderr
     manifests = [json.loads(p.read_text()) for p in (run / "checkpoints").glob("step_*/manifest.json")]
     assert max(manifests, key=lambda m: m["sequence"])["state_hash"] == whole["state_hash"]
+
+
+def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(engine, tmp_path):
+    package()
+    model = ["tdmpc2.enc_dim=32", "tdmpc2.mlp_dim=32", "tdmpc2.latent_dim=32", "tdmpc2.num_q=2", "tdmpc2.task_dim=8"]
+    plans = ["tdmpc2.samples=32", "tdmpc2.elites=8", "tdmpc2.policy_trajectories=4", "tdmpc2.iterations=2"]
+    learns = ["tdmpc2.seed_steps=200", "tdmpc2.updates_per_step=0.1", "tdmpc2.batch=32", "env.count=4"]
+    words = [*model, *plans, *learns, "env.tasks=all", "env.max_steps=25", "train.replay_capacity=500", "--bare"]
+
+    def train(folder, *settings):
+        done = engine("train", "tdmpc2", "dmc_walker", *words, *settings, "--out", folder, timeout_s=280)
+        assert done.returncode == 0, done.stderr
+
+    # a run that goes on within episodes of several tasks is the unbroken one
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(whole, "train.steps=800")
+    train(cut, "train.steps=480")
+    done = engine("train", "--resume", cut, "train.steps=800")
+    assert done.returncode == 0, done.stderr
+    hashes = [json.loads(max((run / "checkpoints").glob("step_*")).joinpath("manifest.json").read_text())["state_hash"]
+              for run in (whole, cut)]
+    assert hashes[0] == hashes[1]
+
+    # episodes are of all tasks, whose rewards differ for the same steps
+    data = tmp_path / "walker.safetensors"
+    assert engine("data", whole, data).returncode == 0
+    tasks = load_file(data)["obs.task"]
+    assert set(tasks.flatten().tolist()) == {0, 1, 2}
+
+    # the policy of all in one, by the same column
+    judged = {}
+    for task in ("stand", "walk", "run"):
+        done = engine("eval", whole, "--episodes", "4", "--json", "env.tasks=told", f"env.task={task}")
+        assert done.returncode == 0, done.stderr
+        judged[task] = json.loads(done.stdout)["results"][0]["return_mean"]
+    # who stands is paid in full for that alone
+    assert judged["stand"] > judged["walk"] > judged["run"] > 0, judged
+    done = engine("eval", whole, "--episodes", "1", "env.tasks=one")
+    assert done.returncode != 0, done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,20 @@ def test_images_are_learnt_from(examples, tmp_path):
     assert examples(*words, "--imagine", strip, "--overwrite").returncode == 0
 
 
+def test_pictures_that_do_not_halve_are_learnt_from_and_drawn_in_their_size(engine, tmp_path):
+    run, strip = tmp_path / "run", tmp_path / "dreams.png"
+    settings = ["train.steps=800", "train.log_every=100", "dreamer.train_ratio=6"]
+    train(engine, run, "minatar_breakout", *settings)
+    seen = [row["loss/reconstruction"] for row in rows(run) if row.get("loss/reconstruction")]
+    # a quarter for each of 400 pixels at first
+    assert 50 < seen[0] < 101 and seen[-1] < 0.3 * seen[0], seen
+    words = ["--seen", "3", "--imagined", "5", "--imagine", strip, "--json"]
+    done = engine("eval", run, "--episodes", "2", "--actions", "mean", *words)
+    assert done.returncode == 0, done.stderr
+    off = json.loads(done.stdout)["world_model"]["image"]
+    assert 0 < off["error_seen"] < 128 and 0 < off["error_imagined"] < 128
+
+
 def test_only_a_world_model_with_a_decoder_can_be_looked_at(engine, tmp_path):
     short = ["dreamer.first_steps=128", "train.steps=200", "dreamer.train_ratio=8"]
     train(engine, tmp_path / "blind", "pendulum", "dreamer.objective=redundancy", *short)

@@ -73,6 +73,7 @@ KINDS = {
     "dreamer": (DREAMER, "pendulum", {"vector"} | CARRY, {"mean", "log_std"} | NEXT),
     "dreamer_categories": (DREAMER, "cartpole", {"vector"} | CARRY, {"log_probs"} | NEXT),
     "dreamer_pictures": (DREAMER, "pendulum_pixels", {"image"} | CARRY, {"mean", "log_std"} | NEXT),
+    "dreamer_filled_pictures": (DREAMER, "minatar_breakout", {"image"} | CARRY, {"log_probs"} | NEXT),
 }
 
 

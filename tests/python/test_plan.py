@@ -121,6 +121,16 @@ def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
     assert "replay" in {stage["name"] for stage in fast["stages"]}
 
 
+def test_help_names_every_gpu_that_is_planned_for(engine):
+    refused = engine("plan", "ppo", "cartpole", "--device", "h2000")
+    known = refused.stderr.split("that need not be here: ")[1].split("\n")[0].split(", ")
+    assert refused.returncode == 2 and {"t4", "h200"} <= set(known)
+    help_text = " ".join(engine("plan", "--help").stdout.split())
+    assert ", ".join(known) in help_text
+    for device in known:
+        assert planned(engine, "ppo", "cartpole", "--device", device, "--no-time")[1]["limit"] > 8 << 30
+
+
 def test_peaks_are_measured_once_a_machine(engine, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     words = ["ppo", "cartpole", "threads=1"]

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/env/pictures.h"
 #include "base/picture/text.h"
 
 namespace maglev::verbs::eval {
@@ -18,10 +19,6 @@ constexpr int kGap = 4, kEdge = 2, kLabel = 9;
 constexpr int kLeastPicture = 64;
 constexpr int64_t kStripSteps = 16, kMostRows = 6, kMostCurves = 12;
 constexpr int kCurveWidth = 360, kCurveHeight = 56;
-
-bool is_pixels(const ObsColumn& column) {
-  return column.dtype == DType::u8 && column.shape.size() == 3;
-}
 
 /// [T, N, H, W, 3] u8 of an image column of any number of channels: the last three where there are
 /// so many, else the last one in grey.
@@ -150,7 +147,7 @@ Parts parts_of(const Dreamed& d) {
   Parts parts;
   for (size_t i = 0; i < d.columns.size(); ++i) {
     if (!d.model[i].defined()) continue;
-    if (is_pixels(d.columns[i])) parts.images.emplace_back(d.truth[i], d.model[i]);
+    if (is_picture(d.columns[i])) parts.images.emplace_back(d.truth[i], d.model[i]);
     else parts.curves.emplace_back(d.columns[i].name, d.truth[i], d.model[i], /*row=*/0);
   }
   for (int64_t n = 0; n < d.is_first.size(1); ++n) parts.seen.push_back(seen_steps(d, n));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -31,8 +32,10 @@ namespace {
 constexpr int kDoesNotFit = 1;
 
 std::string device_names() {
-  std::string names = "auto, cpu, cuda, cuda:<index>";
-  for (const NamedDevice& device : named_devices()) names += std::string(", ") + device.name;
+  std::string names = "auto, cpu, cuda, cuda:<index>, or a GPU that need not be here:";
+  const char* between = " ";
+  for (const NamedDevice& device : named_devices())
+    names += std::exchange(between, ", ") + std::string(device.name);
   return names;
 }
 
@@ -185,17 +188,16 @@ std::string json_of(const Planned& planned) {
 }
 
 int run(const std::vector<std::string>& words) {
+  const std::string devices = device_names() + " (default: the setting device)";
   const Arguments arguments(
       entry(), words,
-      {.flags =
-           {{"--memory", "SIZE", "the limit, e.g. 8G (default: what is free there)"},
-            {"--device", "NAME",
-             "auto, cpu, cuda, or a GPU that need not be here, e.g. h200 (default: the setting "
-             "device)"},
-            {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
-            {"--bare", "", "do not load the proven settings"},
-            {"--no-time", "", "memory alone: nothing is measured"},
-            {"--json", "", "as JSON"}},
+      {.flags = {{"--memory", "SIZE", "the limit, e.g. 8G (default: what is free there)"},
+                 {"--device", "NAME", devices.c_str()},
+                 {"--config", "FILE",
+                  "settings from YAML or JSON, before those on the command line"},
+                 {"--bare", "", "do not load the proven settings"},
+                 {"--no-time", "", "memory alone: nothing is measured"},
+                 {"--json", "", "as JSON"}},
        .least = 2,
        .most = 2,
        .names = "<algorithm> <environment>",

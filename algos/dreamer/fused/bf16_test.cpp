@@ -99,9 +99,9 @@ TEST_F(DreamerBf16, losses_of_fifty_updates_from_images_lie_beside_those_in_fp32
 }
 
 // images themselves, there and back: what is rounded above them hides nothing
-TEST_F(DreamerBf16, images_are_rounded_where_there_are_tiles) {
+void expect_rounded_images(int64_t side) {
   Setting setting = kWide;
-  setting.images = true;
+  setting.images = true, setting.side = side;
   Made<FusedLearner> made(setting);
   const auto seen = sequences(made.options, 3).seen.rows();
   const auto& networks = *made.state.networks;
@@ -132,6 +132,11 @@ TEST_F(DreamerBf16, images_are_rounded_where_there_are_tiles) {
   at::NoGradGuard no_grad;
   EXPECT_TRUE(at::equal(networks.encoder->forward(seen, Precision::bf16),
                         networks.encoder->forward(seen, Precision::fp32)));
+}
+
+TEST_F(DreamerBf16, images_are_rounded_where_there_are_tiles) { expect_rounded_images(16); }
+TEST_F(DreamerBf16, images_that_do_not_halve_are_rounded_where_there_are_tiles) {
+  expect_rounded_images(10);
 }
 
 TEST_F(DreamerBf16, results_do_not_depend_on_threads) {

@@ -64,15 +64,16 @@ TEST_P(FusedLearnerParity, an_update_leaves_what_autograd_leaves) {
   EXPECT_TRUE(at::equal(fused.state.updates, reference.state.updates));
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, FusedLearnerParity,
-                         testing::Values(Setting{}, Setting{.B = 1, .T = 4, .categories = true},
-                                         Setting{.B = 9, .T = 8},
-                                         Setting{.B = 5, .images = true, .categories = true},
-                                         Setting{.B = 9, .redundancy = true},
-                                         Setting{.B = 5, .images = true, .redundancy = true},
-                                         Setting{.B = 13, .micro_batch = 2},
-                                         Setting{.B = 8, .images = true, .micro_batch = 1},
-                                         Setting{.B = 9, .redundancy = true, .micro_batch = 3}));
+INSTANTIATE_TEST_SUITE_P(
+    Settings, FusedLearnerParity,
+    testing::Values(Setting{}, Setting{.B = 1, .T = 4, .categories = true}, Setting{.B = 9, .T = 8},
+                    Setting{.B = 5, .images = true, .categories = true},
+                    Setting{.B = 5, .side = 10, .planes = 7, .images = true, .categories = true},
+                    Setting{.B = 9, .redundancy = true},
+                    Setting{.B = 5, .images = true, .redundancy = true},
+                    Setting{.B = 13, .micro_batch = 2},
+                    Setting{.B = 8, .images = true, .micro_batch = 1},
+                    Setting{.B = 9, .redundancy = true, .micro_batch = 3}));
 
 TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
   for (const auto& [images, redundancy] :
