@@ -264,13 +264,17 @@ void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tenso
   uint64_t length = text.size();
   out.write(std::as_bytes(std::span(&length, 1)));
   out.write(text);
-  // data, one tensor in memory at a time
+  // data, one tensor or a piece of it in memory at a time
   for (size_t k = 0; k < order.size(); ++k) {
-    std::span<const std::byte> bytes = bytes_of(order[k]);
-    if (bytes.size() != sizes[k])
-      throw Error("[" + out.path() + "] tensor " + shown(tensors[order[k]].name) + " must have " +
-                  std::to_string(sizes[k]) + " bytes, got " + std::to_string(bytes.size()));
-    out.write(bytes);
+    for (uint64_t written = 0; written < sizes[k];) {
+      const std::span<const std::byte> bytes = bytes_of(order[k]);
+      if (bytes.empty() || bytes.size() > sizes[k] - written)
+        throw Error("[" + out.path() + "] tensor " + shown(tensors[order[k]].name) + " must have " +
+                    std::to_string(sizes[k]) + " bytes, got " +
+                    std::to_string(written + bytes.size()));
+      out.write(bytes);
+      written += bytes.size();
+    }
   }
 }
 

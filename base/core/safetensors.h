@@ -63,9 +63,10 @@ struct SafeTensors {
 /// The longest header that is written or read.
 constexpr uint64_t kMaxSafetensorsHeader = 16 << 20;
 
-/// Writes a whole file. `bytes_of(i)` gives the bytes of tensors[i]; it is asked once for each, in
-/// the file's order (wide dtypes first, then by name), and its answer need only live until the next
-/// call. Does not finish() `out`. Throws Error on a name that repeats or is not allowed, or when a
+/// Writes a whole file. `bytes_of(i)` gives the bytes of tensors[i], or those that come next of
+/// them: it is asked until they are as many as the shape has, not at all for an empty one, in the
+/// file's order (wide dtypes first, then by name). Its answer need only live until the next call.
+/// Does not finish() `out`. Throws Error on a name that repeats or is not allowed, or when a
 /// tensor's bytes do not fit its shape.
 void write_safetensors(FileWriter& out, const std::vector<SafeTensorInfo>& tensors,
                        const std::map<std::string, std::string>& metadata,

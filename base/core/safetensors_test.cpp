@@ -74,6 +74,23 @@ TEST(Safetensors, what_is_written_is_read_back) {
   EXPECT_EQ(read.find("none"), nullptr);
 }
 
+TEST(Safetensors, a_tensor_may_be_given_piece_by_piece) {
+  static const std::string data = "0123456789abcdef";
+  const std::vector<SafeTensorInfo> tensors{{"a", SafeDType::u8, {16}}, {"b", SafeDType::u8, {4}}};
+  const auto in_pieces = [&](size_t most) {
+    std::vector<size_t> begin(2);
+    return written(tensors, {}, [&, begin, most](size_t i) mutable {
+      const size_t size = i == 0 ? 16 : 4, first = begin[i];
+      begin[i] = std::min(size, first + most);
+      return bytes_of(data).subspan(first, begin[i] - first);
+    });
+  };
+  EXPECT_EQ(in_pieces(5), in_pieces(16));
+  // more than there is place, or nothing where something is missing
+  EXPECT_THROW(written(tensors, {}, [&](size_t) { return bytes_of(data).first(5); }), Error);
+  EXPECT_THROW(written(tensors, {}, [&](size_t) { return bytes_of(data).first(0); }), Error);
+}
+
 TEST(Safetensors, every_tensor_lies_at_a_multiple_of_its_element_size) {
   std::string file = sample();
   for (const SafeTensor& t : parse_safetensors(bytes_of(file), file.size(), "t").tensors)

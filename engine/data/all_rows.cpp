@@ -1,50 +1,70 @@
 #include "engine/data/all_rows.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ATen.h>
+
+#include "base/core/error.h"
 
 namespace maglev {
 namespace {
 
-// of a process's rows that are on their way to the first one: what they take besides
 constexpr int64_t kPieceBytes = 16 << 20;
+
+class PiecesOfAll final : public InPieces {
+ public:
+  PiecesOfAll(std::string name, const at::Tensor& own, int64_t dim, Group& group,
+              AllRows::BeforeGet before_get)
+      : name_(std::move(name)),
+        own_(own.detach()),
+        dim_(dim),
+        group_(group),
+        before_get_(std::move(before_get)) {
+    MAGLEV_ASSERT(dim <= 1, "rows are by times or alone");
+    // times come whole. Rows without times are of now alone, so that they are one piece
+    const int64_t times = own.size(0);
+    const int64_t bytes = int64_t(own.nbytes()) / std::max<int64_t>(1, times) * group.size();
+    length_ = dim == 0 ? times : std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(1, bytes));
+  }
+
+  at::Tensor like() const override { return like_of(own_); }
+  at::Tensor like(int64_t piece) const override { return like_of(own(piece)); }
+  int64_t count() const override {
+    return own_.size(0) == 0 ? 0 : (own_.size(0) + length_ - 1) / length_;
+  }
+  at::Tensor get(int64_t piece) override {
+    if (before_get_) before_get_(name_, piece);
+    // what steps on the host lies there also where networks do not
+    const at::Tensor parts = group_.gather(own(piece).to(group_.device()).contiguous()).cpu();
+    return dim_ == 0 ? parts.flatten(0, 1) : parts.transpose(0, 1).flatten(1, 2);
+  }
+  void put(int64_t piece, const at::Tensor& values) override {
+    own(piece).copy_(values.narrow(dim_, group_.rank() * own_.size(dim_), own_.size(dim_)));
+  }
+
+ private:
+  at::Tensor own(int64_t piece) const {
+    const int64_t begin = piece * length_;
+    return own_.narrow(0, begin, std::min(length_, own_.size(0) - begin));
+  }
+  at::Tensor like_of(const at::Tensor& own) const {
+    std::vector<int64_t> shape = own.sizes().vec();
+    shape[size_t(dim_)] *= group_.size();
+    return at::empty({}, at::TensorOptions(own.scalar_type())).expand(shape);
+  }
+
+  std::string name_;
+  at::Tensor own_;
+  int64_t dim_, length_ = 1;  ///< the latter: of a piece, along the first dimension
+  Group& group_;
+  AllRows::BeforeGet before_get_;
+};
 
 }  // namespace
 
 void AllRows::visit_rows(const std::string& name, at::Tensor& value, int64_t dim) {
-  const int64_t own = value.size(dim), rank = group_.rank();
-  std::vector<int64_t> shape = value.sizes().vec();
-  shape[size_t(dim)] *= group_.size();
-  if (!to_.sees_values()) {
-    at::Tensor none = at::empty({}, at::TensorOptions(value.scalar_type())).expand(shape);
-    return to_.tensor(name, none);
-  }
-  // a replay of all may be most of a machine, and more than a device: one process has it, on the
-  // host, or each a column at a time
-  at::Tensor all;
-  if (to_.loads() || rank == 0) all = at::empty(shape, at::TensorOptions(value.scalar_type()));
-  if (to_.loads()) {
-    to_.tensor(name, all);
-    value.detach().copy_(all.narrow(dim, rank * own, own));
-    return;
-  }
-
-  const int64_t length = value.size(0);
-  const int64_t each = std::max<int64_t>(1, int64_t(value.nbytes()) / std::max<int64_t>(1, length));
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / each);
-  for (int64_t begin = 0; begin < length; begin += piece) {
-    const int64_t count = std::min(piece, length - begin);
-    // what steps on the host lies there also where networks do not
-    const at::Tensor parts =
-        group_.gather(value.detach().narrow(0, begin, count).to(group_.device()).contiguous());
-    for (int64_t r = 0; all.defined() && r < group_.size(); ++r) {
-      at::Tensor place = dim == 0 ? all.narrow(0, r * own + begin, count)
-                                  : all.narrow(0, begin, count).narrow(dim, r * own, own);
-      place.copy_(parts[r]);
-    }
-  }
-  if (all.defined()) to_.tensor(name, all);
+  to_.pieces(name, std::make_shared<PiecesOfAll>(name, value, dim, group_, before_get_));
 }
 
 }  // namespace maglev

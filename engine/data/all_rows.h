@@ -6,12 +6,17 @@
 
 namespace maglev {
 
-/// Passes a visit on to `to`: what rows() names as the rows of all processes by rank, which the
-/// first of them alone is shown; when loading, each process takes its own out of them. Every process
-/// of `group` makes the same visit.
+/// Passes a visit on to `to`: what rows() names as the rows of all processes by rank, in pieces.
+/// InPieces::get() is then a call that every process of `group` makes, for the same pieces in the
+/// same order, and tells all of them the same; put() takes this process's own out of a piece. No
+/// process holds more than a piece of what others have.
 class AllRows final : public StateVisitor {
  public:
-  AllRows(StateVisitor& to, Group& group) : to_(to), group_(group) {}
+  /// Called before get() with the piece it is of.
+  using BeforeGet = std::function<void(const std::string& name, int64_t piece)>;
+
+  AllRows(StateVisitor& to, Group& group, BeforeGet before_get = {})
+      : to_(to), group_(group), before_get_(std::move(before_get)) {}
   bool loads() const override { return to_.loads(); }
   bool sees_values() const override { return to_.sees_values(); }
 
@@ -26,6 +31,7 @@ class AllRows final : public StateVisitor {
 
   StateVisitor& to_;
   Group& group_;
+  BeforeGet before_get_;
 };
 
 }  // namespace maglev

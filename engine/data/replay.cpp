@@ -35,15 +35,8 @@ void for_columns(const std::vector<ExtraColumn>& extra, const Visit& visit, cons
 }
 
 int64_t slots_of(const ReplayShape& shape) {
-  const int64_t slots = shape.capacity / shape.window.rows;
-  const int64_t least = Replay::least_capacity(shape);
-  if (shape.capacity < least)
-    throw Error("[replay] a capacity of " + std::to_string(shape.capacity) + " rows is " +
-                std::to_string(slots) + " of each of " + std::to_string(shape.window.rows) +
-                " environment rows, a sequence and the steps collected meanwhile take " +
-                std::to_string(least / shape.window.rows) + "; raise the capacity to at least " +
-                std::to_string(least));
-  return slots;
+  Replay::expect_capacity(shape);
+  return shape.capacity / shape.window.rows;
 }
 
 at::TensorOptions memory_of(at::Device device, bool pinned) {
@@ -303,6 +296,17 @@ int64_t Replay::row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& c
 
 int64_t Replay::least_capacity(const ReplayShape& shape) {
   return (shape.length + shape.window.T + 2) * shape.window.rows;
+}
+
+void Replay::expect_capacity(const ReplayShape& shape, int64_t shares) {
+  const int64_t least = least_capacity(shape), rows = shape.window.rows;
+  if (shape.capacity >= least) return;
+  throw Error("[replay] a capacity of " + std::to_string(shape.capacity * shares) + " rows is " +
+              std::to_string(shape.capacity / rows) + " of each of " +
+              std::to_string(rows * shares) +
+              " environment rows, a sequence and the steps collected meanwhile take " +
+              std::to_string(least / rows) + "; raise the capacity to at least " +
+              std::to_string(least * shares));
 }
 
 int64_t Replay::ring_rows(const ReplayShape& shape) { return slots_of(shape) * shape.window.rows; }

@@ -106,6 +106,8 @@ class Replay {
   void hold(int64_t oldest, int64_t now);
   /// Rows that a slice and the steps collected meanwhile take, whatever the capacity.
   static int64_t least_capacity(const ReplayShape& shape);
+  /// Throws Error where `shape` has fewer; says so of all of `shares` alike.
+  static void expect_capacity(const ReplayShape& shape, int64_t shares = 1);
   /// Bytes of one row of one environment in each column.
   static std::vector<int64_t> column_bytes(const EnvSpec& spec,
                                            const std::vector<ExtraColumn>& columns);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace at {
@@ -11,6 +12,23 @@ class Tensor;
 }
 
 namespace maglev {
+
+/// A tensor that is had piece by piece along its first dimension, for the whole may be more than
+/// there is memory.
+class InPieces {
+ public:
+  virtual ~InPieces() = default;
+
+  /// The dtype and shape of the whole, without values.
+  virtual at::Tensor like() const = 0;
+  /// The same of a piece, [0, count()).
+  virtual at::Tensor like(int64_t piece) const = 0;
+  virtual int64_t count() const = 0;
+  /// Its values, contiguous on the host.
+  virtual at::Tensor get(int64_t piece) = 0;
+  /// Takes them: `values` is shaped like(piece), on the host.
+  virtual void put(int64_t piece, const at::Tensor& values) = 0;
+};
 
 /// Visits state by name. A part with state has `void visit_state(StateVisitor&)` and passes
 /// references to its live values: saving reads them, loading overwrites them in place (a tensor
@@ -25,6 +43,9 @@ class StateVisitor {
   /// a run has its own rows, and a checkpoint all.
   void rows(const std::string& name, at::Tensor& value, int64_t dim = 0) {
     visit_rows(prefix_ + name, value, dim);
+  }
+  void pieces(const std::string& name, const std::shared_ptr<InPieces>& all) {
+    visit_pieces(prefix_ + name, all);
   }
   void integer(const std::string& name, int64_t& value) { visit_integer(prefix_ + name, value); }
   /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min,
@@ -52,6 +73,8 @@ class StateVisitor {
   virtual void visit_rows(const std::string& name, at::Tensor& value, int64_t /*dim*/) {
     visit_tensor(name, value);
   }
+  /// As a whole, unless a visitor does better.
+  virtual void visit_pieces(const std::string& name, const std::shared_ptr<InPieces>& all);
   virtual void visit_integer(const std::string& name, int64_t& value) = 0;
   virtual void visit_real(const std::string& name, double& value) = 0;
   virtual void visit_text(const std::string& name, std::string& value) = 0;

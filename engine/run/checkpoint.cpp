@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/core/error.h"
+#include "base/core/process_group.h"
 #include "engine/host/system.h"
 
 namespace maglev {
@@ -48,17 +49,34 @@ at::ScalarType torch_dtype(SafeDType dtype) {
   fault_of_ours(std::string(safe_dtype_name(dtype)), "a dtype has no torch twin");
 }
 
-at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
-
-std::span<const std::byte> bytes_of(const at::Tensor& host) {
-  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
+std::span<std::byte> bytes_of(const at::Tensor& host) {
+  return {static_cast<std::byte*>(host.data_ptr()), host.nbytes()};
 }
+
+// a live tensor, which is read a piece at a time where nobody has it as a whole
+class LiveTensor {
+ public:
+  explicit LiveTensor(at::Tensor whole) : whole_(std::move(whole)) {}
+  explicit LiveTensor(std::shared_ptr<InPieces> pieces)
+      : whole_(pieces->like()), pieces_(std::move(pieces)) {}
+
+  /// Dtype and shape alone count.
+  const at::Tensor& like() const { return whole_; }
+  int64_t pieces() const { return pieces_ ? pieces_->count() : 1; }
+  at::Tensor on_host(int64_t piece) const {
+    return pieces_ ? pieces_->get(piece) : whole_.detach().to(at::kCPU).contiguous();
+  }
+
+ private:
+  at::Tensor whole_;
+  std::shared_ptr<InPieces> pieces_;
+};
 
 // everything a visit names; tensors are handles to the live ones
 class Collector : public StateVisitor {
  public:
   StateSummary summary;             ///< tensors without hashes
-  std::vector<at::Tensor> tensors;  ///< in the order of summary.tensors
+  std::vector<LiveTensor> tensors;  ///< in the order of summary.tensors
   uint64_t bytes = 0;
 
   /// Integers that `adopt` names take its values as they are visited: sizes of what is visited
@@ -73,9 +91,10 @@ class Collector : public StateVisitor {
 
  private:
   void visit_tensor(const std::string& name, at::Tensor& value) override {
-    summary.tensors[name].info = info_of(claim(name), value);
-    by_name_.emplace(name, value);
-    bytes += value.nbytes();
+    keep(name, LiveTensor(value));
+  }
+  void visit_pieces(const std::string& name, const std::shared_ptr<InPieces>& all) override {
+    keep(name, LiveTensor(all));
   }
   void visit_integer(const std::string& name, int64_t& value) override {
     if (adopt_)
@@ -89,6 +108,11 @@ class Collector : public StateVisitor {
     summary.texts[claim(name)] = value;
   }
 
+  void keep(const std::string& name, const LiveTensor& live) {
+    summary.tensors[name].info = info_of(claim(name), live.like());
+    by_name_.emplace(name, live);
+    bytes += live.like().nbytes();
+  }
   const std::string& claim(const std::string& name) {
     if (summary.integers.contains(name) || summary.reals.contains(name) ||
         summary.texts.contains(name) || by_name_.contains(name))
@@ -98,7 +122,7 @@ class Collector : public StateVisitor {
 
   const std::map<std::string, int64_t>* adopt_;
   bool sees_values_;
-  std::map<std::string, at::Tensor> by_name_;
+  std::map<std::string, LiveTensor> by_name_;
 };
 
 // of a visit, of which nothing is read
@@ -125,12 +149,23 @@ class Restorer : public StateVisitor {
     const bool plain = live.is_cpu() && live.is_contiguous();
     at::Tensor host =
         plain ? live : at::empty(saved.shape, at::TensorOptions(torch_dtype(saved.dtype)));
-    const std::span<std::byte> bytes(static_cast<std::byte*>(host.data_ptr()), host.nbytes());
+    const std::span<std::byte> bytes = bytes_of(host);
     file_.read(saved.begin, bytes);
-    if (hash_of(bytes) != state_.tensors.at(name).hash)
-      throw Error("[" + file_.path() + "] '" + name +
-                  "' was changed while it was loaded; is another process writing there?");
+    expect_hash(name, hash_of(bytes));
     if (!plain) live.copy_(host);
+  }
+  void visit_pieces(const std::string& name, const std::shared_ptr<InPieces>& all) override {
+    uint64_t begin = tensors_.at(name)->begin;
+    Hash hash;
+    for (int64_t i = 0; i < all->count(); ++i) {
+      const at::Tensor like = all->like(i), host = at::empty(like.sizes(), like.options());
+      const std::span<std::byte> bytes = bytes_of(host);
+      file_.read(begin, bytes);
+      hash.add(bytes);
+      all->put(i, host);
+      begin += bytes.size();
+    }
+    expect_hash(name, hash.hex());
   }
   void visit_integer(const std::string& name, int64_t& value) override {
     value = state_.integers.at(name);
@@ -140,6 +175,12 @@ class Restorer : public StateVisitor {
   }
   void visit_text(const std::string& name, std::string& value) override {
     value = state_.texts.at(name);
+  }
+
+  void expect_hash(const std::string& name, const std::string& hash) const {
+    if (hash != state_.tensors.at(name).hash)
+      throw Error("[" + file_.path() + "] '" + name +
+                  "' was changed while it was loaded; is another process writing there?");
   }
 
   const StateSummary& state_;
@@ -260,24 +301,24 @@ int64_t next_sequence(const std::string& checkpoints, const std::vector<std::str
 }
 
 void write_checkpoint(const std::string& dir, Manifest& manifest,
-                      const std::vector<at::Tensor>& tensors) {
+                      const std::vector<LiveTensor>& tensors) {
   std::vector<SafeTensorInfo> infos;
-  std::vector<std::string*> hashes;
-  for (auto& [name, row] : manifest.state.tensors) {
-    infos.push_back(row.info);
-    hashes.push_back(&row.hash);
-  }
+  for (const auto& [name, row] : manifest.state.tensors) infos.push_back(row.info);
+  std::vector<Hash> hashes(tensors.size());
+  std::vector<int64_t> written(tensors.size());
   make_dir(dir);
   FileWriter state(dir + "/" + kStateFile);
   at::Tensor host;
   write_safetensors(state, infos,
                     {{"format", "pt"}, {"maglev", "checkpoint state; see manifest.json"}},
                     [&](size_t i) {
-                      host = on_host(tensors[i]);
-                      *hashes[i] = hash_of(bytes_of(host));
+                      host = tensors[i].on_host(written[i]++);
+                      hashes[i].add(bytes_of(host));
                       return bytes_of(host);
                     });
   state.finish();
+  size_t i = 0;
+  for (auto& [name, row] : manifest.state.tensors) row.hash = hashes[i++].hex();
   manifest.file_bytes = state.bytes();
   manifest.file_hash = state.hash();
   FileWriter text(dir + "/" + kManifestFile);
@@ -326,6 +367,9 @@ std::string save_checkpoint(const std::string& checkpoints, const CheckpointIden
     write_checkpoint(temporary, manifest, live.tensors);
     rename_path(temporary, path);
     return path;
+  } catch (const ProcessGroup::Gone&) {
+    clean_up();
+    throw;
   } catch (const Error& e) {
     clean_up();
     throw Error("[checkpoint] " + name + " was not saved, earlier ones are intact: " + e.what());
@@ -403,8 +447,13 @@ void load_networks(const std::string& dir, const CheckpointIdentity& expected,
 std::string state_hash(const VisitState& visit) {
   Collector live(visit);
   size_t i = 0;
-  for (auto& [name, row] : live.summary.tensors)
-    row.hash = hash_of(bytes_of(on_host(live.tensors[i++])));
+  for (auto& [name, row] : live.summary.tensors) {
+    const LiveTensor& tensor = live.tensors[i++];
+    Hash hash;
+    for (int64_t piece = 0; piece < tensor.pieces(); ++piece)
+      hash.add(bytes_of(tensor.on_host(piece)));
+    row.hash = hash.hex();
+  }
   return live.summary.hash();
 }
 

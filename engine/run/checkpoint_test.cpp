@@ -19,12 +19,29 @@
 #include "base/core/file_fault.h"
 #include "base/core/philox.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/snapshot.h"
 #include "tests/errors.h"
 
 namespace maglev {
 namespace {
 
-// a small run: tensors of several dtypes, one of them a view, and numbers
+// [N, ...] of which three come at a time
+class ByThree : public InPieces {
+ public:
+  explicit ByThree(at::Tensor whole) : whole_(std::move(whole)) {}
+  at::Tensor like() const override { return whole_; }
+  at::Tensor like(int64_t piece) const override {
+    return whole_.narrow(0, 3 * piece, std::min<int64_t>(3, whole_.size(0) - 3 * piece));
+  }
+  int64_t count() const override { return (whole_.size(0) + 2) / 3; }
+  at::Tensor get(int64_t piece) override { return like(piece).contiguous(); }
+  void put(int64_t piece, const at::Tensor& values) override { like(piece).copy_(values); }
+
+ private:
+  at::Tensor whole_;
+};
+
+// a small run: tensors of several dtypes, one of them a view, one in pieces, and numbers
 struct State {
   at::Tensor weight = at::arange(12, at::kFloat).view({3, 4}).set_requires_grad(true);
   at::Tensor transposed = at::arange(6, at::kDouble).view({2, 3}).t();
@@ -33,6 +50,7 @@ struct State {
   at::Tensor flag = at::zeros({2}, at::kBool);
   at::Tensor scalar = at::scalar_tensor(7, at::kLong);
   at::Tensor empty = at::empty({0, 3}, at::kFloat);
+  at::Tensor rows = at::arange(40, at::kShort).view({2, 10, 2}).select(0, 1);
   int64_t updates = 3;
   double lr = 0.1;
   double unset = std::nan("");
@@ -48,6 +66,8 @@ struct State {
     v.tensor("flag", flag);
     v.tensor("scalar", scalar);
     v.tensor("empty", empty);
+    v.pieces("rows", std::make_shared<ByThree>(rows));
+    v.pieces("no_rows", std::make_shared<ByThree>(empty));
     v.integer("updates", updates);
     v.real("lr", lr);
     v.real("unset", unset);
@@ -61,6 +81,7 @@ struct State {
     weight.add_(double(by) / 3);
     transposed.mul_(1.1);
     slots.add_(by);
+    rows.add_(by);
     flag.logical_not_();
     updates += by;
     lr /= 3;
@@ -120,6 +141,21 @@ TEST_F(Checkpoint, what_is_loaded_equals_what_was_saved_to_the_bit) {
   EXPECT_TRUE(std::isnan(found.return_mean));
 }
 
+TEST_F(Checkpoint, a_tensor_in_pieces_is_the_whole_one) {
+  State state;
+  const auto whole = [&](StateVisitor& v) { v.tensor("rows", state.rows); };
+  const auto pieces = [&](StateVisitor& v) {
+    v.pieces("rows", std::make_shared<ByThree>(state.rows));
+  };
+  EXPECT_EQ(state_hash(whole), state_hash(pieces));
+  // who asks for tensors alone is given the whole, and gives it back so
+  StateSnapshot before(pieces);
+  const at::Tensor was = state.rows.clone();
+  state.rows.zero_();
+  before.restore(pieces);
+  EXPECT_TRUE(at::equal(state.rows, was));
+}
+
 TEST_F(Checkpoint, the_hash_sees_every_value) {
   State base;
   std::string hash = state_hash(base.visit());
@@ -130,8 +166,12 @@ TEST_F(Checkpoint, the_hash_sees_every_value) {
       [](State& s) { s.slots[63] = 0; },
       [](State& s) { s.flag[1] = true; },
       [](State& s) { s.scalar.fill_(8); },
-      [](State& s) { s.empty = at::empty({0, 4}); },
-      [](State& s) { s.weight = s.weight.detach().view({4, 3}); },
+      [](State& s) {
+        s.empty = at::empty({0, 4});
+      },
+      [](State& s) {
+        s.weight = s.weight.detach().view({4, 3});
+      },
       [](State& s) { s.updates++; },
       [](State& s) { s.lr = std::nextafter(s.lr, 1.0); },
       [](State& s) { s.unset = 0; },

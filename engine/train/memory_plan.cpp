@@ -129,11 +129,6 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
         result.memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
         add("replay's table", result.replay - rows * Replay::row_bytes(spec, plan.columns));
       } else add("replay", result.replay);
-      // the first process has the rows of all there until they are written
-      if (placement.processes > 1 && run.save_replay && run.dataset.empty() &&
-          placement.device.is_cpu())
-        add("replay of all, while it is saved",
-            placement.processes * Replay::bytes(spec, shape, plan.columns));
       const int64_t batch =
           (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
       add("batch",
@@ -237,7 +232,9 @@ std::string MemoryPlan::text() const {
     text += (i ? ", " : "") + parts[i].name + " " + bytes_text(parts[i].bytes);
   if (pinned > 0)
     text += "; of what is collected " + bytes_text(pinned) + " in pinned memory of the host";
-  if (disk > 0) text += "; observations of the replay " + bytes_text(disk) + " on a disk";
+  if (disk > 0)
+    text += "; observations of the replay " + bytes_text(disk) + " on a disk" +
+            (processes > 1 ? ", of each" : "");
   return text;
 }
 
@@ -276,7 +273,8 @@ MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement)
 MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::string* note) {
   Planned plan = planned(experiment, placement);
   set_limit(plan.memory, experiment.run, placement);
-  if (plan.memory.disk > 0) expect_disk_space(experiment.run.replay_folder, plan.memory.disk);
+  if (plan.memory.disk > 0)
+    expect_disk_space(experiment.run.replay_folder, plan.memory.disk * plan.memory.processes);
   if (const int64_t left = plan.memory.host_left; left > 0 && plan.memory.pinned > left)
     throw Error(
         "[memory] " + bytes_text(plan.memory.pinned) +

@@ -71,8 +71,10 @@ void Report::settle() {
   int64_t rows_held = 0, episodes_held = 0, faults = 0;
   for (int rank = 0; from_.replay && rank < processes; ++rank) {
     const EpisodeCounters& c = copy_.part<EpisodeCounters>(kMore)[rank];
+    faults += c.faults;
+    if (rank > 0 && from_.replay_in_each) continue;
     rows_held += (c.now - c.oldest + 1) * from_.replay->shape().window.rows;
-    episodes_held += c.end - c.first, faults += c.faults;
+    episodes_held += c.end - c.first;
   }
   if (faults > 0)
     throw Error(

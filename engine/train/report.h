@@ -29,6 +29,7 @@ namespace maglev {
 struct ReportSources {
   VecEnv* envs = nullptr;
   const Replay* replay = nullptr;  ///< null: there is none
+  bool replay_in_each = false;     ///< every process has the same, a dataset
   const FiniteCheck* finite = nullptr;
   const League* league = nullptr;  ///< null: every agent learns
   DeviceTimes* stages = nullptr;   ///< of a GPU; null: times() are what the host measured

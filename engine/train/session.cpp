@@ -15,6 +15,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/process_group.h"
 #include "base/core/thread_pool.h"
 #include "base/core/version.h"
 #include "base/simd/pairs.h"
@@ -414,15 +415,23 @@ void Session::save(bool must) {
       trainer_.save_state(v);
       visited = true;
     };
-    path = store_.save(identity, visit, &trouble);
+    visited = false;
+    try {
+      path = store_.save(identity, visit, &trouble);
+    } catch (const Error& e) {
+      // processes of which one left a visit halfway are out of step
+      if (trainer_.placement().group && !visited) throw ProcessGroup::Gone(e.what());
+      throw;
+    }
   };
   const std::string step = count_text(trainer_.step());
   try {
     attempt();
+  } catch (const ProcessGroup::Gone&) {
+    throw;
   } catch (const Error& e) {
-    // processes of which one left a visit halfway are out of step; a run that has not begun loses
-    // nothing
-    if ((trainer_.placement().group && !visited) || trainer_.step() == 0) throw;
+    // a run that has not begun loses nothing
+    if (trainer_.step() == 0) throw;
     const std::string why = "no checkpoint at step " + step + ": " + e.what();
     if (must) retry_save(why, attempt);
     else if (!std::exchange(unsaved_, true))
@@ -461,6 +470,8 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
     if (SignalGuard::leave() != leaving) break;
     try {
       return attempt();
+    } catch (const ProcessGroup::Gone&) {
+      throw;
     } catch (const Error& e) {
       last = "no checkpoint at step " + count_text(trainer_.step()) + ": " + e.what();
     }

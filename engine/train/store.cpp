@@ -204,6 +204,7 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
     shape.capacity = std::min(
         plan.capacity / shares,
         std::max((run.steps + shares - 1) / shares + window.rows, Replay::least_capacity(shape)));
+  if (run.dataset.empty()) Replay::expect_capacity(shape, shares);
   return shape;
 }
 

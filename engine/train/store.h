@@ -48,7 +48,7 @@ class Store {
 int64_t updates_due(const ReplayPlan& plan, int64_t steps);
 
 /// What `plan` and train.replay_capacity ask for, of one of train.processes; where the latter says
-/// nothing, no more rows than the run makes.
+/// nothing, no more rows than the run makes. Throws Error where they hold no sequence.
 ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 
 /// Where a ring of `bytes` lies: in a file of train.replay_folder; on a GPU in the host's pinned

@@ -1,6 +1,7 @@
 #include "engine/train/trainer.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -9,7 +10,6 @@
 #include "base/core/error.h"
 #include "base/core/process_group.h"
 #include "base/trace/span.h"
-#include "engine/data/all_rows.h"
 #include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
@@ -24,6 +24,8 @@ constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
 constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
                      *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end";
+// before a piece's number and the name of what it is of
+const std::string kGive = "give ";
 // a checkpoint that says more is no checkpoint of ours
 constexpr int64_t kMostSteps = int64_t(1) << 62;
 
@@ -43,7 +45,15 @@ const Experiment& allowed(const Experiment& experiment, const Placement& placeme
   return experiment;
 }
 
-class Nobody : public StateVisitor {
+// what other processes have to give of their rows, by name, once they visited
+class ToGive : public StateVisitor {
+ public:
+  std::map<std::string, std::shared_ptr<InPieces>> rows;
+
+ private:
+  void visit_pieces(const std::string& name, const std::shared_ptr<InPieces>& all) override {
+    rows[name] = all;
+  }
   void visit_tensor(const std::string&, at::Tensor&) override {}
   void visit_integer(const std::string&, int64_t&) override {}
   void visit_real(const std::string&, double&) override {}
@@ -122,6 +132,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
   if (placement.device.is_cuda()) stage_times_ = std::make_unique<DeviceTimes>();
   report_.watch({.envs = envs_.get(),
                  .replay = store_->replay(),
+                 .replay_in_each = offline(),
                  .finite = finite_.get(),
                  .league = league_.get(),
                  .stages = stage_times_.get(),
@@ -314,21 +325,25 @@ void Trainer::iterate_overlapped() {
   if (due > 0) publish_learned();
 }
 
-void Trainer::tell(const char* order) {
+void Trainer::tell(const std::string& order) {
   if (placement_.orders && placement_.orders->rank() == 0) placement_.orders->tell(order);
 }
 
 void Trainer::follow() {
   // the first process alone reads what is visited
-  Nobody nobody;
+  ToGive to_give;
   for (;;) {
     const std::string order = placement_.orders->hear();
     if (order == kWarmUp) warm_up();
     else if (order == kIterate) iterate();
     else if (order == kFlush) flush();
     else if (order == kExpectFinite) expect_finite();
-    else if (order == kVisit) visit_state(nobody);
-    else {
+    else if (order == kVisit) to_give.rows.clear(), visit_state(to_give);
+    else if (order.starts_with(kGive)) {
+      size_t end = 0;
+      const int64_t piece = std::stoll(order.substr(kGive.size()), &end);
+      to_give.rows.at(order.substr(kGive.size() + end + 1))->get(piece);
+    } else {
       MAGLEV_ASSERT(order == kEnd, "the first process says what all know");
       return;
     }
@@ -512,14 +527,18 @@ MetricRow Trainer::flush() {
 void Trainer::save_state(StateVisitor& visitor) {
   MAGLEV_ASSERT(visitor.sees_values() && !visitor.loads(), "the others give their rows to it");
   tell(kVisit);
-  visit_state(visitor);
+  visit_shared(visitor, [this](const std::string& name, int64_t piece) {
+    tell(kGive + std::to_string(piece) + " " + name);
+  });
 }
 
-void Trainer::visit_state(StateVisitor& visitor) {
+void Trainer::visit_state(StateVisitor& visitor) { visit_shared(visitor, {}); }
+
+void Trainer::visit_shared(StateVisitor& visitor, const AllRows::BeforeGet& before_get) {
   report_.settle();
   if (!placement_.group) return visit_all(visitor);
-  if (!visitor.loads()) report_.pool_figures();
-  AllRows all(visitor, *placement_.group);
+  if (visitor.sees_values() && !visitor.loads()) report_.pool_figures();
+  AllRows all(visitor, *placement_.group, before_get);
   visit_all(all);
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/algo/algorithm.h"
 #include "engine/algo/experiment.h"
+#include "engine/data/all_rows.h"
 #include "engine/data/vec_env.h"
 #include "engine/device/step_graph.h"
 #include "engine/host/machine.h"
@@ -85,7 +86,8 @@ class Trainer {
   /// several processes share the run, all of them visit it at once, as when they load: one that does
   /// so alone waits for ever.
   void visit_state(StateVisitor& visitor);
-  /// The same for a visitor in the first process alone: it makes the others take part.
+  /// The same for a visitor in the first process alone: it makes the others take part, also where it
+  /// asks for pieces of rows later, until the next call.
   void save_state(StateVisitor& visitor);
 
   /// In the further processes of a run: does what its first process does, until that says it ends.
@@ -122,8 +124,9 @@ class Trainer {
   };
 
   /// The other processes of the run, where this is the first of several, do the same.
-  void tell(const char* order);
+  void tell(const std::string& order);
   void iterate_here();
+  void visit_shared(StateVisitor& visitor, const AllRows::BeforeGet& before_get);
   void visit_all(StateVisitor& visitor);
 
   // the stages, as they are called or captured

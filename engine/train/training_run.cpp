@@ -147,7 +147,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   Trainer trainer(experiment, placement);
   if (!experiment.run.init_from.empty()) init_from(trainer, experiment.run.init_from);
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
-  if (const Replay* replay = trainer.store().replay())
+  if (const Replay* replay = trainer.store().replay(); replay && experiment.run.dataset.empty())
     experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,

@@ -337,8 +337,7 @@ void expect_as_one(const std::vector<std::string>& settings) {
   const Learned shared = learned("ppo", "cartpole", settings, kRollouts, &group);
   const Learned alone = learned("ppo", "cartpole", settings, kRollouts, nullptr);
   EXPECT_TRUE(shared.captured);
-  // rows of all are shown to the first alone
-  if (here.rank == 0) EXPECT_EQ(shared.state.size(), alone.state.size());
+  EXPECT_EQ(shared.state.size(), alone.state.size());
   for (const auto& [name, value] : shared.state) {
     ASSERT_TRUE(alone.state.contains(name)) << name;
     // the states of environments are bytes
@@ -376,9 +375,7 @@ TEST(GroupProcess, DISABLED_saves_rows) {
     OneTensor one;
     at::Tensor rows = own.clone();
     AllRows(one, group).rows("rows", rows);
-    // the first process alone is shown them
-    if (here.rank == 0) EXPECT_TRUE(at::equal(one.saved.cpu(), all.cpu()));
-    else EXPECT_FALSE(one.saved.defined());
+    EXPECT_TRUE(at::equal(one.saved.cpu(), all.cpu()));
     one.loading = true, one.saved = all;
     rows.zero_();
     AllRows(one, group).rows("rows", rows);

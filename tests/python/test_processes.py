@@ -284,6 +284,37 @@ def test_a_replay_is_shared_out_anew(engine, tmp_path, algo, before, after):
     assert np.array_equal(now["replay.reward"][:times], kept["replay.reward"][:times])
 
 
+def test_a_replay_larger_than_a_piece_is_saved_as_if_one_had_it(engine, tmp_path):
+    # 25 MB of pictures pass between the two by pieces of 16
+    words = ["--bare", "--sinks", "jsonl", "env.count=8", "threads=2", "seed=3", "tdmpc2.seed_steps=4000", "train.steps=2000"]
+    one, two = (tmp_path / name for name in ("one", "two"))
+    for run, *more in ((one,), (two, "processes=2")):
+        done = engine("train", "tdmpc2", "pendulum_pixels", *words, "train.replay_capacity=2048", *more, "--out", run)
+        assert done.returncode == 0, done.stderr
+    assert hashes_of(checkpoints(one)[-1]) == hashes_of(checkpoints(two)[-1])
+    # and read so
+    for run, number in ((one, 2), (two, 1)):
+        done = engine("train", "--resume", run, "--sinks", "jsonl", "train.steps=2200", f"processes={number}")
+        assert done.returncode == 0, done.stderr
+    assert hashes_of(checkpoints(one)[-1]) == hashes_of(checkpoints(two)[-1])
+
+
+def test_the_replay_of_two_becomes_a_dataset_which_counts_once(engine, tmp_path):
+    run, data = tmp_path / "run", tmp_path / "data.safetensors"
+    words = ["--bare", "--sinks", "jsonl", "env.count=8", "threads=2", "tdmpc2.seed_steps=4000", "train.steps=480", "processes=2"]
+    assert engine("train", "tdmpc2", "pendulum", *words, "env.max_steps=25", "--out", run).returncode == 0
+    assert engine("data", run, data).returncode == 0
+    learn = [w for w in REPLAYED["tdmpc2"] if not w.startswith("tdmpc2.seed_steps")]
+    learn += ["--bare", "--sinks", "jsonl", f"train.dataset={data}", "train.steps=4", "threads=2"]
+    rows = []
+    for number in (1, 2):
+        learned = tmp_path / str(number)
+        done = engine("train", "tdmpc2", "pendulum", *learn, f"processes={number}", "--out", learned)
+        assert done.returncode == 0, done.stderr
+        rows.append(rows_of(learned)[-1]["replay/rows"])
+    assert rows[0] == rows[1]
+
+
 def test_a_stop_between_updates_is_one_of_all(start, tmp_path):
     run = tmp_path / "run"
     # thousands of updates are due at once, and the rest of them is left for later
@@ -338,6 +369,7 @@ def test_none_is_left_when_the_first_ends(start, tmp_path, how):
         (["ppo", "cartpole", "threads=3"], "threads must be a multiple of it, got 3; use 2 or 4"),
         (["tdmpc2", "pendulum", "tdmpc2.batch=129"], "tdmpc2.batch must be a multiple of it, got 129; use 128 or 130"),
         (["dreamer", "pendulum", "dreamer.batch=1"], "dreamer.batch must be a multiple of it, got 1; use 2"),
+        (["tdmpc2", "pendulum", "env.count=64", "train.replay_capacity=128"], "128 rows is 2 of each of 64 environment rows"),
         (["ppo", "cartpole", "processes=100"], "processes must be"),
     ],
 )

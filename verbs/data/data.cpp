@@ -46,7 +46,9 @@ int run(const std::vector<std::string>& words) {
   claim_threads();
   const std::string &folder = arguments.positional()[0], &file = arguments.positional()[1];
   const auto experiment = experiment_of(folder);
-  const RunOptions& settings = experiment->run;
+  RunOptions& settings = experiment->run;
+  // a checkpoint holds the rows of all
+  settings.processes = 1;
   Trainer trainer(*experiment, place("cpu", settings.threads));
   if (!trainer.algorithm().plan().replay || !settings.dataset.empty() || !settings.save_replay)
     throw Error("[" + folder + "] keeps no replay in its checkpoints: " +
