@@ -13,7 +13,9 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <string_view>
 
+#include "base/core/hash.h"
 #include "base/env/env.h"
 #include "base/mujoco/gl_context.h"
 #include "base/mujoco/model.h"
@@ -53,6 +55,11 @@ struct Settings {
     t.add("shadows", p.shadows, "draw them, as dm_control does; without a GPU that is slow");
     t.add("samples", p.samples, "of a pixel, which smooth edges; dm_control takes 4",
           {.min = 0, .max = 16});
+  }
+
+  static std::string idle(const Settings& p, std::string_view name) {
+    const bool sized = name == "width" || name == "height";
+    return sized && !p.shows_image() ? "with env.observe=vector no picture is seen" : "";
   }
 
   bool shows_vector() const { return observe != Observe::image; }
@@ -147,6 +154,11 @@ struct Environment {
               "env.task alone, told as among all");
       Settings::describe(t, p);
     }
+    static std::string idle(const Params& p, std::string_view name) {
+      if (name == "task" && p.tasks == Tasks::all)
+        return "with env.tasks=all an episode is of any; env.tasks=told plays one";
+      return Settings::idle(p, name);
+    }
     bool several() const { return tasks != Tasks::one; }
   };
   using State = dmc::State;
@@ -179,7 +191,13 @@ struct Environment {
   }
 
   static void make_assets(const Params& p, Assets& assets) {
-    const std::string hash = Domain::model(p.task).hash();
+    std::string hash = Domain::model(p.task).hash();
+    if (p.tasks == Tasks::all) {
+      Hash all;
+      for (size_t task = 0; task < kNames.size(); ++task)
+        all.add_text(Domain::model(Task(task)).hash());
+      hash = all.hex();
+    }
     std::memcpy(assets.model, hash.data(), sizeof assets.model);
     // a machine without OpenGL is told before anything has begun
     if (p.shows_image()) mujoco::expect_pictures();

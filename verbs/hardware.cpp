@@ -4,6 +4,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/words.h"
 #include "verbs/tune/cache.h"
 
 namespace maglev {
@@ -25,12 +26,6 @@ std::string file_of(const std::string& name, const std::string& home) {
     if (each.ends_with(kEnding)) known.push_back(each.substr(0, each.size() - kEnding.size()));
   throw Error("[hardware] " + unknown_name("profile", name, known) +
               "; or name a file, e.g. +hardware=./mine.yaml");
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 // what tune found, or how to let it

@@ -9,29 +9,37 @@
 
 namespace maglev {
 
-void warn_of_changed_files(const std::string& player, const std::vector<std::string>& settings) {
+std::vector<std::string> run_notes(const std::string& player,
+                                   const std::vector<std::string>& settings) {
+  std::vector<std::string> notes;
   const auto run = run_named(player);
-  const std::string files = run ? changed_files(run->folder, settings) : "";
-  if (!files.empty())
-    std::fprintf(stderr,
-                 "maglev: %s holds something else than when %s was trained; what follows is of "
-                 "what it holds now\n",
-                 files.c_str(), player.c_str());
+  const std::string changed = run ? changed_files(run->folder, settings) : "";
+  if (!changed.empty())
+    notes.push_back(changed + " holds something else than what " + player +
+                    " was trained on; what follows is of what it holds now");
+  for (std::string& note : idle_notes(player, settings)) notes.push_back(std::move(note));
+  return notes;
 }
 
-void warn_of_idle_settings(const std::string& player, const std::vector<std::string>& acting) {
+std::vector<std::string> idle_notes(const std::string& player,
+                                    const std::vector<std::string>& settings) {
   const auto run = run_named(player);
-  if (!run || acting.empty()) return;
+  if (!run || settings.empty()) return {};
   const auto experiment = experiment_of(run->folder);
   OptionTable& table = experiment->table();
   // of several players each takes what it has
-  for (const std::string& setting : acting)
+  for (const std::string& setting : settings)
     if (table.find(name_part(setting))) table.override_with(setting);
   const IdleSettings idle(*experiment, {.device = at::kCPU});
-  for (const std::string& setting : acting)
+  std::vector<std::string> notes;
+  for (const std::string& setting : settings)
     if (const std::string why = idle.why(name_part(setting)); !why.empty())
-      std::fprintf(stderr, "maglev: %s changes nothing of how %s acts: %s\n", setting.c_str(),
-                   player.c_str(), why.c_str());
+      notes.push_back(setting + " changes nothing for " + player + ": " + why);
+  return notes;
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
 }
 
 }  // namespace maglev

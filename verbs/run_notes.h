@@ -1,17 +1,20 @@
 #pragma once
-// What is told of runs before they are judged or played: lines on stderr.
+// What is told of runs before they are judged or played.
 
 #include <string>
 #include <vector>
 
 namespace maglev {
 
-/// Where `player`, a name as of make_player, is a run that was trained on something else than its
-/// environment reads now (changed_files). `settings`: name=value that were given.
-void warn_of_changed_files(const std::string& player, const std::vector<std::string>& settings);
-
-/// Of `acting`, name=value of settings that say how a policy acts, each that changes nothing of how
-/// the run `player` does, and why (IdleSettings).
-void warn_of_idle_settings(const std::string& player, const std::vector<std::string>& acting);
+/// Lines for people of `player`, a name as of make_player; none where it is no run. `settings`:
+/// name=value that were given. That it was trained on something else than its environment reads now
+/// (changed_files); and of each setting of it that changes nothing here, why (IdleSettings).
+std::vector<std::string> run_notes(const std::string& player,
+                                   const std::vector<std::string>& settings);
+/// Those of settings alone: for who plays in an environment that is not the run's own.
+std::vector<std::string> idle_notes(const std::string& player,
+                                    const std::vector<std::string>& settings);
+/// On stderr.
+void print_notes(const std::vector<std::string>& notes);
 
 }  // namespace maglev

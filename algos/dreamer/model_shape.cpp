@@ -40,7 +40,7 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
       throw Error(
           "[dreamer] takes columns of numbers and images [height, width, channels] of "
           "bytes, not column '" +
-          column.name + "'; use ppo");
+          column.name + "'; use ppo" + (spec.tasks.empty() ? "" : ", or tdmpc2 for several tasks"));
   }
   if (shape.channels == 0 && shape.vector == 0)
     throw Error("[dreamer] the environment shows nothing that the policy may see");

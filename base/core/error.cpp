@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/core/words.h"
+
 namespace maglev {
 namespace {
 
@@ -36,12 +38,6 @@ std::string_view leaf(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& n : names) text += (text.empty() ? "" : ", ") + n;
-  return text;
-}
-
 }  // namespace
 
 bool same_leaf(std::string_view a, std::string_view b) { return leaf(a) == leaf(b); }
@@ -68,10 +64,9 @@ std::vector<std::string> near_names(std::string_view given, const std::vector<st
 
 std::string unknown_name(std::string_view kind, std::string_view name,
                          const std::vector<std::string>& known) {
-  std::string text = "unknown " + std::string(kind) + " '" + std::string(name) + "'; ";
-  auto near = near_names(name, known);
-  if (!near.empty()) return text + "did you mean " + join(near) + "?";
-  return text + "known: " + join(known);
+  const std::string text = "unknown " + std::string(kind) + " '" + std::string(name) + "'";
+  const auto near = near_names(name, known);
+  return text + (near.empty() ? "; known: " + joined(known) : did_you_mean(near));
 }
 
 void assert_failed(const char* condition, const char* why, const char* file, int line) {

@@ -119,7 +119,13 @@ EnvEntry make_env_entry(const char* name) {
       static_cast<const Params*>(p)->images.seen(E::spec(*static_cast<const Own*>(p)));
   };
   entry.settle = []([[maybe_unused]] void* p) -> std::string {
-    if constexpr (requires(Own& q) { Own::settle(q); }) return Own::settle(*static_cast<Own*>(p));
+    if constexpr (requires(Own & q) { Own::settle(q); }) return Own::settle(*static_cast<Own*>(p));
+    else return "";
+  };
+  entry.idle = []([[maybe_unused]] const void* p,
+                  [[maybe_unused]] std::string_view name) -> std::string {
+    if constexpr (requires(const Own& q) { Own::idle(q, name); })
+      return Own::idle(*static_cast<const Own*>(p), name);
     else return "";
   };
   entry.spec = [](const void* p) {

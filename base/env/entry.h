@@ -112,6 +112,9 @@ struct EnvEntry {
   /// Where a run begins: files and folders that settings name are named as from everywhere. Returns
   /// a line for people or "".
   std::string (*settle)(void* params);
+  /// Why the setting env.`name` changes nothing as the others are, in a few words; "": it may
+  /// matter.
+  std::string (*idle)(const void* params, std::string_view name);
   EnvSpec (*spec)(const void* params);
   ImageView (*view)(const void* params);     ///< what is done to pictures; inactive: nothing
   size_t (*slot_bytes)(const void* params);  ///< multiple of 64

@@ -82,6 +82,8 @@ class MetricSink {
   /// Called about five times a second on the writer thread between rows, so that long iterations
   /// still show life.
   virtual void tick(const Progress&) {}
+  /// Whether people see what is noted while the run goes on.
+  virtual bool shows() const { return false; }
   /// A line for people: a checkpoint was saved, a warning.
   virtual void note(const std::string&) {}
   /// A note that must not be missed: repeated where the run's end is told.

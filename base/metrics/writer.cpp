@@ -132,6 +132,10 @@ void MetricWriter::thread_main() {
 
 void MetricWriter::deliver(const Item& item) {
   const bool flush = std::holds_alternative<Flush>(item);
+  const auto* note = std::get_if<Note>(&item);
+  const bool shown = std::ranges::any_of(
+      seats_, [](const Seat& seat) { return seat.named.sink && seat.named.sink->shows(); });
+  if (note && note->warning && !shown) std::fprintf(stderr, "maglev: %s\n", note->text.c_str());
   for (Seat& seat : seats_) {
     // where it wrote to is gone: open it again behind what it had
     if (std::holds_alternative<Reopen>(item)) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -16,8 +17,8 @@
 namespace maglev {
 namespace {
 
-// of a processor: what a system's own programs take is less
-constexpr double kSeen = 0.15;
+// of a processor, and of all of them: what a system's own programs take is less
+constexpr double kSeen = 0.15, kSeenOfAll = 0.02;
 
 double processor_time_s(int who) {
   rusage used{};
@@ -50,7 +51,8 @@ double Bystanders::processors() const {
 
 std::string Bystanders::note() const {
   const double others = processors();
-  if (!(others > kSeen)) return "";
+  if (!(others > std::max(kSeen, kSeenOfAll * double(std::thread::hardware_concurrency()))))
+    return "";
   char text[160];
   std::snprintf(text, sizeof text,
                 "the machine was not at rest: other programs kept %.1f of its processors busy "

@@ -6,9 +6,9 @@
 
 #include <ATen/ATen.h>
 
-#include "base/core/did_you_mean.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
+#include "base/core/words.h"
 #include "engine/algo/experiment.h"
 #include "engine/data/step_window.h"
 #include "engine/run/checkpoint.h"
@@ -107,14 +107,13 @@ GivenSettings sorted_settings(const std::string& where, const std::vector<std::s
     if (const auto run = run_named(player))
       for (std::string& name : experiment_of(run->folder)->table().acting())
         if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   for (const std::string& setting : sorted.acting)
     if (std::ranges::find(names, name_part(setting)) == names.end())
-      throw Error("[" + where + "] only env.* settings" +
-                  (list.empty() ? "" : " and those that say how a policy acts (" + list + ")") +
-                  " may be given, got '" + setting + "'" +
-                  did_you_mean(near_names(name_part(setting), names)));
+      throw Error(
+          "[" + where + "] only env.* settings" +
+          (names.empty() ? "" : " and those that say how a policy acts (" + joined(names) + ")") +
+          " may be given, got '" + setting + "'" +
+          did_you_mean(near_names(name_part(setting), names)));
   return sorted;
 }
 
@@ -244,14 +243,12 @@ Error no_player(const std::string& name, const EnvEntry& env,
   if (std::filesystem::is_directory(name)) return no_run(name);
   std::vector<std::string> known = scripted_players(env);
   known.insert(known.end(), others.begin(), others.end());
-  std::string list;
-  for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
   // a folder may be misspelled before the checkpoint that is named
   const std::string folder = name.substr(0, name.rfind('@'));
   std::vector<std::string> near = near_names(name, known);
   for (std::string& run : near_runs(folder)) near.push_back(std::move(run));
-  return Error("[player] '" + name + "' is neither a scripted player of " + env.name + " (" + list +
-               ") nor the folder of a run, or <folder>@<checkpoint>" +
+  return Error("[player] '" + name + "' is neither a scripted player of " + env.name + " (" +
+               joined(known) + ") nor the folder of a run, or <folder>@<checkpoint>" +
                (name.find('/') == std::string::npos || name.front() == '/'
                     ? std::string()
                     : ", seen from " + std::filesystem::current_path().string()) +

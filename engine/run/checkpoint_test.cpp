@@ -66,8 +66,8 @@ struct State {
     v.tensor("flag", flag);
     v.tensor("scalar", scalar);
     v.tensor("empty", empty);
-    v.pieces("rows", std::make_shared<ByThree>(rows));
-    v.pieces("no_rows", std::make_shared<ByThree>(empty));
+    v.pieces("z_rows", std::make_shared<ByThree>(rows));
+    v.pieces("z_none", std::make_shared<ByThree>(empty));
     v.integer("updates", updates);
     v.real("lr", lr);
     v.real("unset", unset);

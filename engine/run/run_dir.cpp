@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
-#include "base/core/did_you_mean.h"
 #include "base/core/shell_word.h"
 #include "base/core/thread_pool.h"
+#include "base/core/words.h"
 
 namespace maglev {
 namespace {

@@ -4,6 +4,7 @@
 #include "base/core/file.h"
 #include "base/core/hash.h"
 #include "base/core/split.h"
+#include "base/core/words.h"
 #include "base/env/env_params.h"
 #include "engine/data/vec_env.h"
 #include "engine/run/checkpoint_store.h"
@@ -23,31 +24,28 @@ constexpr const char* kAssets = "envs.assets";
 
 std::string value_part(const std::string& setting) { return setting.substr(setting.find('=') + 1); }
 
-// the environment's settings as a run was trained, but for files that have moved since
-std::vector<std::string> settings_now(const OptionTable& trained,
-                                      const std::vector<std::string>& given) {
+// the environment's settings as a run was trained, but for files that have moved since; none where
+// what is read is asked for by another name
+std::optional<std::vector<std::string>> settings_now(const OptionTable& trained,
+                                                     const std::vector<std::string>& given) {
   std::vector<std::string> settings = env_settings(trained);
   for (const std::string& setting : given) {
     const Field* field = trained.find(name_part(setting));
-    // texts that are no files ask for something else of the same
-    if (field && std::holds_alternative<TextMember>(field->member) &&
-        path_exists(value_part(setting)))
-      settings.push_back(setting);
+    if (!field || !std::holds_alternative<TextMember>(field->member)) continue;
+    if (path_exists(value_part(setting))) settings.push_back(setting);
+    else if (value_part(setting) != field->plain()) return std::nullopt;
   }
   return settings;
 }
 
 // files and folders among name=value; where there are none, what is named at all
 std::string named_by(const std::vector<std::string>& settings) {
-  std::string paths, names;
-  const auto add = [](std::string& list, const std::string& one) {
-    list += (list.empty() ? "" : ", ") + one;
-  };
+  std::vector<std::string> paths, names;
   for (const std::string& setting : settings) {
-    if (path_exists(value_part(setting))) add(paths, value_part(setting));
-    if (!value_part(setting).empty()) add(names, setting);
+    if (path_exists(value_part(setting))) paths.push_back(value_part(setting));
+    if (!value_part(setting).empty()) names.push_back(setting);
   }
-  return paths.empty() ? names : paths;
+  return joined(paths.empty() ? names : paths, " or ");
 }
 
 }  // namespace
@@ -99,10 +97,14 @@ std::string changed_files(const std::string& folder, const std::vector<std::stri
     if (saved == texts.end()) return "";
     const auto trained = experiment_of(folder);
     const EnvEntry& env = trained->env();
-    const EnvParams params(env, settings_now(trained->table(), given));
+    const auto settings = settings_now(trained->table(), given);
+    if (!settings) return "";
+    const EnvParams params(env, *settings);
     if (assets_hash(assets_made(env, params.get())) == saved->second) return "";
     const std::string files = named_by(file_settings(env, params.get()));
-    return files.empty() ? env.name : files;
+    return files.empty()
+               ? "what " + std::string(env.name) + " is made from, a library or its files,"
+               : files;
   } catch (const Error&) {
     // who reads it in earnest says why it cannot be
     return "";

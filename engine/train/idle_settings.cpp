@@ -33,6 +33,7 @@ IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placem
 
 std::string IdleSettings::why(std::string_view setting) const {
   if (std::string why = why_of_loop(setting); !why.empty()) return why;
+  if (std::string why = why_of_env(setting); !why.empty()) return why;
   if (std::string why = why_of_network(setting); !why.empty()) return why;
   // the algorithm's own
   const std::string prefix = algo_ + ".";
@@ -71,6 +72,12 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
   if (run.eval_every == 0 && among(name, {"train.eval_episodes", "train.eval_env"}))
     return "without train.eval_every there are no evaluations";
   return "";
+}
+
+std::string IdleSettings::why_of_env(std::string_view name) const {
+  constexpr std::string_view section = "env.";
+  if (!name.starts_with(section)) return "";
+  return experiment_->env().idle(experiment_->env_params(), name.substr(section.size()));
 }
 
 std::string IdleSettings::why_of_network(std::string_view name) const {

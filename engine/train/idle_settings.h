@@ -24,6 +24,7 @@ class IdleSettings {
 
  private:
   std::string why_of_loop(std::string_view setting) const;
+  std::string why_of_env(std::string_view setting) const;
   std::string why_of_network(std::string_view setting) const;
 
   const Experiment* experiment_;

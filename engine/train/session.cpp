@@ -456,18 +456,20 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
   constexpr double kFirstPause = 0.25, kLongestPause = 30;
   using namespace std::chrono_literals;
   // one that was told to leave before is ended at once by another signal
-  const bool leaving = SignalGuard::leave();
+  const bool leaving = SignalGuard::signalled();
   const double end_s = steady_s() + options().retry_save;
   char limit[32];
   std::snprintf(limit, sizeof limit, "%g", options().retry_save);
   if (options().retry_save > 0)
-    say(why + "; it is tried again for " + limit + " s (train.retry_save), Ctrl-C ends without it");
+    // the folder may have no room for a line either
+    writer_.warn(why + "; it is tried again for " + limit +
+                 " s (train.retry_save), Ctrl-C ends without it");
   std::string last = why;
   for (double pause = kFirstPause; steady_s() < end_s; pause = std::min(2 * pause, kLongestPause)) {
     const double next_s = std::min(steady_s() + pause, end_s);
-    while (steady_s() < next_s && SignalGuard::leave() == leaving)
+    while (steady_s() < next_s && SignalGuard::signalled() == leaving)
       std::this_thread::sleep_for(20ms);
-    if (SignalGuard::leave() != leaving) break;
+    if (SignalGuard::signalled() != leaving) break;
     try {
       return attempt();
     } catch (const ProcessGroup::Gone&) {

@@ -230,10 +230,9 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                 "in reproduce.md and --overwrite, which moves this folder aside");
   // before shapes are compared, which say less
   if (const std::string files = changed_files(folder, overrides); !files.empty())
-    throw Error("[" + files +
-                "] holds something else than when this run began, so that its environments cannot "
-                "go on; bring back what it held, or begin a new run, from these networks with "
-                "train.init_from=" +
+    throw Error("[" + folder + "] cannot go on: " + files +
+                " holds something else than what it was trained on; bring that back, or begin a "
+                "new run, where names are the same from these networks: train.init_from=" +
                 folder);
   Placement placement = settle_precision(*experiment, asked);
   Processes processes(*experiment, request.process, placement, checkpoint->dir);

@@ -114,6 +114,13 @@ struct Kg {
             {.min = 0, .max = 1});
     }
 
+    static std::string idle(const Params& p, std::string_view name) {
+      if (name == "end_bonus" && p.reward != 5) return "it is of env.reward=5";
+      if (name.starts_with("potential_") && p.potential.view().empty())
+        return "there is no env.potential";
+      return "";
+    }
+
     kg::Selection asked() const { return {split, only_with_rules, depths.view()}; }
 
     static void check(const Params& p) {

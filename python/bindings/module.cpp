@@ -21,6 +21,7 @@
 #include "python/bindings/actor.h"
 #include "python/bindings/envs.h"
 #include "python/bindings/jobs.h"
+#include "verbs/run_notes.h"
 
 namespace py = pybind11;
 
@@ -387,6 +388,10 @@ void bind_jobs(py::module_& m) {
           }
           return eval_dict(result);
         });
+  m.def("notes", [](const std::string& player, const std::string& environment,
+                    const std::vector<std::string>& settings) {
+    return environment.empty() ? run_notes(player, settings) : idle_notes(player, settings);
+  });
   m.def("settings", [](const std::string& algorithm, const std::string& environment, bool bare) {
     py::dict all;
     for (const Setting& s : settings_of(algorithm, environment, bare))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +127,7 @@ def evaluate(
       (obs, info) -> actions of a block of rows, such as a network of yours; info has "is_first", "rows" (which rows of
       all they are) and "mask".
     environment: by name; of a run it is the run's own where it is empty.
+      What `maglev eval` would tell of it beforehand (a graph that changed, a setting in vain) is a warning.
     against: who plays the second agent, by name. Empty: the player plays all agents.
     episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
     """
@@ -144,4 +146,6 @@ def evaluate(
 
     else:
         judged = name_of(player)
+        for note in _engine.notes(judged, environment, assignments(settings)):
+            warnings.warn(note, stacklevel=2)
     return _engine.evaluate(judged, environment, assignments(settings), mode, name_of(against), episodes, steps, envs, seed)

@@ -110,7 +110,8 @@ def train(
     on_start, on_end: before the first iteration and behind the last checkpoint, of folder, step, updates and the steps to
       train for.
     Where one returns False the run saves and ends, its outcome "stopped"; resume() goes on. An exception in one ends the
-      run as failed; what was saved stays.
+      run as failed; what was saved stays. on_end comes when that is done: it changes nothing of the run any more, and is
+      not called where an error ended it.
 
     Ctrl-C saves and raises KeyboardInterrupt; resume() goes on from there.
     """

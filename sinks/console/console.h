@@ -33,6 +33,7 @@ class Console : public MetricSink {
 
   void write(const MetricRow& row) override;
   void tick(const Progress& progress) override;
+  bool shows() const override { return true; }
   void note(const std::string& text) override;
   void warn(const std::string& text) override;
   void close(const std::string& outcome) override;

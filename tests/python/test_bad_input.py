@@ -292,6 +292,33 @@ def test_a_person_need_not_wait_for_room(tmp_path):
     assert process.returncode == 2 and "is lost" in stderr, stderr
 
 
+def test_nor_where_a_hook_ended_the_run_and_no_console_shows_it(tmp_path):
+    pytest.importorskip("torch")
+    words = [word for word in SMALL if "=" in word]
+    script = f"""
+import sys
+sys.path.insert(0, {str(HOME / "python")!r})
+import maglev
+maglev.train("ppo", "cartpole", {words!r}, bare=True, sinks="jsonl", out={str(tmp_path / "run")!r},
+             on_iteration=lambda step: step < 1600)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=os.environ | {"MAGLEV_FAULT": "write:ENOSPC:20+", "MAGLEV_HOME": str(HOME), "MAGLEV_BUILD": str(ENGINE.parent)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        if "Ctrl-C ends without it" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, stderr = process.communicate(timeout=60)
+    assert "Ctrl-C ends without it" in "".join(told), told
+    assert process.returncode != 0 and "is lost" in stderr, stderr
+
+
 @pytest.mark.parametrize("where", ["reward", "observation"])
 def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_path):
     run = tmp_path / "run"

@@ -113,7 +113,7 @@ def test_a_run_resumes_to_the_bit_and_refuses_another_model(engine, copied, tmp_
     text = model.read_text()
     model.write_text(text.replace('mass=".1"', 'mass=".2"'))
     refused = engine(*words, env=env)
-    assert refused.returncode == 2 and "dmc_cartpole has other assets than the run was saved with" in refused.stderr
+    assert refused.returncode == 2 and "what dmc_cartpole is made from, a library or its files, holds" in refused.stderr
     model.write_text(text)
     resumed = engine(*words, env=env)
     assert resumed.returncode == 0, resumed.stderr
@@ -147,6 +147,8 @@ def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(eng
     assert engine("data", whole, data).returncode == 0
     tasks = load_file(data)["obs.task"]
     assert set(tasks.flatten().tolist()) == {0, 1, 2}
+    judged = engine("eval", whole, "--episodes", "1", "env.task=run")
+    assert judged.returncode == 0 and "with env.tasks=all an episode is of any" in judged.stderr, judged.stderr
 
     # the policy of all in one, by the same column
     judged = {}

@@ -216,7 +216,7 @@ def test_what_was_learned_is_not_changed_by_asking(planning_run, engine, verb, s
 
 @pytest.mark.parametrize("verb", [("eval", "--episodes", "1"), ("play", "--fast")])
 def test_a_setting_that_changes_nothing_as_the_others_are_is_told(planning_run, engine, verb):
-    told = f"maglev: tdmpc2.iterations=3 changes nothing of how {planning_run} acts: tdmpc2.mpc is off"
+    told = f"maglev: tdmpc2.iterations=3 changes nothing for {planning_run}: tdmpc2.mpc is off"
     done = engine(verb[0], planning_run, *verb[1:], "tdmpc2.iterations=3", "tdmpc2.mpc=false")
     assert done.returncode == 0 and done.stderr.startswith(told) and done.stderr.count("\n") == 1, done.stderr
     assert engine(verb[0], planning_run, *verb[1:], "tdmpc2.iterations=3").stderr == ""
@@ -230,6 +230,8 @@ def test_misspelled_players_and_runs_are_answered_with_near_ones(run, engine, tm
         ("league", misspelled),
         ("eval", "hockey_duel", misspelled),
         ("eval", run, "--against", f"{misspelled}@latest"),
+        ("watch", misspelled),
+        ("compare", misspelled, run),
     ):
         done = engine(*words)
         assert done.returncode == 2 and near in done.stderr, done.stderr

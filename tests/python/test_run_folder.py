@@ -147,6 +147,8 @@ def test_a_run_tells_what_it_takes_of_the_machine(engine, tmp_path):
         (["ppo", "cartpole", "ppo.network.log_std=-1"], "ppo.network.log_std=-1 changes nothing here: actions are categories"),
         (["ppo", "pendulum", "ppo.network.log_std=-1"], ""),
         (["tdmpc2", "pendulum", "tdmpc2.mpc=false", "tdmpc2.samples=99"], "tdmpc2.samples=99 changes nothing here: tdmpc2.mpc is off"),
+        (["ppo", "kg", "env.end_bonus=0.5"], "env.end_bonus=0.5 changes nothing here: it is of env.reward=5"),
+        (["ppo", "kg", "env.end_bonus=0.5", "env.reward=5"], ""),
         (["tdmpc2", "pendulum", "tdmpc2.episodic=off", "tdmpc2.termination=soft"], "tdmpc2.termination=soft changes nothing here: "),
     ],
 )

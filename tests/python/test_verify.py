@@ -37,7 +37,7 @@ def test_a_trained_forager_passes_every_check(forager, engine):
     assert set(outcomes.values()) == {"passed"}, report["checks"]
     assert {"towards food", "off poison", "survival", "windows follow", "privileged view"} <= set(outcomes)
     done = engine("verify", forager)
-    assert done.returncode == 0 and "12 passed, 0 failed, 0 skipped" in done.stdout
+    assert done.returncode == 0 and "13 passed, 0 failed, 0 skipped" in done.stdout
     assert done.stdout.rstrip().endswith(f"{report['checkpoint']}, step {report['step']}")
 
 

@@ -16,6 +16,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/split.h"
+#include "base/core/words.h"
 #include "engine/algo/experiment.h"
 #include "engine/host/bystanders.h"
 #include "engine/host/machine.h"
@@ -61,12 +62,6 @@ double median_speed(const Measured& row) {
   return median_of(speeds);
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 std::string times(double figure, double of) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", figure / of);
@@ -78,7 +73,7 @@ std::string switched(const Measured& row) {
   std::string text;
   for (const Switch& one : row.stage.switches)
     text += (text.empty() ? "" : " ") + one.name + "=" + one.after;
-  return text.empty() ? joined(row.settings) : text;
+  return text.empty() ? joined(row.settings, " ") : text;
 }
 
 std::string table_text(const std::vector<Measured>& rows) {
@@ -193,8 +188,13 @@ int timeline(const Arguments& arguments) {
         try {
           row.rounds.push_back(measure_training(joined_settings(given, row.settings), seconds));
         } catch (const Error& refused) {
-          // the first stage is every build's; a later one may be refused for this environment
-          if (i == 0 || round > 0) throw;
+          // the first stage is every build's; a later one may be refused for this environment, or
+          // end by itself. One of a later round has its figures
+          if (i == 0) throw;
+          if (round > 0) {
+            std::fprintf(stderr, "%s: %s\n", row.stage.name.c_str(), refused.what());
+            continue;
+          }
           row.skipped = refused.what();
           skipped[i] = true;
         }
@@ -214,10 +214,11 @@ int timeline(const Arguments& arguments) {
 
 int replay(const Arguments& arguments) {
   if (arguments.positional().size() != 1 || !arguments.settings().empty())
-    throw Error("[bench] replay takes no further words, got " + joined(arguments.positional()) +
-                " " + joined(arguments.settings()));
+    throw Error("[bench] replay takes no further words, got " +
+                joined(arguments.positional(), " ") + " " + joined(arguments.settings(), " "));
   const double seconds =
       1e-3 * double(arguments.integer("--milliseconds", 1, 60'000).value_or(kDefaultMilliseconds));
+  const Bystanders bystanders;
   std::vector<ReplayFigure> figures = measure_replay(seconds);
   if (arguments.has("--lines")) {
     print(replay_lines(figures));
@@ -234,6 +235,7 @@ int replay(const Arguments& arguments) {
       figures.insert(figures.end(), theirs.begin(), theirs.end());
     }
   }
+  tell_unrest(bystanders);
   print(replay_table(figures) + missing);
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/split.h"
+#include "base/core/words.h"
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
 #include "verbs/train/seeds.h"
@@ -23,7 +24,8 @@ void add_runs(const std::string& folder, Group& group) {
     return Error("[compare] " + folder + " " + what +
                  "; name a run, or the folder that `train --seeds` made");
   };
-  if (!path_exists(folder)) throw missing("is not there");
+  if (!path_exists(folder))
+    throw Error(missing("is not there").what() + did_you_mean(near_runs(folder)));
   if (!train::is_seeds(folder)) {
     if (!path_exists(metrics_of(folder))) throw missing("holds no run with metrics");
     group.runs.push_back(folder);

@@ -13,6 +13,7 @@
 
 #include "base/config/choice.h"
 #include "base/core/version.h"
+#include "base/core/words.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::doctor {
@@ -20,10 +21,8 @@ namespace {
 
 constexpr int kLabel = 18;
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-  return text.empty() ? "unknown" : text;
+std::string known(const std::vector<std::string>& words) {
+  return words.empty() ? "unknown" : joined(words, " ");
 }
 
 std::string number_text(const char* format, double value) {
@@ -95,9 +94,9 @@ Section machine_section(const System& system) {
         {"quota", cpu.quota},
         {"load", cpu.load}},
        cores_text(cpu) + ", load " + number_text("%.1f", cpu.load)},
-      {"vector_units", cpu.vector_units, joined(cpu.vector_units)},
+      {"vector_units", cpu.vector_units, known(cpu.vector_units)},
       {"precisions", native_precisions(cpu.vector_units),
-       joined(native_precisions(cpu.vector_units)) + "; others without instructions of their own"},
+       known(native_precisions(cpu.vector_units)) + "; others without instructions of their own"},
       {"caches", caches_json(cpu.caches), caches_text(cpu.caches)},
       {"memory_nodes", cpu.memory_nodes,
        cpu.memory_nodes > 0 ? std::to_string(cpu.memory_nodes) : "unknown"},
@@ -129,7 +128,7 @@ Section machine_section(const System& system) {
       gpus.text += ", " + bytes_text(gpu.memory_free) + " free of " + bytes_text(gpu.memory_total);
     if (!gpu.capability.empty())
       gpus.text += ", capability " + gpu.capability + " (" +
-                   joined(precisions_of_capability(gpu.capability)) + ")";
+                   known(precisions_of_capability(gpu.capability)) + ")";
     if (gpu.lanes > 0) gpus.text += ", " + std::to_string(gpu.lanes) + " lanes";
     if (gpu.busy >= 0) gpus.text += ", busy " + std::to_string(gpu.busy) + "%";
     if (!gpu.driver.empty()) gpus.text += ", driver " + gpu.driver;

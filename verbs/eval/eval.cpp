@@ -12,6 +12,7 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "base/core/terminal.h"
+#include "base/core/words.h"
 #include "base/trace/span.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
@@ -237,8 +238,7 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere,
   // and a policy to act otherwise, e.g. tdmpc2.iterations=3
   const GivenSettings given = sorted_settings("eval", traced.settings(), {folder});
-  warn_of_changed_files(folder, given.env);
-  warn_of_idle_settings(folder, given.acting);
+  print_notes(run_notes(folder, traced.settings()));
   auto judged = experiment_of(folder);
   for (const auto& setting : given.env) judged->table().override_with(setting);
   std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
@@ -332,8 +332,7 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   const GivenSettings given = sorted_settings("eval", traced.settings(), {name});
   const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
-  warn_of_changed_files(name, given.env);
-  warn_of_idle_settings(name, given.acting);
+  print_notes(idle_notes(name, given.acting));
   const auto scripted = scripted_players(entry);
   std::vector<Judged> all;
   // a script has one way to play
@@ -381,11 +380,8 @@ int run(const std::vector<std::string>& words) {
     return judge_player(arguments, names[0], names[1], actions, options, traced);
   for (const EnvEntry& env : env_table())
     if (names[0] == env.name && !is_run(names[0])) {
-      std::string players;
-      for (const std::string& name : scripted_players(env))
-        players += (players.empty() ? "" : ", ") + name;
-      throw Error("[eval] " + names[0] + " is an environment; say who plays it: " + players +
-                  " or the folder of a run");
+      throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
+                  joined(scripted_players(env)) + " or the folder of a run");
     }
   const auto named = run_named(names[0]);
   if (!named) throw no_run(names[0]);

@@ -26,6 +26,7 @@
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/run_notes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -172,6 +173,7 @@ int run(const std::vector<std::string>& words) {
   std::vector<std::string> settings = file_settings(trained->env(), trained->env_params());
   for (const auto* more : {&arguments.settings(), &trained->algo().exported.settings})
     settings.insert(settings.end(), more->begin(), more->end());
+  print_notes(run_notes(name, arguments.settings()));
   RunPolicy run(named->folder, named->checkpoint, settings, "cpu");
   expect_same_columns(*trained, named->folder, run.experiment().spec());
 

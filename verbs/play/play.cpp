@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -88,10 +89,11 @@ Request request_of(const Arguments& arguments) {
   request.names.insert(request.names.end(), arguments.positional().begin() + 1,
                        arguments.positional().end());
   request.settings = sorted_settings("play", settings, request.names);
-  for (const std::string& name : request.names) {
-    warn_of_changed_files(name, request.settings.env);
-    warn_of_idle_settings(name, request.settings.acting);
-  }
+  // who plays twice is spoken of once
+  const std::set<std::string> names(request.names.begin(), request.names.end());
+  for (const std::string& name : names)
+    print_notes(run && name == first ? run_notes(name, arguments.settings())
+                                     : idle_notes(name, request.settings.acting));
   return request;
 }
 

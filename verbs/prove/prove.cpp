@@ -11,6 +11,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "base/core/words.h"
 #include "base/datalog/dataset.h"
 #include "base/datalog/search.h"
 #include "base/trace/span.h"
@@ -72,7 +73,13 @@ datalog::Dataset data_of(const std::string& name, const std::vector<std::string>
   if (!is_run(name)) {
     if (!settings.empty())
       throw Error("[prove] " + settings[0] + " is a setting of a run, and " + name + " is none");
-    return datalog::open_dataset(name);
+    try {
+      return datalog::open_dataset(name);
+    } catch (const Error& e) {
+      const auto runs = near_runs(name);
+      if (runs.empty()) throw;
+      throw Error(std::string(e.what()) + "; or the run " + joined(runs) + "?");
+    }
   }
   const auto experiment = experiment_of(name);
   for (const std::string& setting : settings) {
@@ -155,7 +162,7 @@ int run(const std::vector<std::string>& words) {
   expect_flags(arguments);
   Traced traced(arguments, entry(), /*on_device=*/false);
   const datalog::Dataset data = data_of(arguments.positional()[0], traced.settings());
-  warn_of_changed_files(arguments.positional()[0], traced.settings());
+  print_notes(run_notes(arguments.positional()[0], traced.settings()));
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 

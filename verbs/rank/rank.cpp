@@ -303,7 +303,7 @@ int run(const std::vector<std::string>& words) {
     if (!setting.starts_with("env.") && !setting.starts_with("threads="))
       throw Error("[rank] only env.* settings and threads may differ from training, got '" +
                   setting + "'");
-  warn_of_changed_files(folder, traced.settings());
+  print_notes(run_notes(folder, traced.settings()));
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
                 "cpu");
   Prover prover(run.experiment(), run.policy(), run.pool());
@@ -366,10 +366,16 @@ int run(const std::vector<std::string>& words) {
   };
   // what is slower than it was to be
   const bool slow = most_ms && 1e3 * r.seconds / double(r.tried) > *most_ms;
+  const auto judged = [&] {
+    if (slow)
+      std::fprintf(stderr, "maglev: %.3g ms a candidate tried, and --at-most %g were allowed\n",
+                   1e3 * r.seconds / double(r.tried), *most_ms);
+    return slow ? kSlow : 0;
+  };
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
     end_trace();
-    return slow ? kSlow : 0;
+    return judged();
   }
   std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n", run.experiment().algo().name,
               graph.dataset.name.c_str(), long(run.identity().step), r.questions.size(),
@@ -397,8 +403,7 @@ int run(const std::vector<std::string>& words) {
         long(r.counts.dropped), long(r.counts.too_long));
   if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
   for (const std::string& line : end_trace()) std::printf("%s\n", line.c_str());
-  if (slow) std::printf("slower than --at-most %g\n", *most_ms);
-  return slow ? kSlow : 0;
+  return judged();
 }
 
 }  // namespace

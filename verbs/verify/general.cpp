@@ -10,6 +10,7 @@
 #include "engine/play/record.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/manifest.h"
+#include "engine/run/stored_experiment.h"
 #include "verbs/verify/checks.h"
 
 namespace maglev::verbs::verify {
@@ -46,6 +47,12 @@ Finding checkpoint_is_whole(Subject& s) {
   });
   if (!skipped.empty()) return found(false, skipped);
   return found(true, "every byte of the checkpoint is as it was written");
+}
+
+Finding environment_is_what_it_was_trained_on(Subject& s) {
+  const std::string changed = changed_files(s.folder, {});
+  if (!changed.empty()) return found(false, changed + " holds something else than in training");
+  return found(true, "what the environment is made from is as it was in training");
 }
 
 Finding loaded_twice_is_the_same(Subject& s) {
@@ -163,11 +170,14 @@ Finding better_than_random(Subject& s) {
 }  // namespace
 
 std::span<const Check> general_checks() {
-  static constexpr Check table[] = {
-      {"checkpoint", checkpoint_is_whole},         {"reload", loaded_twice_is_the_same},
-      {"determinism", same_seed_same_play},        {"observations", observations_are_in_range},
-      {"stored", what_is_seen_is_what_is_learned}, {"outputs", outputs_are_sound},
-      {"better than random", better_than_random}};
+  static constexpr Check table[] = {{"checkpoint", checkpoint_is_whole},
+                                    {"environment", environment_is_what_it_was_trained_on},
+                                    {"reload", loaded_twice_is_the_same},
+                                    {"determinism", same_seed_same_play},
+                                    {"observations", observations_are_in_range},
+                                    {"stored", what_is_seen_is_what_is_learned},
+                                    {"outputs", outputs_are_sound},
+                                    {"better than random", better_than_random}};
   return table;
 }
 

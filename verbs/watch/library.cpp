@@ -8,6 +8,8 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/words.h"
+#include "engine/run/run_dir.h"
 
 namespace maglev::verbs::watch {
 namespace {
@@ -33,7 +35,8 @@ std::vector<std::string> trimmed_roots(std::vector<std::string> roots) {
 RunLibrary::RunLibrary(std::vector<std::string> roots) : roots_(trimmed_roots(std::move(roots))) {
   for (const std::string& root : roots_) {
     if (!std::filesystem::is_directory(root))
-      throw Error("[watch] " + root + " is no folder; name a run, or a folder of runs");
+      throw Error("[watch] " + root + " is no folder; name a run, or a folder of runs" +
+                  did_you_mean(near_runs(root)));
     std::map<std::string, Known> found;
     look_below(root, root, 0, found);
     if (found.empty())
