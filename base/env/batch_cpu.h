@@ -119,7 +119,7 @@ EnvEntry make_env_entry(const char* name) {
       static_cast<const Params*>(p)->images.seen(E::spec(*static_cast<const Own*>(p)));
   };
   entry.settle = []([[maybe_unused]] void* p) -> std::string {
-    if constexpr (requires(Own & q) { Own::settle(q); }) return Own::settle(*static_cast<Own*>(p));
+    if constexpr (requires(Own& q) { Own::settle(q); }) return Own::settle(*static_cast<Own*>(p));
     else return "";
   };
   entry.idle = []([[maybe_unused]] const void* p,

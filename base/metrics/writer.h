@@ -49,7 +49,9 @@ class MetricWriter {
   void push(MetricRow row);
   /// A line for people, in order with the rows.
   void note(std::string text);
-  /// One that the summary repeats; on stderr where no sink shows it.
+  /// One that must be seen as it is given: on stderr where no sink shows it.
+  void tell(std::string text);
+  /// Likewise, and the summary repeats it.
   void warn(std::string text);
   /// Waits until every sink has had everything pushed so far and synced it; one that failed is
   /// tried again. Call it before a checkpoint is committed, so that a run which continues from
@@ -70,7 +72,7 @@ class MetricWriter {
  private:
   struct Note {
     std::string text;
-    bool warning;
+    bool seen, warning;
   };
   struct Flush {};
   struct Reopen {};

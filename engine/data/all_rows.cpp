@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/process_group.h"
 
 namespace maglev {
 namespace {
@@ -36,14 +37,25 @@ class PiecesOfAll final : public InPieces {
   at::Tensor get(int64_t piece) override {
     if (before_get_) before_get_(name_, piece);
     // what steps on the host lies there also where networks do not
-    const at::Tensor parts = group_.gather(own(piece).to(group_.device()).contiguous()).cpu();
-    return dim_ == 0 ? parts.flatten(0, 1) : parts.transpose(0, 1).flatten(1, 2);
+    const at::Tensor parts = gathered_of(own(piece).to(group_.device()).contiguous()).cpu();
+    // of one row each a flattened transpose is no more than a view
+    return dim_ == 0 ? parts.flatten(0, 1) : parts.transpose(0, 1).flatten(1, 2).contiguous();
   }
   void put(int64_t piece, const at::Tensor& values) override {
     own(piece).copy_(values.narrow(dim_, group_.rank() * own_.size(dim_), own_.size(dim_)));
   }
 
  private:
+  // what fails here leaves the others waiting, whatever failed
+  at::Tensor gathered_of(const at::Tensor& own) {
+    try {
+      return group_.gather(own);
+    } catch (const ProcessGroup::Gone&) {
+      throw;
+    } catch (const Error& e) {
+      throw ProcessGroup::Gone(e.what());
+    }
+  }
   at::Tensor own(int64_t piece) const {
     const int64_t begin = piece * length_;
     return own_.narrow(0, begin, std::min(length_, own_.size(0) - begin));

@@ -9,7 +9,8 @@ namespace maglev {
 /// Passes a visit on to `to`: what rows() names as the rows of all processes by rank, in pieces.
 /// InPieces::get() is then a call that every process of `group` makes, for the same pieces in the
 /// same order, and tells all of them the same; put() takes this process's own out of a piece. No
-/// process holds more than a piece of what others have.
+/// process holds more than a piece of what others have; rows without times, the states of now, are
+/// one.
 class AllRows final : public StateVisitor {
  public:
   /// Called before get() with the piece it is of.

@@ -29,6 +29,49 @@ class Kept : public StateVisitor {
   void visit_text(const std::string&, std::string&) override {}
 };
 
+// keeps the bytes of pieces as a file does, one behind the other
+class Written : public StateVisitor {
+ public:
+  std::vector<uint8_t> bytes;
+
+ private:
+  void visit_pieces(const std::string&, const std::shared_ptr<InPieces>& all) override {
+    for (int64_t i = 0; i < all->count(); ++i) {
+      const at::Tensor piece = all->get(i);
+      EXPECT_EQ(piece.sizes(), all->like(i).sizes());
+      const auto* begin = static_cast<const uint8_t*>(piece.const_data_ptr());
+      bytes.insert(bytes.end(), begin, begin + piece.nbytes());
+    }
+  }
+  void visit_tensor(const std::string&, at::Tensor&) override {}
+  void visit_integer(const std::string&, int64_t&) override {}
+  void visit_real(const std::string&, double&) override {}
+  void visit_text(const std::string&, std::string&) override {}
+};
+
+TEST(AllRows, lie_in_a_file_as_if_one_process_had_them) {
+  constexpr int kProcesses = 3;
+  GroupOfThreads group(kProcesses);
+  // one row each and several, with and without times
+  for (const auto& [shape, dim] : {std::pair{std::vector<int64_t>{5, 3, 4}, 1},
+                                   {{5, 3}, 1},
+                                   {{5, 6, 2}, 1},
+                                   {{1, 3, 2}, 1},
+                                   {{3, 4}, 0},
+                                   {{0, 3, 2}, 1}}) {
+    const at::Tensor all = at::randint(0, 256, shape, at::kByte);
+    const int64_t own = all.size(dim) / kProcesses;
+    std::vector<Written> written(kProcesses);
+    group.run([&](int rank) {
+      at::Tensor rows = all.narrow(dim, rank * own, own).contiguous();
+      AllRows(written[size_t(rank)], group.member(rank)).rows("rows", rows, dim);
+    });
+    const auto* begin = all.const_data_ptr<uint8_t>();
+    for (const Written& each : written)
+      EXPECT_EQ(each.bytes, std::vector<uint8_t>(begin, begin + all.numel()));
+  }
+}
+
 TEST(AllRows, are_those_of_all_processes_whatever_their_dimension) {
   constexpr int kProcesses = 3;
   GroupOfThreads group(kProcesses);

@@ -220,6 +220,9 @@ class Only : public StateVisitor {
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     if (wanted_.contains(name)) to_.tensor(name, value);
   }
+  void visit_pieces(const std::string& name, const std::shared_ptr<InPieces>& all) override {
+    if (wanted_.contains(name)) to_.pieces(name, all);
+  }
   void visit_integer(const std::string& name, int64_t& value) override {
     if (wanted_.contains(name)) to_.integer(name, value);
   }

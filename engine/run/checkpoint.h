@@ -14,8 +14,9 @@ using VisitState = std::function<void(StateVisitor&)>;
 
 /// Writes `<checkpoints>/step_000000123456/` (with _2, _3, ... when that step is there already) and
 /// returns its path. Also sweeps what killed saves left in the folder. Tensors are read one at a
-/// time, from any device, or a piece of one. Throws Error; every earlier checkpoint is then intact and nothing
-/// half-written is left. One process and one thread at a time (RunDir's lock sees to it).
+/// time or a piece of one, from any device. Throws Error; every earlier checkpoint is then intact
+/// and nothing half-written is left. One process and one thread at a time (RunDir's lock sees to
+/// it).
 std::string save_checkpoint(const std::string& checkpoints, const CheckpointIdentity& identity,
                             const VisitState& visit);
 

@@ -31,9 +31,11 @@ std::optional<std::vector<std::string>> settings_now(const OptionTable& trained,
   std::vector<std::string> settings = env_settings(trained);
   for (const std::string& setting : given) {
     const Field* field = trained.find(name_part(setting));
-    if (!field || !std::holds_alternative<TextMember>(field->member)) continue;
+    if (!field || !field->name.starts_with("env.") ||
+        !std::holds_alternative<TextMember>(field->member))
+      continue;
     if (path_exists(value_part(setting))) settings.push_back(setting);
-    else if (value_part(setting) != field->plain()) return std::nullopt;
+    else if (!field->plain().empty() && value_part(setting) != field->plain()) return std::nullopt;
   }
   return settings;
 }

@@ -461,8 +461,8 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
   char limit[32];
   std::snprintf(limit, sizeof limit, "%g", options().retry_save);
   if (options().retry_save > 0)
-    // the folder may have no room for a line either
-    writer_.warn(why + "; it is tried again for " + limit +
+    // the folder has no room for a line
+    writer_.tell(why + "; it is tried again for " + limit +
                  " s (train.retry_save), Ctrl-C ends without it");
   std::string last = why;
   for (double pause = kFirstPause; steady_s() < end_s; pause = std::min(2 * pause, kLongestPause)) {

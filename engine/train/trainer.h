@@ -86,8 +86,8 @@ class Trainer {
   /// several processes share the run, all of them visit it at once, as when they load: one that does
   /// so alone waits for ever.
   void visit_state(StateVisitor& visitor);
-  /// The same for a visitor in the first process alone: it makes the others take part, also where it
-  /// asks for pieces of rows later, until the next call.
+  /// The same for a visitor in the first process alone: it makes the others take part, also where
+  /// it asks for pieces of rows later, until the next call.
   void save_state(StateVisitor& visitor);
 
   /// In the further processes of a run: does what its first process does, until that says it ends.

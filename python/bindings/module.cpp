@@ -389,8 +389,11 @@ void bind_jobs(py::module_& m) {
           return eval_dict(result);
         });
   m.def("notes", [](const std::string& player, const std::string& environment,
-                    const std::vector<std::string>& settings) {
-    return environment.empty() ? run_notes(player, settings) : idle_notes(player, settings);
+                    std::vector<std::string> settings) {
+    if (environment.empty()) return run_notes(player, settings);
+    // what is of the environment is not the run's
+    std::erase_if(settings, [](const std::string& setting) { return setting.starts_with("env."); });
+    return idle_notes(player, settings);
   });
   m.def("settings", [](const std::string& algorithm, const std::string& environment, bool bare) {
     py::dict all;

@@ -240,11 +240,12 @@ def test_a_disk_full_at_the_start_ends_the_run(engine, tmp_path):
     assert "No space left" in done.stderr or "full" in done.stderr
 
 
-def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path):
+@pytest.mark.parametrize("processes", [(), ("processes=2", "threads=2")])
+def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path, processes):
     run = tmp_path / "run"
     # past the first checkpoint, before the last
     done = engine(
-        *("train", "ppo", "cartpole", *SMALL, "--out", run, "train.retry_save=0.5"),
+        *("train", "ppo", "cartpole", *SMALL, "--out", run, "train.retry_save=0.5", *processes),
         env={"MAGLEV_FAULT": "write:ENOSPC:40+"},
     )
     assert done.returncode == 2, done.stderr
@@ -257,11 +258,11 @@ def test_a_disk_full_later_keeps_earlier_checkpoints(engine, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_one_failed_save_does_not_end_the_run(engine, tmp_path):
+@pytest.mark.parametrize("processes", [(), ("processes=2", "threads=2")])
+def test_one_failed_save_does_not_end_the_run(engine, tmp_path, processes):
     run = tmp_path / "run"
-    done = engine(
-        "train", "ppo", "cartpole", *SMALL, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:16"}
-    )
+    words = ["train", "ppo", "cartpole", *SMALL, *processes]
+    done = engine(*words, "--out", run, env={"MAGLEV_FAULT": "write:ENOSPC:16"})
     assert done.returncode == 0, done.stderr
     assert json.loads((run / "run.json").read_text())["state"] == "finished"
 

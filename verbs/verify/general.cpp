@@ -52,7 +52,7 @@ Finding checkpoint_is_whole(Subject& s) {
 Finding environment_is_what_it_was_trained_on(Subject& s) {
   const std::string changed = changed_files(s.folder, {});
   if (!changed.empty()) return found(false, changed + " holds something else than in training");
-  return found(true, "what the environment is made from is as it was in training");
+  return found(true, "nothing that the environment is made from is known to have changed");
 }
 
 Finding loaded_twice_is_the_same(Subject& s) {
