@@ -61,9 +61,9 @@ MetricWriter::MetricWriter(std::vector<NamedSink> sinks, const Progress* progres
 MetricWriter::~MetricWriter() { close("stopped"); }
 
 void MetricWriter::push(MetricRow row) { enqueue(std::move(row)); }
-void MetricWriter::note(std::string text) { enqueue(Note{std::move(text), false, false}); }
-void MetricWriter::tell(std::string text) { enqueue(Note{std::move(text), true, false}); }
-void MetricWriter::warn(std::string text) { enqueue(Note{std::move(text), true, true}); }
+void MetricWriter::note(std::string text) { enqueue(Note{std::move(text), Weight::noted}); }
+void MetricWriter::tell(std::string text) { enqueue(Note{std::move(text), Weight::seen}); }
+void MetricWriter::warn(std::string text) { enqueue(Note{std::move(text), Weight::warning}); }
 void MetricWriter::reopen() { enqueue(Reopen{}); }
 
 void MetricWriter::enqueue(Item item) {
@@ -136,7 +136,8 @@ void MetricWriter::deliver(const Item& item) {
   const auto* note = std::get_if<Note>(&item);
   const bool shown = std::ranges::any_of(
       seats_, [](const Seat& seat) { return seat.named.sink && seat.named.sink->shows(); });
-  if (note && note->seen && !shown) std::fprintf(stderr, "maglev: %s\n", note->text.c_str());
+  if (note && note->weight >= Weight::seen && !shown)
+    std::fprintf(stderr, "maglev: %s\n", note->text.c_str());
   for (Seat& seat : seats_) {
     // where it wrote to is gone: open it again behind what it had
     if (std::holds_alternative<Reopen>(item)) {
@@ -166,7 +167,7 @@ void MetricWriter::give(Seat& seat, const Item& item) {
     sink.write(*row);
     seat.last_step = std::max(seat.last_step, row->step);
   } else if (const auto* note = std::get_if<Note>(&item)) {
-    if (note->warning) sink.warn(note->text);
+    if (note->weight == Weight::warning) sink.warn(note->text);
     else sink.note(note->text);
   } else {
     sink.sync();

@@ -70,9 +70,11 @@ class MetricWriter {
   static constexpr size_t kQueueRows = 4096;
 
  private:
+  /// What is more is also what is less: a warning must be seen.
+  enum class Weight { noted, seen, warning };
   struct Note {
     std::string text;
-    bool seen, warning;
+    Weight weight;
   };
   struct Flush {};
   struct Reopen {};

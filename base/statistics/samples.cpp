@@ -124,6 +124,13 @@ double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
+double median_of(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const size_t half = sorted.size() / 2;
+  return sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
 Interval interquartile_interval(std::span<const double> values, double confidence,
                                 int64_t resamples, uint64_t seed) {
   return bootstrap_interval(values, interquartile_mean, confidence, resamples, seed);

@@ -52,6 +52,7 @@ Interval bootstrap_interval(std::span<const double> values,
                             int64_t resamples = 10'000, uint64_t seed = 1);
 /// Of at least one value.
 double mean_of(std::span<const double> values);
+double median_of(std::span<const double> values);
 
 /// Mean of the middle half: a quarter of the values, rounded down, is left out at each end (Agarwal
 /// et al., "Deep reinforcement learning at the edge of the statistical precipice", 2021).

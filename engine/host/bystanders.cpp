@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 
-#include <sys/resource.h>
-
 #include "base/core/clock.h"
+#include "engine/host/proc.h"
 
 namespace maglev {
 namespace {
@@ -20,23 +18,14 @@ namespace {
 // of a processor, and of all of them: what a system's own programs take is less
 constexpr double kSeen = 0.15, kSeenOfAll = 0.02;
 
-double processor_time_s(int who) {
-  rusage used{};
-  if (::getrusage(who, &used) != 0) return 0;
-  return double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-         1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-}
-
 }  // namespace
 
 Bystanders::Bystanders(std::string root) : root_(std::move(root)), begin_(now()) {}
 
 Bystanders::Moment Bystanders::now() const {
-  std::ifstream file(root_ + "/proc/stat");
-  std::ostringstream text;
-  text << file.rdbuf();
+  const std::string text = proc_text(root_ + "/proc/stat");
   return {.at_s = steady_s(),
-          .busy_s = parse_busy_ticks(text.str()) / double(::sysconf(_SC_CLK_TCK)),
+          .busy_s = parse_busy_ticks(text) / double(::sysconf(_SC_CLK_TCK)),
           .ours_s = processor_time_s(RUSAGE_SELF) + processor_time_s(RUSAGE_CHILDREN)};
 }
 

@@ -7,14 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sched.h>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+
+#include "engine/host/proc.h"
 
 namespace maglev {
 namespace {
@@ -22,14 +22,6 @@ namespace {
 constexpr int64_t kMiB = int64_t(1) << 20, kGiB = int64_t(1) << 30;
 // version 1 shows "no limit" as the largest multiple of the page size
 constexpr int64_t kNoLimit = int64_t(1) << 60;
-
-// files of /proc and /sys say they are empty: read until they end
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return file ? text.str() : "";
-}
 
 std::string_view trimmed(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
@@ -101,7 +93,7 @@ std::vector<std::string> group_folders(const std::string& mount, const std::stri
 }
 
 void probe_limits(const std::string& root, Processor& processor, Memory& memory) {
-  const std::string groups = read(root + "/proc/self/cgroup"), mount = root + "/sys/fs/cgroup";
+  const std::string groups = proc_text(root + "/proc/self/cgroup"), mount = root + "/sys/fs/cgroup";
   // of all limits on the way up the tightest counts
   const auto tighter_quota = [&](double quota) {
     if (quota > 0 && (processor.quota == 0 || quota < processor.quota)) processor.quota = quota;
@@ -109,22 +101,22 @@ void probe_limits(const std::string& root, Processor& processor, Memory& memory)
   const auto tighter_memory = [&](int64_t limit, const std::string& used) {
     if (limit <= 0 || (memory.limit != 0 && limit >= memory.limit)) return;
     memory.limit = limit;
-    memory.limit_used = parse_limit(read(used));
+    memory.limit_used = parse_limit(proc_text(used));
   };
   // version 2 has one hierarchy for all, version 1 one for each controller
   for (const std::string& folder : group_folders(mount, parse_cgroup(groups, ""))) {
-    tighter_quota(parse_cpu_max(read(folder + "/cpu.max")));
-    tighter_memory(parse_limit(read(folder + "/memory.max")), folder + "/memory.current");
+    tighter_quota(parse_cpu_max(proc_text(folder + "/cpu.max")));
+    tighter_memory(parse_limit(proc_text(folder + "/memory.max")), folder + "/memory.current");
   }
   for (const std::string& folder : group_folders(mount + "/cpu", parse_cgroup(groups, "cpu"))) {
-    const auto quota = whole(read(folder + "/cpu.cfs_quota_us")),
-               period = whole(read(folder + "/cpu.cfs_period_us"));
+    const auto quota = whole(proc_text(folder + "/cpu.cfs_quota_us")),
+               period = whole(proc_text(folder + "/cpu.cfs_period_us"));
     // a quota of -1 is none
     if (quota && period && *quota > 0 && *period > 0)
       tighter_quota(double(*quota) / double(*period));
   }
   for (const std::string& folder : group_folders(mount + "/memory", parse_cgroup(groups, "memory")))
-    tighter_memory(parse_limit(read(folder + "/memory.limit_in_bytes")),
+    tighter_memory(parse_limit(proc_text(folder + "/memory.limit_in_bytes")),
                    folder + "/memory.usage_in_bytes");
   // a limit above what the machine has limits nothing
   if (memory.total > 0 && memory.limit >= memory.total) memory.limit = memory.limit_used = 0;
@@ -143,8 +135,8 @@ std::string os_name(const std::string& text) {
 std::optional<bool> turbo_state(const std::string& root) {
   const std::string cpu = root + "/sys/devices/system/cpu/";
   // Intel's driver tells whether it is off, others whether it is on
-  if (const auto off = whole(read(cpu + "intel_pstate/no_turbo"))) return *off == 0;
-  if (const auto boost = whole(read(cpu + "cpufreq/boost"))) return *boost == 1;
+  if (const auto off = whole(proc_text(cpu + "intel_pstate/no_turbo"))) return *off == 0;
+  if (const auto boost = whole(proc_text(cpu + "cpufreq/boost"))) return *boost == 1;
   return std::nullopt;
 }
 
@@ -154,7 +146,7 @@ std::vector<Gpu> gpus_of_driver(const std::string& root) {
   std::error_code error;
   std::filesystem::directory_iterator folder(root + "/proc/driver/nvidia/gpus", error);
   for (; !error && folder != std::filesystem::directory_iterator(); folder.increment(error))
-    for_lines(read(folder->path().string() + "/information"), [&](std::string_view line) {
+    for_lines(proc_text(folder->path().string() + "/information"), [&](std::string_view line) {
       const auto [key, value] = split(line, ':');
       if (key == "Model") gpus.push_back({.name = std::string(value)});
     });
@@ -167,12 +159,12 @@ std::vector<Cache> caches_of(const std::string& root) {
   for (int i = 0;; ++i) {
     const std::string folder =
         root + "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
-    const auto level = whole(read(folder + "level"));
+    const auto level = whole(proc_text(folder + "level"));
     if (!level) return caches;
-    Cache cache{.level = int(*level), .kind = std::string(trimmed(read(folder + "type")))};
+    Cache cache{.level = int(*level), .kind = std::string(trimmed(proc_text(folder + "type")))};
     for (char& c : cache.kind) c = char(std::tolower(c));
-    cache.bytes = parse_size(read(folder + "size"));
-    cache.shared_by = parse_list_count(read(folder + "shared_cpu_list"));
+    cache.bytes = parse_size(proc_text(folder + "size"));
+    cache.shared_by = parse_list_count(proc_text(folder + "shared_cpu_list"));
     caches.push_back(std::move(cache));
   }
 }
@@ -193,30 +185,30 @@ System probe_system(const std::string& path, const std::string& root,
                     const GpuLibraries& libraries) {
   System system;
   // what runs on it
-  system.os = os_name(read(root + "/etc/os-release"));
+  system.os = os_name(proc_text(root + "/etc/os-release"));
   utsname names{};
   if (uname(&names) == 0)
     system.kernel = std::string(names.sysname) + " " + names.release + " " + names.machine;
   // the processor, and how much of it this process may have
   Processor& processor = system.processor;
-  parse_cpuinfo(read(root + "/proc/cpuinfo"), processor);
+  parse_cpuinfo(proc_text(root + "/proc/cpuinfo"), processor);
   cpu_set_t set;
   processor.affinity =
       sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : processor.present;
   const std::string frequency = root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
-  processor.governor = trimmed(read(frequency));
+  processor.governor = trimmed(proc_text(frequency));
   processor.turbo = turbo_state(root);
   processor.caches = caches_of(root);
-  processor.memory_nodes = parse_list_count(read(root + "/sys/devices/system/node/online"));
-  processor.load = std::atof(read(root + "/proc/loadavg").c_str());
+  processor.memory_nodes = parse_list_count(proc_text(root + "/sys/devices/system/node/online"));
+  processor.load = std::atof(proc_text(root + "/proc/loadavg").c_str());
   // memory, and the limits of control groups
-  parse_meminfo(read(root + "/proc/meminfo"), system.memory);
+  parse_meminfo(proc_text(root + "/proc/meminfo"), system.memory);
   probe_limits(root, processor, system.memory);
   system.memory.huge_pages =
-      parse_choice(read(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
+      parse_choice(proc_text(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
   // the disk
   system.disk.path = path;
-  struct statvfs disk{};
+  struct statvfs disk {};
   if (statvfs(path.c_str(), &disk) == 0) {
     system.disk.total = int64_t(disk.f_blocks) * int64_t(disk.f_frsize);
     system.disk.available = int64_t(disk.f_bavail) * int64_t(disk.f_frsize);

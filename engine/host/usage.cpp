@@ -1,25 +1,15 @@
 #include "engine/host/usage.h"
 
 #include <charconv>
-#include <fstream>
 #include <limits>
-#include <sstream>
-
-#include <sys/resource.h>
 
 #include "base/core/clock.h"
+#include "engine/host/proc.h"
 
 namespace maglev {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return file ? text.str() : "";
-}
 
 // the number behind `name` and spaces; `otherwise` where there is none
 template <class Number>
@@ -33,18 +23,17 @@ Number number_behind(std::string_view text, std::string_view name, Number otherw
   return error == std::errc() ? value : otherwise;
 }
 
-double seconds_of(const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); }
-
 std::vector<Usage::Energy> read_energy(const std::string& root) {
   std::vector<Usage::Energy> counters;
   // domains are numbered through: packages, and on some machines the whole platform, which counts
   // them again; what lies within a package is counted by it
   for (int package = 0;; ++package) {
     const std::string folder = root + "/sys/class/powercap/intel-rapl:" + std::to_string(package);
-    const int64_t count = number_behind<int64_t>(text_of(folder + "/energy_uj"), "", -1),
-                  range = number_behind<int64_t>(text_of(folder + "/max_energy_range_uj"), "", -1);
+    const int64_t count = number_behind<int64_t>(proc_text(folder + "/energy_uj"), "", -1),
+                  range =
+                      number_behind<int64_t>(proc_text(folder + "/max_energy_range_uj"), "", -1);
     if (count < 0 || range <= 0) return counters;
-    if (!text_of(folder + "/name").starts_with("package")) continue;
+    if (!proc_text(folder + "/name").starts_with("package")) continue;
     counters.push_back({count, range});
   }
 }
@@ -52,15 +41,12 @@ std::vector<Usage::Energy> read_energy(const std::string& root) {
 }  // namespace
 
 Usage sample_usage(const std::string& root) {
-  Usage usage{.at_s = steady_s(),
-              .resident = parse_resident(text_of(root + "/proc/self/status")),
-              .memory_pressure = parse_pressure(text_of(root + "/proc/pressure/memory")),
-              .processor_pressure = parse_pressure(text_of(root + "/proc/pressure/cpu")),
-              .energy = read_energy(root)};
-  rusage all{};
-  if (::getrusage(RUSAGE_SELF, &all) == 0)
-    usage.processor_s = seconds_of(all.ru_utime) + seconds_of(all.ru_stime);
-  return usage;
+  return {.at_s = steady_s(),
+          .processor_s = processor_time_s(RUSAGE_SELF),
+          .resident = parse_resident(proc_text(root + "/proc/self/status")),
+          .memory_pressure = parse_pressure(proc_text(root + "/proc/pressure/memory")),
+          .processor_pressure = parse_pressure(proc_text(root + "/proc/pressure/cpu")),
+          .energy = read_energy(root)};
 }
 
 double joules_between(const Usage& before, const Usage& after) {

@@ -21,7 +21,7 @@
 #include "python/bindings/actor.h"
 #include "python/bindings/envs.h"
 #include "python/bindings/jobs.h"
-#include "verbs/run_notes.h"
+#include "verbs/notes.h"
 
 namespace py = pybind11;
 

@@ -30,6 +30,7 @@
 #include "verbs/bench/stages.h"
 #include "verbs/bench/suites.h"
 #include "verbs/bench/timings.h"
+#include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/train/seeds.h"
@@ -133,12 +134,8 @@ std::vector<std::string> joined_settings(std::vector<std::string> words,
   return words;
 }
 
-void tell(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
-}
-
 void tell_unrest(const Bystanders& bystanders) {
-  if (const std::string note = bystanders.note(); !note.empty()) tell({note});
+  if (const std::string note = bystanders.note(); !note.empty()) print_notes({note});
 }
 
 int timeline(const Arguments& arguments) {
@@ -148,7 +145,7 @@ int timeline(const Arguments& arguments) {
         "[bench] timeline wants <algorithm> <environment>, e.g. bench timeline ppo cartpole");
   const std::string algo = arguments.positional()[1], env = arguments.positional()[2];
   Experiment experiment(algo, env);
-  tell(load_settings(experiment, arguments, arguments.settings()).notes);
+  print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(kDefaultSeconds));
   const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kTimelineRounds));
@@ -351,12 +348,12 @@ int one_run(const Arguments& arguments) {
   const auto least = arguments.number("--at-least", 0, 1e12);
   const Outputs outputs(arguments);
   Experiment experiment(arguments.positional()[1], arguments.positional()[2]);
-  tell(load_settings(experiment, arguments, arguments.settings()).notes);
-  tell(experiment.settle());
+  print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
+  print_notes(experiment.settle());
   nlohmann::json settings;
   for (const Field& field : experiment.table().fields()) settings[field.name] = field.text();
   if (const auto path = arguments.value("--baseline"))
-    tell(other_settings(*path, outputs.baseline, settings));
+    print_notes(other_settings(*path, outputs.baseline, settings));
   const Bystanders bystanders;
   const RunSpeed speed = measure_run(experiment, rounds, seconds);
   tell_unrest(bystanders);

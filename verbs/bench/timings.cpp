@@ -19,13 +19,6 @@ constexpr double kConfidence = 0.95;
 
 }  // namespace
 
-double median_of(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  const size_t half = sorted.size() / 2;
-  return sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
 TimingSummary summary_of(const Timing& timing) {
   return {median_of(timing.seconds), bootstrap_interval(timing.seconds, median_of, kConfidence)};
 }

@@ -46,9 +46,6 @@ std::vector<Timing> timings_of_json(const std::string& text, const std::string& 
 std::string timings_page(const std::vector<Timing>& timings,
                          const std::vector<Comparison>& comparisons, const std::string& machine);
 
-/// Of at least one.
-double median_of(std::span<const double> values);
-
 /// 12.3 us.
 std::string seconds_text(double seconds);
 

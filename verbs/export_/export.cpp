@@ -26,7 +26,7 @@
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
-#include "verbs/run_notes.h"
+#include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"

@@ -5,17 +5,18 @@
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
 #include "base/core/terminal.h"
+#include "base/core/words.h"
 #include "engine/host/system.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/processes.h"
 #include "engine/train/time_plan.h"
 #include "verbs/arguments.h"
+#include "verbs/notes.h"
 #include "verbs/plan/devices.h"
 #include "verbs/plan/rates.h"
 #include "verbs/plan/sizes.h"
@@ -32,11 +33,9 @@ namespace {
 constexpr int kDoesNotFit = 1;
 
 std::string device_names() {
-  std::string names = "auto, cpu, cuda, cuda:<index>, or a GPU that need not be here:";
-  const char* between = " ";
-  for (const NamedDevice& device : named_devices())
-    names += std::exchange(between, ", ") + std::string(device.name);
-  return names;
+  std::vector<std::string> names;
+  for (const NamedDevice& device : named_devices()) names.push_back(device.name);
+  return "auto, cpu, cuda, cuda:<index>, or a GPU that need not be here: " + joined(names);
 }
 
 // null: none of that name
@@ -205,10 +204,8 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   claim_threads();
   Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
-  for (const std::string& note : load_settings(experiment, arguments, arguments.settings()).notes)
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
-  for (const std::string& note : experiment.settle())
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
+  print_notes(experiment.settle());
   if (auto limit = arguments.value("--memory"))
     experiment.table().override_with("train.memory_limit=" + *limit);
 

@@ -17,6 +17,7 @@
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/notes.h"
 #include "verbs/play/caption.h"
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"
@@ -24,7 +25,6 @@
 #include "verbs/play/serve.h"
 #include "verbs/play/signals.h"
 #include "verbs/recording.h"
-#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 

@@ -20,10 +20,10 @@
 #include "engine/embeddings/complex.h"
 #include "engine/play/run_policy.h"
 #include "verbs/arguments.h"
+#include "verbs/notes.h"
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
-#include "verbs/run_notes.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -365,11 +365,12 @@ int run(const std::vector<std::string>& words) {
                           .threads = run.placement().threads});
   };
   // what is slower than it was to be
-  const bool slow = most_ms && 1e3 * r.seconds / double(r.tried) > *most_ms;
+  const double each_ms = 1e3 * r.seconds / double(r.tried);
+  const bool slow = most_ms && each_ms > *most_ms;
   const auto judged = [&] {
     if (slow)
       std::fprintf(stderr, "maglev: %.3g ms a candidate tried, and --at-most %g were allowed\n",
-                   1e3 * r.seconds / double(r.tried), *most_ms);
+                   each_ms, *most_ms);
     return slow ? kSlow : 0;
   };
   if (arguments.has("--json")) {
@@ -382,7 +383,7 @@ int run(const std::vector<std::string>& words) {
               long(r.candidates));
   print(table.text(probe_terminal(STDOUT_FILENO)));
   std::printf("%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads\n",
-              1e3 * r.seconds / double(r.tried), long(r.counts.tried),
+              each_ms, long(r.counts.tried),
               double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
               run.placement().threads);
   if (shortlist > 0)

@@ -12,6 +12,7 @@
 #include "base/core/find.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
+#include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/sweep/board.h"
 #include "verbs/sweep/optuna.h"
@@ -215,13 +216,10 @@ int run(const std::vector<std::string>& words) {
   }
   claim_threads();
   Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
-  for (const std::string& note : load_settings(experiment, arguments, arguments.settings()).notes)
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
-  for (const std::string& note : experiment.settle())
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
+  print_notes(experiment.settle());
   // workers may be elsewhere
-  if (const std::string note = settle_names(experiment); !note.empty())
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  if (const std::string note = settle_names(experiment); !note.empty()) print_notes({note});
   // as `train` would have them: a proven setting that cannot hold beside a trial's gives way
   const auto resolved = [&](const std::vector<std::string>& settings) {
     Experiment trial(experiment.algo().name, experiment.env().name);

@@ -11,6 +11,7 @@
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
+#include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/train/again.h"
@@ -138,11 +139,10 @@ int run(const std::vector<std::string>& words) {
   if (again)
     if (const auto outcome = go_on(experiment, seeds, request)) return exit_status(*outcome);
   if (!seeds) return exit_status(train_new(experiment, request));
-  for (const std::string& note : request.notes) std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  print_notes(request.notes);
   if (request.overwrite) throw Error("[train] --seeds wants a new folder; leave out --overwrite");
   // all seeds meet the same, whenever they begin
-  if (const std::string note = settle_names(experiment); !note.empty())
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  if (const std::string note = settle_names(experiment); !note.empty()) print_notes({note});
   return exit_status(train_seeds(
       experiment,
       {.out = request.out, .count = *seeds, .sinks = request.sinks, .given = request.given}));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/statistics/samples.h"
 
 namespace maglev::verbs::tune {
 namespace {
@@ -21,13 +22,6 @@ constexpr double kLeastSeconds = 0.2, kMostSeconds = 10;
 constexpr double kPatience = 3, kSlack = 0.5;
 constexpr double kHopeless = 0.75;  // of the speed beside it
 constexpr size_t kFinalists = 3, kTurns = 3, kLeastTurns = 2;
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 std::optional<double> number_of(const std::string& text) {
   double value = 0;

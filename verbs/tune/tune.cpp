@@ -18,6 +18,7 @@
 #include "engine/train/signals.h"
 #include "verbs/arguments.h"
 #include "verbs/bench/run_child.h"
+#include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/train/seeds.h"
@@ -122,13 +123,11 @@ int run(const std::vector<std::string>& words) {
     throw Error("[tune] finds what +hardware=auto stands for; leave it out");
   claim_threads();
   Experiment experiment(algo, env);
-  for (const std::string& note : load_settings(experiment, arguments, arguments.settings()).notes)
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   const std::vector<std::string> learning =
       split_list(arguments.value("--learning").value_or(""), "--learning");
   const CacheKey key = cache_key(experiment, learning);
-  for (const std::string& note : experiment.settle())
-    std::fprintf(stderr, "maglev: %s\n", note.c_str());
+  print_notes(experiment.settle());
   const RunOptions& options = experiment.run;
   const Knobs knobs =
       knobs_of(experiment, place(options.device, options.threads, options.precision), learning);

@@ -1,5 +1,5 @@
 #pragma once
-// What is told of runs before they are judged or played.
+// What people are told before the work begins: of runs that are judged or played, and on stderr.
 
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ std::vector<std::string> run_notes(const std::string& player,
 /// Those of settings alone: for who plays in an environment that is not the run's own.
 std::vector<std::string> idle_notes(const std::string& player,
                                     const std::vector<std::string>& settings);
-/// On stderr.
+/// A line on stderr each.
 void print_notes(const std::vector<std::string>& notes);
 
 }  // namespace maglev

@@ -1,4 +1,4 @@
-#include "verbs/run_notes.h"
+#include "verbs/notes.h"
 
 #include <cstdio>
 
