@@ -22,18 +22,16 @@ constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
 /// Names of what a state holds: integers, and tensors of whole numbers.
-struct Names : StateVisitor {
+struct Names : PartialVisitor {
   std::vector<std::string> integers, tensors;
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     if (!at::isFloatingType(value.scalar_type()) && value.numel() > 0) tensors.push_back(name);
   }
   void visit_integer(const std::string& name, int64_t&) override { integers.push_back(name); }
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 /// Writes one of them, as a load does: an integer, or a tensor's element `place`.
-struct Forge : StateVisitor {
+struct Forge : PartialVisitor {
   std::string name;
   int64_t value, place = 0;
   Forge(std::string n, int64_t v, int64_t p = 0) : name(std::move(n)), value(v), place(p) {}
@@ -44,8 +42,6 @@ struct Forge : StateVisitor {
   void visit_integer(const std::string& integer, int64_t& to) override {
     if (integer == name) to = value;
   }
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 /// A run some iterations on, as often as it is asked for.

@@ -35,7 +35,7 @@ EnvSpec many_columns() {
 }
 
 /// Writes numbers into all that is visited, the same into the same.
-struct AnyWeights : StateVisitor {
+struct AnyWeights : PartialVisitor {
   AnyWeights() { at::manual_seed(7); }
 
  protected:
@@ -43,9 +43,6 @@ struct AnyWeights : StateVisitor {
     at::NoGradGuard no_grad;
     value.normal_(0, 0.5);
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 AlgoContext dream_context() { return {.spec = many_columns(), .rows = kRows}; }

@@ -25,15 +25,12 @@ namespace {
 using ppo::Options;
 using ppo::Ppo;
 
-struct Lookup : StateVisitor {
+struct Lookup : PartialVisitor {
   std::string wanted;
   at::Tensor found;
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     if (name == wanted) found = value;
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 at::Tensor state(Ppo& ppo, const std::string& name) {

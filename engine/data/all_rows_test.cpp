@@ -13,7 +13,7 @@ namespace maglev {
 namespace {
 
 // keeps what it is shown, or gives back what it was given
-class Kept : public StateVisitor {
+class Kept : public PartialVisitor {
  public:
   std::map<std::string, at::Tensor> tensors;
   bool loading = false;
@@ -24,13 +24,10 @@ class Kept : public StateVisitor {
     if (loading) value.copy_(tensors.at(name));
     else tensors[name] = value.clone();
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 // keeps the bytes of pieces as a file does, one behind the other
-class Written : public StateVisitor {
+class Written : public PartialVisitor {
  public:
   std::vector<uint8_t> bytes;
 
@@ -43,10 +40,6 @@ class Written : public StateVisitor {
       bytes.insert(bytes.end(), begin, begin + piece.nbytes());
     }
   }
-  void visit_tensor(const std::string&, at::Tensor&) override {}
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 TEST(AllRows, lie_in_a_file_as_if_one_process_had_them) {

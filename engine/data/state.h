@@ -83,6 +83,15 @@ class StateVisitor {
   std::string prefix_;
 };
 
+/// Visits what it is about, and passes by the rest.
+class PartialVisitor : public StateVisitor {
+ protected:
+  void visit_tensor(const std::string& /*name*/, at::Tensor& /*value*/) override {}
+  void visit_integer(const std::string& /*name*/, int64_t& /*value*/) override {}
+  void visit_real(const std::string& /*name*/, double& /*value*/) override {}
+  void visit_text(const std::string& /*name*/, std::string& /*value*/) override {}
+};
+
 /// Throws Error unless every element of the integer tensor `values` lies in [min, max]. Waits for a
 /// device.
 void check_range(const std::string& name, const at::Tensor& values, int64_t min, int64_t max);

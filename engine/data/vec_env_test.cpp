@@ -62,7 +62,7 @@ struct Played {
 };
 
 // writes a word of environment 2's state
-class Forger : public StateVisitor {
+class Forger : public PartialVisitor {
  public:
   Forger(size_t byte, int32_t value) : byte_(byte), value_(value) {}
   bool loads() const override { return true; }
@@ -71,9 +71,6 @@ class Forger : public StateVisitor {
   void visit_tensor(const std::string&, at::Tensor& slots) override {
     std::memcpy(static_cast<std::byte*>(slots[2].data_ptr()) + kSlotHead + byte_, &value_, 4);
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 
   size_t byte_;
   int32_t value_;

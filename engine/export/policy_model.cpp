@@ -22,15 +22,12 @@ at::ScalarType torch_type(DType type) {
 }
 
 /// Names of a policy's parameters and statistics.
-class StateNames : public StateVisitor {
+class StateNames : public PartialVisitor {
  public:
   std::map<std::string, at::Tensor> tensors;
 
  protected:
   void visit_tensor(const std::string& name, at::Tensor& value) override { tensors[name] = value; }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 // any numbers an environment could show, other ones for other rows: which operations are made does

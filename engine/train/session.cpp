@@ -57,7 +57,7 @@ std::string workers_text(const Placement& placement) {
 }
 
 // the first tensor of a state that holds a number that is not finite
-class NonFinite : public StateVisitor {
+class NonFinite : public PartialVisitor {
  public:
   std::string name;
 
@@ -67,9 +67,6 @@ class NonFinite : public StateVisitor {
         !at::isfinite(value).all().item<bool>())
       name = tensor;
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {

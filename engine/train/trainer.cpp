@@ -46,7 +46,7 @@ const Experiment& allowed(const Experiment& experiment, const Placement& placeme
 }
 
 // what other processes have to give of their rows, by name, once they visited
-class ToGive : public StateVisitor {
+class ToGive : public PartialVisitor {
  public:
   std::map<std::string, std::shared_ptr<InPieces>> rows;
 
@@ -54,10 +54,6 @@ class ToGive : public StateVisitor {
   void visit_pieces(const std::string& name, const std::shared_ptr<InPieces>& all) override {
     rows[name] = all;
   }
-  void visit_tensor(const std::string&, at::Tensor&) override {}
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 }  // namespace

@@ -55,15 +55,12 @@ TEST(Trainer, names_the_first_number_that_is_not_finite) {
   Trainer trainer(experiment, {.device = at::kCPU, .threads = 2});
   trainer.iterate();
   // environment 100 goes astray at the first step of the second rollout
-  struct Spoil : StateVisitor {
+  struct Spoil : PartialVisitor {
     void visit_tensor(const std::string& name, at::Tensor& value) override {
       if (name != "envs.slots") return;
       auto* state = reinterpret_cast<float*>(value[100].data_ptr<uint8_t>() + kSlotHead);
       state[0] = std::numeric_limits<float>::quiet_NaN();
     }
-    void visit_integer(const std::string&, int64_t&) override {}
-    void visit_real(const std::string&, double&) override {}
-    void visit_text(const std::string&, std::string&) override {}
   } spoil;
   trainer.visit_state(spoil);
   try {
@@ -132,16 +129,13 @@ TEST(Trainer, figures_since_the_last_flush_survive_a_resume) {
 
 TEST(Trainer, forged_counters_are_refused_or_bounded) {
   // writes one integer of a state
-  struct Forge : StateVisitor {
+  struct Forge : PartialVisitor {
     std::string name;
     int64_t value;
     Forge(std::string n, int64_t v) : name(std::move(n)), value(v) {}
-    void visit_tensor(const std::string&, at::Tensor&) override {}
     void visit_integer(const std::string& at, int64_t& to) override {
       if (at == name) to = value;
     }
-    void visit_real(const std::string&, double&) override {}
-    void visit_text(const std::string&, std::string&) override {}
   };
   for (const char* name : {"trainer.steps", "trainer.updates", "trainer.owed_updates",
                            "trainer.recent_next", "trainer.flushed_step", "trainer.episodes"}) {

@@ -299,7 +299,7 @@ constexpr int kRollouts = 4;
 // updates of which some were replayed
 constexpr int64_t kBeforeReplay = 4;
 
-class Copies : public StateVisitor {
+class Copies : public PartialVisitor {
  public:
   std::map<std::string, at::Tensor> tensors;
 
@@ -307,9 +307,6 @@ class Copies : public StateVisitor {
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     tensors[name] = value.detach().cpu().clone();
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 Learned learned(const std::string& algo, const std::string& env,
@@ -349,7 +346,7 @@ void expect_as_one(const std::vector<std::string>& settings) {
 }
 
 // takes what is saved, and gives it back where it loads
-class OneTensor : public StateVisitor {
+class OneTensor : public PartialVisitor {
  public:
   at::Tensor saved;
   bool loading = false;
@@ -360,9 +357,6 @@ class OneTensor : public StateVisitor {
     if (loading) value.copy_(saved);
     else saved = value.clone();
   }
-  void visit_integer(const std::string&, int64_t&) override {}
-  void visit_real(const std::string&, double&) override {}
-  void visit_text(const std::string&, std::string&) override {}
 };
 
 TEST(GroupProcess, DISABLED_saves_rows) {
