@@ -17,6 +17,16 @@
 
 namespace maglev::tdmpc2 {
 
+/// Other widths and depths of each network.
+inline HiddenWidths unlike_widths() {
+  return {.encoder = {16, 32, 24},
+          .dynamics = {40, 24},
+          .reward = {48},
+          .termination = {24, 16},
+          .q = {32, 56, 16},
+          .policy = {64, 24}};
+}
+
 /// Sizes of a small TD-MPC2.
 struct Setting {
   int64_t B = 70, H = 3;
@@ -29,12 +39,13 @@ struct Setting {
   at::Device device = at::kCPU;
   int64_t micro_batch = 0;
   Group* group = nullptr;  ///< B is then what one of it has
+  HiddenWidths hidden = {};
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
   Options o;
   o.micro_batch = setting.micro_batch;
-  o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 16, o.num_q = 3;
+  o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 16, o.num_q = 3, o.hidden = setting.hidden;
   o.batch = setting.B, o.horizon = setting.H, o.dropout = setting.dropout;
   o.episodic = setting.episodic;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},

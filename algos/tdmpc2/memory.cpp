@@ -31,7 +31,7 @@ int64_t update_elements(const Options& o, const ModelShape& s, const ModelLayout
   const int64_t sequences = o.micro_batch > 0 ? std::min(o.micro_batch, o.batch) : o.batch;
   const int64_t rows = sequences * o.horizon, wide = s.latent + s.actions + s.task_dim;
   int64_t row = kept(l.dynamics) + kept(l.reward) + 2 * wide;
-  for (const auto& q : l.q) row += kept(q) + wide + 2 * s.mlp_dim;
+  for (const auto& q : l.q) row += kept(q) + wide + 2 * s.hidden.q.front();
   if (s.episodic) row += kept(l.termination);
   // value networks side by side, which are copies, and the gradient of their widest layer
   int64_t widest = 0;
@@ -72,10 +72,10 @@ int64_t panel_update_elements(const Options& o, const ModelShape& s, const Model
   const int64_t policy_step = waiting(l.policy, stride, bf16) + 2 * outputs(l.policy, stride) +
                               (s.latent + 5 * s.actions + 1) * stride;
   // forward without gradients, with them, and a way back that leaves none
-  const int64_t scratch = 3 * outputs(l.encoder, stride) + outputs(l.policy, stride) +
-                          2 * outputs(l.reward, stride) + 4 * outputs(l.q.front(), stride) +
-                          2 * o.horizon * outputs(l.dynamics, stride) +
-                          (o.horizon * (s.latent + s.actions) + s.obs + s.mlp_dim + kBins) * stride;
+  const int64_t scratch =
+      3 * outputs(l.encoder, stride) + outputs(l.policy, stride) + 2 * outputs(l.reward, stride) +
+      4 * outputs(l.q.front(), stride) + 2 * o.horizon * outputs(l.dynamics, stride) +
+      (o.horizon * (s.latent + s.actions) + s.obs + s.hidden.q.front() + kBins) * stride;
   // weights rounded, and their transpose; the targets' without it
   const int64_t rounded = bf16 ? l.size() + (l.q_end() - l.q_begin()) / 2 : 0;
   return panels * waiting(l.encoder, stride) + steps * step + policy_steps * policy_step +
@@ -83,12 +83,15 @@ int64_t panel_update_elements(const Options& o, const ModelShape& s, const Model
 }
 
 int64_t plan_elements(const Options& o, const ModelShape& s) {
-  // inputs of every step, and the widest layers before and after their end
-  const int64_t row = o.horizon * (s.latent + 2 * s.actions) + 6 * s.mlp_dim + 3 * s.latent;
+  // inputs of every step, and the widest layers of a step's heads before and after their end
+  const auto widest = [](const std::vector<int64_t>& hidden) { return std::ranges::max(hidden); };
+  const int64_t step =
+      widest(s.hidden.dynamics) + widest(s.hidden.reward) + widest(s.hidden.termination);
+  const int64_t row = o.horizon * (s.latent + 2 * s.actions) + 2 * step + 3 * s.latent;
   // the pair of value networks that a round draws
-  const int64_t q =
-      s.mlp_dim * (product_tiles(s.latent + s.actions) + s.mlp_dim + product_tiles(kBins) + 6) +
-      kBins;
+  int64_t q = kBins, in = product_tiles(s.latent + s.actions);
+  for (int64_t width : s.hidden.q) q += width * (in + 3), in = width;
+  q += in * product_tiles(kBins);
   return o.samples * row + 2 * q;
 }
 
@@ -96,13 +99,15 @@ int64_t plan_elements(const Options& o, const ModelShape& s) {
 // values of each row
 int64_t panel_plan_elements(const Options& o, const ModelShape& s, int64_t rows, int64_t threads,
                             bool bf16) {
-  const int64_t widest = std::max(s.mlp_dim, s.latent);
+  const int64_t widest = s.widest();
   // latents, hidden layers and actions are words, of two features each in bf16
   const int64_t words = s.latent + 2 * widest + s.actions;
   const int64_t panel =
       kPanelRows * ((bf16 ? words / 2 : words) + std::max(kBins, 2 * s.actions) + 3 * s.actions);
   const int64_t sums = bf16 ? kPanelRows * widest : 0;
-  const int64_t group = panel + sums + kPanelRows * (s.latent + (5 + s.num_q) * s.mlp_dim);
+  const int64_t first = 2 * (s.hidden.dynamics.front() + s.hidden.reward.front()) +
+                        s.hidden.policy.front() + s.num_q * s.hidden.q.front();
+  const int64_t group = panel + sums + kPanelRows * (s.latent + first);
   const int64_t row =
       o.samples * (o.horizon * s.actions + 1) + o.policy_trajectories * (s.latent + 2);
   return threads * (panels_together(o.samples, threads, bf16) * panel + sums) +
@@ -120,7 +125,9 @@ int64_t plans_elements(const Options& o, const ModelShape& s, const AlgoContext&
   const int64_t together = std::min(rows, at_once);
   // rewards beside latents hold the hidden layers of every step
   const bool beside = works_beside(context.device, together, o.samples);
-  const int64_t held = o.horizon * ((s.episodic ? 3 : 2) * s.mlp_dim + kBins + 1);
+  const int64_t hidden = s.hidden.dynamics.back() + s.hidden.reward.back() +
+                         (s.episodic ? s.hidden.termination.back() : 0);
+  const int64_t held = o.horizon * (hidden + kBins + 1);
   return together * (plan_elements(o, s) + (beside ? o.samples * held : 0));
 }
 

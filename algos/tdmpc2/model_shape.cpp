@@ -49,17 +49,18 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
     throw Error("[tdmpc2] the environment shows nothing that the policy may see");
 }
 
-// appends layers of these widths behind `offset`
-MlpPlaces place(const std::vector<int64_t>& widths, bool last_normed, int64_t alignment,
-                int64_t& offset) {
+// appends layers behind `offset`
+MlpPlaces place(int64_t in, const std::vector<int64_t>& hidden, int64_t out, bool last_normed,
+                int64_t alignment, int64_t& offset) {
   MlpPlaces layers;
-  for (size_t i = 0; i + 1 < widths.size(); ++i) {
-    layers.push_back({.in = widths[i],
-                      .out = widths[i + 1],
-                      .normed = i + 2 < widths.size() || last_normed,
+  for (size_t i = 0; i <= hidden.size(); ++i) {
+    const bool last = i == hidden.size();
+    layers.push_back({.in = in,
+                      .out = last ? out : hidden[i],
+                      .normed = !last || last_normed,
                       .begin = offset,
                       .alignment = alignment});
-    offset = layers.back().end();
+    in = layers.back().out, offset = layers.back().end();
   }
   return layers;
 }
@@ -82,24 +83,46 @@ MlpPlaces place_convolutions(const ModelShape& shape, int64_t& offset) {
 
 }  // namespace
 
+std::vector<int64_t> ModelShape::head_widths() const {
+  std::vector<int64_t> widths;
+  for (const auto* net : {&hidden.dynamics, &hidden.reward, &hidden.q, &hidden.policy})
+    widths.insert(widths.end(), net->begin(), net->end());
+  if (episodic) widths.insert(widths.end(), hidden.termination.begin(), hidden.termination.end());
+  return widths;
+}
+
+int64_t ModelShape::widest() const { return std::max(latent, std::ranges::max(head_widths())); }
+
 ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   if (spec.action.discrete())
     throw Error(
         "[tdmpc2] plans continuous actions, this environment's are categories; use ppo or dreamer");
   const Widths& size = kWidths[size_t(options.size)];
+  // widths that were given go before those of the named size
   auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };
+  const int64_t enc_layers = given(options.enc_layers, size.enc_layers);
+  const std::vector<int64_t> encoder(size_t(std::max<int64_t>(enc_layers - 1, 1)),
+                                     given(options.enc_dim, size.enc_dim));
+  const std::vector<int64_t> head(2, given(options.mlp_dim, size.mlp_dim));
+  auto hidden = [](const std::vector<int64_t>& option, const std::vector<int64_t>& named) {
+    return option.empty() ? named : option;
+  };
+  const HiddenWidths& widths = options.hidden;
   ModelShape shape{.image_shift = options.image_shift,
                    .actions = spec.action.dims(),
                    .tasks = int64_t(spec.tasks.size()),
                    .task_dim = spec.tasks.empty() ? 0 : options.task_dim,
-                   // widths that were given go before those of the named size
-                   .enc_dim = given(options.enc_dim, size.enc_dim),
-                   .enc_layers = given(options.enc_layers, size.enc_layers),
-                   .mlp_dim = given(options.mlp_dim, size.mlp_dim),
+                   .hidden = {.encoder = hidden(widths.encoder, encoder),
+                              .dynamics = hidden(widths.dynamics, head),
+                              .reward = hidden(widths.reward, head),
+                              .termination = hidden(widths.termination, head),
+                              .q = hidden(widths.q, head),
+                              .policy = hidden(widths.policy, head)},
                    .latent = given(options.latent_dim, size.latent),
                    .num_q = given(options.num_q, size.num_q),
                    .episodic = options.episodic.value_or(spec.tasks.empty())};
   take_observations(spec, shape);
+  if (shape.image()) shape.hidden.encoder.clear();
   // what the model cannot be
   if (shape.episodic && shape.tasks > 0)
     throw Error("[tdmpc2] tdmpc2.episodic=on is for one task, got " + std::to_string(shape.tasks) +
@@ -124,24 +147,23 @@ ModelLayout model_layout(const ModelShape& s) {
   if (s.image()) {
     layout.encoder = place_convolutions(s, offset);
   } else {
-    std::vector<int64_t> widths{s.obs + s.task_dim};
-    widths.insert(widths.end(), size_t(std::max<int64_t>(s.enc_layers - 1, 1)), s.enc_dim);
-    widths.push_back(s.latent);
-    layout.encoder = place(widths, true, s.alignment, offset);
+    layout.encoder =
+        place(s.obs + s.task_dim, s.hidden.encoder, s.latent, true, s.alignment, offset);
   }
-  const int64_t state = s.latent + s.task_dim, both = state + s.actions, M = s.mlp_dim;
-  const auto head = [&](const std::vector<int64_t>& widths, bool last_normed = false) {
-    return place(widths, last_normed, s.alignment, offset);
+  const int64_t state = s.latent + s.task_dim, both = state + s.actions;
+  const auto head = [&](int64_t in, const std::vector<int64_t>& hidden, int64_t out,
+                        bool last_normed = false) {
+    return place(in, hidden, out, last_normed, s.alignment, offset);
   };
   // of the last layers only that of the dynamics is normalised: it ends in SimNorm
-  layout.dynamics = head({both, M, M, s.latent}, true);
-  layout.reward = head({both, M, M, kBins});
-  if (s.episodic) layout.termination = head({state, M, M, 1});
-  for (int64_t i = 0; i < s.num_q; ++i) layout.q.push_back(head({both, M, M, kBins}));
+  layout.dynamics = head(both, s.hidden.dynamics, s.latent, true);
+  layout.reward = head(both, s.hidden.reward, kBins);
+  if (s.episodic) layout.termination = head(state, s.hidden.termination, 1);
+  for (int64_t i = 0; i < s.num_q; ++i) layout.q.push_back(head(both, s.hidden.q, kBins));
   layout.embedding = offset;
   offset = flat_begin(offset + s.tasks * s.task_dim, false, s.alignment);
   // behind the rest, so that the policy's parameters are one range for its optimiser
-  layout.policy = head({state, M, M, 2 * s.actions});
+  layout.policy = head(state, s.hidden.policy, 2 * s.actions);
   return layout;
 }
 

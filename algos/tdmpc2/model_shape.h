@@ -21,21 +21,24 @@ constexpr TwoHotBins kTwoHot{.count = kBins, .low = kBinLow, .high = kBinHigh};
 constexpr int64_t kImageSide = 64;
 
 struct ModelShape {
-  int64_t obs = 0;                      ///< width of a vector observation; 0: an image
-  int64_t channels = 0;                 ///< of an image of 64 x 64
-  int64_t image_shift = 0;              ///< pixels that images are moved at most, at random
-  int64_t actions = 0;                  ///< A
-  int64_t tasks = 0;                    ///< 0: one task, without an embedding
-  int64_t task_dim = 0;                 ///< T, 0 without tasks
-  int64_t enc_dim = 0, enc_layers = 0;  ///< hidden layers: max(enc_layers - 1, 1)
-  int64_t mlp_dim = 0;                  ///< M
-  int64_t latent = 0;                   ///< D
+  int64_t obs = 0;          ///< width of a vector observation; 0: an image
+  int64_t channels = 0;     ///< of an image of 64 x 64
+  int64_t image_shift = 0;  ///< pixels that images are moved at most, at random
+  int64_t actions = 0;      ///< A
+  int64_t tasks = 0;        ///< 0: one task, without an embedding
+  int64_t task_dim = 0;     ///< T, 0 without tasks
+  HiddenWidths hidden;      ///< one layer at least of each; the encoder of images has none
+  int64_t latent = 0;       ///< D
   int64_t simnorm = 8;
   int64_t num_q = 0;
   bool episodic = false;
   int64_t alignment = 1;  ///< elements between which parameters begin in the flat buffer
 
   bool image() const { return channels > 0; }
+  /// Hidden widths of all networks but the encoder.
+  std::vector<int64_t> head_widths() const;
+  /// The widest layer behind the encoder, latents among them.
+  int64_t widest() const;
 };
 
 /// Throws Error where the model cannot take what the environment shows or wants: categorical

@@ -76,8 +76,8 @@ enum class UpdateNumbers : uint64_t {
   target_pair = 1,     ///< one uniform
   policy_action = 2,   ///< [H + 1][B][A] normals
   policy_pair = 3,     ///< one uniform
-  value_dropout = 4,   ///< [num_q][H][B][mlp_dim] uniforms; dropped where below the share
-  policy_dropout = 5,  ///< [2][H + 1][B][mlp_dim] uniforms, of the drawn pair
+  value_dropout = 4,   ///< [num_q][H][B][hidden.q[0]] uniforms; dropped where below the share
+  policy_dropout = 5,  ///< [2][H + 1][B][hidden.q[0]] uniforms, of the drawn pair
   image_shift = 6,     ///< [H + 1][B][2] uniforms
 };
 

@@ -7,6 +7,35 @@
 #include "kernels/dense/dense.h"
 
 namespace maglev::tdmpc2 {
+namespace {
+
+/// Hidden layers a network has at most.
+constexpr size_t kMostHidden = 8;
+
+std::string text_of(const std::vector<int64_t>& widths) {
+  std::string text;
+  for (int64_t width : widths) text += (text.empty() ? "" : ", ") + std::to_string(width);
+  return "[" + text + "]";
+}
+
+int64_t in_groups(int64_t width) {
+  return (width + kSimNormGroup - 1) / kSimNormGroup * kSimNormGroup;
+}
+
+void check_widths(const std::string& network, const std::vector<int64_t>& widths, bool grouped) {
+  SettingError::What what{.setting = "tdmpc2.hidden." + network, .got = text_of(widths)};
+  if (widths.size() > kMostHidden) {
+    what.must = "at most " + std::to_string(kMostHidden) + " layers";
+    throw SettingError(what);
+  }
+  std::vector<int64_t> nearest;
+  for (int64_t width : widths) nearest.push_back(grouped ? in_groups(width) : width);
+  if (nearest == widths) return;
+  what.must = "multiples of " + std::to_string(kSimNormGroup), what.nearest = text_of(nearest);
+  throw SettingError(what);
+}
+
+}  // namespace
 
 void Options::describe(OptionTable& t) {
   const Rule share{.min = 0, .max = 1}, width{.min = 0, .max = 1 << 16};
@@ -15,10 +44,24 @@ void Options::describe(OptionTable& t) {
   t.add("enc_dim", enc_dim, "width of the encoder's hidden layers", width);
   t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more",
         {.min = 0, .max = 64});
-  t.add("mlp_dim", mlp_dim, "width of all other hidden layers", width);
+  t.add("mlp_dim", mlp_dim, "width of all other hidden layers, two in each network", width);
   t.add("latent_dim", latent_dim, "width of the latent state", width);
   t.add("num_q", num_q, "value networks", {.min = 0, .max = 64});
-  t.stands_for("size", {"enc_dim", "enc_layers", "mlp_dim", "latent_dim", "num_q"});
+  const Rule widths{.min = 1, .max = 1 << 16, .unit = "units"};
+  const std::pair<const char*, std::vector<int64_t>&> networks[] = {
+      {"encoder", hidden.encoder},
+      {"dynamics", hidden.dynamics},
+      {"reward", hidden.reward},
+      {"termination", hidden.termination},
+      {"q", hidden.q},
+      {"policy", hidden.policy}};
+  std::vector<std::string> governed{"enc_dim", "enc_layers", "mlp_dim", "latent_dim", "num_q"};
+  for (const auto& [network, list] : networks) {
+    const std::string name = network, instead = name == "encoder" ? "enc_dim" : "mlp_dim";
+    t.add("hidden." + name, list, "hidden layers of this network alone; []: by " + instead, widths);
+    governed.push_back("hidden." + name);
+  }
+  t.stands_for("size", governed);
   t.add("task_dim", task_dim, "width of a task's embedding, where there are several tasks",
         {.min = 1, .max = 4096});
   t.add("dropout", dropout, "share of the value networks' first layer that is dropped",
@@ -108,6 +151,18 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   if (setting == "termination" && !mpc) return "tdmpc2.mpc is off, so nothing is planned";
   if (setting == "task_dim" && spec.tasks.empty()) return "there is one task";
   if (setting == "image_shift" && !sees_picture(spec)) return "nothing is seen as an image";
+  // widths that others say
+  if (setting == "hidden.termination" && !foreseen)
+    return "tdmpc2.episodic is off, so no termination is foreseen";
+  if ((setting == "enc_dim" || setting == "enc_layers" || setting == "hidden.encoder") &&
+      sees_picture(spec))
+    return "the encoder of images is of convolutions";
+  if ((setting == "enc_dim" || setting == "enc_layers") && !hidden.encoder.empty())
+    return "tdmpc2.hidden.encoder says how wide its layers are";
+  const auto& h = hidden;
+  if (setting == "mlp_dim" && !h.dynamics.empty() && !h.reward.empty() && !h.q.empty() &&
+      !h.policy.empty() && (!foreseen || !h.termination.empty()))
+    return "tdmpc2.hidden says how wide each network is";
   return "";
 }
 
@@ -122,14 +177,18 @@ void Options::check() const {
   at_most("elites", elites, "tdmpc2.samples", samples);
   at_most("policy_trajectories", policy_trajectories, "tdmpc2.samples - 1", samples - 1);
   at_most("min_std", min_std, "tdmpc2.max_std", max_std);
-  // plans take rows of heads in groups of it
-  if (mpc && mlp_dim % kSimNormGroup != 0) {
-    const int64_t next = (mlp_dim / kSimNormGroup + 1) * kSimNormGroup;
+  // plans take rows of heads in groups
+  if (mpc && in_groups(mlp_dim) != mlp_dim)
     throw SettingError({.setting = "tdmpc2.mlp_dim",
                         .must = "a multiple of " + std::to_string(kSimNormGroup),
                         .got = std::to_string(mlp_dim),
-                        .nearest = std::to_string(next)});
-  }
+                        .nearest = std::to_string(in_groups(mlp_dim))});
+  check_widths("encoder", hidden.encoder, /*grouped=*/false);
+  check_widths("dynamics", hidden.dynamics, mpc);
+  check_widths("reward", hidden.reward, mpc);
+  check_widths("termination", hidden.termination, mpc);
+  check_widths("q", hidden.q, mpc);
+  check_widths("policy", hidden.policy, mpc);
 }
 
 }  // namespace maglev::tdmpc2

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "base/config/options.h"
 #include "engine/algo/algorithm.h"
@@ -22,12 +23,20 @@ constexpr auto names_of(TerminalAction) { return std::array{"sample", "mean"}; }
 enum class Termination { hard, soft };
 constexpr auto names_of(Termination) { return std::array{"hard", "soft"}; }
 
+/// Widths of each network's hidden layers, from its inputs on; as a setting, none: as wide and as
+/// many as the model of that size has.
+struct HiddenWidths {
+  std::vector<int64_t> encoder = {}, dynamics = {}, reward = {}, termination = {}, q = {},
+                       policy = {};
+};
+
 /// Settings of TD-MPC2 (Hansen, Su and Wang, "TD-MPC2: scalable, robust world models for continuous
 /// control", ICLR 2024). Widths of 0 are those of `size`.
 struct Options {
   // the world model
   ModelSize size = ModelSize::m5;
   int64_t enc_dim = 0, enc_layers = 0, mlp_dim = 0, latent_dim = 0, num_q = 0;
+  HiddenWidths hidden;
   int64_t task_dim = 96;
   double dropout = 0.01;
   OnOff episodic;  ///< auto: unless there are several tasks

@@ -60,7 +60,8 @@ PassCost plan_pass(const Options& o, const ModelShape& s, const ModelLayout& l) 
   if (s.episodic) step = step + pass_of(l.termination);
   const PassCost policy = pass_of(l.policy), end = policy + pass_of(l.q.front()) * kDrawn;
   // the first step's latent is the same for all samples: its product is taken once
-  const PassCost shared{4 * double(s.latent) * double(s.mlp_dim)};
+  const PassCost shared{2 * double(s.latent) *
+                        double(s.hidden.dynamics.front() + s.hidden.reward.front())};
   PassCost sum = pass_of(l.encoder) + (policy + step) * (P * H) + step * (I * (S - P) * H) +
                  end * (I * S) + shared * (-I * (S - P));
   sum.launches = pass_of(l.encoder).launches + (policy.launches + step.launches) * H +

@@ -156,9 +156,10 @@ TEST(EmulatedTdmpc2, plans_are_the_same_with_ends_within_products) {
     Planners p(o);
     for (int64_t N : {1, 3}) expect_one_plan(p, N);
   }
-  Options no_policy = plan_sizes(), one_step = plan_sizes();
+  Options no_policy = plan_sizes(), one_step = plan_sizes(), unlike = plan_sizes();
   no_policy.policy_trajectories = 0, one_step.horizon = 1;
-  for (const Options& o : {no_policy, one_step}) {
+  unlike.hidden = {.reward = {48, 16}, .termination = {16}, .q = {48, 32, 16}};
+  for (const Options& o : {no_policy, one_step, unlike}) {
     Planners p(o);
     expect_one_plan(p, 2);
   }

@@ -32,10 +32,11 @@ std::string DeviceLearner::obstacle(const LearnerOptions& options) {
   if (s.image()) return "the encoder has convolutions";
   if (s.tasks > 0) return "there are several tasks";
   if (s.simnorm != kSimNormGroup) return "simnorm_dim is not 8";
-  for (int64_t width : {s.enc_dim, s.mlp_dim, s.latent}) {
-    if (width % kSimNormGroup != 0) return "a width is not a multiple of 8";
-    if (width > kWidest) return "a width is above " + std::to_string(kWidest);
-  }
+  for (const auto& widths : {s.hidden.encoder, s.head_widths(), std::vector<int64_t>{s.latent}})
+    for (int64_t width : widths) {
+      if (width % kSimNormGroup != 0) return "a width is not a multiple of 8";
+      if (width > kWidest) return "a width is above " + std::to_string(kWidest);
+    }
   return "";
 }
 
@@ -189,8 +190,9 @@ at::Tensor DeviceLearner::learn_values(ModelPass& pass, const Part& part) const 
   const int64_t n = options_.shape.num_q, H = part.rows.action.size(0);
   StackRun run = q_.run(both_of(pass.from));
   if (options_.options.dropout > 0)
-    run.uniform = uniforms(UpdateNumbers::value_dropout, n * H, options_.shape.mlp_dim, part)
-                      .view({n, H * part.count(), -1});
+    run.uniform =
+        uniforms(UpdateNumbers::value_dropout, n * H, options_.shape.hidden.q.front(), part)
+            .view({n, H * part.count(), -1});
   auto logits = in_f32(q_.forward(run));
   const auto loss = two_hot_loss_back_(logits, pass.wanted, pass.weights,
                                        options_.options.value_coef / double(n), kTwoHot);
@@ -275,7 +277,7 @@ DeviceLearner::PolicyPass DeviceLearner::policy_pass(const Part& part,
   pass.q = pass.pair.run(both_of(x));
   if (dropout > 0)
     pass.q.uniform =
-        uniforms(UpdateNumbers::policy_dropout, 2 * steps, options_.shape.mlp_dim, part)
+        uniforms(UpdateNumbers::policy_dropout, 2 * steps, options_.shape.hidden.q.front(), part)
             .view({2, rows, -1});
   pass.logits = in_f32(pass.pair.forward(pass.q));
   pass.value = two_hot_value(pass.logits, kTwoHot).mean(0);

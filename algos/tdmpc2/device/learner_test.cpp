@@ -38,8 +38,8 @@ TEST_P(DeviceLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, DeviceLearnerParity,
                          testing::Values(Setting{}, Setting{.B = 9, .H = 5},
-                                         Setting{
-                                             .B = 20, .H = 1, .episodic = false, .dropout = 0}));
+                                         Setting{.B = 20, .H = 1, .episodic = false, .dropout = 0},
+                                         Setting{.B = 20, .H = 2, .hidden = unlike_widths()}));
 
 // what autograd in bf16 is off by is the measure: both round what enters a product
 TEST(DeviceLearner, in_bf16_is_as_far_from_fp32_as_autograd_is) {
@@ -75,9 +75,9 @@ TEST(DeviceLearner, says_what_it_cannot_take) {
   EXPECT_EQ(DeviceLearner::obstacle(learner_options({.precision = Precision::bf16}, pool)), "");
   EXPECT_NE(DeviceLearner::obstacle(learner_options({.images = true}, pool)), "");
   EXPECT_NE(DeviceLearner::obstacle(learner_options({.episodic = false, .tasks = true}, pool)), "");
-  options.shape.mlp_dim = 20;
+  options.shape.hidden.reward = {32, 20};
   EXPECT_NE(DeviceLearner::obstacle(options), "");
-  options.shape.mlp_dim = 8192;
+  options.shape.hidden.reward = {32, 8192};
   EXPECT_NE(DeviceLearner::obstacle(options), "");
 }
 

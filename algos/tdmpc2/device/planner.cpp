@@ -40,9 +40,9 @@ struct DevicePlanner::Work {
   at::Tensor z;         ///< [N, D]
   at::Tensor mask;      ///< [N, A]; undefined without tasks
   at::Tensor discount;  ///< [N or 1, H + 1] f32
-  at::Tensor base;      ///< [N, 2, M] f32: the first step's products with the latent
-  at::Tensor step_start, policy_start;  ///< [N or 1, G, M] f32
-  at::Tensor q_start;                   ///< [N * num_q, M] f32; undefined without tasks
+  at::Tensor base;      ///< [N, features] f32: the first step's products with the latent
+  at::Tensor step_start, policy_start;  ///< [N or 1, features] f32
+  at::Tensor q_start;                   ///< [N * num_q, width] f32; undefined without tasks
   at::Tensor mean, std, actions;        ///< [N, H, A], [N, H, A], [N, H, S, A] f32
   at::Tensor inputs;                    ///< [H, N * (S - P), ld]
   at::Tensor last;                 ///< [N, S, ld]: latents behind the horizon and their actions
@@ -79,28 +79,24 @@ DevicePlanner::DevicePlanner(const PlanOptions& options, const ModelShape& shape
   if (device.is_cuda() && options.sizes.S > kMostMppiSamples)
     throw Error("[tdmpc2] tdmpc2.samples must be at most " + std::to_string(kMostMppiSamples) +
                 " on a GPU, got " + std::to_string(options.sizes.S));
-  const int64_t D = shape.latent, A = shape.actions, M = shape.mlp_dim, T = shape.task_dim;
-  const int64_t tails = shape.episodic ? 2 : 1, nq = shape.num_q;
+  const int64_t D = shape.latent, A = shape.actions, nq = shape.num_q;
+  const HiddenWidths& h = shape.hidden;
   const auto f = at::TensorOptions(at::kFloat).device(device);
-  auto side = [&](int64_t in, int64_t nets, int64_t width, bool first) {
-    return Side{first ? weight({in, nets * width}) : weight({nets, in, width}),
-                at::zeros({1, nets, width}, f), at::zeros({1, nets, width}, f),
-                at::zeros({1, nets, width}, f)};
-  };
-  auto out = [&](int64_t width) { return Out{weight({M, width}), at::zeros({width}, f)}; };
-  // shapes alone: publish() fills them, at addresses that stay
-  step_one_ = side(D + A, heads_, M, true), step_two_ = side(M, heads_, M, false);
-  policy_one_ = side(D, tails, M, true), policy_two_ = side(M, tails, M, false);
-  dynamics_out_ = side(M, 1, D, true);
-  reward_out_ = out(kBins), policy_out_ = out(2 * A), termination_out_ = out(1);
-  q_one_ = empty({nq, M * ld_}).zero_(), q_two_ = empty({nq, M * M}),
-  q_three_ = empty({nq, product_tiles(kBins) * M}).zero_();
-  q_vectors_ = at::zeros({nq, 6 * M + kBins}, f);
+  // networks that read the same inputs lie side by side: those of a step, those of a latent
+  std::vector<std::vector<int64_t>> of_step{h.dynamics, h.reward}, of_latent{h.policy};
+  if (shape.episodic) of_step.push_back(h.termination), of_latent.push_back(h.termination);
+  step_ = heads(D + A, of_step), policy_ = heads(D, of_latent);
+  dynamics_out_ = side(1, h.dynamics.back(), D);
+  reward_out_ = out(h.reward.back(), kBins), policy_out_ = out(h.policy.back(), 2 * A);
+  if (shape.episodic) termination_out_ = out(h.termination.back(), 1);
+  int64_t in = ld_;
+  for (int64_t width : h.q) q_weights_.push_back(empty({nq, width * in}).zero_()), in = width;
+  q_weights_.push_back(empty({nq, product_tiles(kBins) * in}).zero_());
+  q_vectors_ = at::zeros({nq, q_vector() + kBins}, f);
   // of tasks, in f32: products with an embedding are where the sums of a first layer begin
-  if (T > 0) {
-    step_task_ = at::zeros({T, heads_ * M}, f), policy_task_ = at::zeros({T, tails * M}, f);
-    q_task_ = at::zeros({T, nq * M}, f);
-    embedding_ = at::zeros({shape.tasks, T}, f);
+  if (shape.task_dim > 0) {
+    q_task_ = at::zeros({shape.task_dim, nq * h.q.front()}, f);
+    embedding_ = at::zeros({shape.tasks, shape.task_dim}, f);
   }
   // discount^t of each task
   const auto gamma = at::tensor(options.discount).unsqueeze(1);
@@ -119,52 +115,107 @@ std::string DevicePlanner::obstacle(const ModelShape& shape, Precision precision
                                     at::Device device) {
   if (!device.is_cuda() || precision != Precision::bf16) return "products are not bf16 on a GPU";
   if (std::ranges::count(precisions_of(device), Precision::bf16) == 0) return "it has no bf16";
-  const int64_t widest = std::max(shape.latent, shape.mlp_dim);
   if (shape.latent + shape.actions > kMostProductInputs)
     return "latents and actions are more than " + std::to_string(kMostProductInputs);
-  if (shape.latent % kProductTile || shape.mlp_dim % kProductTile || widest > kMostEndedFeatures)
-    return "latent_dim and mlp_dim are not multiples of " + std::to_string(kProductTile) +
-           " up to " + std::to_string(kMostEndedFeatures);
+  std::vector<int64_t> widths = shape.head_widths();
+  widths.push_back(shape.latent);
+  for (int64_t width : widths)
+    if (width % kProductTile || width > kMostEndedFeatures)
+      return "latents and hidden layers are not all multiples of " + std::to_string(kProductTile) +
+             " wide, up to " + std::to_string(kMostEndedFeatures);
   return "";
+}
+
+int64_t DevicePlanner::Heads::features(int64_t nets) const {
+  int64_t sum = 0;
+  for (const Block& block : blocks)
+    sum += std::clamp<int64_t>(nets - block.begin, 0, block.nets) * block.widths.front();
+  return sum;
+}
+
+int64_t DevicePlanner::q_vector() const {
+  int64_t sum = 0;
+  for (int64_t width : shape_.hidden.q) sum += 3 * width;
+  return sum;
+}
+
+DevicePlanner::Side DevicePlanner::side(int64_t nets, int64_t in, int64_t out) const {
+  const auto vector = [&] {
+    return at::zeros({1, nets, out}, at::TensorOptions().device(device_));
+  };
+  return {weight({nets, in, out}), vector(), vector(), vector()};
+}
+
+DevicePlanner::Out DevicePlanner::out(int64_t in, int64_t out) const {
+  return {weight({in, out}), at::zeros({out}, at::TensorOptions().device(device_))};
+}
+
+DevicePlanner::Heads DevicePlanner::heads(int64_t in,
+                                          const std::vector<std::vector<int64_t>>& hidden) const {
+  const auto f = at::TensorOptions(at::kFloat).device(device_);
+  Heads heads;
+  for (size_t net = 0; net < hidden.size(); ++net) {
+    const auto& widths = hidden[net];
+    if (!heads.blocks.empty() && heads.blocks.back().widths == widths) ++heads.blocks.back().nets;
+    else
+      heads.blocks.push_back({.begin = int64_t(net),
+                              .nets = 1,
+                              .column = heads.features(int64_t(net)),
+                              .widths = widths});
+  }
+  const int64_t features = heads.features(int64_t(hidden.size()));
+  heads.first = weight({in, features}), heads.start = at::zeros({1, features}, f);
+  if (shape_.task_dim > 0) heads.task = at::zeros({shape_.task_dim, features}, f);
+  for (Block& block : heads.blocks)
+    for (size_t l = 0; l < block.widths.size(); ++l) {
+      const auto vector = [&] { return at::zeros({1, block.nets, block.widths[l]}, f); };
+      block.layers.push_back(l == 0 ? Side{.gain = vector(), .shift = vector()}
+                                    : side(block.nets, block.widths[l - 1], block.widths[l]));
+    }
+  return heads;
 }
 
 void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
   at::NoGradGuard no_grad;
-  const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
-  auto vectors = [](Side& side, int64_t g, const Layer& layer) {
-    side.start[0][g].copy_(layer.bias);
-    side.gain[0][g].copy_(layer.gain), side.shift[0][g].copy_(layer.shift);
-  };
-  // of a first layer's weights the first `own` inputs, then 0 up to `one`'s; the task's are apart
-  auto hidden = [&](Side& one, Side& two, at::Tensor& task, int64_t g, const Mlp& mlp,
-                    int64_t own) {
-    const Layer &first = *mlp.layers[0], &second = *mlp.layers[1];
-    auto columns = one.weight.narrow(1, g * M, M);
+  const int64_t D = shape_.latent, A = shape_.actions;
+  // of a first layer's weights the first `own` inputs, then 0 up to `heads`'; the task's are apart
+  auto hidden = [](Heads& heads, int64_t net, const Mlp& mlp, int64_t own) {
+    Block& block =
+        *std::ranges::find_if(heads.blocks, [&](const Block& b) { return net < b.begin + b.nets; });
+    const int64_t g = net - block.begin, width = block.widths.front();
+    const int64_t column = block.column + g * width;
+    const Layer& first = *mlp.layers[0];
+    auto columns = heads.first.narrow(1, column, width);
     columns.narrow(0, 0, own).copy_(first.weight.narrow(1, 0, own).t());
     if (own < columns.size(0)) columns.narrow(0, own, columns.size(0) - own).zero_();
-    if (task.defined())
-      task.narrow(1, g * M, M).copy_(first.weight.narrow(1, own, task.size(0)).t());
-    two.weight[g].copy_(second.weight.t());
-    vectors(one, g, first), vectors(two, g, second);
+    if (heads.task.defined())
+      heads.task.narrow(1, column, width)
+          .copy_(first.weight.narrow(1, own, heads.task.size(0)).t());
+    heads.start[0].narrow(0, column, width).copy_(first.bias);
+    for (size_t l = 0; l < block.layers.size(); ++l) {
+      const Layer& layer = *mlp.layers[l];
+      Side& side = block.layers[l];
+      side.gain[0][g].copy_(layer.gain), side.shift[0][g].copy_(layer.shift);
+      if (l > 0) side.weight[g].copy_(layer.weight.t()), side.start[0][g].copy_(layer.bias);
+    }
   };
   auto out = [](Out& to, const Mlp& mlp) {
-    to.weight.copy_(mlp.layers[2]->weight.t());
-    to.start.copy_(mlp.layers[2]->bias);
+    to.weight.copy_(mlp.layers.back()->weight.t());
+    to.start.copy_(mlp.layers.back()->bias);
   };
-  // networks that read the same inputs lie side by side: those of a step, those of a latent
-  hidden(step_one_, step_two_, step_task_, 0, model.dynamics_head(), D + A);
-  hidden(step_one_, step_two_, step_task_, 1, model.reward_head(), D + A);
-  hidden(policy_one_, policy_two_, policy_task_, 0, model.policy_head(), D);
+  hidden(step_, 0, model.dynamics_head(), D + A);
+  hidden(step_, 1, model.reward_head(), D + A);
+  hidden(policy_, 0, model.policy_head(), D);
   if (shape_.episodic) {
-    at::Tensor none;
-    hidden(step_one_, step_two_, none, 2, *model.termination_head(), D);
-    hidden(policy_one_, policy_two_, none, 1, *model.termination_head(), D);
+    hidden(step_, 2, *model.termination_head(), D);
+    hidden(policy_, 1, *model.termination_head(), D);
     out(termination_out_, *model.termination_head());
   }
   // last layers: each head has its own
-  const Layer& latent = *model.dynamics_head().layers[2];
-  dynamics_out_.weight.copy_(latent.weight.t());
-  vectors(dynamics_out_, 0, latent);
+  const Layer& latent = *model.dynamics_head().layers.back();
+  dynamics_out_.weight[0].copy_(latent.weight.t());
+  dynamics_out_.start[0][0].copy_(latent.bias);
+  dynamics_out_.gain[0][0].copy_(latent.gain), dynamics_out_.shift[0][0].copy_(latent.shift);
   out(reward_out_, model.reward_head());
   out(policy_out_, model.policy_head());
 
@@ -173,30 +224,43 @@ void DevicePlanner::publish(const WorldModel& model, const at::Tensor& params) {
   const int64_t nq = shape_.num_q;
   const auto q = stacked(params.narrow(0, layout.q_begin(), layout.q_end() - layout.q_begin()),
                          layout.q[0], nq);
-  q_one_.view({nq, M, ld_}).narrow(2, 0, D + A).copy_(q[0].weight.narrow(2, 0, D + A));
-  q_two_.view({nq, M, M}).copy_(q[1].weight);
-  q_three_.view({nq, -1, M}).narrow(1, 0, kBins).copy_(q[2].weight);
   int64_t offset = 0;
-  for (size_t l = 0; l < 2; ++l)
-    for (const auto* part : {&q[l].bias, &q[l].gain, &q[l].shift})
-      q_vectors_.narrow(1, M * offset++, M).copy_(part->squeeze(1));
-  q_vectors_.narrow(1, 6 * M, kBins).copy_(q[2].bias.squeeze(1));
+  const auto put = [&](const at::Tensor& vector) {
+    q_vectors_.narrow(1, offset, vector.size(2)).copy_(vector.squeeze(1));
+    offset += vector.size(2);
+  };
+  for (size_t l = 0; l < q.size(); ++l) {
+    const int64_t own = l == 0 ? D + A : q[l].weight.size(2), line = l == 0 ? ld_ : own;
+    q_weights_[l]
+        .view({nq, -1, line})
+        .narrow(1, 0, q[l].weight.size(1))
+        .narrow(2, 0, own)
+        .copy_(q[l].weight.narrow(2, 0, own));
+    put(q[l].bias);
+    if (q[l].gain.defined()) put(q[l].gain), put(q[l].shift);
+  }
   // products with the embedding are one product for all value networks
   if (q_task_.defined()) {
-    q_task_.view({shape_.task_dim, nq, M})
+    q_task_.view({shape_.task_dim, nq, -1})
         .copy_(q[0].weight.narrow(2, D + A, shape_.task_dim).permute({2, 0, 1}));
     embedding_.copy_(params.narrow(0, layout.embedding, embedding_.numel()).view_as(embedding_));
   }
 }
 
 std::vector<at::Tensor> DevicePlanner::weights() const {
-  const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim, nq = shape_.num_q;
-  std::vector<at::Tensor> all{q_one_.view({nq, M, ld_}).narrow(2, 0, D + A),
-                              q_two_.view({nq, M, M}),
-                              q_three_.view({nq, -1, M}).narrow(1, 0, kBins)};
-  for (const Side* side : {&step_one_, &step_two_, &policy_one_, &policy_two_, &dynamics_out_})
-    all.push_back(side->weight);
-  for (const Out* out : {&reward_out_, &policy_out_, &termination_out_}) all.push_back(out->weight);
+  const int64_t D = shape_.latent, A = shape_.actions, nq = shape_.num_q;
+  std::vector<at::Tensor> all{q_weights_.front().view({nq, -1, ld_}).narrow(2, 0, D + A)};
+  for (size_t l = 1; l < q_weights_.size(); ++l)
+    all.push_back(q_weights_[l].view({nq, -1, shape_.hidden.q[l - 1]}));
+  all.back() = all.back().narrow(1, 0, kBins);
+  for (const Heads* heads : {&step_, &policy_}) {
+    all.push_back(heads->first);
+    for (const Block& block : heads->blocks)
+      for (size_t l = 1; l < block.layers.size(); ++l) all.push_back(block.layers[l].weight);
+  }
+  all.push_back(dynamics_out_.weight);
+  for (const Out* out : {&reward_out_, &policy_out_, &termination_out_})
+    if (out->weight.defined()) all.push_back(out->weight);
   return all;
 }
 
@@ -223,50 +287,59 @@ ProductRows DevicePlanner::ended(const Work& w, const DenseEndTensors& open,
   return {.ready = to};
 }
 
-ProductRows DevicePlanner::hidden(const Work& w, const ProductRows& x, const at::Tensor& first,
-                                  const at::Tensor& start, const Side& one, const Side& two,
-                                  int64_t nets) const {
-  const int64_t M = shape_.mlp_dim;
-  const auto mish = [&](const at::Tensor& sums, const at::Tensor& begin, const Side& side) {
-    return DenseEndTensors{.x = sums,
-                           .start = begin,
-                           .gain = side.gain.narrow(1, 0, nets),
-                           .shift = side.shift.narrow(1, 0, nets),
-                           .end = DenseEnd::mish};
-  };
-  // one product for all first layers; their end lays the networks apart for the second
-  const auto side_by_side = product(w, x, for_all(first));
-  const int64_t N = side_by_side.size(0), R = side_by_side.size(1);
-  at::Tensor apart;
-  if (!w.ends_in_products) apart = empty({nets, N, R, M}).permute({1, 2, 0, 3});
-  const auto h = ended(w, mish(side_by_side.view({N, R, nets, M}), start, one), apart);
-  const auto second = product(w, h, two.weight.narrow(0, 0, nets).unsqueeze(0));
-  return ended(w, mish(second, two.start.narrow(1, 0, nets), two), second);
+std::vector<ProductRows> DevicePlanner::hidden(const Work& w, const ProductRows& x,
+                                               const Heads& heads, const at::Tensor& start,
+                                               int64_t nets, int64_t from, int64_t inputs) const {
+  // one product for all first layers
+  const auto first = heads.first.narrow(0, from, inputs).narrow(1, 0, heads.features(nets));
+  const auto all = product(w, x, for_all(first)).select(2, 0);
+  const int64_t N = all.size(0), R = all.size(1);
+  std::vector<ProductRows> ends;
+  for (const Block& block : heads.blocks) {
+    const int64_t count = std::min(block.nets, nets - block.begin), width = block.widths.front();
+    if (count <= 0) break;
+    const auto mish = [&](const at::Tensor& sums, const at::Tensor& begin, const Side& side) {
+      return DenseEndTensors{.x = sums,
+                             .start = begin,
+                             .gain = side.gain.narrow(1, 0, count),
+                             .shift = side.shift.narrow(1, 0, count),
+                             .end = DenseEnd::mish};
+    };
+    // its end lays the networks apart for the second
+    const auto sums = all.narrow(2, block.column, count * width).view({N, R, count, width});
+    const auto begin = start.narrow(1, block.column, count * width).view({-1, count, width});
+    at::Tensor apart;
+    if (!w.ends_in_products) apart = empty({count, N, R, width}).permute({1, 2, 0, 3});
+    ProductRows h = ended(w, mish(sums, begin, block.layers.front()), apart);
+    for (size_t l = 1; l < block.layers.size(); ++l) {
+      const Side& side = block.layers[l];
+      const auto y = product(w, h, side.weight.narrow(0, 0, count).unsqueeze(0));
+      h = ended(w, mish(y, side.start.narrow(1, 0, count), side), y);
+    }
+    for (int64_t g = 0; g < count; ++g) ends.push_back(of_network(h, g));
+  }
+  return ends;
 }
 
 ProductRows DevicePlanner::step(Work& w, int64_t t, const ProductRows& latents,
                                 const at::Tensor& inputs, const at::Tensor& next, int64_t first,
                                 SideStream& rewards) {
-  const int64_t D = shape_.latent, A = shape_.actions, M = shape_.mlp_dim;
+  const int64_t D = shape_.latent, A = shape_.actions;
   // every sequence of an environment begins at the same latent: its products are one row
-  const int64_t nets = t == 0 ? 2 : heads_;
-  const auto weight = step_one_.weight.narrow(1, 0, nets * M);
   const auto actions = inputs.narrow(2, D, A).unsqueeze(2);
-  ProductRows h;
-  if (t == 0)
-    h = hidden(w, {.ready = actions}, weight.narrow(0, D, A), w.base, step_one_, step_two_, nets);
+  std::vector<ProductRows> h;
+  if (t == 0) h = hidden(w, {.ready = actions}, step_, w.base, 2, D, A);
   else if (latents.open.x.defined())
-    h = hidden(w, {.open = latents.open, .ready = actions}, weight, w.step_start, step_one_,
-               step_two_, nets);
+    h = hidden(w, {.open = latents.open, .ready = actions}, step_, w.step_start, heads_, 0, D + A);
   else
-    h = hidden(w, {.ready = inputs.narrow(2, 0, D + A).unsqueeze(2)}, weight, w.step_start,
-               step_one_, step_two_, nets);
+    h = hidden(w, {.ready = inputs.narrow(2, 0, D + A).unsqueeze(2)}, step_, w.step_start, heads_,
+               0, D + A);
   // the next step waits for latents alone
-  const auto reward = [&] { add_reward(w, t, h, nets, first); };
+  const auto reward = [&] { add_reward(w, t, h, first); };
   if (w.beside) rewards.fork(reward);
   else reward();
   // the next latents, straight into the inputs of the next step
-  const DenseEndTensors latent{.x = product(w, of_network(h, 0), for_all(dynamics_out_.weight)),
+  const DenseEndTensors latent{.x = product(w, h[0], dynamics_out_.weight.unsqueeze(0)),
                                .start = dynamics_out_.start,
                                .gain = dynamics_out_.gain,
                                .shift = dynamics_out_.shift,
@@ -276,14 +349,18 @@ ProductRows DevicePlanner::step(Work& w, int64_t t, const ProductRows& latents,
   return {.ready = next.unsqueeze(2)};
 }
 
-void DevicePlanner::add_reward(Work& w, int64_t t, const ProductRows& h, int64_t nets,
+void DevicePlanner::add_reward(Work& w, int64_t t, const std::vector<ProductRows>& h,
                                int64_t first) {
   // a reward counts while the sequence is alive: that is judged at the latent the step begins at
-  const auto reward = product(w, of_network(h, 1), for_all(reward_out_.weight));
+  const auto reward = product(w, h[1], for_all(reward_out_.weight));
   at::Tensor logit;
-  if (nets == 3) logit = product(w, of_network(h, 2), for_all(termination_out_.weight));
+  if (h.size() == 3) logit = product(w, h[2], for_all(termination_out_.weight));
   // nobody else may be given their memory before they were read
-  if (w.beside) w.rewarded.insert(w.rewarded.end(), {h.open.x, h.ready, reward, logit});
+  if (w.beside) {
+    for (const ProductRows& rows : h)
+      w.rewarded.insert(w.rewarded.end(), {rows.open.x, rows.ready});
+    w.rewarded.insert(w.rewarded.end(), {reward, logit});
+  }
   mppi_reward({.bins = kTwoHot,
                .logits = reward.const_data_ptr(),
                .bias = f32(reward_out_.start),
@@ -305,15 +382,15 @@ void DevicePlanner::add_reward(Work& w, int64_t t, const ProductRows& h, int64_t
 
 void DevicePlanner::roll_policy(Work& w) {
   const auto [H, S, P, E, I, A] = options_.sizes;
-  const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
+  const int64_t N = w.N, D = shape_.latent;
+  const auto start = w.policy_start.narrow(1, 0, policy_.features(1));
   auto inputs = empty({H, N, P, ld_});
   ProductRows latents{.ready = w.z.view({N, 1, 1, D})};
   for (int64_t t = 0; t < H; ++t) {
     const auto x = inputs[t];
     // all trajectories of an environment begin at one latent: the first head is one row
-    const auto h = hidden(w, latents, policy_one_.weight.narrow(1, 0, M),
-                          w.policy_start.narrow(1, 0, 1), policy_one_, policy_two_, 1);
-    const auto head = product(w, h, for_all(policy_out_.weight));
+    const auto h = hidden(w, latents, policy_, start, 1, 0, D);
+    const auto head = product(w, h[0], for_all(policy_out_.weight));
     mppi_policy({.noise = w.numbers(numbers_.policy + t * P * A),
                  .head = head.const_data_ptr(),
                  .bias = f32(policy_out_.start),
@@ -339,25 +416,24 @@ void DevicePlanner::roll_policy(Work& w) {
 }
 
 void DevicePlanner::gather_q_pair(Work& w, int64_t round) {
-  w.q = gather_rows({q_one_, q_two_, q_three_, q_vectors_}, w.pair[round].view({2 * w.N}));
+  std::vector<at::Tensor> networks = q_weights_;
+  networks.push_back(q_vectors_);
+  w.q = gather_rows(networks, w.pair[round].view({2 * w.N}));
 }
 
 void DevicePlanner::total(Work& w, int64_t round) {
   const auto [H, S, P, E, I, A] = options_.sizes;
-  const int64_t N = w.N, D = shape_.latent, M = shape_.mlp_dim;
-  const int64_t tails = shape_.episodic ? 2 : 1;
+  const int64_t N = w.N, D = shape_.latent, tails = shape_.episodic ? 2 : 1;
   // the round's value networks are there, and the latents of the policy's trajectories
   aside_.join();
   // the policy's actions behind the horizon, and whether a sequence has ended there
-  const auto h = hidden(w, {.ready = w.last.narrow(2, 0, D).unsqueeze(2)}, policy_one_.weight,
-                        w.policy_start, policy_one_, policy_two_, tails);
+  const auto h = hidden(w, {.ready = w.last.narrow(2, 0, D).unsqueeze(2)}, policy_, w.policy_start,
+                        tails, 0, D);
   at::Tensor logit;
-  const auto terminate = [&] {
-    logit = product(w, of_network(h, 1), for_all(termination_out_.weight));
-  };
+  const auto terminate = [&] { logit = product(w, h[1], for_all(termination_out_.weight)); };
   if (tails == 2 && w.beside) rewards_.fork(terminate);
   else if (tails == 2) terminate();
-  const auto head = product(w, of_network(h, 0), for_all(policy_out_.weight));
+  const auto head = product(w, h[0], for_all(policy_out_.weight));
   mppi_policy({.noise = w.numbers(numbers_.terminal + round * S * A),
                .head = head.const_data_ptr(),
                .bias = f32(policy_out_.start),
@@ -385,33 +461,42 @@ void DevicePlanner::total(Work& w, int64_t round) {
   if (!w.beside) gather_q_pair(w, round);
   const auto q = std::exchange(w.q, {});
   const auto pair = w.pair[round].view({2 * N});
-  const auto vectors = q[3].view({N, 2, 6 * M + kBins});
-  auto part = [&](int64_t i) { return vectors.narrow(2, i * M, M); };
-  auto first_start = part(0);
+  const auto& widths = shape_.hidden.q;
+  const auto vectors = q.back().view({N, 2, q_vector() + kBins});
+  int64_t at = 0;
+  const auto vector = [&](int64_t width) {
+    return vectors.narrow(2, std::exchange(at, at + width), width);
+  };
+  const auto mish = [&](const at::Tensor& sums, const at::Tensor& start) {
+    const auto gain = vector(sums.size(3)), shift = vector(sums.size(3));
+    return DenseEndTensors{
+        .x = sums, .start = start, .gain = gain, .shift = shift, .end = DenseEnd::mish};
+  };
+  const auto weight = [&](size_t l, int64_t nets, int64_t out, int64_t in, int64_t line) {
+    return q[l].view({N, nets, -1, line}).narrow(2, 0, out).narrow(3, 0, in).transpose(2, 3);
+  };
+  auto start = vector(widths[0]);
   // with tasks the bias comes with the embedding's products
   if (w.q_start.defined()) {
     const auto row = at::arange(N, pair.options()).repeat_interleave(2) * shape_.num_q + pair;
-    first_start = at::index_select(w.q_start, 0, row).view({N, 2, M});
+    start = at::index_select(w.q_start, 0, row).view({N, 2, widths[0]});
   }
   // both networks of the pair read the same latents and actions: one product an environment
-  const auto weight = [&](int64_t i, int64_t nets, int64_t out, int64_t in, int64_t line) {
-    return q[i].view({N, nets, -1, line}).narrow(2, 0, out).narrow(3, 0, in).transpose(2, 3);
-  };
-  const auto mish = [&](const at::Tensor& sums, const at::Tensor& start, int64_t i) {
-    return DenseEndTensors{
-        .x = sums, .start = start, .gain = part(i), .shift = part(i + 1), .end = DenseEnd::mish};
-  };
-  const auto one = product(w, {.ready = w.last.narrow(2, 0, D + A).unsqueeze(2)},
-                           weight(0, 1, 2 * M, D + A, ld_));
+  const auto both = product(w, {.ready = w.last.narrow(2, 0, D + A).unsqueeze(2)},
+                            weight(0, 1, 2 * widths[0], D + A, ld_));
   at::Tensor apart;
-  if (!w.ends_in_products) apart = empty({N, 2, S, M}).transpose(1, 2);
-  const auto h_one = ended(w, mish(one.view({N, S, 2, M}), first_start, 1), apart);
-  const auto two = product(w, h_one, weight(1, 2, M, M, M));
-  const auto logits = product(w, ended(w, mish(two, part(3), 4), two), weight(2, 2, kBins, M, M));
+  if (!w.ends_in_products) apart = empty({N, 2, S, widths[0]}).transpose(1, 2);
+  ProductRows x = ended(w, mish(both.view({N, S, 2, widths[0]}), start), apart);
+  for (size_t l = 1; l < widths.size(); ++l) {
+    const auto y = product(w, x, weight(l, 2, widths[l], widths[l - 1], widths[l - 1]));
+    start = vector(widths[l]);
+    x = ended(w, mish(y, start), y);
+  }
+  const auto logits = product(w, x, weight(widths.size(), 2, kBins, widths.back(), widths.back()));
   // rewards so far, and behind the horizon the mean of both values
   mppi_total({.bins = kTwoHot,
               .logits = logits.const_data_ptr(),
-              .bias = f32(vectors) + 6 * M,
+              .bias = f32(vectors) + q_vector(),
               .end = {.logit = logit.defined() ? logit.const_data_ptr() : nullptr,
                       .bias = f32(termination_out_.start),
                       .soft = options_.soft_termination},
@@ -420,7 +505,7 @@ void DevicePlanner::total(Work& w, int64_t round) {
               .alive = f32(w.alive),
               .total = w.total.data_ptr<float>(),
               .bf16 = dtype_ != at::kFloat,
-              .bias_step = 6 * M + kBins,
+              .bias_step = q_vector() + kBins,
               .discount_env = w.discount_env(),
               .N = N,
               .S = S},
@@ -440,7 +525,7 @@ Plan DevicePlanner::plan(const PlanRequest& request) {
 Plan DevicePlanner::plan_of(const PlanRequest& request) {
   at::NoGradGuard no_grad;
   const auto [H, S, P, E, I, A] = options_.sizes;
-  const int64_t N = request.latent.size(0), D = shape_.latent, M = shape_.mlp_dim, R = S - P;
+  const int64_t N = request.latent.size(0), D = shape_.latent, R = S - P;
   const auto f = at::TensorOptions(at::kFloat).device(device_);
   const bool beside = works_beside(device_, N, S);
   Work w{.request = &request,
@@ -448,20 +533,22 @@ Plan DevicePlanner::plan_of(const PlanRequest& request) {
          .beside = beside,
          .ends_in_products = ends_in_products_ && N * S <= kEndsInProductsRows};
   w.z = request.latent.to(dtype_);
-  w.step_start = step_one_.start, w.policy_start = policy_one_.start, w.discount = discount_;
+  w.step_start = step_.start, w.policy_start = policy_.start, w.discount = discount_;
   // a task enters by its mask, its discount and the start of first layers
   if (request.task.defined()) {
     const auto e = at::index_select(embedding_, 0, request.task);
     w.mask = at::index_select(options_.action_mask, 0, request.task);
     w.discount = at::index_select(discount_, 0, request.task);
-    w.step_start = at::mm(e, step_task_).view({N, heads_, M}) + step_one_.start;
-    w.policy_start = at::mm(e, policy_task_).view({N, -1, M}) + policy_one_.start;
-    w.q_start = (at::mm(e, q_task_).view({N, shape_.num_q, M}) + q_vectors_.narrow(1, 0, M))
-                    .view({N * shape_.num_q, M});
+    w.step_start = at::mm(e, step_.task) + step_.start;
+    w.policy_start = at::mm(e, policy_.task) + policy_.start;
+    const int64_t nq = shape_.num_q, width = shape_.hidden.q.front();
+    w.q_start = (at::mm(e, q_task_).view({N, nq, width}) + q_vectors_.narrow(1, 0, width))
+                    .view({N * nq, width});
   }
   // products with the first latent: one row an environment, without the termination head
-  const auto of_latent = step_one_.weight.narrow(0, 0, D).narrow(1, 0, 2 * M);
-  w.base = at::mm(w.z, of_latent).view({N, 2, M}) + w.step_start.narrow(1, 0, 2);
+  const int64_t features = step_.features(2);
+  const auto of_latent = step_.first.narrow(0, 0, D).narrow(1, 0, features);
+  w.base = at::mm(w.z, of_latent) + w.step_start.narrow(1, 0, features);
   // buffers of this plan alone: on a processor any number of threads may plan
   w.mean = at::empty({N, H, A}, f), w.std = at::empty({N, H, A}, f);
   w.actions = at::empty({N, H, S, A}, f);

@@ -57,14 +57,31 @@ class DevicePlanner : public Planner {
   std::vector<at::Tensor> weights() const;
 
  private:
-  /// Layers that are computed side by side: G networks of equal widths. Weights are transposed.
+  /// A layer of G networks of equal widths, side by side. Weights are transposed.
   struct Side {
-    at::Tensor weight;              ///< [in, G * M], or [G, M, M]
-    at::Tensor start, gain, shift;  ///< [1, G, M] f32
+    at::Tensor weight = {};  ///< [G, in, out]; Heads have a first hidden layer's
+    at::Tensor start = {};   ///< [1, G, out] f32; likewise
+    at::Tensor gain, shift;  ///< [1, G, out] f32
+  };
+  /// Hidden layers of networks [begin, begin + nets) of Heads, whose widths are the same.
+  struct Block {
+    int64_t begin, nets;
+    int64_t column;  ///< where their first layers' features begin
+    std::vector<int64_t> widths;
+    std::vector<Side> layers = {};
+  };
+  /// Hidden layers of networks that read the same inputs: their first layers are one product.
+  struct Heads {
+    at::Tensor first;  ///< [in, features] of all first layers
+    at::Tensor start;  ///< [1, features] f32, their biases
+    at::Tensor task;   ///< [T, features] f32, products with the embedding; undefined without tasks
+    std::vector<Block> blocks;
+    /// Features of the first layers of the first `nets`.
+    int64_t features(int64_t nets) const;
   };
   /// The last layer of one head.
   struct Out {
-    at::Tensor weight;  ///< [M, out], rows 32 bytes or a multiple apart
+    at::Tensor weight;  ///< [in, out], rows 32 bytes or a multiple apart
     at::Tensor start;   ///< [out] f32
   };
   struct Work;  ///< of one plan
@@ -75,10 +92,17 @@ class DevicePlanner : public Planner {
   at::Tensor product(const Work& work, const ProductRows& rows, const at::Tensor& weight) const;
   /// What comes of `open` at its end: `to`, written now, or within the next product.
   ProductRows ended(const Work& work, const DenseEndTensors& open, const at::Tensor& to) const;
-  /// Hidden layers of the first `nets` networks, whose first layer is `first` [in, nets * M]:
-  /// [N, R, nets, M].
-  ProductRows hidden(const Work& work, const ProductRows& x, const at::Tensor& first,
-                     const at::Tensor& start, const Side& one, const Side& two, int64_t nets) const;
+  /// Shapes alone, of networks with these hidden widths: publish() fills them, at addresses that
+  /// stay.
+  Heads heads(int64_t in, const std::vector<std::vector<int64_t>>& hidden) const;
+  Side side(int64_t nets, int64_t in, int64_t out) const;
+  Out out(int64_t in, int64_t out) const;
+  /// Behind the hidden layers of the first `nets` networks, of each [N, R, 1, its last width].
+  /// Inputs `x` are those of rows [from, from + inputs) of the first layers' weights, whose sums
+  /// begin at `start` [N or 1, features].
+  std::vector<ProductRows> hidden(const Work& work, const ProductRows& x, const Heads& heads,
+                                  const at::Tensor& start, int64_t nets, int64_t from,
+                                  int64_t inputs) const;
   Plan plan_of(const PlanRequest& request);
   void roll_policy(Work& work);
   /// Step t of `latents` (at t = 0 nobody reads them) and the actions in `inputs` [N, R, ld], of
@@ -86,9 +110,11 @@ class DevicePlanner : public Planner {
   /// Its reward is worked out on `rewards` where there is time beside.
   ProductRows step(Work& work, int64_t t, const ProductRows& latents, const at::Tensor& inputs,
                    const at::Tensor& next, int64_t first, SideStream& rewards);
-  /// Adds step t's reward, from the hidden layers of its `nets` networks; beside a round's
+  /// Adds step t's reward, from what is behind the hidden layers of its networks; beside a round's
   /// latents it keeps what it reads until all that works there is joined.
-  void add_reward(Work& work, int64_t t, const ProductRows& h, int64_t nets, int64_t first);
+  void add_reward(Work& work, int64_t t, const std::vector<ProductRows>& h, int64_t first);
+  /// Where the last bias lies among a value network's vectors.
+  int64_t q_vector() const;
   /// The round's pair of value networks of each environment.
   void gather_q_pair(Work& work, int64_t round);
   /// Values of all sequences of a round.
@@ -106,15 +132,16 @@ class DevicePlanner : public Planner {
   /// policy's trajectories; and rewards of these.
   SideStream rewards_, aside_, aside_rewards_;
 
-  Side step_one_, step_two_;      ///< dynamics | reward | termination
-  Side policy_one_, policy_two_;  ///< policy | termination
-  Side dynamics_out_;             ///< [M, D]
+  Heads step_;    ///< dynamics | reward | termination
+  Heads policy_;  ///< policy | termination
+  Side dynamics_out_;
   Out reward_out_, policy_out_, termination_out_;
-  at::Tensor step_task_, policy_task_, q_task_;  ///< [T, G * M]: products with the embedding
-  /// Value networks: weights [num_q, M * ld], [num_q, M * M], [num_q, K * M] as they are, the last
-  /// with rows of zeros up to a whole tile, and
-  /// [num_q, 6 M + K] f32: bias, gain, shift of both hidden layers and the last bias.
-  at::Tensor q_one_, q_two_, q_three_, q_vectors_;
+  /// Value networks: each layer's weights [num_q, out * in] as they are, the first with rows of ld_,
+  /// the last with rows of zeros up to a whole tile; and [num_q, q_vector() + K] f32: bias, gain and
+  /// shift of each hidden layer, then the last bias.
+  std::vector<at::Tensor> q_weights_;
+  at::Tensor q_vectors_;
+  at::Tensor q_task_;     ///< [T, num_q * width] f32: first layers' products with the embedding
   at::Tensor embedding_;  ///< [tasks, T] f32
   at::Tensor discount_;   ///< [tasks, H + 1] f32: discount^t
 };

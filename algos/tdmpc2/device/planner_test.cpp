@@ -130,6 +130,28 @@ TEST(Tdmpc2DevicePlanner, gives_the_reference_plan_at_the_edges_of_its_sizes) {
   expect_same(p.planner.plan(p.request(1, false)), p.reference.plan(p.request(1, false)));
 }
 
+TEST(Tdmpc2DevicePlanner, gives_the_reference_plan_of_networks_of_unlike_widths_and_depths) {
+  // the report's: reward and termination narrower than the rest; then each network another
+  Options report = device_options(), each = device_options();
+  report.hidden = {.reward = {24, 24}, .termination = {16, 16}};
+  each.hidden = {.dynamics = {40, 24},
+                 .reward = {48},
+                 .termination = {24, 16, 8},
+                 .q = {32, 56, 16},
+                 .policy = {64, 24}};
+  EnvSpec tasks = vectors(6, 3);
+  tasks.tasks = {{.name = "wide", .obs_dims = 6, .action_dims = 3, .max_steps = 100},
+                 {.name = "narrow", .obs_dims = 2, .action_dims = 1, .max_steps = 400}};
+  for (Options o : {report, each}) {
+    DevicePlanners several(tasks, o);
+    expect_same(several.planner.plan(several.request(4)),
+                several.reference.plan(several.request(4)));
+    o.episodic = true;
+    DevicePlanners one(vectors(6, 3), o);
+    expect_same(one.planner.plan(one.request(3)), one.reference.plan(one.request(3)));
+  }
+}
+
 TEST(Tdmpc2DevicePlanner, gives_the_reference_plan_of_parameters_aligned_for_a_gpu) {
   Options o = device_options();
   o.episodic = true;

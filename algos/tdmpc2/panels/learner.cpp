@@ -48,7 +48,9 @@ std::string PanelLearner::obstacle(const LearnerOptions& options, at::Device dev
   if (options.precision == Precision::bf16 && s.latent % kPairBlock != 0)
     return "in bf16 latents must be a multiple of " + std::to_string(kPairBlock);
   if (s.simnorm != kSimNormGroup) return "simnorm_dim is not 8";
-  if (s.enc_dim % 8 != 0 || s.mlp_dim % 8 != 0) return "a width is not a multiple of 8";
+  for (const auto& widths : {s.hidden.encoder, s.head_widths()})
+    for (int64_t width : widths)
+      if (width % kSimNormGroup != 0) return "a width is not a multiple of 8";
   return "";
 }
 
@@ -66,7 +68,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       H_(o.options.horizon),
       D_(o.shape.latent),
       A_(o.shape.actions),
-      M_(o.shape.mlp_dim),
+      dropped_(o.shape.hidden.q.front()),
       // a small batch has a narrower panel, in whole vectors
       stride_((std::min(B_, kPanelRows) + 15) / 16 * 16),
       panels_((B_ + stride_ - 1) / stride_),
@@ -134,13 +136,13 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
 
 PanelLearner::Scratch PanelLearner::make_scratch() {
   const StackScratch stack =
-      bf16_ ? StackScratch::make(memory_, std::max({M_, D_, kBins, 2 * A_}), stride_)
+      bf16_ ? StackScratch::make(memory_, std::max({shape_.widest(), kBins, 2 * A_}), stride_)
             : StackScratch{};
   Scratch s{.stack = stack,
             .obs = memory_.take(encoder_.in() * stride_),
             .noise = memory_.take(A_ * stride_),
             .head = memory_.take(2 * A_ * stride_),
-            .factor = memory_.take(std::max(M_, A_) * stride_),
+            .factor = memory_.take(std::max(dropped_, A_) * stride_),
             .next = memory_.take(H_ * wide_),
             .words = bf16_ ? memory_.take(pairs_) : nullptr,
             .target = memory_.take(H_ * stride_),
@@ -219,15 +221,15 @@ const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t
   if (options_.dropout == 0) return nullptr;
   // numbered by network, step, row and feature; a panel's rows lie together
   const NoiseFill numbers = fill(kind);
-  dropout_cpu(
-      {.seed = numbers.seed,
-       .stream = numbers.stream,
-       .first = numbers.first + uint64_t(((net * steps + t) * all_ + before_ + p * stride_) * M_),
-       .row_step = uint64_t(M_),
-       .features = M_,
-       .stride = stride_,
-       .share = float(options_.dropout),
-       .factor = s.factor});
+  dropout_cpu({.seed = numbers.seed,
+               .stream = numbers.stream,
+               .first = numbers.first +
+                        uint64_t(((net * steps + t) * all_ + before_ + p * stride_) * dropped_),
+               .row_step = uint64_t(dropped_),
+               .features = dropped_,
+               .stride = stride_,
+               .share = float(options_.dropout),
+               .factor = s.factor});
   return s.factor;
 }
 

@@ -126,7 +126,8 @@ class PanelLearner : public Learner {
   LearnerState* state_;
   Group* group_;
   int64_t B_, all_, before_;  ///< sequences here, of all processes, and of those before this one
-  int64_t H_, D_, A_, M_;
+  int64_t H_, D_, A_;
+  int64_t dropped_;  ///< features that dropout is drawn for
   int64_t stride_, panels_;
   int64_t wide_;  ///< floats of a latent with its action
   bool bf16_;

@@ -43,7 +43,8 @@ TEST_P(PanelLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
 INSTANTIATE_TEST_SUITE_P(Settings, PanelLearnerParity,
                          testing::Values(Setting{},
                                          Setting{.B = 128, .H = 1, .episodic = false, .dropout = 0},
-                                         Setting{.B = 8, .H = 5, .dropout = 0.01}));
+                                         Setting{.B = 8, .H = 5, .dropout = 0.01},
+                                         Setting{.B = 70, .H = 2, .hidden = unlike_widths()}));
 
 TEST_P(PanelLearnerParity, gradients_in_bf16_are_those_of_fp32_but_for_rounding) {
   if (!pair_products_available()) GTEST_SKIP() << "no products of bfloat16 pairs here";
@@ -88,7 +89,7 @@ TEST(PanelLearner, says_what_it_cannot_take) {
   ThreadPool pool(1);
   LearnerOptions options = learner_options({}, pool);
   EXPECT_EQ(PanelLearner::obstacle(options, at::kCPU), "");
-  options.shape.mlp_dim = 20;
+  options.shape.hidden.reward = {32, 20};
   EXPECT_NE(PanelLearner::obstacle(options, at::kCPU), "");
   options = learner_options({}, pool);
   options.shape.tasks = 2;

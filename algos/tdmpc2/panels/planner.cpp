@@ -11,19 +11,22 @@ namespace maglev::tdmpc2 {
 /// A column is a row.
 struct PanelPlanner::Group {
   Group(const PackedModel& model, const ModelShape& s) : scratch(s, model, 1) {
-    const int64_t sums = s.mlp_dim * kPlanStride;
+    const auto sums = [this](const std::vector<int64_t>& hidden) {
+      return memory.take(hidden.front() * kPlanStride);
+    };
     staging = memory.take(std::max(s.latent, s.task_dim) * kPlanStride);
-    for (float** sum : {&dynamics_first, &reward_first}) *sum = memory.take(sums);
+    dynamics_first = sums(s.hidden.dynamics), reward_first = sums(s.hidden.reward);
     if (s.tasks == 0) return;
     task = memory.take(model.words(s.task_dim) * kPlanStride);
-    for (float** sum : {&dynamics, &reward, &policy}) *sum = memory.take(sums);
-    for (size_t i = 0; i < model.q.size(); ++i) q.push_back(memory.take(sums));
+    dynamics = sums(s.hidden.dynamics), reward = sums(s.hidden.reward);
+    policy = sums(s.hidden.policy);
+    for (size_t i = 0; i < model.q.size(); ++i) q.push_back(sums(s.hidden.q));
   }
   PanelMemory memory;
   RolloutScratch scratch;
   float* staging;         ///< f32
   float* task = nullptr;  ///< embeddings, words
-  // first layers' sums [M][stride]: with the first latents; with the tasks alone, where there are
+  // first layers' sums [features][stride]: with the first latents; with the tasks alone, where there are
   float *dynamics_first, *reward_first;
   float *dynamics = nullptr, *reward = nullptr, *policy = nullptr;
   std::vector<float*> q;
@@ -38,8 +41,9 @@ struct PanelPlanner::Encoding {
   explicit Encoding(const ModelShape& s) {
     seen = memory.take((s.obs + s.task_dim) * kPlanStride),
     latent = memory.take(s.latent * kPlanStride);
-    for (auto& hidden : net.hidden.front())
-      hidden = memory.take(std::max(s.enc_dim, s.latent) * kPlanStride);
+    int64_t widest = s.latent;
+    for (int64_t width : s.hidden.encoder) widest = std::max(widest, width);
+    for (auto& hidden : net.hidden.front()) hidden = memory.take(widest * kPlanStride);
   }
   PanelMemory memory;
   float *seen, *latent;
@@ -81,9 +85,9 @@ std::string PanelPlanner::obstacle(const ModelShape& shape, Precision precision,
   const std::string group = std::to_string(kSimNormGroup);
   if (!device.is_cpu()) return "panels are for a processor";
   if (shape.simnorm != kSimNormGroup) return "tdmpc2.simnorm_dim must be " + group;
-  if (shape.mlp_dim % kSimNormGroup) return "tdmpc2.mlp_dim must be a multiple of " + group;
-  if (!shape.image() && shape.enc_dim % kSimNormGroup)
-    return "tdmpc2.enc_dim must be a multiple of " + group;
+  for (const auto& widths : {shape.hidden.encoder, shape.head_widths()})
+    for (int64_t width : widths)
+      if (width % kSimNormGroup) return "hidden widths must be multiples of " + group;
   if (precision == Precision::bf16 && !pair_products_available())
     return "this processor has no products of bfloat16 pairs";
   return "";

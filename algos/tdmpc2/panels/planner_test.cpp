@@ -97,7 +97,7 @@ TEST(PanelPlanner, encodes_what_the_reference_encodes_and_each_row_alike) {
     const auto seen = at::randn({70, s.obs + s.task_dim});
     const auto latent = planners.panels.encode(*planners.model, seen, {});
     // over inputs, then two moments over outputs, layer by layer; a softmax of 8
-    const int64_t sums = s.obs + s.task_dim + 3 * s.enc_dim + 2 * s.latent + 8;
+    const int64_t sums = s.obs + s.task_dim + 3 * s.hidden.encoder[0] + 2 * s.latent + 8;
     EXPECT_TRUE(close(latent, planners.model->encode(seen, {}).detach(), Tolerance::of_sums(sums)));
     EXPECT_TRUE(close(planners.panels.encode(*planners.model, seen.narrow(0, 66, 3), {}),
                       latent.narrow(0, 66, 3), 0));
@@ -120,6 +120,19 @@ TEST(PanelPlanner, ends_softly_and_takes_the_mean_action_behind_the_horizon) {
 
 TEST(PanelPlanner, tells_tasks_apart_and_leaves_out_their_missing_actions) {
   expect_parity(panel_options(), tasks_of_unlike_width());
+}
+
+TEST(PanelPlanner, takes_networks_of_unlike_widths_and_depths) {
+  Options o = panel_options();
+  o.hidden = {.encoder = {16, 32, 24},
+              .dynamics = {40, 24},
+              .reward = {48},
+              .termination = {24, 16},
+              .q = {32, 56, 16},
+              .policy = {64, 24}};
+  expect_parity(o, tasks_of_unlike_width());
+  o.episodic = true;
+  expect_parity(o, one_task());
 }
 
 TEST(PanelPlanner, takes_shapes_that_fill_no_panel) {

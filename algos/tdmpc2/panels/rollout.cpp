@@ -28,8 +28,7 @@ struct Together {
   RolloutScratch& w;
   std::span<const int64_t> rows;
 
-  void through(const PackedNet& net, SumStart start, Reads reads,
-               float* RolloutPanel::* out) const {
+  void through(const PackedNet& net, SumStart start, Reads reads, float* RolloutPanel::*out) const {
     std::array<NetPanel, kMostTogether> calls;
     for (size_t p = 0; p < rows.size(); ++p) {
       const RolloutPanel& panel = w.panels[p];
@@ -51,7 +50,7 @@ void rows_to_columns(const float* rows, int64_t count, int64_t width, int64_t co
 }
 
 RolloutScratch::RolloutScratch(const ModelShape& shape, const PackedModel& model, int64_t count) {
-  const int64_t widest = std::max(shape.mlp_dim, shape.latent), A = shape.actions;
+  const int64_t widest = shape.widest(), A = shape.actions;
   const auto take = [this](int64_t floats) { return memory.take(floats * kPlanStride); };
   for (int64_t p = 0; p < count; ++p) {
     for (auto& hidden : net.hidden[size_t(p)]) hidden = take(model.words(widest));

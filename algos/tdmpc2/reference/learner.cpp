@@ -32,7 +32,7 @@ at::Tensor ReferenceLearner::keep(UpdateNumbers kind, int64_t nets, int64_t step
   const double share = options_.options.dropout;
   if (share == 0) return {};
   // what is kept is scaled up, so that its mean stays what it was
-  const auto u = uniforms(kind, nets * steps, options_.shape.mlp_dim, part);
+  const auto u = uniforms(kind, nets * steps, options_.shape.hidden.q.front(), part);
   return (u >= share).to(at::kFloat).view({nets, steps * part.count(), -1}) * (1 / (1 - share));
 }
 

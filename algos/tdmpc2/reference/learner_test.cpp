@@ -43,7 +43,8 @@ TEST_P(Tdmpc2Parts, of_a_batch_give_the_gradients_of_all_of_it) {
 INSTANTIATE_TEST_SUITE_P(Settings, Tdmpc2Parts,
                          testing::Values(Setting{}, Setting{.B = 8, .images = true},
                                          Setting{.B = 16, .episodic = false, .tasks = true},
-                                         Setting{.B = 16, .precision = Precision::bf16}));
+                                         Setting{.B = 16, .precision = Precision::bf16},
+                                         Setting{.B = 16, .hidden = unlike_widths()}));
 
 TEST(Tdmpc2ReferenceLearner, a_batch_that_does_not_fit_is_learned_from_in_halves) {
   expect_halves_where_memory_is_short<ReferenceLearner>();
