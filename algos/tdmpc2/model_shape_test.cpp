@@ -70,6 +70,55 @@ TEST(Tdmpc2ModelShape, the_layout_is_where_the_modules_parameters_are) {
   }
 }
 
+TEST(Tdmpc2ModelShape, each_network_may_have_widths_of_its_own) {
+  Options o;
+  o.hidden.reward = {384, 384}, o.hidden.q = {64}, o.hidden.encoder = {128, 96, 32};
+  const ModelShape shape = model_shape(o, hockey_like());
+  const auto widths = [](const MlpPlaces& net) {
+    std::vector<int64_t> all{net.front().in};
+    for (const LayerPlace& layer : net) all.push_back(layer.out);
+    return all;
+  };
+  const ModelLayout layout = model_layout(shape);
+  EXPECT_EQ(widths(layout.encoder), (std::vector<int64_t>{18, 128, 96, 32, 512}));
+  EXPECT_EQ(widths(layout.reward), (std::vector<int64_t>{520, 384, 384, kBins}));
+  EXPECT_EQ(widths(layout.q[4]), (std::vector<int64_t>{520, 64, kBins}));
+  EXPECT_EQ(widths(layout.dynamics), (std::vector<int64_t>{520, 512, 512, 512}));
+  EXPECT_TRUE(layout.q[4].front().normed && !layout.q[4].back().normed);
+}
+
+TEST(Tdmpc2Options, one_width_for_all_takes_the_place_of_lists_that_were_given_before) {
+  Options o;
+  OptionTable table;
+  table.section("tdmpc2", [&](OptionTable& t) { o.describe(t); });
+  for (const char* network : {"encoder", "q", "policy"})
+    table.set("tdmpc2.hidden." + std::string(network), "[64, 32]", "a file", Origin::file);
+  table.override_with("tdmpc2.mlp_dim=24");
+  EXPECT_TRUE(o.hidden.q.empty() && o.hidden.policy.empty());
+  EXPECT_EQ(o.hidden.encoder, (std::vector<int64_t>{64, 32}));
+  table.override_with("tdmpc2.size=1");
+  EXPECT_TRUE(o.hidden.encoder.empty());
+}
+
+TEST(Tdmpc2Options, widths_that_cannot_be_are_told_with_the_next_ones) {
+  const auto refusal = [](const HiddenWidths& hidden) -> SettingError::What {
+    Options o;
+    o.hidden = hidden;
+    try {
+      o.check();
+    } catch (const SettingError& e) {
+      return e.what_is_wrong;
+    }
+    return {};
+  };
+  EXPECT_EQ(refusal({.encoder = {20}, .q = {64, 8}}).setting, "");
+  const auto odd = refusal({.reward = {64, 20}});
+  EXPECT_EQ(odd.setting, "tdmpc2.hidden.reward");
+  EXPECT_EQ(odd.got, "[64, 20]");
+  EXPECT_EQ(odd.nearest, "[64, 24]");
+  EXPECT_EQ(refusal({.policy = std::vector<int64_t>(9, 8)}).must, "at most 8 layers");
+}
+
 TEST(Tdmpc2ModelShape, what_the_model_cannot_take_is_refused) {
   Options o;
   EnvSpec categories = hockey_like(), picture = hockey_like(), tasks = hockey_like();

@@ -62,6 +62,9 @@ void Options::describe(OptionTable& t) {
     governed.push_back("hidden." + name);
   }
   t.stands_for("size", governed);
+  for (const char* width : {"enc_dim", "enc_layers"}) t.stands_for(width, {"hidden.encoder"});
+  t.stands_for("mlp_dim", {"hidden.dynamics", "hidden.reward", "hidden.termination", "hidden.q",
+                           "hidden.policy"});
   t.add("task_dim", task_dim, "width of a task's embedding, where there are several tasks",
         {.min = 1, .max = 4096});
   t.add("dropout", dropout, "share of the value networks' first layer that is dropped",

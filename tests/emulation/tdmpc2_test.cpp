@@ -59,7 +59,7 @@ int64_t asked(const char* stage, const std::function<void()>& run) {
 
 template <class Learner>
 int64_t asked_of_an_update(Precision precision) {
-  // steps and networks of configs/tdmpc2/hockey_report.yaml; widths change no launch
+  // the hockey report's steps, with three value networks; widths change no launch
   Made<Learner> made({.B = 4,
                       .H = 8,
                       .dropout = 0.01,
@@ -173,7 +173,7 @@ TEST(EmulatedTdmpc2, plans_of_several_tasks_are_the_same_with_ends_within_produc
   expect_one_plan(p, 4);
 }
 
-// with the horizon, rounds and heads of configs/tdmpc2/hockey_report.yaml
+// the hockey report's horizon and rounds, with three value networks
 TEST(EmulatedTdmpc2, a_plan_with_ends_within_products_takes_far_fewer_launches) {
   Options o = plan_sizes();
   o.horizon = 8, o.iterations = 6, o.episodic = true, o.num_q = 3;
