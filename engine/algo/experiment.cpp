@@ -19,8 +19,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
              {.min = 0, .max = 1024, .free = true});
   table_.add("processes", run.processes,
              "processes of this machine that share environments, minibatches and threads, each of "
-             "which settings "
-             "count in all of them; on GPUs each has one of its own. PPO alone",
+             "which settings count in all of them; on GPUs each has one of its own",
              {.min = 1, .max = ProcessGroup::kMost});
   table_.add("hardware", run.hardware,
              "what was layered over the proven settings by +hardware=NAME: a profile of "

@@ -5,6 +5,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "engine/trace/trace_file.h"
@@ -29,24 +31,29 @@ std::string range_text(int64_t first, int64_t last) {
 }
 
 // a name in `folder` that neither of the two files has
-std::string free_name(const std::string& folder, const std::string& name) {
+std::string free_name(const std::string& folder, const std::string& name,
+                      const std::string& suffix) {
   for (int64_t n = 1;; ++n) {
-    const std::string path = folder + "/" + name + (n == 1 ? "" : "." + std::to_string(n));
+    const std::string path = folder + "/" + name + (n == 1 ? "" : "." + std::to_string(n)) + suffix;
     if (!path_exists(path + ".json.gz") && !path_exists(path + ".perfetto")) return path;
   }
 }
 
 }  // namespace
 
-RunTrace::RunTrace(const TraceOptions& options, bool with_device)
+RunTrace::RunTrace(const TraceOptions& options, bool with_device, int rank)
     : options_(with_environment(options)),
       ranges_(parse_windows(options_.window, "trace.window")),
       counters_(options_.counts() ? trace::perf_counters() : trace::CounterSource()),
+      rank_(rank),
+      suffix_(rank == 0 ? "" : ".rank" + std::to_string(rank)),
       tracer_(size_t(options_.size_limit) * (size_t(1) << 20) / sizeof(trace::SpanRecord),
               trace::Tracer::kSpansPerThread, counters_) {
   if (options_.mode == TraceMode::full)
     kineto_ = std::make_unique<Kineto>(
         with_device, KinetoDetail{.shapes = options_.shapes, .memory = options_.memory});
+  // the first process says when
+  if (rank > 0) ranges_.clear(), options_.every = 0, options_.anomaly = 0;
 }
 
 void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
@@ -55,7 +62,7 @@ void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
   run_.written_by = getpid();
   run_.boot = trace::boot_of_this_machine();
   if (options_.counts()) run_.counters = counters_.lacks.empty() ? "counted" : counters_.lacks;
-  if (options_.counters == TraceCounters::on && !counters_.lacks.empty())
+  if (rank_ == 0 && options_.counters == TraceCounters::on && !counters_.lacks.empty())
     note("trace.counters: " + counters_.lacks);
   // in a folder that several runs share files are told apart by the run
   folder_ = options_.folder.empty() ? run_folder + "/traces" : options_.folder;
@@ -64,7 +71,19 @@ void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
                 : std::filesystem::path(run_folder).lexically_normal().filename().string() + ".";
 }
 
+std::optional<std::string> RunTrace::take_order() { return std::exchange(order_, std::nullopt); }
+
+int64_t RunTrace::follow(const std::string& order) {
+  const auto json = nlohmann::json::parse(order);
+  ordered_ = Window{json["first"].get<int64_t>(), json["last"].get<int64_t>(),
+                    json["reason"].get<std::string>()};
+  folder_ = json["folder"].get<std::string>(), prefix_ = json["prefix"].get<std::string>();
+  run_.run = json["run"].get<std::string>();
+  return ordered_->first;
+}
+
 std::optional<RunTrace::Window> RunTrace::window_at(int64_t iteration) {
+  if (rank_ > 0) return std::exchange(ordered_, std::nullopt);
   for (const auto& [first, last] : ranges_)
     if (iteration >= first && iteration <= last) return Window{iteration, last, "window"};
   if (std::exchange(asked_, false))
@@ -100,6 +119,9 @@ void RunTrace::open(const Window& window) {
   }
   open_ = window;
   open_->use = trace::use_of_threads();
+  order_ = nlohmann::json{{"first", window.first}, {"last", window.last}, {"reason", window.reason},
+                          {"folder", folder_},     {"prefix", prefix_},   {"run", run_.run}}
+               .dump();
 }
 
 void RunTrace::end_iteration(int64_t iteration) {
@@ -154,7 +176,7 @@ void RunTrace::write(const Window& window, bool full) {
     if (!writer_) writer_ = std::make_unique<Background>("trace writer");
     writer_->wait();
     const std::string path =
-        free_name(folder_, prefix_ + "iter_" + range_text(window.first, window.last));
+        free_name(folder_, prefix_ + "iter_" + range_text(window.first, window.last), suffix_);
     // the profiler ends where it began, on this thread
     const std::string torchs = full ? temporary_beside(path + ".json") : "";
     if (full) kineto_->stop(torchs);
@@ -169,14 +191,14 @@ void RunTrace::write(const Window& window, bool full) {
         // of one thread, as kernels on processors are
         if (peaks_.gflops == 0) peaks_ = measure_one_thread();
         run.peak_gflops = peaks_.gflops, run.peak_gbytes_s = peaks_.gigabytes_s;
-        const std::string left_out =
-            write_chrome_file(path + ".json.gz", *recording, run, torchs);
+        const std::string left_out = write_chrome_file(path + ".json.gz", *recording, run, torchs);
         if (!left_out.empty()) note(left_out);
         write_perfetto_file(path + ".perfetto", *recording, run);
-        note("iterations " + run.window + " are traced in " + path + ".json.gz" +
-             (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +
-                                           " spans found no room, trace.size_limit"
-                                     : ""));
+        if (rank_ == 0 || recording->dropped > 0)
+          note("iterations " + run.window + " are traced in " + path + ".json.gz" +
+               (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +
+                                             " spans found no room, trace.size_limit"
+                                       : ""));
       } catch (const std::exception& e) {
         note(std::string("no trace of iterations ") + run.window + ": " + e.what());
         std::error_code gone;

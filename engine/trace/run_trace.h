@@ -23,11 +23,18 @@ namespace maglev {
 class RunTrace {
  public:
   /// Throws Error where the options, or the environment in their place, are wrong. `with_device`:
-  /// the run is on a CUDA device. It outlives all threads of the run.
-  RunTrace(const TraceOptions& options, bool with_device);
+  /// the run is on a CUDA device. It outlives all threads of the run. `rank`: of this process among
+  /// those that share the run; all but the first record the first one's windows, by its orders.
+  RunTrace(const TraceOptions& options, bool with_device, int rank = 0);
 
   /// Where files go that the options name no folder for, and what they say of the run.
   void attach(const std::string& run_folder, trace::RecordedRun run);
+
+  /// The window that the last begin_iteration() opened, for follow() in the other processes of the
+  /// run; once.
+  std::optional<std::string> take_order();
+  /// The next iteration that begins is the first of the window in `order`. Returns its number.
+  int64_t follow(const std::string& order);
 
   /// Around each iteration; `iteration` counts from 1, 0 is the warm-up.
   void begin_iteration(int64_t iteration);
@@ -61,7 +68,11 @@ class RunTrace {
   std::vector<IterationRange> ranges_;
   trace::RecordedRun run_;
   trace::CounterSource counters_;
+  int rank_;
   std::string folder_, prefix_;
+  std::string suffix_;             ///< of names, which tells processes apart
+  std::optional<Window> ordered_;  ///< not begun yet
+  std::optional<std::string> order_;
   trace::Tracer tracer_;
   std::unique_ptr<Kineto> kineto_;  ///< null: mode lite
   std::optional<Window> open_;

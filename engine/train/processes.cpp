@@ -14,7 +14,9 @@
 #include "engine/group/nccl_group.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/stored_experiment.h"
+#include "engine/trace/run_trace.h"
 #include "engine/train/init_from.h"
+#include "engine/train/recorded_run.h"
 #include "engine/train/training_run.h"
 
 namespace maglev {
@@ -168,13 +170,18 @@ bool train_process(const std::string& place_in_run) {
     Placement placement = place(device, start.threads, run.precision);
     placement.processes = run.processes;
     const auto group = group_of(*orders, start, placement, run.gradients);
+    RunTrace trace(experiment.trace, placement.device.is_cuda(), orders->rank());
     Trainer trainer(experiment, placement);
+    trace.attach("", recorded_run(trainer, ""));
     try {
       if (!start.from.empty())
         load_checkpoint(start.from, identity_of(experiment),
                         [&](StateVisitor& v) { trainer.visit_state(v); });
       else if (!run.init_from.empty()) init_from(trainer, run.init_from);
-      trainer.follow();
+      trainer.follow(trace);
+      trace.finish();
+      for (const std::string& note : trace.take_notes())
+        std::fprintf(stderr, "maglev: process %d: %s\n", orders->rank(), note.c_str());
       return true;
     } catch (const std::exception& e) {
       // before anything is taken down, which may wait for a device

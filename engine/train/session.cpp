@@ -23,6 +23,7 @@
 #include "engine/device/device.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/recorded_run.h"
 #include "engine/train/timed.h"
 
 namespace maglev {
@@ -122,12 +123,6 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
       .saves_to_evaluate = run.eval_every > 0 && run.eval_every < trainer.save_interval()};
 }
 
-std::vector<std::pair<std::string, std::string>> plain_settings(const OptionTable& table) {
-  std::vector<std::pair<std::string, std::string>> settings;
-  for (const Field& field : table.fields()) settings.emplace_back(field.name, field.plain());
-  return settings;
-}
-
 }  // namespace
 
 Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTrace& trace,
@@ -147,7 +142,6 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
           gpu_ ? [this] { return gpu_->sample(); } : std::function<GpuUsage()>()),
       hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
-  const Load acting = free_to_use(trainer, request.hooks);
   status_ = {.algo = experiment.algo().name,
              .env = experiment.env().name,
              .state = "running",
@@ -162,21 +156,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
     }
   }
   dir_.write_status(status_);
-  trace_.attach(
-      dir_.path(),
-      {.version = kEngineVersion,
-       .run = dir_.path(),
-       .algorithm = experiment.algo().name,
-       .environment = experiment.env().name,
-       .device = trainer.placement().device.str(),
-       .mode = {},
-       .window = {},
-       .reason = {},
-       .threads = trainer.placement().threads,
-       .processors = usable_cpus(),
-       .iteration_steps = trainer.steps_per_iteration(),
-       .block_environments = experiment.env().at_once == 1 ? 1 : acting.block_rows / acting.agents,
-       .settings = plain_settings(experiment.table())});
+  trace_.attach(dir_.path(), recorded_run(trainer, dir_.path()));
   trainer_.stop_when([] { return SignalGuard::leave(); });
   // before warm-up, which would capture updates that are to be watched; its own are not told
   if (hooks_.epoch) trainer_.report().metrics().watch([](int64_t, const Figures&) {});
@@ -245,7 +225,7 @@ RunOutcome Session::run() {
 void Session::warm_up() {
   if (options().warmup > 0)
     say("warming up: " + count_text(options().warmup) + " iterations, undone afterwards");
-  trace_.begin_iteration(0);
+  begin_traced(0);
   const double begin_s = steady_s();
   trainer_.warm_up();
   const double took_s = steady_s() - begin_s;
@@ -270,11 +250,16 @@ void Session::loop() {
     // what a session that was stopped within an iteration has left is a part of the next one
     const int64_t number = iteration();
     if (SignalGuard::take_trace()) trace_.ask();
-    trace_.begin_iteration(number);
+    begin_traced(number);
     iterate();
     trace_.end_iteration(number);
     tell_traces();
   }
+}
+
+void Session::begin_traced(int64_t iteration) {
+  trace_.begin_iteration(iteration);
+  if (const auto order = trace_.take_order()) trainer_.trace_others(*order);
 }
 
 void Session::iterate() {

@@ -43,6 +43,8 @@ class Session {
   void say_notes();
   void loop();
   void iterate();
+  /// Tells the other processes of the run of a window that opens, too.
+  void begin_traced(int64_t iteration);
   /// As RunTrace counts them: those before this session too.
   int64_t iteration() const { return trainer_.step() / trainer_.steps_per_iteration() + 1; }
   void tell_traces();

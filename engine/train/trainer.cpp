@@ -13,6 +13,7 @@
 #include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/snapshot.h"
+#include "engine/trace/run_trace.h"
 #include "engine/train/timed.h"
 
 namespace maglev {
@@ -24,8 +25,8 @@ constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
 constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
                      *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end";
-// before a piece's number and the name of what it is of
-const std::string kGive = "give ";
+// before a piece's number and the name of what it is of; before a window of a trace
+const std::string kGive = "give ", kTrace = "trace ";
 // a checkpoint that says more is no checkpoint of ours
 constexpr int64_t kMostSteps = int64_t(1) << 62;
 
@@ -325,13 +326,25 @@ void Trainer::tell(const std::string& order) {
   if (placement_.orders && placement_.orders->rank() == 0) placement_.orders->tell(order);
 }
 
-void Trainer::follow() {
+void Trainer::follow(RunTrace& trace) {
   // the first process alone reads what is visited
   ToGive to_give;
+  // as the first process counts, from the first window on
+  int64_t iteration = 0;
+  const auto traced = [&](const auto& work) {
+    trace.begin_iteration(iteration);
+    work();
+    trace.end_iteration(iteration++);
+  };
   for (;;) {
     const std::string order = placement_.orders->hear();
-    if (order == kWarmUp) warm_up();
-    else if (order == kIterate) iterate();
+    if (order == kWarmUp) traced([&] { warm_up(); });
+    else if (order == kIterate)
+      traced([&] {
+        const auto span = trace::stage("iteration", steps_);
+        iterate();
+      });
+    else if (order.starts_with(kTrace)) iteration = trace.follow(order.substr(kTrace.size()));
     else if (order == kFlush) flush();
     else if (order == kExpectFinite) expect_finite();
     else if (order == kVisit) to_give.rows.clear(), visit_state(to_give);
@@ -345,6 +358,8 @@ void Trainer::follow() {
     }
   }
 }
+
+void Trainer::trace_others(const std::string& order) { tell(kTrace + order); }
 
 void Trainer::end() { tell(kEnd); }
 

@@ -24,6 +24,8 @@
 
 namespace maglev {
 
+class RunTrace;
+
 class Trainer {
  public:
   /// Builds environments, store and algorithm for `experiment` and begins the first episodes.
@@ -90,8 +92,12 @@ class Trainer {
   /// it asks for pieces of rows later, until the next call.
   void save_state(StateVisitor& visitor);
 
-  /// In the further processes of a run: does what its first process does, until that says it ends.
-  void follow();
+  /// In the further processes of a run: does what its first process does, until that says it ends,
+  /// and records in `trace` what that records.
+  void follow(RunTrace& trace);
+  /// In the first: the others record the window of RunTrace::take_order(), whose first iteration is
+  /// the next.
+  void trace_others(const std::string& order);
   /// In the first: the others' follow() returns.
   void end();
 

@@ -1,5 +1,6 @@
 """Several processes that share a run learn what one does: each has a part of the environments."""
 
+import gzip
 import json
 import os
 import signal
@@ -326,6 +327,30 @@ def test_a_stop_between_updates_is_one_of_all(start, tmp_path):
     _, error = leader.communicate(timeout=60)
     assert json.loads((run / "run.json").read_text())["state"] == "stopped", error
     assert hashes_of(checkpoints(run)[-1])["integers"]["trainer.owed_updates"] > 0
+
+
+def test_a_window_is_traced_in_all_of_them(engine, tmp_path):
+    run = train(engine, tmp_path / "run", "processes=2", "trace.window=2-3,5")
+    files = sorted(file.name for file in (run / "traces").glob("*.json.gz"))
+    assert files == ["iter_2-3.json.gz", "iter_2-3.rank1.json.gz", "iter_5.json.gz", "iter_5.rank1.json.gz"]
+    traces = [json.loads(gzip.decompress((run / "traces" / file).read_bytes())) for file in files[:2]]
+    for trace in traces:
+        iterations = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["name"] == "iteration"]
+        assert len(iterations) == 2 and trace["maglev"]["window"] == "2-3" and trace["maglev"]["reason"] == "window"
+        assert trace["maglev"]["run"] == str(run) and trace["maglev"]["settings"]["processes"] == "2"
+    # the same steps at the same time, on one clock
+    both = tmp_path / "both.json"
+    done = engine("trace", "merge", *(run / "traces" / file for file in files[:2]), "-o", both)
+    assert done.returncode == 0, done.stderr
+    merged = json.loads(both.read_text())["traceEvents"]
+    of_pid = {}
+    for e in merged:
+        if e["ph"] == "X" and e["name"] == "iteration":
+            of_pid.setdefault(e["pid"], []).append(e)
+    first, second = (sorted(events, key=lambda e: e["ts"]) for events in of_pid.values())
+    for a, b in zip(first, second):
+        assert a["args"]["step"] == b["args"]["step"]
+        assert a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"]
 
 
 def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, start, tmp_path):
