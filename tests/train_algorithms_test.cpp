@@ -135,10 +135,7 @@ TEST_P(AnAlgorithm, learns_in_every_precision_of_the_device_that_it_offers) {
     for (int i = 0; i < kIterations; ++i) run.iterate();
     EXPECT_NE(state_hash(policy), before) << "the policy never moved";
     run.flush();
-    // fp16 leaves steps out until its loss scale fits
-    if (precision != Precision::fp16) {
-      EXPECT_EQ(run.report().divergence(), "");
-    }
+    EXPECT_EQ(run.report().divergence(), "");
   }
 }
 

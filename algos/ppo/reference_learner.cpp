@@ -63,8 +63,12 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
       // figures count until the update is over
       const auto counts = 1 - stop_;
       minibatch_step(batch, order.narrow(0, begin, std::min(minibatch_, rows - begin)));
-      metrics.add(first_metric_, at::cat({figures_, at::stack({state_.optimizer->norm(), lr_})}),
-                  counts);
+      metrics.add(first_metric_, figures_, counts);
+      // a step that was left out is counted as such: its norm is none
+      const auto& norm = state_.optimizer->norm();
+      metrics.add(first_metric_ + kPpoFigures, norm.unsqueeze(0),
+                  counts * at::isfinite(norm).to(at::kFloat));
+      metrics.add(first_metric_ + kPpoFigures + 1, lr_.unsqueeze(0), counts);
     }
     if (epoch + 1 < options_.epochs) metrics.passed(epoch);
   }

@@ -11,6 +11,8 @@
 
 #include "algos/ppo/panels.h"
 #include "algos/ppo/policy.h"
+#include "base/core/error.h"
+#include "base/simd/panel.h"
 
 namespace maglev::ppo {
 namespace {
@@ -143,6 +145,11 @@ int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCrit
 
 DataPlan planned_data(const Options& o, const AlgoContext& context) {
   o.expect_shares(context.rows, context.processes);
+  const size_t heads = context.spec.action.heads.size();
+  if (context.device.is_cuda() && heads > size_t(kMostDeviceHeads))
+    throw Error("[ppo] on a GPU an action has at most " + std::to_string(kMostDeviceHeads) +
+                " categorical heads, this environment's has " + std::to_string(heads) +
+                "; use device=cpu");
   DataPlan plan;
   plan.collect_steps = o.rollout;
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};

@@ -24,7 +24,8 @@ class HostColumns {
   HostColumns(const HostColumns&) = delete;
   HostColumns& operator=(const HostColumns&) = delete;
 
-  /// `io`, whose columns are on the device, with host memory for each that it has.
+  /// `io`, whose columns are on the device, with host memory for each that it has. What send()
+  /// enqueued before may still read it.
   const StepIo& of(const StepIo& io);
   /// The same once the actions have come down: waits for all that the device was given before.
   const StepIo& bring_actions(const StepIo& io);

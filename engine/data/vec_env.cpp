@@ -9,6 +9,7 @@
 #include "base/core/hash.h"
 #include "base/env/check_spec.h"
 #include "base/env/totals.h"
+#include "engine/device/device.h"
 #include "engine/device/launch.h"
 
 namespace maglev {
@@ -91,6 +92,8 @@ EnvBatch VecEnv::batch() const {
 void VecEnv::reset(const StepIo& io) {
   if (on_device_) return check_cuda(entry_->reset_cuda(batch(), io, N_, current_stream()), "env");
   const EnvBatch b = batch();
+  // a step's copies may still read what is written here
+  if (columns_) wait_for_stream();
   const StepIo& on_host = columns_ ? columns_->of(io) : io;
   for_blocks(*pool_, *entry_, N_,
              [&](int64_t begin, int64_t end) { entry_->reset_cpu(b, on_host, begin, end); });

@@ -30,6 +30,13 @@ Autocast::~Autocast() {
   at::autocast::set_autocast_cache_enabled(cache_before_);
 }
 
+WithoutAutocast::WithoutAutocast(at::Device device)
+    : type_(device.type()), before_(at::autocast::is_autocast_enabled(type_)) {
+  at::autocast::set_autocast_enabled(type_, false);
+}
+
+WithoutAutocast::~WithoutAutocast() { at::autocast::set_autocast_enabled(type_, before_); }
+
 LossScale::LossScale(bool on, at::Device device) : on_(on) {
   const auto f32 = at::TensorOptions(at::kFloat).device(device);
   scale_ = at::full({}, on ? kFirstScale : 1.0, f32);

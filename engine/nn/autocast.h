@@ -25,6 +25,21 @@ class Autocast {
   at::ScalarType dtype_before_ = at::kFloat;
 };
 
+/// While it lives, products of this thread compute in f32 within an Autocast: those of heads, whose
+/// rounding would be larger than what advantages and ratios tell apart. Inputs that were rounded
+/// are to be cast before.
+class WithoutAutocast {
+ public:
+  explicit WithoutAutocast(at::Device device);
+  ~WithoutAutocast();
+  WithoutAutocast(const WithoutAutocast&) = delete;
+  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
+
+ private:
+  at::DeviceType type_;
+  bool before_;
+};
+
 /// Dynamic loss scaling (Micikevicius et al., "Mixed precision training", 2018) without reading a
 /// value back: the scale halves when a gradient is not finite and doubles after 2000 steps in a row
 /// that were. Off, the scale stays 1.

@@ -33,6 +33,17 @@ TEST(Autocast, fp32_changes_no_bit) {
   EXPECT_TRUE(at::equal(at::linear(x, w), plain));
 }
 
+TEST(Autocast, is_left_and_entered_again) {
+  auto x = at::randn({16, 32}), w = at::randn({8, 32});
+  const auto plain = at::linear(x, w);
+  Autocast guard(Precision::bf16, at::kCPU);
+  {
+    const WithoutAutocast exact(at::kCPU);
+    EXPECT_TRUE(at::equal(at::linear(x, w), plain));
+  }
+  EXPECT_EQ(at::linear(x, w).scalar_type(), at::kBFloat16);
+}
+
 // what an optimiser reports of a gradient
 at::Tensor norm_of(float value) { return at::full({}, value); }
 constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -2,9 +2,21 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/nn/autocast.h"
 #include "engine/nn/linear.h"
 
 namespace maglev {
+namespace {
+
+// what stands behind a trunk is in f32, whatever the trunk computes in: values of 100 in bf16 are a
+// fifth apart, and advantages are differences of them
+template <class Head>
+at::Tensor in_f32(const at::Tensor& features, const Head& head) {
+  const WithoutAutocast exact(features.device());
+  return head(features.to(at::kFloat));
+}
+
+}  // namespace
 
 TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, Initializer init,
                            const MakeTrunk& make) {
@@ -58,13 +70,15 @@ NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes not
   NetworkOutput out;
   at::Tensor features;
   if (want.policy || !value_trunk_) features = policy_trunk_->forward(noting(notes.policy), {});
-  if (want.policy) out.logits = linear(features, policy_weight_, policy_bias_);
+  if (want.policy)
+    out.logits = in_f32(
+        features, [&](const at::Tensor& x) { return linear(x, policy_weight_, policy_bias_); });
   if (want.value) {
     auto values =
         value_trunk_ ? value_trunk_->forward(noting(notes.value), seen.privileged) : features;
     values =
         critic_->forward({{}, values, notes.value}, value_trunk_ ? at::Tensor() : seen.privileged);
-    out.value = value_head_->forward(values);
+    out.value = in_f32(values, [&](const at::Tensor& x) { return value_head_->forward(x); });
   }
   return out;
 }

@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "engine/host/machine.h"
+#include "engine/nn/autocast.h"
 #include "engine/nn/flat_params.h"
 #include "tests/close.h"
 
@@ -122,6 +123,24 @@ std::vector<Variant> variants() {
           {"cnn with strides in bf16", pixels(), strided(), true},
           {"mlp with one action", one_action(), small()},
           {"mlp on pixels", pixels(), with([](auto& o) { o.kind = &find_network("mlp"); })}};
+}
+
+// in bf16 100.3 would be 100.5: advantages are differences of such numbers
+TEST(TrunkNetwork, heads_are_not_rounded_where_trunks_are) {
+  for (const EnvSpec& spec : {vectors(), cells()}) {
+    const auto network = made(spec, small());
+    at::NoGradGuard no_grad;
+    for (const auto& parameter : network->named_parameters()) {
+      const std::string& name = parameter.key();
+      if (name == "policy_weight" || name == "value_head.weight") parameter.value().zero_();
+      if (name == "policy_bias" || name == "value_head.bias") parameter.value().fill_(100.3f);
+    }
+    Autocast guard(Precision::bf16, at::kCPU);
+    const NetworkOutput out =
+        network->forward(observations(spec, 5), {.policy = true, .value = true});
+    for (const at::Tensor& head : {out.logits, out.value})
+      EXPECT_TRUE(at::equal(head, at::full_like(head, 100.3f, at::kFloat))) << head;
+  }
 }
 
 TEST(TrunkNetwork, convolutions_see_windows_of_their_own_and_cost_what_they_compute) {

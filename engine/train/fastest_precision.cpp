@@ -58,7 +58,7 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
                             const std::vector<Precision>& candidates, std::string& why) {
   const DataPlan plan = Trainer(experiment, placement).algorithm().plan();
   Precision best = candidates.front();
-  double first_s = 0, best_s = 0;
+  double best_s = 0;
   for (Precision candidate : candidates) {
     if (!plan.offers(candidate)) continue;
     const double s = iteration_s(experiment, placement, candidate);
@@ -68,8 +68,8 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
     std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
                   name_of(candidate), 1e3 * s);
     why += text;
-    if (candidate == candidates.front()) first_s = best_s = s;
-    else if (s < best_s && first_s > kWorthwhile * s) best = candidate, best_s = s;
+    // from the most exact one on: of two that take about as long the first is taken each time
+    if (candidate == candidates.front() || best_s > kWorthwhile * s) best = candidate, best_s = s;
   }
   return best;
 }

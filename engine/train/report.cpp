@@ -150,13 +150,18 @@ void Report::take_episodes(const EpisodeTotals& totals) {
 void Report::look_for_divergence(const std::vector<std::pair<std::string, double>>& figures,
                                  const float* sums) {
   if (!divergence_.empty()) return;
-  // with fp16 an infinite gradient is no more than a scale that was tried too high
+  // with fp16 a step that was left out is no more than a scale that was tried too high, unless none
+  // is low enough
   const bool scaled = from_.precision == Precision::fp16;
   for (size_t i = 0; i < figures.size(); ++i) {
     // a sum is not finite only where something was added: without weight nothing is
     const auto& [name, mean] = figures[i];
     if (scaled ? std::isnan(sums[i]) : !std::isfinite(sums[i])) {
       divergence_ = name + (std::isnan(sums[i]) ? " is not a number" : " is infinite");
+      return;
+    }
+    if (scaled && name.ends_with("/scale") && mean < 1) {
+      divergence_ = name + " is below 1: gradients are not finite in fp16 at any scale";
       return;
     }
     if (!scaled && name.ends_with("nonfinite_steps") && mean > 0) {

@@ -10,6 +10,7 @@
 
 #include "kernels/policy/policy_op.h"
 #include "kernels/ppo_loss/ppo_loss_op.h"
+#include "kernels/ppo_loss/ppo_scalars.h"
 #include "tests/close.h"
 
 namespace maglev {
@@ -190,6 +191,22 @@ TEST(PpoLoss, padding_gets_zeros_and_is_never_part_of_a_figure) {
     EXPECT_NE(d_value[0], 0.f);
     seen.push_back(figures);
     EXPECT_EQ(seen.back(), seen.front());
+  }
+}
+
+TEST(PpoScalars, a_step_that_was_left_out_tells_no_norm) {
+  const float figures[kPpoFigures] = {}, counts = 1, lr = 1;
+  for (float norm :
+       {2.f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    float sums[kPpoFigures + 2] = {}, weights[kPpoFigures + 2] = {};
+    ppo_report_step({.figures = figures,
+                     .counts = &counts,
+                     .norm = &norm,
+                     .lr = &lr,
+                     .to = {.sums = sums, .weights = weights}});
+    EXPECT_EQ(sums[kPpoFigures], std::isfinite(norm) ? 2.f : 0.f);
+    EXPECT_EQ(weights[kPpoFigures], std::isfinite(norm) ? 1.f : 0.f);
+    EXPECT_EQ(weights[kPpoFigures + 1], 1.f);
   }
 }
 

@@ -104,7 +104,9 @@ struct PpoStepReport {
 /// Behind a step: what it tells of itself.
 MAGLEV_HD void ppo_report_step(const PpoStepReport& r) {
   for (int k = 0; k < kPpoFigures; ++k) ppo_add(r.to, k, r.figures[k], *r.counts);
-  ppo_add(r.to, kPpoFigures, *r.norm, *r.counts);
+  // a step that was left out is counted as such: its norm is none
+  const bool finite = *r.norm - *r.norm == 0.f;
+  ppo_add(r.to, kPpoFigures, *r.norm, finite ? *r.counts : 0.f);
   ppo_add(r.to, kPpoFigures + 1, *r.lr, *r.counts);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "engine/device/aten_only.h"
+#include "engine/nn/autocast.h"
 #include "engine/nn/network.h"
 #include "kernels/keyed_sum/keyed_sum_op.h"
 #include "kernels/ragged/ragged_op.h"
@@ -222,10 +223,14 @@ class ProofNetwork : public ActorCritic {
   bool fused() const { return own_.fused_layers && !AtenOnly::on(); }
   at::Tensor embed(const at::Tensor& goals) const { return embedder_->forward(goals, fused()); }
   at::Tensor value(const at::Tensor& hidden) const {
-    return value_head_->forward(critic_->forward(hidden, fused())).to(at::kFloat);
+    // values are in f32, whatever the layers before them compute in
+    const auto features = critic_->forward(hidden, fused()).to(at::kFloat);
+    const WithoutAutocast exact(features.device());
+    return value_head_->forward(features);
   }
   at::Tensor compared(const Head& head, const at::Tensor& hidden) const {
-    const auto x = head.forward(hidden, fused());
+    // and so are logits, which are sums over these
+    const auto x = head.forward(hidden, fused()).to(at::kFloat);
     return own_.dot == DotScale::l2 ? x / x.norm(2, {1}, true).clamp_min(1e-12) : x;
   }
   double scale() const {

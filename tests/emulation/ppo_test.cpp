@@ -1,6 +1,7 @@
 // PPO as it runs on a GPU, on the emulated device: acting, environments and updates through the
 // CUDA side of kernels, held to the CPU, and every launch of an iteration counted.
 
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/data/state.h"
 #include "engine/train/trainer.h"
 #include "tests/close.h"
 #include "tests/emulation/counted.h"
@@ -152,7 +154,8 @@ struct Training {
   Experiment experiment;
   std::unique_ptr<Trainer> trainer;
 
-  Training(const std::string& env, const std::vector<std::string>& settings)
+  Training(const std::string& env, const std::vector<std::string>& settings,
+           Precision precision = Precision::fp32)
       : experiment("ppo", env) {
     claim_threads();
     for (const std::string& one :
@@ -162,8 +165,8 @@ struct Training {
           std::string("ppo.network.hidden=[16, 16]"), std::string("train.graph=on")})
       experiment.table().override_with(one);
     for (const auto& one : settings) experiment.table().override_with(one);
-    trainer =
-        std::make_unique<Trainer>(experiment, Placement{.device = kEmulatedDevice, .threads = 1});
+    trainer = std::make_unique<Trainer>(
+        experiment, Placement{.device = kEmulatedDevice, .threads = 1, .precision = precision});
   }
 };
 
@@ -256,6 +259,43 @@ TEST_P(EmulatedRun, steps_environments_as_the_cpu_does) {
   EXPECT_TRUE(at::equal(came.reward.cpu(), ours.reward));
   EXPECT_TRUE(at::equal(came.terminated.cpu(), ours.terminated));
   EXPECT_TRUE(at::equal(came.truncated.cpu(), ours.truncated));
+}
+
+/// Sets the scale that a loss in fp16 is multiplied with.
+struct ScaleTo : PartialVisitor {
+  explicit ScaleTo(double to) : scale(to) {}
+  double scale;
+  int found = 0;
+
+ private:
+  void visit_tensor(const std::string& name, at::Tensor& value) override {
+    if (name.ends_with("loss_scale.scale")) value.fill_(scale), ++found;
+  }
+};
+
+std::string divergence_at_scale(double scale) {
+  Training run("pendulum", {}, Precision::fp16);
+  run.trainer->iterate();
+  ScaleTo to(scale);
+  run.trainer->visit_state(to);
+  EXPECT_EQ(to.found, 1);
+  run.trainer->iterate();
+  const MetricRow row = run.trainer->flush();
+  for (const auto& [name, value] : row.values) {
+    if (name == "loss/nonfinite_steps") {
+      EXPECT_EQ(value > 0, scale > 1);
+    }
+    if (name == "loss/grad_norm" && scale < 1) {
+      EXPECT_TRUE(std::isfinite(value));
+    }
+  }
+  return run.trainer->report().divergence();
+}
+
+TEST(EmulatedFp16, a_scale_that_is_too_high_is_no_divergence_and_none_low_enough_is_one) {
+  EXPECT_EQ(divergence_at_scale(1e30), "");
+  const std::string told = divergence_at_scale(0.25);
+  EXPECT_NE(told.find("loss/scale is below 1"), std::string::npos) << told;
 }
 
 INSTANTIATE_TEST_SUITE_P(Envs, EmulatedRun, testing::Values("cartpole", "pendulum"),
