@@ -1,10 +1,11 @@
 // Time of one TD-MPC2 plan on the processor, weights published anew before it, beside the
 // arithmetic it cannot do without at the rate of matrix products measured in the same run: the
-// sizes of the paper's code, and a longer horizon with terminations.
+// sizes of the paper's code, and those of the hockey report: a longer horizon with terminations, what
+// it recommends in the end, and each of its steps there by itself.
 //
 //   plan_throughput [--repeats 5] [--threads N] [--envs N] [--precision fp32|bf16] [CASE ...]
 //
-// Cases: default, report. A line of JSON for each of them, 1 and 8 environments, both precisions, 1
+// Cases: default, report, tuned, samples, horizon, rounds, widths. A line of JSON for each of them, 1 and 8 environments, both precisions, 1
 // and all threads, unless given: milliseconds of one call that plans all environments, the least of
 // the repeats, by the clock and in processor time, and the share of the lower bound reached by
 // each: (arithmetic / product rate of all threads) / time. With other programs on the machine only
@@ -86,8 +87,16 @@ struct Case {
   const char* name;
   int64_t horizon, samples;
   bool episodic;
+  int64_t iterations = 6, elites = 64, policy_trajectories = 24;
+  bool widths = false;  ///< those of configs/tdmpc2/hockey_report_tuned.yaml
 };
-constexpr Case kCases[] = {{"default", 3, 512, false}, {"report", 8, 256, true}};
+constexpr Case kCases[] = {{"default", 3, 512, false},
+                           {"report", 8, 256, true},
+                           {"tuned", 5, 128, true, 4, 32, 16, true},
+                           {"samples", 8, 128, true},
+                           {"horizon", 5, 256, true},
+                           {"rounds", 8, 256, true, 4, 32, 16},
+                           {"widths", 8, 256, true, 6, 64, 24, true}};
 
 const char* name_of(Precision precision) { return precision == Precision::bf16 ? "bf16" : "fp32"; }
 
@@ -96,6 +105,9 @@ void measure(const Case& c, Precision precision, int threads, int64_t rows, int 
   Options options;
   options.horizon = c.horizon, options.samples = c.samples;
   options.episodic = c.episodic;
+  options.iterations = c.iterations, options.elites = c.elites;
+  options.policy_trajectories = c.policy_trajectories;
+  if (c.widths) options.hidden = {.reward = {384, 384}, .termination = {256, 256}};
   const EnvSpec spec{.observations = {{.name = "vector", .shape = {18}}},
                      .action = {.low = {-1, -1, -1, -1}, .high = {1, 1, 1, 1}},
                      .max_steps = 250};
@@ -146,7 +158,8 @@ void run(const std::vector<std::string>& words) {
       names.push_back(words[i]);
     else
       throw Error("[plan_throughput] no case or flag " + words[i] +
-                  "; cases: default, report; flags: --repeats, --threads, --envs, --precision");
+                  "; cases: default, report, tuned, samples, horizon, rounds, widths; flags: "
+                  "--repeats, --threads, --envs, --precision");
   }
   claim_threads();
   c10::InferenceMode no_gradients;

@@ -35,12 +35,27 @@ struct Case {
   int64_t obs, actions, horizon, batch, num_q;
   int64_t enc_dim, mlp_dim, latent;
   bool episodic;
+  HiddenWidths hidden = {};
 };
-constexpr Case kCases[] = {{"default", 18, 4, 3, 256, 5, 256, 512, 512, false},
-                           {"report", 18, 4, 8, 256, 5, 256, 512, 512, true},
-                           {"report_512", 18, 4, 8, 512, 3, 256, 512, 512, true},
-                           {"small", 18, 4, 3, 256, 2, 128, 128, 64, false},
-                           {"middle", 18, 4, 3, 256, 2, 128, 256, 128, false}};
+// the hockey report's: what it measured, two of its steps, and what it recommends in the end
+const Case kCases[] = {{"default", 18, 4, 3, 256, 5, 256, 512, 512, false},
+                       {"report", 18, 4, 8, 256, 5, 256, 512, 512, true},
+                       {"report_512", 18, 4, 8, 512, 3, 256, 512, 512, true},
+                       {"report_3q", 18, 4, 8, 256, 3, 256, 512, 512, true},
+                       {"report_horizon", 18, 4, 5, 256, 5, 256, 512, 512, true},
+                       {"tuned",
+                        18,
+                        4,
+                        5,
+                        512,
+                        3,
+                        512,
+                        512,
+                        512,
+                        true,
+                        {.encoder = {512, 512}, .reward = {384, 384}, .termination = {256, 256}}},
+                       {"small", 18, 4, 3, 256, 2, 128, 128, 64, false},
+                       {"middle", 18, 4, 3, 256, 2, 128, 256, 128, false}};
 
 double seconds(clockid_t clock) {
   timespec t{};
@@ -82,7 +97,7 @@ void measure(const Case& c, int threads, int repeats, Precision precision, const
   ThreadPool pool(threads, [] { at::set_num_threads(1); });
   Options o;
   o.enc_dim = c.enc_dim, o.mlp_dim = c.mlp_dim, o.latent_dim = c.latent, o.num_q = c.num_q;
-  o.horizon = c.horizon, o.batch = c.batch, o.episodic = c.episodic;
+  o.horizon = c.horizon, o.batch = c.batch, o.episodic = c.episodic, o.hidden = c.hidden;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {c.obs}}}, .max_steps = 250};
   spec.action.low.assign(size_t(c.actions), -1), spec.action.high.assign(size_t(c.actions), 1);
   const LearnerOptions options{.options = o,
