@@ -84,10 +84,11 @@ std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {
   return rows;
 }
 
-// bytes that the process may come to hold beside what it has
-int64_t planned_on_host(const Trainer& trainer) {
+// bytes that the process may come to hold beside what it has, and all that a device may
+Monitor::Planned planned_bytes(const Trainer& trainer) {
   const MemoryPlan plan = plan_memory(trainer.experiment(), trainer.placement());
-  return plan.pinned + (trainer.placement().device.is_cuda() ? 0 : plan.total());
+  const bool cuda = trainer.placement().device.is_cuda();
+  return {.host = plan.pinned + (cuda ? 0 : plan.total()), .device = cuda ? plan.total() : 0};
 }
 
 // null on a processor, where nobody asks, and where the driver does not know the device
@@ -141,7 +142,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       writer_(open(request)),
       gpu_(meter_of(trainer)),
       monitor_(
-          options().monitor_every, planned_on_host(trainer), free_to_use(trainer, request.hooks),
+          options().monitor_every, planned_bytes(trainer), free_to_use(trainer, request.hooks),
           [] { return sample_usage(); },
           [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); },
           gpu_ ? [this] { return gpu_->sample(); } : std::function<GpuUsage()>()),
