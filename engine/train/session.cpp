@@ -251,11 +251,11 @@ void Session::warm_up() {
   trainer_.warm_up();
   const double took_s = steady_s() - begin_s;
   trace_.end_iteration(0);
-  // of what people wait for before the first step
+  // what people wait for before the first step; graphs want a warm-up that nobody asked for
   constexpr double kLong = 1;
   char text[48];
   std::snprintf(text, sizeof text, "warming up took %.1f s", took_s);
-  if (options().warmup > 0 && took_s >= kLong) say(text);
+  if (took_s >= kLong) say(text);
 }
 
 void Session::loop() {
