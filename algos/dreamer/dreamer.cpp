@@ -140,8 +140,11 @@ AlgoEntry entry() {
           },
       .check = [](const void* o, const EnvSpec&,
                   int64_t) { static_cast<const Options*>(o)->check(); },
-      .idle = [](const void* o, const AlgoContext& context, std::string_view setting)
-          -> std::string { return static_cast<const Options*>(o)->idle(setting, context.spec); },
+      .idle = [](const void* o, const AlgoContext& context,
+                 std::string_view setting) -> std::string {
+        if (setting == "fused_images" && context.device.is_cuda()) return "it is for a processor";
+        return static_cast<const Options*>(o)->idle(setting, context.spec);
+      },
       .make_imagination = [](const void* o,
                              const AlgoContext& context) -> std::unique_ptr<Imagination> {
         return std::make_unique<maglev::dreamer::Dreams>(*static_cast<const Options*>(o), context);

@@ -259,6 +259,79 @@ TEST(TraceAnalysis, names_each_bottleneck_first) {
   }
 }
 
+// Two steps of 10 ms of torch's profiler whose second half computes; `fill` writes what the first
+// does, from a time on.
+template <class Fill>
+TraceText torch_steps(const Fill& fill) {
+  TraceText trace;
+  for (int64_t i = 0; i < 2; ++i) {
+    trace.span("user_annotation", "ProfilerStep#" + std::to_string(i), 1, 1, 10'000 * i, 10'000);
+    fill(trace, 10'000 * i);
+    trace.span("cpu_op", "aten::mm", 1, 1, 10'000 * i + 5'000, 5'000);
+  }
+  return trace;
+}
+
+const Finding* finding_named(const Analysis& a, const std::string& name) {
+  for (const Finding& finding : a.findings)
+    if (finding.name == name) return &finding;
+  return nullptr;
+}
+
+TEST(TraceAnalysis, a_shape_that_is_compiled_anew_is_a_finding_and_compiled_code_is_none) {
+  // the names of torch 2.13, as it nests them; the operations inside are on tensors without data
+  const Analysis again =
+      analysed(torch_steps([](TraceText& trace, int64_t t) {
+                 trace.span("cpu_op", "dynamo", 1, 1, t, 4'000)
+                     .span("cpu_op", "_compile.compile_inner (dynamo_timed)", 1, 1, t + 10, 3'980);
+                 for (int64_t k = 0; k < 390; ++k)
+                   trace.span("cpu_op", "aten::addmm", 1, 1, t + 20 + 10 * k, 9);
+               }).text());
+  EXPECT_EQ(first_finding(again), "recompilation");
+  EXPECT_NEAR(again.findings[0].gain, 0.398, 1e-9);
+  EXPECT_TRUE(contains(again.findings[0].advice, "dynamic=True"));
+  // not what would make it worse, nor what stands for it
+  EXPECT_EQ(again.findings.size(), 1u);
+
+  const Analysis runs =
+      analysed(torch_steps([](TraceText& trace, int64_t t) {
+                 trace.span("cpu_op", "TorchDynamo Cache Lookup", 1, 1, t, 20)
+                     .span("cpu_op", "Torch-Compiled Region: 0/0", 1, 1, t + 20, 4'900)
+                     .span("cpu_op", "CompiledFunction", 1, 1, t + 40, 4'800)
+                     .span("cpu_op", "## Call CompiledFxGraph fab ##", 1, 1, t + 60, 4'700);
+               }).text());
+  EXPECT_EQ(first_finding(runs), "");
+}
+
+TEST(TraceAnalysis, conversions_are_a_finding_but_what_waits_for_the_device_is_none_of_them) {
+  const auto converts = [](TraceText& trace, int64_t t, const char* call) {
+    trace.span("cpu_op", "aten::to", 1, 1, t, 4'000)
+        .span("cpu_op", "aten::_to_copy", 1, 1, t + 100, 3'800)
+        .span("cpu_op", "aten::copy_", 1, 1, t + 1'500, 2'400);
+    if (*call) trace.span("cuda_runtime", call, 1, 1, t + 1'500, 2'400);
+  };
+  const Analysis casts =
+      analysed(torch_steps([&](TraceText& trace, int64_t t) { converts(trace, t, ""); }).text());
+  EXPECT_EQ(first_finding(casts), "conversions");
+  EXPECT_NEAR(casts.findings[0].gain, 0.4, 1e-9);
+  EXPECT_TRUE(contains(casts.findings[0].advice, "from_numpy"));
+
+  // .cpu() is a `to` as well: of its 4 ms 2.4 are a wait
+  const Analysis reads = analysed(torch_steps([&](TraceText& trace, int64_t t) {
+                                    converts(trace, t, "cudaStreamSynchronize");
+                                  }).text());
+  const Finding* found = finding_named(reads, "conversions");
+  ASSERT_NE(found, nullptr);
+  EXPECT_NEAR(found->gain, 0.16, 1e-9);
+}
+
+TEST(TraceAnalysis, graphs_are_advised_for_shapes_that_stay_the_same) {
+  const Analysis a = analysed(device_trace("cpu_op", "aten::mm").text());
+  const Finding* found = finding_named(a, "launch-bound");
+  ASSERT_NE(found, nullptr);
+  EXPECT_TRUE(contains(found->advice, "where shapes stay the same")) << found->advice;
+}
+
 TEST(TraceAnalysis, counts_copies_by_direction) {
   const Analysis a = analysed(
       TraceText()

@@ -30,7 +30,7 @@ constexpr double kExplained = 0.4;
 
 constexpr Bits kSpecial = data | communication | read_back | env_step | logging | saving |
                           evaluating | sync | launch | host_copy | allocate | pool | lock | io |
-                          device | operation | optimiser;
+                          device | operation | optimiser | compiling;
 
 const Rule kRules[] = {
     {"slow input", 0.10, [](Bits b) { return (b & data) != 0; }, Remedy::prefetch,
@@ -53,11 +53,27 @@ const Rule kRules[] = {
      "of its own beside the work",
      Rule::with_device},
     {"launch-bound", 0.15,
-     [](Bits b) { return (b & (launch | operation)) && !(b & (device | sync | host_copy)); },
+     [](Bits b) {
+       return (b & (launch | operation)) && !(b & (device | sync | host_copy | compiling));
+     },
      Remedy::graph,
-     "the processor launches more slowly than the device works: CUDA graphs or torch.compile("
-     "mode=\"reduce-overhead\"), fused operations, larger batches",
+     "the processor launches more slowly than the device works: fused operations, larger batches; "
+     "where shapes stay the same CUDA graphs or torch.compile(mode=\"reduce-overhead\"), which "
+     "keep a graph for each shape and record a new one for every new shape",
      Rule::with_device},
+    {"recompilation", 0.05, [](Bits b) { return (b & compiling) != 0; }, Remedy::none,
+     "torch.compile compiles again within these iterations, as it does for each new shape: shapes "
+     "that stay the same, dynamic=True or torch._dynamo.mark_dynamic for what varies, or leave "
+     "that function uncompiled; TORCH_LOGS=recompiles says why"},
+    // what waits for the device is a read-back, and what copies to it has findings of its own
+    {"conversions", 0.10,
+     [](Bits b) {
+       return (b & converting) && !(b & (device | sync | host_copy | compiling | read_back));
+     },
+     Remedy::none,
+     "make tensors in the type and on the device they are used in: torch.from_numpy(x).to(device, "
+     "dtype, non_blocking=True) in place of torch.FloatTensor(x).to(device), one call for all "
+     "rows, and keep converted what does not change"},
     {"allocation in the loop", 0.03, [](Bits b) { return (b & allocate) != 0; }, Remedy::none,
      "cudaMalloc and cudaFree stop the device: allocate before the loop, shapes that stay the "
      "same, "
@@ -79,7 +95,7 @@ const Rule kRules[] = {
      "threads wait for each other's lock: give each its own data, or hold the lock for less"},
     {"disk in the loop", 0.10, [](Bits b) { return (b & io) && !(b & (saving | logging)); },
      Remedy::none, "read and write on a thread of its own, ahead of time"},
-    {"tiny operations", 0.25, [](Bits b) { return (b & tiny) != 0; }, Remedy::none,
+    {"tiny operations", 0.25, [](Bits b) { return (b & tiny) && !(b & compiling); }, Remedy::none,
      "operations of less than 10 us are mostly overhead: larger batches, fused or compiled "
      "operations",
      Rule::without_device, false},

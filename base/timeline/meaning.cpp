@@ -37,6 +37,10 @@ constexpr std::array kNameParts{
     NamePart{"^hook ", meaning::hook},
     NamePart{"=optimiser", meaning::optimiser},
     NamePart{"^optimizer.", meaning::optimiser},
+    // how Dynamo and Inductor name all they do to compile; what was compiled runs under other names
+    NamePart{"(dynamo_timed)", meaning::compiling},
+    NamePart{"=aten::to", meaning::converting},
+    NamePart{"=aten::_to_copy", meaning::converting},
 };
 
 uint32_t bits_of_name(const std::string& name) {

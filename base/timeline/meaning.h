@@ -41,6 +41,8 @@ constexpr uint32_t operation = 1 << 19;
 constexpr uint32_t tiny = 1 << 20;  ///< an operation of less than 10 us
 constexpr uint32_t hook =
     1 << 21;  ///< what a program around the engine does when it is told something
+constexpr uint32_t compiling = 1 << 22;   ///< torch.compile traces, lowers or builds code
+constexpr uint32_t converting = 1 << 23;  ///< a tensor of another type or device is made
 /// An environment's step on the host, but for those of an evaluation beside training.
 inline bool steps_environment(uint32_t bits) {
   return (bits & env_step) && !(bits & (device | evaluating));

@@ -31,8 +31,9 @@ TensorMemory tensor_memory(bool on_device) {
   return memory;
 }
 
-Monitor::Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
-                 std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu)
+Monitor::Monitor(double every_s, const Planned& planned, const Load& free,
+                 std::function<Usage()> sample, std::function<TensorMemory()> tensors,
+                 std::function<GpuUsage()> gpu)
     : every_s_(every_s),
       sample_(std::move(sample)),
       tensors_(std::move(tensors)),
@@ -40,35 +41,41 @@ Monitor::Monitor(double every_s, int64_t planned, const Load& free, std::functio
       last_(sample_()),
       last_gpu_(gpu_ ? gpu_() : GpuUsage{}),
       planned_(planned),
-      load_(free),
-      growth_(kUnknown) {}
+      load_(free) {}
 
 void Monitor::add_to(MetricRow& row) {
   add_times(row);
   if (every_s_ <= 0 || row.seconds - sampled_s_ < every_s_) return;
   const bool first = std::isinf(std::exchange(sampled_s_, row.seconds));
   const Usage now = sample_();
-  // libraries, warm-up and graphs are there by now
-  if (first) allowed_ = now.resident + planned_;
   const TensorMemory tensors = tensors_();
+  // libraries, warm-up and graphs are there by now
+  if (first) {
+    process_.allowed = now.resident + planned_.host;
+    device_.allowed = std::max(tensors.device, planned_.device);
+  }
   const GpuUsage gpu = gpu_ ? gpu_() : GpuUsage{};
   const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
 
-  if (times_s_.size() == kMost)
-    times_s_.erase(times_s_.begin()), resident_.erase(resident_.begin());
+  if (times_s_.size() == kMost) times_s_.erase(times_s_.begin());
   times_s_.push_back(now.at_s);
-  resident_.push_back(double(now.resident));
-  look_for_growth();
+  for (auto [held, bytes] :
+       {std::pair{&process_, now.resident}, std::pair{&device_, tensors.device}}) {
+    if (held->bytes.size() == kMost) held->bytes.erase(held->bytes.begin());
+    held->bytes.push_back(double(bytes));
+    look_for_growth(*held);
+  }
 
   const double steps = double(row.step - std::exchange(last_step_, row.step));
   const auto add = [&](const char* name, double value) { row.values.emplace_back(name, value); };
   add("memory/process_mib", double(now.resident) / kMiB);
   add("memory/tensors_mib", double(tensors.host) / kMiB);
-  add("memory/growth_mib_per_hour", growth_ * kHour_s / kMiB);
+  add("memory/growth_mib_per_hour", process_.growth * kHour_s / kMiB);
   if (!std::isnan(now.memory_pressure)) add("memory/pressure", now.memory_pressure);
   if (tensors.device_reserved > 0) {
     add("memory/device_mib", double(tensors.device) / kMiB);
     add("memory/device_reserved_mib", double(tensors.device_reserved) / kMiB);
+    add("memory/device_growth_mib_per_hour", device_.growth * kHour_s / kMiB);
   }
   add("machine/processors", (now.processor_s - last_.processor_s) / passed_s);
   if (!std::isnan(joules)) {
@@ -120,24 +127,25 @@ void Monitor::add_times(const MetricRow& row) {
   summed_s_ += interval_s;
 }
 
-void Monitor::look_for_growth() {
+void Monitor::look_for_growth(Held& of) {
+  of.growth = kUnknown;
   if (times_s_.size() < kLeast) return;
-  const Trend trend = trend_of(times_s_, resident_);
-  growth_ = trend.slope;
+  const Trend trend = trend_of(times_s_, of.bytes);
+  of.growth = trend.slope;
   // a replay whose pages are touched one by one grows too, up to what was planned
-  if (warned_ || trend.p >= kDoubt || trend.slope <= 0 || resident_.back() <= double(allowed_))
+  if (of.warned || trend.p >= kDoubt || trend.slope <= 0 || of.bytes.back() <= double(of.allowed))
     return;
   const size_t half = times_s_.size() / 2;
-  const std::span times(times_s_), held(resident_);
+  const std::span times(times_s_), held(of.bytes);
   for (const Trend part : {trend_of(times.first(half), held.first(half)),
                            trend_of(times.subspan(half), held.subspan(half))})
     if (part.p >= kDoubtOfHalf || part.slope <= 0) return;
-  warned_ = true;
-  warning_ = "memory grows: the process holds " + bytes_text(int64_t(resident_.back())) +
-             ", more than the " + bytes_text(allowed_) +
-             " that it began with and planned for, and takes " +
-             bytes_text(int64_t(trend.slope * kHour_s)) +
-             " more an hour; memory/* in metrics.jsonl shows since when";
+  of.warned = true;
+  warning_ += (warning_.empty() ? "" : "; ") + std::string("memory grows: ") + of.holds + " " +
+              bytes_text(int64_t(of.bytes.back())) + ", more than the " + bytes_text(of.allowed) +
+              " of the beginning and the plan, and " + of.takes + " " +
+              bytes_text(int64_t(trend.slope * kHour_s)) +
+              " more an hour; memory/* in metrics.jsonl shows since when";
 }
 
 std::string Monitor::take_warning() { return std::exchange(warning_, ""); }

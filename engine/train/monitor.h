@@ -24,11 +24,15 @@ TensorMemory tensor_memory(bool on_device);
 
 class Monitor {
  public:
-  /// A sample every `every_s` seconds; 0: none. `planned`: bytes the run was planned to hold on the
-  /// host, beside which and what the process has at the first sample nothing should grow. `free`:
-  /// what the run may use; its shares are filled in here. `sample`, `tensors` and `gpu` are asked;
-  /// `gpu` null: there is none, or nothing of it is known.
-  Monitor(double every_s, int64_t planned, const Load& free, std::function<Usage()> sample,
+  /// Bytes the run was planned to hold: on the host beside what the process has at the first sample,
+  /// on a device all that tensors hold there. Beyond them nothing should grow.
+  struct Planned {
+    int64_t host = 0, device = 0;
+  };
+  /// A sample every `every_s` seconds; 0: none. `free`: what the run may use; its shares are filled
+  /// in here. `sample`, `tensors` and `gpu` are asked; `gpu` null: there is none, or nothing of it
+  /// is known.
+  Monitor(double every_s, const Planned& planned, const Load& free, std::function<Usage()> sample,
           std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu = {});
 
   /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run,
@@ -40,14 +44,24 @@ class Monitor {
     double hooks_in_learn = 0;  ///< of `hooks`, what rows count as learning
   };
   Beside& beside() { return beside_; }
-  /// Said once, when memory has grown past the plan and keeps growing; empty: nothing new.
+  /// Said once of the process and once of a device, when its memory has grown past the plan and
+  /// keeps growing; empty: nothing new.
   std::string take_warning();
 
  private:
   // samples a trend is taken over, and the fewest that say something
   static constexpr size_t kMost = 50, kLeast = 12;
 
-  void look_for_growth();
+  // one memory, and whether it grows
+  struct Held {
+    const char *holds, *takes;  ///< as people are told
+    std::vector<double> bytes;  ///< of the last samples
+    int64_t allowed = 0;        ///< bytes above which growth is told
+    double growth = 0;          ///< bytes a second; NaN: not known
+    bool warned = false;
+  };
+
+  void look_for_growth(Held& held);
   void add_times(const MetricRow& row);
   void add_gpu(const GpuUsage& now, double steps, MetricRow& row) const;
 
@@ -57,16 +71,15 @@ class Monitor {
   std::function<GpuUsage()> gpu_;
   Usage last_;
   GpuUsage last_gpu_;
-  int64_t planned_, allowed_ = 0;  ///< bytes, and those of the process above which growth is told
+  Planned planned_;
   int64_t last_step_ = 0;
   double sampled_s_ = -std::numeric_limits<double>::infinity();  ///< of the run; -infinity: not yet
-  Load load_;                               ///< shares since the last sample as sums, seconds
-  Beside beside_;                           ///< since the last sample
-  double row_s_ = 0, summed_s_ = 0;         ///< of the last row; that the sums are of
-  std::vector<double> times_s_, resident_;  ///< of the last samples
-  double growth_ = 0;                       ///< bytes a second; NaN: not known
+  Load load_;                        ///< shares since the last sample as sums, seconds
+  Beside beside_;                    ///< since the last sample
+  double row_s_ = 0, summed_s_ = 0;  ///< of the last row; that the sums are of
+  std::vector<double> times_s_;      ///< of the last samples
+  Held process_{"the process holds", "takes"}, device_{"tensors on the GPU hold", "take"};
   std::string warning_;
-  bool warned_ = false;
 };
 
 }  // namespace maglev

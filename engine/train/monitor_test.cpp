@@ -13,6 +13,9 @@ constexpr int64_t kMiB = 1 << 20;
 class Fake {
  public:
   Monitor monitor(int64_t planned, double every_s = 1) {
+    return monitor(Monitor::Planned{.host = planned}, every_s);
+  }
+  Monitor monitor(const Monitor::Planned& planned, double every_s = 1) {
     return {every_s, planned, free, [this] { return ++now.at_s, now; }, [this] { return tensors; },
             gpu};
   }
@@ -144,6 +147,38 @@ TEST(Monitor, warns_once_of_memory_that_grows_past_the_plan) {
   }
   EXPECT_EQ(warnings, 1);
   EXPECT_NE(said.find("takes 3.5 GiB more an hour"), std::string::npos) << said;
+}
+
+TEST(Monitor, warns_of_tensors_on_a_device_that_grow_past_the_plan_and_not_below_it) {
+  Fake machine;
+  machine.tensors = {.device = 50 * kMiB, .device_reserved = 512 * kMiB};
+  Monitor monitor = machine.monitor(Monitor::Planned{.device = 70 * kMiB});
+  std::string said;
+  int warnings = 0;
+  for (int i = 0; i < 40; ++i) {
+    machine.tensors.device += kMiB;
+    const MetricRow row = row_at(monitor, i);
+    const std::string warning = monitor.take_warning();
+    if (i >= 12) {
+      EXPECT_NEAR(value(row, "memory/device_growth_mib_per_hour"), 3600, 1e-6);
+    }
+    if (i < 20) {
+      EXPECT_EQ(warning, "") << i;
+    }
+    warnings += !warning.empty();
+    if (said.empty()) said = warning;
+  }
+  EXPECT_EQ(warnings, 1);
+  EXPECT_NE(said.find("tensors on the GPU hold 71"), std::string::npos) << said;
+  EXPECT_NE(said.find("take 3.5 GiB more an hour"), std::string::npos) << said;
+  // what learners and graphs take once, after their first updates
+  machine.tensors.device = 0;
+  Monitor taken = machine.monitor(Monitor::Planned{});
+  for (int i = 0; i < 60; ++i) {
+    machine.tensors.device = (i < 5 ? 10 : 30) * kMiB;
+    row_at(taken, i);
+    EXPECT_EQ(taken.take_warning(), "") << i;
+  }
 }
 
 TEST(Monitor, is_quiet_while_memory_fills_what_was_planned_or_only_wavers) {

@@ -85,10 +85,11 @@ std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {
   return rows;
 }
 
-// bytes that the process may come to hold beside what it has
-int64_t planned_on_host(const Trainer& trainer) {
+// bytes that the process may come to hold beside what it has, and all that a device may
+Monitor::Planned planned_bytes(const Trainer& trainer) {
   const MemoryPlan plan = plan_memory(trainer.experiment(), trainer.placement());
-  return plan.pinned + (trainer.placement().device.is_cuda() ? 0 : plan.total());
+  const bool cuda = trainer.placement().device.is_cuda();
+  return {.host = plan.pinned + (cuda ? 0 : plan.total()), .device = cuda ? plan.total() : 0};
 }
 
 // null on a processor, where nobody asks, and where the driver does not know the device
@@ -136,7 +137,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       writer_(open(request)),
       gpu_(meter_of(trainer)),
       monitor_(
-          options().monitor_every, planned_on_host(trainer), free_to_use(trainer, request.hooks),
+          options().monitor_every, planned_bytes(trainer), free_to_use(trainer, request.hooks),
           [] { return sample_usage(); },
           [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); },
           gpu_ ? [this] { return gpu_->sample(); } : std::function<GpuUsage()>()),
@@ -230,11 +231,11 @@ void Session::warm_up() {
   trainer_.warm_up();
   const double took_s = steady_s() - begin_s;
   trace_.end_iteration(0);
-  // of what people wait for before the first step
+  // what people wait for before the first step; graphs want a warm-up that nobody asked for
   constexpr double kLong = 1;
   char text[48];
   std::snprintf(text, sizeof text, "warming up took %.1f s", took_s);
-  if (options().warmup > 0 && took_s >= kLong) say(text);
+  if (took_s >= kLong) say(text);
 }
 
 void Session::loop() {

@@ -1,25 +1,35 @@
-// A run on a device tells of its GPU what the library says that knows the device by its address.
+// What a run on a device tells: of its GPU what the library says that knows the device by its
+// address, and how long it warmed up.
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "base/core/file.h"
 #include "engine/train/session.h"
+#include "tests/errors.h"
 #include "tests/folder.h"
 
 namespace maglev {
 namespace {
 
-// the last row's figures of a short run, with `library` in NVML's place
-std::map<std::string, double> figures_with(const char* library) {
-  setenv("MAGLEV_NVML", library, 1);
-  Experiment experiment("ppo", "cartpole");
+void make_short(Experiment& experiment) {
   for (const char* setting :
        {"train.steps=256", "train.log_every=64", "train.monitor_every=1e-9", "env.count=4",
         "ppo.rollout=16", "ppo.minibatch=64", "ppo.epochs=1", "ppo.network.hidden=[8]"})
     experiment.table().override_with(setting);
+}
+
+// the last row's figures of a short run, with `library` in NVML's place
+std::map<std::string, double> figures_with(const char* library) {
+  setenv("MAGLEV_NVML", library, 1);
+  Experiment experiment("ppo", "cartpole");
+  make_short(experiment);
   std::map<std::string, double> figures;
   Hooks hooks;
   hooks.row = [&](const MetricRow& row) { figures = {row.values.begin(), row.values.end()}; };
@@ -39,6 +49,25 @@ TEST(Monitored, a_run_on_cuda_tells_what_its_gpu_does_where_its_driver_knows_it)
   figures = figures_with("");
   EXPECT_TRUE(figures.contains("machine/processors"));
   EXPECT_FALSE(figures.contains("machine/gpu_busy"));
+}
+
+TEST(Monitored, a_warm_up_that_was_long_is_told_though_nobody_asked_for_it_on_cuda) {
+  Experiment experiment("ppo", "cartpole");
+  make_short(experiment);
+  ASSERT_EQ(experiment.run.warmup, 0);
+  RunTrace trace(experiment.trace, /*with_device=*/false);
+  Trainer trainer(experiment, Placement{.device = at::Device("cuda:0"), .threads = 1});
+  RunDir dir = RunDir::create(
+      {.out = test_folder() + "/warm", .algo = "ppo", .env = "cartpole", .overwrite = true});
+  Session session(trainer, dir, {.sinks = {"jsonl"}}, trace, /*resumed_at=*/-1);
+  // before each iteration the trainer asks whether to go on: the first, of the warm-up, is slow
+  trainer.stop_when([slow = true]() mutable {
+    if (std::exchange(slow, false)) std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    return false;
+  });
+  session.run();
+  const std::string log = read_file(dir.path() + "/log.txt", 1 << 20);
+  EXPECT_TRUE(contains(log, "warming up took 1.")) << log;
 }
 
 }  // namespace

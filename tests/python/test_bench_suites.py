@@ -68,6 +68,8 @@ def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_pa
     done = engine(*words, "--json", kept, "--at-least", 1)
     assert done.returncode == 0 and "steps/s (cpu, 1 thread, fp32)" in done.stdout, done.stderr
     old = json.loads(kept.read_text())
+    # how long it took to be set up is no part of the figure
+    assert old["warmup_seconds"] > 0 and f"warm-up {old['warmup_seconds']:.1f} s" in done.stdout
     (one,) = old["timings"]
     assert one["suite"] == "run" and one["name"] == "ppo_cartpole" and len(one["seconds"]) == 3
     one["seconds"] = [s / 100 for s in one["seconds"]]

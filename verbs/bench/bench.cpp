@@ -264,10 +264,11 @@ struct Outputs {
   }
 };
 
-// the table beside the baseline, and the files; the exit status
+// The table beside the baseline, and the files, with what `beside` has besides timings in that of
+// --json; the exit status.
 int tell_timings(const Arguments& arguments, const Outputs& outputs,
                  const std::vector<Timing>& timings, const std::string& how,
-                 const nlohmann::json& settings = {}) {
+                 const nlohmann::json& beside = nlohmann::json::object()) {
   const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
   const auto comparisons = compared(timings, outputs.before, threshold);
   Table table({"suite", "work", ">median", ">95% interval", ">of before", "verdict"});
@@ -287,7 +288,7 @@ int tell_timings(const Arguments& arguments, const Outputs& outputs,
   const std::string machine = probe_system(".").processor.model + ", " + how;
   if (outputs.json) {
     auto file = nlohmann::json::parse(timings_json(timings, machine));
-    if (!settings.is_null()) file["settings"] = settings;
+    file.update(beside);
     write_atomic(*outputs.json, file.dump(2) + "\n");
   }
   if (outputs.html) write_atomic(*outputs.html, timings_page(timings, comparisons, machine));
@@ -358,9 +359,11 @@ int one_run(const Arguments& arguments) {
   const RunSpeed speed = measure_run(experiment, rounds, seconds);
   tell_unrest(bystanders);
   const int status = tell_timings(arguments, outputs, {speed.step},
-                                  std::to_string(rounds) + " rounds, " + speed.device, settings);
+                                  std::to_string(rounds) + " rounds, " + speed.device,
+                                  {{"settings", settings}, {"warmup_seconds", speed.warmup_s}});
   const double steps_per_second = 1 / summary_of(speed.step).median;
-  std::printf("%.0f steps/s (%s)\n", steps_per_second, speed.device.c_str());
+  std::printf("%.0f steps/s (%s)\nwarm-up %.1f s\n", steps_per_second, speed.device.c_str(),
+              speed.warmup_s);
   if (!least || steps_per_second >= *least) return status;
   std::printf("slower than --at-least %.0f\n", *least);
   return kRegressed;

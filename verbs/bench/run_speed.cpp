@@ -42,6 +42,7 @@ RunSpeed measure_run(Experiment& experiment, int rounds, double seconds) {
   fit_memory(experiment, asked, /*note=*/nullptr);
   lengthen(experiment, asked);
   const Placement placement = settle_precision(experiment, asked);
+  const double made_s = steady_s();
   Trainer trainer(experiment, placement);
   reach_steady(trainer);
   const auto wait = [&] {
@@ -49,9 +50,11 @@ RunSpeed measure_run(Experiment& experiment, int rounds, double seconds) {
   };
   trainer.iterate();
   wait();
+  const double warmup_s = steady_s() - made_s;
   RunSpeed speed{
       .step = {.suite = "run",
                .name = std::string(experiment.algo().name) + "_" + experiment.env().name},
+      .warmup_s = warmup_s,
       .device = placement.device.str() + ", " + std::to_string(placement.threads) +
                 (placement.threads == 1 ? " thread, " : " threads, ") +
                 name_of(placement.precision)};

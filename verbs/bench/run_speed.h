@@ -9,8 +9,9 @@
 namespace maglev::verbs::bench {
 
 struct RunSpeed {
-  Timing step;         ///< seconds of an environment step by the clock, updates included
-  std::string device;  ///< and threads and precision, for people: "cpu, 2 threads, fp32"
+  Timing step;          ///< seconds of an environment step by the clock, updates included
+  double warmup_s = 0;  ///< from nothing until libraries and graphs are set up, by the clock
+  std::string device;   ///< and threads and precision, for people: "cpu, 2 threads, fp32"
 };
 
 /// Trains in memory alone, nothing is written: until libraries and graphs are set up, then in

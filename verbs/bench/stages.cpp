@@ -6,6 +6,18 @@
 #include "engine/train/idle_settings.h"
 
 namespace maglev::verbs::bench {
+namespace {
+
+// whether the algorithm acts on a copy of what it learns from a replay, as the trainer wants it
+bool may_overlap(const Experiment& experiment, const Placement& placement) {
+  const auto plan = experiment.algo().plan;
+  if (!plan) return false;
+  ThreadPool pool(1);
+  const DataPlan data = plan(experiment.algo_options(), context_of(experiment, placement, pool));
+  return data.overlap && data.replay.has_value();
+}
+
+}  // namespace
 
 std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout) {
   const auto text = [](int64_t number) { return std::to_string(number); };
@@ -27,6 +39,18 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
       {.name = "winograd",
        .what = "3x3 convolutions in fewer products, by Winograd's F(4x4, 3x3)",
        .switches = {{algo + ".network.cnn.winograd", "false", "true"}}},
+      {.name = "packed goals",
+       .what = "proofs' goals are embedded each once, without the slots that none has",
+       .switches = {{algo + ".network.proof.packed", "false", "true"}}},
+      {.name = "own goals",
+       .what = "layers, sums of rows and attention of proofs' goals as one operation each",
+       .switches = {{algo + ".network.proof.fused_layers", "false", "true"}}},
+      {.name = "own images",
+       .what = "networks of images on kernels, images in lanes",
+       .switches = {{algo + ".fused_images", "false", "true"}}},
+      {.name = "pruned",
+       .what = "what cannot change a plan or an update is not worked out",
+       .switches = {{algo + ".prune", "false", "true"}}},
       {.name = "fused",
        .what =
            "the fused learner: minibatches in shards on all processors, loss and optimiser as one "
@@ -35,6 +59,13 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
       {.name = "no barrier a step",
        .what = "each block of environments collects its whole rollout by itself",
        .switches = {{"train.collect", "lockstep", "blocks"}}},
+      {.name = "next batch ahead",
+       .what = "the next batch is drawn from the replay while one is learned from",
+       .switches = {{"train.prefetch", "off", "on"}}},
+      {.name = "overlapped",
+       .what = "updates run beside the steps of the next iteration, on threads of their own",
+       .switches = {{"train.overlap", "false", "true"}},
+       .overlaps = true},
       {.name = "captured",
        .what = "collect and learn as one CUDA graph each",
        .switches = {{"train.graph", "off", "on"}},
@@ -57,6 +88,9 @@ std::string lacking(const Stage& stage, const Experiment& experiment, const Plac
   for (const Switch& one : stage.switches)
     if (!experiment.table().find(one.name)) return "this build has no " + one.name;
   if (stage.needs_cuda && !placement.device.is_cuda()) return "needs a CUDA device";
+  if (stage.overlaps && placement.device.is_cuda()) return "it is for a processor";
+  if (stage.overlaps && !may_overlap(experiment, placement))
+    return std::string(experiment.algo().name) + " acts on what it learns";
   const IdleSettings idle(experiment, placement);
   for (const Switch& one : stage.switches)
     if (const std::string why = idle.why(one.name); !why.empty()) return why;

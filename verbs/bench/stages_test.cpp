@@ -26,14 +26,15 @@ std::string value_of(const std::vector<std::string>& settings, const std::string
 }
 
 TEST(stages, values_of_every_switch_are_taken_by_the_settings_it_names) {
-  const auto all = stages("ppo", 64, 32);
-  for (const Stage& stage : all)
-    for (const Switch& one : stage.switches) {
-      Experiment experiment("ppo", "cartpole");
-      if (!experiment.table().find(one.name)) continue;
-      for (const std::string& value : {one.before, one.after})
-        EXPECT_NO_THROW(experiment.table().set(one.name, value)) << one.name << "=" << value;
-    }
+  for (const auto& [algo, env] :
+       {std::pair{"ppo", "cartpole"}, {"tdmpc2", "pendulum"}, {"dreamer", "pendulum"}})
+    for (const Stage& stage : stages(algo, 64, 32))
+      for (const Switch& one : stage.switches) {
+        Experiment experiment(algo, env);
+        if (!experiment.table().find(one.name)) continue;
+        for (const std::string& value : {one.before, one.after})
+          EXPECT_NO_THROW(experiment.table().set(one.name, value)) << one.name << "=" << value;
+      }
 }
 
 TEST(stages, an_update_takes_as_many_steps_in_every_stage) {
@@ -121,6 +122,34 @@ TEST(stages, an_algorithm_without_a_switch_leaves_its_stage_out) {
   EXPECT_EQ(lacking(vectorised, experiment, {.device = at::kCPU}),
             "this build has no tdmpc2.rollout");
   EXPECT_EQ(lacking(all[index_of(all, "threads")], experiment, {.device = at::kCPU}), "");
+}
+
+TEST(stages, what_is_of_one_network_or_algorithm_is_a_stage_of_its_runs_alone) {
+  const Placement cpu{.device = at::kCPU}, gpu{.device = at::Device(at::kCUDA, 0)};
+  const auto why = [](const char* algo, const char* env, const char* stage,
+                      const Placement& placement) {
+    const auto all = stages(algo, 64, 1);
+    return lacking(all[index_of(all, stage)], Experiment(algo, env), placement);
+  };
+  for (const char* stage : {"packed goals", "own goals"}) {
+    EXPECT_EQ(why("ppo", "kg", stage, cpu), "") << stage;
+    EXPECT_EQ(why("ppo", "cartpole", stage, cpu), "the network is mlp") << stage;
+  }
+  EXPECT_EQ(why("tdmpc2", "pendulum", "pruned", cpu), "");
+  EXPECT_EQ(why("dreamer", "pendulum", "pruned", cpu), "this build has no dreamer.prune");
+  EXPECT_EQ(why("dreamer", "pendulum_pixels", "own images", cpu), "");
+  EXPECT_EQ(why("dreamer", "pendulum_pixels", "own images", gpu), "it is for a processor");
+  EXPECT_EQ(why("dreamer", "pendulum", "own images", cpu), "nothing is seen as an image");
+  for (const char* algo : {"tdmpc2", "dreamer"}) {
+    EXPECT_EQ(why(algo, "pendulum", "next batch ahead", cpu), "") << algo;
+    EXPECT_EQ(why(algo, "pendulum", "overlapped", cpu), "") << algo;
+    EXPECT_EQ(why(algo, "pendulum", "overlapped", gpu), "it is for a processor") << algo;
+  }
+  EXPECT_EQ(why("ppo", "cartpole", "next batch ahead", cpu), "ppo has no replay");
+  EXPECT_EQ(why("ppo", "cartpole", "overlapped", cpu), "ppo acts on what it learns");
+  // a whole plan in few launches leaves out what cannot change it
+  const auto all = stages("tdmpc2", 64, 1);
+  EXPECT_LT(index_of(all, "pruned"), index_of(all, "fused"));
 }
 
 TEST(run_child, the_first_row_only_starts_the_clock) {
