@@ -12,6 +12,7 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "base/core/version.h"
+#include "base/env/env_params.h"
 #include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
 #include "engine/play/league.h"
@@ -194,15 +195,18 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                         const RunRequest& request) {
   check_sinks(request.sinks);
   RunDir dir = RunDir::open(folder);
-  auto experiment = experiment_of(folder);
+  const StoredExperiment stored = stored_experiment(folder);
+  const auto &experiment = stored.experiment, &trained = stored.trained;
   // of runs that began before it was kept so
   experiment->settle_env();
+  trained->settle_env();
   const std::string before = experiment->table().yaml();
-  const Settings old(experiment->table());
-  const RunOptions began = experiment->run;
+  // what a person changed in config.yaml is a change as one that is given
+  const Settings old(trained->table());
+  const RunOptions began = trained->run;
   const std::string judged_before = [&]() -> std::string {
     try {
-      return judged_in(*experiment);
+      return judged_in(*trained);
     } catch (const Error&) {
       return "";  // what it reads has moved: what is given says where to
     }
@@ -229,7 +233,9 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                 "] holds no valid checkpoint to resume from; start the run again with the command "
                 "in reproduce.md and --overwrite, which moves this folder aside");
   // before shapes are compared, which say less
-  if (const std::string files = changed_files(folder, overrides); !files.empty())
+  if (const std::string files =
+          changed_files(*trained, checkpoint->manifest.state, env_settings(experiment->table()));
+      !files.empty())
     throw Error("[" + folder + "] cannot go on: " + files +
                 " holds something else than what it was trained on; bring that back, or begin a "
                 "new run, where names are the same from these networks: train.init_from=" +
@@ -275,8 +281,11 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   // the best is one of those that were judged alike
   if (!judged_before.empty() && !judged.empty() && judged != judged_before)
     CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
-  if (experiment->table().yaml() != before) {
-    dir.write("config.before-" + std::to_string(identity.step) + ".yaml", before);
+  if (experiment->table().yaml() != before || !stored.note.empty()) {
+    // as it stood there, damaged or not
+    if (path_exists(dir.path() + "/config.yaml"))
+      dir.write("config.before-" + std::to_string(identity.step) + ".yaml",
+                read_config(dir.path()));
     dir.write_config(experiment->table().yaml());
   }
   if (!request.given.empty()) dir.write("given.txt", request.given);
@@ -289,6 +298,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   dir.write_continued(record);
   Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
+  if (!stored.note.empty()) session.say(stored.note);
   for (const auto& note : replaced) session.say(note);
   for (const auto& change : record.changes) session.say("changed " + change);
   for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))

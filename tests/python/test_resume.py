@@ -196,6 +196,50 @@ def test_a_run_is_resumed_without_a_sound_status(damage, engine, tmp_path):
     assert newest_manifest(run)["identity"]["step"] == 7040
 
 
+DAMAGES = {
+    "a line": lambda text: text.replace("  lr: 0.001\n", ""),
+    "its end": lambda text: text[: text.index("  lr: 0.001")],
+    "within a key": lambda text: text[: text.index("  lr: 0.001") + 3],
+    "another key": lambda text: text.replace("  lr: 0.001", "  l: 0.001"),
+    "everything": lambda text: "",
+    "garbage": lambda text: "{{{",
+    "the file": lambda text: None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_run_is_resumed_with_what_it_was_trained_with_where_its_settings_are_damaged(damage, engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "ppo.lr=0.001", "--out", run).returncode == 0
+    config = run / "config.yaml"
+    whole = config.read_text()
+    damaged = DAMAGES[damage](whole)
+    assert damaged != whole
+    config.unlink() if damaged is None else config.write_text(damaged)
+    done = engine("eval", run, "--episodes", 2)
+    assert done.returncode == 0 and f"{config} " in done.stderr and "newest checkpoint" in done.stderr, done.stderr
+    done = engine("train", "--resume", run, "train.steps=7040", "--sinks", "console")
+    assert done.returncode == 0, done.stderr
+    assert config.read_text() == whole.replace("steps: 6400", "steps: 7040")
+    log = (run / "log.txt").read_text()
+    assert log.count("changed ") == 1 and "changed train.steps" in log and f"{config} " in log, log
+    # what stood there is kept
+    before = run / f"config.before-{STEPS}.yaml"
+    assert before.read_text() == damaged if damaged is not None else not before.exists()
+
+
+def test_what_was_edited_in_the_settings_of_a_run_is_taken_and_told(engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "ppo.lr=0.001", "--out", run).returncode == 0
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("  lr: 0.001", "  lr: 0.002"))
+    done = engine("train", "--resume", run, "train.steps=7040", "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    for text in ((run / "log.txt").read_text(), (run / "reproduce.md").read_text()):
+        assert "ppo.lr: 0.001 -> 0.002" in text and "train.steps: 6400 -> 7040" in text, text
+    assert "  lr: 0.002\n" in config.read_text()
+
+
 def test_evaluations_and_threads_change_no_bit_and_choose_the_best(engine, tmp_path):
     arguments = ["ppo", "cartpole", *COMMON, "ppo.minibatch=64", "env.count=16", "threads=1"]
     plain = tmp_path / "plain"
