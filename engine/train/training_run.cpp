@@ -160,6 +160,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   if (!request.given.empty()) dir.write("given.txt", request.given);
   if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
+  if (!dir.moved_aside().empty())
+    session.say("the run that stood here was moved to " + dir.moved_aside());
   for (const std::string& note : request.notes) session.say(note);
   if (!named.empty()) session.say(named);
   for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
@@ -228,10 +230,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                         .newest_verified([](const std::string& note) {
                           std::fprintf(stderr, "maglev: %s\n", note.c_str());
                         });
-  if (!checkpoint)
-    throw Error("[" + folder +
-                "] holds no valid checkpoint to resume from; start the run again with the command "
-                "in reproduce.md and --overwrite, which moves this folder aside");
+  if (!checkpoint) throw no_valid_checkpoint(folder);
   // before shapes are compared, which say less
   if (const std::string files =
           changed_files(*trained, checkpoint->manifest.state, env_settings(experiment->table()));
@@ -274,8 +273,9 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);
-  // one that was killed behind its last checkpoint only has its end to write
-  if (trainer.done() && has_finished(folder))
+  // one that was killed behind its last checkpoint only has its end to write; one that is asked for
+  // less than it has done is none of these
+  if (trainer.done() && (has_finished(folder) || experiment->run.steps < began.steps))
     throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
                 " steps; to train on, add train.steps=<more than these>");
   // the best is one of those that were judged alike

@@ -528,12 +528,47 @@ def test_a_job_that_is_started_again_goes_on_and_ends_once(engine, tmp_path):
     assert (tmp_path / "run" / "log.txt").read_text() == log
 
 
-def test_what_was_stopped_before_it_saved_begins_once_more(engine, tmp_path):
-    words = ["train", "ppo", "cartpole", *COMMON, "--out", tmp_path / "run", "--continue"]
+def test_what_was_stopped_before_it_saved_begins_once_more_and_says_where_the_old_one_went(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run, "--continue"]
     assert engine(*words).returncode == 0
-    shutil.rmtree(tmp_path / "run" / "checkpoints")
-    done = engine(*words)
-    assert done.returncode == 0 and newest_manifest(tmp_path / "run")["identity"]["step"] == STEPS, done.stderr
+    shutil.rmtree(run / "checkpoints")
+    status = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**status, "state": "stopped", "steps": 0}))
+    done = engine(*words, "--sinks", "console")
+    assert done.returncode == 0 and newest_manifest(run)["identity"]["step"] == STEPS, done.stderr
+    said = f"the run that stood here was moved to {run}.old-1"
+    assert said in done.stdout and said in (run / "log.txt").read_text()
+    assert (tmp_path / "run.old-1" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize("told_by", ["its status", "its metrics"])
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_unasked(told_by, engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run]
+    assert engine(*words).returncode == 0
+    shutil.rmtree(run / "checkpoints")
+    if told_by == "its metrics":
+        (run / "run.json").unlink()
+    done = engine(*words, "--continue")
+    assert done.returncode == 2 and "--overwrite" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"] and metric_rows(run)
+    done = engine(*words, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert f"was moved to {run}.old-1" in (run / "log.txt").read_text()
+
+
+def test_a_run_that_was_stopped_is_not_finished_by_asking_for_less_than_it_has_done(engine, tmp_path):
+    run = tmp_path / "run"
+    process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "--out", run)
+    wait_for_checkpoints(run, 3, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    before = (run / "config.yaml").read_text()
+    done = engine("train", "--resume", run, "train.steps=64")
+    assert done.returncode == 2 and "train.steps=<more than these>" in done.stderr, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+    assert (run / "config.yaml").read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/train/seeds.h"
@@ -88,6 +89,7 @@ std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int6
                 "another --out");
   // stopped before anything was saved
   if (!has_checkpoint(folder)) {
+    expect_nothing_lost(folder);
     request.overwrite = true;
     return std::nullopt;
   }

@@ -150,8 +150,11 @@ class Group {
     experiment.table().load(folder_ + "/settings.yaml");
     evaluates_ = experiment.run.eval_every > 0;
     init_from_ = experiment.run.init_from;
-    for (const Member& member : members_)
-      if (!has_checkpoint(member.folder)) check_beginning(init_from_, member.seed);
+    for (const Member& member : members_) {
+      if (has_checkpoint(member.folder)) continue;
+      check_beginning(init_from_, member.seed);
+      if (!done(member)) expect_nothing_lost(member.folder);
+    }
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
                                           [](const Member& member) { return !done(member); });
     side_ = side_by_side(experiment, waiting);
@@ -337,10 +340,22 @@ double last_evaluation(const std::string& folder) {
   return last;
 }
 
-bool has_checkpoint(const std::string& folder) {
-  const auto names = list_dir(folder + "/checkpoints");
-  return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return name.starts_with("step_"); });
+void expect_nothing_lost(const std::string& run) {
+  // step 0 is saved before the first step is made; metrics tell where the status cannot be read
+  const std::string metrics = run + "/metrics.jsonl";
+  std::string done;
+  try {
+    if (const int64_t steps = read_status(run).steps; steps > 0)
+      done = std::to_string(steps) + " steps";
+  } catch (const Error&) {
+    if (path_exists(metrics) && file_bytes(metrics) > 0) done = "what metrics.jsonl tells of";
+  }
+  if (done.empty()) return;
+  throw Error(
+      "[" + run + "] had done " + done + ", and " + run +
+      "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew: "
+      "with --overwrite in place of --continue, which moves this folder aside, or move it "
+      "yourself");
 }
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }

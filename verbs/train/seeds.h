@@ -33,8 +33,9 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
 
 /// Mean return of a run's last evaluation; NaN: there was none.
 double last_evaluation(const std::string& run);
-/// Whether a run has one to go on from.
-bool has_checkpoint(const std::string& run);
+/// Throws Error where a run without checkpoints had trained: what it had learned is gone, and it is
+/// not begun anew unasked.
+void expect_nothing_lost(const std::string& run);
 /// What a process said last, by its log; empty where it said nothing.
 std::string last_line(const std::string& log);
 
