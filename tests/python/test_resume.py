@@ -629,6 +629,10 @@ def test_several_seeds_go_on_as_they_began(engine, tmp_path):
     done = engine(*words)
     assert done.returncode == 0 and json.loads((group / "seeds.json").read_text())["mean"] > 0, done.stderr
     assert engine(*words).returncode == 0
+    # but for how long
+    done = engine(*words, "train.steps=7040")
+    assert done.returncode == 0, done.stderr
+    assert [row["steps"] for row in json.loads((group / "seeds.json").read_text())["seeds"]] == [7040, 7040]
     for change, said in [
         ([*words, "ppo.lr=1e-5"], "change of ppo.lr=1e-05"),
         ([*words[:-1], 3], "change of --seeds"),
