@@ -67,8 +67,8 @@ std::unique_ptr<Experiment> with_defaults(const std::string& folder,
 
 // what the newest checkpoint was trained with, but for settings that this version no longer has;
 // null where there is none, or this version refuses a value
-std::unique_ptr<Experiment> as_trained(const std::string& folder,
-                                       const CheckpointIdentity& newest) {
+std::unique_ptr<Experiment> trained_with(const std::string& folder,
+                                         const CheckpointIdentity& newest) {
   if (newest.algo.empty()) return nullptr;
   auto trained = with_defaults(folder, newest);
   OptionTable& table = trained->table();
@@ -97,7 +97,7 @@ std::vector<std::string> fill_up(Experiment& experiment, const Experiment& train
 }
 
 // the first of many names
-std::string some_of(std::vector<std::string> names) {
+std::string first_of(std::vector<std::string> names) {
   constexpr size_t kMost = 5;
   const size_t more = names.size() > kMost ? names.size() - kMost : 0;
   names.resize(names.size() - more);
@@ -111,7 +111,7 @@ StoredExperiment stored_experiment(const std::string& folder) {
   const CheckpointIdentity newest = newest_identity(folder);
   const std::string path = folder + "/config.yaml";
   StoredExperiment stored{.experiment = with_defaults(folder, newest),
-                          .trained = as_trained(folder, newest)};
+                          .trained = trained_with(folder, newest)};
   OptionTable* table = &stored.experiment->table();
   std::optional<Error> damage;
   if (path_exists(path)) try {
@@ -123,7 +123,7 @@ StoredExperiment stored_experiment(const std::string& folder) {
       if (stored.trained) {
         const auto lacked = fill_up(*stored.experiment, *stored.trained, given, path);
         if (!lacked.empty())
-          stored.note = path + " lacks " + some_of(lacked) + ": taken from the newest checkpoint";
+          stored.note = path + " lacks " + first_of(lacked) + ": taken from the newest checkpoint";
       } else {
         stored.trained = with_defaults(folder, newest);
         stored.trained->table().load_text(table->yaml(), path);
