@@ -13,6 +13,9 @@ std::vector<std::string> run_notes(const std::string& player,
                                    const std::vector<std::string>& settings) {
   std::vector<std::string> notes;
   const auto run = run_named(player);
+  if (run)
+    if (const std::string note = stored_experiment(run->folder).note; !note.empty())
+      notes.push_back(note);
   const std::string changed = run ? changed_files(run->folder, settings) : "";
   if (!changed.empty())
     notes.push_back(changed + " holds something else than what " + player +

@@ -212,4 +212,19 @@ void CheckpointStore::delete_all_but(const std::vector<CheckpointRow>& rows, siz
   }
 }
 
+bool has_checkpoint(const std::string& run_dir) {
+  return std::ranges::any_of(list_dir(run_dir + "/checkpoints"), is_checkpoint_name);
+}
+
+Error no_valid_checkpoint(const std::string& run_dir) {
+  const std::string checkpoints = run_dir + "/checkpoints";
+  return Error("[" + run_dir + "] holds no valid checkpoint: " +
+               (has_checkpoint(run_dir)
+                    ? "all in " + checkpoints + " are damaged; bring back a copy of one"
+                    : checkpoints + " has none; wait for the first where the run has just begun, "
+                                    "bring them back where they were deleted") +
+               ", or start the run again with the command in reproduce.md and --overwrite, which "
+               "moves this folder aside");
+}
+
 }  // namespace maglev

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core/error.h"
 #include "engine/run/checkpoint.h"
 
 namespace maglev {
@@ -74,5 +75,11 @@ class CheckpointStore {
   std::string dir_;
   int keep_last_;
 };
+
+/// Whether a run's folder has checkpoints, sound or not.
+bool has_checkpoint(const std::string& run_dir);
+/// What is said of a run that has none to go on from or to judge: all are damaged, or none was
+/// saved.
+Error no_valid_checkpoint(const std::string& run_dir);
 
 }  // namespace maglev

@@ -65,6 +65,19 @@ double real_or_nan(const OrderedJson& json) {
   return json.is_number() ? json.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
+// the run and the checkpoint that RUN@NAME or RUN/checkpoints/NAME mean; empty: the path is neither
+struct OfRun {
+  std::string run, checkpoint;
+};
+OfRun checkpoint_meant(const std::string& path) {
+  if (const size_t at = path.rfind('@'); at != std::string::npos && is_run(path.substr(0, at)))
+    return {.run = path.substr(0, at), .checkpoint = path.substr(at + 1)};
+  const std::filesystem::path meant(without_slashes(path)), folder = meant.parent_path();
+  const std::string run = folder.has_parent_path() ? folder.parent_path().string() : ".";
+  if (folder.filename() != "checkpoints" || !is_run(run)) return {};
+  return {.run = run, .checkpoint = meant.filename().string()};
+}
+
 }  // namespace
 
 RunDir::RunDir(std::string path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {
@@ -83,6 +96,12 @@ bool is_run(const std::string& path) {
 }
 
 Error no_run(const std::string& path) {
+  if (const OfRun of = checkpoint_meant(path); !of.run.empty()) {
+    const std::string name = of.run + "@" + of.checkpoint;
+    return Error("[" + path + "] is a checkpoint of the run " + of.run +
+                 ": eval and play call it " + name + ", train.init_from=" + name +
+                 " begins a new run with it, and --resume " + of.run + " goes on from the newest");
+  }
   const bool folder = std::filesystem::is_directory(path);
   const auto below = folder ? list_runs(path) : std::vector<RunRow>{};
   if (below.empty())

@@ -103,7 +103,8 @@ class RunDir {
 std::string without_slashes(std::string path);
 /// Whether the folder holds a run.
 bool is_run(const std::string& path);
-/// What is said of a folder that holds none; it may be one of several seeds, or misspelled.
+/// What is said of a folder that holds none; it may be one of several seeds, a checkpoint of a run,
+/// or misspelled.
 Error no_run(const std::string& path);
 /// Runs that lie where one of this path would and are called nearly so, by their paths.
 std::vector<std::string> near_runs(const std::string& path);

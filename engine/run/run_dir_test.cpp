@@ -100,6 +100,21 @@ TEST_F(Runs, a_run_is_continued_only_where_there_is_one) {
   EXPECT_TRUE(contains(error_of([&] { RunDir::open(root_ + "/y"); }), "holds no run"));
 }
 
+TEST_F(Runs, a_checkpoint_that_is_named_in_place_of_a_run_is_told_by_its_name) {
+  { create("x").write_config("seed: 1\n"); }
+  make_dirs(root_ + "/x/checkpoints/step_5");
+  for (const char* name : {"/x/checkpoints/step_5", "/x/checkpoints/step_5/", "/x@step_5"}) {
+    const std::string error = no_run(root_ + name).what();
+    EXPECT_TRUE(contains(error, "is a checkpoint of the run " + root_ + "/x:") &&
+                contains(error, "call it " + root_ + "/x@step_5,") &&
+                contains(error, "train.init_from=" + root_ + "/x@step_5 ") &&
+                contains(error, "--resume " + root_ + "/x "))
+        << error;
+  }
+  EXPECT_TRUE(contains(no_run(root_ + "/y@step_5").what(), "holds no run"));
+  EXPECT_TRUE(contains(no_run(root_ + "/y/checkpoints/step_5").what(), "holds no run"));
+}
+
 TEST_F(Runs, a_status_is_read_back_as_it_was_written) {
   RunDir run = create("x");
   run.write_status(status("running", 1e9));

@@ -38,8 +38,7 @@ std::string checkpoint_of(const std::string& folder, const std::string& which) {
   }
   if (which == "latest") {
     const std::string newest = store.newest_valid(tell);
-    if (newest.empty())
-      throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
+    if (newest.empty()) throw no_valid_checkpoint(folder);
     return newest;
   }
   // one of the run's own by its name, or a path

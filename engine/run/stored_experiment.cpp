@@ -1,5 +1,8 @@
 #include "engine/run/stored_experiment.h"
 
+#include <optional>
+#include <set>
+
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/hash.h"
@@ -50,31 +53,110 @@ std::string named_by(const std::vector<std::string>& settings) {
   return joined(paths.empty() ? names : paths, " or ");
 }
 
-}  // namespace
-
-std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
-  if (!is_run(folder)) throw no_run(folder);
-  CheckpointIdentity identity;
+// algorithm and environment of a run: as its status says, else as its newest checkpoint does
+std::unique_ptr<Experiment> with_defaults(const std::string& folder,
+                                          const CheckpointIdentity& newest) {
   try {
     const RunStatus status = read_status(folder);
-    identity = {.algo = status.algo, .env = status.env};
+    return std::make_unique<Experiment>(status.algo, status.env);
   } catch (const Error&) {
-    identity = newest_identity(folder);
-    if (identity.algo.empty()) throw;
+    if (newest.algo.empty()) throw;
+    return std::make_unique<Experiment>(newest.algo, newest.env);
   }
-  auto experiment = std::make_unique<Experiment>(identity.algo, identity.env);
+}
+
+// what the newest checkpoint was trained with, but for settings that this version no longer has;
+// null where there is none, or this version refuses a value
+std::unique_ptr<Experiment> trained_with(const std::string& folder,
+                                         const CheckpointIdentity& newest) {
+  if (newest.algo.empty()) return nullptr;
+  auto trained = with_defaults(folder, newest);
+  OptionTable& table = trained->table();
+  try {
+    table.load_text(newest.options_yaml, folder + "/checkpoints", Origin::file,
+                    [&](const std::string& name) { return !table.find(name); });
+  } catch (const Error&) {
+    return nullptr;
+  }
+  return trained;
+}
+
+// gives `experiment` what `trained` was given otherwise and `given` does not name; returns the
+// names. What is at its default in both is no loss: it may be newer than the file
+std::vector<std::string> fill_up(Experiment& experiment, const Experiment& trained,
+                                 const std::set<std::string>& given, const std::string& path) {
+  std::vector<std::string> names;
+  for (const Field& field : trained.table().fields()) {
+    if (field.origin < Origin::file || given.contains(field.name) ||
+        field.text() == experiment.table().find(field.name)->text())
+      continue;
+    experiment.table().set(field.name, field.plain(), path, Origin::file);
+    names.push_back(field.name);
+  }
+  return names;
+}
+
+// the first of many names
+std::string first_of(std::vector<std::string> names) {
+  constexpr size_t kMost = 5;
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return joined(names) + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+}  // namespace
+
+StoredExperiment stored_experiment(const std::string& folder) {
+  if (!is_run(folder)) throw no_run(folder);
+  const CheckpointIdentity newest = newest_identity(folder);
   const std::string path = folder + "/config.yaml";
-  if (path_exists(path)) {
-    experiment->table().load_text(read_config(folder), path);
-    return experiment;
-  }
-  identity = newest_identity(folder);
-  if (identity.algo.empty())
+  StoredExperiment stored{.experiment = with_defaults(folder, newest),
+                          .trained = trained_with(folder, newest)};
+  OptionTable* table = &stored.experiment->table();
+  std::optional<Error> damage;
+  if (path_exists(path)) try {
+      std::set<std::string> given;
+      table->load_text(read_config(folder), path, Origin::file, [&](const std::string& name) {
+        given.insert(name);
+        return false;
+      });
+      if (stored.trained) {
+        const auto lacked = fill_up(*stored.experiment, *stored.trained, given, path);
+        if (!lacked.empty())
+          stored.note = path + " lacks " + first_of(lacked) + ": taken from the newest checkpoint";
+      } else {
+        stored.trained = with_defaults(folder, newest);
+        stored.trained->table().load_text(table->yaml(), path);
+      }
+      return stored;
+    } catch (const Error& e) {
+      damage = e;
+    }
+  if (newest.algo.empty()) {
+    if (damage) throw *damage;
     throw Error("[" + path +
                 "] is missing, and no checkpoint holds the settings either; start the "
                 "run again");
-  experiment->table().load_text(identity.options_yaml, folder + "/checkpoints");
-  return experiment;
+  }
+  // what was read of a damaged one is dropped as well
+  for (auto* experiment : {&stored.experiment, &stored.trained}) {
+    *experiment = with_defaults(folder, newest);
+    try {
+      (*experiment)->table().load_text(newest.options_yaml, folder + "/checkpoints");
+    } catch (const Error&) {
+      // both are of another version, and the file is what people can mend
+      if (damage) throw *damage;
+      throw;
+    }
+  }
+  stored.note = path +
+                (damage ? " is damaged (" + std::string(damage->what()) + ")" : " is missing") +
+                ": the settings are those of the newest checkpoint";
+  return stored;
+}
+
+std::unique_ptr<Experiment> experiment_of(const std::string& folder) {
+  return stored_experiment(folder).experiment;
 }
 
 CheckpointIdentity identity_of(const Experiment& experiment) {
@@ -89,26 +171,34 @@ CheckpointIdentity identity_of(const Experiment& experiment) {
   return identity;
 }
 
-std::string changed_files(const std::string& folder, const std::vector<std::string>& given) {
+std::string changed_files(const Experiment& trained, const StateSummary& saved,
+                          const std::vector<std::string>& given) {
+  const auto hash = saved.texts.find(kAssets);
+  if (hash == saved.texts.end()) return "";
   try {
-    // one says what all of them do
-    const auto rows = CheckpointStore(folder, 0).list();
-    if (rows.empty()) return "";
-    const auto texts = read_manifest(rows.back().path).state.texts;
-    const auto saved = texts.find(kAssets);
-    if (saved == texts.end()) return "";
-    const auto trained = experiment_of(folder);
-    const EnvEntry& env = trained->env();
-    const auto settings = settings_now(trained->table(), given);
+    const EnvEntry& env = trained.env();
+    const auto settings = settings_now(trained.table(), given);
     if (!settings) return "";
     const EnvParams params(env, *settings);
-    if (assets_hash(assets_made(env, params.get())) == saved->second) return "";
+    if (assets_hash(assets_made(env, params.get())) == hash->second) return "";
     const std::string files = named_by(file_settings(env, params.get()));
     return files.empty()
                ? "what " + std::string(env.name) + " is made from, a library or its files,"
                : files;
   } catch (const Error&) {
     // who reads it in earnest says why it cannot be
+    return "";
+  }
+}
+
+std::string changed_files(const std::string& folder, const std::vector<std::string>& given) {
+  try {
+    // one says what all of them do
+    const auto rows = CheckpointStore(folder, 0).list();
+    return rows.empty() ? ""
+                        : changed_files(*experiment_of(folder),
+                                        read_manifest(rows.back().path).state, given);
+  } catch (const Error&) {
     return "";
   }
 }

@@ -12,6 +12,7 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "base/core/version.h"
+#include "base/env/env_params.h"
 #include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
 #include "engine/play/league.h"
@@ -159,6 +160,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   if (!request.given.empty()) dir.write("given.txt", request.given);
   if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
+  if (!dir.moved_aside().empty())
+    session.say("the run that stood here was moved to " + dir.moved_aside());
   for (const std::string& note : request.notes) session.say(note);
   if (!named.empty()) session.say(named);
   for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
@@ -194,15 +197,18 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                         const RunRequest& request) {
   check_sinks(request.sinks);
   RunDir dir = RunDir::open(folder);
-  auto experiment = experiment_of(folder);
+  const StoredExperiment stored = stored_experiment(folder);
+  const auto &experiment = stored.experiment, &trained = stored.trained;
   // of runs that began before it was kept so
   experiment->settle_env();
+  trained->settle_env();
   const std::string before = experiment->table().yaml();
-  const Settings old(experiment->table());
-  const RunOptions began = experiment->run;
+  // what a person changed in config.yaml is a change as one that is given
+  const Settings old(trained->table());
+  const RunOptions began = trained->run;
   const std::string judged_before = [&]() -> std::string {
     try {
-      return judged_in(*experiment);
+      return judged_in(*trained);
     } catch (const Error&) {
       return "";  // what it reads has moved: what is given says where to
     }
@@ -224,12 +230,11 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                         .newest_verified([](const std::string& note) {
                           std::fprintf(stderr, "maglev: %s\n", note.c_str());
                         });
-  if (!checkpoint)
-    throw Error("[" + folder +
-                "] holds no valid checkpoint to resume from; start the run again with the command "
-                "in reproduce.md and --overwrite, which moves this folder aside");
+  if (!checkpoint) throw no_valid_checkpoint(folder);
   // before shapes are compared, which say less
-  if (const std::string files = changed_files(folder, overrides); !files.empty())
+  if (const std::string files =
+          changed_files(*trained, checkpoint->manifest.state, env_settings(experiment->table()));
+      !files.empty())
     throw Error("[" + folder + "] cannot go on: " + files +
                 " holds something else than what it was trained on; bring that back, or begin a "
                 "new run, where names are the same from these networks: train.init_from=" +
@@ -268,15 +273,19 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);
-  // one that was killed behind its last checkpoint only has its end to write
-  if (trainer.done() && has_finished(folder))
+  // one that was killed behind its last checkpoint only has its end to write; one that is asked for
+  // less than it has done is none of these
+  if (trainer.done() && (has_finished(folder) || experiment->run.steps < began.steps))
     throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
                 " steps; to train on, add train.steps=<more than these>");
   // the best is one of those that were judged alike
   if (!judged_before.empty() && !judged.empty() && judged != judged_before)
     CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
-  if (experiment->table().yaml() != before) {
-    dir.write("config.before-" + std::to_string(identity.step) + ".yaml", before);
+  if (experiment->table().yaml() != before || !stored.note.empty()) {
+    // as it stood there, damaged or not
+    if (path_exists(dir.path() + "/config.yaml"))
+      dir.write("config.before-" + std::to_string(identity.step) + ".yaml",
+                read_config(dir.path()));
     dir.write_config(experiment->table().yaml());
   }
   if (!request.given.empty()) dir.write("given.txt", request.given);
@@ -289,6 +298,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   dir.write_continued(record);
   Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
+  if (!stored.note.empty()) session.say(stored.note);
   for (const auto& note : replaced) session.say(note);
   for (const auto& change : record.changes) session.say("changed " + change);
   for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))

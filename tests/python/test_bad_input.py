@@ -201,6 +201,17 @@ def test_a_run_without_a_valid_checkpoint_says_so(trained, engine, tmp_path):
     done = engine("train", "--resume", run)
     assert done.returncode == 2
     assert "no valid checkpoint" in done.stderr.splitlines()[-1]
+    # no verb advises what another refuses
+    for words in (["train", "--resume", run], ["eval", run]):
+        line = engine(*words).stderr.splitlines()[-1]
+        assert "are damaged" in line and "--overwrite" in line and "resume the run" not in line
+
+
+def test_a_checkpoint_in_place_of_a_run_is_told_by_its_name(trained, engine):
+    best = f"{trained}@best"
+    for words in (["eval", trained / "checkpoints" / "best"], ["train", "--resume", best]):
+        line = complaint(engine(*words))
+        assert f"call it {best}" in line and f"train.init_from={best}" in line
 
 
 def test_a_checkpoint_of_another_environment_is_refused(trained, engine, tmp_path):

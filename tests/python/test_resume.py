@@ -196,6 +196,50 @@ def test_a_run_is_resumed_without_a_sound_status(damage, engine, tmp_path):
     assert newest_manifest(run)["identity"]["step"] == 7040
 
 
+DAMAGES = {
+    "a line": lambda text: text.replace("  lr: 0.001\n", ""),
+    "its end": lambda text: text[: text.index("  lr: 0.001")],
+    "within a key": lambda text: text[: text.index("  lr: 0.001") + 3],
+    "another key": lambda text: text.replace("  lr: 0.001", "  l: 0.001"),
+    "everything": lambda text: "",
+    "garbage": lambda text: "{{{",
+    "the file": lambda text: None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_run_is_resumed_with_what_it_was_trained_with_where_its_settings_are_damaged(damage, engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "ppo.lr=0.001", "--out", run).returncode == 0
+    config = run / "config.yaml"
+    whole = config.read_text()
+    damaged = DAMAGES[damage](whole)
+    assert damaged != whole
+    config.unlink() if damaged is None else config.write_text(damaged)
+    done = engine("eval", run, "--episodes", 2)
+    assert done.returncode == 0 and f"{config} " in done.stderr and "newest checkpoint" in done.stderr, done.stderr
+    done = engine("train", "--resume", run, "train.steps=7040", "--sinks", "console")
+    assert done.returncode == 0, done.stderr
+    assert config.read_text() == whole.replace("steps: 6400", "steps: 7040")
+    log = (run / "log.txt").read_text()
+    assert log.count("changed ") == 1 and "changed train.steps" in log and f"{config} " in log, log
+    # what stood there is kept
+    before = run / f"config.before-{STEPS}.yaml"
+    assert before.read_text() == damaged if damaged is not None else not before.exists()
+
+
+def test_what_was_edited_in_the_settings_of_a_run_is_taken_and_told(engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "ppo.lr=0.001", "--out", run).returncode == 0
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("  lr: 0.001", "  lr: 0.002"))
+    done = engine("train", "--resume", run, "train.steps=7040", "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    for text in ((run / "log.txt").read_text(), (run / "reproduce.md").read_text()):
+        assert "ppo.lr: 0.001 -> 0.002" in text and "train.steps: 6400 -> 7040" in text, text
+    assert "  lr: 0.002\n" in config.read_text()
+
+
 def test_evaluations_and_threads_change_no_bit_and_choose_the_best(engine, tmp_path):
     arguments = ["ppo", "cartpole", *COMMON, "ppo.minibatch=64", "env.count=16", "threads=1"]
     plain = tmp_path / "plain"
@@ -484,12 +528,47 @@ def test_a_job_that_is_started_again_goes_on_and_ends_once(engine, tmp_path):
     assert (tmp_path / "run" / "log.txt").read_text() == log
 
 
-def test_what_was_stopped_before_it_saved_begins_once_more(engine, tmp_path):
-    words = ["train", "ppo", "cartpole", *COMMON, "--out", tmp_path / "run", "--continue"]
+def test_what_was_stopped_before_it_saved_begins_once_more_and_says_where_the_old_one_went(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run, "--continue"]
     assert engine(*words).returncode == 0
-    shutil.rmtree(tmp_path / "run" / "checkpoints")
-    done = engine(*words)
-    assert done.returncode == 0 and newest_manifest(tmp_path / "run")["identity"]["step"] == STEPS, done.stderr
+    shutil.rmtree(run / "checkpoints")
+    status = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**status, "state": "stopped", "steps": 0}))
+    done = engine(*words, "--sinks", "console")
+    assert done.returncode == 0 and newest_manifest(run)["identity"]["step"] == STEPS, done.stderr
+    said = f"the run that stood here was moved to {run}.old-1"
+    assert said in done.stdout and said in (run / "log.txt").read_text()
+    assert (tmp_path / "run.old-1" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize("told_by", ["its status", "its metrics"])
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_unasked(told_by, engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run]
+    assert engine(*words).returncode == 0
+    shutil.rmtree(run / "checkpoints")
+    if told_by == "its metrics":
+        (run / "run.json").unlink()
+    done = engine(*words, "--continue")
+    assert done.returncode == 2 and "--overwrite" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"] and metric_rows(run)
+    done = engine(*words, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert f"was moved to {run}.old-1" in (run / "log.txt").read_text()
+
+
+def test_a_run_that_was_stopped_is_not_finished_by_asking_for_less_than_it_has_done(engine, tmp_path):
+    run = tmp_path / "run"
+    process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "--out", run)
+    wait_for_checkpoints(run, 3, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    before = (run / "config.yaml").read_text()
+    done = engine("train", "--resume", run, "train.steps=64")
+    assert done.returncode == 2 and "train.steps=<more than these>" in done.stderr, done.stderr
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+    assert (run / "config.yaml").read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -550,6 +629,10 @@ def test_several_seeds_go_on_as_they_began(engine, tmp_path):
     done = engine(*words)
     assert done.returncode == 0 and json.loads((group / "seeds.json").read_text())["mean"] > 0, done.stderr
     assert engine(*words).returncode == 0
+    # but for how long
+    done = engine(*words, "train.steps=7040")
+    assert done.returncode == 0, done.stderr
+    assert [row["steps"] for row in json.loads((group / "seeds.json").read_text())["seeds"]] == [7040, 7040]
     for change, said in [
         ([*words, "ppo.lr=1e-5"], "change of ppo.lr=1e-05"),
         ([*words[:-1], 3], "change of --seeds"),

@@ -1,6 +1,7 @@
 """Several seeds in one command: a run each, one table, and going on where each is."""
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -102,6 +103,51 @@ def test_seeds_that_were_stopped_go_on(engine, tmp_path):
     assert done.returncode == 0, done.stderr
     result = json.loads((folder / "seeds.json").read_text())
     assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 400_000)]
+
+
+def test_seeds_train_longer_and_end_as_if_they_had_begun_so(engine, tmp_path):
+    short, whole = tmp_path / "short", tmp_path / "whole"
+    words = ["train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out"]
+    assert engine(*words, short).returncode == 0
+    assert engine(*words, whole, "train.steps=4800").returncode == 0
+    for setting, said in [("train.steps=1600", "<more than these>"), ("ppo.lr=0.1", "leave out 'ppo.lr=0.1'")]:
+        done = engine("train", "--resume", short, setting)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    done = engine("train", "--resume", short, "train.steps=4800")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((short / "seeds.json").read_text())
+    assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 4800)]
+    for seed in ("seed-1", "seed-2"):
+        newest = [max((folder / seed).glob("checkpoints/step_*/state.safetensors")) for folder in (short, whole)]
+        assert newest[0].read_bytes() == newest[1].read_bytes()
+    assert "steps: 3200\n" in (short / "settings.before-3200.yaml").read_text()
+
+
+def test_seeds_that_were_stopped_as_they_were_to_train_longer_still_do(engine, tmp_path):
+    folder = tmp_path / "group"
+    assert engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder).returncode == 0
+    settings = folder / "settings.yaml"
+    settings.write_text(settings.read_text().replace("steps: 3200\n", "steps: 4800\n"))
+    # one has got there already
+    done = engine("train", "--resume", folder / "seed-1", "train.steps=4800")
+    assert done.returncode == 0, done.stderr
+    before = (folder / "seed-1" / "metrics.jsonl").stat().st_mtime_ns
+    done = engine("train", "--resume", folder)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 4800)]
+    assert (folder / "seed-1" / "metrics.jsonl").stat().st_mtime_ns == before
+
+
+def test_a_seed_whose_checkpoints_are_gone_is_not_begun_anew_unasked(engine, tmp_path):
+    folder = tmp_path / "group"
+    assert engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder).returncode == 0
+    shutil.rmtree(folder / "seed-2" / "checkpoints")
+    # what is done is done
+    assert engine("train", "--resume", folder).returncode == 0
+    done = engine("train", "--resume", folder, "train.steps=4800")
+    assert done.returncode == 2 and "seed-2] had done 3200 steps" in done.stderr, done.stderr
+    assert not list(folder.glob("*.old-*"))
 
 
 def test_settings_that_are_refused_stop_all_seeds_with_one_complaint(engine, tmp_path):

@@ -55,8 +55,7 @@ int run(const std::vector<std::string>& words) {
                 (settings.save_replay ? "it learns from what it just collected, or from a dataset"
                                       : "train.save_replay was false"));
   const std::string checkpoint = CheckpointStore(folder, 0).newest_valid();
-  if (checkpoint.empty())
-    throw Error("[" + folder + "] holds no valid checkpoint; train longer or resume the run");
+  if (checkpoint.empty()) throw no_valid_checkpoint(folder);
   load_checkpoint(checkpoint, identity_of(*experiment),
                   [&](StateVisitor& v) { trainer.visit_state(v); });
   const int64_t rows =

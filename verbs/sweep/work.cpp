@@ -13,6 +13,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/metrics/rows.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "verbs/child.h"
 #include "verbs/side_by_side.h"
@@ -124,7 +125,7 @@ class Worker {
     const SweepRequest& request = board_.request();
     const std::string run = board_.folder_of(task.trial.number) + "/run";
     std::vector<std::string> words{"train"};
-    if (train::is_seeds(run) || train::has_checkpoint(run)) {
+    if (train::is_seeds(run) || has_checkpoint(run)) {
       words.insert(words.end(), {"--resume", run});
     } else {
       // it never came to a checkpoint

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/train/seeds.h"
@@ -47,14 +48,14 @@ RunOutcome go_on_with_seeds(const Experiment& experiment, std::optional<int64_t>
   const std::string& folder = request.out;
   const SeedsGroup there = seeds_group(folder);
   expect_same(folder, there.algo, there.env, experiment);
-  const std::string change = seeds != there.count ? "--seeds" : [&] {
-    const auto changes = changes_since(folder, request.given);
-    return changes.empty() ? std::string() : changes.front();
-  }();
-  if (!change.empty())
-    throw Error("[" + folder + "] several seeds go on as they began; leave out the change of " +
-                change + ", or begin others in a new folder");
-  return resume_seeds(folder, request.sinks);
+  const auto changes = changes_since(folder, request.given);
+  const auto other = std::ranges::find_if_not(changes, for_seeds);
+  if (seeds != there.count || other != changes.end())
+    throw Error(
+        "[" + folder +
+        "] several seeds go on as they began, but for train.steps; leave out the change of " +
+        (seeds != there.count ? "--seeds" : *other) + ", or begin others in a new folder");
+  return resume_seeds(folder, request.sinks, changes);
 }
 
 // whether nothing that is asked for is left to do
@@ -88,6 +89,7 @@ std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int6
                 "another --out");
   // stopped before anything was saved
   if (!has_checkpoint(folder)) {
+    expect_nothing_lost(folder);
     request.overwrite = true;
     return std::nullopt;
   }

@@ -17,7 +17,7 @@ std::string given_settings(const OptionTable& table);
 /// Goes on with what `request.out` holds, as `experiment` asks for it now: with settings that are
 /// given anew or otherwise, but not where it is finished. None where there is nothing to go on
 /// with: a new run begins, and takes the place of one that had saved nothing. Throws Error where
-/// the folder holds something else.
+/// the folder holds something else, or what a run had saved is gone.
 std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int64_t> seeds,
                                 RunRequest& request);
 

@@ -17,6 +17,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/shell_word.h"
+#include "base/core/split.h"
 #include "base/core/terminal.h"
 #include "base/metrics/sink.h"
 #include "base/statistics/samples.h"
@@ -96,6 +97,22 @@ class Group {
           sinks_.emplace_back(sink.name);
   }
 
+  // all are to train for longer, also where this is stopped and resumed without saying so again
+  void lengthen(const std::string& setting) {
+    const std::string path = folder_ + "/settings.yaml";
+    Experiment experiment(algo_, env_);
+    experiment.table().load(path);
+    const std::string before = experiment.table().yaml();
+    const int64_t steps = experiment.run.steps;
+    experiment.table().override_with(setting);
+    if (experiment.run.steps < steps)
+      throw Error("[" + folder_ + "] its seeds train for " + std::to_string(steps) +
+                  " steps each; to train on, give train.steps=<more than these>");
+    if (experiment.run.steps == steps) return;
+    write_atomic(folder_ + "/settings.before-" + std::to_string(steps) + ".yaml", before);
+    write_atomic(path, experiment.table().yaml());
+  }
+
   RunOutcome run() {
     settle();
     PassedSignals signals;
@@ -107,7 +124,8 @@ class Group {
       });
       const bool goes_on = !signals.ending() && refused.empty();
       if (goes_on) start_more();
-      working = goes_on && std::any_of(members_.begin(), members_.end(), waits);
+      working = goes_on && std::ranges::any_of(
+                               members_, [this](const Member& member) { return waits(member); });
       for (Member& member : members_) {
         if (!member.child) continue;
         if (member.child->running()) working = true;
@@ -136,8 +154,11 @@ class Group {
     member.evaluation = last_evaluation(member.folder);
   }
 
-  static bool done(const Member& member) { return member.status.state == "finished"; }
-  static bool waits(const Member& member) { return !member.tried && !done(member); }
+  // as long as all train now: one may have finished before they were to train longer
+  bool done(const Member& member) const {
+    return member.status.state == "finished" && member.status.total_steps >= steps_;
+  }
+  bool waits(const Member& member) const { return !member.tried && !done(member); }
 
   // what is summed up: what evaluations said where there are any, else the return of training
   double figure(const Member& member) const {
@@ -148,12 +169,16 @@ class Group {
   void settle() {
     Experiment experiment(algo_, env_);
     experiment.table().load(folder_ + "/settings.yaml");
+    steps_ = experiment.run.steps;
     evaluates_ = experiment.run.eval_every > 0;
     init_from_ = experiment.run.init_from;
-    for (const Member& member : members_)
-      if (!has_checkpoint(member.folder)) check_beginning(init_from_, member.seed);
+    for (const Member& member : members_) {
+      if (has_checkpoint(member.folder)) continue;
+      check_beginning(init_from_, member.seed);
+      if (!done(member)) expect_nothing_lost(member.folder);
+    }
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
-                                          [](const Member& member) { return !done(member); });
+                                          [this](const Member& member) { return !done(member); });
     side_ = side_by_side(experiment, waiting);
   }
 
@@ -175,6 +200,9 @@ class Group {
     std::vector<std::string> words{"train"};
     if (has_checkpoint(member.folder)) {
       words.insert(words.end(), {"--resume", member.folder});
+      // one that was resumed by itself may train longer than the others
+      if (member.status.total_steps < steps_)
+        words.push_back("train.steps=" + std::to_string(steps_));
     } else {
       words.insert(words.end(),
                    {algo_, env_, "--bare", "--config", folder_ + "/settings.yaml", "--out",
@@ -288,6 +316,7 @@ class Group {
   std::vector<std::string> sinks_;
   std::string algo_, env_;
   std::vector<Member> members_;
+  int64_t steps_ = 0;  // for which each trains
   bool evaluates_ = false;
   std::string init_from_;
   SideBySide side_ = {};
@@ -337,10 +366,22 @@ double last_evaluation(const std::string& folder) {
   return last;
 }
 
-bool has_checkpoint(const std::string& folder) {
-  const auto names = list_dir(folder + "/checkpoints");
-  return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return name.starts_with("step_"); });
+void expect_nothing_lost(const std::string& run) {
+  // step 0 is saved before the first step is made; metrics tell where the status cannot be read
+  const std::string metrics = run + "/metrics.jsonl";
+  std::string done;
+  try {
+    if (const int64_t steps = read_status(run).steps; steps > 0)
+      done = std::to_string(steps) + " steps";
+  } catch (const Error&) {
+    if (path_exists(metrics) && file_bytes(metrics) > 0) done = "what metrics.jsonl tells of";
+  }
+  if (done.empty()) return;
+  throw Error(
+      "[" + run + "] had done " + done + ", and " + run +
+      "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew: "
+      "with --overwrite in place of --continue, which moves this folder aside, or move it "
+      "yourself");
 }
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
@@ -396,8 +437,18 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
   return Group(folder, request.sinks).run();
 }
 
-RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks) {
-  return Group(folder, sinks).run();
+bool for_seeds(const std::string& setting) { return name_part(setting) == "train.steps"; }
+
+RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
+                        const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings)
+    if (!for_seeds(setting))
+      throw Error("[" + folder +
+                  "] several seeds go on as they began, but for train.steps; leave out '" +
+                  setting + "', or resume one of their runs");
+  Group group(folder, sinks);
+  if (!settings.empty()) group.lengthen(settings.back());
+  return group.run();
 }
 
 }  // namespace maglev::verbs::train

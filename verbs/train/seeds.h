@@ -33,8 +33,9 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
 
 /// Mean return of a run's last evaluation; NaN: there was none.
 double last_evaluation(const std::string& run);
-/// Whether a run has one to go on from.
-bool has_checkpoint(const std::string& run);
+/// Throws Error where a run without checkpoints had trained: what it had learned is gone, and it is
+/// not begun anew unasked.
+void expect_nothing_lost(const std::string& run);
 /// What a process said last, by its log; empty where it said nothing.
 std::string last_line(const std::string& log);
 
@@ -49,7 +50,13 @@ SeedsGroup seeds_group(const std::string& folder);
 /// The folders in `root` that do, each as one row: "2 of 3 seeds finished", the steps of all, the
 /// mean of seeds.json.
 std::vector<RunRow> list_seeds(const std::string& root);
-/// Goes on where each seed is; one that is done is not done again.
-RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks);
+/// Whether seeds that go on take this name=value: train.steps alone, for what they come to together
+/// is of equal settings.
+bool for_seeds(const std::string& setting);
+/// Goes on where each seed is; one that is done is not done again. `settings`: how long each trains
+/// from now on, which settings.yaml says then too, the one before being kept as
+/// settings.before-<steps>.yaml. Throws Error where it is shorter, and on other settings.
+RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
+                        const std::vector<std::string>& settings = {});
 
 }  // namespace maglev::verbs::train

@@ -117,11 +117,8 @@ int run(const std::vector<std::string>& words) {
       if (is_profile(word))
         throw Error("[train] a run that is resumed keeps its settings; " + word +
                     " is for a new one, leave it out or give what it sets as name=value");
-    if (!is_seeds(*folder)) return exit_status(train_resume(*folder, settings, request));
-    if (!settings.empty())
-      throw Error("[train] several seeds go on as they began; leave out '" + settings[0] +
-                  "', or resume one of their runs");
-    return exit_status(resume_seeds(*folder, request.sinks));
+    return exit_status(is_seeds(*folder) ? resume_seeds(*folder, request.sinks, settings)
+                                         : train_resume(*folder, settings, request));
   }
   if (names.size() != 2)
     throw Error(
