@@ -13,6 +13,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "base/picture/no_picture.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -128,6 +129,18 @@ std::string score_line(const Match& match) {
   return names + (events.empty() ? "" : "  " + events) + "  step " + std::to_string(match.steps());
 }
 
+/// Whether there is a picture of it; where not, `why` is what its environment says.
+bool draws(const Match& match, std::string& why) {
+  try {
+    Canvas first(kRecordWidth, kRecordHeight);
+    match.paint(first);
+    return true;
+  } catch (const NoPicture& error) {
+    why = error.what();
+    return false;
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -194,8 +207,16 @@ int run(const std::vector<std::string>& words) {
     if (human) keyboard.emplace(STDIN_FILENO);
     Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr, actions,
                 uint64_t(seed));
+    // some find out only now that they cannot be drawn: numbers are left, where those will do
+    bool pictured = env.paint;
+    if (std::string why; (watched || recording) && !draws(match, why)) {
+      if (recording) throw Error(why + "; leave out --record");
+      if (human) throw Error(why + "; name another player than human");
+      print_notes({why + "; it is told in numbers"});
+      pictured = false;
+    }
     std::optional<Screen> screen;
-    if (watched) screen.emplace(STDOUT_FILENO);
+    if (watched && pictured) screen.emplace(STDOUT_FILENO);
     if (human) std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");
     std::fflush(stdout);
 
@@ -220,7 +241,7 @@ int run(const std::vector<std::string>& words) {
         if (keyboard->held(Key::quit)) break;
       }
       const bool played = match.step();
-      if (env.paint) show();
+      if (pictured) show();
       else if (played) std::printf("%s\n", match.last_step().c_str());
       if (played && match.episode_over()) results.push_back(result_of(match));
       if (arguments.has("--fast") || !screen) continue;
