@@ -217,6 +217,20 @@ def test_other_algorithms_learn_from_it_and_games_are_recorded(engine, tmp_path)
     assert len(picture.convert("RGB").getcolors(1 << 20)) > 3
 
 
+def test_runs_are_told_apart_by_their_ids(engine, tmp_path):
+    for word, found in ("CartPole-v1", "CartPole-v1"), ("gym_samples:Echo-v0", "Echo-v0"):
+        words = ("train", "ppo", "gymnasium", "--bare", f"env.id={word}", "train.steps=80", *SMALL[3:])
+        done = engine(*words, cwd=tmp_path, env={"PYTHONPATH": str(HERE)})
+        skip_without_library(done)
+        assert done.returncode == 0, done.stderr
+        assert f"ppo on gymnasium {found}, 80 steps" in done.stdout
+        (run,) = (tmp_path / "runs").glob(f"*-ppo-gymnasium-{found}-1")
+        judged = engine("eval", run, "--episodes", 1, cwd=tmp_path, env={"PYTHONPATH": str(HERE)})
+        assert f"ppo on gymnasium {found}, step " in judged.stdout, judged.stderr
+    listed = engine("runs", cwd=tmp_path).stdout
+    assert "gymnasium CartPole-v1" in listed and "gymnasium Echo-v0" in listed
+
+
 UNDRAWN = {
     "Echo": "it takes no render_mode",
     "Unrendered": "its render() is not implemented",

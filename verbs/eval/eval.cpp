@@ -19,6 +19,7 @@
 #include "engine/play/quantiliser.h"
 #include "engine/play/record.h"
 #include "engine/play/run_policy.h"
+#include "engine/run/env_title.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
@@ -300,7 +301,7 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
   if (arguments.has("--json")) {
     print(text);
   } else {
-    show(std::string(trained.algo().name) + " on " + trained.env().name + ", step " +
+    show(std::string(trained.algo().name) + " on " + env_title(trained) + ", step " +
              std::to_string(run.identity().step) + ", " + checkpoint,
          table, given_up, options);
     for (const DreamError& e : dream_errors)
