@@ -375,16 +375,7 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
     if (setting.starts_with(below))
       throw Error(begin + "'" + std::string(name) + "' is a section; give its settings, e.g. " +
                   setting);
-  const auto near = near_names(name, known);
-  // what another library calls it, unless it is a name of ours in another section
-  const bool ours = !near.empty() && same_leaf(name, near[0]);
-  const std::string answer = ours ? "" : answer_to_setting(name, known);
-  if (!answer.empty()) throw Error(begin + answer);
-  // a list of them all would fill the screen
-  if (near.empty())
-    throw Error(begin + "unknown setting '" + std::string(name) + "'; --help lists the " +
-                std::to_string(known.size()) + " there are");
-  throw Error(begin + unknown_name("setting", name, known));
+  throw Error(begin + unknown_setting(name, known));
 }
 
 void OptionTable::override_with(std::string_view assignment, std::string_view where) {
