@@ -41,6 +41,9 @@ def complaint(done):
     "arguments, expected",
     [
         (["train", "ppo", "cartpol"], "did you mean cartpole"),
+        (["train", "ppo", "cartpole", "--env.count", "4"], "settings have no dashes: env.count=<value>"),
+        (["train", "ppo", "cartpole", "--processes", "2"], "is the setting processes=<value> here"),
+        (["train", "ppo", "cartpole", "eval_freq=1000"], "eval_freq is train.eval_every here"),
         (["train", "poo", "cartpole"], "did you mean ppo"),
         (["trian", "ppo", "cartpole"], "did you mean train"),
         (["train", "ppo"], "expects <algorithm> <environment>"),
@@ -108,6 +111,21 @@ def test_a_proven_setting_gives_way_to_what_was_asked_for_and_says_so(
     said = [line for line in done.stdout.splitlines() if "of the proven settings" in line]
     assert len(said) == (minibatch != 256)
     assert all(f"ppo.minibatch is {minibatch} here and not 256" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    "words, refused",
+    [
+        (["train", "cartpole", "ppo", "nothing=1"], "unknown setting 'nothing'"),
+        (["plan", "cartpole", "ppo", "nothing=1"], "unknown setting 'nothing'"),
+        (["sweep", "cartpole", "ppo"], "nothing to search"),
+        (["bench", "run", "cartpole", "ppo", "nothing=1"], "unknown setting 'nothing'"),
+    ],
+)
+def test_a_swapped_pair_is_taken_as_it_was_meant(words, refused, engine, tmp_path):
+    first, second = engine(*words, cwd=tmp_path).stderr.strip().splitlines()
+    assert first == "maglev: taken as ppo cartpole: the algorithm comes first"
+    assert refused in second
 
 
 def test_a_setting_given_twice_is_told(engine, tmp_path):
