@@ -451,10 +451,12 @@ std::string OptionTable::help() const {
   for (const auto& f : fields_) width = std::max(width, f.name.size());
   std::string out;
   for (const auto& f : fields_) {
-    // configs/ may give another default than the struct itself
+    // configs/ may give another default than the struct itself, and a person another value
     const std::string now = f.text(), accepted = accepted_text(f);
-    out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
-           now + (now == f.initial ? "" : ", bare " + f.initial) +
+    const bool given = f.origin > Origin::proven;
+    const std::string other = given ? ", built in " : ", bare ";
+    out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help +
+           (given ? " (given " : " (default ") + now + (now == f.initial ? "" : other + f.initial) +
            (accepted.empty() ? "" : "; " + accepted) + (f.rule.free ? "; free" : "") +
            (f.rule.acting ? "; acting" : "") + ")\n";
   }

@@ -139,7 +139,7 @@ def test_help_shows_what_the_run_will_use_and_the_bare_default(engine):
     assert "bare: without configs/ppo/cartpole.yaml" in text
     assert "(default 32, bare 128; [1, 1e+06] steps)" in text
     assert "(default 128; [1, 1e+06] steps)" in engine("train", "ppo", "cartpole", "--help", "--bare").stdout
-    assert "(default 7, bare 128;" in engine("train", "ppo", "cartpole", "--help", "ppo.rollout=7").stdout
+    assert "(given 7, built in 128;" in engine("train", "ppo", "cartpole", "--help", "ppo.rollout=7").stdout
 
 
 def test_a_folder_with_other_files_is_neither_used_nor_moved(engine, tmp_path):

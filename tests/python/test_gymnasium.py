@@ -261,6 +261,7 @@ def test_envs_shows_what_an_id_is(engine):
     for line in ("observation  vector f32[19]", "observation  camera u8[8, 8, 1]", "actions      3 choices, masked"):
         assert line in done.stdout
     assert "limit        10000 steps" in done.stdout
+    assert '(given "gym_samples:Corridor-v0", built in "CartPole-v1")' in done.stdout
 
 
 REFUSED = {
