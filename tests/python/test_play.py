@@ -196,6 +196,7 @@ def test_an_environment_without_a_picture_is_told_in_words(examples):
     "arguments, expected",
     [
         (["hockey", "human"], "a terminal in colour"),
+        (["cartpole", "human"], "a human plays continuous actions; those of cartpole are categories"),
         (["hockey", "wek"], "weak, strong"),
         (["hockey", "weak", "weak"], "has 1 player, got 2"),
         (["hockey", "--record", "game.avi"], ".png, .gif or .mp4"),

@@ -13,6 +13,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "base/env/env_params.h"
 #include "base/picture/no_picture.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_dir.h"
@@ -147,6 +148,9 @@ int run(const std::vector<std::string>& words) {
   const Request request = request_of(arguments);
   const EnvEntry& env = *request.env;
   const auto names = players_for(env, request.names);
+  // what no terminal would help comes before what is asked of the terminal
+  const bool human = std::count(names.begin(), names.end(), "human") > 0;
+  if (human) expect_played_by_hand(env, env.spec(EnvParams(env, request.settings.env).get()));
   const ActMode actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean);
   const int64_t episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1);
   const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
@@ -167,8 +171,7 @@ int run(const std::vector<std::string>& words) {
     if (!env.paint)
       throw Error("[play] " + std::string(env.name) +
                   " has no picture to show on a page; leave out --web");
-    if (std::count(names.begin(), names.end(), "human") > 0)
-      throw Error("[play] a human plays at the terminal; leave out --web");
+    if (human) throw Error("[play] a human plays at the terminal; leave out --web");
     claim_threads();
     serve(
         [&](const GameKey& key) {
@@ -184,7 +187,6 @@ int run(const std::vector<std::string>& words) {
     if (arguments.has(flag))
       throw Error("[play] " + std::string(flag) + " says where a page is served; add --web");
 
-  const bool human = std::count(names.begin(), names.end(), "human") > 0;
   const Terminal terminal = probe_terminal(STDOUT_FILENO);
   const bool watched = env.paint && terminal.live && terminal.colour && terminal.unicode;
   if (human && (!watched || !isatty(STDIN_FILENO)))
@@ -272,7 +274,8 @@ VerbEntry entry() {
       .usage =
           "play <environment | run> [player ...] [setting=value ...]\n"
           "  a run plays on its own environment; a player is one of the environment's "
-          "scripted ones, the folder of a run, random or human;\n"
+          "scripted ones, the folder of a run, random or human (by keyboard, where actions are "
+          "continuous);\n"
           "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
       .run = run};
 }
