@@ -50,7 +50,7 @@ std::vector<ActMode> modes_of(Actions actions) {
 }
 
 // more than are taken: a pattern of the shell is answered as what it is
-constexpr size_t kMostNames = 100'000;
+constexpr size_t kMostEvalNames = 100'000;
 
 Grammar grammar() {
   return {.flags =
@@ -79,7 +79,7 @@ Grammar grammar() {
                {"--overwrite", "", "replace FILE where it is there already"},
                {"--json", "", "print JSON instead of a table"}},
           .least = 1,
-          .most = kMostNames,
+          .most = kMostEvalNames,
           .names = "<run> | <folder of seeds> | <environment> <player>",
           .settings = true};
 }

@@ -131,7 +131,7 @@ std::string score_line(const Match& match) {
 }
 
 /// Whether there is a picture of it; where not, `why` is what its environment says.
-bool draws(const Match& match, std::string& why) {
+bool can_be_drawn(const Match& match, std::string& why) {
   try {
     Canvas first(kRecordWidth, kRecordHeight);
     match.paint(first);
@@ -211,7 +211,7 @@ int run(const std::vector<std::string>& words) {
                 uint64_t(seed));
     // some find out only now that they cannot be drawn: numbers are left, where those will do
     bool pictured = env.paint;
-    if (std::string why; (watched || recording) && !draws(match, why)) {
+    if (std::string why; (watched || recording) && !can_be_drawn(match, why)) {
       if (recording) throw Error(why + "; leave out --record");
       if (human) throw Error(why + "; name another player than human");
       print_notes({why + "; it is told in numbers"});
