@@ -1,11 +1,14 @@
 #include "verbs/settings.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "base/core/error.h"
 #include "verbs/hardware.h"
+#include "verbs/notes.h"
 
 namespace maglev {
 namespace {
@@ -17,6 +20,18 @@ constexpr std::string_view kProfile = "+hardware=";
 std::string home_folder() {
   const char* home = std::getenv("MAGLEV_HOME");
   return home ? home : ".";
+}
+
+AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first) {
+  AlgoOnEnv pair{words[first], words[first + 1]};
+  const auto has = [](const auto& table, const std::string& name) {
+    return std::ranges::any_of(table, [&](const auto& row) { return name == row.name; });
+  };
+  if (!has(algo_table(), pair.algo) && has(algo_table(), pair.env) && has(env_table(), pair.algo)) {
+    std::swap(pair.algo, pair.env);
+    print_notes({"taken as " + pair.algo + " " + pair.env + ": the algorithm comes first"});
+  }
+  return pair;
 }
 
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,

@@ -1,5 +1,5 @@
 #pragma once
-// The settings of a command that takes <algorithm> <environment> [name=value ...].
+// What a command takes that has <algorithm> <environment> [name=value ...]: the pair, and settings.
 
 #include <optional>
 #include <string>
@@ -12,6 +12,15 @@ namespace maglev {
 
 /// The checkout whose configs/ hold the proven settings: MAGLEV_HOME, else the working directory.
 std::string home_folder();
+
+/// An algorithm and an environment by name, as they were given: either may be none.
+struct AlgoOnEnv {
+  std::string algo, env;
+};
+
+/// The two words from `first` on. The other way round they are taken as they were meant, and stderr
+/// says so.
+AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first = 0);
 
 struct LoadedSettings {
   std::string proven;  ///< the proven file as it is found from the checkout; empty: there is none

@@ -375,16 +375,7 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
     if (setting.starts_with(below))
       throw Error(begin + "'" + std::string(name) + "' is a section; give its settings, e.g. " +
                   setting);
-  const auto near = near_names(name, known);
-  // what another library calls it, unless it is a name of ours in another section
-  const bool ours = !near.empty() && same_leaf(name, near[0]);
-  const std::string answer = ours ? "" : answer_to_setting(name, known);
-  if (!answer.empty()) throw Error(begin + answer);
-  // a list of them all would fill the screen
-  if (near.empty())
-    throw Error(begin + "unknown setting '" + std::string(name) + "'; --help lists the " +
-                std::to_string(known.size()) + " there are");
-  throw Error(begin + unknown_name("setting", name, known));
+  throw Error(begin + unknown_setting(name, known));
 }
 
 void OptionTable::override_with(std::string_view assignment, std::string_view where) {
@@ -460,10 +451,12 @@ std::string OptionTable::help() const {
   for (const auto& f : fields_) width = std::max(width, f.name.size());
   std::string out;
   for (const auto& f : fields_) {
-    // configs/ may give another default than the struct itself
+    // configs/ may give another default than the struct itself, and a person another value
     const std::string now = f.text(), accepted = accepted_text(f);
-    out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help + " (default " +
-           now + (now == f.initial ? "" : ", bare " + f.initial) +
+    const bool given = f.origin > Origin::proven;
+    const std::string other = given ? ", built in " : ", bare ";
+    out += "  " + f.name + std::string(width - f.name.size() + 2, ' ') + f.help +
+           (given ? " (given " : " (default ") + now + (now == f.initial ? "" : other + f.initial) +
            (accepted.empty() ? "" : "; " + accepted) + (f.rule.free ? "; free" : "") +
            (f.rule.acting ? "; acting" : "") + ")\n";
   }

@@ -141,6 +141,9 @@ TEST(Options, help_shows_the_value_in_force_and_the_bare_one) {
   EXPECT_TRUE(contains(t.help(), "learning rate (default 0.5, bare 3e-04; [0, 1])")) << t.help();
   EXPECT_EQ(t.find("ppo.lr")->origin, Origin::proven);
   EXPECT_EQ(t.find("seed")->origin, Origin::built_in);
+  // what a person gave is no default
+  t.override_with("ppo.lr=0.25");
+  EXPECT_TRUE(contains(t.help(), "learning rate (given 0.25, built in 3e-04; [0, 1])")) << t.help();
 }
 
 TEST(Options, help_shows_what_is_free_to_tune) {

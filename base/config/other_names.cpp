@@ -4,6 +4,8 @@
 #include <cctype>
 #include <span>
 
+#include "base/core/error.h"
+
 namespace maglev {
 namespace {
 
@@ -24,6 +26,9 @@ std::span<const OtherName> other_names() {
        {"train.steps"}},
       {{"seed", "random_seed"}, {"seed"}},
       {{"device", "gpu", "use_gpu", "cuda", "use_cuda"}, {"device"}, "auto, cpu or cuda"},
+      {{"processes", "num_processes", "n_processes", "nproc_per_node", "world_size"},
+       {"processes"},
+       "that share one run"},
       {{"threads", "num_threads", "n_threads", "num_workers", "n_jobs", "torch_threads"},
        {"threads"}},
       {{"n_envs", "num_envs", "num_environments", "n_env", "env_num", "training_num", "num_actors",
@@ -41,6 +46,12 @@ std::span<const OtherName> other_names() {
         "save_every"},
        {"train.save_every"},
        "in steps"},
+      {{"eval_freq", "eval_frequency", "eval_interval", "evaluation_interval"},
+       {"train.eval_every"},
+       "in steps"},
+      {{"n_eval_episodes", "num_eval_episodes", "eval_num_episodes", "evaluation_duration"},
+       {"train.eval_episodes"}},
+      {{"torch_deterministic", "cudnn_deterministic"}, {"train.deterministic"}},
       {{"fp16", "amp", "mixed_precision", "dtype", "use_amp", "autocast", "bf16"},
        {"train.precision"}},
       {{"compile", "torch_compile", "use_compile", "cudagraphs", "cuda_graphs"}, {"train.graph"}},
@@ -125,9 +136,22 @@ std::span<const OtherName> other_names() {
       {{"slow_target_fraction", "slow_critic_rate"}, {"*.slow_rate"}},
       {{"rep_loss", "representation_loss"}, {"*.objective"}},
 
-      {{"env", "env_id", "env_name", "environment"},
+      {{"policy_kwargs", "model_kwargs", "network_kwargs"},
        {},
-       "a word of its own: maglev train ppo cartpole"},
+       "several settings here, e.g. ppo.network.hidden=256,256 and ppo.network.activation=relu"},
+      {{"capture_video", "record_video", "save_video", "render", "render_mode"},
+       {},
+       "for afterwards here: maglev play RUN --record game.mp4"},
+      {{"track", "wandb", "use_wandb", "wandb_project", "wandb_project_name", "wandb_entity"},
+       {},
+       "nothing here: every run writes metrics.jsonl and files for TensorBoard, and maglev watch "
+       "shows its curves"},
+      {{"hardware"}, {}, "layered as a word with a plus: +hardware=NAME"},
+      {{"env", "env_id", "env_name", "environment", "gym_id"}, {"env.id"}},
+      {{"env", "env_id", "env_name", "environment", "gym_id"},
+       {},
+       "a word of its own: maglev train ppo cartpole; one of Gymnasium's is a setting besides: "
+       "maglev train ppo gymnasium env.id=CartPole-v1"},
       {{"algo", "algorithm", "agent", "policy"},
        {},
        "a word of its own: maglev train ppo cartpole"},
@@ -185,11 +209,29 @@ std::string answer_to_setting(std::string_view name, const std::vector<std::stri
   return "";
 }
 
+std::string unknown_setting(std::string_view name, const std::vector<std::string>& known) {
+  const auto near = near_names(name, known);
+  // what another library calls it, unless it is a name of ours in another section
+  const bool ours = !near.empty() && same_leaf(name, near[0]);
+  const std::string answer = ours ? "" : answer_to_setting(name, known);
+  if (!answer.empty()) return answer;
+  if (!near.empty()) return unknown_name("setting", name, known);
+  // a list of them all would fill the screen
+  return "unknown setting '" + std::string(name) + "'; --help lists the " +
+         std::to_string(known.size()) + " there are";
+}
+
 std::string answer_to_flag(std::string_view flag) {
+  const std::string begin = std::string(flag) + " is ";
+  // whether it is one is said where its section is known
+  if (const size_t first = flag.find_first_not_of('-'); flag.find('.') != flag.npos)
+    return begin + "no flag; settings have no dashes: " + std::string(flag.substr(first)) +
+           "=<value>";
   const auto rows = find_others(flag);
   if (rows.empty()) return "";
-  const OtherName* row = rows.front();
-  const std::string begin = std::string(flag) + " is ";
+  // a flag is none of one environment's settings
+  const auto word = std::ranges::find_if(rows, [](const OtherName* r) { return r->ours.empty(); });
+  const OtherName* row = word == rows.end() ? rows.front() : *word;
   if (row->ours.empty()) return begin + row->remark;
   std::string name(row->ours.front());
   if (name.front() == '*') name.replace(0, 1, "<algorithm>");

@@ -12,8 +12,12 @@ namespace maglev {
 /// name of a library we know, or nothing among `known` is its like.
 std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known);
 
-/// The same for a flag such as "--learning-rate", where the settings are not known yet:
-/// "--learning-rate is the setting <algorithm>.lr=<value> here".
+/// Of a setting that is none of `known`: that answer, or near ones, or how to list them; no list.
+std::string unknown_setting(std::string_view name, const std::vector<std::string>& known);
+
+/// The same as answer_to_setting for a flag such as "--learning-rate", where the settings are not known yet:
+/// "--learning-rate is the setting <algorithm>.lr=<value> here". One with a dot is a setting's name
+/// behind dashes.
 std::string answer_to_flag(std::string_view flag);
 
 }  // namespace maglev

@@ -60,8 +60,35 @@ TEST(OtherNames, flags_are_answered_with_the_setting_to_write) {
   EXPECT_EQ(answer_to_flag("--seed"), "--seed is the setting seed=<value> here");
   EXPECT_EQ(answer_to_flag("--learning-rate"),
             "--learning-rate is the setting <algorithm>.lr=<value> here");
-  EXPECT_EQ(answer_to_flag("--env-id"), "--env-id is a word of its own: maglev train ppo cartpole");
+  EXPECT_TRUE(answer_to_flag("--env-id")
+                  .starts_with("--env-id is a word of its own: maglev train ppo cartpole; "));
+  EXPECT_EQ(answer_to_flag("--processes"),
+            "--processes is the setting processes=<value> here (that share one run)");
+  EXPECT_EQ(answer_to_flag("--eval-freq"),
+            "--eval-freq is the setting train.eval_every=<value> here (in steps)");
+  for (const char* theirs : {"--policy_kwargs", "--capture_video", "--track", "--hardware"})
+    EXPECT_TRUE(answer_to_flag(theirs).starts_with(std::string(theirs) + " is ")) << theirs;
   EXPECT_EQ(answer_to_flag("--otu"), "");
+}
+
+TEST(OtherNames, a_setting_behind_dashes_is_given_back_without_them) {
+  for (const char* setting : {"env.count", "ppo.lr", "env.max_steps"})
+    EXPECT_EQ(answer_to_flag("--" + std::string(setting)),
+              "--" + std::string(setting) + " is no flag; settings have no dashes: " + setting +
+                  "=<value>");
+}
+
+TEST(OtherNames, an_id_is_a_setting_where_the_environment_has_it) {
+  EXPECT_EQ(answer_to_setting("env_id", {"env.count", "env.id"}), "env_id is env.id here");
+  EXPECT_TRUE(answer_to_setting("env_id", kPpo).starts_with("env_id is a word of its own: "));
+}
+
+TEST(OtherNames, an_unknown_setting_is_answered_without_a_list) {
+  EXPECT_EQ(unknown_setting("ppo.learning_rate", kPpo), "ppo.learning_rate is ppo.lr here");
+  EXPECT_EQ(unknown_setting("lr", kPpo), "unknown setting 'lr'; did you mean ppo.lr?");
+  EXPECT_EQ(unknown_setting("quite_another_thing", kPpo),
+            "unknown setting 'quite_another_thing'; --help lists the " +
+                std::to_string(kPpo.size()) + " there are");
 }
 
 }  // namespace

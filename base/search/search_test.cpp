@@ -50,6 +50,7 @@ TEST(SearchSpace, reads_what_people_write) {
 
 TEST(SearchSpace, answers_mistakes_with_what_was_expected) {
   EXPECT_NE(refusal("ppo.lrr=0..1").find("did you mean ppo.lr"), std::string::npos);
+  EXPECT_EQ(refusal("ppo.learning_rate=0..1"), "[--space] ppo.learning_rate is ppo.lr here");
   EXPECT_NE(refusal("ppo.lr=a..1").find("expects numbers"), std::string::npos);
   EXPECT_NE(refusal("ppo.lr=nan..1").find("expects numbers"), std::string::npos);
   EXPECT_NE(refusal("ppo.lr=1..0").find("low must lie below high"), std::string::npos);

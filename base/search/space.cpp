@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/config/other_names.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
 
@@ -45,7 +46,7 @@ const Setting& find_setting(std::string_view name, const std::vector<Setting>& k
     if (setting.name == name) return setting;
     names.push_back(setting.name);
   }
-  throw Error("[--space] " + unknown_name("setting", name, names));
+  throw Error("[--space] " + unknown_setting(name, names));
 }
 
 double bound(std::string_view text, const Setting& setting) {

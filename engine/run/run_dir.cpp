@@ -41,14 +41,6 @@ std::string host_name() {
   return host;
 }
 
-// a name that is safe as one part of a path
-std::string path_part(const std::string& text) {
-  std::string part;
-  for (unsigned char c : text)
-    part += std::isalnum(c) || c == '-' || c == '_' || c == '.' ? char(c) : '_';
-  return part;
-}
-
 // the value after the first line of `file` that begins with `key`
 std::string system_value(const char* file, const std::string& key) {
   std::ifstream in(file);
@@ -82,6 +74,15 @@ OfRun checkpoint_meant(const std::string& path) {
 
 RunDir::RunDir(std::string path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {
   sweep_temporaries(path_);
+}
+
+std::string path_part(const std::string& text) {
+  std::string part;
+  for (unsigned char c : text) {
+    const bool kept = std::isalnum(c) || c == '-' || c == '_' || c == '.';
+    part += kept ? char(c) : c == ' ' ? '-' : '_';
+  }
+  return part;
 }
 
 std::string without_slashes(std::string path) {
@@ -201,6 +202,7 @@ void RunDir::write_status(RunStatus s) const {
   s.host = host_name();
   OrderedJson json{{"algo", s.algo},
                    {"env", s.env},
+                   {"env_title", s.env_title.empty() ? s.env : s.env_title},
                    {"state", s.state},
                    {"steps", s.steps},
                    {"total_steps", s.total_steps},
@@ -298,7 +300,8 @@ RunStatus read_status(const std::string& run) {
          .pid = json.at("pid"),
          .host = json.at("host"),
          .message = json.at("message"),
-         .bound_by = json.value("bound_by", "")};
+         .bound_by = json.value("bound_by", ""),
+         .env_title = json.value("env_title", json.at("env").get<std::string>())};
   } catch (const OrderedJson::exception&) {
     throw Error("[" + path +
                 "] is not the status of a run; it is written anew when the run is continued");

@@ -33,6 +33,9 @@ struct RunStatus {
   std::string host = {};          ///< set by write_status
   std::string message = {};       ///< why it failed
   std::string bound_by = {};      ///< what bounded it last, and what to try
+  /// `env` with which of many it is, for people: "gymnasium CartPole-v1" (env_title.h). As `env`
+  /// where an earlier version did not say.
+  std::string env_title = {};
 };
 
 /// What reproduce.md tells; what is empty is left out. Machine facts are added by write_reproduce.
@@ -54,7 +57,7 @@ struct Continued {
 struct RunDirOptions {
   std::string out = {};  ///< the folder; empty: <root>/<date>-<algo>-<env>-<n>
   std::string root = "runs";
-  std::string algo = {}, env = {};
+  std::string algo = {}, env = {};  ///< for the name; env may be a title, "gymnasium CartPole-v1"
   bool overwrite =
       false;  ///< `out` may hold a run: it is moved aside to <out>.old-<n>, never deleted
 };
@@ -99,6 +102,9 @@ class RunDir {
   std::map<std::string, std::string> written_;  ///< small files, by name
 };
 
+/// `text` as one part of a path: a space becomes a dash, what is no letter, digit, dash, underscore
+/// or dot an underscore.
+std::string path_part(const std::string& text);
 /// A folder as it is called without slashes at its end, which shells add.
 std::string without_slashes(std::string path);
 /// Whether the folder holds a run.

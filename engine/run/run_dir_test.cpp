@@ -55,6 +55,29 @@ TEST_F(Runs, names_are_numbered_and_runs_can_live_side_by_side) {
   EXPECT_TRUE(second.path().ends_with("-ppo-cartpole-2")) << second.path();
 }
 
+TEST_F(Runs, a_title_names_a_folder) {
+  const RunDir run =
+      RunDir::create({.root = root_, .algo = "ppo", .env = "gymnasium ALE/Breakout-v5"});
+  EXPECT_TRUE(run.path().ends_with("-ppo-gymnasium-ALE_Breakout-v5-1")) << run.path();
+}
+
+TEST_F(Runs, an_environments_title_is_kept_and_is_its_name_where_nobody_said) {
+  RunDir run = create("x");
+  run.write_status(status("running", 1e9));
+  EXPECT_EQ(read_status(run.path()).env_title, "cartpole");
+  RunStatus titled = status("running", 1e9);
+  titled.env_title = "gymnasium CartPole-v1";
+  run.write_status(titled);
+  EXPECT_EQ(read_status(run.path()).env_title, "gymnasium CartPole-v1");
+  EXPECT_EQ(read_status(run.path()).env, "cartpole");
+  // one of an earlier version
+  write_atomic(run.path() + "/run.json",
+               R"({"algo": "ppo", "env": "cartpole", "state": "stopped", "steps": 1,
+                   "total_steps": 2, "return_mean": null, "started": 1, "ended": 2, "updated": 2,
+                   "pid": 1, "host": "h", "message": ""})");
+  EXPECT_EQ(read_status(run.path()).env_title, "cartpole");
+}
+
 TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost) {
   { create("x").write_config("seed: 1\n"); }
   std::string error = error_of([&] { create("x"); });

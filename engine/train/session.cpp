@@ -21,6 +21,7 @@
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
+#include "engine/run/env_title.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/recorded_run.h"
@@ -148,7 +149,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
              .state = "running",
              .steps = trainer.step(),
              .total_steps = options().steps,
-             .started = double(std::time(nullptr))};
+             .started = double(std::time(nullptr)),
+             .env_title = env_title(experiment)};
   if (resumed_at >= 0) {
     try {
       status_.started = read_status(dir.path()).started;
@@ -168,7 +170,7 @@ MetricWriter Session::open(const RunRequest& request) {
   const Placement& placement = trainer_.placement();
   RunInfo info{.dir = dir_.path(),
                .algo = experiment.algo().name,
-               .env = experiment.env().name,
+               .env = env_title(experiment),
                .device = placement.device.str() + ", " + workers_text(placement) + ", " +
                          name_of(placement.precision),
                .total_steps = options().steps,

@@ -17,6 +17,7 @@
 #include "engine/algo/micro_batch.h"
 #include "engine/play/league.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/env_title.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
@@ -152,7 +153,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
   RunDir dir = RunDir::create({.out = request.out,
                                .algo = experiment.algo().name,
-                               .env = experiment.env().name,
+                               .env = env_title(experiment),
                                .overwrite = request.overwrite});
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));

@@ -24,17 +24,28 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 QUESTION = struct.Struct("<IIB3x")
 ANSWER = struct.Struct("<IIfBBBB")
 RESET, STEP, REPLAY, PICTURE, CLOSE, DRAWING = range(1, 7)
-DESCRIPTION, STEPPED, DRAWN, RAISED = range(4)
+DESCRIPTION, STEPPED, DRAWN, RAISED, UNDRAWN = range(5)
 NOBODY = 0xFFFFFFFF
 NO_LIMIT = 10_000  # steps of an episode where nobody says how many
 FARTHEST = 1e30  # bounds of actions beyond it are none
 MOST_CATEGORIES = 1000  # of whole numbers within bounds
 SOON_S = 0.002  # answers are kept back no longer than that
 LONGEST = 400  # of what is told of an exception
+EXTRAS = ("box2d", "classic_control", "mujoco", "toy_text")  # folders of gymnasium.envs that want packages besides
 
 
 class Unsuited(Exception):
     """An environment that cannot be used as it is; says what would help."""
+
+
+class Undrawn(Unsuited):
+    """One that is used, and of which there is no picture."""
+
+    def __init__(self, why):
+        super().__init__(
+            f"draws no pictures: {why}; they want an environment that takes render_mode=\"rgb_array\" and whose "
+            "render() then returns [H, W, 3] of uint8"
+        )
 
 
 def is_picture(space):
@@ -210,6 +221,17 @@ class Environments:
     def make(self, **more):
         return self.make_one(self.made["id"], disable_env_checker=True, **{**self.given, **more})
 
+    def make_drawing(self, number):
+        """One that draws. What cannot be made so, and does not say that it could, draws nothing."""
+        try:
+            return self.make(render_mode="rgb_array")
+        except Exception as error:
+            if isinstance(error, TypeError) and "unexpected keyword argument 'render_mode'" in str(error):
+                raise Undrawn("it takes no render_mode") from error
+            if "rgb_array" in (self.env(number).metadata.get("render_modes") or ()):
+                raise
+            raise Undrawn(f"it cannot be made with render_mode rgb_array: {reason(error)}") from error
+
     def env(self, number):
         env = self.by_number.get(number)
         if env is None:
@@ -249,17 +271,18 @@ class Environments:
             return self.replay(number, asked)
         if kind == DRAWING:
             if "render_mode" not in self.given:
-                drawing = self.make(render_mode="rgb_array")
+                drawing = self.make_drawing(number)
                 self.close(number)
                 self.by_number[number] = drawing
                 self.drawing.add(number)
             return self.replay(number, asked)
-        picture = self.env(number).render()
+        try:
+            picture = self.env(number).render()
+        except NotImplementedError as error:
+            raise Undrawn("its render() is not implemented") from error
         if not hasattr(picture, "shape") or len(picture.shape) != 3 or picture.shape[2] < 3:
-            raise Unsuited(
-                f"draws no pictures [H, W, 3]: render() of one with render_mode "
-                f"{self.given.get('render_mode', 'rgb_array')} gave {type(picture).__name__}"
-            )
+            mode = self.given.get("render_mode", "rgb_array")
+            raise Undrawn(f"render() of one with render_mode {mode} gave {type(picture).__name__}")
         np = self.observations.np
         head = struct.pack("<II", picture.shape[1], picture.shape[0])
         return head + np.ascontiguousarray(picture[:, :, :3], np.uint8).tobytes(), (0.0, DRAWN, False, False, False)
@@ -289,17 +312,45 @@ class Environments:
         self.drawing.discard(number)
 
 
+def how_to_get(error):
+    """What a person can do about a module that is not there."""
+    install = f"{sys.executable} -m pip install"
+    # Gymnasium raises another one for the module of an id
+    error = error if error.name else error.__cause__ or error
+    if error.name == "gymnasium":
+        return f"install it: {install} gymnasium"
+    folders = [os.path.split(f.filename)[0].split(os.sep)[-3:] for f in traceback.extract_tb(error.__traceback__)]
+    extras = [folder[2] for folder in folders if folder[:2] == ["gymnasium", "envs"] and folder[2] in EXTRAS]
+    if extras:
+        return f"install it: {install} 'gymnasium[{extras[-1].replace('_', '-')}]'"
+    return (
+        "a module of yours is found in the folder the command is run in, and in those of PYTHONPATH; one of a package "
+        f"that is not installed wants {install} NAME"
+    )
+
+
+def as_modules_name(error, name):
+    """How to name an environment that only a module registers; nothing where that is not what is wrong."""
+    if ":" in name or "Did you mean" in str(error):
+        return ""
+    if type(error).__name__ == "NamespaceNotFound":
+        module = "ale_py" if name.startswith("ALE/") else "its_module"
+        return f" One that a package registers is named with its module: env.id={module}:{name}"
+    if type(error).__name__ == "NameNotFound":
+        return f" One that a module of yours, my_envs.py, registers is named with it: env.id=my_envs:{name}"
+    return ""
+
+
 def reason(error):
     """The exception's text, and where in the environment it was raised."""
     text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
     text = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
     if isinstance(error, ModuleNotFoundError):
-        if error.name == "gymnasium":
-            return f"{text}; install it: {sys.executable} -m pip install gymnasium"
-        return f"{text}; a module of yours is found in the folder the command is run in, and in those of PYTHONPATH"
+        return f"{text}; {how_to_get(error)}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    # Gymnasium's own wrappers only pass on what an environment did
-    frames = [f for f in frames if f"{os.sep}gymnasium{os.sep}" not in f.filename]
+    # Gymnasium's own wrappers and what imports only pass on what an environment did
+    passing = f"{os.sep}gymnasium{os.sep}", f"{os.sep}importlib{os.sep}", "<frozen "
+    frames = [f for f in frames if not any(part in f.filename for part in passing)]
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
 
 
@@ -334,7 +385,8 @@ def serve(connection, environments):
                 head = ANSWER.pack(number, len(data), *rest)
             except (Exception, SystemExit) as error:
                 data = (str(error) if isinstance(error, Unsuited) else f"raised {reason(error)}").encode()
-                head = ANSWER.pack(number, len(data), 0.0, RAISED, False, False, False)
+                kind = UNDRAWN if isinstance(error, Undrawn) else RAISED
+                head = ANSWER.pack(number, len(data), 0.0, kind, False, False, False)
             answers += head + data
             # who waits for slow ones goes on with what there is
             if time.perf_counter() - began > SOON_S:
@@ -357,7 +409,8 @@ def main():
     except Unsuited as error:
         return send(connection, NOBODY, str(error).encode(), (0.0, RAISED, 0, 0, 0))
     except Exception as error:
-        return send(connection, NOBODY, f"cannot be made: {reason(error)}".encode(), (0.0, RAISED, 0, 0, 0))
+        text = f"cannot be made: {reason(error)}{as_modules_name(error, made['id'])}"
+        return send(connection, NOBODY, text.encode(), (0.0, RAISED, 0, 0, 0))
     send(connection, NOBODY, json.dumps(environments.description).encode(), (0.0, DESCRIPTION, 0, 0, 0))
     serve(connection, environments)
 

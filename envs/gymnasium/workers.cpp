@@ -13,6 +13,7 @@
 
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
+#include "base/picture/no_picture.h"
 
 namespace maglev::gymnasium {
 namespace {
@@ -31,7 +32,7 @@ struct Header {
 };
 static_assert(sizeof(Question) == 12 && sizeof(Header) == 16);
 enum Asked : uint8_t { kReset = 1, kStep, kReplay, kPicture, kClose, kDrawing };
-enum Told : uint8_t { kDescription, kStepped, kDrawn, kRaised };
+enum Told : uint8_t { kDescription, kStepped, kDrawn, kRaised, kUndrawn };
 constexpr uint32_t kNobody = ~uint32_t(0);
 constexpr size_t kReadAtOnce = size_t(1) << 18;
 constexpr size_t kMostSaid = 600;
@@ -114,7 +115,11 @@ Answer Remote::take() {
   std::unique_lock lock(worker_.mutex_);
   worker_.send_locked(lock);
   while (waits_) worker_.read_some(lock);
-  if (!error_.empty()) throw Error(where_of(worker_.id_) + std::exchange(error_, {}));
+  if (!error_.empty()) {
+    const std::string text = where_of(worker_.id_) + std::exchange(error_, {});
+    if (std::exchange(undrawn_, false)) throw NoPicture(text);
+    throw Error(text);
+  }
   return answer_;
 }
 
@@ -233,8 +238,9 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
   Remote* remote = head.number < remotes_.size() ? remotes_[head.number] : nullptr;
   if (!remote) return all;
   remote->waits_ = false;
-  if (head.kind == kRaised) {
+  if (head.kind == kRaised || head.kind == kUndrawn) {
     remote->error_ = text_of(told, head.bytes);
+    remote->undrawn_ = head.kind == kUndrawn;
   } else if (head.kind == kStepped && head.bytes != expected_) {
     remote->error_ = "shows " + std::to_string(head.bytes) + " bytes in one process and " +
                      std::to_string(expected_) +

@@ -61,7 +61,7 @@ class Remote {
   /// Of the last answer: the columns of the spec one behind the other, then the mask.
   const std::byte* observation() const { return observation_.data(); }
   /// What it looks like. The first one makes it anew, as one that draws, and brings it to where the
-  /// episode of `seed` and `actions` is. Throws Error where it draws nothing.
+  /// episode of `seed` and `actions` is. Throws NoPicture where it draws nothing.
   RgbPicture picture(uint32_t seed, std::span<const std::byte> actions);
 
  private:
@@ -76,6 +76,7 @@ class Remote {
   std::vector<std::byte> observation_;
   RgbPicture picture_;
   std::string error_;
+  bool undrawn_ = false;  ///< the error is that there is no picture
 };
 
 class Worker {

@@ -87,6 +87,19 @@ class Echo(gymnasium.Env):
         return action.astype(np.float64), float(action.sum()), bool(self.np_random.random() < 0.1), False, {}
 
 
+class Unrendered(Echo):
+    def __init__(self, render_mode=None):
+        super().__init__()
+
+
+class Ansi(Echo):
+    metadata = {"render_modes": ["ansi"]}
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        assert render_mode in (None, "ansi")
+
+
 class Raises(Corridor):
     def step(self, action):
         raise ValueError("the motor is gone")

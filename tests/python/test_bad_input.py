@@ -41,6 +41,9 @@ def complaint(done):
     "arguments, expected",
     [
         (["train", "ppo", "cartpol"], "did you mean cartpole"),
+        (["train", "ppo", "cartpole", "--env.count", "4"], "settings have no dashes: env.count=<value>"),
+        (["train", "ppo", "cartpole", "--processes", "2"], "is the setting processes=<value> here"),
+        (["train", "ppo", "cartpole", "eval_freq=1000"], "eval_freq is train.eval_every here"),
         (["train", "poo", "cartpole"], "did you mean ppo"),
         (["trian", "ppo", "cartpole"], "did you mean train"),
         (["train", "ppo"], "expects <algorithm> <environment>"),
@@ -110,6 +113,21 @@ def test_a_proven_setting_gives_way_to_what_was_asked_for_and_says_so(
     assert all(f"ppo.minibatch is {minibatch} here and not 256" in line for line in said)
 
 
+@pytest.mark.parametrize(
+    "words, refused",
+    [
+        (["train", "cartpole", "ppo", "nothing=1"], "unknown setting 'nothing'"),
+        (["plan", "cartpole", "ppo", "nothing=1"], "unknown setting 'nothing'"),
+        (["sweep", "cartpole", "ppo"], "nothing to search"),
+        (["bench", "run", "cartpole", "ppo", "nothing=1"], "unknown setting 'nothing'"),
+    ],
+)
+def test_a_swapped_pair_is_taken_as_it_was_meant(words, refused, engine, tmp_path):
+    first, second = engine(*words, cwd=tmp_path).stderr.strip().splitlines()
+    assert first == "maglev: taken as ppo cartpole: the algorithm comes first"
+    assert refused in second
+
+
 def test_a_setting_given_twice_is_told(engine, tmp_path):
     done = engine("train", "ppo", "cartpole", *SMALL, "seed=1", "seed=2", "--sinks", "console",
                   "--out", tmp_path / "run")
@@ -121,7 +139,7 @@ def test_help_shows_what_the_run_will_use_and_the_bare_default(engine):
     assert "bare: without configs/ppo/cartpole.yaml" in text
     assert "(default 32, bare 128; [1, 1e+06] steps)" in text
     assert "(default 128; [1, 1e+06] steps)" in engine("train", "ppo", "cartpole", "--help", "--bare").stdout
-    assert "(default 7, bare 128;" in engine("train", "ppo", "cartpole", "--help", "ppo.rollout=7").stdout
+    assert "(given 7, built in 128;" in engine("train", "ppo", "cartpole", "--help", "ppo.rollout=7").stdout
 
 
 def test_a_folder_with_other_files_is_neither_used_nor_moved(engine, tmp_path):

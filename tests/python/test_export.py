@@ -176,6 +176,8 @@ def test_mistakes_are_told_in_a_line(run, engine, tmp_path):
     there = tmp_path / "there.onnx"
     there.write_text("mine")
     assert "--overwrite" in refusal(run, "--onnx", there) and there.read_text() == "mine"
+    assert "ends in .onnx, got x.pt" in refusal(run, "--onnx", "x.pt", cwd=tmp_path)
+    assert not (tmp_path / "x.pt").exists()
     assert "nowhere" in refusal(tmp_path / "nowhere")
     assert "only env.*" in refusal(run, "ppo.lr=1", "--onnx", tmp_path / "x.onnx")
     python = tmp_path / "python"

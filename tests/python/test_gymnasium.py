@@ -17,6 +17,7 @@ import pytest
 from conftest import skip_without_library
 from gymnasium.spaces import flatten
 from philox import philox
+from terminals import at_a_terminal
 
 SEED, COUNT, STEPS = 5, 3, 300
 HERE = Path(__file__).parent
@@ -216,6 +217,43 @@ def test_other_algorithms_learn_from_it_and_games_are_recorded(engine, tmp_path)
     assert len(picture.convert("RGB").getcolors(1 << 20)) > 3
 
 
+def test_runs_are_told_apart_by_their_ids(engine, tmp_path):
+    for word, found in ("CartPole-v1", "CartPole-v1"), ("gym_samples:Echo-v0", "Echo-v0"):
+        words = ("train", "ppo", "gymnasium", "--bare", f"env.id={word}", "train.steps=80", *SMALL[3:])
+        done = engine(*words, cwd=tmp_path, env={"PYTHONPATH": str(HERE)})
+        skip_without_library(done)
+        assert done.returncode == 0, done.stderr
+        assert f"ppo on gymnasium {found}, 80 steps" in done.stdout
+        (run,) = (tmp_path / "runs").glob(f"*-ppo-gymnasium-{found}-1")
+        judged = engine("eval", run, "--episodes", 1, cwd=tmp_path, env={"PYTHONPATH": str(HERE)})
+        assert f"ppo on gymnasium {found}, step " in judged.stdout, judged.stderr
+    listed = engine("runs", cwd=tmp_path).stdout
+    assert "gymnasium CartPole-v1" in listed and "gymnasium Echo-v0" in listed
+
+
+UNDRAWN = {
+    "Echo": "it takes no render_mode",
+    "Unrendered": "its render() is not implemented",
+    "Ansi": "it cannot be made with render_mode rgb_array: AssertionError",
+}
+
+
+@pytest.mark.parametrize("name", UNDRAWN)
+def test_one_that_draws_nothing_plays_in_numbers_and_says_what_a_picture_wants(engine, tmp_path, name):
+    words = ("play", "gymnasium", f"env.id=gym_samples:{name}-v0", "env.max_steps=4")
+    expected = f"gym_samples:{name}-v0 draws no pictures: {UNDRAWN[name]}"
+    for more in (["--record", tmp_path / "game.gif"], ["--web", "--port", 0]):
+        done = engine(*words, *more, cwd=HERE)
+        skip_without_library(done)
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        assert done.returncode == 2 and len(lines) == 1, done.stderr
+        assert lines[0].startswith("maglev: [gymnasium] ") and expected in lines[0]
+        assert 'render_mode="rgb_array"' in lines[0] and not list(tmp_path.iterdir())
+    code, shown, _, _ = at_a_terminal([*words[1:], "--fast"], b"", 60, cwd=HERE)
+    assert code == 0 and expected in shown and "it is told in numbers" in shown, shown
+    assert "step 1  action " in shown and "episode 1: " in shown and "\x1b[?25l" not in shown
+
+
 def test_envs_shows_what_an_id_is(engine):
     done = engine("envs", "gymnasium", "env.id=gym_samples:Corridor-v0", "env.image.grey=true", cwd=HERE)
     skip_without_library(done)
@@ -223,11 +261,14 @@ def test_envs_shows_what_an_id_is(engine):
     for line in ("observation  vector f32[19]", "observation  camera u8[8, 8, 1]", "actions      3 choices, masked"):
         assert line in done.stdout
     assert "limit        10000 steps" in done.stdout
+    assert '(given "gym_samples:Corridor-v0", built in "CartPole-v1")' in done.stdout
 
 
 REFUSED = {
     "env.id=CartPol-v1": "CartPole",
     "env.id=nowhere:X-v0": "No module named 'nowhere'",
+    "env.id=ALE/Breakout-v5": "named with its module: env.id=ale_py:ALE/Breakout-v5",
+    "env.id=MyEnv-v0": "is named with it: env.id=my_envs:MyEnv-v0",
     "env.id=gym_samples:Unbounded-v0": "not all of which have bounds",
     "env.id=gym_samples:Words-v0": "shows a space Text",
     "env.kwargs=[1]": "must be a JSON object",
@@ -244,6 +285,17 @@ def test_what_cannot_be_had_is_refused_before_anything_is_begun(engine, tmp_path
     assert done.returncode == 2 and len(lines) == 1, done.stderr
     assert lines[0].startswith("maglev: [gymnasium] ") and REFUSED[setting] in lines[0]
     assert not (tmp_path / "run").exists()
+
+
+def test_a_package_that_gymnasium_lacks_is_named(engine, tmp_path):
+    """Modules of the test's in the places of those that this machine may have."""
+    (tmp_path / "mujoco.py").write_text("")
+    (tmp_path / "glfw.py").write_text("import glfw_that_nobody_has\n")
+    done = engine("envs", "gymnasium", "env.id=HalfCheetah-v5", cwd=tmp_path)
+    skip_without_library(done)
+    assert done.returncode == 2
+    assert "No module named 'glfw_that_nobody_has'; install it: " in done.stderr, done.stderr
+    assert "-m pip install 'gymnasium[mujoco]'" in done.stderr
 
 
 BROKEN = {

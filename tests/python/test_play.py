@@ -1,21 +1,15 @@
 """maglev play: recordings another decoder reads, matches of runs, and a person at a terminal."""
 
-import fcntl
-import os
-import pty
 import re
-import select
 import shutil
-import struct
 import subprocess
 import sys
-import termios
-import time
 
 import numpy as np
 import pytest
 from conftest import ENGINE, HOME, skip_without_library
 from PIL import Image
+from terminals import at_a_terminal
 
 
 def frames(path):
@@ -202,6 +196,7 @@ def test_an_environment_without_a_picture_is_told_in_words(examples):
     "arguments, expected",
     [
         (["hockey", "human"], "a terminal in colour"),
+        (["cartpole", "human"], "a human plays continuous actions; those of cartpole are categories"),
         (["hockey", "wek"], "weak, strong"),
         (["hockey", "weak", "weak"], "has 1 player, got 2"),
         (["hockey", "--record", "game.avi"], ".png, .gif or .mp4"),
@@ -213,41 +208,6 @@ def test_each_mistake_is_one_line(engine, arguments, expected):
     done = engine("play", *arguments)
     assert done.returncode == 2
     assert expected in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
-
-
-def at_a_terminal(arguments, keys, seconds):
-    """Plays in a terminal of 100 by 40; gives the exit status, what it showed, and its settings
-    before and after."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    before = termios.tcgetattr(slave)
-    environment = {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
-    environment.pop("NO_COLOR", None)
-    process = subprocess.Popen(
-        [ENGINE, "play", *arguments],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**environment, "MAGLEV_HOME": str(HOME)},
-        start_new_session=True,
-    )
-    shown, end, sent = b"", time.monotonic() + seconds, False
-    while process.poll() is None and time.monotonic() < end:
-        if select.select([master], [], [], 0.05)[0]:
-            shown += os.read(master, 65536)
-        if not sent and b"step 3" in shown:
-            if isinstance(keys, int):
-                process.send_signal(keys)
-            else:
-                os.write(master, keys)
-            sent = True
-    while select.select([master], [], [], 0.05)[0]:
-        shown += os.read(master, 65536)
-    process.kill()
-    after = termios.tcgetattr(slave)
-    os.close(master)
-    os.close(slave)
-    return process.wait(), shown.decode(errors="replace"), before, after
 
 
 @pytest.mark.parametrize("how, status", [(b"\x1b", 0), (2, 130), (15, 143)])

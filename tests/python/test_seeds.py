@@ -169,9 +169,36 @@ def test_a_seed_that_nobody_trained_is_missed_before_the_others_begin(group, eng
 
 def test_a_group_is_no_run_and_its_runs_are_named(group, engine):
     folder, _ = group
-    for verb in ("eval", "verify"):
-        done = engine(verb, folder)
+    for words in (["verify", folder], ["eval", folder, "--imagine", "dreams.gif"]):
+        done = engine(*words)
         assert done.returncode == 2 and f"e.g. {folder}/seed-7" in done.stderr, done.stderr
+
+
+def test_eval_judges_each_seed_and_sums_up(group, engine):
+    folder, _ = group
+    words = ("--episodes", 3, "--actions", "mean")
+    done = engine("eval", folder, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [run["run"] for run in report["runs"]] == [f"{folder}/seed-{n}" for n in (7, 8, 9)]
+    means = [run["results"][0]["return_mean"] for run in report["runs"]]
+    (over,) = report["results"]
+    assert over["actions"] == "mean" and over["seeds"] == 3 and over["return_mean"] == pytest.approx(sum(means) / 3)
+    # each as by itself
+    alone = json.loads(engine("eval", f"{folder}/seed-8", *words, "--json").stdout)
+    assert alone["results"][0]["returns"] == report["runs"][1]["results"][0]["returns"]
+    assert json.loads((folder / "seed-9" / "eval.json").read_text())["run"] == f"{folder}/seed-9"
+    shown = engine("eval", folder, *words).stdout
+    assert shown.count("ppo on cartpole, step ") == 3
+    assert f"mean over 3 seeds: return {over['return_mean']:.2f}, deviation " in shown
+
+
+def test_several_runs_are_no_environment_and_its_player(group, engine):
+    folder, _ = group
+    for words in ([f"{folder}/seed-7", f"{folder}/seed-8"], [folder, folder, folder]):
+        done = engine("eval", *words)
+        assert done.returncode == 2 and "judges one run at a time, or the seeds of one folder" in done.stderr, done.stderr
+        assert "unknown environment" not in done.stderr
 
 
 def test_a_folder_that_holds_something_is_left_alone(group, engine):

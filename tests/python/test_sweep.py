@@ -157,6 +157,8 @@ def test_several_seeds_a_trial_are_scored_by_their_mean(engine, tmp_path):
     "given, answer",
     [
         (["--space", "ppo.lrr=0..1"], "did you mean"),
+        (["--space", "ppo.learning_rate=1..2"], "ppo.learning_rate is ppo.lr here"),
+        (["--space", "ppo.lr=1e-5..1e-2", "ppo.lr=1e-3"], "ppo.lr=1e-3 would count in no trial; leave out one of them"),
         (["--space", "ppo.lr=0..1:log"], "no logarithm"),
         (["--space", "ppo.optimizer=adam,sgd"], "known: adam, muon"),
         (["--space", "seed=1..3"], "does not make a policy better"),

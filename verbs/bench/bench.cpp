@@ -143,7 +143,7 @@ int timeline(const Arguments& arguments) {
   if (arguments.positional().size() != 3)
     throw Error(
         "[bench] timeline wants <algorithm> <environment>, e.g. bench timeline ppo cartpole");
-  const std::string algo = arguments.positional()[1], env = arguments.positional()[2];
+  const auto [algo, env] = algo_on_env(arguments.positional(), 1);
   Experiment experiment(algo, env);
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
@@ -348,7 +348,8 @@ int one_run(const Arguments& arguments) {
   const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(1));
   const auto least = arguments.number("--at-least", 0, 1e12);
   const Outputs outputs(arguments);
-  Experiment experiment(arguments.positional()[1], arguments.positional()[2]);
+  const auto [algo, env] = algo_on_env(arguments.positional(), 1);
+  Experiment experiment(algo, env);
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   print_notes(experiment.settle());
   nlohmann::json settings;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -19,14 +20,17 @@
 #include "engine/play/quantiliser.h"
 #include "engine/play/record.h"
 #include "engine/play/run_policy.h"
+#include "engine/run/env_title.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/eval/dreams.h"
+#include "verbs/eval/over_seeds.h"
 #include "verbs/notes.h"
 #include "verbs/recording.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
+#include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::eval {
@@ -44,6 +48,9 @@ std::vector<ActMode> modes_of(Actions actions) {
   if (actions == Actions::sample) return {ActMode::sample};
   return {ActMode::mean, ActMode::sample};
 }
+
+// more than are taken: a pattern of the shell is answered as what it is
+constexpr size_t kMostEvalNames = 100'000;
 
 Grammar grammar() {
   return {.flags =
@@ -72,8 +79,8 @@ Grammar grammar() {
                {"--overwrite", "", "replace FILE where it is there already"},
                {"--json", "", "print JSON instead of a table"}},
           .least = 1,
-          .most = 2,
-          .names = "<run> | <environment> <player>",
+          .most = kMostEvalNames,
+          .names = "<run> | <folder of seeds> | <environment> <player>",
           .settings = true};
 }
 
@@ -219,8 +226,16 @@ void tell(const std::vector<std::string>& lines, const Arguments& arguments) {
     if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
 }
 
-int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
-              EvalOptions options, const DreamLength& length, Traced& traced) {
+/// What was found out of a run, and whether its folder took it.
+struct RunReport {
+  nlohmann::json json;
+  bool kept;
+};
+
+/// `print_json`: what --json asks for is printed; not where the run is one of several.
+RunReport judge_run(const Arguments& arguments, const RunName& named, Actions actions,
+                    EvalOptions options, const DreamLength& length, Traced& traced,
+                    bool print_json) {
   const std::string& folder = named.folder;
   const auto picture = arguments.output("--imagine");
   for (const char* flag : {"--seen", "--imagined"})
@@ -298,9 +313,9 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
   // what was found out is shown first: the folder may be one that cannot be written
   const std::string text = report.dump(2) + "\n";
   if (arguments.has("--json")) {
-    print(text);
+    if (print_json) print(text);
   } else {
-    show(std::string(trained.algo().name) + " on " + trained.env().name + ", step " +
+    show(std::string(trained.algo().name) + " on " + env_title(trained) + ", step " +
              std::to_string(run.identity().step) + ", " + checkpoint,
          table, given_up, options);
     for (const DreamError& e : dream_errors)
@@ -316,6 +331,36 @@ int judge_run(const Arguments& arguments, const RunName& named, Actions actions,
                       .device = placement.device.str(),
                       .threads = placement.threads}),
        arguments);
+  return {.json = std::move(report), .kept = kept};
+}
+
+/// Each seed of a folder as a run by itself, then the mean over them.
+int judge_seeds(const Arguments& arguments, const std::string& folder, Actions actions,
+                const EvalOptions& options, const DreamLength& length, Traced& traced) {
+  std::vector<std::string> runs;
+  for (const std::string& run : seed_runs(folder)) {
+    if (train::has_checkpoint(run)) runs.push_back(run);
+    else print_notes({run + " has saved no policy yet; it is left out"});
+  }
+  if (runs.empty()) throw Error("[eval] no seed in " + folder + " has saved a policy yet");
+  for (const char* flag :
+       {"--imagine", "--seen", "--imagined", "--trace", "--overwrite", "--base", "--quantile"})
+    if (arguments.has(flag))
+      throw Error("[eval] " + std::string(flag) + " is for one run; name a seed, e.g. " + runs[0]);
+  const std::string which = arguments.value("--checkpoint").value_or("latest");
+  std::vector<nlohmann::json> reports;
+  bool kept = true;
+  for (const std::string& run : runs) {
+    RunReport report = judge_run(arguments, {.folder = run, .checkpoint = which}, actions, options,
+                                 length, traced, /*print_json=*/false);
+    kept &= report.kept;
+    reports.push_back(std::move(report.json));
+  }
+  const nlohmann::json results = over_seeds(reports);
+  if (arguments.has("--json"))
+    print(nlohmann::json{{"seeds", folder}, {"results", results}, {"runs", reports}}.dump(2) +
+          "\n");
+  else print("\n" + over_seeds_text(results));
   return kept ? 0 : 1;
 }
 
@@ -376,8 +421,18 @@ int run(const std::vector<std::string>& words) {
   Traced traced(arguments, entry(), /*on_device=*/true);
   claim_threads();
   const auto& names = arguments.positional();
+  const bool on_env =
+      std::ranges::any_of(env_table(), [&](const EnvEntry& env) { return names[0] == env.name; });
+  if (names.size() > 1 && !on_env && (run_named(names[0]) || train::is_seeds(names[0])))
+    throw Error("[eval] judges one run at a time, or the seeds of one folder, got " + names[0] +
+                ", " + names[1] + (names.size() > 2 ? ", ..." : "") +
+                "; in a shell: for run in ...; do ./maglev eval $run; done");
+  if (names.size() > 2)
+    throw Error("[eval] expects an environment and one player, got also '" + names[2] + "'");
   if (names.size() == 2)
     return judge_player(arguments, names[0], names[1], actions, options, traced);
+  if (train::is_seeds(names[0]))
+    return judge_seeds(arguments, names[0], actions, options, length, traced);
   for (const EnvEntry& env : env_table())
     if (names[0] == env.name && !is_run(names[0])) {
       throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
@@ -388,8 +443,9 @@ int run(const std::vector<std::string>& words) {
   if (named->checkpoint != "latest" && arguments.has("--checkpoint"))
     throw Error("[eval] " + names[0] + " names a checkpoint already; leave out --checkpoint");
   const std::string which = arguments.value("--checkpoint").value_or(named->checkpoint);
-  return judge_run(arguments, {.folder = named->folder, .checkpoint = which}, actions, options,
-                   length, traced);
+  const RunReport report = judge_run(arguments, {.folder = named->folder, .checkpoint = which},
+                                     actions, options, length, traced, /*print_json=*/true);
+  return report.kept ? 0 : 1;
 }
 
 }  // namespace
@@ -399,7 +455,7 @@ VerbEntry entry() {
       .name = "eval",
       .summary = "judge a run's policy, or a player of an environment: fixed seeds",
       .usage =
-          "eval <run> | <environment> <player> [--episodes N | --steps N] "
+          "eval <run> | <folder of seeds> | <environment> <player> [--episodes N | --steps N] "
           "[--actions mean|sample|both] [setting=value ...]\n"
           "  a player is one of the environment's scripted ones, random or the folder of a run;\n"
           "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",

@@ -161,6 +161,8 @@ int run(const std::vector<std::string>& words) {
   if (!named) throw no_run(name);
   const auto samples_file = arguments.output("--samples");
   std::string file = arguments.output("--onnx").value_or("");
+  if (!file.empty() && !file.ends_with(".onnx"))
+    throw Error("[export] --onnx writes ONNX, into a name that ends in .onnx, got " + file);
   if (file.empty()) {
     file = named->folder + "/policy.onnx";
     if (path_exists(file) && !arguments.has("--overwrite"))

@@ -203,7 +203,8 @@ int run(const std::vector<std::string>& words) {
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   claim_threads();
-  Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
+  const auto [algo, env] = algo_on_env(arguments.positional());
+  Experiment experiment(algo, env);
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   print_notes(experiment.settle());
   if (auto limit = arguments.value("--memory"))
@@ -211,8 +212,8 @@ int run(const std::vector<std::string>& words) {
 
   const std::string device = arguments.value("--device").value_or(experiment.run.device);
   const Placement placement = share_of(experiment, placement_of(device, experiment.run));
-  Planned planned{.algo = arguments.positional()[0],
-                  .env = arguments.positional()[1],
+  Planned planned{.algo = algo,
+                  .env = env,
                   .device = placement.device_bytes ? device : placement.device.str(),
                   .memory = plan_memory(experiment, placement)};
   if (planned.memory.limit == 0)

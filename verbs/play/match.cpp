@@ -50,6 +50,12 @@ std::string number(float x) {
 
 }  // namespace
 
+void expect_played_by_hand(const EnvEntry& entry, const EnvSpec& spec) {
+  if (spec.action.discrete())
+    throw Error("[play] a human plays continuous actions; those of " + std::string(entry.name) +
+                " are categories; name another player");
+}
+
 Match::Match(const EnvEntry& entry, const GivenSettings& settings,
              const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
              uint64_t seed)
@@ -71,9 +77,7 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
   for (int64_t a = 0; a < agents; ++a) {
     const std::string& name = names[size_t(a)];
     if (name == "human") {
-      if (spec_.action.discrete())
-        throw Error("[play] a human plays continuous actions; those of " + std::string(entry.name) +
-                    " are categories; name another player");
+      expect_played_by_hand(entry, spec_);
       players_.push_back(std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0));
     } else {
       players_.push_back(make_player(name, game, mode));

@@ -14,6 +14,9 @@
 
 namespace maglev {
 
+/// Throws Error where nobody can play by keyboard: keys are numbers, and the actions are categories.
+void expect_played_by_hand(const EnvEntry& entry, const EnvSpec& spec);
+
 class Match {
  public:
   /// `names` are one player an agent: a scripted player of the environment, the folder of a run,

@@ -13,6 +13,8 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "base/env/env_params.h"
+#include "base/picture/no_picture.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -128,12 +130,27 @@ std::string score_line(const Match& match) {
   return names + (events.empty() ? "" : "  " + events) + "  step " + std::to_string(match.steps());
 }
 
+/// Whether there is a picture of it; where not, `why` is what its environment says.
+bool can_be_drawn(const Match& match, std::string& why) {
+  try {
+    Canvas first(kRecordWidth, kRecordHeight);
+    match.paint(first);
+    return true;
+  } catch (const NoPicture& error) {
+    why = error.what();
+    return false;
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
   const Request request = request_of(arguments);
   const EnvEntry& env = *request.env;
   const auto names = players_for(env, request.names);
+  // what no terminal would help comes before what is asked of the terminal
+  const bool human = std::count(names.begin(), names.end(), "human") > 0;
+  if (human) expect_played_by_hand(env, env.spec(EnvParams(env, request.settings.env).get()));
   const ActMode actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean);
   const int64_t episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1);
   const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
@@ -154,8 +171,7 @@ int run(const std::vector<std::string>& words) {
     if (!env.paint)
       throw Error("[play] " + std::string(env.name) +
                   " has no picture to show on a page; leave out --web");
-    if (std::count(names.begin(), names.end(), "human") > 0)
-      throw Error("[play] a human plays at the terminal; leave out --web");
+    if (human) throw Error("[play] a human plays at the terminal; leave out --web");
     claim_threads();
     serve(
         [&](const GameKey& key) {
@@ -171,7 +187,6 @@ int run(const std::vector<std::string>& words) {
     if (arguments.has(flag))
       throw Error("[play] " + std::string(flag) + " says where a page is served; add --web");
 
-  const bool human = std::count(names.begin(), names.end(), "human") > 0;
   const Terminal terminal = probe_terminal(STDOUT_FILENO);
   const bool watched = env.paint && terminal.live && terminal.colour && terminal.unicode;
   if (human && (!watched || !isatty(STDIN_FILENO)))
@@ -194,8 +209,16 @@ int run(const std::vector<std::string>& words) {
     if (human) keyboard.emplace(STDIN_FILENO);
     Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr, actions,
                 uint64_t(seed));
+    // some find out only now that they cannot be drawn: numbers are left, where those will do
+    bool pictured = env.paint;
+    if (std::string why; (watched || recording) && !can_be_drawn(match, why)) {
+      if (recording) throw Error(why + "; leave out --record");
+      if (human) throw Error(why + "; name another player than human");
+      print_notes({why + "; it is told in numbers"});
+      pictured = false;
+    }
     std::optional<Screen> screen;
-    if (watched) screen.emplace(STDOUT_FILENO);
+    if (watched && pictured) screen.emplace(STDOUT_FILENO);
     if (human) std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");
     std::fflush(stdout);
 
@@ -220,7 +243,7 @@ int run(const std::vector<std::string>& words) {
         if (keyboard->held(Key::quit)) break;
       }
       const bool played = match.step();
-      if (env.paint) show();
+      if (pictured) show();
       else if (played) std::printf("%s\n", match.last_step().c_str());
       if (played && match.episode_over()) results.push_back(result_of(match));
       if (arguments.has("--fast") || !screen) continue;
@@ -251,7 +274,8 @@ VerbEntry entry() {
       .usage =
           "play <environment | run> [player ...] [setting=value ...]\n"
           "  a run plays on its own environment; a player is one of the environment's "
-          "scripted ones, the folder of a run, random or human;\n"
+          "scripted ones, the folder of a run, random or human (by keyboard, where actions are "
+          "continuous);\n"
           "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
       .run = run};
 }

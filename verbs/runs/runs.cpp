@@ -47,7 +47,7 @@ int run(const std::vector<std::string>& words) {
     char mean[32] = "-";
     if (std::isfinite(row.status.return_mean))
       std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
-    table.add({row.name, row.status.algo, row.status.env, row.status.state,
+    table.add({row.name, row.status.algo, row.status.env_title, row.status.state,
                std::to_string(row.status.steps), mean, age_text(row.age_s) + " ago"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));

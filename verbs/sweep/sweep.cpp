@@ -10,6 +10,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/find.h"
+#include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
 #include "verbs/notes.h"
@@ -128,6 +129,10 @@ search::SearchSpace space_of(const Arguments& arguments, const Experiment& exper
     if (d.name == "seed" || d.name == "threads" || d.name == "device" ||
         d.name == "train.init_from")
       throw Error("[--space " + d.name + "] does not make a policy better; leave it out");
+    for (const std::string& given : arguments.settings())
+      if (name_part(given) == d.name)
+        throw Error("[--space " + d.name + "] is searched, and " + given +
+                    " would count in no trial; leave out one of them");
     space.add(d);
   }
   // what a setting refuses by itself is said before anything is trained
@@ -215,7 +220,8 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
   claim_threads();
-  Experiment experiment(arguments.positional()[0], arguments.positional()[1]);
+  const auto [algo, env] = algo_on_env(arguments.positional());
+  Experiment experiment(algo, env);
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   print_notes(experiment.settle());
   // workers may be elsewhere

@@ -22,6 +22,7 @@
 #include "base/metrics/sink.h"
 #include "base/statistics/samples.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/env_title.h"
 #include "verbs/child.h"
 #include "verbs/side_by_side.h"
 #include "verbs/status_line.h"
@@ -342,7 +343,7 @@ std::string new_folder(const Experiment& experiment, const std::string& out) {
   char date[16];
   std::strftime(date, sizeof date, "%Y-%m-%d", &parts);
   const std::string prefix = std::string("runs/") + date + "-" + experiment.algo().name + "-" +
-                             experiment.env().name + "-seeds-";
+                             path_part(env_title(experiment)) + "-seeds-";
   for (int n = 1;; ++n)
     if (const std::string path = prefix + std::to_string(n); make_dir(path)) return path;
 }
@@ -408,11 +409,13 @@ std::vector<RunRow> list_seeds(const std::string& root) {
       finished += member.status.state == "finished";
       row.status.steps += member.status.steps;
       row.status.started = std::max(row.status.started, member.status.started);
+      row.status.env_title = member.status.env_title;
       row.age_s = &member == &members[0] ? member.age_s : std::min(row.age_s, member.age_s);
     }
     try {
       const Json json = read_group(row.path);
       row.status.algo = json.at("algorithm"), row.status.env = json.at("environment");
+      if (row.status.env_title.empty()) row.status.env_title = row.status.env;
       row.status.state = std::to_string(finished) + " of " +
                          std::to_string(json.at("seeds").size()) + " seeds finished";
       if (json.contains("mean")) row.status.return_mean = json["mean"];

@@ -78,7 +78,8 @@ int run(const std::vector<std::string>& words) {
       print("\n`maglev train <algorithm> <environment> --help` lists their settings.\n");
       return 0;
     }
-    Experiment experiment(names[0], names[1]);
+    const auto [algo, env] = algo_on_env(names);
+    Experiment experiment(algo, env);
     const std::string proven = load_settings(experiment, arguments, arguments.settings()).proven;
     print("\nsettings (name=value), with the default each will have here" +
           (proven.empty() ? std::string() : "; bare: without " + proven) + ":\n" +
@@ -127,7 +128,8 @@ int run(const std::vector<std::string>& words) {
   const bool again = arguments.has("--continue");
   if (again && (request.out.empty() || request.overwrite))
     throw Error("[train] --continue goes on in the folder of --out DIR, without --overwrite");
-  Experiment experiment(names[0], names[1]);
+  const auto [algo, env] = algo_on_env(names);
+  Experiment experiment(algo, env);
   request.notes = arguments.replaced();
   const LoadedSettings loaded = load_settings(experiment, arguments, settings);
   request.notes.insert(request.notes.end(), loaded.notes.begin(), loaded.notes.end());

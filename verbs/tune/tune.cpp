@@ -5,9 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <span>
 #include <unistd.h>
-#include <utility>
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
@@ -44,13 +42,6 @@ std::string now_text() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
   return text;
-}
-
-template <class Row>
-bool has(std::span<const Row> table, const std::string& name) {
-  for (const Row& row : table)
-    if (name == row.name) return true;
-  return false;
 }
 
 // what is searched and what is not, before it begins
@@ -113,12 +104,7 @@ int run(const std::vector<std::string>& words) {
   const auto file = arguments.output("-o");
   if (file && !file->ends_with(".yaml"))
     throw Error("[tune] -o wants a name that ends in .yaml, as +hardware= takes it, got " + *file);
-  std::string algo = arguments.positional()[0], env = arguments.positional()[1];
-  if (!has(algo_table(), algo) && has(algo_table(), env) && has(env_table(), algo)) {
-    std::swap(algo, env);
-    std::fprintf(stderr, "maglev: taken as %s %s: the algorithm comes first, as of train\n",
-                 algo.c_str(), env.c_str());
-  }
+  const auto [algo, env] = algo_on_env(arguments.positional());
   if (std::ranges::count(arguments.settings(), "+hardware=auto"))
     throw Error("[tune] finds what +hardware=auto stands for; leave it out");
   claim_threads();

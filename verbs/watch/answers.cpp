@@ -27,7 +27,7 @@ size_t asked_points(const HttpRequest& request) {
 }
 
 void add_array(std::string& text, const char* name, const std::vector<CurvePoint>& points,
-               double CurvePoint::* member, int digits) {
+               double CurvePoint::*member, int digits) {
   text += std::string(",\"") + name + "\":[";
   for (size_t i = 0; i < points.size(); ++i) {
     if (i > 0) text += ',';
@@ -91,7 +91,7 @@ std::string runs_json(const std::vector<RunRow>& rows) {
   for (const RunRow& row : rows)
     runs.push_back({{"name", row.name},
                     {"algo", row.status.algo},
-                    {"env", row.status.env},
+                    {"env", row.status.env_title},
                     {"state", row.status.state},
                     {"steps", row.status.steps},
                     {"total_steps", row.status.total_steps},

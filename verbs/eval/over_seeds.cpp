@@ -1,0 +1,88 @@
+#include "verbs/eval/over_seeds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "base/core/file.h"
+#include "base/statistics/samples.h"
+#include "engine/run/run_dir.h"
+
+namespace maglev::verbs::eval {
+namespace {
+
+nlohmann::json finite_or_null(double x) {
+  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
+}
+
+// whether two results are of the same actions against the same one
+bool judged_alike(const nlohmann::json& a, const nlohmann::json& b) {
+  return a.at("actions") == b.at("actions") &&
+         a.value("against", std::string()) == b.value("against", std::string());
+}
+
+std::string two_digits(const nlohmann::json& number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", number.get<double>());
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> seed_runs(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const std::string& name : list_dir(folder))
+    if (name.starts_with("seed-") && is_run(folder + "/" + name)) names.push_back(name);
+  // 2 before 10
+  std::ranges::sort(names, [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  for (std::string& name : names) name = folder + "/" + name;
+  return names;
+}
+
+nlohmann::json over_seeds(const std::vector<nlohmann::json>& reports) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const nlohmann::json& way : reports.front().at("results")) {
+    std::vector<double> means;
+    for (const nlohmann::json& report : reports)
+      for (const nlohmann::json& result : report.at("results"))
+        if (judged_alike(result, way) && result.at("return_mean").is_number())
+          means.push_back(result.at("return_mean"));
+    nlohmann::json row{{"actions", way.at("actions")}, {"seeds", means.size()}};
+    if (way.contains("against")) row["against"] = way.at("against");
+    if (!means.empty()) {
+      const Spread spread = spread_of(means);
+      row["return_mean"] = spread.mean;
+      row["return_std"] = finite_or_null(spread.deviation);
+      row["interval_95"] = {finite_or_null(spread.interval.low),
+                            finite_or_null(spread.interval.high)};
+    }
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
+std::string over_seeds_text(const nlohmann::json& results) {
+  std::string text;
+  for (const nlohmann::json& row : results) {
+    text += row.at("actions").get<std::string>();
+    if (row.contains("against")) text += " against " + row.at("against").get<std::string>();
+    const int64_t seeds = row.at("seeds");
+    text += " over " + std::to_string(seeds) + (seeds == 1 ? " seed: " : " seeds: ");
+    if (!row.contains("return_mean")) {
+      text += "no episode ended\n";
+      continue;
+    }
+    text += "return " + two_digits(row.at("return_mean"));
+    if (row.at("return_std").is_number())
+      text += ", deviation " + two_digits(row.at("return_std")) + ", 95 % interval " +
+              two_digits(row.at("interval_95")[0]) + " to " + two_digits(row.at("interval_95")[1]) +
+              " (Student's t)";
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace maglev::verbs::eval
