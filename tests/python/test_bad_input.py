@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -153,7 +154,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(words):
 
 def test_the_version_is_named(engine):
     done = engine("--version")
-    assert done.returncode == 0 and done.stdout.startswith("maglev 0.") and "torch" in done.stdout
+    named = r"maglev 0\.\d+\.\d+( \([0-9a-f]{12}(\+changes)?\))?, torch \d"
+    assert done.returncode == 0 and re.match(named, done.stdout)
     assert engine("help", "train").stdout == engine("train", "--help").stdout
 
 
