@@ -46,9 +46,9 @@ struct SeedsGroup {
   int64_t count = 0;
 };
 SeedsGroup seeds_group(const std::string& folder);
-/// The folders in `root` that do, each as one row: "2 of 3 seeds finished", the steps of all, the
-/// mean of seeds.json.
-std::vector<RunRow> list_seeds(const std::string& root);
+/// Several seeds as one row, called `name`: "2 of 3 seeds finished", the steps of all, the mean of
+/// seeds.json.
+RunRow seeds_row(const std::string& folder, const std::string& name);
 /// Goes on where each seed is; one that is done is not done again.
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks);
 
