@@ -339,6 +339,9 @@ def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_p
         and f"time step {when}" in line
     ), line
     assert json.loads((run / "run.json").read_text())["state"] == "failed"
+    # why is said once in what is printed, once as the error, and kept
+    assert done.stdout.count("not finite") == 1 and done.stderr.count("not finite") == 1
+    assert "not finite" in (run / "log.txt").read_text()
     # the newest checkpoint is from before it, and whole
     newest = max((run / "checkpoints").glob("step_*"))
     assert json.loads((newest / "manifest.json").read_text())["identity"]["step"] <= 300 * 4
