@@ -126,9 +126,10 @@ RunDir RunDir::create(const RunDirOptions& options) {
   RunDir run(path, FileLock(path + "/" + kLock));
   if (!is_run(path)) return run;
   if (!options.overwrite)
-    throw Error("[" + path +
-                "] already holds a run; continue it with --resume, choose another --out, or give " +
-                "--overwrite to move it aside");
+    throw Error(
+        "[" + path +
+        "] already holds a run; go on with it (--resume, in Python maglev.resume), choose " +
+        "another folder for --out, or move it aside (--overwrite, overwrite=True)");
   // the lock goes along with the old folder, which nobody else can be training into
   std::string aside = first_free(path + ".old-");
   rename_path(path, aside);

@@ -59,7 +59,9 @@ TEST_F(Runs, names_are_numbered_and_runs_can_live_side_by_side) {
 TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost) {
   { create("x").write_config("seed: 1\n"); }
   std::string error = error_of([&] { create("x"); });
-  EXPECT_TRUE(contains(error, "already holds a run") && contains(error, "--resume")) << error;
+  EXPECT_TRUE(contains(error, "already holds a run") &&
+              contains(error, "--resume, in Python maglev.resume"))
+      << error;
   RunDir fresh = create("x/", true);
   EXPECT_EQ(fresh.path(), root_ + "/x");
   EXPECT_EQ(fresh.moved_aside(), root_ + "/x.old-1");
