@@ -22,6 +22,7 @@ from launcher.console import (
     digest,
     duration,
     log_name,
+    output_of,
     read_json,
     run_logged,
     screen,
@@ -102,8 +103,9 @@ def time_left(done: int, total: int, elapsed_s: float) -> float:
 
 
 def source_fingerprint() -> str:
-    """Changes when a file that a build may read is edited, added or removed."""
-    entries = []
+    """Changes when a file that a build may read is edited, added or removed, or is committed: the
+    engine names its commit."""
+    entries = [output_of("git", "-C", str(HOME), "rev-parse", "HEAD")]
     for folder, folders, files in os.walk(HOME):
         top = folder == str(HOME)
         folders[:] = [

@@ -30,8 +30,9 @@ void print_help() {
 int run(const std::vector<std::string>& arguments) {
   const std::string first = arguments.empty() ? "help" : arguments[0];
   if (first == "--version") {
-    std::printf("maglev %s (%s), torch %s\n", maglev::kEngineVersion, maglev::kEngineCommit,
-                TORCH_VERSION);
+    const std::string commit = maglev::kEngineCommit;
+    std::printf("maglev %s%s, torch %s\n", maglev::kEngineVersion,
+                commit.empty() ? "" : (" (" + commit + ")").c_str(), TORCH_VERSION);
     return 0;
   }
   const bool helps = first == "--help" || first == "-h" || first == "help";

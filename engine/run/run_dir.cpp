@@ -14,6 +14,7 @@
 #include "base/core/shell_word.h"
 #include "base/core/thread_pool.h"
 #include "base/core/words.h"
+#include "engine/run/checkpoint_store.h"
 
 namespace maglev {
 namespace {
@@ -145,9 +146,10 @@ RunDir RunDir::create(const RunDirOptions& options) {
   RunDir run(path, FileLock(path + "/" + kLock));
   if (!is_run(path)) return run;
   if (!options.overwrite)
-    throw Error("[" + path +
-                "] already holds a run; continue it with --resume, choose another --out, or give " +
-                "--overwrite to move it aside");
+    throw Error(
+        "[" + path +
+        "] already holds a run; go on with it (--resume, in Python maglev.resume), choose " +
+        "another folder for --out, or move it aside (--overwrite, overwrite=True)");
   // the lock goes along with the old folder, which nobody else can be training into
   std::string aside = first_free(path + ".old-");
   rename_path(path, aside);
@@ -321,20 +323,38 @@ bool has_finished(const std::string& run) {
   }
 }
 
+RunRow run_row(const std::string& path, const std::string& name) {
+  RunRow row{.name = name, .path = path, .status = {}};
+  try {
+    row.status = read_status(path);
+    row.age_s = std::max(0.0, now_s() - row.status.updated);
+  } catch (const Error& e) {
+    row.status.state = "unknown";
+    row.status.message = e.what();
+    const auto saved = CheckpointStore(path, 0).list();
+    if (saved.empty()) return row;
+    const CheckpointIdentity& newest = saved.back().identity;
+    row.status.algo = newest.algo;
+    row.status.env = row.status.env_title = newest.env;
+    row.status.steps = newest.step, row.status.return_mean = newest.return_mean;
+  }
+  return row;
+}
+
+void count_in(const RunRow& run, RunRow& several) {
+  several.status.steps += run.status.steps;
+  several.status.started = std::max(several.status.started, run.status.started);
+  several.status.env_title = run.status.env_title;
+  if (run.status.updated <= several.status.updated) return;
+  several.status.updated = run.status.updated;
+  several.age_s = run.age_s;
+}
+
 std::vector<RunRow> list_runs(const std::string& root) {
   std::vector<RunRow> rows;
-  for (const auto& name : list_dir(root)) {
-    RunRow row{.name = name, .path = root + "/" + name, .status = {}};
-    if (!is_run(row.path)) continue;
-    try {
-      row.status = read_status(row.path);
-      row.age_s = std::max(0.0, now_s() - row.status.updated);
-    } catch (const Error& e) {
-      row.status.state = "unknown";
-      row.status.message = e.what();
-    }
-    rows.push_back(std::move(row));
-  }
+  for (const auto& name : list_dir(root))
+    if (const std::string path = root + "/" + name; is_run(path))
+      rows.push_back(run_row(path, name));
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.status.started > b.status.started;
   });

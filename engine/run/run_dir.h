@@ -124,9 +124,17 @@ bool has_finished(const std::string& run);
 
 struct RunRow {
   std::string name, path;
-  RunStatus status;  ///< state "unknown" when run.json cannot be read; its message says why
-  double age_s = 0;  ///< since it was last updated
+  /// Its state is "unknown" when run.json cannot be read; the message says why, and algorithm,
+  /// environment, steps and return are those of the newest sound checkpoint.
+  RunStatus status;
+  double age_s = 0;  ///< since it was last updated, where status.updated says when
 };
+
+/// How the run in the folder `path` stands, called `name`.
+RunRow run_row(const std::string& path, const std::string& name);
+/// Counts a run into the row of the several it belongs to: steps of all, the latest start and
+/// update.
+void count_in(const RunRow& run, RunRow& several);
 
 /// The runs in `root`, newest start first; none when there is no such folder.
 std::vector<RunRow> list_runs(const std::string& root);

@@ -13,6 +13,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file_fault.h"
+#include "engine/run/checkpoint_store.h"
 #include "tests/errors.h"
 
 namespace maglev {
@@ -81,7 +82,9 @@ TEST_F(Runs, an_environments_title_is_kept_and_is_its_name_where_nobody_said) {
 TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost) {
   { create("x").write_config("seed: 1\n"); }
   std::string error = error_of([&] { create("x"); });
-  EXPECT_TRUE(contains(error, "already holds a run") && contains(error, "--resume")) << error;
+  EXPECT_TRUE(contains(error, "already holds a run") &&
+              contains(error, "--resume, in Python maglev.resume"))
+      << error;
   RunDir fresh = create("x/", true);
   EXPECT_EQ(fresh.path(), root_ + "/x");
   EXPECT_EQ(fresh.moved_aside(), root_ + "/x.old-1");
@@ -187,6 +190,20 @@ TEST_F(Runs, the_list_is_newest_first_and_shows_what_cannot_be_read) {
   EXPECT_TRUE(contains(rows[2].status.message, "odd/run.json")) << rows[2].status.message;
   EXPECT_LT(rows[0].age_s, 60);
   EXPECT_TRUE(list_runs(root_ + "/none").empty());
+}
+
+TEST_F(Runs, where_the_status_is_lost_the_newest_checkpoint_says_how_far_it_was) {
+  const RunDir run = create("x");
+  int64_t updates = 3;
+  const auto visit = [&](StateVisitor& v) { v.integer("updates", updates); };
+  for (int64_t step : {100, 250})
+    CheckpointStore(run.path(), 3)
+        .save({.algo = "ppo", .env = "cartpole", .step = step, .return_mean = 7.5}, visit);
+  const RunRow row = run_row(run.path(), "x");
+  EXPECT_EQ(row.status.state + " " + row.status.algo + " " + row.status.env,
+            "unknown ppo cartpole");
+  EXPECT_EQ(row.status.steps, 250);
+  EXPECT_EQ(row.status.return_mean, 7.5);
 }
 
 TEST_F(Runs, reproduce_tells_the_command_as_a_shell_reads_it) {

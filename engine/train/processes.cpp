@@ -130,8 +130,8 @@ Processes::Processes(const Experiment& experiment, const std::vector<std::string
   if (run.processes == 1) return;
   if (command.empty())
     throw Error(
-        "[processes] this program starts no further processes of a run "
-        "(RunRequest::process); leave processes out");
+        "[processes] only `maglev train` starts further processes of a run; train there, or leave "
+        "processes out");
   Start start{.algo = experiment.algo().name,
               .env = experiment.env().name,
               .settings = experiment.table().yaml(),

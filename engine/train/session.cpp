@@ -216,7 +216,7 @@ RunOutcome Session::run() {
     }
     // where it was thrown in torch is for the log: people read what it says
     const auto* of_torch = dynamic_cast<const c10::Error*>(&e);
-    if (of_torch) dir_.log(e.what());
+    if (of_torch) log(e.what());
     end("failed", of_torch ? status_.algo + ": " + of_torch->what_without_backtrace() : e.what());
     throw;
   }
@@ -309,20 +309,20 @@ void Session::tell_traces() {
 
 void Session::say(const std::string& text) {
   writer_.note(text);
+  log(text);
+}
+
+void Session::log(const std::string& text) {
   try {
     dir_.log(text);
   } catch (const Error&) {
-    // a log line is not worth a run; the console has it
+    // the console and run.json have what matters
   }
 }
 
 void Session::warn(const std::string& text) {
   writer_.warn(text);
-  try {
-    dir_.log(text);
-  } catch (const Error&) {
-    // the console and run.json say so too
-  }
+  log(text);
   remember(text);
   tell_status();
 }
@@ -589,7 +589,8 @@ void Session::end(const std::string& state, const std::string& message) {
   status_.message = message;
   status_.ended = double(std::time(nullptr));
   tell_status();
-  if (state == "failed") say(message);
+  // sinks are told as they close, and whoever began the run by what is thrown
+  if (state == "failed") log(message);
   writer_.close(state == "failed" ? message : state);
 }
 

@@ -38,6 +38,8 @@ class Session {
 
  private:
   MetricWriter open(const RunRequest& request);
+  /// A line in log.txt alone, which is not worth a run where it cannot be written.
+  void log(const std::string& text);
   void warm_up();
   /// What became of graphs and updates, where it has not been said.
   void say_notes();

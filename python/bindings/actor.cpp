@@ -99,6 +99,21 @@ at::Tensor Actor::log_probs(const std::vector<at::Tensor>& obs, const at::Tensor
   return run_->policy().log_probs(step_of(obs, mask, {}));
 }
 
+at::Tensor Actor::value(const std::vector<at::Tensor>& obs, const at::Tensor& mask) {
+  if (!run_ || !run_->policy().initial_carry(1).parts.empty()) return {};
+  const OneAtATime turn(*busy_);
+  const Claim claim;
+  const at::NoGradGuard no_grad;
+  const c10::OptionalDeviceGuard guard(device());
+  const TimeStep step = step_of(obs, mask, {});
+  const auto outputs = run_->policy().evaluate(
+      {.obs = step.obs, .mask = step.mask, .is_first = step.is_first, .carry = {}, .noise = {}});
+  if (!outputs) return {};
+  for (const auto& [name, figure] : outputs->figures)
+    if (name == "value") return figure;
+  return {};
+}
+
 void Actor::reset() {
   const OneAtATime turn(*busy_);
   steps_ = rows_ = 0;

@@ -342,6 +342,11 @@ void bind_actors(py::module_& m) {
              const py::gil_scoped_release unlocked;
              return maybe(a.log_probs(obs, tensor_of(mask)));
            })
+      .def("value",
+           [](Actor& a, const Tensors& obs, const MaybeTensor& mask) {
+             const py::gil_scoped_release unlocked;
+             return maybe(a.value(obs, tensor_of(mask)));
+           })
       .def("reset", &Actor::reset);
 }
 

@@ -138,7 +138,7 @@ class Envs:
         """
         from maglev.policies import Policy, name_of
 
-        return Policy(_engine.Actor(self._engine, name_of(name), mode, seed), envs=self)
+        return Policy(_engine.Actor(self._engine, name_of(name), mode, seed), name_of(name), mode, envs=self)
 
     def totals(self) -> dict:
         """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each
@@ -195,8 +195,8 @@ def columns_of(spec: Spec, obs: Observation) -> list[torch.Tensor]:
 def make(
     name: str,
     num_envs: int = 1,
-    *,
     settings: Settings = None,
+    *,
     seed: int = 1,
     device: str | torch.device = "auto",
     threads: int = 0,

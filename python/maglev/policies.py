@@ -15,17 +15,20 @@ from maglev.settings import Settings, assignments
 
 def name_of(player) -> str:
     """Who plays, as the engine names them: a name, or a run by its folder."""
-    if isinstance(player, Policy):
-        raise _engine.Error("[player] expects a name or a run, got a Policy; give the run, or policy.act as a function")
-    return str(getattr(player, "folder", player))
+    return player.player if isinstance(player, Policy) else str(getattr(player, "folder", player))
 
 
 class Policy:
     """Acts on rows of observations and, where it is recurrent, remembers them from call to call."""
 
-    def __init__(self, engine: _engine.Actor, envs: Envs | None = None):
+    def __init__(
+        self, engine: _engine.Actor, player: str, mode: str, settings: Settings = None, envs: Envs | None = None
+    ):
         self._engine = engine
         self._envs = envs
+        self.player = player  # as evaluate() and `maglev eval` name it: FOLDER@CHECKPOINT, or a scripted player
+        self.mode = mode
+        self.settings = assignments(settings)  # that are to differ from training
         self.spec = Spec(engine.spec)
 
     def __repr__(self) -> str:
@@ -85,6 +88,14 @@ class Policy:
         found = self._engine.log_probs(columns, mask)
         return found[0] if single and found is not None else found
 
+    def value(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
+        """The return that its critic expects: [rows] f32, one number for one observation. None where it has no critic
+        that sees what it sees: PPO's policies have one that load() gives, but where a column is for critics alone.
+        """
+        columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
+        found = self._engine.value(columns, mask)
+        return found[0] if single and found is not None else found
+
     def reset(self) -> None:
         """Forgets what it remembers: the next call begins episodes, also of another number of rows."""
         self._engine.reset()
@@ -106,16 +117,18 @@ def load(
     settings: name=value that are to differ from training, such as where files lie.
     device: empty: where it was trained.
     """
-    return Policy(_engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, seed))
+    actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, seed)
+    saved = Path(actor.checkpoint).resolve()  # FOLDER/checkpoints/CHECKPOINT
+    return Policy(actor, f"{saved.parents[1]}@{saved.name}", mode, settings)
 
 
 def evaluate(
-    player: str | Callable,
+    player: str | Policy | Callable,
     environment: str = "",
     *,
     settings: Settings = None,
-    mode: str = "mean",
-    against: str = "",
+    mode: str = "",
+    against: str | Policy = "",
     episodes: int = 100,
     steps: int = 0,
     envs: int = 0,
@@ -123,15 +136,21 @@ def evaluate(
 ) -> dict:
     """Judges a player as `maglev eval` does: fixed seeds, environments of its own, each one's first episodes.
 
-    player: a run's folder (FOLDER@CHECKPOINT), a scripted player of `environment`, "random", or a function
+    player: a run's folder (FOLDER@CHECKPOINT), a scripted player of `environment`, "random", a Policy, or a function
       (obs, info) -> actions of a block of rows, such as a network of yours; info has "is_first", "rows" (which rows of
       all they are) and "mask".
-    environment: by name; of a run it is the run's own where it is empty.
+    environment: by name; of a run, or a Policy, it is its own where it is empty.
       What `maglev eval` would tell of it beforehand (a graph that changed, a setting in vain) is a warning.
+    mode: mean, the likeliest action, or sample; empty: a Policy's own, else mean.
     against: who plays the second agent, by name. Empty: the player plays all agents.
     episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
     """
     judged = player
+    if isinstance(player, Policy):
+        # a run's knows its environment by itself, with the settings it was trained in
+        environment = environment or ("" if player.checkpoint else player.environment)
+        settings = [*player.settings, *assignments(settings)]
+        mode = mode or player.mode
     if callable(player):
         if not environment:
             raise _engine.Error("[evaluate] a function wants to know the environment it plays")
@@ -148,4 +167,4 @@ def evaluate(
         judged = name_of(player)
         for note in _engine.notes(judged, environment, assignments(settings)):
             warnings.warn(note, stacklevel=2)
-    return _engine.evaluate(judged, environment, assignments(settings), mode, name_of(against), episodes, steps, envs, seed)
+    return _engine.evaluate(judged, environment, assignments(settings), mode or "mean", name_of(against), episodes, steps, envs, seed)

@@ -285,6 +285,15 @@ Line gpu_line(const View& view, const Terminal& terminal) {
   return line;
 }
 
+// advice is read to its end: whole words, below each other behind the label
+std::vector<Line> bound_lines(const View& view, const Terminal& terminal) {
+  std::vector<Line> lines;
+  if (view.bound_by.empty()) return lines;
+  for (const std::string& part : wrapped(view.bound_by, std::max(1, terminal.columns - kLabel)))
+    lines.push_back((lines.empty() ? labelled("bound by") : Line().pad_to(kLabel)).add(part));
+  return lines;
+}
+
 std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
   Line best = return_line(view);
   if (std::isfinite(view.best_return))
@@ -365,7 +374,7 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
     if (!view.gpu.empty()) all.push_back({gpu_line(view, terminal), gpu});
-    if (!view.bound_by.empty()) all.push_back({labelled("bound by").add(view.bound_by), bound});
+    for (const Line& line : bound_lines(view, terminal)) all.push_back({line, bound});
   }
   // the line below the region holds the cursor
   const size_t most = size_t(std::max(1, terminal.rows - 1));
@@ -415,19 +424,21 @@ std::string plain_line(const View& view) {
 
 std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
                                 const std::string& outcome) {
-  const bool finished = outcome == "finished", stopped = outcome == "stopped";
+  const bool finished = outcome == "finished", stopped = outcome == "stopped",
+             failed = !finished && !stopped;
   std::vector<Line> lines{Line()};
   Line head;
-  head.add(" ").add(finished || stopped ? outcome : "failed", finished  ? Ink::green
-                                                              : stopped ? Ink::yellow
-                                                                        : Ink::red);
+  head.add(" ").add(failed ? "failed" : outcome, finished  ? Ink::green
+                                                 : stopped ? Ink::yellow
+                                                           : Ink::red);
   head.pad_to(kLabel)
       .add(std::to_string(view.step), Ink::bold)
       .add(" steps in " + took_text(view.elapsed_s));
   if (view.elapsed_s > 0)
     head.add(", " + count_text(double(view.step) / view.elapsed_s) + " steps/s");
   lines.push_back(head);
-  if (!finished && !stopped) lines.push_back(labelled("because").add(outcome, Ink::red));
+  // on a terminal the error itself stands below
+  if (failed && !terminal.live) lines.push_back(labelled("because").add(outcome, Ink::red));
   Line reached = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   if (std::isfinite(view.best_return))
     reached.add(", best ")
@@ -443,7 +454,8 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
   for (const std::string& warning : view.warnings)
     lines.push_back(labelled("warning").add(warning, Ink::yellow));
   lines.push_back(labelled("run").add(view.dir));
-  if (!view.saved) return lines;
+  // what failed before its first step would do so again, and learned nothing to be judged
+  if (!view.saved || (failed && view.step == 0)) return lines;
   lines.push_back(labelled("evaluate").add("./maglev eval " + shell_word(view.dir)));
   if (!finished)
     lines.push_back(labelled("resume").add("./maglev train --resume " + shell_word(view.dir)));

@@ -157,6 +157,13 @@ TEST(Console, what_bounds_the_run_stands_below_where_its_time_goes) {
   EXPECT_EQ(texts(live_lines(view, terminal)).back(), " bound by  " + row.bound_by);
   EXPECT_NE(joined(texts(summary_lines(view, terminal, "finished"))).find(row.bound_by),
             std::string::npos);
+  // advice is not cut where the terminal ends
+  row.bound_by += ", env.count=4096, threads=8, train.overlap=true or fewer ppo.epochs, says tune";
+  view.apply(row, 80);
+  const auto lines = texts(live_lines(view, terminal));
+  EXPECT_EQ(lines.end()[-2].substr(0, 40), (" bound by  " + row.bound_by).substr(0, 40));
+  EXPECT_TRUE(lines.back().starts_with("           ")) << lines.back();
+  EXPECT_TRUE(lines.back().ends_with("says tune")) << lines.back();
 }
 
 TEST(Console, what_the_gpu_does_stands_above_what_bounds_the_run_until_it_is_told_anew) {
@@ -284,16 +291,22 @@ TEST(Console, the_summary_says_how_to_go_on) {
  evaluate  ./maglev eval runs/one
  resume    ./maglev train --resume runs/one
 )");
-  const std::string failed =
-      joined(texts(summary_lines(view_of_a_run(), terminal, "[env] cartpole gave NaN")));
+  const std::string why = "[env] cartpole gave NaN",
+                    failed = joined(texts(summary_lines(view_of_a_run(), terminal, why)));
   EXPECT_NE(failed.find(" failed    500000"), std::string::npos);
-  EXPECT_NE(failed.find(" because   [env] cartpole gave NaN"), std::string::npos);
+  // a terminal shows the error below; a file of what was printed has it once, too
+  EXPECT_EQ(failed.find(why), std::string::npos);
+  EXPECT_NE(joined(texts(summary_lines(view_of_a_run(), {}, why))).find(" because   " + why),
+            std::string::npos);
   const std::string finished = joined(texts(summary_lines(view_of_a_run(), terminal, "finished")));
   EXPECT_EQ(finished.find("--resume"), std::string::npos);
   View empty = view_of_a_run();
   empty.saved = false;
   EXPECT_EQ(joined(texts(summary_lines(empty, terminal, "failed"))).find("./maglev"),
             std::string::npos);
+  // what was saved before the first step is nothing to go on with
+  const View begun(drawn_run(), 0);
+  EXPECT_EQ(joined(texts(summary_lines(begun, terminal, why))).find("./maglev"), std::string::npos);
 }
 
 TEST(View, an_eta_follows_the_smoothed_rate) {

@@ -276,6 +276,7 @@ struct ScaleTo : PartialVisitor {
 std::string divergence_at_scale(double scale) {
   Training run("pendulum", {}, Precision::fp16);
   run.trainer->iterate();
+  run.trainer->flush();
   ScaleTo to(scale);
   run.trainer->visit_state(to);
   EXPECT_EQ(to.found, 1);

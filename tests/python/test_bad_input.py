@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -171,7 +172,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(words):
 
 def test_the_version_is_named(engine):
     done = engine("--version")
-    assert done.returncode == 0 and done.stdout.startswith("maglev 0.") and "torch" in done.stdout
+    named = r"maglev 0\.\d+\.\d+( \([0-9a-f]{12}(\+changes)?\))?, torch \d"
+    assert done.returncode == 0 and re.match(named, done.stdout)
     assert engine("help", "train").stdout == engine("train", "--help").stdout
 
 
@@ -366,6 +368,9 @@ def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_p
         and f"time step {when}" in line
     ), line
     assert json.loads((run / "run.json").read_text())["state"] == "failed"
+    # why is said once in what is printed, once as the error, and kept
+    assert done.stdout.count("not finite") == 1 and done.stderr.count("not finite") == 1
+    assert "not finite" in (run / "log.txt").read_text()
     # the newest checkpoint is from before it, and whole
     newest = max((run / "checkpoints").glob("step_*"))
     assert json.loads((newest / "manifest.json").read_text())["identity"]["step"] <= 300 * 4

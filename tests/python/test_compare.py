@@ -1,6 +1,7 @@
 """maglev compare: groups of runs by their seeds, as a user calls it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,18 @@ def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_p
     report = compare(engine, str(tmp_path / "a0"), str(tmp_path / "b0"))
     assert report["pairs"][0]["finding"] == "too_few" and report["pairs"][0]["welch_p"] is None
     assert report["pairs"][0]["power"] is None and report["pairs"][0]["needed_seeds"] is None
+
+
+def test_settings_that_differ_are_noted(engine, tmp_path):
+    a, b = group(tmp_path, "a", [10, 11, 12]), group(tmp_path, "b", [1, 2, 3])
+    # without their settings, nothing is said of them
+    assert "settings that differ" not in engine("compare", a, b).stdout
+    for runs, lr in ((a, "0.0003"), (b, "0.01")):
+        for seed, run in enumerate(runs.split(",")):
+            Path(run, "config.yaml").write_text(f"seed: {seed}\nppo:\n  lr: {lr}\n  epochs: 4\n")
+    assert "note: settings that differ: ppo.lr (A 0.0003, B 0.01)\n" in engine("compare", a, b).stdout
+    assert compare(engine, a, b)["differing_settings"] == {"ppo.lr": ["0.0003", "0.01"]}
+    assert "settings that differ" not in engine("compare", a).stdout
 
 
 def test_the_mean_is_over_the_end_of_a_run_or_its_last_row(engine, tmp_path):

@@ -275,6 +275,22 @@ def test_version_and_help_of_a_verb_are_answered(fresh, made):
     assert "./maglev test" in made.run("help", "setup").out
 
 
+def test_a_commit_alone_is_built_as_the_engine_names_it(fresh):
+    def git(*words):
+        name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", fresh.folder, *name, *words], check=True, capture_output=True)
+
+    git("init")
+    git("add", "launcher")
+    fresh.run("train")
+    fresh.calls()
+    fresh.run("train")
+    assert fresh.calls() == []
+    git("commit", "-m", "one")
+    fresh.run("train")
+    assert fresh.calls() == ["ninja"]
+
+
 def test_an_early_interruption_is_no_traceback(fresh):
     console = fresh.folder / "launcher" / "console.py"
     # programs that a script starts behind itself ignore it, and so would this one

@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.Run("nowhere"), "holds no run"),
         (lambda: maglev.train("ppo", "cartpole", {"ppo.lrr": 1}), "did you mean ppo.lr"),
         (lambda: maglev.train("ppo", "cartpole", "seed=1"), "dict or a list"),
-        (lambda: maglev.train("ppo", "cartpole", {"processes": 2}, out="never"), "processes"),
+        (lambda: maglev.train("ppo", "cartpole", {"processes": 2}, out="never"), "only `maglev train` starts further processes"),
         (lambda: maglev.evaluate(lambda obs, info: obs), "wants to know the environment"),
     ]
     for act, why in wrong:
@@ -459,6 +459,35 @@ def test_one_observation_is_one_action(cart):
     assert policy.act(rows[0]) == many[0] and policy.act(rows[0].numpy()) == many[0]
     with pytest.raises(maglev.Error, match=r"vector must have shape \[rows, 4\], got \[rows, 3\]"):
         policy.act(torch.zeros(1, 3))
+
+
+def test_a_policy_has_the_value_that_is_exported(cart):
+    policy = cart.policy()
+    rows = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    values = policy.value(rows)
+    assert values.shape == (2,) and values.dtype == torch.float32
+    assert torch.equal(policy.value(rows[0]), values[0])
+    # each step that is left gives 1
+    assert (values > 0).all()
+    assert made("hockey_duel", 2).player("strong").value(torch.zeros(4, 18)) is None
+
+
+def test_a_policy_is_judged_as_its_run_is(tmp_path):
+    run = maglev.train("ppo", "cartpole", {**QUICK, "train.steps": 1024}, out=tmp_path / "run", sinks=["jsonl"])
+    expected = run.evaluate(episodes=8)["returns"]
+    policy = run.policy()
+    assert maglev.evaluate(policy, episodes=8)["returns"] == expected
+    drawn = maglev.evaluate(run.policy(mode="sample"), episodes=8)
+    assert drawn["returns"] == run.evaluate(episodes=8, mode="sample")["returns"] != expected
+    assert maglev.evaluate(policy, episodes=8, mode="sample")["returns"] == drawn["returns"]
+    # one of environments is judged in theirs
+    strong = made("hockey_duel", 2).player("strong", mode="mean")
+    expected = maglev.evaluate("strong", "hockey_duel", against="weak", episodes=2)
+    assert maglev.evaluate(strong, against="weak", episodes=2)["returns"] == expected["returns"]
+
+
+def test_settings_come_third_as_in_train():
+    assert maglev.make("goodhart", 2, {"env.width": 32}).rows == 2
 
 
 def test_a_recurrent_policy_remembers_its_rows(tmp_path):

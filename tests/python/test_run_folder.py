@@ -1,6 +1,7 @@
 """What a run leaves behind, and what the other commands make of it."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -82,6 +83,19 @@ def test_eval_is_fixed_and_reports_both_modes(run, engine):
 def test_runs_lists_it(run, engine):
     done = engine("runs", run.parent)
     assert "finished" in done.stdout and "cartpole" in done.stdout
+
+
+def test_runs_lists_a_run_that_is_named_and_what_is_below_other_folders(run, engine, tmp_path):
+    (line,) = engine("runs", run).stdout.splitlines()[1:]
+    assert line.split()[0] == str(run) and "finished" in line
+    shutil.copytree(run, tmp_path / "runs" / "first" / "again", symlinks=True)
+    (line,) = engine("runs", cwd=tmp_path).stdout.splitlines()[1:]
+    assert line.split()[0] == "first/again"
+    # the newest checkpoint knows what the lost status said
+    steps = json.loads((run / "run.json").read_text())["steps"]
+    (tmp_path / "runs" / "first" / "again" / "run.json").unlink()
+    (line,) = engine("runs", cwd=tmp_path).stdout.splitlines()[1:]
+    assert line.split()[:5] == ["first/again", "ppo", "cartpole", "unknown", str(steps)]
 
 
 def test_a_run_without_out_gets_a_folder_of_its_own(engine, tmp_path):

@@ -53,6 +53,16 @@ def test_trials_are_recorded_and_the_best_settings_train(swept, engine, tmp_path
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
+def test_runs_lists_a_sweep_as_one_row_and_its_trials_by_themselves(swept, engine):
+    folder, _ = swept
+    (row,) = engine("runs", folder.parent).stdout.splitlines()[1:]
+    best = max(trial["score"] for trial in trials_of(folder))
+    assert "6 of 6 trials ended" in row and "cartpole" in row and f"{best:.2f}" in row and " ago" in row
+    for listed, name in ((folder, "trials/3/run"), (folder / "trials", "3/run")):
+        lines = engine("runs", listed).stdout.splitlines()[1:]
+        assert len(lines) == 6 and sum(line.split()[0] == name for line in lines) == 1
+
+
 def test_the_same_command_again_trains_nothing(swept, engine):
     folder, _ = swept
     before = [(path, path.stat().st_mtime_ns) for path in (folder / "trials").glob("*/trial.json")]

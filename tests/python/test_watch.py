@@ -218,6 +218,19 @@ def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
         assert all(address.startswith((url, "data:", "about:")) for address in browser.addresses())
 
 
+def test_the_first_view_cuts_no_group_of_seeds(browser, tmp_path):
+    make_run(tmp_path / "runs" / "new", lr=1e-2, started=9.0)
+    for name, lr, started in (("a", 1e-3, 8.0), ("b", 1e-4, 7.0), ("c", 1e-5, 6.0)):
+        for seed in (1, 2, 3):
+            make_run(tmp_path / "runs" / name / f"seed-{seed}", seed=seed, lr=lr, started=started)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        browser.wait("document.querySelectorAll('#legend li').length === 3")
+        legend = browser.run("[...document.querySelectorAll('#legend li')].map((e) => e.textContent)")
+        assert legend == ["a/seed-* (3 seeds)", "b/seed-* (3 seeds)", "new"]
+
+
 def test_a_range_is_zoomed_by_mouse_and_keys(browser, tmp_path):
     make_run(tmp_path / "runs" / "long", rows=6000)
     with watching(tmp_path / "runs", "--port", "0") as url:

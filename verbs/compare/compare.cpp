@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -84,6 +85,27 @@ const char* finding_name(Finding finding) {
   return "";
 }
 
+using Differing = std::map<std::string, std::vector<std::string>>;
+
+// "ppo.lr (A 0.0003, B 0.01), ppo.epochs (A 4, B 10) and 2 more (--json has all)"
+std::string differing_text(const Differing& differing) {
+  constexpr size_t kMostNamed = 8;
+  std::string text;
+  size_t named = 0;
+  for (const auto& [name, values] : differing) {
+    if (named == kMostNamed) {
+      text += " and " + std::to_string(differing.size() - named) + " more (--json has all)";
+      break;
+    }
+    text += (named++ > 0 ? ", " : "") + name + " (";
+    for (size_t group = 0; group < values.size(); ++group)
+      text += (group > 0 ? ", " : "") + label(group) + " " +
+              (values[group].empty() ? "none" : values[group]);
+    text += ")";
+  }
+  return text;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -93,7 +115,11 @@ int run(const std::vector<std::string>& words) {
   read_values(groups, metric);
 
   // each by itself
-  Json report{{"metric", metric.column}, {"over", metric.over}, {"confidence", kConfidence}};
+  const Differing differing = differing_settings(groups);
+  Json report{{"metric", metric.column},
+              {"over", metric.over},
+              {"confidence", kConfidence},
+              {"differing_settings", differing}};
   Table table({"", "runs", "trained", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM",
                "95 % CI (bootstrap)"});
   std::vector<std::vector<double>> samples;
@@ -168,6 +194,8 @@ int run(const std::vector<std::string>& words) {
     if (!group.unfinished.empty())
       std::printf("note: %s has not finished\n", group.unfinished.c_str());
   }
+  if (!differing.empty())
+    std::printf("note: settings that differ: %s\n", differing_text(differing).c_str());
   print(table.text(terminal));
   if (groups.size() > 1) print("\n" + beside.text(terminal));
   return 0;

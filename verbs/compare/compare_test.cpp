@@ -5,6 +5,7 @@
 #include "base/statistics/power.h"
 #include "kernels/noise/noise.h"
 #include "tests/errors.h"
+#include "verbs/compare/groups.h"
 #include "verbs/compare/verdict.h"
 
 namespace maglev::verbs::compare {
@@ -44,6 +45,29 @@ TEST(Compare, says_what_would_be_needed) {
   EXPECT_TRUE(contains(text, "3 seeds each find one of ")) << text;
   EXPECT_TRUE(contains(text, "would take ")) << text;
   EXPECT_EQ(verdict_text(pair, Finding::higher, "a", "b", 3, 1, kConfidence), "a is higher than b");
+}
+
+TEST(Compare, says_which_condition_was_not_met) {
+  const auto verdict = [](const std::vector<double>& a, const std::vector<double>& b) {
+    const Pair pair = pairs_of({a, b}, kConfidence)[0];
+    return verdict_text(pair, finding_of(pair, a, b, kConfidence), "a", "b", 4, 1, kConfidence);
+  };
+  const std::string overlap = verdict({10, 11, 12, 13}, {12.5, 13.5, 14.5, 15.5}),
+                    unsure = verdict({1, 2, 3, 4}, {1.5, 2.5, 3, 4});
+  EXPECT_TRUE(contains(overlap, "p is below 0.05, but the intervals of the two means overlap; "))
+      << overlap;
+  EXPECT_TRUE(contains(unsure, "no difference is shown: Holm's p is not below 0.05; ")) << unsure;
+}
+
+TEST(Compare, names_the_settings_in_which_runs_differ) {
+  Group a{.settings = {{"ppo.lr", {"0.001"}}, {"ppo.epochs", {"4"}}, {"env.count", {"8"}}}},
+      b{.settings = {{"ppo.lr", {"0.001", "0.01"}}, {"ppo.epochs", {"5"}}, {"env.count", {"8"}}}};
+  const std::map<std::string, std::vector<std::string>> expected{
+      {"ppo.epochs", {"4", "5"}}, {"ppo.lr", {"0.001", "0.001 or 0.01"}}};
+  EXPECT_EQ(differing_settings({a, b}), expected);
+  // another algorithm's are no differences
+  b.settings = {{"dreamer.lr", {"1"}}, {"ppo.epochs", {"4"}}};
+  EXPECT_TRUE(differing_settings({a, b}).empty());
 }
 
 TEST(Compare, power_is_that_of_the_difference_that_is_seen) {

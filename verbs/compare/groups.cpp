@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <set>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
@@ -12,6 +11,7 @@
 #include "base/core/words.h"
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/run_settings.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::compare {
@@ -57,6 +57,14 @@ void look_at_runs(Group& group) {
   }
   group.steps = std::to_string(most);
   if (fewest < most) group.steps = std::to_string(fewest) + " to " + group.steps;
+}
+
+void look_at_settings(Group& group) {
+  const auto configured = [](const std::string& run) { return path_exists(run + "/config.yaml"); };
+  if (!std::ranges::all_of(group.runs, configured)) return;
+  for (const std::string& run : group.runs)
+    for (const auto& [name, value] : named_settings(read_config(run)))
+      if (name != "seed" && name != "threads") group.settings[name].insert(value);
 }
 
 // a run is one sample, however often it is named
@@ -117,9 +125,29 @@ std::vector<Group> groups_of(const std::vector<std::string>& words) {
     group.name = word;
     for (const std::string& folder : split_list(word, "a group of runs")) add_runs(folder, group);
     look_at_runs(group);
+    look_at_settings(group);
   }
   expect_each_once(groups);
   return groups;
+}
+
+std::map<std::string, std::vector<std::string>> differing_settings(
+    const std::vector<Group>& groups) {
+  std::map<std::string, std::vector<std::string>> differing;
+  for (const auto& [name, first] : groups.front().settings) {
+    std::vector<std::string> texts;
+    bool differs = false;
+    for (const Group& group : groups) {
+      const auto found = group.settings.find(name);
+      if (found == group.settings.end()) break;
+      std::string text;
+      for (const std::string& value : found->second) text += (text.empty() ? "" : " or ") + value;
+      texts.push_back(text);
+      differs |= found->second != first || found->second.size() > 1;
+    }
+    if (differs && texts.size() == groups.size()) differing[name] = texts;
+  }
+  return differing;
 }
 
 std::string usual_column(const std::vector<Group>& groups) {

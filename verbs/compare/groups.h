@@ -1,6 +1,8 @@
 #pragma once
 // What is compared: groups of runs, one figure of each run.
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,12 +15,20 @@ struct Group {
   std::string unfinished;           ///< the first run that trains yet or was stopped; empty: none
   std::vector<std::string> runs;    ///< folders
   std::vector<double> values = {};  ///< one a run
+  /// What its runs' config.yaml say, by setting: each value that some run has. Seeds and threads are
+  /// not among them. Empty where a run has no config.yaml.
+  std::map<std::string, std::set<std::string>> settings = {};
 };
 
 /// A group of each word: a folder of several seeds, a run, or several of both by commas. Throws
 /// Error on what is neither, on a run that was given already, and on a group whose runs are of
 /// several algorithms or environments.
 std::vector<Group> groups_of(const std::vector<std::string>& words);
+
+/// Settings that all groups have and that are not the same in all runs: what each group's runs have,
+/// "0.001" or "0.001 or 0.01".
+std::map<std::string, std::vector<std::string>> differing_settings(
+    const std::vector<Group>& groups);
 
 /// A figure of a run's metrics.
 struct Metric {

@@ -97,7 +97,12 @@ std::string verdict_text(const Pair& pair, Finding finding, const std::string& f
     case Finding::none:
       break;
   }
-  std::string text = "no difference is shown";
+  // which of the two conditions was not met: p may be small beside this
+  const std::string limit = short_number(1 - confidence);
+  std::string text = pair.holm_p < 1 - confidence
+                         ? "no difference is shown: Holm's p is below " + limit +
+                               ", but the intervals of the two means overlap"
+                         : "no difference is shown: Holm's p is not below " + limit;
   const PowerAnalysis power = power_analysis(pair, values, pairs, confidence);
   if (std::isfinite(power.detectable))
     text += "; " + std::to_string(values) + " seeds each find one of " +

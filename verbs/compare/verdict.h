@@ -51,7 +51,8 @@ struct PowerAnalysis {
 /// too.
 PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, double confidence);
 
-/// The finding for people, with what would be needed to know more. `values`: on the smaller side.
+/// The finding for people, with the condition that was not met and what would be needed to know
+/// more. `values`: on the smaller side.
 std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
                          const std::string& second, size_t values, size_t pairs, double confidence);
 

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
+#include "verbs/sweep/board.h"
 #include "verbs/table.h"
 #include "verbs/train/seeds.h"
 #include "verbs/verb.h"
@@ -27,19 +29,39 @@ std::string age_text(double seconds) {
   return std::to_string(int64_t(seconds)) + " s";
 }
 
+// folders of folders of runs: a study's arms, an arm's seeds
+constexpr int kDeepestListed = 4;
+
+// rows of what lies in `folder`, called by their paths in it. Several seeds are one row, and so is a
+// sweep: who names its folder sees what it is of
+void list_below(const std::string& folder, const std::string& prefix, int depth,
+                std::vector<RunRow>& rows) {
+  for (const std::string& child : list_dir(folder)) {
+    const std::string path = folder + "/" + child, name = prefix + child;
+    std::error_code unknown;
+    if (is_run(path)) rows.push_back(run_row(path, name));
+    else if (train::is_seeds(path)) rows.push_back(train::seeds_row(path, name));
+    else if (sweep::is_sweep(path)) rows.push_back(sweep::sweep_row(path, name));
+    else if (depth < kDeepestListed && !child.starts_with('.') &&
+             std::filesystem::is_directory(path, unknown))
+      list_below(path, name + "/", depth + 1, rows);
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder]"});
   if (arguments.help()) return arguments.print_help();
   const std::string root = arguments.positional().empty() ? "runs" : arguments.positional()[0];
   if (!arguments.positional().empty() && !std::filesystem::is_directory(root))
     throw Error("[runs] " + root + " is no folder");
-  auto rows = list_runs(root);
-  for (auto& group : train::list_seeds(root)) rows.push_back(std::move(group));
+  std::vector<RunRow> rows;
+  if (is_run(root)) rows.push_back(run_row(root, without_slashes(root)));
+  else list_below(root, "", 0, rows);
   std::stable_sort(rows.begin(), rows.end(), [](const RunRow& a, const RunRow& b) {
     return a.status.started > b.status.started;
   });
   if (rows.empty()) {
-    std::printf("no runs in %s; `maglev train ppo goodhart` makes one\n", root.c_str());
+    std::printf("no runs in %s or below it; `maglev train ppo goodhart` makes one\n", root.c_str());
     return 0;
   }
   Table table({"run", "algo", "env", "state", ">steps", ">return", "updated"});
@@ -48,7 +70,8 @@ int run(const std::vector<std::string>& words) {
     if (std::isfinite(row.status.return_mean))
       std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
     table.add({row.name, row.status.algo, row.status.env_title, row.status.state,
-               std::to_string(row.status.steps), mean, age_text(row.age_s) + " ago"});
+               std::to_string(row.status.steps), mean,
+               row.status.updated > 0 ? age_text(row.age_s) + " ago" : "-"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
   return 0;

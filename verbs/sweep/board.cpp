@@ -12,6 +12,7 @@
 #include "base/core/error.h"
 #include "base/core/find.h"
 #include "verbs/sweep/optuna.h"
+#include "verbs/train/seeds.h"
 
 namespace maglev::verbs::sweep {
 namespace {
@@ -83,7 +84,41 @@ bool left_behind(const std::string& folder) {
   return true;
 }
 
+// a trial's run, or its seeds, are counted into the sweep's row
+void count_trial(const std::string& folder, RunRow& sweep) {
+  if (train::is_seeds(folder)) count_in(train::seeds_row(folder, ""), sweep);
+  else if (is_run(folder)) count_in(run_row(folder, ""), sweep);
+}
+
 }  // namespace
+
+bool is_sweep(const std::string& folder) { return path_exists(folder + "/sweep.json"); }
+
+RunRow sweep_row(const std::string& folder, const std::string& name) {
+  RunRow row{.name = name, .path = folder, .status = {}};
+  int64_t begun = 0, ended = 0;
+  try {
+    const Json asked = read_json(folder + "/sweep.json", "take another --out");
+    row.status.algo = asked.at("algorithm"), row.status.env = asked.at("environment");
+    row.status.env_title = row.status.env;
+    for (const std::string& number : list_dir(folder + "/trials")) {
+      const std::string trial = folder + "/trials/" + number;
+      if (!path_exists(trial + "/trial.json")) continue;
+      const Json json = read_json(trial + "/trial.json", "remove " + trial);
+      const std::string state = json.at("state");
+      begun += 1, ended += state != name_of(search::TrialState::running);
+      if (state == name_of(search::TrialState::finished))
+        row.status.return_mean = std::fmax(row.status.return_mean, real(json.at("score")));
+      count_trial(trial + "/run", row);
+    }
+    row.status.state = std::to_string(ended) + " of " + std::to_string(begun) + " trials ended";
+  } catch (const Json::exception& e) {
+    row.status.state = "unknown", row.status.message = e.what();
+  } catch (const Error& e) {
+    row.status.state = "unknown", row.status.message = e.what();
+  }
+  return row;
+}
 
 std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials) {
   std::vector<search::SearchTrial> list;

@@ -18,6 +18,7 @@
 #include "base/core/file.h"
 #include "base/search/asha.h"
 #include "base/search/sampler.h"
+#include "engine/run/run_dir.h"
 
 namespace maglev::verbs::sweep {
 
@@ -88,6 +89,12 @@ class Board {
   SweepRequest request_;
   std::string folder_;
 };
+
+/// Whether the folder holds a sweep.
+bool is_sweep(const std::string& folder);
+/// A sweep as one row, called `name`: "5 of 6 trials ended", the steps of all, the best score of
+/// those that finished. Its state is "unknown" where a file of it is damaged.
+RunRow sweep_row(const std::string& folder, const std::string& name);
 
 std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials);
 

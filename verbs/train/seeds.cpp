@@ -398,33 +398,24 @@ SeedsGroup seeds_group(const std::string& folder) {
   }
 }
 
-std::vector<RunRow> list_seeds(const std::string& root) {
-  std::vector<RunRow> rows;
-  for (const std::string& name : list_dir(root)) {
-    RunRow row{.name = name, .path = root + "/" + name, .status = {}};
-    if (!is_seeds(row.path)) continue;
-    int64_t finished = 0;
-    const auto members = list_runs(row.path);
-    for (const RunRow& member : members) {
-      finished += member.status.state == "finished";
-      row.status.steps += member.status.steps;
-      row.status.started = std::max(row.status.started, member.status.started);
-      row.status.env_title = member.status.env_title;
-      row.age_s = &member == &members[0] ? member.age_s : std::min(row.age_s, member.age_s);
-    }
-    try {
-      const Json json = read_group(row.path);
-      row.status.algo = json.at("algorithm"), row.status.env = json.at("environment");
-      if (row.status.env_title.empty()) row.status.env_title = row.status.env;
-      row.status.state = std::to_string(finished) + " of " +
-                         std::to_string(json.at("seeds").size()) + " seeds finished";
-      if (json.contains("mean")) row.status.return_mean = json["mean"];
-    } catch (const Json::exception&) {
-      row.status.state = "unknown";
-    }
-    rows.push_back(std::move(row));
+RunRow seeds_row(const std::string& folder, const std::string& name) {
+  RunRow row{.name = name, .path = folder, .status = {}};
+  int64_t finished = 0;
+  for (const RunRow& member : list_runs(folder)) {
+    finished += member.status.state == "finished";
+    count_in(member, row);
   }
-  return rows;
+  try {
+    const Json json = read_group(folder);
+    row.status.algo = json.at("algorithm"), row.status.env = json.at("environment");
+    if (row.status.env_title.empty()) row.status.env_title = row.status.env;
+    row.status.state = std::to_string(finished) + " of " + std::to_string(json.at("seeds").size()) +
+                       " seeds finished";
+    if (json.contains("mean")) row.status.return_mean = json["mean"];
+  } catch (const Json::exception&) {
+    row.status.state = "unknown";
+  }
+  return row;
 }
 
 RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request) {

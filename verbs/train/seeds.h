@@ -47,9 +47,9 @@ struct SeedsGroup {
   int64_t count = 0;
 };
 SeedsGroup seeds_group(const std::string& folder);
-/// The folders in `root` that do, each as one row: "2 of 3 seeds finished", the steps of all, the
-/// mean of seeds.json.
-std::vector<RunRow> list_seeds(const std::string& root);
+/// Several seeds as one row, called `name`: "2 of 3 seeds finished", the steps of all, the mean of
+/// seeds.json.
+RunRow seeds_row(const std::string& folder, const std::string& name);
 /// Whether seeds that go on take this name=value: train.steps alone, for what they come to together
 /// is of equal settings.
 bool for_seeds(const std::string& setting);

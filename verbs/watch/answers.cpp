@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include <nlohmann/json.hpp>
-#include <yaml-cpp/yaml.h>
 
 #include "base/core/error.h"
 #include "base/web/answer.h"
+#include "engine/run/run_settings.h"
 
 namespace maglev::verbs::watch {
 namespace {
@@ -71,19 +71,6 @@ std::string index_json(const MetricIndex& index, size_t points, const HttpReques
 
 std::string metrics_path(const std::string& folder) { return folder + "/" + kMetricsFile; }
 
-void add_settings(const YAML::Node& node, const std::string& name, PageJson& settings) {
-  if (node.IsMap()) {
-    for (const auto& child : node) {
-      const std::string key = child.first.as<std::string>();
-      add_settings(child.second, name.empty() ? key : name + "." + key, settings);
-    }
-  } else if (!name.empty()) {
-    YAML::Emitter text;
-    text << YAML::Flow << node;
-    settings[name] = node.IsScalar() ? node.Scalar() : text.c_str();
-  }
-}
-
 }  // namespace
 
 std::string runs_json(const std::vector<RunRow>& rows) {
@@ -106,11 +93,7 @@ std::string runs_json(const std::vector<RunRow>& rows) {
 
 std::string settings_json(const std::string& yaml) {
   PageJson settings = PageJson::object();
-  try {
-    add_settings(YAML::Load(yaml), "", settings);
-  } catch (const YAML::Exception& e) {
-    throw Error("[watch] config.yaml cannot be read: " + std::string(e.what()));
-  }
+  for (const auto& [name, value] : named_settings(yaml)) settings[name] = value;
   return PageJson{{"settings", std::move(settings)}}.dump(-1, ' ', false,
                                                           PageJson::error_handler_t::replace);
 }

@@ -99,14 +99,7 @@ RunLibrary::Known RunLibrary::look_at(const std::string& path, const std::string
   if (before != known_.end() && before->second.written == written &&
       before->second.row.status.state != "running")
     return before->second;
-  Known known{.row = {.name = name, .path = path, .status = {}}, .written = written};
-  try {
-    known.row.status = read_status(path);
-  } catch (const Error& e) {
-    known.row.status.state = "unknown";
-    known.row.status.message = e.what();
-  }
-  return known;
+  return {.row = run_row(path, name), .written = written};
 }
 
 }  // namespace maglev::verbs::watch

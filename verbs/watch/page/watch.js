@@ -7,7 +7,7 @@ import { draw_settings } from "/settings.js";
 
 const LIST_MS = 5000;
 const CURVES_MS = 2000;
-const FIRST_RUNS = 6; // shown at first
+const FIRST_RUNS = 6; // shown at first, and the other seeds of the last of them
 const $ = (id) => document.getElementById(id);
 
 // what the address keeps: #run=a&run=b&axis=seconds
@@ -66,12 +66,18 @@ function draw() {
   draw_settings(runs);
 }
 
+// seeds that were trained together share what stands before their numbers; settings are not known yet
+function family(name) {
+  return name.replace(/(^|\/)seed-\d+$/, "$1seed-");
+}
+
 async function update_list() {
   try {
     const { runs } = await ask("/api/runs");
     for (const run of runs) states.set(run.name, run);
     if (!listed && !chosen.size) {
-      for (const run of runs.slice(0, FIRST_RUNS)) chosen.add(run.name);
+      const firsts = new Set(runs.slice(0, FIRST_RUNS).map((run) => family(run.name)));
+      for (const run of runs) if (firsts.has(family(run.name))) chosen.add(run.name);
     }
     list.set(runs);
     const training = runs.filter((run) => run.state === "running").length;
