@@ -20,6 +20,7 @@
 #include "engine/play/quantiliser.h"
 #include "engine/play/record.h"
 #include "engine/play/run_policy.h"
+#include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -339,7 +340,7 @@ int judge_seeds(const Arguments& arguments, const std::string& folder, Actions a
                 const EvalOptions& options, const DreamLength& length, Traced& traced) {
   std::vector<std::string> runs;
   for (const std::string& run : seed_runs(folder)) {
-    if (train::has_checkpoint(run)) runs.push_back(run);
+    if (has_checkpoint(run)) runs.push_back(run);
     else print_notes({run + " has saved no policy yet; it is left out"});
   }
   if (runs.empty()) throw Error("[eval] no seed in " + folder + " has saved a policy yet");
