@@ -355,8 +355,9 @@ maglev.train("ppo", "cartpole", {words!r}, bare=True, sinks="jsonl", out={str(tm
 @pytest.mark.parametrize("where", ["reward", "observation"])
 def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_path):
     run = tmp_path / "run"
+    shown = ["console,jsonl" if word == "jsonl" else word for word in SMALL]
     done = examples(
-        "train", "ppo", "faulty", *SMALL, f"env.where={where}", "env.step=300", "--out", run
+        "train", "ppo", "faulty", *shown, f"env.where={where}", "env.step=300", "--out", run
     )
     line = complaint(done)
     # which column, which environment, when: time steps count from 0, an observation belongs to the step it is seen at
