@@ -5,11 +5,12 @@
 //
 //   plan_throughput [--repeats 5] [--threads N] [--envs N] [--precision fp32|bf16] [CASE ...]
 //
-// Cases: default, report, tuned, samples, horizon, rounds, widths. A line of JSON for each of them, 1 and 8 environments, both precisions, 1
-// and all threads, unless given: milliseconds of one call that plans all environments, the least of
-// the repeats, by the clock and in processor time, and the share of the lower bound reached by
-// each: (arithmetic / product rate of all threads) / time. With other programs on the machine only
-// processor time counts. Where the processor lacks bf16 the line says so as `missing`.
+// Cases: default, report, tuned, samples, horizon, rounds, widths. A line of JSON for each of them,
+// 1 and 8 environments, both precisions, 1 and all threads, unless given: milliseconds of one call
+// that plans all environments, the least of the repeats, by the clock and in processor time, and the
+// share of the lower bound reached by each: (arithmetic / product rate of all threads) / time. With
+// other programs on the machine only processor time counts. Where the processor lacks bf16 the line
+// says so as `missing`.
 
 #include <algorithm>
 #include <cstdio>

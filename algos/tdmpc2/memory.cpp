@@ -87,7 +87,10 @@ int64_t plan_elements(const Options& o, const ModelShape& s) {
   const auto widest = [](const std::vector<int64_t>& hidden) { return std::ranges::max(hidden); };
   const int64_t step =
       widest(s.hidden.dynamics) + widest(s.hidden.reward) + widest(s.hidden.termination);
-  const int64_t row = o.horizon * (s.latent + 2 * s.actions) + 2 * step + 3 * s.latent;
+  // and behind the horizon those of the policy and of two value networks
+  const int64_t end = 2 * widest(s.hidden.policy) + 4 * s.hidden.q.front() + 2 * widest(s.hidden.q);
+  const int64_t row =
+      o.horizon * (s.latent + 2 * s.actions) + std::max(2 * step, end) + 3 * s.latent;
   // the pair of value networks that a round draws
   int64_t q = kBins, in = product_tiles(s.latent + s.actions);
   for (int64_t width : s.hidden.q) q += width * (in + 3), in = width;

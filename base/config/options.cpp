@@ -287,7 +287,8 @@ void Field::set(std::string_view text, std::string_view where) {
                             int64_t value = 0;
                             if (!parse_integer(word, value))
                               reject(where, name, "a list of whole numbers such as [64, 64]", text);
-                            check_range(double(value));
+                            if (!(value >= rule.min && value <= rule.max))
+                              reject(where, name, "a list of numbers in " + range_text(rule), text);
                             values.push_back(value);
                           }
                           *m = std::move(values);

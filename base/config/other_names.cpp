@@ -147,7 +147,7 @@ std::span<const OtherName> other_names() {
        "nothing here: every run writes metrics.jsonl and files for TensorBoard, and maglev watch "
        "shows its curves"},
       {{"hardware"}, {}, "layered as a word with a plus: +hardware=NAME"},
-      {{"env", "env_id", "env_name", "environment", "gym_id"}, {"env.id"}},
+      {{"env_id", "env_name", "environment", "gym_id"}, {"env.id"}},
       {{"env", "env_id", "env_name", "environment", "gym_id"},
        {},
        "a word of its own: maglev train ppo cartpole; one of Gymnasium's is a setting besides: "

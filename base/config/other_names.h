@@ -15,9 +15,9 @@ std::string answer_to_setting(std::string_view name, const std::vector<std::stri
 /// Of a setting that is none of `known`: that answer, or near ones, or how to list them; no list.
 std::string unknown_setting(std::string_view name, const std::vector<std::string>& known);
 
-/// The same as answer_to_setting for a flag such as "--learning-rate", where the settings are not known yet:
-/// "--learning-rate is the setting <algorithm>.lr=<value> here". One with a dot is a setting's name
-/// behind dashes.
+/// The same as answer_to_setting for a flag such as "--learning-rate", where the settings are not
+/// known yet: "--learning-rate is the setting <algorithm>.lr=<value> here". One with a dot is a
+/// setting's name behind dashes.
 std::string answer_to_flag(std::string_view flag);
 
 }  // namespace maglev

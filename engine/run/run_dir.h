@@ -77,6 +77,8 @@ class RunDir {
   const std::string& moved_aside() const { return moved_aside_; }
 
   void write_config(const std::string& yaml) { write("config.yaml", yaml); }
+  /// config.yaml, if it is there, is config.before-<step>.yaml from here on, as it stands.
+  void move_config_aside(int64_t step);
   void write_reproduce(const Reproduce& how);
   /// Another section at the end of reproduce.md.
   void write_continued(const Continued& session);

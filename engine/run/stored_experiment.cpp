@@ -104,41 +104,48 @@ std::string first_of(std::vector<std::string> names) {
   return joined(names) + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
+// as config.yaml at `path` has it, and the newest checkpoint what that lacks. Throws Error where it
+// cannot be read
+StoredExperiment as_in_file(const std::string& folder, const CheckpointIdentity& newest,
+                            const std::string& path) {
+  StoredExperiment stored{.experiment = with_defaults(folder, newest),
+                          .trained = trained_with(folder, newest)};
+  OptionTable& table = stored.experiment->table();
+  std::set<std::string> given;
+  table.load_text(read_config(folder), path, Origin::file, [&](const std::string& name) {
+    given.insert(name);
+    return false;
+  });
+  if (!stored.trained) {
+    stored.trained = with_defaults(folder, newest);
+    stored.trained->table().load_text(table.yaml(), path);
+    return stored;
+  }
+  const auto lacked = fill_up(*stored.experiment, *stored.trained, given, path);
+  if (!lacked.empty())
+    stored.note = path + " lacks " + first_of(lacked) + ": taken from the newest checkpoint";
+  return stored;
+}
+
 }  // namespace
 
 StoredExperiment stored_experiment(const std::string& folder) {
   if (!is_run(folder)) throw no_run(folder);
   const CheckpointIdentity newest = newest_identity(folder);
   const std::string path = folder + "/config.yaml";
-  StoredExperiment stored{.experiment = with_defaults(folder, newest),
-                          .trained = trained_with(folder, newest)};
-  OptionTable* table = &stored.experiment->table();
   std::optional<Error> damage;
-  if (path_exists(path)) try {
-      std::set<std::string> given;
-      table->load_text(read_config(folder), path, Origin::file, [&](const std::string& name) {
-        given.insert(name);
-        return false;
-      });
-      if (stored.trained) {
-        const auto lacked = fill_up(*stored.experiment, *stored.trained, given, path);
-        if (!lacked.empty())
-          stored.note = path + " lacks " + first_of(lacked) + ": taken from the newest checkpoint";
-      } else {
-        stored.trained = with_defaults(folder, newest);
-        stored.trained->table().load_text(table->yaml(), path);
-      }
-      return stored;
-    } catch (const Error& e) {
-      damage = e;
-    }
+  try {
+    if (path_exists(path)) return as_in_file(folder, newest, path);
+  } catch (const Error& e) {
+    damage = e;
+  }
   if (newest.algo.empty()) {
     if (damage) throw *damage;
     throw Error("[" + path +
                 "] is missing, and no checkpoint holds the settings either; start the "
                 "run again");
   }
-  // what was read of a damaged one is dropped as well
+  StoredExperiment stored;
   for (auto* experiment : {&stored.experiment, &stored.trained}) {
     *experiment = with_defaults(folder, newest);
     try {

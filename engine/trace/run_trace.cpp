@@ -75,11 +75,14 @@ std::optional<std::string> RunTrace::take_order() { return std::exchange(order_,
 
 int64_t RunTrace::follow(const std::string& order) {
   const auto json = nlohmann::json::parse(order);
+  // one that is open goes on, at another number
+  const int64_t next = json["next"].get<int64_t>();
+  if (open_) return next;
   ordered_ = Window{json["first"].get<int64_t>(), json["last"].get<int64_t>(),
                     json["reason"].get<std::string>()};
   folder_ = json["folder"].get<std::string>(), prefix_ = json["prefix"].get<std::string>();
   run_.run = json["run"].get<std::string>();
-  return ordered_->first;
+  return next;
 }
 
 std::optional<RunTrace::Window> RunTrace::window_at(int64_t iteration) {
@@ -95,11 +98,21 @@ std::optional<RunTrace::Window> RunTrace::window_at(int64_t iteration) {
 
 void RunTrace::begin_iteration(int64_t iteration) {
   excused_ = false;
+  const bool begun = !open_;
   if (!open_) {
     if (const auto window = window_at(iteration)) open(*window);
     else if (options_.anomaly > 0 && iteration > 0 && anomalies_ < kMostAnomalies) tracer_.start();
   }
+  // others count by themselves until a run that is resumed leaps from its warm-up
+  if (open_ && (begun || iteration != last_ + 1)) order_ = order_of(*open_, iteration);
   begin_ns_ = trace::now_ns();
+}
+
+std::string RunTrace::order_of(const Window& window, int64_t next) const {
+  const nlohmann::json order{{"first", window.first},   {"last", window.last}, {"next", next},
+                             {"reason", window.reason}, {"folder", folder_},   {"prefix", prefix_},
+                             {"run", run_.run}};
+  return order.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void RunTrace::open(const Window& window) {
@@ -119,9 +132,6 @@ void RunTrace::open(const Window& window) {
   }
   open_ = window;
   open_->use = trace::use_of_threads();
-  order_ = nlohmann::json{{"first", window.first}, {"last", window.last}, {"reason", window.reason},
-                          {"folder", folder_},     {"prefix", prefix_},   {"run", run_.run}}
-               .dump();
 }
 
 void RunTrace::end_iteration(int64_t iteration) {

@@ -30,10 +30,10 @@ class RunTrace {
   /// Where files go that the options name no folder for, and what they say of the run.
   void attach(const std::string& run_folder, trace::RecordedRun run);
 
-  /// The window that the last begin_iteration() opened, for follow() in the other processes of the
-  /// run; once.
+  /// The window that the last begin_iteration() opened, or that goes on with another number, for
+  /// follow() in the other processes of the run; once.
   std::optional<std::string> take_order();
-  /// The next iteration that begins is the first of the window in `order`. Returns its number.
+  /// The next iteration that begins is of the window in `order`. Returns its number.
   int64_t follow(const std::string& order);
 
   /// Around each iteration; `iteration` counts from 1, 0 is the warm-up.
@@ -58,6 +58,7 @@ class RunTrace {
     std::vector<trace::ThreadUse> use = {};  ///< of threads before it
   };
   std::optional<Window> window_at(int64_t iteration);
+  std::string order_of(const Window& window, int64_t next) const;
   void open(const Window& window);
   void close(int64_t last);
   void write(const Window& window, bool full);

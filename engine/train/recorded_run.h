@@ -1,4 +1,6 @@
 #pragma once
+// What files of traces say of a run, alike in each process that shares it.
+
 #include <string>
 
 #include "base/trace/file.h"

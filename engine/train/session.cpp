@@ -196,6 +196,7 @@ RunOutcome Session::run() {
     loop();
     // the last checkpoints are judged and the last row is shown
     evaluate(/*wait=*/true);
+    trainer_.end_traces();
     trace_.finish();
     tell_traces();
     if (trainer_.step() != trainer_.report().flushed_step()) trainer_.begin_flush();
@@ -210,6 +211,7 @@ RunOutcome Session::run() {
   } catch (const std::exception& e) {
     // what it did last is seen where it was being traced; a trace that fails too hides no reason
     try {
+      trainer_.end_traces();
       trace_.finish();
       tell_traces();
     } catch (const std::exception&) {

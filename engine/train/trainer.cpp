@@ -24,7 +24,8 @@ constexpr int64_t kRowsPerRun = 2000, kLeastRows = 100;
 constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
 constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
-                     *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end";
+                     *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end",
+                     *kEndTraces = "end traces";
 // before a piece's number and the name of what it is of; before a window of a trace
 const std::string kGive = "give ", kTrace = "trace ";
 // a checkpoint that says more is no checkpoint of ours
@@ -344,6 +345,7 @@ void Trainer::follow(RunTrace& trace) {
         const auto span = trace::stage("iteration", steps_);
         iterate();
       });
+    else if (order == kEndTraces) trace.finish();
     else if (order.starts_with(kTrace)) iteration = trace.follow(order.substr(kTrace.size()));
     else if (order == kFlush) flush();
     else if (order == kExpectFinite) expect_finite();
@@ -360,6 +362,8 @@ void Trainer::follow(RunTrace& trace) {
 }
 
 void Trainer::trace_others(const std::string& order) { tell(kTrace + order); }
+
+void Trainer::end_traces() { tell(kEndTraces); }
 
 void Trainer::end() { tell(kEnd); }
 

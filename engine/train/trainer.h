@@ -98,6 +98,8 @@ class Trainer {
   /// In the first: the others record the window of RunTrace::take_order(), whose first iteration is
   /// the next.
   void trace_others(const std::string& order);
+  /// They end the window that is open, and write it beside what the first does.
+  void end_traces();
   /// In the first: the others' follow() returns.
   void end();
 

@@ -284,9 +284,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
   if (experiment->table().yaml() != before || !stored.note.empty()) {
     // as it stood there, damaged or not
-    if (path_exists(dir.path() + "/config.yaml"))
-      dir.write("config.before-" + std::to_string(identity.step) + ".yaml",
-                read_config(dir.path()));
+    dir.move_config_aside(identity.step);
     dir.write_config(experiment->table().yaml());
   }
   if (!request.given.empty()) dir.write("given.txt", request.given);

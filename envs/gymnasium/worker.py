@@ -316,7 +316,8 @@ def how_to_get(error):
     """What a person can do about a module that is not there."""
     install = f"{sys.executable} -m pip install"
     # Gymnasium raises another one for the module of an id
-    error = error if error.name else error.__cause__ or error
+    if not error.name and isinstance(error.__cause__, ImportError):
+        error = error.__cause__
     if error.name == "gymnasium":
         return f"install it: {install} gymnasium"
     folders = [os.path.split(f.filename)[0].split(os.sep)[-3:] for f in traceback.extract_tb(error.__traceback__)]

@@ -66,8 +66,9 @@ class Envs:
     One thread at a time.
     """
 
-    def __init__(self, name: str, engine: _engine.Envs, copy: bool):
+    def __init__(self, name: str, engine: _engine.Envs, copy: bool, settings: Settings = None):
         self.name = name
+        self.settings = assignments(settings)  # that are to differ from what the environment begins with
         self._engine = engine
         self._copy = copy
         self._sampler: _engine.Actor | None = None
@@ -138,7 +139,8 @@ class Envs:
         """
         from maglev.policies import Policy, name_of
 
-        return Policy(_engine.Actor(self._engine, name_of(name), mode, seed), name_of(name), mode, envs=self)
+        actor = _engine.Actor(self._engine, name_of(name), mode, seed)
+        return Policy(actor, name_of(name), mode, self.settings, envs=self)
 
     def totals(self) -> dict:
         """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each
@@ -210,4 +212,4 @@ def make(
     copy: each step gives tensors of its own. False: two sets in turn, valid until the step after the next.
     """
     words = assignments(settings)
-    return Envs(name, _engine.Envs(name, num_envs, words, seed, str(device), threads), copy)
+    return Envs(name, _engine.Envs(name, num_envs, words, seed, str(device), threads), copy, words)

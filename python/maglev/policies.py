@@ -89,8 +89,9 @@ class Policy:
         return found[0] if single and found is not None else found
 
     def value(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
-        """The return that its critic expects: [rows] f32, one number for one observation. None where it has no critic
-        that sees what it sees: PPO's policies have one that load() gives, but where a column is for critics alone.
+        """The return that its critic expects: [rows] f32, one number for one observation; discounted, and of rewards as
+        they were learned from, which ppo.normalize_reward divides by their deviation. None where it has no critic that
+        sees what it sees: PPO's policies have one that load() gives, but where a column is for critics alone.
         """
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.value(columns, mask)
@@ -118,8 +119,11 @@ def load(
     device: empty: where it was trained.
     """
     actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, seed)
-    saved = Path(actor.checkpoint).resolve()  # FOLDER/checkpoints/CHECKPOINT
-    return Policy(actor, f"{saved.parents[1]}@{saved.name}", mode, settings)
+    # FOLDER/checkpoints/CHECKPOINT, or one that lies elsewhere
+    saved = Path(actor.checkpoint).resolve()
+    own = saved.parent.name == "checkpoints"
+    player = f"{saved.parents[1]}@{saved.name}" if own else f"{Path(name_of(run)).resolve()}@{saved}"
+    return Policy(actor, player, mode, settings)
 
 
 def evaluate(

@@ -28,7 +28,10 @@ def assignments(settings: Settings) -> list[str]:
         raise _engine.Error(f"[settings] must be a dict or a list of name=value, got the text {settings!r}")
     if isinstance(settings, Mapping):
         return [f"{name}={text_of(value)}" for name, value in settings.items()]
-    return [str(word) for word in settings]
+    try:
+        return [str(word) for word in settings]
+    except TypeError:
+        raise _engine.Error(f"[settings] must be a dict or a list of name=value, got {settings!r}") from None
 
 
 def environments() -> dict[str, str]:

@@ -62,9 +62,14 @@ void look_at_runs(Group& group) {
 void look_at_settings(Group& group) {
   const auto configured = [](const std::string& run) { return path_exists(run + "/config.yaml"); };
   if (!std::ranges::all_of(group.runs, configured)) return;
-  for (const std::string& run : group.runs)
-    for (const auto& [name, value] : named_settings(read_config(run)))
-      if (name != "seed" && name != "threads") group.settings[name].insert(value);
+  try {
+    for (const std::string& run : group.runs)
+      for (const auto& [name, value] : named_settings(read_config(run)))
+        if (name != "seed" && name != "threads") group.settings[name].insert(value);
+  } catch (const Error&) {
+    // a damaged file names no setting, and returns can be compared without
+    group.settings.clear();
+  }
 }
 
 // a run is one sample, however often it is named

@@ -341,7 +341,7 @@ int judge_seeds(const Arguments& arguments, const std::string& folder, Actions a
   std::vector<std::string> runs;
   for (const std::string& run : seed_runs(folder)) {
     if (has_checkpoint(run)) runs.push_back(run);
-    else print_notes({run + " has saved no policy yet; it is left out"});
+    else print_notes({"left out: " + std::string(no_valid_checkpoint(run).what())});
   }
   if (runs.empty()) throw Error("[eval] no seed in " + folder + " has saved a policy yet");
   for (const char* flag :

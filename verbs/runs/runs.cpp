@@ -49,7 +49,7 @@ void list_below(const std::string& folder, const std::string& prefix, int depth,
 }
 
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder]"});
+  const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder or run]"});
   if (arguments.help()) return arguments.print_help();
   const std::string root = arguments.positional().empty() ? "runs" : arguments.positional()[0];
   if (!arguments.positional().empty() && !std::filesystem::is_directory(root))
@@ -82,7 +82,7 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {.name = "runs",
           .summary = "list what was trained here",
-          .usage = "runs [folder]",
+          .usage = "runs [folder or run]",
           .run = run};
 }
 

@@ -41,6 +41,7 @@ struct Member {
   std::string folder, log;
   std::optional<Child> child;  // while it trains
   bool tried = false;          // this time
+  int64_t known_steps = 0;     // as seeds.json last had them
   RunStatus status = {};
   // mean return of its last evaluation; NaN: there was none
   double evaluation = std::numeric_limits<double>::quiet_NaN();
@@ -88,7 +89,11 @@ class Group {
     try {
       const Json json = read_group(folder_);
       algo_ = json.at("algorithm"), env_ = json.at("environment");
-      for (const Json& row : json.at("seeds")) add(row.at("seed"));
+      for (const Json& row : json.at("seeds")) {
+        add(row.at("seed"));
+        // a folder that is gone says nothing of what it had done
+        members_.back().known_steps = row.value("steps", int64_t(0));
+      }
     } catch (const Json::exception&) {
       throw unreadable(folder_);
     }
@@ -98,24 +103,9 @@ class Group {
           sinks_.emplace_back(sink.name);
   }
 
-  // all are to train for longer, also where this is stopped and resumed without saying so again
-  void lengthen(const std::string& setting) {
-    const std::string path = folder_ + "/settings.yaml";
-    Experiment experiment(algo_, env_);
-    experiment.table().load(path);
-    const std::string before = experiment.table().yaml();
-    const int64_t steps = experiment.run.steps;
-    experiment.table().override_with(setting);
-    if (experiment.run.steps < steps)
-      throw Error("[" + folder_ + "] its seeds train for " + std::to_string(steps) +
-                  " steps each; to train on, give train.steps=<more than these>");
-    if (experiment.run.steps == steps) return;
-    write_atomic(folder_ + "/settings.before-" + std::to_string(steps) + ".yaml", before);
-    write_atomic(path, experiment.table().yaml());
-  }
-
-  RunOutcome run() {
-    settle();
+  /// `longer`: train.steps=<more> for all of them, or empty.
+  RunOutcome run(const std::string& longer) {
+    settle(longer);
     PassedSignals signals;
     std::string refused;
     for (bool working = true; working;) {
@@ -167,20 +157,31 @@ class Group {
   }
   const char* figure_name() const { return evaluates_ ? "evaluation" : "return"; }
 
-  void settle() {
+  void settle(const std::string& longer) {
+    const std::string path = folder_ + "/settings.yaml";
     Experiment experiment(algo_, env_);
-    experiment.table().load(folder_ + "/settings.yaml");
+    experiment.table().load(path);
+    const std::string before = experiment.table().yaml();
+    const int64_t began = experiment.run.steps;
+    if (!longer.empty()) experiment.table().override_with(longer);
     steps_ = experiment.run.steps;
+    if (steps_ < began)
+      throw Error("[" + folder_ + "] its seeds train for " + std::to_string(began) +
+                  " steps each; to train on, give train.steps=<more than these>");
     evaluates_ = experiment.run.eval_every > 0;
     init_from_ = experiment.run.init_from;
     for (const Member& member : members_) {
       if (has_checkpoint(member.folder)) continue;
       check_beginning(init_from_, member.seed);
-      if (!done(member)) expect_nothing_lost(member.folder);
+      if (!done(member)) expect_nothing_lost(member.folder, member.known_steps);
     }
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
                                           [this](const Member& member) { return !done(member); });
     side_ = side_by_side(experiment, waiting);
+    // nothing is in the way: it holds, also where this is stopped and resumed without saying so again
+    if (steps_ == began) return;
+    write_atomic(folder_ + "/settings.before-" + std::to_string(began) + ".yaml", before);
+    write_atomic(path, experiment.table().yaml());
   }
 
   void start_more() {
@@ -367,7 +368,7 @@ double last_evaluation(const std::string& folder) {
   return last;
 }
 
-void expect_nothing_lost(const std::string& run) {
+void expect_nothing_lost(const std::string& run, int64_t known_steps) {
   // step 0 is saved before the first step is made; metrics tell where the status cannot be read
   const std::string metrics = run + "/metrics.jsonl";
   std::string done;
@@ -377,12 +378,11 @@ void expect_nothing_lost(const std::string& run) {
   } catch (const Error&) {
     if (path_exists(metrics) && file_bytes(metrics) > 0) done = "what metrics.jsonl tells of";
   }
+  if (done.empty() && known_steps > 0) done = std::to_string(known_steps) + " steps";
   if (done.empty()) return;
-  throw Error(
-      "[" + run + "] had done " + done + ", and " + run +
-      "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew: "
-      "with --overwrite in place of --continue, which moves this folder aside, or move it "
-      "yourself");
+  throw Error("[" + run + "] had done " + done + ", and " + run +
+              "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew "
+              "in another folder (--out)");
 }
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
@@ -428,7 +428,7 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
   for (int64_t i = 0; i < request.count; ++i)
     json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});
   write_atomic(folder + "/seeds.json", json.dump(2) + "\n");
-  return Group(folder, request.sinks).run();
+  return Group(folder, request.sinks).run("");
 }
 
 bool for_seeds(const std::string& setting) { return name_part(setting) == "train.steps"; }
@@ -441,8 +441,7 @@ RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string
                   "] several seeds go on as they began, but for train.steps; leave out '" +
                   setting + "', or resume one of their runs");
   Group group(folder, sinks);
-  if (!settings.empty()) group.lengthen(settings.back());
-  return group.run();
+  return group.run(settings.empty() ? "" : settings.back());
 }
 
 }  // namespace maglev::verbs::train
