@@ -353,6 +353,18 @@ def test_a_window_is_traced_in_all_of_them(engine, tmp_path):
         assert a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"]
 
 
+def test_a_window_that_is_cut_short_or_leaps_is_the_same_in_all(engine, tmp_path):
+    run = train(engine, tmp_path / "run", "processes=2", "trace.window=0-1,3-1000")
+    last = sorted((run / "traces").glob("iter_3-*.json.gz"))
+    assert len(last) == 2 and last[1].name == last[0].name.replace(".json", ".rank1.json")
+    # from the warm-up of a run that is resumed to where it goes on
+    done = engine("train", "--resume", run, f"train.steps={STEPS + 512}")
+    assert done.returncode == 0, done.stderr
+    first = sorted(file.name for file in (run / "traces").glob("iter_0-*[0-9].json.gz") if "rank" not in file.name)
+    second = sorted(file.name for file in (run / "traces").glob("iter_0-*.rank1.json.gz"))
+    assert len(first) == 2 and second == [name.replace(".json", ".rank1.json") for name in first]
+
+
 def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, start, tmp_path):
     run = tmp_path / "run"
     leader = start(run, "train.steps=500000000", "train.save_every=20000")

@@ -426,6 +426,13 @@ def first_returns(policy, envs):
     return [first[row] for row in range(envs.num_envs)]
 
 
+def test_a_player_is_evaluated_in_its_own_environments():
+    player = maglev.make("cartpole", 4, {"env.max_steps": 7}).player("random")
+    assert max(maglev.evaluate(player, episodes=20)["returns"]) <= 7
+    with pytest.raises(maglev.Error, match="must be a dict or a list"):
+        maglev.make("cartpole", 4, 1)
+
+
 def test_a_policy_acts_as_it_is_evaluated(cart, engine):
     judged = engine("eval", cart.folder, "--episodes", 12, "--actions", "mean", "--json")
     returns = json.loads(judged.stdout)["results"][0]["returns"]

@@ -148,6 +148,12 @@ def test_a_seed_whose_checkpoints_are_gone_is_not_begun_anew_unasked(engine, tmp
     done = engine("train", "--resume", folder, "train.steps=4800")
     assert done.returncode == 2 and "seed-2] had done 3200 steps" in done.stderr, done.stderr
     assert not list(folder.glob("*.old-*"))
+    # what was refused is not asked of the next resume
+    assert "steps: 3200\n" in (folder / "settings.yaml").read_text()
+    # nor a seed whose whole folder is gone
+    shutil.rmtree(folder / "seed-2")
+    done = engine("train", "--resume", folder)
+    assert done.returncode == 2 and "seed-2] had done 3200 steps" in done.stderr, done.stderr
 
 
 def test_settings_that_are_refused_stop_all_seeds_with_one_complaint(engine, tmp_path):
